@@ -1,0 +1,1 @@
+//! Scenario to run directory: plans, rounds, and the belljar command.

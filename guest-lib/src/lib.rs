@@ -1,0 +1,1 @@
+//! The preloaded MPI library, ready to be placed in a guest.

@@ -1,0 +1,1 @@
+//! Frames, links, switches and topologies in virtual time.

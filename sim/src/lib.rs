@@ -1,0 +1,10 @@
+//! The ground floor: virtual time, the total order of events, and the only
+//! random generator. Nothing here knows of guests, networks or hosts.
+
+mod queue;
+mod random;
+mod time;
+
+pub use queue::{EventKey, EventQueue};
+pub use random::{Random, Seed};
+pub use time::{Frequency, Span, Time};

@@ -1,0 +1,204 @@
+//! Virtual time in whole picoseconds, and its relation to processor cycles.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+
+use serde::{Deserialize, Serialize};
+
+const PS_PER_S: u128 = 1_000_000_000_000;
+
+/// A point in virtual time: picoseconds since the cluster's start. Reaches 213 days.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Time(u64);
+
+/// A length of virtual time in picoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Span(u64);
+
+impl Time {
+    /// The start of the simulation.
+    pub const ZERO: Self = Self(0);
+    /// The end of representable time; nothing happens there.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The point `ps` picoseconds after the start.
+    pub const fn from_ps(ps: u64) -> Self {
+        Self(ps)
+    }
+
+    /// Picoseconds since the start.
+    pub const fn as_ps(self) -> u64 {
+        self.0
+    }
+
+    /// Seconds since the start, for people.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e12
+    }
+
+    /// The span from `earlier` to here; zero when `earlier` is later.
+    pub const fn since(self, earlier: Self) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// `ps` picoseconds.
+    pub const fn from_ps(ps: u64) -> Self {
+        Self(ps)
+    }
+
+    /// `ns` nanoseconds, at most [`Span`]'s largest.
+    pub const fn from_ns(ns: u64) -> Self {
+        Self(ns.saturating_mul(1_000))
+    }
+
+    /// `us` microseconds, at most [`Span`]'s largest.
+    pub const fn from_us(us: u64) -> Self {
+        Self(us.saturating_mul(1_000_000))
+    }
+
+    /// `ms` milliseconds, at most [`Span`]'s largest.
+    pub const fn from_ms(ms: u64) -> Self {
+        Self(ms.saturating_mul(1_000_000_000))
+    }
+
+    /// Picoseconds.
+    pub const fn as_ps(self) -> u64 {
+        self.0
+    }
+
+    /// Seconds, for people.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e12
+    }
+
+    /// The time that `bytes` bytes take at `bits_per_second`, rounded up to a
+    /// whole picosecond; saturating. A rate of zero never ends.
+    pub fn of_transfer(bytes: u64, bits_per_second: u64) -> Self {
+        if bits_per_second == 0 {
+            return Self(u64::MAX);
+        }
+        let ps = (u128::from(bytes) * 8 * PS_PER_S).div_ceil(u128::from(bits_per_second));
+        Self(u64::try_from(ps).unwrap_or(u64::MAX))
+    }
+}
+
+impl Add<Span> for Time {
+    type Output = Self;
+    fn add(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+}
+
+impl AddAssign<Span> for Time {
+    fn add_assign(&mut self, span: Span) {
+        *self = *self + span;
+    }
+}
+
+impl Add for Span {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Span {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Span(self.0).fmt(f)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ps = self.0 as f64;
+        let (value, unit) = match self.0 {
+            0..1_000 => (ps, "ps"),
+            1_000..1_000_000 => (ps / 1e3, "ns"),
+            1_000_000..1_000_000_000 => (ps / 1e6, "us"),
+            1_000_000_000..1_000_000_000_000 => (ps / 1e9, "ms"),
+            _ => (ps / 1e12, "s"),
+        };
+        write!(f, "{value:.3} {unit}")
+    }
+}
+
+/// A clock rate in hertz, never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u64", into = "u64")]
+pub struct Frequency(u64);
+
+impl Frequency {
+    /// A clock of `hz` hertz; `None` for zero.
+    pub const fn from_hz(hz: u64) -> Option<Self> {
+        if hz == 0 { None } else { Some(Self(hz)) }
+    }
+
+    /// Hertz.
+    pub const fn as_hz(self) -> u64 {
+        self.0
+    }
+
+    /// The time at which cycle number `cycles` begins, rounded down to a picosecond.
+    pub fn time_of(self, cycles: u64) -> Time {
+        let ps = u128::from(cycles) * PS_PER_S / u128::from(self.0);
+        Time(u64::try_from(ps).unwrap_or(u64::MAX))
+    }
+
+    /// The first cycle that begins at `time` or later:
+    /// `time_of(cycle_at(t)) >= t`, and no smaller cycle satisfies it.
+    pub fn cycle_at(self, time: Time) -> u64 {
+        let cycles = (u128::from(time.0) * u128::from(self.0)).div_ceil(PS_PER_S);
+        u64::try_from(cycles).unwrap_or(u64::MAX)
+    }
+}
+
+impl TryFrom<u64> for Frequency {
+    type Error = &'static str;
+    fn try_from(hz: u64) -> Result<Self, Self::Error> {
+        Self::from_hz(hz).ok_or("a clock rate cannot be zero")
+    }
+}
+
+impl From<Frequency> for u64 {
+    fn from(frequency: Frequency) -> Self {
+        frequency.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cycles_and_time_agree_at_an_awkward_rate() {
+        let clock = Frequency::from_hz(2_600_000_000).unwrap();
+        for cycles in [0, 1, 2, 3, 12, 13, 999_999_999, 7_000_000_000_001] {
+            let time = clock.time_of(cycles);
+            assert!(clock.cycle_at(time) <= cycles);
+            let next = time + Span::from_ps(1);
+            assert!(clock.time_of(clock.cycle_at(next)) >= next);
+        }
+    }
+
+    #[test]
+    fn a_transfer_takes_bits_over_rate_rounded_up() {
+        assert_eq!(
+            Span::of_transfer(1_500, 10_000_000_000),
+            Span::from_ns(1_200)
+        );
+        assert_eq!(Span::of_transfer(1, 3_000_000_000_000), Span::from_ps(3));
+        assert_eq!(Span::of_transfer(1, 0).as_ps(), u64::MAX);
+    }
+}

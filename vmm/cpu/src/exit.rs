@@ -1,0 +1,81 @@
+//! Why a vCPU came back to its caller.
+
+use crate::Cycles;
+
+/// The reason for which [`Vcpu::run`](crate::Vcpu::run) returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// The virtual clock reached the cycle asked for.
+    Deadline,
+    /// `HLT`. With `RFLAGS.IF` clear nothing but a reset ends it.
+    Halt,
+    /// An `IN`: answer with the `len` bytes (1, 2 or 4) read from `port`.
+    PioRead {
+        /// I/O port.
+        port: u16,
+        /// Width in bytes.
+        len: u8,
+    },
+    /// An `OUT`, complete.
+    PioWrite {
+        /// I/O port.
+        port: u16,
+        /// Width in bytes.
+        len: u8,
+        /// The value, in the low `len` bytes.
+        data: u32,
+    },
+    /// A load from a guest-physical address that is not RAM: answer with its value.
+    MmioRead {
+        /// Guest-physical address.
+        addr: u64,
+        /// Width in bytes, 1 to 8.
+        len: u8,
+    },
+    /// A store to a guest-physical address that is not RAM, complete.
+    MmioWrite {
+        /// Guest-physical address.
+        addr: u64,
+        /// Width in bytes, 1 to 8.
+        len: u8,
+        /// The value, in the low `len` bytes.
+        data: u64,
+    },
+    /// `RDMSR` of a register that the engine does not keep (the local APIC's, say).
+    MsrRead {
+        /// MSR number.
+        index: u32,
+    },
+    /// `WRMSR` of a register that the engine does not keep. Complete unless refused
+    /// with [`Vcpu::refuse_msr`](crate::Vcpu::refuse_msr) before the next run.
+    MsrWrite {
+        /// MSR number.
+        index: u32,
+        /// Value written.
+        value: u64,
+    },
+    /// The guest moved CR8 (task priority); complete.
+    TaskPriority,
+    /// The window asked for with `request_interrupt_window` is open.
+    InterruptWindow,
+    /// A magic CPUID of the preloaded library, at its fixed address; not yet
+    /// executed. Ends with [`Vcpu::complete_magic`](crate::Vcpu::complete_magic).
+    Magic {
+        /// The virtual time of the call.
+        at: Cycles,
+    },
+    /// The processor cannot go on.
+    Shutdown(ShutdownCause),
+}
+
+/// What brought a processor down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShutdownCause {
+    /// A fault while delivering a double fault.
+    TripleFault {
+        /// The vector of the first exception of the chain.
+        vector: u8,
+        /// RIP at that exception.
+        rip: u64,
+    },
+}

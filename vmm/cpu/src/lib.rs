@@ -1,0 +1,125 @@
+//! The vCPU engine trait, its exits, registers and guest memory.
+//!
+//! Everything above an engine talks to it through [`Vcpu`]: run until a virtual
+//! cycle, look at why it stopped, answer, run on. Exits are plain values; an
+//! engine never calls upward.
+
+mod exit;
+mod memory;
+mod registers;
+mod watch;
+
+pub use exit::{Exit, ShutdownCause};
+pub use memory::{GuestRam, PAGE_SIZE, guest_ram};
+pub use registers::{DescriptorTable, Registers, Segment, SegmentRegister, SystemRegisters};
+pub use watch::{CodeWatch, CodeWatchSlice};
+
+/// A count of virtual processor cycles since the node's reset: what `RDTSC`
+/// shows the guest when it never wrote its TSC.
+pub type Cycles = u64;
+
+/// Why an engine could not go on. None of these is the guest's doing; what a
+/// guest does wrong comes back as an exception inside the guest or as
+/// [`Exit::Shutdown`].
+#[derive(Debug, thiserror::Error)]
+pub enum CpuError {
+    /// The host refused a resource that the engine cannot do without.
+    #[error("the vCPU engine could not {action}: {source}")]
+    Host {
+        /// What was attempted, as an infinitive.
+        action: &'static str,
+        /// The host's own reason.
+        source: std::io::Error,
+    },
+    /// The host's processor lacks an instruction-set extension that the engine's
+    /// translated code is made of.
+    #[error(
+        "this host's processor has no {0}, which the exact engine needs; run on a processor of 2015 or newer"
+    )]
+    HostFeature(&'static str),
+    /// The engine broke one of its own rules; a defect of the engine.
+    #[error("the vCPU engine broke an invariant: {0}; please report it with the scenario")]
+    Internal(String),
+}
+
+/// The access for which a linear address is translated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Data read.
+    Read,
+    /// Data write.
+    Write,
+    /// Instruction fetch.
+    Fetch,
+}
+
+/// One virtual processor.
+///
+/// The life of a vCPU: [`set_registers`](Vcpu::set_registers) and
+/// [`set_system`](Vcpu::set_system) once, then [`run`](Vcpu::run) again and again;
+/// after an exit that asks a question (`PioRead`, `MmioRead`, `MsrRead`) exactly
+/// one [`complete_read`](Vcpu::complete_read) or [`refuse_msr`](Vcpu::refuse_msr) before the next `run`.
+pub trait Vcpu {
+    /// Runs guest code until the virtual clock reaches `until` (the first
+    /// instruction boundary at which `now() >= until`), or until something
+    /// needs the caller.
+    ///
+    /// # Errors
+    /// [`CpuError`] when the host fails the engine; the guest cannot cause one.
+    fn run(&mut self, until: Cycles) -> Result<Exit, CpuError>;
+
+    /// The virtual clock, in cycles, at the current instruction boundary.
+    fn now(&self) -> Cycles;
+
+    /// Moves the virtual clock forward to `to` while no instruction executes (the
+    /// processor is halted, or its node is idle). A `to` in the past is ignored.
+    fn skip_to(&mut self, to: Cycles);
+
+    /// Guest instructions retired since reset, those of traced stubs left out.
+    fn retired(&self) -> u64;
+
+    /// Answers the question of the last `PioRead`, `MmioRead` or `MsrRead` exit.
+    fn complete_read(&mut self, data: u64);
+
+    /// Answers the last `MsrRead` or `MsrWrite` exit with a general-protection
+    /// fault in the guest: there is no such register.
+    fn refuse_msr(&mut self);
+
+    /// Whether an external interrupt would be taken now: `RFLAGS.IF` is set and no
+    /// `STI` or `MOV SS` shadow is open.
+    fn interruptible(&self) -> bool;
+
+    /// Takes external interrupt `vector` now. Only legal while
+    /// [`interruptible`](Vcpu::interruptible); wakes a halted processor.
+    fn interrupt(&mut self, vector: u8);
+
+    /// Asks for [`Exit::InterruptWindow`] as soon as an external interrupt can be taken.
+    fn request_interrupt_window(&mut self, wanted: bool);
+
+    /// The task priority (CR8), 0 to 15: interrupts of this class or lower wait.
+    fn task_priority(&self) -> u8;
+
+    /// Sets CR8, when the guest changes the task priority through its local APIC.
+    fn set_task_priority(&mut self, class: u8);
+
+    /// General registers, RIP and RFLAGS.
+    fn registers(&self) -> Registers;
+
+    /// Replaces general registers, RIP and RFLAGS.
+    fn set_registers(&mut self, registers: &Registers);
+
+    /// Segments, tables, control registers.
+    fn system(&self) -> SystemRegisters;
+
+    /// Replaces segments, tables and control registers.
+    fn set_system(&mut self, system: &SystemRegisters);
+
+    /// Translates a linear address through the guest's current page tables, with
+    /// supervisor rights, without setting accessed or dirty bits. `None` when it
+    /// is not mapped for `access`.
+    fn translate(&self, linear: u64, access: Access) -> Option<u64>;
+
+    /// Ends a magic exit: the guest goes on behind the magic instruction with
+    /// `target` in R11 and no other register changed.
+    fn complete_magic(&mut self, target: u64);
+}

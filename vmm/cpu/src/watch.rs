@@ -1,0 +1,176 @@
+//! Watching guest pages that hold translated code.
+//!
+//! Every write to guest memory that goes through vm-memory (devices, loaders)
+//! marks its range here. A page is only looked at when an engine watches it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use vm_memory::bitmap::{Bitmap, BitmapSlice, NewBitmap, WithBitmapSlice};
+
+const PAGE_SHIFT: usize = 12;
+
+#[derive(Debug, Default)]
+struct Pages {
+    watched: Vec<AtomicU64>,
+    written: Vec<AtomicU64>,
+    any_written: AtomicBool,
+}
+
+/// One region's watched pages: a bit per page that an engine set, and a bit per
+/// watched page that was written since the engine last asked.
+#[derive(Clone, Debug, Default)]
+pub struct CodeWatch {
+    pages: Arc<Pages>,
+}
+
+impl CodeWatch {
+    /// Watches the page that holds `offset` of this region.
+    pub fn watch(&self, offset: u64) {
+        self.set(&self.pages.watched, offset, true);
+    }
+
+    /// Forgets the page that holds `offset`.
+    pub fn unwatch(&self, offset: u64) {
+        self.set(&self.pages.watched, offset, false);
+    }
+
+    /// Whether the page that holds `offset` is watched.
+    pub fn is_watched(&self, offset: u64) -> bool {
+        let page = (offset >> PAGE_SHIFT) as usize;
+        self.pages
+            .watched
+            .get(page / 64)
+            .is_some_and(|word| word.load(Ordering::Relaxed) >> (page % 64) & 1 == 1)
+    }
+
+    /// Takes the offsets of watched pages written since the last call, in
+    /// ascending order. Costs one load when there are none.
+    pub fn take_written(&self) -> Vec<u64> {
+        if !self.pages.any_written.swap(false, Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut offsets = Vec::new();
+        for (index, word) in self.pages.written.iter().enumerate() {
+            let mut bits = word.swap(0, Ordering::AcqRel);
+            while bits != 0 {
+                let page = index * 64 + bits.trailing_zeros() as usize;
+                offsets.push((page << PAGE_SHIFT) as u64);
+                bits &= bits - 1;
+            }
+        }
+        offsets
+    }
+
+    fn set(&self, words: &[AtomicU64], offset: u64, on: bool) {
+        let page = (offset >> PAGE_SHIFT) as usize;
+        if let Some(word) = words.get(page / 64) {
+            let bit = 1u64 << (page % 64);
+            if on {
+                word.fetch_or(bit, Ordering::Relaxed);
+            } else {
+                word.fetch_and(!bit, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Bitmap for CodeWatch {
+    fn mark_dirty(&self, offset: usize, len: usize) {
+        if len == 0 {
+            return;
+        }
+        let last = offset.saturating_add(len - 1) >> PAGE_SHIFT;
+        for page in (offset >> PAGE_SHIFT)..=last {
+            let start = (page << PAGE_SHIFT) as u64;
+            if self.is_watched(start) {
+                self.set(&self.pages.written, start, true);
+                self.pages.any_written.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    fn dirty_at(&self, offset: usize) -> bool {
+        let page = offset >> PAGE_SHIFT;
+        self.pages
+            .written
+            .get(page / 64)
+            .is_some_and(|word| word.load(Ordering::Relaxed) >> (page % 64) & 1 == 1)
+    }
+
+    fn slice_at(&self, offset: usize) -> CodeWatchSlice {
+        CodeWatchSlice {
+            watch: self.clone(),
+            base: offset,
+        }
+    }
+}
+
+impl NewBitmap for CodeWatch {
+    fn with_len(len: usize) -> Self {
+        let words = len.div_ceil(1 << PAGE_SHIFT).div_ceil(64);
+        let zeroed = || (0..words).map(|_| AtomicU64::new(0)).collect();
+        Self {
+            pages: Arc::new(Pages {
+                watched: zeroed(),
+                written: zeroed(),
+                any_written: AtomicBool::new(false),
+            }),
+        }
+    }
+}
+
+impl WithBitmapSlice<'_> for CodeWatch {
+    type S = CodeWatchSlice;
+}
+
+/// A [`CodeWatch`] seen from an offset, as vm-memory's slices need it.
+#[derive(Clone, Debug)]
+pub struct CodeWatchSlice {
+    watch: CodeWatch,
+    base: usize,
+}
+
+impl WithBitmapSlice<'_> for CodeWatchSlice {
+    type S = Self;
+}
+
+impl BitmapSlice for CodeWatchSlice {}
+
+impl Bitmap for CodeWatchSlice {
+    fn mark_dirty(&self, offset: usize, len: usize) {
+        self.watch.mark_dirty(self.base.saturating_add(offset), len);
+    }
+
+    fn dirty_at(&self, offset: usize) -> bool {
+        self.watch.dirty_at(self.base.saturating_add(offset))
+    }
+
+    fn slice_at(&self, offset: usize) -> Self {
+        Self {
+            watch: self.watch.clone(),
+            base: self.base.saturating_add(offset),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::guest_ram;
+    use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryRegion};
+
+    #[test]
+    fn a_write_through_vm_memory_reports_watched_pages_only() {
+        let ram = guest_ram(&[(0x10_0000, 0x10_0000)]).unwrap();
+        let region = ram.iter().next().unwrap();
+        region.bitmap().watch(0x3000);
+        ram.write_slice(&[1; 16], GuestAddress(0x10_1ff8)).unwrap();
+        assert!(region.bitmap().take_written().is_empty());
+        ram.write_slice(&[1; 16], GuestAddress(0x10_2ff8)).unwrap();
+        assert_eq!(region.bitmap().take_written(), [0x3000]);
+        assert!(region.bitmap().take_written().is_empty());
+        region.bitmap().unwatch(0x3000);
+        ram.write_slice(&[1; 16], GuestAddress(0x10_3000)).unwrap();
+        assert!(region.bitmap().take_written().is_empty());
+    }
+}

@@ -1,0 +1,1 @@
+//! Interrupt controllers, timers, the serial port and virtio-mmio devices.

@@ -1,0 +1,1 @@
+//! One guest node: memory, boot, devices and the run loop.
