@@ -131,6 +131,13 @@ pub struct CodeWatchSlice {
     base: usize,
 }
 
+impl CodeWatchSlice {
+    /// The whole region's watch, whatever the slice's offset.
+    pub fn region(&self) -> &CodeWatch {
+        &self.watch
+    }
+}
+
 impl WithBitmapSlice<'_> for CodeWatchSlice {
     type S = Self;
 }
@@ -162,15 +169,16 @@ mod tests {
     #[test]
     fn a_write_through_vm_memory_reports_watched_pages_only() {
         let ram = guest_ram(&[(0x10_0000, 0x10_0000)]).unwrap();
-        let region = ram.iter().next().unwrap();
-        region.bitmap().watch(0x3000);
+        let slice = ram.iter().next().unwrap().bitmap();
+        let watch = slice.region();
+        watch.watch(0x3000);
         ram.write_slice(&[1; 16], GuestAddress(0x10_1ff8)).unwrap();
-        assert!(region.bitmap().take_written().is_empty());
+        assert!(watch.take_written().is_empty());
         ram.write_slice(&[1; 16], GuestAddress(0x10_2ff8)).unwrap();
-        assert_eq!(region.bitmap().take_written(), [0x3000]);
-        assert!(region.bitmap().take_written().is_empty());
-        region.bitmap().unwatch(0x3000);
+        assert_eq!(watch.take_written(), [0x3000]);
+        assert!(watch.take_written().is_empty());
+        watch.unwatch(0x3000);
         ram.write_slice(&[1; 16], GuestAddress(0x10_3000)).unwrap();
-        assert!(region.bitmap().take_written().is_empty());
+        assert!(watch.take_written().is_empty());
     }
 }
