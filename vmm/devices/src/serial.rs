@@ -1,0 +1,124 @@
+//! The serial port: vm-superio's 16550A, with its output collected.
+
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::fmt;
+
+use vm_superio::Trigger;
+use vm_superio::serial::{NoEvents, Serial as Uart};
+
+/// First of the eight I/O ports.
+pub const SERIAL_PORT: u16 = 0x3f8;
+/// IO-APIC pin, edge triggered.
+pub const SERIAL_PIN: usize = 4;
+
+/// Remembers that the UART raised its interrupt.
+#[derive(Debug, Default)]
+struct Edge(Cell<bool>);
+
+impl Trigger for Edge {
+    type E = Infallible;
+
+    fn trigger(&self) -> Result<(), Infallible> {
+        self.0.set(true);
+        Ok(())
+    }
+}
+
+/// A 16550A whose transmitter is infinitely fast.
+pub struct Serial {
+    uart: Uart<Edge, NoEvents, Vec<u8>>,
+    input: Vec<u8>,
+}
+
+impl fmt::Debug for Serial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Serial")
+            .field("uart", &self.uart.state())
+            .field("input", &self.input.len())
+            .finish()
+    }
+}
+
+impl Default for Serial {
+    fn default() -> Self {
+        Self {
+            uart: Uart::new(Edge::default(), Vec::new()),
+            input: Vec::new(),
+        }
+    }
+}
+
+impl Serial {
+    /// Reads the register at `offset` (0 to 7) from [`SERIAL_PORT`].
+    pub fn read(&mut self, offset: u8) -> u8 {
+        let value = self.uart.read(offset);
+        self.refill();
+        value
+    }
+
+    /// Writes the register at `offset`.
+    pub fn write(&mut self, offset: u8, value: u8) {
+        // Its writer is memory and its trigger cannot fail, so neither can this.
+        let _ = self.uart.write(offset, value);
+        self.refill();
+    }
+
+    /// Types `bytes`: they reach the guest as fast as it reads.
+    pub fn receive(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+        self.refill();
+    }
+
+    /// Takes what the guest has written since the last call.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        std::mem::take(self.uart.writer_mut())
+    }
+
+    /// Whether the interrupt was raised since the last call.
+    pub fn take_interrupt(&mut self) -> bool {
+        self.uart.interrupt_evt().0.take()
+    }
+
+    fn refill(&mut self) {
+        if self.input.is_empty() {
+            return;
+        }
+        if let Ok(taken) = self.uart.enqueue_raw_bytes(&self.input) {
+            self.input.drain(..taken.min(self.input.len()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_collected_and_interrupts_when_asked() {
+        let mut serial = Serial::default();
+        serial.write(0, b'h');
+        assert!(!serial.take_interrupt());
+        serial.write(1, 0b10);
+        assert!(serial.take_interrupt() && !serial.take_interrupt());
+        serial.read(2);
+        serial.write(0, b'i');
+        assert!(serial.take_interrupt());
+        assert_eq!(serial.take_output(), b"hi");
+        assert!(serial.take_output().is_empty());
+    }
+
+    #[test]
+    fn input_longer_than_the_fifo_arrives_whole() {
+        let mut serial = Serial::default();
+        serial.write(1, 1);
+        let text: Vec<u8> = (0..=255).collect();
+        serial.receive(&text);
+        assert!(serial.take_interrupt());
+        let mut seen = Vec::new();
+        while serial.read(5) & 1 == 1 {
+            seen.push(serial.read(0));
+        }
+        assert_eq!(seen, text);
+    }
+}

@@ -1,0 +1,88 @@
+//! virtio-mmio, version 2 (modern), and the devices behind it: block, net,
+//! entropy and console (Virtual I/O Device specification 1.2).
+//!
+//! A device does its work at the guest's queue notification, at once and in no
+//! virtual time; only a disk's answers take as long as its latency says.
+
+mod block;
+mod chain;
+mod console;
+mod disk;
+mod entropy;
+mod mmio;
+mod net;
+mod queue;
+
+use std::io;
+
+use belljar_cpu::{Cycles, GuestRam};
+
+pub use block::{Block, SECTOR};
+pub use chain::Chain;
+pub use console::Console;
+pub use disk::{Disk, DiskError};
+pub use entropy::Entropy;
+pub use mmio::{Mmio, WINDOW_SIZE, Window};
+pub use net::{Net, NetCounters};
+pub use queue::{QueueError, Virtqueue};
+
+/// What stopped a device.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// The guest's driver broke the rules of its queue: the device waits for a reset.
+    #[error("the guest's driver broke its queue: {0}")]
+    Guest(#[from] QueueError),
+    /// The host failed the device; the simulation cannot go on.
+    #[error("a device's host file failed: {0}; check that the image is readable and unchanged")]
+    Host(#[from] io::Error),
+}
+
+/// One kind of virtio device behind [`Mmio`].
+pub trait Device: Send {
+    /// The device type's number in the specification.
+    const KIND: u32;
+    /// The largest size of each queue.
+    const QUEUES: &'static [u16];
+
+    /// The device-specific feature bits that it offers.
+    fn features(&self) -> u64;
+
+    /// The device's configuration space.
+    fn config(&self) -> Vec<u8>;
+
+    /// The driver has made buffers available in `queues[queue]`.
+    ///
+    /// # Errors
+    /// When the driver broke its queue, or the host failed.
+    fn notify(
+        &mut self,
+        queue: usize,
+        queues: &mut [Virtqueue],
+        ram: &GuestRam,
+        now: Cycles,
+    ) -> Result<(), DeviceError>;
+
+    /// When the device has something to do of its own.
+    fn deadline(&self) -> Option<Cycles> {
+        None
+    }
+
+    /// Does what was due at or before `now`.
+    ///
+    /// # Errors
+    /// When the driver broke its queue, or the host failed.
+    fn advance(
+        &mut self,
+        _queues: &mut [Virtqueue],
+        _ram: &GuestRam,
+        _now: Cycles,
+    ) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// Forgets what belongs to the driver's session.
+    fn reset(&mut self) {}
+}
+
+#[cfg(test)]
+mod driver;

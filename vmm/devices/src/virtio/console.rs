@@ -1,0 +1,152 @@
+//! virtio-console: the one port `hvc0`, bytes in and bytes out.
+
+use std::collections::VecDeque;
+
+use belljar_cpu::{Cycles, GuestRam};
+
+use super::{Device, DeviceError, QueueError, Virtqueue};
+
+const RECEIVE: usize = 0;
+const TRANSMIT: usize = 1;
+
+/// The most bytes that one chain may carry.
+const MOST: u64 = 1 << 20;
+
+/// A console.
+#[derive(Debug, Default)]
+pub struct Console {
+    input: VecDeque<u8>,
+    output: Vec<u8>,
+}
+
+impl Console {
+    /// A console with nothing typed.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes what the guest wrote since the last call.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.output)
+    }
+
+    /// Keeps `bytes` for a driver that is not there yet.
+    pub fn hold(&mut self, bytes: &[u8]) {
+        self.input.extend(bytes);
+    }
+
+    /// Types `bytes`; they wait until the guest has buffers for them.
+    ///
+    /// # Errors
+    /// When the driver broke its queue.
+    pub fn receive(
+        &mut self,
+        bytes: &[u8],
+        queues: &mut [Virtqueue],
+        ram: &GuestRam,
+    ) -> Result<(), DeviceError> {
+        self.hold(bytes);
+        self.hand_over(queues, ram)
+    }
+
+    fn hand_over(&mut self, queues: &mut [Virtqueue], ram: &GuestRam) -> Result<(), DeviceError> {
+        let Some(queue) = queues.get_mut(RECEIVE) else {
+            return Ok(());
+        };
+        while !self.input.is_empty() {
+            let Some(chain) = queue.pop(ram)? else {
+                return Ok(());
+            };
+            let count = chain.writable_len().min(self.input.len() as u64) as usize;
+            let bytes: Vec<u8> = self.input.drain(..count).collect();
+            let written = chain.write(ram, 0, &bytes).map_or(0, |()| count);
+            queue.finish(ram, &chain, written as u32)?;
+        }
+        Ok(())
+    }
+
+    fn transmit(&mut self, queues: &mut [Virtqueue], ram: &GuestRam) -> Result<(), DeviceError> {
+        let Some(queue) = queues.get_mut(TRANSMIT) else {
+            return Ok(());
+        };
+        while let Some(chain) = queue.pop(ram)? {
+            let len = chain.readable_len();
+            if len > MOST {
+                let expected = "console output of at most 1 MiB";
+                return Err(QueueError::Shape {
+                    head: chain.head(),
+                    expected,
+                }
+                .into());
+            }
+            self.output
+                .extend(chain.read(ram, 0..len).unwrap_or_default());
+            queue.finish(ram, &chain, 0)?;
+        }
+        Ok(())
+    }
+}
+
+impl Device for Console {
+    const KIND: u32 = 3;
+    const QUEUES: &'static [u16] = &[128, 128];
+
+    fn features(&self) -> u64 {
+        0
+    }
+
+    /// Columns and rows (neither is offered), one port, no emergency write.
+    fn config(&self) -> Vec<u8> {
+        vec![0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]
+    }
+
+    fn notify(
+        &mut self,
+        queue: usize,
+        queues: &mut [Virtqueue],
+        ram: &GuestRam,
+        _now: Cycles,
+    ) -> Result<(), DeviceError> {
+        match queue {
+            RECEIVE => self.hand_over(queues, ram),
+            _ => self.transmit(queues, ram),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::virtio::driver::{Driver, Part};
+    use crate::virtio::{Mmio, Window};
+
+    #[test]
+    fn bytes_go_out_and_come_in() {
+        let mut driver = Driver::start(Mmio::new(Console::new()));
+        assert_eq!(
+            driver.submit(1, &[Part::Data(b"hello "), Part::Data(b"out")]),
+            Some(0)
+        );
+        assert_eq!(driver.mmio.device_mut().take_output(), b"hello out");
+        driver.type_in(b"typed");
+        assert_eq!(driver.submit(0, &[Part::Room(3)]), Some(3));
+        assert_eq!(driver.written(0, 3), b"typ");
+        assert_eq!(driver.submit(0, &[Part::Room(9)]), Some(2));
+        assert_eq!(driver.written(0, 2), b"ed");
+        assert_eq!(
+            driver.submit(0, &[Part::Room(9)]),
+            None,
+            "kept for later input"
+        );
+        assert!(driver.mmio.complaint().is_none());
+    }
+
+    impl Driver<Console> {
+        fn type_in(&mut self, bytes: &[u8]) {
+            let ram = self.ram.clone();
+            self.mmio
+                .drive(&ram, |console, queues| console.receive(bytes, queues, &ram))
+                .unwrap();
+        }
+    }
+}
