@@ -4,11 +4,13 @@
 //! cycle, look at why it stopped, answer, run on. Exits are plain values; an
 //! engine never calls upward.
 
+mod cpuid;
 mod exit;
 mod memory;
 mod registers;
 mod watch;
 
+pub use cpuid::{CpuidEntry, CpuidTable};
 pub use exit::{Exit, ShutdownCause};
 pub use memory::{GuestRam, PAGE_SIZE, guest_ram};
 pub use registers::{DescriptorTable, Registers, Segment, SegmentRegister, SystemRegisters};

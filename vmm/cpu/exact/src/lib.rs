@@ -1,1 +1,32 @@
 //! The exact engine: a deterministic x86-64 to x86-64 binary translator.
+//!
+//! A block of guest code is [decoded](decode), [analysed](analyse), its
+//! instructions [rewritten](rewrite) and [emitted](emit) as host code, and kept in
+//! a [store] that links blocks and forgets them when their bytes change. The run
+//! loop ([dispatch]) visits translated code until something needs it. Retired
+//! instructions are counted exactly, and time is nothing but their number: a run
+//! is a function of the guest's memory and of what its devices answer.
+
+mod access;
+mod analyse;
+mod asm;
+mod block;
+mod cache;
+mod clock;
+mod context;
+mod decode;
+mod dispatch;
+mod emit;
+mod enter;
+mod exception;
+mod flags;
+mod mmu;
+mod rewrite;
+mod signals;
+mod state;
+mod store;
+mod system;
+mod vcpu;
+
+pub use clock::CyclesPerInstruction;
+pub use vcpu::{ExactConfig, ExactVcpu, Statistics, Unimplemented};

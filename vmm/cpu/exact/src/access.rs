@@ -1,0 +1,293 @@
+//! Guest memory accesses that translated code could not do by itself, and those
+//! of host code.
+
+use belljar_cpu::{Access, Exit, PAGE_SIZE};
+
+use crate::block::{BlockId, CheckForm};
+use crate::context::tlb_index;
+use crate::dispatch::Next;
+use crate::mmu::{Request, translate};
+use crate::state::Fault;
+use crate::vcpu::{Answer, ExactVcpu};
+
+/// A part of a guest access within one page.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    physical: u64,
+    start: usize,
+    bytes: usize,
+}
+
+/// Why host code could not finish an access to guest memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The guest takes an exception.
+    Fault(Fault),
+    /// A device must be asked first; the instruction then runs again. With a
+    /// device's store, the instruction is done.
+    Ask(Exit),
+    /// A device's store in the middle of an instruction, which runs again.
+    Again(Exit),
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl ExactVcpu {
+    /// Translates for an access at the current privilege level.
+    fn data_address(&self, linear: u64, write: bool, user: bool) -> Result<u64, Fault> {
+        let access = if write { Access::Write } else { Access::Read };
+        let request = Request {
+            access,
+            user,
+            mark: true,
+        };
+        translate(&self.memory, &self.state.system, linear, request)
+    }
+
+    /// Handles a TLB miss: fills the TLB, or sends the access through the bounce
+    /// buffer, or raises what it raises.
+    pub(crate) fn miss(
+        &mut self,
+        block: BlockId,
+        index: u8,
+        (size, write, form): (u16, bool, CheckForm),
+        (resume, bounce): (u64, u64),
+    ) -> Next {
+        self.statistics.misses += 1;
+        let linear = self.missed_address(write, form);
+        match self.open_access(linear, usize::from(size), write) {
+            Ok(Opened::Direct { offset, page }) => {
+                self.context.scratch = [offset, page];
+                Next::Resume(resume)
+            }
+            Ok(Opened::Bounced) => {
+                self.bounced = linear;
+                self.context.scratch = [0, self.bounce_address(linear)];
+                Next::Resume(bounce)
+            }
+            Err(Stop::Fault(fault)) => {
+                self.refund(block, index);
+                self.deliver(fault)
+            }
+            Err(Stop::Ask(exit) | Stop::Again(exit)) => {
+                self.refund(block, index);
+                Next::Exit(exit)
+            }
+        }
+    }
+
+    fn missed_address(&self, write: bool, form: CheckForm) -> u64 {
+        let [left, entry] = self.context.scratch;
+        let view = &self.context.views[usize::from(self.state.is_user())];
+        let tags = if write {
+            &view.write_tag
+        } else {
+            &view.read_tag
+        };
+        match form {
+            CheckForm::Xor => left ^ tags[entry as usize / 8],
+            CheckForm::Difference => left.wrapping_add(tags[entry as usize]),
+        }
+    }
+
+    fn bounce_address(&self, linear: u64) -> u64 {
+        self.context.bounce.0.as_ptr() as u64 + linear % 64
+    }
+
+    fn bounce_slice(&mut self, linear: u64, bytes: usize) -> &mut [u8] {
+        let start = (linear % 64) as usize;
+        &mut self.context.bounce.0[start..start + bytes]
+    }
+
+    fn open_access(&mut self, linear: u64, bytes: usize, write: bool) -> Result<Opened, Stop> {
+        let user = self.state.is_user();
+        let pieces = self.pieces(linear, bytes, write, user)?;
+        if let [piece, Piece { bytes: 0, .. }] = pieces
+            && let Some(page) = self.memory.host_page(piece.physical)
+            && !(write && self.memory.is_watched(piece.physical))
+        {
+            self.fill(linear, page, write);
+            return Ok(Opened::Direct {
+                offset: linear % PAGE_SIZE,
+                page,
+            });
+        }
+        let mut data = [0u8; 64];
+        self.read_pieces(&pieces, &mut data[..bytes], write)?;
+        self.bounce_slice(linear, bytes)
+            .copy_from_slice(&data[..bytes]);
+        Ok(Opened::Bounced)
+    }
+
+    fn fill(&mut self, linear: u64, page: u64, write: bool) {
+        let entry = tlb_index(linear);
+        let view = &mut self.context.views[usize::from(self.state.is_user())];
+        let tag = linear & !(PAGE_SIZE - 1);
+        if write {
+            view.write_tag[entry] = tag;
+            view.write_page[entry] = page;
+        } else {
+            view.read_tag[entry] = tag;
+            view.read_page[entry] = page;
+        }
+    }
+
+    /// Splits an access at the page boundary; the second piece may be empty.
+    fn pieces(
+        &self,
+        linear: u64,
+        bytes: usize,
+        write: bool,
+        user: bool,
+    ) -> Result<[Piece; 2], Fault> {
+        let left = (PAGE_SIZE - linear % PAGE_SIZE) as usize;
+        let first = bytes.min(left);
+        let physical = self.data_address(linear, write, user)?;
+        let rest = bytes - first;
+        let second = if rest > 0 {
+            self.data_address(linear.wrapping_add(first as u64), write, user)?
+        } else {
+            0
+        };
+        Ok([
+            Piece {
+                physical,
+                start: 0,
+                bytes: first,
+            },
+            Piece {
+                physical: second,
+                start: first,
+                bytes: rest,
+            },
+        ])
+    }
+
+    /// Reads the pieces. A device register is asked for, unless it is about to be
+    /// written: what an instruction does with a device register it both reads and
+    /// writes takes two exits, one after the other.
+    fn read_pieces(
+        &mut self,
+        pieces: &[Piece; 2],
+        into: &mut [u8],
+        write: bool,
+    ) -> Result<(), Stop> {
+        for piece in pieces.iter().filter(|piece| piece.bytes > 0) {
+            let into = &mut into[piece.start..piece.start + piece.bytes];
+            if !self.memory.read(piece.physical, into) && !write {
+                self.read_device(piece.physical, into)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_device(&mut self, physical: u64, into: &mut [u8]) -> Result<(), Stop> {
+        if into.len() > 8 {
+            into.fill(0xff);
+            return Ok(());
+        }
+        match self.take_answer() {
+            Answer::Value(value) => {
+                into.copy_from_slice(&value.to_le_bytes()[..into.len()]);
+                Ok(())
+            }
+            _ => Err(Stop::Ask(Exit::MmioRead {
+                addr: physical,
+                len: into.len() as u8,
+            })),
+        }
+    }
+
+    /// Carries a store from the bounce buffer to where it belongs.
+    pub(crate) fn commit(&mut self, block: BlockId, index: u8, size: u16, resume: u64) -> Next {
+        let linear = self.bounced;
+        let bytes = usize::from(size);
+        let mut data = [0u8; 64];
+        data[..bytes].copy_from_slice(self.bounce_slice(linear, bytes));
+        let user = self.state.is_user();
+        match self.write_linear(linear, &data[..bytes], user) {
+            Ok(()) if self.store.block(block).valid => Next::Resume(resume),
+            Ok(()) => self.leave_behind(block, index, None),
+            Err(Stop::Ask(exit) | Stop::Again(exit)) => self.leave_behind(block, index, Some(exit)),
+            Err(Stop::Fault(fault)) => {
+                self.refund(block, index);
+                self.deliver(fault)
+            }
+        }
+    }
+
+    /// Writes `data` at a linear address. Stores to device registers come back as
+    /// `Ask` with the exit that carries them out.
+    pub(crate) fn write_linear(
+        &mut self,
+        linear: u64,
+        data: &[u8],
+        user: bool,
+    ) -> Result<(), Stop> {
+        let pieces = self.pieces(linear, data.len(), true, user)?;
+        let mut ask = None;
+        for piece in pieces.iter().filter(|piece| piece.bytes > 0) {
+            let part = &data[piece.start..piece.start + piece.bytes];
+            if self.memory.write(piece.physical, part) {
+                if self.memory.is_watched(piece.physical) {
+                    self.forget_code(piece.physical, part.len() as u64);
+                }
+            } else if part.len() <= 8 {
+                let mut value = [0; 8];
+                value[..part.len()].copy_from_slice(part);
+                ask = Some(Exit::MmioWrite {
+                    addr: piece.physical,
+                    len: part.len() as u8,
+                    data: u64::from_le_bytes(value),
+                });
+            }
+        }
+        ask.map_or(Ok(()), |exit| Err(Stop::Ask(exit)))
+    }
+
+    /// Reads from a linear address.
+    pub(crate) fn read_linear(
+        &mut self,
+        linear: u64,
+        into: &mut [u8],
+        user: bool,
+    ) -> Result<(), Stop> {
+        let pieces = self.pieces(linear, into.len(), false, user)?;
+        self.read_pieces(&pieces, into, false)
+    }
+
+    /// Host address and length of what of `bytes` bytes at `linear` can be copied
+    /// in one go: RAM, to the page's end, without code in it when written.
+    pub(crate) fn direct_run(
+        &self,
+        linear: u64,
+        bytes: u64,
+        write: bool,
+        user: bool,
+    ) -> Result<Option<(u64, u64)>, Fault> {
+        let physical = self.data_address(linear, write, user)?;
+        let run = bytes.min(PAGE_SIZE - linear % PAGE_SIZE);
+        if write && self.memory.is_watched(physical) {
+            return Ok(None);
+        }
+        Ok(self
+            .memory
+            .host_page(physical)
+            .map(|page| (page + linear % PAGE_SIZE, run)))
+    }
+
+    /// Instruction `index` of `block` is done and the block must be left.
+    pub(crate) fn leave_behind(&mut self, block: BlockId, index: u8, exit: Option<Exit>) -> Next {
+        self.refund_behind(block, index);
+        exit.map_or(Next::Boundary, Next::Exit)
+    }
+}
+
+enum Opened {
+    Direct { offset: u64, page: u64 },
+    Bounced,
+}

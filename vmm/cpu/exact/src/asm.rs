@@ -1,0 +1,346 @@
+//! The few host instructions that translation adds, encoded by hand: they are
+//! most of what is emitted, and a general assembler costs ten times as much.
+//!
+//! Encodings follow the Intel SDM, volume 2. Registers are host registers by
+//! their number in the encoding.
+
+/// A host register's number.
+pub(crate) type Reg = u8;
+
+pub(crate) const RCX: Reg = 1;
+pub(crate) const RSP: Reg = 4;
+pub(crate) const RBP: Reg = 5;
+pub(crate) const RSI: Reg = 6;
+/// First scratch register: an address, then a page offset.
+pub(crate) const S0: Reg = 14;
+/// Second scratch register: a table index, then a host page.
+pub(crate) const S1: Reg = 15;
+
+/// Code being assembled for a known address.
+#[derive(Debug, Default)]
+pub(crate) struct Asm {
+    base: u64,
+    code: Vec<u8>,
+}
+
+/// A `rel8` or `rel32` to be filled in.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub(crate) struct Hole {
+    at: usize,
+    short: bool,
+}
+
+impl Asm {
+    /// Starts over for code that will stand at host address `base`.
+    pub(crate) fn restart(&mut self, base: u64) {
+        self.base = base;
+        self.code.clear();
+    }
+
+    /// The bytes so far.
+    pub(crate) fn code(&self) -> &[u8] {
+        &self.code
+    }
+
+    /// Lends the buffer to an encoder that appends to it.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.code)
+    }
+
+    /// Takes the buffer back.
+    pub(crate) fn put(&mut self, code: Vec<u8>) {
+        self.code = code;
+    }
+
+    /// Offset of the next byte.
+    pub(crate) fn offset(&self) -> u32 {
+        self.code.len() as u32
+    }
+
+    /// Host address of the next byte.
+    pub(crate) fn here(&self) -> u64 {
+        self.base + self.code.len() as u64
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.code.extend_from_slice(bytes);
+    }
+
+    fn imm32(&mut self, value: i32) {
+        self.bytes(&value.to_le_bytes());
+    }
+
+    /// `REX.W opcode reg, gs:[disp]`.
+    fn gs_operand(&mut self, opcode: u8, reg: Reg, disp: i32) {
+        self.bytes(&[
+            0x65,
+            0x48 | (reg >> 3) << 2,
+            opcode,
+            (reg & 7) << 3 | 4,
+            0x25,
+        ]);
+        self.imm32(disp);
+    }
+
+    /// `mov reg, gs:[disp]`.
+    pub(crate) fn load(&mut self, reg: Reg, disp: i32) {
+        self.gs_operand(0x8b, reg, disp);
+    }
+
+    /// `mov gs:[disp], reg`.
+    pub(crate) fn store(&mut self, disp: i32, reg: Reg) {
+        self.gs_operand(0x89, reg, disp);
+    }
+
+    /// `mov dword gs:[disp], value`.
+    pub(crate) fn store_imm32(&mut self, disp: i32, value: u32) {
+        self.bytes(&[0x65, 0xc7, 0x04, 0x25]);
+        self.imm32(disp);
+        self.bytes(&value.to_le_bytes());
+    }
+
+    /// `sub qword gs:[disp], value`.
+    pub(crate) fn sub_imm(&mut self, disp: i32, value: i8) {
+        self.bytes(&[0x65, 0x48, 0x83, 0x2c, 0x25]);
+        self.imm32(disp);
+        self.bytes(&[value as u8]);
+    }
+
+    /// `opcode reg, gs:[disp + S1]`, 64 bits.
+    fn gs_s1(&mut self, opcode: u8, reg: Reg, disp: i32) {
+        self.bytes(&[
+            0x65,
+            0x49 | (reg >> 3) << 2,
+            opcode,
+            0x80 | (reg & 7) << 3 | 7,
+        ]);
+        self.imm32(disp);
+    }
+
+    /// `xor reg, gs:[disp + S1]`.
+    pub(crate) fn xor_table(&mut self, reg: Reg, disp: i32) {
+        self.gs_s1(0x33, reg, disp);
+    }
+
+    /// `mov reg, gs:[disp + S1]`.
+    pub(crate) fn load_table(&mut self, reg: Reg, disp: i32) {
+        self.gs_s1(0x8b, reg, disp);
+    }
+
+    /// `mov reg, gs:[disp + S1*8]`.
+    pub(crate) fn load_table8(&mut self, reg: Reg, disp: i32) {
+        self.bytes(&[0x65, 0x4a | (reg >> 3) << 2, 0x8b, (reg & 7) << 3 | 4, 0xfd]);
+        self.imm32(disp);
+    }
+
+    /// `jmp gs:[disp + S1*8]`.
+    pub(crate) fn jump_table8(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x42, 0xff, 0x24, 0xfd]);
+        self.imm32(disp);
+    }
+
+    /// `jmp gs:[disp]`.
+    pub(crate) fn jump_slot(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0xff, 0x24, 0x25]);
+        self.imm32(disp);
+    }
+
+    /// `pext dst, src, gs:[disp]`.
+    pub(crate) fn pext(&mut self, dst: Reg, src: Reg, disp: i32) {
+        let r = (!dst >> 3 & 1) << 7;
+        self.bytes(&[0x65, 0xc4, r | 0x62, 0x80 | (!src & 15) << 3 | 2, 0xf5]);
+        self.bytes(&[(dst & 7) << 3 | 4, 0x25]);
+        self.imm32(disp);
+    }
+
+    /// `rorx dst, src, count`.
+    pub(crate) fn rorx(&mut self, dst: Reg, src: Reg, count: u8) {
+        let r = (!dst >> 3 & 1) << 7;
+        let b = (!src >> 3 & 1) << 5;
+        self.bytes(&[
+            0xc4,
+            r | 0x40 | b | 3,
+            0xfb,
+            0xf0,
+            0xc0 | (dst & 7) << 3 | src & 7,
+            count,
+        ]);
+    }
+
+    /// `and reg32, value`.
+    pub(crate) fn and32(&mut self, reg: Reg, value: u32) {
+        if reg >= 8 {
+            self.bytes(&[0x41]);
+        }
+        self.bytes(&[0x81, 0xe0 | reg & 7]);
+        self.bytes(&value.to_le_bytes());
+    }
+
+    /// `cmp reg, value`, 64 bits.
+    pub(crate) fn cmp(&mut self, reg: Reg, value: i32) {
+        self.bytes(&[0x48 | reg >> 3, 0x81, 0xf8 | reg & 7]);
+        self.imm32(value);
+    }
+
+    /// `not reg`: changes no flag.
+    pub(crate) fn not(&mut self, reg: Reg) {
+        self.bytes(&[0x48 | reg >> 3, 0xf7, 0xd0 | reg & 7]);
+    }
+
+    /// `mov dst, src`, 64 bits.
+    pub(crate) fn mov(&mut self, dst: Reg, src: Reg) {
+        self.bytes(&[
+            0x48 | (src >> 3) << 2 | dst >> 3,
+            0x89,
+            0xc0 | (src & 7) << 3 | dst & 7,
+        ]);
+    }
+
+    /// `mov reg, value` in the shortest form that keeps the flags.
+    pub(crate) fn mov_imm(&mut self, reg: Reg, value: u64) {
+        if let Ok(value) = u32::try_from(value) {
+            if reg >= 8 {
+                self.bytes(&[0x41]);
+            }
+            self.bytes(&[0xb8 | reg & 7]);
+            self.bytes(&value.to_le_bytes());
+        } else if let Ok(value) = i32::try_from(value as i64) {
+            self.bytes(&[0x48 | reg >> 3, 0xc7, 0xc0 | reg & 7]);
+            self.imm32(value);
+        } else {
+            self.bytes(&[0x48 | reg >> 3, 0xb8 | reg & 7]);
+            self.bytes(&value.to_le_bytes());
+        }
+    }
+
+    /// `lea dst, [base + disp]`.
+    pub(crate) fn lea(&mut self, dst: Reg, base: Reg, disp: i32) {
+        self.bytes(&[
+            0x48 | (dst >> 3) << 2 | base >> 3,
+            0x8d,
+            0x80 | (dst & 7) << 3 | base & 7,
+        ]);
+        if base & 7 == 4 {
+            self.bytes(&[0x24]);
+        }
+        self.imm32(disp);
+    }
+
+    /// `lea dst, [base + index + disp]`; `index` must not be RSP.
+    pub(crate) fn lea_sum(&mut self, dst: Reg, base: Reg, index: Reg, disp: i32) {
+        let rex = 0x48 | (dst >> 3) << 2 | (index >> 3) << 1 | base >> 3;
+        self.bytes(&[
+            rex,
+            0x8d,
+            0x80 | (dst & 7) << 3 | 4,
+            (index & 7) << 3 | base & 7,
+        ]);
+        self.imm32(disp);
+    }
+
+    /// `mov reg, [S0 + S1]`, 64 bits.
+    pub(crate) fn load_host(&mut self, reg: Reg) {
+        self.host_operand(0x8b, reg);
+    }
+
+    /// `mov [S0 + S1], reg`, 64 bits.
+    pub(crate) fn store_host(&mut self, reg: Reg) {
+        self.host_operand(0x89, reg);
+    }
+
+    fn host_operand(&mut self, opcode: u8, reg: Reg) {
+        self.bytes(&[0x4b | (reg >> 3) << 2, opcode, (reg & 7) << 3 | 4, 0x3e]);
+    }
+
+    /// `mov [S1], reg`, 64 bits.
+    pub(crate) fn store_at_s1(&mut self, reg: Reg) {
+        self.bytes(&[0x49 | (reg >> 3) << 2, 0x89, (reg & 7) << 3 | 7]);
+    }
+
+    /// `mov qword [S0 + S1], value`.
+    pub(crate) fn store_host_imm(&mut self, value: i32) {
+        self.bytes(&[0x4b, 0xc7, 0x04, 0x3e]);
+        self.imm32(value);
+    }
+
+    /// `jmp` to a known host address.
+    pub(crate) fn jump_to(&mut self, target: u64) {
+        let rel = target.wrapping_sub(self.here() + 5) as i32;
+        self.bytes(&[0xe9]);
+        self.imm32(rel);
+    }
+
+    /// `jmp rel32` to be filled in.
+    pub(crate) fn jump(&mut self) -> Hole {
+        self.bytes(&[0xe9, 0, 0, 0, 0]);
+        self.hole(4)
+    }
+
+    /// `jcc rel32` to be filled in; `condition` is the low nibble of the opcode.
+    pub(crate) fn jump_if(&mut self, condition: u8) -> Hole {
+        self.bytes(&[0x0f, 0x80 | condition & 15, 0, 0, 0, 0]);
+        self.hole(4)
+    }
+
+    /// `jrcxz rel8` to be filled in.
+    pub(crate) fn jump_rcx_zero(&mut self) -> Hole {
+        self.jump_short(0xe3)
+    }
+
+    /// `opcode rel8` to be filled in: JRCXZ and the LOOP family.
+    pub(crate) fn jump_short(&mut self, opcode: u8) -> Hole {
+        self.bytes(&[opcode, 0]);
+        self.hole(1)
+    }
+
+    /// `lea dst, [base + index*scale + disp]`, computed in 32 bits when `narrow`.
+    /// `index` must not be RSP.
+    pub(crate) fn lea_full(
+        &mut self,
+        dst: Reg,
+        base: Option<Reg>,
+        index: Option<(Reg, u8)>,
+        disp: i32,
+        narrow: bool,
+    ) {
+        let (index, scale) = index.map_or((RSP, 1), |(index, scale)| (index, scale));
+        let wide = if narrow { 0x40 } else { 0x48 };
+        let rex = wide | (dst >> 3) << 2 | (index >> 3) << 1 | base.unwrap_or(0) >> 3;
+        let mode = if base.is_some() { 0x80 } else { 0 };
+        let sib = (scale.trailing_zeros() as u8) << 6 | (index & 7) << 3 | base.unwrap_or(RBP) & 7;
+        self.bytes(&[rex, 0x8d, mode | (dst & 7) << 3 | 4, sib]);
+        self.imm32(disp);
+    }
+
+    fn hole(&self, width: usize) -> Hole {
+        Hole {
+            at: self.code.len() - width,
+            short: width == 1,
+        }
+    }
+
+    /// Host address of the byte at `offset`.
+    pub(crate) fn address_of(&self, offset: u32) -> u64 {
+        self.base + u64::from(offset)
+    }
+
+    /// Repeats the bytes from offset `start` to `end`, which must not depend on
+    /// where they stand.
+    pub(crate) fn repeat(&mut self, start: u32, end: u32) {
+        self.code.extend_from_within(start as usize..end as usize);
+    }
+
+    /// Offset of a hole's displacement, for patching after placement.
+    pub(crate) fn hole_offset(&self, hole: Hole) -> u32 {
+        hole.at as u32
+    }
+
+    /// Lets a hole lead here.
+    pub(crate) fn land(&mut self, hole: Hole) {
+        let width = if hole.short { 1 } else { 4 };
+        let rel = (self.code.len() - hole.at - width) as i32;
+        let end = hole.at + width;
+        self.code[hole.at..end].copy_from_slice(&rel.to_le_bytes()[..width]);
+    }
+}

@@ -1,0 +1,109 @@
+//! Translated blocks and the sites at which they leave translated code.
+
+use iced_x86::Instruction;
+
+/// Index of a block.
+pub(crate) type BlockId = u32;
+/// Index of a site.
+pub(crate) type SiteId = u32;
+
+/// Under which circumstances a block was translated, and so may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mode {
+    /// Privilege level 3.
+    pub user: bool,
+    /// x87 and SSE run.
+    pub fpu: bool,
+    /// A single instruction, for stops and single-stepping.
+    pub single: bool,
+    /// Stub instructions do not count.
+    pub free_stubs: bool,
+}
+
+/// A translated block.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub rip: u64,
+    pub mode: Mode,
+    /// Guest-physical addresses of the pages that it was decoded from.
+    pub pages: [Option<u64>; 2],
+    /// Bytes of guest code.
+    pub length: u16,
+    /// Host address for chained jumps.
+    pub entry: u64,
+    /// Host address for indirect jumps, which verify R14 first.
+    pub indirect_entry: u64,
+    /// Host address behind the block.
+    pub host_end: u64,
+    /// Counted instructions; zero for a stub.
+    pub counted: u8,
+    /// Offset of each instruction from `rip`.
+    pub offsets: Box<[u16]>,
+    /// Where host code for an instruction begins (offset from `indirect_entry`), ascending.
+    pub host_map: Box<[(u32, u8)]>,
+    /// Host addresses of `rel32`s that lead here, with where they led before.
+    pub incoming: Vec<(u64, u64)>,
+    /// Whether all arithmetic flags are dead on entry.
+    pub flags_dead: bool,
+    pub valid: bool,
+}
+
+impl Block {
+    /// RIP of instruction `index`.
+    pub(crate) fn rip_of(&self, index: u8) -> u64 {
+        self.rip
+            .wrapping_add(u64::from(self.offsets[index as usize]))
+    }
+
+    /// The instruction whose host code holds host address `pc`.
+    pub(crate) fn instruction_at(&self, pc: u64) -> Option<u8> {
+        let offset = (pc - self.indirect_entry) as u32;
+        let after = self.host_map.partition_point(|&(start, _)| start <= offset);
+        after.checked_sub(1).map(|at| self.host_map[at].1)
+    }
+}
+
+/// How the first instructions of a TLB check left the scratch registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CheckForm {
+    /// S0 is the address XOR the tag, S1 the entry's byte offset.
+    Xor,
+    /// S0 is the address minus the tag, S1 the entry's index.
+    Difference,
+}
+
+/// What left translated code, and what it needs.
+#[derive(Clone, Debug)]
+pub(crate) enum SiteKind {
+    /// The budget does not cover this block.
+    Stop,
+    /// More stub instructions than a magic call needs.
+    FreeSpent,
+    /// An access missed the TLB. Goes on at `resume` with a page offset in S0 and
+    /// a host page in S1; a store into the bounce buffer goes on at `bounce`.
+    Miss {
+        size: u16,
+        write: bool,
+        form: CheckForm,
+        resume: u64,
+        bounce: u64,
+    },
+    /// A store into the bounce buffer was carried out; goes on at `resume`.
+    Commit { size: u16, resume: u64 },
+    /// A jump to `target` whose `rel32` at host address `hole` leads to `stub`,
+    /// which leaves, as long as it is not linked.
+    Link { target: u64, hole: u64, stub: u64 },
+    /// Carried out in Rust.
+    Helper(Box<Instruction>),
+    /// Raises an exception; the bytes are not an instruction that is offered.
+    Fault { vector: u8 },
+}
+
+/// A place at which a block leaves translated code.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    pub block: BlockId,
+    /// The instruction in execution.
+    pub index: u8,
+    pub kind: SiteKind,
+}

@@ -1,0 +1,135 @@
+//! Memory for translated code: one anonymous file mapped twice, once to write
+//! and once to execute, so that no mapping is ever both.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+use belljar_cpu::CpuError;
+
+/// Bytes for translated code. Filling it throws all code away and starts over.
+pub(crate) const CACHE_BYTES: usize = 32 << 20;
+
+/// A write window and an execute window on the same memory.
+#[derive(Debug)]
+pub(crate) struct CodeMemory {
+    write: *mut u8,
+    execute: *mut u8,
+    used: usize,
+}
+
+// SAFETY: the mappings belong to this value alone; they are not tied to a thread.
+unsafe impl Send for CodeMemory {}
+
+impl CodeMemory {
+    /// Maps the cache.
+    pub(crate) fn new() -> Result<Self, CpuError> {
+        let file = memory_file().map_err(|source| CpuError::Host {
+            action: "make the code cache",
+            source,
+        })?;
+        let map = |protection| {
+            map(&file, protection).map_err(|source| CpuError::Host {
+                action: "map the code cache",
+                source,
+            })
+        };
+        Ok(Self {
+            write: map(libc::PROT_READ | libc::PROT_WRITE)?,
+            execute: map(libc::PROT_READ | libc::PROT_EXEC)?,
+            used: 0,
+        })
+    }
+
+    /// Host addresses at which code executes.
+    pub(crate) fn range(&self) -> std::ops::Range<u64> {
+        self.execute as u64..self.execute as u64 + CACHE_BYTES as u64
+    }
+
+    /// Host address of the next block.
+    pub(crate) fn next(&self) -> u64 {
+        self.execute as u64 + self.used as u64
+    }
+
+    /// Whether `bytes` more fit.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.used + bytes <= CACHE_BYTES
+    }
+
+    /// Places code at [`next`](Self::next).
+    ///
+    /// # Panics
+    /// When it does not fit; see [`has_room`](Self::has_room).
+    pub(crate) fn place(&mut self, code: &[u8]) {
+        assert!(self.has_room(code.len()), "the code cache has no room");
+        // SAFETY: `used + len` was just checked against the mapping's size.
+        unsafe { ptr::copy_nonoverlapping(code.as_ptr(), self.write.add(self.used), code.len()) };
+        self.used = (self.used + code.len())
+            .next_multiple_of(16)
+            .min(CACHE_BYTES);
+    }
+
+    /// Drops everything behind the first `keep` bytes.
+    pub(crate) fn truncate(&mut self, keep: usize) {
+        self.used = keep.min(self.used);
+    }
+
+    /// Bytes in use.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Redirects the `rel32` at host address `at` to `target`.
+    pub(crate) fn patch(&mut self, at: u64, target: u64) {
+        let offset = (at - self.execute as u64) as usize;
+        assert!(offset + 4 <= self.used, "a patch outside the code cache");
+        let rel = target.wrapping_sub(at + 4) as i32;
+        // SAFETY: the four bytes lie inside the mapping, as just checked.
+        unsafe { self.write.add(offset).cast::<i32>().write_unaligned(rel) };
+    }
+}
+
+impl Drop for CodeMemory {
+    fn drop(&mut self) {
+        // SAFETY: both mappings were made by `new` with this length and nothing
+        // borrows them beyond this value.
+        unsafe {
+            libc::munmap(self.write.cast(), CACHE_BYTES);
+            libc::munmap(self.execute.cast(), CACHE_BYTES);
+        }
+    }
+}
+
+fn memory_file() -> io::Result<OwnedFd> {
+    // SAFETY: the name is a NUL-terminated literal; the result is checked before use.
+    let fd = unsafe { libc::memfd_create(c"belljar-code".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fd` was just opened and belongs to nobody else.
+    let file = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: a plain system call on a descriptor that is open.
+    if unsafe { libc::ftruncate(file.as_raw_fd(), CACHE_BYTES as libc::off_t) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(file)
+}
+
+fn map(file: &OwnedFd, protection: i32) -> io::Result<*mut u8> {
+    // SAFETY: a fresh shared mapping of a file of this size, at an address that the kernel picks.
+    let at = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            CACHE_BYTES,
+            protection,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if at == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(at.cast())
+}

@@ -1,0 +1,93 @@
+//! Virtual time as a function of retired instructions.
+
+use belljar_cpu::Cycles;
+
+/// Cycles for each instruction, as a fraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CyclesPerInstruction {
+    /// Cycles ...
+    pub cycles: u32,
+    /// ... for that many instructions; not zero.
+    pub instructions: u32,
+}
+
+impl Default for CyclesPerInstruction {
+    fn default() -> Self {
+        Self {
+            cycles: 1,
+            instructions: 1,
+        }
+    }
+}
+
+/// The clock: cycles that passed while instructions ran, and those skipped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    ratio: CyclesPerInstruction,
+    /// Cycles that no instruction took.
+    skipped: Cycles,
+    /// Instructions retired before this run.
+    pub retired: u64,
+}
+
+impl Clock {
+    pub(crate) fn new(ratio: CyclesPerInstruction) -> Self {
+        let ratio = CyclesPerInstruction {
+            cycles: ratio.cycles.max(1),
+            instructions: ratio.instructions.max(1),
+        };
+        Self {
+            ratio,
+            skipped: 0,
+            retired: 0,
+        }
+    }
+
+    /// The time when `retired` instructions have retired.
+    pub(crate) fn at(&self, retired: u64) -> Cycles {
+        let cycles = u128::from(retired) * u128::from(self.ratio.cycles)
+            / u128::from(self.ratio.instructions);
+        self.skipped + cycles as u64
+    }
+
+    /// How many more instructions retire until the time is `until` or later.
+    pub(crate) fn instructions_until(&self, until: Cycles) -> u64 {
+        let Some(cycles) = until.checked_sub(self.skipped) else {
+            return 0;
+        };
+        let needed = (u128::from(cycles) * u128::from(self.ratio.instructions))
+            .div_ceil(u128::from(self.ratio.cycles));
+        u64::try_from(needed)
+            .unwrap_or(u64::MAX)
+            .saturating_sub(self.retired)
+    }
+
+    /// Lets time pass up to `to` without an instruction.
+    pub(crate) fn skip_to(&mut self, to: Cycles) {
+        let now = self.at(self.retired);
+        self.skipped += to.saturating_sub(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_ends_at_the_first_instruction_on_or_after_its_deadline() {
+        for (cycles, instructions) in [(1, 1), (3, 2), (2, 3), (7, 5)] {
+            let mut clock = Clock::new(CyclesPerInstruction {
+                cycles,
+                instructions,
+            });
+            clock.skip_to(17);
+            for until in 0..200 {
+                let count = clock.instructions_until(until);
+                assert!(clock.at(clock.retired + count) >= until);
+                if count > 0 {
+                    assert!(clock.at(clock.retired + count - 1) < until);
+                }
+            }
+        }
+    }
+}

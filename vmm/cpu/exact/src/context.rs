@@ -1,0 +1,210 @@
+//! The part of a vCPU that translated code touches, at fixed offsets from the
+//! host's GS base.
+
+use std::mem::offset_of;
+
+/// Entries of each software TLB table; a power of two. Fewer than 1,024 thrash
+/// on blocked matrix code, more gain nothing.
+pub(crate) const TLB_ENTRIES: usize = 1024;
+/// Entries of each jump cache; a power of two.
+pub(crate) const JUMP_ENTRIES: usize = 4096;
+/// Bytes of the buffer through which an access goes that has no host page:
+/// page crossings, device registers, pages that hold translated code. Data stands
+/// there at its own offset modulo 64, so that alignment faults stay what they are.
+pub(crate) const BOUNCE_BYTES: usize = 128;
+
+/// The arithmetic flags: CF, PF, AF, ZF, SF, OF.
+pub(crate) const ARITHMETIC: u64 = 0x8d5;
+
+/// `exit_site` of an indirect jump whose target is in R14 and not in the jump cache.
+pub(crate) const EXIT_LOOKUP: u32 = u32::MAX;
+/// `exit_site` after a host signal in translated code; see `fault_pc`.
+pub(crate) const EXIT_SIGNAL: u32 = u32::MAX - 1;
+
+/// One privilege level's view of memory and code.
+#[repr(C)]
+pub(crate) struct View {
+    /// Linear page address per entry, or one that can never match.
+    pub read_tag: [u64; TLB_ENTRIES],
+    /// Host address of the page.
+    pub read_page: [u64; TLB_ENTRIES],
+    /// As `read_tag`, for writes.
+    pub write_tag: [u64; TLB_ENTRIES],
+    /// Host address of the page.
+    pub write_page: [u64; TLB_ENTRIES],
+    /// Host address of the code for the block at a RIP, by the RIP's low bits.
+    pub jump: [u64; JUMP_ENTRIES],
+}
+
+/// The bounce buffer, aligned as the largest operand.
+#[repr(C, align(64))]
+pub(crate) struct Bounce(pub [u8; BOUNCE_BYTES]);
+
+/// Everything translated code reads or writes besides guest memory.
+#[repr(C, align(64))]
+pub(crate) struct Context {
+    /// General registers. R14 and R15 live here even while code runs: the host's
+    /// R14 and R15 are the translator's scratch registers.
+    pub gpr: [u64; 16],
+    /// Host R14 and R15 as they were at the exit, and as entry loads them.
+    pub scratch: [u64; 2],
+    /// Arithmetic flags at the exit, and as entry loads them.
+    pub flags: u64,
+    /// Guest instructions left until the run must stop.
+    pub count: i64,
+    /// Uncounted stub instructions left until they count after all.
+    pub free: i64,
+    /// Where a sequence keeps RCX, or another register, while it borrows it.
+    pub borrowed: u64,
+    /// A loaded value on its way to a second memory access.
+    pub carried: u64,
+    /// Mask of the page-number bits that index the TLB, for PEXT.
+    pub tlb_mask: u64,
+    /// Mask of the bits above a page offset, for PEXT.
+    pub page_mask: u64,
+    /// Mask of the RIP bits that index the jump cache, for PEXT.
+    pub jump_mask: u64,
+    /// The sign bit, for PEXT.
+    pub sign_mask: u64,
+    /// Base of FS.
+    pub fs_base: u64,
+    /// Base of GS.
+    pub gs_base: u64,
+    /// Which site left translated code: an index, or one of the `EXIT_` values.
+    pub exit_site: u32,
+    /// Host MXCSR while guest code runs.
+    pub host_mxcsr: u32,
+    /// Guest MXCSR while host code runs.
+    pub guest_mxcsr: u32,
+    /// x86 trap number of the host signal.
+    pub fault_trap: u32,
+    /// Host program counter of the host signal.
+    pub fault_pc: u64,
+    /// Where entry jumps to.
+    pub target: u64,
+    /// Host address of the code that leaves translated code.
+    pub leave: u64,
+    /// Host stack pointer while guest code runs.
+    pub host_rsp: u64,
+    /// XMM0 to XMM15 while host code runs.
+    pub xmm: [u128; 16],
+    /// See [`BOUNCE_BYTES`].
+    pub bounce: Bounce,
+    /// Supervisor, then user.
+    pub views: [View; 2],
+}
+
+impl View {
+    /// The tag of entry `index` that no address with that index matches. It is two
+    /// pages off, so that an access which runs into the next page cannot match either.
+    const fn never(index: usize) -> u64 {
+        ((index ^ 2) as u64) << 12
+    }
+
+    /// Forgets every translation.
+    pub(crate) fn flush_tlb(&mut self) {
+        for index in 0..TLB_ENTRIES {
+            self.read_tag[index] = Self::never(index);
+            self.write_tag[index] = Self::never(index);
+        }
+    }
+
+    /// Forgets the page that holds `linear`.
+    pub(crate) fn flush_page(&mut self, linear: u64) {
+        let index = tlb_index(linear);
+        self.read_tag[index] = Self::never(index);
+        self.write_tag[index] = Self::never(index);
+    }
+
+    /// Forgets writable translations of the host page at `page`.
+    pub(crate) fn forbid_writes_to(&mut self, page: u64) {
+        for index in 0..TLB_ENTRIES {
+            if self.write_page[index] == page {
+                self.write_tag[index] = Self::never(index);
+            }
+        }
+    }
+
+    /// Points every jump-cache entry at the code for a miss.
+    pub(crate) fn flush_jumps(&mut self, miss: u64) {
+        self.jump.fill(miss);
+    }
+}
+
+impl Context {
+    /// A zeroed context with its masks set and its caches empty.
+    pub(crate) fn boxed() -> Box<Self> {
+        let mut context = zeroed_box();
+        context.tlb_mask = ((TLB_ENTRIES - 1) as u64) << 12;
+        context.page_mask = !0xfff;
+        context.jump_mask = (JUMP_ENTRIES - 1) as u64;
+        context.sign_mask = 1 << 63;
+        context.guest_mxcsr = 0x1f80;
+        context.views.iter_mut().for_each(View::flush_tlb);
+        context
+    }
+}
+
+#[allow(unsafe_code)]
+fn zeroed_box() -> Box<Context> {
+    // SAFETY: every field of `Context` is an integer or an array of integers,
+    // for which all-zero bytes are a value.
+    unsafe { Box::<Context>::new_zeroed().assume_init() }
+}
+
+/// The TLB entry for a linear address.
+pub(crate) fn tlb_index(linear: u64) -> usize {
+    (linear >> 12) as usize & (TLB_ENTRIES - 1)
+}
+
+/// The jump-cache entry for a RIP.
+pub(crate) fn jump_index(rip: u64) -> usize {
+    rip as usize & (JUMP_ENTRIES - 1)
+}
+
+/// Offsets from the GS base, as translated code encodes them.
+pub(crate) mod at {
+    use super::{Context, View, offset_of};
+
+    pub(crate) const fn gpr(number: usize) -> i32 {
+        (offset_of!(Context, gpr) + number * 8) as i32
+    }
+
+    pub(crate) const COUNT: i32 = offset_of!(Context, count) as i32;
+    pub(crate) const FREE: i32 = offset_of!(Context, free) as i32;
+    pub(crate) const BORROWED: i32 = offset_of!(Context, borrowed) as i32;
+    pub(crate) const CARRIED: i32 = offset_of!(Context, carried) as i32;
+    pub(crate) const TLB_MASK: i32 = offset_of!(Context, tlb_mask) as i32;
+    pub(crate) const PAGE_MASK: i32 = offset_of!(Context, page_mask) as i32;
+    pub(crate) const JUMP_MASK: i32 = offset_of!(Context, jump_mask) as i32;
+    pub(crate) const SIGN_MASK: i32 = offset_of!(Context, sign_mask) as i32;
+    pub(crate) const FS_BASE: i32 = offset_of!(Context, fs_base) as i32;
+    pub(crate) const GS_BASE: i32 = offset_of!(Context, gs_base) as i32;
+    pub(crate) const EXIT_SITE: i32 = offset_of!(Context, exit_site) as i32;
+
+    const fn view(user: bool) -> i32 {
+        (offset_of!(Context, views) + user as usize * size_of::<View>()) as i32
+    }
+
+    pub(crate) const fn tags(user: bool, write: bool) -> i32 {
+        view(user)
+            + if write {
+                offset_of!(View, write_tag) as i32
+            } else {
+                offset_of!(View, read_tag) as i32
+            }
+    }
+
+    pub(crate) const fn pages(user: bool, write: bool) -> i32 {
+        view(user)
+            + if write {
+                offset_of!(View, write_page) as i32
+            } else {
+                offset_of!(View, read_page) as i32
+            }
+    }
+
+    pub(crate) const fn jumps(user: bool) -> i32 {
+        view(user) + offset_of!(View, jump) as i32
+    }
+}

@@ -1,0 +1,212 @@
+//! Instructions that compute: registers as they stand, memory through a check.
+
+use iced_x86::{Instruction, OpAccess, OpKind, Register};
+
+use super::Emitter;
+use crate::analyse::has_high_byte;
+use crate::asm::{RBP, RSI, RSP, Reg, S0, S1};
+use crate::context::at;
+use crate::rewrite::{self, Spilled, drop_lock, set_memory, use_first_scratch};
+
+impl Emitter {
+    fn spilled(&mut self, instruction: &Instruction) -> Spilled {
+        let info = self.info.info(instruction);
+        let access: Vec<OpAccess> = (0..instruction.op_count())
+            .map(|i| info.op_access(i))
+            .collect();
+        rewrite::spilled_operands(instruction, |operand| access[operand as usize])
+    }
+
+    /// A guest register's host register: itself, or `scratch` loaded from memory.
+    pub(super) fn fetch(&mut self, register: Register, scratch: Reg) -> Reg {
+        let number = register.number() as Reg;
+        if number < S0 {
+            return number;
+        }
+        self.asm.load(scratch, at::gpr(number as usize));
+        scratch
+    }
+
+    /// An instruction without memory operand. The host's R14 and R15 stand in for
+    /// the guest's while it runs.
+    pub(super) fn plain(&mut self, instruction: &Instruction) {
+        let spilled = self.spilled(instruction);
+        for (index, register) in [S0, S1].into_iter().enumerate() {
+            if spilled.loads[index] {
+                self.asm.load(register, at::gpr(register as usize));
+            }
+        }
+        self.encode(instruction);
+        for (index, register) in [S0, S1].into_iter().enumerate() {
+            if spilled.stores[index] {
+                self.asm.store(at::gpr(register as usize), register);
+            }
+        }
+    }
+
+    /// LEA computes; a segment does not matter to it.
+    pub(super) fn lea(&mut self, instruction: &Instruction) {
+        let mut instruction = *instruction;
+        instruction.set_segment_prefix(Register::None);
+        let constant = instruction.is_ip_rel_memory_operand()
+            || (instruction.memory_base() == Register::None
+                && instruction.memory_index() == Register::None);
+        let target = instruction.op0_register();
+        if constant && target.size() >= 4 {
+            let mut value = instruction.memory_displacement64();
+            if target.size() == 4 || instruction.memory_base() == Register::EIP {
+                value &= 0xffff_ffff;
+            }
+            let number = target.number() as Reg;
+            self.asm.mov_imm(number, value);
+            if number >= S0 {
+                self.asm.store(at::gpr(number as usize), number);
+            }
+            return;
+        }
+        for (register, full) in [(S0, Register::R14), (S1, Register::R15)] {
+            let named = [
+                instruction.memory_base(),
+                instruction.memory_index(),
+                target,
+            ]
+            .iter()
+            .any(|named| named.full_register() == full);
+            if named {
+                self.asm.load(register, at::gpr(register as usize));
+            }
+        }
+        self.encode(&instruction);
+        let number = target.number() as Reg;
+        if number >= S0 {
+            self.asm.store(at::gpr(number as usize), number);
+        }
+    }
+
+    /// An instruction with one memory operand.
+    pub(super) fn memory(
+        &mut self,
+        instruction: &Instruction,
+        size: u16,
+        write: bool,
+        flags_dead: bool,
+    ) {
+        self.linear_address(instruction);
+        let access = self.begin_access(size, write, flags_dead);
+        let spilled = self.spilled(instruction);
+        let mut rewritten = *instruction;
+        drop_lock(&mut rewritten);
+        if has_high_byte(instruction) {
+            self.with_high_byte(rewritten);
+        } else if spilled.is_empty() {
+            set_memory(&mut rewritten, Register::R14, Register::R15);
+            self.encode(&rewritten);
+        } else {
+            self.with_spilled(rewritten, spilled);
+        }
+        self.end_access(access);
+    }
+
+    /// AH and its like cannot stand beside a REX prefix, which the scratch
+    /// registers need: RSI lends itself as the base.
+    fn with_high_byte(&mut self, mut instruction: Instruction) {
+        self.asm.lea_sum(S1, S0, S1, 0);
+        self.asm.store(at::BORROWED, RSI);
+        self.asm.mov(RSI, S1);
+        set_memory(&mut instruction, Register::RSI, Register::None);
+        self.encode(&instruction);
+        self.asm.load(RSI, at::BORROWED);
+    }
+
+    /// One register operand is R14 or R15: the address moves into S1, which frees
+    /// S0 to stand in for it.
+    fn with_spilled(&mut self, mut instruction: Instruction, spilled: Spilled) {
+        assert!(
+            spilled.loads != [true; 2],
+            "two spilled operands beside memory"
+        );
+        let number = if spilled.loads[0] { S0 } else { S1 };
+        self.asm.lea_sum(S1, S0, S1, 0);
+        self.asm.load(S0, at::gpr(number as usize));
+        use_first_scratch(&mut instruction);
+        set_memory(&mut instruction, Register::R15, Register::None);
+        self.encode(&instruction);
+        if spilled.stores != [false; 2] {
+            self.asm.store(at::gpr(number as usize), S0);
+        }
+    }
+
+    pub(super) fn push(&mut self, instruction: &Instruction, flags_dead: bool) {
+        match instruction.op0_kind() {
+            OpKind::Register => {
+                self.asm.lea(S0, RSP, -8);
+                let access = self.begin_access(8, true, flags_dead);
+                let register = instruction.op0_register();
+                if (register.number() as Reg) < S0 {
+                    self.asm.store_host(register.number() as Reg);
+                } else {
+                    self.asm.lea_sum(S1, S0, S1, 0);
+                    let source = self.fetch(register, S0);
+                    self.asm.store_at_s1(source);
+                }
+                self.asm.lea(RSP, RSP, -8);
+                self.end_access(access);
+            }
+            OpKind::Memory => {
+                self.load_carried(instruction, flags_dead);
+                self.push_carried(flags_dead);
+            }
+            _ => {
+                let value = instruction.immediate(0) as i32;
+                self.asm.lea(S0, RSP, -8);
+                let access = self.begin_access(8, true, flags_dead);
+                self.asm.store_host_imm(value);
+                self.asm.lea(RSP, RSP, -8);
+                self.end_access(access);
+            }
+        }
+    }
+
+    /// Reads the 64-bit memory operand into the context's carried value.
+    pub(super) fn load_carried(&mut self, instruction: &Instruction, flags_dead: bool) {
+        self.linear_address(instruction);
+        let access = self.begin_access(8, false, flags_dead);
+        self.asm.load_host(S0);
+        self.end_access(access);
+        self.asm.store(at::CARRIED, S0);
+    }
+
+    fn push_carried(&mut self, flags_dead: bool) {
+        self.asm.lea(S0, RSP, -8);
+        let access = self.begin_access(8, true, flags_dead);
+        self.asm.lea_sum(S1, S0, S1, 0);
+        self.asm.load(S0, at::CARRIED);
+        self.asm.store_at_s1(S0);
+        self.asm.lea(RSP, RSP, -8);
+        self.end_access(access);
+    }
+
+    pub(super) fn pop(&mut self, instruction: &Instruction, flags_dead: bool) {
+        self.asm.mov(S0, RSP);
+        let access = self.begin_access(8, false, flags_dead);
+        let number = instruction.op0_register().number() as Reg;
+        if number < S0 {
+            self.asm.lea(RSP, RSP, 8);
+            self.asm.load_host(number);
+        } else {
+            self.asm.load_host(S0);
+            self.asm.store(at::gpr(number as usize), S0);
+            self.asm.lea(RSP, RSP, 8);
+        }
+        self.end_access(access);
+    }
+
+    /// `mov rsp, rbp; pop rbp`.
+    pub(super) fn leave_frame(&mut self, flags_dead: bool) {
+        self.asm.mov(S0, RBP);
+        let access = self.begin_access(8, false, flags_dead);
+        self.asm.lea(RSP, RBP, 8);
+        self.asm.load_host(RBP);
+        self.end_access(access);
+    }
+}

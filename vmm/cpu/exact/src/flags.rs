@@ -1,0 +1,67 @@
+//! Which arithmetic flags are live where.
+
+use iced_x86::{Instruction, Mnemonic, OpKind, RflagsBits};
+
+use crate::analyse::Class;
+use crate::decode::GuestInstruction;
+
+/// The arithmetic flags in iced's bits.
+const ALL_FLAGS: u32 = RflagsBits::OF
+    | RflagsBits::SF
+    | RflagsBits::ZF
+    | RflagsBits::AF
+    | RflagsBits::CF
+    | RflagsBits::PF;
+
+/// For each instruction: whether all arithmetic flags are dead before it, that is,
+/// whether the instructions from here to the block's end overwrite every one of
+/// them before any reads it. What follows the block is assumed to read them all.
+pub(crate) fn flags_dead(instructions: &[GuestInstruction]) -> Vec<bool> {
+    let mut dead = vec![false; instructions.len()];
+    let mut live = ALL_FLAGS;
+    for (index, guest) in instructions.iter().enumerate().rev() {
+        if matches!(guest.class, Class::Helper | Class::Fault(_)) {
+            live = ALL_FLAGS;
+        } else if guest.class != Class::Nop {
+            live = (live & !flags_killed(&guest.instruction))
+                | (guest.instruction.rflags_read() & ALL_FLAGS);
+        }
+        dead[index] = live == 0;
+    }
+    dead
+}
+
+/// Flags that an instruction replaces whatever its operands. A shift or rotate by
+/// a count of zero leaves them all, so one by CL replaces none.
+fn flags_killed(instruction: &Instruction) -> u32 {
+    let counted = matches!(
+        instruction.mnemonic(),
+        Mnemonic::Shl
+            | Mnemonic::Shr
+            | Mnemonic::Sar
+            | Mnemonic::Sal
+            | Mnemonic::Rol
+            | Mnemonic::Ror
+            | Mnemonic::Rcl
+            | Mnemonic::Rcr
+            | Mnemonic::Shld
+            | Mnemonic::Shrd
+    );
+    if counted && !has_nonzero_count(instruction) {
+        return 0;
+    }
+    instruction.rflags_modified() & ALL_FLAGS
+}
+
+fn has_nonzero_count(instruction: &Instruction) -> bool {
+    let last = instruction.op_count() - 1;
+    instruction.op_kind(last) == OpKind::Immediate8 && {
+        let mask =
+            if instruction.op0_register().size() == 8 || instruction.memory_size().size() == 8 {
+                63
+            } else {
+                31
+            };
+        instruction.immediate8() & mask != 0
+    }
+}

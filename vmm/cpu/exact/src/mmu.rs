@@ -1,0 +1,259 @@
+//! Guest memory, physical and linear.
+#![allow(unsafe_code)]
+
+use std::ptr;
+
+use belljar_cpu::{Access, CodeWatch, GuestRam, PAGE_SIZE, SystemRegisters};
+use vm_memory::{Address, GuestMemoryBackend, GuestMemoryRegion};
+
+use crate::state::{Fault, cr0, efer};
+
+const PAGE_MASK: u64 = !(PAGE_SIZE - 1);
+
+/// One region of RAM as the engine sees it.
+struct Region {
+    start: u64,
+    bytes: u64,
+    host: *mut u8,
+    watch: CodeWatch,
+}
+
+/// The guest's RAM with host addresses.
+pub(crate) struct Memory {
+    regions: Vec<Region>,
+    /// Keeps the mappings alive.
+    _ram: GuestRam,
+}
+
+// SAFETY: the host pointers point into `_ram`, which is shared between threads by
+// its own design; the engine is only ever run by one thread at a time.
+unsafe impl Send for Memory {}
+
+impl Memory {
+    pub(crate) fn new(ram: GuestRam) -> Self {
+        let regions = ram
+            .iter()
+            .map(|region| Region {
+                start: region.start_addr().raw_value(),
+                bytes: region.len(),
+                host: region.as_ptr(),
+                watch: region.bitmap().region().clone(),
+            })
+            .collect();
+        Self { regions, _ram: ram }
+    }
+
+    fn region(&self, physical: u64) -> Option<(&Region, u64)> {
+        self.regions.iter().find_map(|region| {
+            let offset = physical.checked_sub(region.start)?;
+            (offset < region.bytes).then_some((region, offset))
+        })
+    }
+
+    /// Host address of the page of RAM that holds `physical`. RAM regions are
+    /// whole pages.
+    pub(crate) fn host_page(&self, physical: u64) -> Option<u64> {
+        let (region, offset) = self.region(physical & PAGE_MASK)?;
+        Some(region.host as u64 + offset)
+    }
+
+    /// Watches or forgets the page that holds `physical`.
+    pub(crate) fn watch(&self, physical: u64, on: bool) {
+        if let Some((region, offset)) = self.region(physical) {
+            if on {
+                region.watch.watch(offset);
+            } else {
+                region.watch.unwatch(offset);
+            }
+        }
+    }
+
+    /// Whether the page that holds `physical` is watched.
+    pub(crate) fn is_watched(&self, physical: u64) -> bool {
+        self.region(physical)
+            .is_some_and(|(region, offset)| region.watch.is_watched(offset))
+    }
+
+    /// Watched pages that devices wrote since the last call.
+    pub(crate) fn take_written(&self) -> Vec<u64> {
+        self.regions
+            .iter()
+            .flat_map(|region| {
+                let start = region.start;
+                region
+                    .watch
+                    .take_written()
+                    .into_iter()
+                    .map(move |offset| start + offset)
+            })
+            .collect()
+    }
+
+    /// Copies from RAM within one page; `false` when it is not RAM.
+    pub(crate) fn read(&self, physical: u64, into: &mut [u8]) -> bool {
+        let Some(host) = self.within_page(physical, into.len()) else {
+            return false;
+        };
+        // SAFETY: `within_page` checked that the bytes lie in one page of RAM.
+        unsafe { ptr::copy_nonoverlapping(host as *const u8, into.as_mut_ptr(), into.len()) };
+        true
+    }
+
+    /// Copies into RAM within one page; `false` when it is not RAM. Does not look
+    /// for code there.
+    pub(crate) fn write(&self, physical: u64, from: &[u8]) -> bool {
+        let Some(host) = self.within_page(physical, from.len()) else {
+            return false;
+        };
+        // SAFETY: as in `read`.
+        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), host as *mut u8, from.len()) };
+        true
+    }
+
+    fn within_page(&self, physical: u64, bytes: usize) -> Option<u64> {
+        let offset = physical & !PAGE_MASK;
+        if offset + bytes as u64 > PAGE_SIZE {
+            return None;
+        }
+        Some(self.host_page(physical)? + offset)
+    }
+
+    fn entry(&self, physical: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        self.read(physical, &mut bytes)
+            .then(|| u64::from_le_bytes(bytes))
+    }
+}
+
+/// Page-table entry bits (Intel SDM vol. 3, 4.5).
+mod entry {
+    pub(super) const PRESENT: u64 = 1;
+    pub(super) const WRITE: u64 = 1 << 1;
+    pub(super) const USER: u64 = 1 << 2;
+    pub(super) const ACCESSED: u64 = 1 << 5;
+    pub(super) const DIRTY: u64 = 1 << 6;
+    pub(super) const LARGE: u64 = 1 << 7;
+    pub(super) const NO_EXECUTE: u64 = 1 << 63;
+    pub(super) const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+}
+
+/// Page-fault error-code bits.
+mod error {
+    pub(super) const PRESENT: u32 = 1;
+    pub(super) const WRITE: u32 = 1 << 1;
+    pub(super) const USER: u32 = 1 << 2;
+    pub(super) const RESERVED: u32 = 1 << 3;
+    pub(super) const FETCH: u32 = 1 << 4;
+}
+
+/// Physical-address bits that CPUID shows (leaf 0x80000008).
+const PHYSICAL_BITS: u32 = 40;
+const RESERVED_ADDRESS: u64 = entry::ADDRESS & !((1 << PHYSICAL_BITS) - 1);
+
+/// Who asks for a translation, and whether the tables may be marked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub access: Access,
+    pub user: bool,
+    /// Set accessed and dirty bits.
+    pub mark: bool,
+}
+
+/// Whether bits 47 to 63 of an address agree.
+pub(crate) fn is_canonical(linear: u64) -> bool {
+    (linear as i64) << 16 >> 16 == linear as i64
+}
+
+/// Walks the four levels of the guest's page tables (Intel SDM vol. 3, 4.5).
+///
+/// # Errors
+/// The page fault or general-protection fault that the access raises.
+pub(crate) fn translate(
+    memory: &Memory,
+    system: &SystemRegisters,
+    linear: u64,
+    request: Request,
+) -> Result<u64, Fault> {
+    if !is_canonical(linear) {
+        return Err(Fault::protection(0));
+    }
+    if system.cr0 & cr0::PG == 0 {
+        return Ok(linear);
+    }
+    let fault = |bits| Fault::page(linear, bits | error_bits(request, system));
+    let mut table = system.cr3 & entry::ADDRESS;
+    let mut rights = entry::WRITE | entry::USER;
+    let mut no_execute = false;
+    let mut path = [(0u64, 0u64); 4];
+    for level in (0..4u32).rev() {
+        let at = table + (linear >> (12 + 9 * level) & 0x1ff) * 8;
+        let value = memory.entry(at).unwrap_or(0);
+        if value & entry::PRESENT == 0 {
+            return Err(fault(0));
+        }
+        let large = level > 0 && value & entry::LARGE != 0;
+        if value & RESERVED_ADDRESS != 0
+            || (large && level == 3)
+            || (value & entry::NO_EXECUTE != 0 && system.efer & efer::NXE == 0)
+        {
+            return Err(fault(error::PRESENT | error::RESERVED));
+        }
+        rights &= value;
+        no_execute |= value & entry::NO_EXECUTE != 0;
+        path[level as usize] = (at, value);
+        table = value & entry::ADDRESS;
+        if large || level == 0 {
+            if !is_allowed(request, rights, no_execute, system) {
+                return Err(fault(error::PRESENT));
+            }
+            if request.mark {
+                mark(
+                    memory,
+                    &path[level as usize..],
+                    request.access == Access::Write,
+                );
+            }
+            let span = (1u64 << (12 + 9 * level)) - 1;
+            return Ok(table & !span | linear & span);
+        }
+    }
+    unreachable!("the last level always returns")
+}
+
+fn error_bits(request: Request, system: &SystemRegisters) -> u32 {
+    let mut bits = 0;
+    if request.user {
+        bits |= error::USER;
+    }
+    match request.access {
+        Access::Read => {}
+        Access::Write => bits |= error::WRITE,
+        Access::Fetch if system.efer & efer::NXE != 0 => bits |= error::FETCH,
+        Access::Fetch => {}
+    }
+    bits
+}
+
+fn is_allowed(request: Request, rights: u64, no_execute: bool, system: &SystemRegisters) -> bool {
+    if request.user && rights & entry::USER == 0 {
+        return false;
+    }
+    match request.access {
+        Access::Read => true,
+        Access::Fetch => !no_execute,
+        Access::Write => rights & entry::WRITE != 0 || (!request.user && system.cr0 & cr0::WP == 0),
+    }
+}
+
+/// Sets the accessed bits of a path, leaf first, and the leaf's dirty bit.
+fn mark(memory: &Memory, path: &[(u64, u64)], write: bool) {
+    for (index, &(at, value)) in path.iter().enumerate() {
+        let mut marked = value | entry::ACCESSED;
+        if write && index == 0 {
+            marked |= entry::DIRTY;
+        }
+        if marked != value {
+            memory.write(at, &marked.to_le_bytes());
+        }
+    }
+}

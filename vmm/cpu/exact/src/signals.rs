@@ -1,0 +1,149 @@
+//! Faults that the host's processor raises in translated code: division errors,
+//! misaligned vector accesses, unmasked floating-point exceptions.
+//!
+//! The handler only notes the host program counter and the trap number and sends
+//! the thread to the code that leaves translated code; what the fault means to
+//! the guest is worked out there.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::io;
+use std::ops::Range;
+use std::ptr;
+use std::sync::OnceLock;
+
+use belljar_cpu::CpuError;
+
+use crate::context::{Context, EXIT_SIGNAL};
+
+const SIGNALS: [i32; 3] = [libc::SIGFPE, libc::SIGSEGV, libc::SIGILL];
+const STACK_BYTES: usize = 64 << 10;
+/// Linux: disarm the alternate stack while a handler runs on it, and never take
+/// the stack pointer, here the guest's, as a sign of being on it already.
+const SS_AUTODISARM: i32 = 1 << 31;
+
+#[derive(Clone, Copy)]
+struct Active {
+    code_start: u64,
+    code_end: u64,
+    context: *mut Context,
+}
+
+thread_local! {
+    static ACTIVE: Cell<Option<Active>> = const { Cell::new(None) };
+    static STACK: Cell<bool> = const { Cell::new(false) };
+}
+
+static PREVIOUS: OnceLock<Result<[libc::sigaction; 3], i32>> = OnceLock::new();
+
+/// While it lives, host faults in this thread's translated code go to `context`.
+pub(crate) struct Catching(());
+
+impl Catching {
+    /// Starts catching faults with program counters in `code`.
+    ///
+    /// # Errors
+    /// When the host refuses the handlers or the signal stack.
+    pub(crate) fn start(code: Range<u64>, context: &mut Context) -> Result<Self, CpuError> {
+        let installed = PREVIOUS.get_or_init(install);
+        if let Err(code) = installed {
+            return Err(host_error("install signal handlers", *code));
+        }
+        if !STACK.get() {
+            use_signal_stack()?;
+            STACK.set(true);
+        }
+        ACTIVE.set(Some(Active {
+            code_start: code.start,
+            code_end: code.end,
+            context,
+        }));
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Catching {
+    fn drop(&mut self) {
+        ACTIVE.set(None);
+    }
+}
+
+fn host_error(action: &'static str, code: i32) -> CpuError {
+    CpuError::Host {
+        action,
+        source: io::Error::from_raw_os_error(code),
+    }
+}
+
+fn use_signal_stack() -> Result<(), CpuError> {
+    // The stack lives as long as the thread may receive signals: for ever.
+    let stack = Box::leak(vec![0u8; STACK_BYTES].into_boxed_slice());
+    let stack = libc::stack_t {
+        ss_sp: stack.as_mut_ptr().cast(),
+        ss_flags: SS_AUTODISARM,
+        ss_size: STACK_BYTES,
+    };
+    // SAFETY: the memory is leaked, so it outlives every handler.
+    if unsafe { libc::sigaltstack(&stack, ptr::null_mut()) } != 0 {
+        let code = io::Error::last_os_error().raw_os_error().unwrap_or(0);
+        return Err(host_error("set up a signal stack", code));
+    }
+    Ok(())
+}
+
+fn install() -> Result<[libc::sigaction; 3], i32> {
+    // SAFETY: all-zero is a valid `sigaction`: default action, no flags, empty mask.
+    let mut previous: [libc::sigaction; 3] = unsafe { std::mem::zeroed() };
+    for (signal, old) in SIGNALS.into_iter().zip(&mut previous) {
+        // SAFETY: as above.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = on_signal;
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+        // SAFETY: the handler has the signature that SA_SIGINFO asks for and only
+        // does what is safe in a signal handler.
+        if unsafe { libc::sigaction(signal, &action, old) } != 0 {
+            return Err(io::Error::last_os_error().raw_os_error().unwrap_or(0));
+        }
+    }
+    Ok(previous)
+}
+
+extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid `ucontext_t` to an SA_SIGINFO handler.
+    let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let rip = registers[libc::REG_RIP as usize] as u64;
+    match ACTIVE.get() {
+        Some(active) if (active.code_start..active.code_end).contains(&rip) => {
+            // SAFETY: `context` outlives `Catching`, and translated code, which was
+            // running, holds no reference to it.
+            let context = unsafe { &mut *active.context };
+            context.exit_site = EXIT_SIGNAL;
+            context.fault_pc = rip;
+            context.fault_trap = registers[libc::REG_TRAPNO as usize] as u32;
+            registers[libc::REG_RIP as usize] = context.leave as i64;
+        }
+        _ => pass_on(signal, info, context),
+    }
+}
+
+/// A fault that is not translated code's: whoever handled it before does so again.
+fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let index = SIGNALS
+        .iter()
+        .position(|&known| known == signal)
+        .unwrap_or(0);
+    if let Some(Ok(previous)) = PREVIOUS.get() {
+        let old = &previous[index];
+        if old.sa_flags & libc::SA_SIGINFO != 0 && old.sa_sigaction > libc::SIG_IGN {
+            // SAFETY: a handler installed with SA_SIGINFO has this signature.
+            let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
+                unsafe { std::mem::transmute(old.sa_sigaction) };
+            handler(signal, info, context);
+            return;
+        }
+        // SAFETY: restoring what was installed before; the faulting instruction
+        // then runs again under it.
+        unsafe { libc::sigaction(signal, old, ptr::null_mut()) };
+    }
+}

@@ -1,0 +1,177 @@
+//! Processor state that only host code touches.
+
+use belljar_cpu::{DescriptorTable, Segment, SegmentRegister, SystemRegisters};
+
+/// RFLAGS bits beside the arithmetic ones.
+pub(crate) mod flag {
+    pub(crate) const FIXED: u64 = 1 << 1;
+    pub(crate) const TF: u64 = 1 << 8;
+    pub(crate) const IF: u64 = 1 << 9;
+    pub(crate) const DF: u64 = 1 << 10;
+    pub(crate) const IOPL: u64 = 3 << 12;
+    pub(crate) const NT: u64 = 1 << 14;
+    pub(crate) const RF: u64 = 1 << 16;
+    pub(crate) const AC: u64 = 1 << 18;
+    pub(crate) const ID: u64 = 1 << 21;
+    /// What POPF and its like may change beside the arithmetic flags, at level 0.
+    pub(crate) const SYSTEM: u64 = TF | IF | DF | IOPL | NT | AC | ID;
+}
+
+/// CR0 bits.
+pub(crate) mod cr0 {
+    pub(crate) const EM: u64 = 1 << 2;
+    pub(crate) const TS: u64 = 1 << 3;
+    pub(crate) const WP: u64 = 1 << 16;
+    pub(crate) const PG: u64 = 1 << 31;
+}
+
+/// EFER bits.
+pub(crate) mod efer {
+    pub(crate) const SCE: u64 = 1;
+    pub(crate) const LME: u64 = 1 << 8;
+    pub(crate) const LMA: u64 = 1 << 10;
+    pub(crate) const NXE: u64 = 1 << 11;
+    pub(crate) const KNOWN: u64 = SCE | LME | LMA | NXE;
+}
+
+/// Model-specific registers that hold a value and nothing more, and those whose
+/// value other instructions use.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Msrs {
+    pub star: u64,
+    pub lstar: u64,
+    pub cstar: u64,
+    pub sfmask: u64,
+    pub kernel_gs_base: u64,
+    pub tsc_aux: u64,
+    pub pat: u64,
+    pub sysenter: [u64; 3],
+    pub misc_enable: u64,
+    pub mtrr_default: u64,
+    pub mtrr_fixed: [u64; 11],
+    pub mtrr_variable: [u64; 16],
+}
+
+/// Everything that makes up the processor's state beside the context.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub rip: u64,
+    /// RFLAGS without arithmetic flags.
+    pub flags: u64,
+    pub system: SystemRegisters,
+    pub debug: [u64; 8],
+    pub cr8: u64,
+    pub msrs: Msrs,
+    /// Interrupts wait for one more instruction (after STI or MOV SS).
+    pub shadow: bool,
+    pub halted: bool,
+}
+
+impl State {
+    /// State after reset as far as anyone sees it before setting it.
+    pub(crate) fn new() -> Self {
+        Self {
+            rip: 0,
+            flags: flag::FIXED,
+            system: SystemRegisters::default(),
+            debug: [0, 0, 0, 0, 0, 0, 0xffff_0ff0, 0x400],
+            cr8: 0,
+            msrs: Msrs {
+                pat: 0x0007_0406_0007_0406,
+                misc_enable: 1,
+                ..Msrs::default()
+            },
+            shadow: false,
+            halted: false,
+        }
+    }
+
+    /// Current privilege level: the DPL of SS, which SYSRET and IRET set with CS.
+    pub(crate) fn privilege(&self) -> u8 {
+        (self.segment(SegmentRegister::Cs).selector & 3) as u8
+    }
+
+    pub(crate) fn is_user(&self) -> bool {
+        self.privilege() == 3
+    }
+
+    pub(crate) fn segment(&self, register: SegmentRegister) -> &Segment {
+        &self.system.segments[register as usize]
+    }
+
+    pub(crate) fn segment_mut(&mut self, register: SegmentRegister) -> &mut Segment {
+        &mut self.system.segments[register as usize]
+    }
+
+    /// Whether x87 and SSE instructions run.
+    pub(crate) fn has_fpu(&self) -> bool {
+        self.system.cr0 & (cr0::TS | cr0::EM) == 0
+    }
+
+    pub(crate) fn idt(&self) -> DescriptorTable {
+        self.system.idt
+    }
+}
+
+/// An exception on its way to the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub vector: u8,
+    pub error: Option<u32>,
+    /// The address for CR2, with a page fault.
+    pub address: Option<u64>,
+}
+
+/// Exception vectors.
+pub(crate) mod vector {
+    pub(crate) const DIVIDE: u8 = 0;
+    pub(crate) const DEBUG: u8 = 1;
+    pub(crate) const INVALID_OPCODE: u8 = 6;
+    pub(crate) const DOUBLE_FAULT: u8 = 8;
+    pub(crate) const NOT_PRESENT: u8 = 11;
+    pub(crate) const STACK: u8 = 12;
+    pub(crate) const PROTECTION: u8 = 13;
+    pub(crate) const PAGE: u8 = 14;
+    pub(crate) const X87: u8 = 16;
+    pub(crate) const ALIGNMENT: u8 = 17;
+    pub(crate) const SIMD: u8 = 19;
+}
+
+impl Fault {
+    /// #GP with an error code.
+    pub(crate) const fn protection(error: u32) -> Self {
+        Self {
+            vector: vector::PROTECTION,
+            error: Some(error),
+            address: None,
+        }
+    }
+
+    /// An exception without error code.
+    pub(crate) const fn plain(vector: u8) -> Self {
+        Self {
+            vector,
+            error: None,
+            address: None,
+        }
+    }
+
+    /// #UD.
+    pub(crate) const fn invalid_opcode() -> Self {
+        Self::plain(vector::INVALID_OPCODE)
+    }
+
+    /// #PF.
+    pub(crate) const fn page(address: u64, error: u32) -> Self {
+        Self {
+            vector: vector::PAGE,
+            error: Some(error),
+            address: Some(address),
+        }
+    }
+
+    /// Whether the pushed RFLAGS show RF: all faults, but not traps.
+    pub(crate) fn is_restartable(self) -> bool {
+        self.vector != vector::DEBUG && self.vector != vector::DOUBLE_FAULT
+    }
+}

@@ -1,0 +1,344 @@
+//! Instructions that are carried out in Rust.
+
+use belljar_abi::{FACT_LEAF, MAGIC_ADDRESS};
+use belljar_cpu::{Exit, Registers};
+use iced_x86::{Instruction, Mnemonic as M, Register};
+
+use crate::access::Stop;
+use crate::block::BlockId;
+use crate::dispatch::{FREE_INSTRUCTIONS, Next};
+use crate::state::{Fault, flag};
+use crate::vcpu::{Answer, ExactVcpu, Unimplemented};
+
+mod control;
+mod flow;
+mod fpu;
+mod msr;
+mod operand;
+mod segments;
+mod string;
+
+/// How a helper ended when nothing went wrong.
+pub(crate) enum Done {
+    /// Go on behind the instruction.
+    Next,
+    /// The helper set RIP.
+    Jumped,
+    /// Done; then tell the caller.
+    Exit(Exit),
+    /// Not done and not counted: ask the caller, then run it again.
+    Again(Exit),
+}
+
+/// Different encodings that are remembered as not implemented.
+const MAX_UNIMPLEMENTED: usize = 64;
+/// Magic calls without one counted instruction between them, beyond which stubs count.
+const MAGIC_STREAK: u32 = 64;
+
+impl ExactVcpu {
+    /// Carries out `instruction`, number `index` of `block`.
+    pub(crate) fn help(&mut self, block: BlockId, index: u8, instruction: &Instruction) -> Next {
+        self.refund(block, index);
+        let counted = self.store.block(block).counted > 0;
+        let next_rip = instruction.next_ip();
+        match self.carry_out(instruction) {
+            Ok(done) => {
+                if counted && !matches!(done, Done::Again(_)) {
+                    self.context.count -= 1;
+                }
+                match done {
+                    Done::Next => self.state.rip = next_rip,
+                    Done::Jumped => {}
+                    Done::Exit(exit) => {
+                        self.state.rip = next_rip;
+                        return Next::Exit(exit);
+                    }
+                    Done::Again(exit) => return Next::Exit(exit),
+                }
+                Next::Boundary
+            }
+            Err(Stop::Fault(fault)) => {
+                if fault.vector == crate::state::vector::INVALID_OPCODE {
+                    self.note_unimplemented();
+                }
+                self.deliver(fault)
+            }
+            Err(Stop::Ask(exit @ Exit::MmioWrite { .. })) => {
+                if counted {
+                    self.context.count -= 1;
+                }
+                self.state.rip = next_rip;
+                Next::Exit(exit)
+            }
+            Err(Stop::Ask(exit) | Stop::Again(exit)) => Next::Exit(exit),
+        }
+    }
+
+    fn carry_out(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
+        if instruction.is_string_instruction() {
+            return self.string(instruction);
+        }
+        match instruction.mnemonic() {
+            M::Cli
+            | M::Sti
+            | M::Cld
+            | M::Std
+            | M::Pushf
+            | M::Pushfd
+            | M::Pushfq
+            | M::Popf
+            | M::Popfd
+            | M::Popfq
+            | M::Hlt => self.flag_control(instruction),
+            M::Cpuid => self.cpuid(),
+            M::Rdtsc | M::Rdtscp => self.rdtsc(instruction.mnemonic() == M::Rdtscp),
+            M::Rdrand | M::Rdseed => self.rdrand(instruction),
+            M::Rdmsr | M::Wrmsr => self.msr(instruction.mnemonic() == M::Wrmsr),
+            M::In | M::Out => self.port(instruction),
+            M::Syscall
+            | M::Sysret
+            | M::Sysretq
+            | M::Iret
+            | M::Iretd
+            | M::Iretq
+            | M::Int
+            | M::Int1
+            | M::Int3
+            | M::Retf
+            | M::Jmp
+            | M::Call
+            | M::Enter => self.control_transfer(instruction),
+            M::Lgdt
+            | M::Lidt
+            | M::Sgdt
+            | M::Sidt
+            | M::Lldt
+            | M::Sldt
+            | M::Ltr
+            | M::Str
+            | M::Swapgs
+            | M::Lfs
+            | M::Lgs
+            | M::Lss
+            | M::Verr
+            | M::Verw
+            | M::Lar
+            | M::Lsl => self.segment_instruction(instruction),
+            M::Clts | M::Smsw | M::Lmsw | M::Invlpg | M::Invd | M::Wbinvd => {
+                self.control_instruction(instruction)
+            }
+            M::Fxsave
+            | M::Fxsave64
+            | M::Fxrstor
+            | M::Fxrstor64
+            | M::Fnsave
+            | M::Frstor
+            | M::Fnstenv
+            | M::Fldenv => self.fpu_instruction(instruction),
+            M::Mov if names(instruction, |r| r.is_cr() || r.is_dr()) => {
+                self.control_instruction(instruction)
+            }
+            M::Mov | M::Push | M::Pop => self.move_general(instruction),
+            M::Bt | M::Bts | M::Btr | M::Btc => self.bit_string(instruction),
+            M::Lea => {
+                let address = self.effective_address(instruction);
+                self.write_operand(instruction, 0, address)?;
+                Ok(Done::Next)
+            }
+            M::Leave | M::Xlatb | M::Maskmovq | M::Maskmovdqu => self.odd(instruction),
+            _ => Err(Fault::invalid_opcode().into()),
+        }
+    }
+
+    /// Notes an encoding that raised #UD, unless it is one that is meant to.
+    pub(crate) fn note_unimplemented(&mut self) {
+        let rip = self.state.rip;
+        let mut bytes = vec![0u8; 15];
+        while !bytes.is_empty() && self.read_linear(rip, &mut bytes, false).is_err() {
+            bytes.pop();
+        }
+        let undefined = matches!(bytes.get(..2), Some([0x0f, 0x0b | 0xb9 | 0xff]));
+        if undefined {
+            return;
+        }
+        if let Some(known) = self
+            .unimplemented
+            .iter_mut()
+            .find(|known| known.bytes == bytes)
+        {
+            known.count += 1;
+        } else if self.unimplemented.len() < MAX_UNIMPLEMENTED {
+            self.unimplemented.push(Unimplemented {
+                rip,
+                bytes,
+                count: 1,
+            });
+        }
+    }
+
+    pub(crate) fn require_supervisor(&self) -> Result<(), Fault> {
+        if self.state.privilege() == 0 {
+            Ok(())
+        } else {
+            Err(Fault::protection(0))
+        }
+    }
+
+    fn flag_control(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
+        match instruction.mnemonic() {
+            M::Cld => self.state.flags &= !flag::DF,
+            M::Std => self.state.flags |= flag::DF,
+            M::Cli => {
+                self.require_io_level()?;
+                self.state.flags &= !flag::IF;
+            }
+            M::Sti => {
+                self.require_io_level()?;
+                self.state.shadow = self.state.flags & flag::IF == 0;
+                self.state.flags |= flag::IF;
+            }
+            M::Hlt => {
+                self.require_supervisor()?;
+                self.state.halted = true;
+                return Ok(Done::Exit(Exit::Halt));
+            }
+            M::Pushf | M::Pushfq => {
+                let value = self.rflags() & !(flag::RF | 1 << 17);
+                self.push(value, width(instruction))?;
+            }
+            M::Popf | M::Popfq => {
+                let value = self.peek(0, width(instruction))?;
+                self.context.gpr[4] = self.context.gpr[4].wrapping_add(width(instruction) as u64);
+                self.pop_flags(value, width(instruction));
+            }
+
+            _ => return Err(Fault::invalid_opcode().into()),
+        }
+        Ok(Done::Next)
+    }
+
+    pub(crate) fn require_io_level(&self) -> Result<(), Fault> {
+        let level = (self.state.flags & flag::IOPL) >> 12;
+        if u64::from(self.state.privilege()) <= level {
+            Ok(())
+        } else {
+            Err(Fault::protection(0))
+        }
+    }
+
+    /// Sets what POPF may set at this privilege level.
+    pub(crate) fn pop_flags(&mut self, value: u64, width: usize) {
+        let level = self.state.privilege();
+        let mut changeable = flag::SYSTEM;
+        if level > 0 {
+            changeable &= !flag::IOPL;
+        }
+        if self.require_io_level().is_err() {
+            changeable &= !flag::IF;
+        }
+        if width == 2 {
+            changeable &= 0xffff;
+        }
+        self.context.flags = value & crate::context::ARITHMETIC;
+        self.state.flags = self.state.flags & !changeable | value & changeable;
+    }
+
+    fn cpuid(&mut self) -> Result<Done, Stop> {
+        let gpr = &self.context.gpr;
+        let (leaf, subleaf) = (gpr[Registers::RAX] as u32, gpr[Registers::RCX] as u32);
+        let user = self.state.is_user();
+        if user && (self.state.rip == MAGIC_ADDRESS || leaf == FACT_LEAF) {
+            return Ok(Done::Again(self.magic()));
+        }
+        let answer = self.cpuid.answer(leaf, subleaf);
+        let places = [
+            Registers::RAX,
+            Registers::RBX,
+            Registers::RCX,
+            Registers::RDX,
+        ];
+        for (value, place) in answer.into_iter().zip(places) {
+            self.context.gpr[place] = u64::from(value);
+        }
+        Ok(Done::Next)
+    }
+
+    /// A magic call. Each gets a fresh allowance of uncounted instructions, unless
+    /// the guest makes magic calls and nothing else.
+    fn magic(&mut self) -> Exit {
+        let retired = self.retired_now();
+        if retired == self.magic_at {
+            self.magic_streak += 1;
+        } else {
+            self.magic_streak = 0;
+            self.magic_at = retired;
+        }
+        if self.magic_streak > MAGIC_STREAK && self.free_stubs {
+            self.free_stubs = false;
+            self.flush_translations();
+        }
+        self.context.free = FREE_INSTRUCTIONS;
+        Exit::Magic {
+            at: self.clock.at(retired),
+        }
+    }
+
+    fn rdtsc(&mut self, with_aux: bool) -> Result<Done, Stop> {
+        const CR4_TSD: u64 = 1 << 2;
+        if self.state.system.cr4 & CR4_TSD != 0 {
+            self.require_supervisor()?;
+        }
+        let tsc = self.tsc();
+        self.context.gpr[Registers::RAX] = tsc & 0xffff_ffff;
+        self.context.gpr[Registers::RDX] = tsc >> 32;
+        if with_aux {
+            self.context.gpr[Registers::RCX] = self.state.msrs.tsc_aux & 0xffff_ffff;
+        }
+        Ok(Done::Next)
+    }
+
+    /// The guest's time-stamp counter.
+    pub(crate) fn tsc(&self) -> u64 {
+        self.clock
+            .at(self.retired_now())
+            .wrapping_add(self.tsc_offset)
+    }
+
+    fn rdrand(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
+        let value = self.random.next_u64();
+        self.write_operand(instruction, 0, value)?;
+        self.context.flags = 1;
+        Ok(Done::Next)
+    }
+
+    fn port(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
+        self.require_io_level()?;
+        let is_in = instruction.mnemonic() == M::In;
+        let (data, port) = if is_in { (0, 1) } else { (1, 0) };
+        let port = self.read_operand(instruction, port)? as u16;
+        let len = instruction.op_register(data).size() as u8;
+        if !is_in {
+            let data = self.read_operand(instruction, data)? as u32;
+            return Ok(Done::Exit(Exit::PioWrite { port, len, data }));
+        }
+        match self.take_answer() {
+            Answer::Value(value) => {
+                self.write_operand(instruction, data, value)?;
+                Ok(Done::Next)
+            }
+            _ => Ok(Done::Again(Exit::PioRead { port, len })),
+        }
+    }
+}
+
+/// Operand width in bytes of a stack instruction.
+fn width(instruction: &Instruction) -> usize {
+    instruction.stack_pointer_increment().unsigned_abs() as usize
+}
+
+/// Whether an explicit register operand satisfies `test`.
+fn names(instruction: &Instruction, test: impl Fn(Register) -> bool) -> bool {
+    (0..instruction.op_count()).any(|i| {
+        instruction.op_kind(i) == iced_x86::OpKind::Register && test(instruction.op_register(i))
+    })
+}

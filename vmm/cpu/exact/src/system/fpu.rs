@@ -1,0 +1,210 @@
+//! Saving and loading floating-point state. The guest has FXSAVE and the x87's
+//! own instructions; XSAVE is not offered.
+
+use iced_x86::{Instruction, Mnemonic};
+
+use super::Done;
+use crate::access::Stop;
+use crate::enter::{FxImage, load_x87, save_x87};
+use crate::state::Fault;
+use crate::vcpu::ExactVcpu;
+
+const XMM_OFFSET: usize = 160;
+const MXCSR_OFFSET: usize = 24;
+/// Bits that MXCSR has; MXCSR_MASK in the image.
+const MXCSR_MASK: u32 = 0xffff;
+/// Bytes of an FXSAVE image that FXRSTOR looks at.
+const USED: usize = 416;
+
+impl ExactVcpu {
+    pub(super) fn fpu_instruction(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
+        let at = self.linear(instruction);
+        match instruction.mnemonic() {
+            Mnemonic::Fxsave | Mnemonic::Fxsave64 => self.fxsave(at)?,
+            Mnemonic::Fxrstor | Mnemonic::Fxrstor64 => self.fxrstor(at)?,
+            Mnemonic::Fnstenv => self.fnstenv(at)?,
+            Mnemonic::Fldenv => self.fldenv(at)?,
+            Mnemonic::Fnsave => self.fnsave(at)?,
+            _ => self.frstor(at)?,
+        }
+        Ok(Done::Next)
+    }
+
+    fn check_alignment(at: u64) -> Result<(), Fault> {
+        if at.is_multiple_of(16) {
+            Ok(())
+        } else {
+            Err(Fault::protection(0))
+        }
+    }
+
+    fn fxsave(&mut self, at: u64) -> Result<(), Stop> {
+        Self::check_alignment(at)?;
+        let mut image = FxImage::reset();
+        save_x87(&mut image);
+        image.0[MXCSR_OFFSET..MXCSR_OFFSET + 4]
+            .copy_from_slice(&self.context.guest_mxcsr.to_le_bytes());
+        image.0[28..32].copy_from_slice(&MXCSR_MASK.to_le_bytes());
+        for (register, bytes) in self
+            .context
+            .xmm
+            .iter()
+            .zip(image.0[XMM_OFFSET..].chunks_exact_mut(16))
+        {
+            bytes.copy_from_slice(&register.to_le_bytes());
+        }
+        self.write_chunks(at, &image.0[..USED])
+    }
+
+    fn fxrstor(&mut self, at: u64) -> Result<(), Stop> {
+        Self::check_alignment(at)?;
+        let mut image = FxImage::reset();
+        self.read_chunks(at, &mut image.0[..USED])?;
+        let mxcsr = u32::from_le_bytes([image.0[24], image.0[25], image.0[26], image.0[27]]);
+        if mxcsr & !MXCSR_MASK != 0 {
+            return Err(Fault::protection(0).into());
+        }
+        self.context.guest_mxcsr = mxcsr;
+        for (register, bytes) in self
+            .context
+            .xmm
+            .iter_mut()
+            .zip(image.0[XMM_OFFSET..].chunks_exact(16))
+        {
+            let mut value = [0; 16];
+            value.copy_from_slice(bytes);
+            *register = u128::from_le_bytes(value);
+        }
+        image.0[6..24].fill(0);
+        load_x87(&image);
+        Ok(())
+    }
+
+    /// The 28-byte environment in 32-bit protected format (SDM vol. 1, figure 8-9);
+    /// instruction and operand pointers are zero. FNSTENV then masks all exceptions.
+    fn environment(image: &FxImage) -> [u8; 28] {
+        let mut bytes = [0u8; 28];
+        for (slot, from) in [(0, 0), (4, 2)] {
+            bytes[slot..slot + 2].copy_from_slice(&image.0[from..from + 2]);
+        }
+        bytes[8..10].copy_from_slice(&full_tags(image).to_le_bytes());
+        for reserved in [2, 6, 10, 26] {
+            bytes[reserved..reserved + 2].fill(0xff);
+        }
+        bytes
+    }
+
+    fn fnstenv(&mut self, at: u64) -> Result<(), Stop> {
+        let mut image = FxImage::reset();
+        save_x87(&mut image);
+        self.write_chunks(at, &Self::environment(&image))?;
+        image.0[0] |= 0x3f;
+        load_x87(&image);
+        Ok(())
+    }
+
+    fn fldenv(&mut self, at: u64) -> Result<(), Stop> {
+        let mut bytes = [0; 28];
+        self.read_chunks(at, &mut bytes)?;
+        let mut image = FxImage::reset();
+        save_x87(&mut image);
+        set_environment(&mut image, &bytes);
+        load_x87(&image);
+        Ok(())
+    }
+
+    /// Environment, then the eight registers in stack order, ten bytes each. FNSAVE
+    /// then resets the x87.
+    fn fnsave(&mut self, at: u64) -> Result<(), Stop> {
+        let mut image = FxImage::reset();
+        save_x87(&mut image);
+        let mut bytes = [0u8; 108];
+        bytes[..28].copy_from_slice(&Self::environment(&image));
+        for (to, from) in bytes[28..]
+            .chunks_exact_mut(10)
+            .zip(image.0[32..].chunks_exact(16))
+        {
+            to.copy_from_slice(&from[..10]);
+        }
+        self.write_chunks(at, &bytes)?;
+        load_x87(&FxImage::reset());
+        Ok(())
+    }
+
+    fn frstor(&mut self, at: u64) -> Result<(), Stop> {
+        let mut bytes = [0u8; 108];
+        self.read_chunks(at, &mut bytes)?;
+        let mut image = FxImage::reset();
+        for (from, to) in bytes[28..]
+            .chunks_exact(10)
+            .zip(image.0[32..].chunks_exact_mut(16))
+        {
+            to[..10].copy_from_slice(from);
+        }
+        set_environment(&mut image, &bytes[..28]);
+        load_x87(&image);
+        Ok(())
+    }
+
+    /// Writes a structure that may cross pages: all pages are checked before the
+    /// first byte changes.
+    fn write_chunks(&mut self, at: u64, bytes: &[u8]) -> Result<(), Stop> {
+        let user = self.state.is_user();
+        self.direct_run(at, 1, true, user)?;
+        self.direct_run(at.wrapping_add(bytes.len() as u64 - 1), 1, true, user)?;
+        for (index, chunk) in bytes.chunks(16).enumerate() {
+            self.write_linear(at.wrapping_add(index as u64 * 16), chunk, user)?;
+        }
+        Ok(())
+    }
+
+    fn read_chunks(&mut self, at: u64, bytes: &mut [u8]) -> Result<(), Stop> {
+        let user = self.state.is_user();
+        for (index, chunk) in bytes.chunks_mut(16).enumerate() {
+            self.read_linear(at.wrapping_add(index as u64 * 16), chunk, user)?;
+        }
+        Ok(())
+    }
+}
+
+/// The two-bit tags that FXSAVE abridges to one (SDM vol. 1, 10.5.1.2).
+fn full_tags(image: &FxImage) -> u16 {
+    let top = usize::from(image.0[3] >> 3 & 7);
+    let mut tags = 0u16;
+    for physical in 0..8 {
+        let in_stack = (physical + 8 - top) % 8;
+        let register = &image.0[32 + in_stack * 16..42 + in_stack * 16];
+        let tag = if image.0[4] >> physical & 1 == 0 {
+            3
+        } else {
+            tag_of(register)
+        };
+        tags |= tag << (physical * 2);
+    }
+    tags
+}
+
+/// 0 valid, 1 zero, 2 special.
+fn tag_of(register: &[u8]) -> u16 {
+    let exponent = u16::from_le_bytes([register[8], register[9]]) & 0x7fff;
+    let mantissa = register[..8]
+        .iter()
+        .rev()
+        .fold(0u64, |all, &byte| all << 8 | u64::from(byte));
+    match (exponent, mantissa) {
+        (0, 0) => 1,
+        (0 | 0x7fff, _) => 2,
+        (_, mantissa) if mantissa >> 63 == 0 => 2,
+        _ => 0,
+    }
+}
+
+fn set_environment(image: &mut FxImage, bytes: &[u8]) {
+    image.0[0..2].copy_from_slice(&bytes[0..2]);
+    image.0[2..4].copy_from_slice(&bytes[4..6]);
+    let tags = u16::from_le_bytes([bytes[8], bytes[9]]);
+    image.0[4] = (0..8).fold(0, |abridged, physical| {
+        abridged | u8::from(tags >> (physical * 2) & 3 != 3) << physical
+    });
+    image.0[5..24].fill(0);
+}

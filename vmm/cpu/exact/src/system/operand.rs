@@ -1,0 +1,257 @@
+//! Operands of instructions that are carried out in Rust.
+
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+
+use super::{Done, width};
+use crate::access::Stop;
+use crate::state::Fault;
+use crate::vcpu::ExactVcpu;
+
+impl ExactVcpu {
+    /// Offset within the segment of the memory operand.
+    pub(crate) fn effective_address(&self, instruction: &Instruction) -> u64 {
+        let mut address = instruction.memory_displacement64();
+        let (base, index) = (instruction.memory_base(), instruction.memory_index());
+        let mut narrow = base == Register::EIP;
+        if !instruction.is_ip_rel_memory_operand() {
+            if base != Register::None {
+                address = address.wrapping_add(self.register(base.full_register()));
+                narrow |= base.size() == 4;
+            }
+            if index != Register::None {
+                let scaled = self
+                    .register(index.full_register())
+                    .wrapping_mul(u64::from(instruction.memory_index_scale()));
+                address = address.wrapping_add(scaled);
+                narrow |= index.size() == 4;
+            }
+        }
+        if narrow {
+            address & 0xffff_ffff
+        } else {
+            address
+        }
+    }
+
+    /// Linear address of the memory operand.
+    pub(crate) fn linear(&self, instruction: &Instruction) -> u64 {
+        self.effective_address(instruction)
+            .wrapping_add(self.segment_base(instruction.memory_segment()))
+    }
+
+    /// Base that a segment adds in 64-bit mode.
+    pub(crate) fn segment_base(&self, segment: Register) -> u64 {
+        match segment {
+            Register::FS => self.context.fs_base,
+            Register::GS => self.context.gs_base,
+            _ => 0,
+        }
+    }
+
+    /// A general register of any width.
+    pub(crate) fn register(&self, register: Register) -> u64 {
+        let full = self.context.gpr[register.full_register().number()];
+        match register {
+            Register::AH | Register::CH | Register::DH | Register::BH => full >> 8 & 0xff,
+            _ => full & mask(register.size()),
+        }
+    }
+
+    /// Writes a general register of any width; a 32-bit write clears the upper half.
+    pub(crate) fn set_register(&mut self, register: Register, value: u64) {
+        let slot = &mut self.context.gpr[register.full_register().number()];
+        match register {
+            Register::AH | Register::CH | Register::DH | Register::BH => {
+                *slot = *slot & !0xff00 | (value & 0xff) << 8;
+            }
+            _ => match register.size() {
+                8 => *slot = value,
+                4 => *slot = value & 0xffff_ffff,
+                size => *slot = *slot & !mask(size) | value & mask(size),
+            },
+        }
+    }
+
+    /// An operand's value, zero-extended.
+    pub(crate) fn read_operand(
+        &mut self,
+        instruction: &Instruction,
+        operand: u32,
+    ) -> Result<u64, Stop> {
+        match instruction.op_kind(operand) {
+            OpKind::Register => Ok(self.register(instruction.op_register(operand))),
+            OpKind::Memory => {
+                let size = instruction.memory_size().size().min(8);
+                self.load(self.linear(instruction), size)
+            }
+            OpKind::NearBranch64 => Ok(instruction.near_branch64()),
+            _ => Ok(instruction.immediate(operand)),
+        }
+    }
+
+    /// Writes an operand.
+    pub(crate) fn write_operand(
+        &mut self,
+        instruction: &Instruction,
+        operand: u32,
+        value: u64,
+    ) -> Result<(), Stop> {
+        match instruction.op_kind(operand) {
+            OpKind::Register => {
+                self.set_register(instruction.op_register(operand), value);
+                Ok(())
+            }
+            _ => {
+                let size = instruction.memory_size().size().min(8);
+                self.store(self.linear(instruction), value, size)
+            }
+        }
+    }
+
+    /// Loads `size` bytes, at most 8, at the current privilege level.
+    pub(crate) fn load(&mut self, linear: u64, size: usize) -> Result<u64, Stop> {
+        let mut bytes = [0; 8];
+        let user = self.state.is_user();
+        self.read_linear(linear, &mut bytes[..size], user)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Stores `size` bytes, at most 8, at the current privilege level.
+    pub(crate) fn store(&mut self, linear: u64, value: u64, size: usize) -> Result<(), Stop> {
+        let user = self.state.is_user();
+        self.write_linear(linear, &value.to_le_bytes()[..size], user)
+    }
+
+    /// Pushes `size` bytes.
+    pub(crate) fn push(&mut self, value: u64, size: usize) -> Result<(), Stop> {
+        let rsp = self.context.gpr[4].wrapping_sub(size as u64);
+        self.store(rsp, value, size)?;
+        self.context.gpr[4] = rsp;
+        Ok(())
+    }
+
+    /// Reads the stack `offset` bytes above RSP.
+    pub(crate) fn peek(&mut self, offset: u64, size: usize) -> Result<u64, Stop> {
+        self.load(self.context.gpr[4].wrapping_add(offset), size)
+    }
+
+    /// MOV with segment registers, 16-bit PUSH and POP, POP to memory.
+    pub(super) fn move_general(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
+        match instruction.mnemonic() {
+            Mnemonic::Push => {
+                let value = if names_segment(instruction, 0) {
+                    u64::from(self.selector(instruction.op0_register()))
+                } else {
+                    self.read_operand(instruction, 0)?
+                };
+                self.push(value, width(instruction))?;
+            }
+            Mnemonic::Pop => {
+                let size = width(instruction);
+                let value = self.peek(0, size)?;
+                let rsp = self.context.gpr[4];
+                self.context.gpr[4] = rsp.wrapping_add(size as u64);
+                let result = if names_segment(instruction, 0) {
+                    self.load_segment(instruction.op0_register(), value as u16)
+                        .map_err(Stop::from)
+                } else {
+                    self.write_operand(instruction, 0, value)
+                };
+                if let Err(stop) = result {
+                    self.context.gpr[4] = rsp;
+                    return Err(stop);
+                }
+            }
+            _ if names_segment(instruction, 1) => {
+                let selector = self.selector(instruction.op1_register());
+                self.write_operand_16(instruction, selector)?;
+            }
+            _ => {
+                let value = self.read_operand_16(instruction)?;
+                self.load_segment(instruction.op0_register(), value)?;
+                self.state.shadow = instruction.op0_register() == Register::SS;
+            }
+        }
+        Ok(Done::Next)
+    }
+
+    fn write_operand_16(&mut self, instruction: &Instruction, selector: u16) -> Result<(), Stop> {
+        if instruction.op0_kind() == OpKind::Memory {
+            return self.store(self.linear(instruction), u64::from(selector), 2);
+        }
+        self.set_register(instruction.op0_register(), u64::from(selector));
+        Ok(())
+    }
+
+    fn read_operand_16(&mut self, instruction: &Instruction) -> Result<u16, Stop> {
+        if instruction.op1_kind() == OpKind::Memory {
+            return Ok(self.load(self.linear(instruction), 2)? as u16);
+        }
+        Ok(self.register(instruction.op1_register()) as u16)
+    }
+
+    /// BT, BTS, BTR, BTC on memory with a register offset, which may be negative
+    /// and reach anywhere. Only CF changes.
+    pub(super) fn bit_string(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
+        let size = instruction.op1_register().size();
+        let bits = size as i64 * 8;
+        let raw = self.register(instruction.op1_register());
+        let shift = 64 - bits as u32;
+        let offset = (raw << shift) as i64 >> shift;
+        let step = offset.div_euclid(bits) * size as i64;
+        let bit = offset.rem_euclid(bits) as u32;
+        let address = self.linear(instruction).wrapping_add(step as u64);
+        let value = self.load(address, size)?;
+        let changed = match instruction.mnemonic() {
+            Mnemonic::Bts => value | 1 << bit,
+            Mnemonic::Btr => value & !(1 << bit),
+            Mnemonic::Btc => value ^ 1 << bit,
+            _ => value,
+        };
+        if instruction.mnemonic() != Mnemonic::Bt {
+            self.store(address, changed, size)?;
+        }
+        self.context.flags = self.context.flags & !1 | value >> bit & 1;
+        Ok(Done::Next)
+    }
+
+    /// What is left: 16-bit LEAVE, XLAT, masked stores.
+    pub(super) fn odd(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
+        match instruction.mnemonic() {
+            Mnemonic::Xlatb => {
+                let address = self.context.gpr[3].wrapping_add(self.context.gpr[0] & 0xff);
+                let base = self.segment_base(instruction.memory_segment());
+                let value = self.load(base.wrapping_add(address), 1)?;
+                self.set_register(Register::AL, value);
+            }
+            Mnemonic::Maskmovdqu => {
+                let data = self.context.xmm[instruction.op1_register().number()].to_le_bytes();
+                let mask = self.context.xmm[instruction.op2_register().number()].to_le_bytes();
+                let base = self
+                    .segment_base(instruction.memory_segment())
+                    .wrapping_add(self.context.gpr[7]);
+                for (index, (value, mask)) in data.into_iter().zip(mask).enumerate() {
+                    if mask & 0x80 != 0 {
+                        self.store(base.wrapping_add(index as u64), u64::from(value), 1)?;
+                    }
+                }
+            }
+            _ => return Err(Fault::invalid_opcode().into()),
+        }
+        Ok(Done::Next)
+    }
+}
+
+fn names_segment(instruction: &Instruction, operand: u32) -> bool {
+    instruction.op_kind(operand) == OpKind::Register
+        && instruction.op_register(operand).is_segment_register()
+}
+
+/// The low `size` bytes.
+pub(crate) fn mask(size: usize) -> u64 {
+    if size >= 8 {
+        u64::MAX
+    } else {
+        (1 << (size * 8)) - 1
+    }
+}

@@ -1,0 +1,340 @@
+//! String instructions. One with a REP prefix counts as one instruction however
+//! often it repeats, and is only left unfinished by a fault or a device; its
+//! registers then show how far it came, and it goes on from there.
+
+use belljar_cpu::{Exit, Registers};
+use iced_x86::{Instruction, Mnemonic as M, OpKind, Register};
+
+use super::Done;
+use super::operand::mask;
+use crate::access::Stop;
+use crate::state::flag;
+use crate::vcpu::{Answer, ExactVcpu};
+
+const CF: u64 = 1;
+const PF: u64 = 1 << 2;
+const AF: u64 = 1 << 4;
+const ZF: u64 = 1 << 6;
+const SF: u64 = 1 << 7;
+const OF: u64 = 1 << 11;
+
+/// What a string instruction does with each element.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Move,
+    Store,
+    Load,
+    Scan,
+    Compare,
+    Input,
+    Output,
+}
+
+/// A decoded string instruction.
+#[derive(Clone, Copy)]
+struct StringOp {
+    operation: Operation,
+    size: usize,
+    repeat: bool,
+    /// With REPNE, stop at equal; otherwise at unequal.
+    until_equal: bool,
+    source_base: u64,
+    narrow: bool,
+}
+
+fn parse(instruction: &Instruction) -> Option<(Operation, usize)> {
+    Some(match instruction.mnemonic() {
+        M::Movsb => (Operation::Move, 1),
+        M::Movsw => (Operation::Move, 2),
+        M::Movsd => (Operation::Move, 4),
+        M::Movsq => (Operation::Move, 8),
+        M::Stosb => (Operation::Store, 1),
+        M::Stosw => (Operation::Store, 2),
+        M::Stosd => (Operation::Store, 4),
+        M::Stosq => (Operation::Store, 8),
+        M::Lodsb => (Operation::Load, 1),
+        M::Lodsw => (Operation::Load, 2),
+        M::Lodsd => (Operation::Load, 4),
+        M::Lodsq => (Operation::Load, 8),
+        M::Scasb => (Operation::Scan, 1),
+        M::Scasw => (Operation::Scan, 2),
+        M::Scasd => (Operation::Scan, 4),
+        M::Scasq => (Operation::Scan, 8),
+        M::Cmpsb => (Operation::Compare, 1),
+        M::Cmpsw => (Operation::Compare, 2),
+        M::Cmpsd => (Operation::Compare, 4),
+        M::Cmpsq => (Operation::Compare, 8),
+        M::Insb => (Operation::Input, 1),
+        M::Insw => (Operation::Input, 2),
+        M::Insd => (Operation::Input, 4),
+        M::Outsb => (Operation::Output, 1),
+        M::Outsw => (Operation::Output, 2),
+        M::Outsd => (Operation::Output, 4),
+        _ => return None,
+    })
+}
+
+impl ExactVcpu {
+    pub(super) fn string(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
+        let Some((operation, size)) = parse(instruction) else {
+            return Err(crate::state::Fault::invalid_opcode().into());
+        };
+        let op = StringOp {
+            operation,
+            size,
+            repeat: instruction.has_rep_prefix() || instruction.has_repne_prefix(),
+            until_equal: instruction.has_repne_prefix(),
+            source_base: self.segment_base(instruction.memory_segment()),
+            narrow: uses_32_bit_addresses(instruction),
+        };
+        loop {
+            if op.repeat && self.register(counter(op)) == 0 {
+                return Ok(Done::Next);
+            }
+            if self.bulk(op)? {
+                continue;
+            }
+            if let Some(done) = self.element(op)? {
+                return Ok(done);
+            }
+            if !op.repeat {
+                return Ok(Done::Next);
+            }
+            self.step_counter(op, 1);
+            let equal = self.context.flags & ZF != 0;
+            let compares = matches!(op.operation, Operation::Scan | Operation::Compare);
+            if compares && equal == op.until_equal {
+                return Ok(Done::Next);
+            }
+        }
+    }
+
+    fn source(&self, op: StringOp) -> u64 {
+        op.source_base
+            .wrapping_add(self.register(pointer(op, Register::RSI)))
+    }
+
+    fn target(&self, op: StringOp) -> u64 {
+        self.register(pointer(op, Register::RDI))
+    }
+
+    fn advance(&mut self, op: StringOp, register: Register, elements: u64) {
+        let bytes = elements.wrapping_mul(op.size as u64);
+        let register = pointer(op, register);
+        let value = self.register(register);
+        let moved = if self.state.flags & flag::DF != 0 {
+            value.wrapping_sub(bytes)
+        } else {
+            value.wrapping_add(bytes)
+        };
+        self.set_register(register, moved);
+    }
+
+    fn step_counter(&mut self, op: StringOp, elements: u64) {
+        let left = self.register(counter(op)).wrapping_sub(elements);
+        self.set_register(counter(op), left);
+    }
+
+    /// One element. `Some` ends the instruction for now.
+    fn element(&mut self, op: StringOp) -> Result<Option<Done>, Stop> {
+        match op.operation {
+            Operation::Move => {
+                let value = self.load(self.source(op), op.size)?;
+                self.store_element(op, value, true)?;
+            }
+            Operation::Store => {
+                let value = self.context.gpr[0] & mask(op.size);
+                self.store_element(op, value, false)?;
+            }
+            Operation::Load => {
+                let value = self.load(self.source(op), op.size)?;
+                self.set_register(accumulator(op.size), value);
+                self.advance(op, Register::RSI, 1);
+            }
+            Operation::Scan => {
+                let value = self.load(self.target(op), op.size)?;
+                self.compare_flags(self.context.gpr[0] & mask(op.size), value, op.size);
+                self.advance(op, Register::RDI, 1);
+            }
+            Operation::Compare => {
+                let left = self.load(self.source(op), op.size)?;
+                let right = self.load(self.target(op), op.size)?;
+                self.compare_flags(left, right, op.size);
+                self.advance(op, Register::RSI, 1);
+                self.advance(op, Register::RDI, 1);
+            }
+            Operation::Input | Operation::Output => return self.port_element(op),
+        }
+        Ok(None)
+    }
+
+    /// Stores an element and moves on before a device's exit is passed up, so that
+    /// the instruction goes on behind it. A repeated store to a device leaves the
+    /// instruction for its sake, unfinished and so not counted.
+    fn store_element(&mut self, op: StringOp, value: u64, moves_source: bool) -> Result<(), Stop> {
+        let result = self.store(self.target(op), value, op.size);
+        if !matches!(result, Err(Stop::Fault(_))) {
+            self.advance(op, Register::RDI, 1);
+            if moves_source {
+                self.advance(op, Register::RSI, 1);
+            }
+        }
+        match result {
+            Err(Stop::Ask(exit)) if op.repeat => {
+                self.step_counter(op, 1);
+                Err(Stop::Again(exit))
+            }
+            other => other,
+        }
+    }
+
+    fn port_element(&mut self, op: StringOp) -> Result<Option<Done>, Stop> {
+        self.require_io_level()?;
+        let port = self.context.gpr[Registers::RDX] as u16;
+        let len = op.size as u8;
+        if op.operation == Operation::Output {
+            let data = self.load(self.source(op), op.size)? as u32;
+            self.advance(op, Register::RSI, 1);
+            let exit = Exit::PioWrite { port, len, data };
+            if op.repeat {
+                self.step_counter(op, 1);
+                return Ok(Some(Done::Again(exit)));
+            }
+            return Ok(Some(Done::Exit(exit)));
+        }
+        match self.take_answer() {
+            Answer::Value(value) => {
+                self.store(self.target(op), value, op.size)?;
+                self.advance(op, Register::RDI, 1);
+                Ok(None)
+            }
+            _ => Ok(Some(Done::Again(Exit::PioRead { port, len }))),
+        }
+    }
+
+    /// REP MOVS and REP STOS over RAM, a page at a time. Whether it did anything.
+    fn bulk(&mut self, op: StringOp) -> Result<bool, Stop> {
+        let suits = op.repeat
+            && !op.narrow
+            && self.state.flags & flag::DF == 0
+            && matches!(op.operation, Operation::Move | Operation::Store);
+        if !suits {
+            return Ok(false);
+        }
+        let user = self.state.is_user();
+        let size = op.size as u64;
+        let wanted = self.register(counter(op)).saturating_mul(size);
+        let source = if op.operation == Operation::Move {
+            let Some(run) = self.direct_run(self.source(op), wanted, false, user)? else {
+                return Ok(false);
+            };
+            Some(run)
+        } else {
+            None
+        };
+        let Some((target, run)) = self.direct_run(self.target(op), wanted, true, user)? else {
+            return Ok(false);
+        };
+        let bytes = run.min(source.map_or(u64::MAX, |(_, run)| run)) / size * size;
+        if bytes == 0 {
+            return Ok(false);
+        }
+        match source {
+            Some((source, _)) => copy_forward(source, target, bytes, size),
+            None => fill(target, bytes, self.context.gpr[0], op.size),
+        }
+        if source.is_some() {
+            self.advance(op, Register::RSI, bytes / size);
+        }
+        self.advance(op, Register::RDI, bytes / size);
+        self.step_counter(op, bytes / size);
+        Ok(true)
+    }
+
+    /// Flags of `left - right` in `size` bytes.
+    fn compare_flags(&mut self, left: u64, right: u64, size: usize) {
+        let result = left.wrapping_sub(right) & mask(size);
+        let sign = 1u64 << (size * 8 - 1);
+        let mut flags = 0;
+        let mut set = |flag, on: bool| flags |= if on { flag } else { 0 };
+        set(CF, left < right);
+        set(PF, (result as u8).count_ones().is_multiple_of(2));
+        set(AF, (left ^ right ^ result) & 0x10 != 0);
+        set(ZF, result == 0);
+        set(SF, result & sign != 0);
+        set(OF, (left ^ right) & (left ^ result) & sign != 0);
+        self.context.flags = flags;
+    }
+}
+
+fn uses_32_bit_addresses(instruction: &Instruction) -> bool {
+    (0..instruction.op_count()).any(|operand| {
+        matches!(
+            instruction.op_kind(operand),
+            OpKind::MemorySegESI | OpKind::MemoryESEDI | OpKind::MemorySegEDI
+        )
+    })
+}
+
+fn pointer(op: StringOp, register: Register) -> Register {
+    match (op.narrow, register) {
+        (true, Register::RSI) => Register::ESI,
+        (true, Register::RDI) => Register::EDI,
+        _ => register,
+    }
+}
+
+fn counter(op: StringOp) -> Register {
+    if op.narrow {
+        Register::ECX
+    } else {
+        Register::RCX
+    }
+}
+
+fn accumulator(size: usize) -> Register {
+    match size {
+        1 => Register::AL,
+        2 => Register::AX,
+        4 => Register::EAX,
+        _ => Register::RAX,
+    }
+}
+
+/// Copies element by element, ascending, as the instruction does: an overlap with
+/// the target ahead of the source repeats a pattern.
+#[allow(unsafe_code)]
+fn copy_forward(source: u64, target: u64, bytes: u64, size: u64) {
+    let overlaps_ahead = target > source && target - source < bytes;
+    if !overlaps_ahead {
+        // SAFETY: both runs lie in guest RAM, as `direct_run` found; `copy` allows
+        // the overlaps that are left.
+        unsafe { std::ptr::copy(source as *const u8, target as *mut u8, bytes as usize) };
+        return;
+    }
+    for at in (0..bytes).step_by(size as usize) {
+        // SAFETY: as above, one element at a time.
+        unsafe {
+            std::ptr::copy(
+                (source + at) as *const u8,
+                (target + at) as *mut u8,
+                size as usize,
+            )
+        };
+    }
+}
+
+#[allow(unsafe_code)]
+fn fill(target: u64, bytes: u64, value: u64, size: usize) {
+    let pattern = value.to_le_bytes();
+    // SAFETY: the run lies in guest RAM, as `direct_run` found, and no Rust
+    // reference to guest RAM exists.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(target as *mut u8, bytes as usize) };
+    if size == 1 || pattern[..size].iter().all(|&byte| byte == pattern[0]) {
+        bytes.fill(pattern[0]);
+        return;
+    }
+    for element in bytes.chunks_exact_mut(size) {
+        element.copy_from_slice(&pattern[..size]);
+    }
+}

@@ -1,0 +1,331 @@
+//! The exact engine's vCPU as a value, and its face to the machine.
+
+use belljar_cpu::{
+    Access, CpuError, CpuidTable, Cycles, Exit, GuestRam, Registers, ShutdownCause,
+    SystemRegisters, Vcpu,
+};
+use belljar_sim::Random;
+
+use crate::clock::{Clock, CyclesPerInstruction};
+use crate::context::{ARITHMETIC, Context};
+use crate::enter::{FxImage, leave};
+use crate::mmu::{Memory, Request, translate};
+use crate::state::{State, flag};
+use crate::store::Store;
+
+/// What an [`ExactVcpu`] is made from.
+pub struct ExactConfig {
+    /// The guest's RAM; regions must be whole pages.
+    pub ram: GuestRam,
+    /// What CPUID answers.
+    pub cpuid: CpuidTable,
+    /// The time model: cycles per retired instruction.
+    pub ratio: CyclesPerInstruction,
+    /// Where RDRAND and RDSEED draw from.
+    pub random: Random,
+}
+
+/// An answer to the question of a read exit, for when its instruction runs again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    None,
+    /// The value read.
+    Value(u64),
+    /// There is no such register.
+    Refused,
+}
+
+/// An instruction that Belljar does not implement, met by the guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unimplemented {
+    /// Where it was met first.
+    pub rip: u64,
+    /// Its bytes, as far as they could be read.
+    pub bytes: Vec<u8>,
+    /// How often it was met.
+    pub count: u64,
+}
+
+/// What a vCPU did, for the summary of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Visits to translated code.
+    pub visits: u64,
+    /// Accesses that missed the TLB.
+    pub misses: u64,
+    /// Instructions carried out in Rust.
+    pub helpers: u64,
+    /// Jumps that missed the jump cache.
+    pub lookups: u64,
+    /// Exceptions and interrupts delivered.
+    pub deliveries: u64,
+    /// Blocks forgotten because their code was written to.
+    pub modified: u64,
+    /// Guest instructions translated, repetitions counted.
+    pub translated: u64,
+    /// Times that the code cache was full.
+    pub flushes: u64,
+}
+
+/// The deterministic vCPU.
+pub struct ExactVcpu {
+    pub(crate) context: Box<Context>,
+    pub(crate) state: State,
+    pub(crate) memory: Memory,
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
+    pub(crate) fx: FxImage,
+    pub(crate) cpuid: CpuidTable,
+    pub(crate) random: Random,
+    /// Instructions granted to the present run.
+    pub(crate) granted: i64,
+    pub(crate) window_wanted: bool,
+    pub(crate) answer: Answer,
+    /// Linear address of the operand in the bounce buffer.
+    pub(crate) bounced: u64,
+    pub(crate) tsc_offset: u64,
+    /// Stub instructions run uncounted; off for good once a guest abuses them.
+    pub(crate) free_stubs: bool,
+    /// Magic calls without a counted instruction between them.
+    pub(crate) magic_streak: u32,
+    pub(crate) magic_at: u64,
+    pub(crate) statistics: Statistics,
+    pub(crate) unimplemented: Vec<Unimplemented>,
+    /// An interrupt that could not be delivered at all.
+    pub(crate) shutdown: Option<ShutdownCause>,
+    /// RIP of a WRMSR that the caller may still refuse.
+    pub(crate) refusable: Option<u64>,
+    /// An exception to take before the next instruction.
+    pub(crate) refused: bool,
+}
+
+impl ExactVcpu {
+    /// Makes a vCPU. Set its registers before the first run.
+    ///
+    /// # Errors
+    /// When the host's processor or kernel lacks what translated code needs, or
+    /// refuses memory.
+    pub fn new(config: ExactConfig) -> Result<Self, CpuError> {
+        check_host()?;
+        let mut context = Context::boxed();
+        let enter_leave: unsafe extern "sysv64" fn() = leave;
+        context.leave = enter_leave as usize as u64;
+        let store = Store::new()?;
+        for view in &mut context.views {
+            view.flush_jumps(store.lookup_code());
+        }
+        Ok(Self {
+            context,
+            state: State::new(),
+            memory: Memory::new(config.ram),
+            store,
+            clock: Clock::new(config.ratio),
+            fx: FxImage::reset(),
+            cpuid: config.cpuid,
+            random: config.random,
+            granted: 0,
+            window_wanted: false,
+            answer: Answer::None,
+            bounced: 0,
+            tsc_offset: 0,
+            free_stubs: true,
+            magic_streak: 0,
+            magic_at: u64::MAX,
+            statistics: Statistics::default(),
+            unimplemented: Vec::new(),
+            shutdown: None,
+            refusable: None,
+            refused: false,
+        })
+    }
+
+    /// What the vCPU did so far.
+    pub fn statistics(&self) -> Statistics {
+        Statistics {
+            translated: self.store.translated(),
+            flushes: self.store.generation(),
+            ..self.statistics
+        }
+    }
+
+    /// Instructions that the guest met and Belljar does not implement.
+    pub fn unimplemented(&self) -> &[Unimplemented] {
+        &self.unimplemented
+    }
+
+    /// Whether uncounted stubs were switched off because the guest abused them.
+    pub fn stubs_abused(&self) -> bool {
+        !self.free_stubs
+    }
+
+    /// XMM0 to XMM15.
+    pub fn xmm(&self) -> [u128; 16] {
+        self.context.xmm
+    }
+
+    /// Replaces XMM0 to XMM15.
+    pub fn set_xmm(&mut self, xmm: [u128; 16]) {
+        self.context.xmm = xmm;
+    }
+
+    /// Instructions retired, in the middle of a run too.
+    pub(crate) fn retired_now(&self) -> u64 {
+        self.clock
+            .retired
+            .wrapping_add((self.granted - self.context.count) as u64)
+    }
+
+    /// RFLAGS with its arithmetic part.
+    pub(crate) fn rflags(&self) -> u64 {
+        self.state.flags | self.context.flags & ARITHMETIC | flag::FIXED
+    }
+
+    /// Replaces RFLAGS.
+    pub(crate) fn set_rflags(&mut self, value: u64) {
+        self.context.flags = value & ARITHMETIC;
+        self.state.flags = value & flag::SYSTEM | flag::FIXED;
+    }
+
+    /// Forgets what is cached of the address space: translations, and which code
+    /// stands at which RIP.
+    pub(crate) fn flush_translations(&mut self) {
+        let lookup = self.store.lookup_code();
+        for view in &mut self.context.views {
+            view.flush_tlb();
+            view.flush_jumps(lookup);
+        }
+    }
+
+    /// Forgets one page of the address space.
+    pub(crate) fn flush_page(&mut self, linear: u64) {
+        let lookup = self.store.lookup_code();
+        for view in &mut self.context.views {
+            view.flush_page(linear);
+            view.flush_jumps(lookup);
+        }
+    }
+}
+
+/// BMI2 for the sequences, FSGSBASE for the context's address.
+fn check_host() -> Result<(), CpuError> {
+    if !std::arch::is_x86_feature_detected!("bmi2") {
+        return Err(CpuError::HostFeature("BMI2"));
+    }
+    if !user_may_write_gs() {
+        return Err(CpuError::HostFeature(
+            "FSGSBASE (enabled by Linux 5.9 or newer)",
+        ));
+    }
+    Ok(())
+}
+
+/// Linux tells in AT_HWCAP2 whether it enabled the FSGSBASE instructions.
+#[allow(unsafe_code)]
+fn user_may_write_gs() -> bool {
+    const HWCAP2_FSGSBASE: u64 = 2;
+    // SAFETY: reads the process's auxiliary vector.
+    unsafe { libc::getauxval(libc::AT_HWCAP2) & HWCAP2_FSGSBASE != 0 }
+}
+
+impl Vcpu for ExactVcpu {
+    fn run(&mut self, until: Cycles) -> Result<Exit, CpuError> {
+        self.dispatch(until)
+    }
+
+    fn now(&self) -> Cycles {
+        self.clock.at(self.clock.retired)
+    }
+
+    fn skip_to(&mut self, to: Cycles) {
+        self.clock.skip_to(to);
+    }
+
+    fn retired(&self) -> u64 {
+        self.clock.retired
+    }
+
+    fn complete_read(&mut self, data: u64) {
+        self.answer = Answer::Value(data);
+    }
+
+    fn refuse_msr(&mut self) {
+        match self.refusable.take() {
+            Some(rip) => {
+                self.state.rip = rip;
+                self.clock.retired -= 1;
+                self.refused = true;
+            }
+            None => self.answer = Answer::Refused,
+        }
+    }
+
+    fn interruptible(&self) -> bool {
+        self.state.flags & flag::IF != 0
+            && !self.state.shadow
+            && !self.in_free_stub()
+            && self.answer == Answer::None
+    }
+
+    fn interrupt(&mut self, vector: u8) {
+        self.state.halted = false;
+        self.statistics.deliveries += 1;
+        self.deliver_interrupt(vector);
+    }
+
+    fn request_interrupt_window(&mut self, wanted: bool) {
+        self.window_wanted = wanted;
+    }
+
+    fn task_priority(&self) -> u8 {
+        self.state.cr8 as u8
+    }
+
+    fn set_task_priority(&mut self, class: u8) {
+        self.state.cr8 = u64::from(class & 15);
+    }
+
+    fn registers(&self) -> Registers {
+        Registers {
+            gpr: self.context.gpr,
+            rip: self.state.rip,
+            rflags: self.rflags(),
+        }
+    }
+
+    fn set_registers(&mut self, registers: &Registers) {
+        self.context.gpr = registers.gpr;
+        self.state.rip = registers.rip;
+        self.set_rflags(registers.rflags);
+    }
+
+    fn system(&self) -> SystemRegisters {
+        let mut system = self.state.system;
+        system.segments[4].base = self.context.fs_base;
+        system.segments[5].base = self.context.gs_base;
+        system
+    }
+
+    fn set_system(&mut self, system: &SystemRegisters) {
+        self.state.system = *system;
+        self.context.fs_base = system.segments[4].base;
+        self.context.gs_base = system.segments[5].base;
+        self.flush_translations();
+    }
+
+    fn translate(&self, linear: u64, access: Access) -> Option<u64> {
+        let request = Request {
+            access,
+            user: false,
+            mark: false,
+        };
+        translate(&self.memory, &self.state.system, linear, request).ok()
+    }
+
+    fn complete_magic(&mut self, target: u64) {
+        self.context.gpr[Registers::R11] = target;
+        self.state.rip = self.state.rip.wrapping_add(2);
+        if !self.in_free_stub_at(self.state.rip.wrapping_sub(2)) {
+            self.clock.retired += 1;
+        }
+    }
+}

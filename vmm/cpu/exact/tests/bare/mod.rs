@@ -1,0 +1,141 @@
+//! A guest without a kernel: flat 64-bit code over identity-mapped pages.
+#![allow(dead_code, missing_docs)]
+
+use belljar_cpu::{
+    CpuidTable, DescriptorTable, Exit, GuestRam, Registers, Segment, SystemRegisters, Vcpu,
+    guest_ram,
+};
+use belljar_exact::{CyclesPerInstruction, ExactConfig, ExactVcpu};
+use belljar_sim::{Random, Seed};
+use vm_memory::{Bytes, GuestAddress};
+
+pub(crate) const RAM_BYTES: usize = 4 << 20;
+pub(crate) const CODE: u64 = 0x10_0000;
+pub(crate) const DATA: u64 = 0x20_0000;
+pub(crate) const STACK: u64 = 0x30_0000;
+/// Handlers of the exceptions: `hlt` at `HANDLERS + 16 * vector`.
+pub(crate) const HANDLERS: u64 = 0x8000;
+const TABLES: u64 = 0x1000;
+const PAGE_TABLES: u64 = 0x4000;
+const GDT: u64 = 0x6000;
+const IDT: u64 = 0x7000;
+
+pub(crate) struct Guest {
+    pub(crate) ram: GuestRam,
+    pub(crate) vcpu: ExactVcpu,
+}
+
+fn segment(selector: u16, attributes: u16) -> Segment {
+    Segment {
+        selector,
+        base: 0,
+        limit: u32::MAX,
+        attributes,
+    }
+}
+
+impl Guest {
+    /// A guest at privilege level 0 with `code` at [`CODE`], interrupts off.
+    pub(crate) fn new(code: &[u8]) -> Self {
+        Self::with_ratio(code, CyclesPerInstruction::default())
+    }
+
+    pub(crate) fn with_ratio(code: &[u8], ratio: CyclesPerInstruction) -> Self {
+        let ram = guest_ram(&[(0, RAM_BYTES)]).unwrap();
+        write_tables(&ram);
+        ram.write_slice(code, GuestAddress(CODE)).unwrap();
+        let mut vcpu = ExactVcpu::new(ExactConfig {
+            ram: ram.clone(),
+            cpuid: CpuidTable::default(),
+            ratio,
+            random: Random::new(Seed(1), "test", 0),
+        })
+        .unwrap();
+        vcpu.set_system(&system());
+        let mut registers = Registers {
+            rip: CODE,
+            rflags: 2,
+            ..Registers::default()
+        };
+        registers.gpr[Registers::RSP] = STACK;
+        vcpu.set_registers(&registers);
+        Self { ram, vcpu }
+    }
+
+    /// Runs at most `instructions`.
+    pub(crate) fn run(&mut self, instructions: u64) -> Exit {
+        let until = self.vcpu.now() + instructions;
+        self.vcpu.run(until).unwrap()
+    }
+
+    /// Runs to a HLT and returns the vector of the exception whose handler it is in.
+    pub(crate) fn run_to_halt(&mut self) -> Option<u8> {
+        assert_eq!(self.run(1_000_000_000), Exit::Halt);
+        let rip = self.vcpu.registers().rip;
+        (HANDLERS..HANDLERS + 32 * 16)
+            .contains(&rip)
+            .then(|| ((rip - HANDLERS) / 16) as u8)
+    }
+
+    pub(crate) fn read(&self, at: u64, bytes: usize) -> Vec<u8> {
+        let mut data = vec![0; bytes];
+        self.ram.read_slice(&mut data, GuestAddress(at)).unwrap();
+        data
+    }
+
+    pub(crate) fn write(&self, at: u64, data: &[u8]) {
+        self.ram.write_slice(data, GuestAddress(at)).unwrap();
+    }
+}
+
+fn system() -> SystemRegisters {
+    let mut system = SystemRegisters {
+        cr0: 0x8005_0033,
+        cr3: TABLES,
+        cr4: 0x6b0,
+        efer: 0xd01,
+        gdt: DescriptorTable {
+            base: GDT,
+            limit: 0x3f,
+        },
+        idt: DescriptorTable {
+            base: IDT,
+            limit: 0xfff,
+        },
+        ..SystemRegisters::default()
+    };
+    for index in [0, 2, 3, 4, 5] {
+        system.segments[index] = segment(0x18, 0xc093);
+    }
+    system.segments[1] = segment(0x10, 0xa09b);
+    system
+}
+
+/// Maps the first 4 MiB to themselves in 4 KiB pages, but for page 0x3ff; user
+/// pages all. A GDT, and an IDT whose gates lead to HLTs.
+fn write_tables(ram: &GuestRam) {
+    let put = |at: u64, value: u64| ram.write_obj(value, GuestAddress(at)).unwrap();
+    put(TABLES, 0x2000 | 7);
+    put(0x2000, 0x3000 | 7);
+    for table in 0..2u64 {
+        put(0x3000 + table * 8, (PAGE_TABLES + table * 0x1000) | 7);
+    }
+    for page in 0..1023u64 {
+        put(PAGE_TABLES + page * 8, (page << 12) | 7);
+    }
+    for (index, raw) in [0, 0, 0x00af_9b00_0000_ffff, 0x00cf_9300_0000_ffff]
+        .into_iter()
+        .enumerate()
+    {
+        put(GDT + index as u64 * 8, raw);
+    }
+    for vector in 0..32u64 {
+        let handler = HANDLERS + vector * 16;
+        put(
+            IDT + vector * 16,
+            handler & 0xffff | 0x10 << 16 | 0x8e00 << 32 | (handler >> 16) << 48,
+        );
+        put(IDT + vector * 16 + 8, 0);
+        ram.write_obj(0xf4u8, GuestAddress(handler)).unwrap();
+    }
+}

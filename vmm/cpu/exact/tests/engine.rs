@@ -1,0 +1,215 @@
+//! The engine on bare guests: counting, stopping, faults, self-modifying code.
+#![allow(missing_docs)]
+
+mod bare;
+
+use bare::{CODE, DATA, Guest};
+use belljar_cpu::{Exit, Registers, Vcpu};
+use iced_x86::code_asm::*;
+
+fn assemble(build: impl FnOnce(&mut CodeAssembler)) -> Vec<u8> {
+    let mut asm = CodeAssembler::new(64).unwrap();
+    build(&mut asm);
+    asm.assemble(CODE).unwrap()
+}
+
+fn sum_loop(count: u64) -> Vec<u8> {
+    assemble(|a| {
+        let mut head = a.create_label();
+        a.xor(eax, eax).unwrap();
+        a.mov(rcx, count).unwrap();
+        a.set_label(&mut head).unwrap();
+        a.add(rax, rcx).unwrap();
+        a.dec(rcx).unwrap();
+        a.jnz(head).unwrap();
+        a.hlt().unwrap();
+    })
+}
+
+#[test]
+fn a_loop_computes_and_counts() {
+    let mut guest = Guest::new(&sum_loop(1000));
+    assert_eq!(guest.run_to_halt(), None);
+    assert_eq!(guest.vcpu.registers().gpr[Registers::RAX], 500_500);
+    assert_eq!(guest.vcpu.retired(), 2 + 3 * 1000 + 1);
+}
+
+#[test]
+fn a_run_stops_at_exactly_the_instruction_asked_for() {
+    for step in [1, 2, 3, 7, 211, 2999] {
+        let mut guest = Guest::new(&sum_loop(1000));
+        let mut done = 0;
+        loop {
+            match guest.run(step) {
+                Exit::Deadline => done += step,
+                Exit::Halt => break,
+                other => panic!("{other:?}"),
+            }
+            assert_eq!(guest.vcpu.retired(), done);
+        }
+        assert_eq!(guest.vcpu.retired(), 3003);
+        assert_eq!(guest.vcpu.registers().gpr[Registers::RAX], 500_500);
+    }
+}
+
+#[test]
+fn memory_stack_and_calls_work() {
+    let code = assemble(|a| {
+        let mut function = a.create_label();
+        a.mov(r14, DATA).unwrap();
+        a.mov(r15d, 3).unwrap();
+        a.mov(qword_ptr(r14 + r15 * 8), r15).unwrap();
+        a.push(r14).unwrap();
+        a.pop(r13).unwrap();
+        a.push(qword_ptr(r13 + 24)).unwrap();
+        a.pop(rbx).unwrap();
+        a.call(function).unwrap();
+        a.add(r15, qword_ptr(r14 + 24)).unwrap();
+        a.mov(rdi, r14).unwrap();
+        a.mov(ah, byte_ptr(rdi + 24)).unwrap();
+        a.hlt().unwrap();
+        a.set_label(&mut function).unwrap();
+        a.lea(r12, ptr(r14 + r15 * 4 + 1)).unwrap();
+        a.ret().unwrap();
+    });
+    let mut guest = Guest::new(&code);
+    assert_eq!(guest.run_to_halt(), None);
+    let gpr = guest.vcpu.registers().gpr;
+    assert_eq!(gpr[3], 3);
+    assert_eq!(gpr[12], DATA + 13);
+    assert_eq!(gpr[13], DATA);
+    assert_eq!(gpr[15], 6);
+    assert_eq!(gpr[0] >> 8 & 0xff, 3);
+    assert_eq!(gpr[4], bare::STACK);
+}
+
+#[test]
+fn faults_are_precise() {
+    let code = assemble(|a| {
+        a.mov(eax, 5).unwrap();
+        a.mov(rbx, 0x3f_f000u64).unwrap();
+        a.inc(eax).unwrap();
+        a.mov(rcx, qword_ptr(rbx)).unwrap();
+        a.inc(eax).unwrap();
+        a.hlt().unwrap();
+    });
+    let mut guest = Guest::new(&code);
+    assert_eq!(guest.run_to_halt(), Some(14));
+    assert_eq!(guest.vcpu.registers().gpr[0], 6);
+    assert_eq!(guest.vcpu.system().cr2, 0x3f_f000);
+    // Three instructions of the program and the handler's HLT.
+    assert_eq!(guest.vcpu.retired(), 4);
+}
+
+#[test]
+fn division_errors_reach_the_guest() {
+    let code = assemble(|a| {
+        a.xor(ecx, ecx).unwrap();
+        a.mov(eax, 7).unwrap();
+        a.div(rcx).unwrap();
+        a.hlt().unwrap();
+    });
+    let mut guest = Guest::new(&code);
+    assert_eq!(guest.run_to_halt(), Some(0));
+    assert_eq!(guest.vcpu.registers().gpr[0], 7);
+}
+
+#[test]
+fn accesses_across_pages_and_misaligned_vectors_behave() {
+    let code = assemble(|a| {
+        a.mov(rsi, DATA + 0xffc).unwrap();
+        a.mov(rax, 0x1122_3344_5566_7788u64).unwrap();
+        a.mov(qword_ptr(rsi), rax).unwrap();
+        a.add(qword_ptr(rsi), 1).unwrap();
+        a.movups(xmm1, xmmword_ptr(rsi)).unwrap();
+        a.movq(rbx, xmm1).unwrap();
+        a.movaps(xmm2, xmmword_ptr(rsi)).unwrap();
+        a.hlt().unwrap();
+    });
+    let mut guest = Guest::new(&code);
+    assert_eq!(guest.run_to_halt(), Some(13));
+    assert_eq!(guest.vcpu.registers().gpr[3], 0x1122_3344_5566_7789);
+    assert_eq!(
+        guest.read(DATA + 0xffc, 8),
+        0x1122_3344_5566_7789u64.to_le_bytes()
+    );
+}
+
+#[test]
+fn code_that_writes_itself_runs_as_written() {
+    let code = assemble(|a| {
+        let mut patched = a.create_label();
+        let mut again = a.create_label();
+        a.xor(ebx, ebx).unwrap();
+        a.set_label(&mut again).unwrap();
+        a.lea(rdi, ptr(patched)).unwrap();
+        a.set_label(&mut patched).unwrap();
+        a.mov(eax, 1).unwrap();
+        a.add(ebx, eax).unwrap();
+        a.inc(byte_ptr(rdi + 1)).unwrap();
+        a.cmp(ebx, 100).unwrap();
+        a.jb(again).unwrap();
+        a.hlt().unwrap();
+    });
+    let mut guest = Guest::new(&code);
+    assert_eq!(guest.run_to_halt(), None);
+    // 1 + 2 + ... + 14 = 105 is the first triangular number from 100 on.
+    assert_eq!(guest.vcpu.registers().gpr[3], 105);
+    assert!(guest.vcpu.statistics().modified >= 13);
+}
+
+#[test]
+fn devices_are_asked_and_told() {
+    let code = assemble(|a| {
+        a.mov(dx, 0x3f8).unwrap();
+        a.mov(al, 65).unwrap();
+        a.out(dx, al).unwrap();
+        a.in_(eax, dx).unwrap();
+        a.hlt().unwrap();
+    });
+    let mut guest = Guest::new(&code);
+    assert_eq!(
+        guest.run(1000),
+        Exit::PioWrite {
+            port: 0x3f8,
+            len: 1,
+            data: 65
+        }
+    );
+    assert_eq!(guest.vcpu.retired(), 3);
+    assert_eq!(
+        guest.run(1000),
+        Exit::PioRead {
+            port: 0x3f8,
+            len: 4
+        }
+    );
+    guest.vcpu.complete_read(0xdead_beef);
+    assert_eq!(guest.run(1000), Exit::Halt);
+    assert_eq!(guest.vcpu.registers().gpr[0], 0xdead_beef);
+    assert_eq!(guest.vcpu.retired(), 5);
+}
+
+#[test]
+fn string_instructions_copy_and_compare() {
+    let code = assemble(|a| {
+        a.mov(rdi, DATA).unwrap();
+        a.mov(eax, 0x5a).unwrap();
+        a.mov(ecx, 10_000).unwrap();
+        a.rep().stosb().unwrap();
+        a.mov(rsi, DATA).unwrap();
+        a.mov(rdi, DATA + 0x1_0000).unwrap();
+        a.mov(ecx, 1250).unwrap();
+        a.rep().movsq().unwrap();
+        a.mov(rsi, DATA).unwrap();
+        a.mov(rdi, DATA + 0x1_0000).unwrap();
+        a.mov(ecx, 20_000).unwrap();
+        a.repe().cmpsb().unwrap();
+        a.hlt().unwrap();
+    });
+    let mut guest = Guest::new(&code);
+    assert_eq!(guest.run_to_halt(), None);
+    assert_eq!(guest.vcpu.retired(), 13);
+    assert_eq!(guest.read(DATA + 0x1_0000, 10_000), vec![0x5a; 10_000]);
+    assert_eq!(guest.vcpu.registers().gpr[1], 0);
+}
