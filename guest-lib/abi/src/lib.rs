@@ -8,6 +8,7 @@
 //! No other register and no flag changes. To see the call return, the host
 //! replaces the return address on the stack by [`RETURN_ADDRESS`], whose stub
 //! goes through the same `CPUID` with [`OP_RETURN`].
+
 #![no_std]
 
 /// Start of the text range that holds the stubs: chosen where neither the
@@ -48,3 +49,88 @@ pub const ABI_VERSION: u32 = 1;
 /// (EBX is the fact's number, RDI and RSI its values). The `exact` engine traps it
 /// wherever it stands.
 pub const FACT_LEAF: u32 = 0x4a42_0001;
+
+mod function;
+mod functions;
+
+pub use function::{Base, Function, Parameter};
+pub use functions::FUNCTIONS;
+
+/// The operation number of a function, by its name.
+pub fn operation(name: &str) -> Option<u16> {
+    FUNCTIONS
+        .binary_search_by(|function| function.name.cmp(name))
+        .ok()
+        .map(|index| index as u16)
+}
+
+/// Offset in the stub range of the table of real functions: one 64-bit address
+/// for each operation.
+pub const TABLE_OFFSET: u64 = 0x8000;
+
+/// Facts that the library tells through [`FACT_LEAF`]; the number in EBX.
+pub mod fact {
+    /// A process with MPI starts. RDI is its rank in MPI_COMM_WORLD as its
+    /// launcher's environment gives it (all ones when it does not), RSI which
+    /// implementation it is linked to.
+    pub const PROCESS: u32 = 1;
+    /// The predefined objects of an Open MPI process: RDI is the address of an
+    /// array of their addresses in the order of
+    /// [`OPEN_MPI_OBJECTS`](crate::OPEN_MPI_OBJECTS), RSI their number.
+    pub const OPEN_MPI_OBJECTS: u32 = 2;
+}
+
+/// [`fact::PROCESS`]'s RSI for MPICH and its derivatives, whose handles are integers.
+pub const IMPLEMENTATION_MPICH: u64 = 1;
+/// [`fact::PROCESS`]'s RSI for Open MPI, whose handles are addresses of objects.
+pub const IMPLEMENTATION_OPEN_MPI: u64 = 2;
+
+/// Open MPI's predefined objects that mean something to the host: the linker's
+/// name and, for datatypes, the size in bytes.
+pub static OPEN_MPI_OBJECTS: &[(&str, u32)] = &[
+    ("ompi_mpi_comm_world", 0),
+    ("ompi_mpi_comm_self", 0),
+    ("ompi_mpi_comm_null", 0),
+    ("ompi_request_null", 0),
+    ("ompi_mpi_byte", 1),
+    ("ompi_mpi_packed", 1),
+    ("ompi_mpi_char", 1),
+    ("ompi_mpi_signed_char", 1),
+    ("ompi_mpi_unsigned_char", 1),
+    ("ompi_mpi_short", 2),
+    ("ompi_mpi_unsigned_short", 2),
+    ("ompi_mpi_int", 4),
+    ("ompi_mpi_unsigned", 4),
+    ("ompi_mpi_long", 8),
+    ("ompi_mpi_unsigned_long", 8),
+    ("ompi_mpi_long_long_int", 8),
+    ("ompi_mpi_unsigned_long_long", 8),
+    ("ompi_mpi_float", 4),
+    ("ompi_mpi_double", 8),
+    ("ompi_mpi_long_double", 16),
+    ("ompi_mpi_wchar", 4),
+    ("ompi_mpi_int8_t", 1),
+    ("ompi_mpi_uint8_t", 1),
+    ("ompi_mpi_int16_t", 2),
+    ("ompi_mpi_uint16_t", 2),
+    ("ompi_mpi_int32_t", 4),
+    ("ompi_mpi_uint32_t", 4),
+    ("ompi_mpi_int64_t", 8),
+    ("ompi_mpi_uint64_t", 8),
+    ("ompi_mpi_aint", 8),
+    ("ompi_mpi_offset", 8),
+    ("ompi_mpi_count", 8),
+    ("ompi_mpi_c_bool", 1),
+    ("ompi_mpi_c_float_complex", 8),
+    ("ompi_mpi_c_double_complex", 16),
+    ("ompi_mpi_float_int", 8),
+    ("ompi_mpi_double_int", 12),
+    ("ompi_mpi_2int", 8),
+    ("ompi_mpi_integer", 4),
+    ("ompi_mpi_real", 4),
+    ("ompi_mpi_dblprec", 8),
+    ("ompi_mpi_cplex", 8),
+    ("ompi_mpi_dblcplex", 16),
+    ("ompi_mpi_logical", 4),
+    ("ompi_mpi_character", 1),
+];

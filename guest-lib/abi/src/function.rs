@@ -1,0 +1,87 @@
+//! How a function of the MPI C binding is described.
+
+/// What a parameter is, or what it points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// `void`: a buffer, behind a pointer.
+    Void,
+    /// `char`: text, behind a pointer.
+    Char,
+    /// `int`.
+    Int,
+    /// `double`.
+    Double,
+    /// `MPI_Aint`.
+    Aint,
+    /// `MPI_Count`.
+    Count,
+    /// `MPI_Offset`.
+    Offset,
+    /// `MPI_Fint`.
+    Fint,
+    /// `MPI_Comm`.
+    Comm,
+    /// `MPI_Datatype`.
+    Datatype,
+    /// `MPI_Errhandler`.
+    Errhandler,
+    /// `MPI_File`.
+    File,
+    /// `MPI_Group`.
+    Group,
+    /// `MPI_Info`.
+    Info,
+    /// `MPI_Message`.
+    Message,
+    /// `MPI_Op`.
+    Op,
+    /// `MPI_Request`.
+    Request,
+    /// `MPI_Session`.
+    Session,
+    /// `MPI_Status`.
+    Status,
+    /// `MPI_Win`.
+    Win,
+    /// A function pointer.
+    Callback,
+}
+
+/// One parameter; each travels in one 64-bit register or stack word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name in the header.
+    pub name: &'static str,
+    /// What it is or points to.
+    pub base: Base,
+    /// Levels of pointer or array around the base.
+    pub pointer: u8,
+    /// Whether the pointed-to object is const: an input, not an output.
+    pub is_const: bool,
+}
+
+/// One function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its name.
+    pub name: &'static str,
+    /// Its result. All but a few return an `int` error code.
+    pub result: Base,
+    /// Its parameters in order.
+    pub parameters: &'static [Parameter],
+}
+
+/// Shorthand for the generated table.
+pub(crate) const fn parameter(
+    name: &'static str,
+    base: Base,
+    pointer: u8,
+    is_const: bool,
+) -> Parameter {
+    Parameter {
+        name,
+        base,
+        pointer,
+        is_const,
+    }
+}

@@ -1,0 +1,79 @@
+//! Reads MPI headers with a C parser and writes the table of operations.
+//!
+//! The table lists every function of the C binding that any of the headers
+//! declares, in alphabetical order; a function's place in it is its operation
+//! number. Both sides of the magic instruction are built from it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use lang_c::driver::{Config, parse};
+
+mod prototypes;
+mod render;
+
+pub use prototypes::{Base, Parameter, Prototype};
+pub use render::render;
+
+/// Why a header gave no prototypes.
+#[derive(Debug, thiserror::Error)]
+pub enum GenerateError {
+    /// The preprocessor or the parser refused the header.
+    #[error("cannot parse {path}: {reason}; is a C compiler installed?")]
+    Parse {
+        /// The header.
+        path: PathBuf,
+        /// What the parser said.
+        reason: String,
+    },
+    /// A prototype uses a type that the table has no word for.
+    #[error(
+        "{function} has a parameter of type `{type_name}`, which the table cannot describe; add it to `Base`"
+    )]
+    UnknownType {
+        /// The function.
+        function: String,
+        /// The type's name in the header.
+        type_name: String,
+    },
+    /// A header declares no MPI function at all.
+    #[error("{0} declares no function of the MPI C binding")]
+    Empty(PathBuf),
+}
+
+/// Where Debian's MPICH and Open MPI put their headers.
+pub const DEBIAN_HEADERS: [&str; 2] = [
+    "/usr/include/x86_64-linux-gnu/mpich/mpi.h",
+    "/usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h",
+];
+
+/// The prototypes of all headers, by name. Where two headers disagree on a name's
+/// spelling of parameters, the first wins.
+///
+/// # Errors
+/// See [`GenerateError`].
+pub fn read_headers(headers: &[&Path]) -> Result<Vec<Prototype>, GenerateError> {
+    let mut all = BTreeMap::new();
+    for header in headers {
+        let found = read_header(header)?;
+        if found.is_empty() {
+            return Err(GenerateError::Empty(header.to_path_buf()));
+        }
+        for prototype in found {
+            all.entry(prototype.name.clone()).or_insert(prototype);
+        }
+    }
+    Ok(all.into_values().collect())
+}
+
+fn read_header(header: &Path) -> Result<Vec<Prototype>, GenerateError> {
+    let mut config = Config::with_gcc();
+    if let Some(folder) = header.parent() {
+        config.cpp_options.push(format!("-I{}", folder.display()));
+    }
+    let parsed = parse(&config, header).map_err(|error| GenerateError::Parse {
+        path: header.to_path_buf(),
+        reason: error.to_string(),
+    })?;
+    prototypes::collect(&parsed.unit)
+}

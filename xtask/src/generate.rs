@@ -1,0 +1,37 @@
+//! `cargo xtask generate`.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use belljar_generate::{DEBIAN_HEADERS, read_headers, render};
+
+/// Writes, or compares, the table of MPI operations.
+pub(crate) fn mpi(check: bool) -> Result<()> {
+    let headers: Vec<&Path> = DEBIAN_HEADERS.iter().map(Path::new).collect();
+    for header in &headers {
+        if !header.exists() {
+            bail!(
+                "{} is missing; install it with: apt install libmpich-dev libopenmpi-dev",
+                header.display()
+            );
+        }
+    }
+    let source = render(&read_headers(&headers)?);
+    let target = crate::root().join("guest-lib/abi/src/functions.rs");
+    let present =
+        fs::read_to_string(&target).with_context(|| format!("cannot read {}", target.display()))?;
+    if present == source {
+        println!("{} is up to date", target.display());
+        return Ok(());
+    }
+    if check {
+        bail!(
+            "{} differs from what the headers give; run `cargo xtask generate`",
+            target.display()
+        );
+    }
+    fs::write(&target, source).with_context(|| format!("cannot write {}", target.display()))?;
+    println!("wrote {}", target.display());
+    Ok(())
+}
