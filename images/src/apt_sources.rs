@@ -1,0 +1,113 @@
+//! Where packages come from: the host's own apt sources when they carry the suite asked for.
+
+use std::fmt::Write as _;
+
+use crate::command::{self, CommandError};
+
+/// Debian's public mirrors, for hosts whose own sources carry another suite.
+const FALLBACK: [(&str, &str); 3] = [
+    ("http://deb.debian.org/debian", ""),
+    ("http://deb.debian.org/debian", "-updates"),
+    ("http://deb.debian.org/debian-security", "-security"),
+];
+
+/// Debian's keys, from the package debian-archive-keyring.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// Settings of the host's apt that reach its mirrors, and that mmdebstrap's own apt must share.
+const SHARED_OPTIONS: [&str; 2] = ["Acquire::http::Proxy", "Acquire::https::Proxy"];
+
+/// A sources.list for `suite`, for binaries and for sources.
+pub(crate) fn list(suite: &str) -> Result<String, CommandError> {
+    let mut apt = command::new("apt-get");
+    let format = "$(REPO_URI) $(RELEASE) $(COMPONENT)";
+    apt.args(["indextargets", "--format", format, "Created-By: Packages"]);
+    Ok(from_targets(suite, &command::output(&mut apt)?))
+}
+
+/// Options for mmdebstrap that carry over what the host's apt needs to reach its mirrors.
+pub(crate) fn options() -> Vec<String> {
+    let read = |key: &str| {
+        let mut apt = command::new("apt-config");
+        apt.args(["dump", "--format", "%v%n", key]);
+        command::output(&mut apt)
+            .ok()
+            .map(|value| value.trim().to_owned())
+    };
+    let option = |key: &&str| {
+        let value = read(key).filter(|value| !value.is_empty())?;
+        Some(format!("--aptopt={key} \"{value}\""))
+    };
+    SHARED_OPTIONS.iter().filter_map(option).collect()
+}
+
+fn from_targets(suite: &str, targets: &str) -> String {
+    let ours = |release: &str| {
+        ["", "-updates", "-security"]
+            .iter()
+            .any(|pocket| release == format!("{suite}{pocket}"))
+    };
+    let mut list = String::new();
+    let mut base = false;
+    for line in targets.lines() {
+        let [uri, release, component] = line.split(' ').collect::<Vec<_>>()[..] else {
+            continue;
+        };
+        if ours(release) {
+            base |= release == suite;
+            add(&mut list, uri, release, component);
+        }
+    }
+    if !base {
+        list.clear();
+        for (uri, pocket) in FALLBACK {
+            add(&mut list, uri, &format!("{suite}{pocket}"), "main");
+        }
+    }
+    list
+}
+
+fn add(list: &mut String, uri: &str, release: &str, component: &str) {
+    for kind in ["deb", "deb-src"] {
+        let _ = writeln!(
+            list,
+            "{kind} [signed-by={KEYRING}] {uri} {release} {component}"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_s_mirrors_are_used_for_its_own_suite() {
+        let targets = "http://mirror.example/debian/ bookworm main\n\
+                       http://mirror.example/debian/ bookworm-updates main\n\
+                       http://other.example/tools/ nodistro main\n";
+        let list = from_targets("bookworm", targets);
+        assert_eq!(list.lines().count(), 4);
+        assert!(
+            list.lines()
+                .all(|line| line.contains("http://mirror.example/debian/ bookworm"))
+        );
+        assert!(list.contains("\ndeb-src "));
+    }
+
+    #[test]
+    fn another_suite_comes_from_debian_itself() {
+        let list = from_targets("bookworm", "http://archive.example/ubuntu/ noble main\n");
+        assert!(list.contains("http://deb.debian.org/debian bookworm main"));
+        assert!(list.contains("http://deb.debian.org/debian-security bookworm-security main"));
+        assert!(!list.contains("noble"));
+    }
+
+    #[test]
+    fn a_pocket_alone_is_not_the_suite() {
+        let list = from_targets(
+            "bookworm",
+            "http://mirror.example/ bookworm-security main\n",
+        );
+        assert!(!list.contains("mirror.example"));
+    }
+}

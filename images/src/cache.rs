@@ -1,0 +1,152 @@
+//! Where built images lie, each under its recipe's key.
+
+use std::env;
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use crate::manifest::{Image, ManifestError};
+
+/// Why the cache can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// There is no folder to put images in.
+    #[error("neither XDG_CACHE_HOME nor HOME names a folder for built images; set one of them")]
+    Home,
+    /// A file or folder of the cache can't be read or written.
+    #[error(
+        "cannot use {path} for built images: {source}; check its rights or set XDG_CACHE_HOME to another folder"
+    )]
+    Folder {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// An image in the cache is damaged.
+    #[error(transparent)]
+    Image(#[from] ManifestError),
+}
+
+/// A folder of built images.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    folder: PathBuf,
+}
+
+impl Cache {
+    /// The user's cache: `$XDG_CACHE_HOME/belljar/images`, or `~/.cache/belljar/images`.
+    ///
+    /// # Errors
+    /// When the environment names neither folder.
+    pub fn of_user() -> Result<Self, CacheError> {
+        let absolute = |name: &str| {
+            env::var_os(name)
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+        };
+        absolute("XDG_CACHE_HOME")
+            .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+            .map(|cache| Self::at(&cache.join("belljar/images")))
+            .ok_or(CacheError::Home)
+    }
+
+    /// A cache in a folder of its own.
+    #[must_use]
+    pub fn at(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_owned(),
+        }
+    }
+
+    /// The image with this key, when it is there.
+    pub(crate) fn find(&self, key: &str) -> Result<Option<Image>, CacheError> {
+        let dir = self.folder.join(key);
+        match dir.try_exists() {
+            Ok(true) => Ok(Some(Image::open(&dir)?)),
+            Ok(false) => Ok(None),
+            Err(source) => Err(CacheError::Folder { path: dir, source }),
+        }
+    }
+
+    /// Takes the lock on building the image with this key; `waiting` is called once if somebody
+    /// else has it. The lock ends with the value, also when the process is killed.
+    pub(crate) fn lock(&self, key: &str, waiting: &mut dyn FnMut()) -> Result<File, CacheError> {
+        let path = self.folder.join(format!("{key}.lock"));
+        let folder = |source| CacheError::Folder {
+            path: path.clone(),
+            source,
+        };
+        fs::create_dir_all(&self.folder).map_err(folder)?;
+        let file = File::create(&path).map_err(folder)?;
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => waiting(),
+            Err(TryLockError::Error(source)) => return Err(folder(source)),
+        }
+        file.lock().map_err(folder)?;
+        Ok(file)
+    }
+
+    /// A folder to build in, on the same file system as the cache and gone when dropped.
+    pub(crate) fn work_folder(&self) -> Result<tempfile::TempDir, CacheError> {
+        tempfile::Builder::new()
+            .prefix("building-")
+            .tempdir_in(&self.folder)
+            .map_err(|source| CacheError::Folder {
+                path: self.folder.clone(),
+                source,
+            })
+    }
+
+    /// Moves a finished image into its place, at once and whole.
+    pub(crate) fn publish(&self, built: &Path, key: &str) -> Result<Image, CacheError> {
+        let dir = self.folder.join(key);
+        fs::rename(built, &dir).map_err(|source| CacheError::Folder {
+            path: dir.clone(),
+            source,
+        })?;
+        Ok(Image::open(&dir)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_builder_waits_for_the_first() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let cache = Cache::at(&folder.path().join("deep/images"));
+        let first = cache
+            .lock("key", &mut || panic!("nobody else builds"))
+            .expect("locks");
+        let (told, news) = std::sync::mpsc::channel();
+        let second = std::thread::spawn({
+            let cache = cache.clone();
+            move || {
+                cache
+                    .lock("key", &mut || told.send(()).expect("the test listens"))
+                    .map(drop)
+            }
+        });
+        news.recv().expect("the second builder says that it waits");
+        drop(first);
+        second.join().expect("no panic").expect("locks in its turn");
+    }
+
+    #[test]
+    fn nothing_is_found_in_an_empty_cache() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        assert!(
+            Cache::at(folder.path())
+                .find("key")
+                .expect("no error")
+                .is_none()
+        );
+        fs::create_dir(folder.path().join("key")).expect("writes");
+        assert!(matches!(
+            Cache::at(folder.path()).find("key"),
+            Err(CacheError::Image(_))
+        ));
+    }
+}
