@@ -13,10 +13,12 @@ use object::{Endianness, SymbolIndex};
 
 /// Dynamic symbols by name: type and whether they are defined here.
 fn dynamic_symbols() -> BTreeMap<String, (u8, bool)> {
-    let header = FileHeader64::<Endianness>::parse(PRELOAD).unwrap();
+    // A copy on the heap is aligned, which the parser asks for.
+    let library: &[u8] = Vec::leak(PRELOAD.to_vec());
+    let header = FileHeader64::<Endianness>::parse(library).unwrap();
     let endian = header.endian().unwrap();
-    let sections = header.sections(endian, PRELOAD).unwrap();
-    let symbols = sections.symbols(endian, PRELOAD, elf::SHT_DYNSYM).unwrap();
+    let sections = header.sections(endian, library).unwrap();
+    let symbols = sections.symbols(endian, library, elf::SHT_DYNSYM).unwrap();
     (1..symbols.len())
         .map(|index| {
             let symbol = symbols.symbol(SymbolIndex(index)).unwrap();

@@ -81,6 +81,7 @@ pub struct Fabric {
     sequence: u64,
     watched: Vec<bool>,
     captured: Vec<Captured>,
+    deliveries: Vec<Delivery>,
 }
 
 #[derive(Clone, Debug)]
@@ -121,6 +122,7 @@ impl Fabric {
             sequence: 0,
             watched: vec![false; topology.links().len()],
             captured: Vec::new(),
+            deliveries: Vec::new(),
             topology,
         }
     }
@@ -166,40 +168,39 @@ impl Fabric {
         self.events.next_time()
     }
 
-    /// Lets everything happen that happens before `end`; returns what arrives at
-    /// hosts, in order of time, which may be at `end` or later.
+    /// Lets everything happen that happens before `end`. Returns what starts on its
+    /// last link meanwhile, with the time at which it will arrive: for each host in
+    /// order of time.
+    ///
+    /// May run ahead of hosts that still send: what a host sends at `t` reaches no
+    /// switch before `t + hop()`, so with hosts at `t` the fabric may advance to
+    /// `t + hop()`, and then every arrival before `t + lookahead()` is known.
     pub fn advance(&mut self, end: Time) -> Vec<Delivery> {
-        let mut deliveries = Vec::new();
         while let Some((key, event)) = self.events.pop_before(end) {
             match event {
                 Event::Sent { host, frame } => {
                     let link = self.host_links[host as usize];
                     self.transmit(key.time, link, Direction::Up, frame);
                 }
-                Event::Arrival(arrival) => self.arrive(key.time, arrival, &mut deliveries),
+                Event::Arrival(arrival) => self.forward(key.time, arrival),
             }
         }
-        deliveries
+        std::mem::take(&mut self.deliveries)
     }
 
-    fn arrive(&mut self, time: Time, arrival: Arrival, deliveries: &mut Vec<Delivery>) {
-        let ends = self.topology.links()[arrival.link as usize].ends;
-        let place = match arrival.direction {
+    fn far_end(&self, link: LinkId, direction: Direction) -> Endpoint {
+        let ends = self.topology.links()[link as usize].ends;
+        match direction {
             Direction::Up => ends[1],
             Direction::Down => ends[0],
-        };
-        match place {
-            Endpoint::Host(host) => deliveries.push(Delivery {
-                time,
-                host,
-                frame: arrival.frame,
-            }),
-            Endpoint::Switch(switch) => self.forward(time, switch, arrival),
         }
     }
 
     /// Addresses are known from the start: no switch floods what it has not learnt.
-    fn forward(&mut self, time: Time, switch: u32, arrival: Arrival) {
+    fn forward(&mut self, time: Time, arrival: Arrival) {
+        let Endpoint::Switch(switch) = self.far_end(arrival.link, arrival.direction) else {
+            return;
+        };
         let ready = time + self.topology.switches()[switch as usize].latency;
         let Some(destination) = Mac::destination(&arrival.frame) else {
             return;
@@ -241,6 +242,14 @@ impl Fabric {
                 frame: frame.clone(),
             });
         }
+        if let Endpoint::Host(host) = self.far_end(link, direction) {
+            self.deliveries.push(Delivery {
+                time: passage.arrival,
+                host,
+                frame,
+            });
+            return;
+        }
         let key = EventKey {
             time: passage.arrival,
             kind: KIND_ARRIVAL,
@@ -256,6 +265,11 @@ impl Fabric {
                 frame,
             }),
         );
+    }
+
+    /// The least time from a host's sending to a switch's having the whole frame.
+    pub fn hop(&self) -> Span {
+        self.topology.hop()
     }
 
     /// The least time from sending to arrival between two hosts.

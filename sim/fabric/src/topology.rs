@@ -177,21 +177,23 @@ impl Topology {
         format!("{}-{}", name(near), name(far))
     }
 
+    /// The least time between the sending of a frame by any host and its last bit's
+    /// arrival at a switch.
+    pub fn hop(&self) -> Span {
+        self.links
+            .iter()
+            .filter(|link| matches!(link.ends[0], Endpoint::Host(_)))
+            .map(|link| link.spec.latency + link.spec.transmission(0))
+            .min()
+            .unwrap_or(Span::ZERO)
+    }
+
     /// The least time between the sending of a frame by any host and its arrival
-    /// at another: within it, no host can hear of what another one does now.
+    /// at another: within it, no host can hear of what another one does now. Up to
+    /// the nearest switch, through it, and down again.
     pub fn lookahead(&self) -> Span {
-        let shortest = |wanted: fn(Endpoint) -> bool| {
-            self.links
-                .iter()
-                .filter(|link| wanted(link.ends[0]))
-                .map(|link| link.spec.latency + link.spec.transmission(0))
-                .min()
-                .unwrap_or(Span::ZERO)
-        };
-        let host_link = shortest(|end| matches!(end, Endpoint::Host(_)));
-        let switch = self.switches.iter().map(|switch| switch.latency).min();
-        // Up to the nearest switch, through it, and down again.
-        host_link + switch.unwrap_or(Span::ZERO) + host_link
+        let through = self.switches.iter().map(|switch| switch.latency).min();
+        self.hop() + through.unwrap_or(Span::ZERO) + self.hop()
     }
 
     fn check(&self) -> Result<(), TopologyError> {

@@ -102,3 +102,47 @@ fn how_time_is_cut_changes_nothing() {
     };
     assert_eq!(run(1_000_000), run(u64::MAX));
 }
+
+/// Rounds as the coordinator runs them: what hosts send becomes known only after
+/// the fabric ran ahead by a hop.
+#[test]
+fn running_ahead_by_a_hop_changes_nothing() {
+    let sends = |fabric: &mut Fabric, from: Time, to: Time| {
+        for sequence in 0..200u64 {
+            for host in 0..8u32 {
+                let time = Time::from_ps(sequence * 333_337 + u64::from(host) * 7_919);
+                if (from..to).contains(&time) {
+                    let target = Mac::of_host((host * 5 + sequence as u32) % 8);
+                    fabric.send(
+                        time,
+                        host,
+                        sequence,
+                        frame(target, host, 60 + (sequence as usize * 131) % 1400),
+                    );
+                }
+            }
+        }
+    };
+    let fabric = || Fabric::new(Topology::tree(8, 2, LINK, LINK, SWITCH).unwrap());
+    let mut whole = fabric();
+    sends(&mut whole, Time::ZERO, Time::MAX);
+    let expected = all(&mut whole);
+
+    let mut rounds = fabric();
+    let mut delivered = Vec::new();
+    let mut now = Time::ZERO;
+    while now < Time::from_ps(1_000_000_000) {
+        let end = now + rounds.lookahead();
+        for delivery in rounds.advance(now + rounds.hop()) {
+            assert!(delivery.time >= now, "a frame for the past");
+            delivered.push(delivery);
+        }
+        sends(&mut rounds, now, end);
+        now = end;
+    }
+    let by_host = |mut all: Vec<Delivery>| {
+        all.sort_by_key(|delivery| (delivery.host, delivery.time));
+        all
+    };
+    assert_eq!(by_host(delivered), by_host(expected));
+}
