@@ -1,1 +1,15 @@
 //! One guest node: memory, boot, devices and the run loop.
+//!
+//! A [`Node`] is built from a [`NodeConfig`] and a vCPU; from then on it only
+//! runs: [`Node::run_until`] a point of virtual time, with frames put in and taken
+//! out between runs. What a node does is a pure function of its configuration and
+//! of what was delivered to it and when; how the time was cut into runs changes nothing.
+
+mod boot;
+mod config;
+pub mod cpuid;
+mod node;
+
+pub use boot::{BootError, DEFAULT_COMMAND_LINE, DecompressError, KernelError, KernelImage};
+pub use config::{ConfigError, DiskConfig, NetConfig, NodeConfig};
+pub use node::{BadAddress, ExitCounts, Node, NodeError, NodeStop, VcpuParts};

@@ -1,0 +1,149 @@
+//! From a kernel file to a processor that stands at the kernel's first instruction.
+
+mod acpi;
+mod decompress;
+mod entry;
+mod kernel;
+mod layout;
+mod zero_page;
+
+use belljar_cpu::{GuestRam, Registers, SystemRegisters};
+use vm_memory::{Bytes, GuestAddress};
+
+use crate::config::NodeConfig;
+
+pub use decompress::DecompressError;
+#[cfg(test)]
+pub(crate) use kernel::synthetic;
+pub use kernel::{KernelError, KernelImage};
+pub(crate) use layout::{MAX_SLOTS, VIRTIO_BASE, ram_ranges, slot_pin};
+
+/// The command line that every guest gets: the console, no clock but the TSC,
+/// nothing that would wait for hardware that is not there, and an end at a panic.
+pub const DEFAULT_COMMAND_LINE: &str = "console=ttyS0 panic=-1 reboot=acpi tsc=reliable \
+     mitigations=off random.trust_cpu=on pci=off nokaslr";
+
+/// Why a node cannot be brought to its kernel's first instruction.
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    /// The kernel does not fit or is not one.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// The initial RAM disk does not fit.
+    #[error(
+        "an initrd of {len} bytes does not fit between the kernel's end at {kernel_end:#x} and {limit:#x}; give the node more memory"
+    )]
+    Initrd {
+        /// Its length in bytes.
+        len: usize,
+        /// Where the kernel ends in guest-physical memory.
+        kernel_end: u64,
+        /// Where low memory ends.
+        limit: u64,
+    },
+    /// The command line is longer than the kernel takes, or holds a zero byte.
+    #[error(
+        "the kernel's command line has {len} bytes, and this kernel takes {limit} without zeros; shorten it"
+    )]
+    CommandLine {
+        /// Its length in bytes.
+        len: usize,
+        /// The most that the kernel takes.
+        limit: usize,
+    },
+    /// A structure does not fit into memory.
+    #[error("cannot place the {what} at {addr:#x}: {source}; give the node more memory")]
+    Place {
+        /// What.
+        what: &'static str,
+        /// Where.
+        addr: u64,
+        /// Why not.
+        source: vm_memory::GuestMemoryError,
+    },
+}
+
+/// What the processor starts with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    pub(crate) registers: Registers,
+    pub(crate) system: SystemRegisters,
+}
+
+/// Loads everything that `config` names into `ram`.
+pub(crate) fn load(config: &NodeConfig, ram: &GuestRam) -> Result<Start, BootError> {
+    let low_end = layout::low_end(config.memory);
+    let loaded = config.kernel.load(ram, low_end)?;
+    let initrd = match &config.initrd {
+        Some(bytes) => Some(place_initrd(ram, bytes, &loaded, low_end)?),
+        None => None,
+    };
+    let command_line = command_line(config, &loaded)?;
+    place(ram, "command line", layout::COMMAND_LINE, &command_line)?;
+    let slots = config.disks.len() + usize::from(config.net.is_some()) + 2;
+    let tables = acpi::tables(slots);
+    place(ram, "ACPI tables", layout::ACPI, &tables.bytes)?;
+    let page = zero_page::build(config.memory, &loaded, initrd, tables.rsdp);
+    place(ram, "zero page", layout::ZERO_PAGE, &page)?;
+    place(ram, "descriptor table", layout::GDT, &entry::gdt())?;
+    place(
+        ram,
+        "page tables",
+        layout::PAGE_TABLES,
+        &entry::page_tables(),
+    )?;
+    Ok(Start {
+        registers: entry::registers(loaded.entry),
+        system: entry::system(),
+    })
+}
+
+fn place(ram: &GuestRam, what: &'static str, addr: u64, bytes: &[u8]) -> Result<(), BootError> {
+    ram.write_slice(bytes, GuestAddress(addr))
+        .map_err(|source| BootError::Place { what, addr, source })
+}
+
+/// Puts the initrd as high as the kernel allows. Its address and length.
+fn place_initrd(
+    ram: &GuestRam,
+    bytes: &[u8],
+    kernel: &kernel::Loaded,
+    low_end: u64,
+) -> Result<(u64, u64), BootError> {
+    let limit = low_end.min(kernel.initrd_limit);
+    let addr = limit
+        .checked_sub(bytes.len() as u64)
+        .map(|addr| addr & !0xfff);
+    let Some(addr) = addr.filter(|addr| *addr >= kernel.end) else {
+        let kernel_end = kernel.end;
+        let len = bytes.len();
+        return Err(BootError::Initrd {
+            len,
+            kernel_end,
+            limit,
+        });
+    };
+    place(ram, "initrd", addr, bytes)?;
+    Ok((addr, bytes.len() as u64))
+}
+
+fn command_line(config: &NodeConfig, kernel: &kernel::Loaded) -> Result<Vec<u8>, BootError> {
+    let mut line = DEFAULT_COMMAND_LINE.to_owned();
+    if !config.command_line.is_empty() {
+        line.push(' ');
+        line.push_str(&config.command_line);
+    }
+    let limit = kernel.command_line_limit.min(layout::COMMAND_LINE_SIZE - 1);
+    if line.len() > limit || line.contains('\0') {
+        return Err(BootError::CommandLine {
+            len: line.len(),
+            limit,
+        });
+    }
+    let mut bytes = line.into_bytes();
+    bytes.push(0);
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,263 @@
+//! Kernel files: a bzImage, whose compressed ELF is taken out on the host, or the
+//! ELF itself. The bzImage's own decompressor never runs: it starts in 32-bit mode.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::path::{Path, PathBuf};
+
+use belljar_cpu::GuestRam;
+use linux_loader::loader::bootparam::setup_header;
+use linux_loader::loader::{Elf, KernelLoader};
+use vm_memory::{ByteValued, GuestAddress};
+
+use super::decompress::{self, DecompressError};
+use super::layout;
+
+/// The most that a kernel file may have; distributions' are near 10 MiB.
+const MOST_FILE: u64 = 512 << 20;
+
+const HEADER_OFFSET: usize = 0x1f1;
+const HEADER_MAGIC: u32 = u32::from_le_bytes(*b"HdrS");
+const BOOT_FLAG: u16 = 0xaa55;
+const SECTOR: usize = 512;
+/// The first boot protocol that names the payload.
+const PROTOCOL_WITH_PAYLOAD: u16 = 0x0208;
+/// The first boot protocol whose `xloadflags` tell of a 64-bit entry.
+const PROTOCOL_WITH_FLAGS: u16 = 0x020c;
+const FLAG_KERNEL_64: u16 = 1;
+/// What a kernel without a header is told: the protocol of Linux 6.1.
+const PROTOCOL_OF_ELF: u16 = 0x020f;
+const COMMAND_LINE_OF_ELF: u32 = 2047;
+const INITRD_LIMIT_OF_ELF: u32 = 0x7fff_ffff;
+
+/// Why a kernel cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// The file cannot be read.
+    #[error("cannot read kernel {path}: {source}; check the path, or build the image first")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The host's reason.
+        source: io::Error,
+    },
+    /// The file is no kernel.
+    #[error(
+        "{path} is not a kernel that can be started: {reason}; use a 64-bit bzImage (vmlinuz) or vmlinux"
+    )]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The compressed kernel cannot be unpacked.
+    #[error(
+        "cannot unpack kernel {path}: {source}; the file may be damaged, fetch or build it again"
+    )]
+    Unpack {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: DecompressError,
+    },
+    /// The kernel does not fit.
+    #[error(
+        "kernel {path} does not fit into memory ending at {limit:#x}: {reason}; give the node more memory"
+    )]
+    Fit {
+        /// The file.
+        path: PathBuf,
+        /// End of low memory.
+        limit: u64,
+        /// What does not fit.
+        reason: String,
+    },
+}
+
+/// A kernel, unpacked; any number of nodes share one.
+#[derive(Clone)]
+pub struct KernelImage {
+    path: PathBuf,
+    header: setup_header,
+    elf: Vec<u8>,
+}
+
+impl std::fmt::Debug for KernelImage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KernelImage")
+            .field("path", &self.path)
+            .field("elf", &self.elf.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A kernel in memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loaded {
+    /// Guest-physical address of its first instruction.
+    pub(super) entry: u64,
+    /// The end of the memory that it uses before it has read the memory map.
+    pub(super) end: u64,
+    pub(super) header: setup_header,
+    /// The end of the memory in which it finds its initrd.
+    pub(super) initrd_limit: u64,
+    /// The longest command line it takes, without the closing zero.
+    pub(super) command_line_limit: usize,
+}
+
+impl KernelImage {
+    /// Reads and unpacks the kernel at `path`.
+    ///
+    /// # Errors
+    /// [`KernelError`], naming the file and the cause.
+    pub fn open(path: &Path) -> Result<Self, KernelError> {
+        let read = |source| KernelError::Read {
+            path: path.to_owned(),
+            source,
+        };
+        let file = File::open(path).map_err(read)?;
+        let mut bytes = Vec::new();
+        file.take(MOST_FILE + 1)
+            .read_to_end(&mut bytes)
+            .map_err(read)?;
+        if bytes.len() as u64 > MOST_FILE {
+            return Err(format_error(path, "it has more than 512 MiB"));
+        }
+        Self::from_bytes(path, &bytes)
+    }
+
+    /// The same for a file's contents; `path` only names it in errors.
+    ///
+    /// # Errors
+    /// [`KernelError`], naming the file and the cause.
+    pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self, KernelError> {
+        let (header, packed) = match setup_header_of(bytes) {
+            Some(header) => (header, payload(path, &header, bytes)?),
+            None if bytes.starts_with(b"\x7fELF") => (header_of_elf(), bytes),
+            None => {
+                return Err(format_error(
+                    path,
+                    "it is neither a bzImage nor an ELF file",
+                ));
+            }
+        };
+        let elf = decompress::decompress(packed).map_err(|source| KernelError::Unpack {
+            path: path.to_owned(),
+            source,
+        })?;
+        if !is_elf64(&elf) {
+            return Err(format_error(
+                path,
+                "what it contains is no 64-bit x86 ELF file",
+            ));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            header,
+            elf,
+        })
+    }
+
+    /// Bytes of the unpacked kernel.
+    pub fn unpacked_len(&self) -> usize {
+        self.elf.len()
+    }
+
+    /// Puts the kernel's segments where its program headers say.
+    pub(super) fn load(&self, ram: &GuestRam, low_end: u64) -> Result<Loaded, KernelError> {
+        let fit = |reason: String| KernelError::Fit {
+            path: self.path.clone(),
+            limit: low_end,
+            reason,
+        };
+        let start = Some(GuestAddress(layout::HIGH_MEMORY));
+        let loaded = Elf::load(ram, None, &mut Cursor::new(&self.elf[..]), start)
+            .map_err(|error| fit(error.to_string()))?;
+        let entry = loaded.kernel_load.0;
+        let header = self.header;
+        let run_end = header
+            .pref_address
+            .saturating_add(u64::from(header.init_size));
+        let end = loaded.kernel_end.max(run_end);
+        if entry >= loaded.kernel_end {
+            return Err(format_error(
+                &self.path,
+                "its entry point is outside its segments",
+            ));
+        }
+        if end > low_end {
+            return Err(fit(format!("it needs memory up to {end:#x}")));
+        }
+        Ok(Loaded {
+            entry,
+            end,
+            header,
+            initrd_limit: u64::from(header.initrd_addr_max).saturating_add(1),
+            command_line_limit: header.cmdline_size as usize,
+        })
+    }
+}
+
+/// The setup header of a bzImage; `None` when `bytes` is none.
+fn setup_header_of(bytes: &[u8]) -> Option<setup_header> {
+    let mut header = setup_header::default();
+    let size = size_of::<setup_header>();
+    let raw = bytes.get(HEADER_OFFSET..HEADER_OFFSET + size)?;
+    header.as_mut_slice().copy_from_slice(raw);
+    (header.boot_flag == BOOT_FLAG && header.header == HEADER_MAGIC).then_some(header)
+}
+
+fn header_of_elf() -> setup_header {
+    setup_header {
+        version: PROTOCOL_OF_ELF,
+        loadflags: 1,
+        kernel_alignment: 0x20_0000,
+        cmdline_size: COMMAND_LINE_OF_ELF,
+        initrd_addr_max: INITRD_LIMIT_OF_ELF,
+        ..Default::default()
+    }
+}
+
+/// The compressed kernel inside a bzImage.
+fn payload<'a>(
+    path: &Path,
+    header: &setup_header,
+    bytes: &'a [u8],
+) -> Result<&'a [u8], KernelError> {
+    let (version, flags) = (header.version, header.xloadflags);
+    if version < PROTOCOL_WITH_PAYLOAD {
+        let reason = format!("its boot protocol {version:#06x} is older than 0x0208");
+        return Err(format_error(path, &reason));
+    }
+    if version >= PROTOCOL_WITH_FLAGS && flags & FLAG_KERNEL_64 == 0 {
+        return Err(format_error(path, "it is a 32-bit kernel"));
+    }
+    let sectors = if header.setup_sects == 0 {
+        4
+    } else {
+        usize::from(header.setup_sects)
+    };
+    let start = (sectors + 1) * SECTOR;
+    let start = start.checked_add(header.payload_offset as usize);
+    let end = start.and_then(|start| start.checked_add(header.payload_length as usize));
+    start
+        .zip(end)
+        .and_then(|(start, end)| bytes.get(start..end))
+        .ok_or_else(|| format_error(path, "its compressed kernel goes past the end of the file"))
+}
+
+/// 64-bit, little-endian, x86-64.
+fn is_elf64(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\x7fELF\x02\x01") && bytes.get(18..20) == Some(&[0x3e, 0])
+}
+
+fn format_error(path: &Path, reason: &str) -> KernelError {
+    KernelError::Format {
+        path: path.to_owned(),
+        reason: reason.to_owned(),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod synthetic;

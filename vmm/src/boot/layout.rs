@@ -1,0 +1,51 @@
+//! Where things lie in guest-physical memory.
+
+/// Global descriptor table.
+pub(super) const GDT: u64 = 0x500;
+/// `struct boot_params`, one page.
+pub(super) const ZERO_PAGE: u64 = 0x7000;
+/// The stack pointer that the kernel is entered with.
+pub(super) const STACK: u64 = 0x8ff0;
+/// Six pages of page tables.
+pub(super) const PAGE_TABLES: u64 = 0x9000;
+/// The kernel's command line.
+pub(super) const COMMAND_LINE: u64 = 0x2_0000;
+/// Room for it, the closing zero included.
+pub(super) const COMMAND_LINE_SIZE: usize = 0x1_0000;
+/// End of the RAM that PCs have below their adapter area.
+pub(super) const CONVENTIONAL_END: u64 = 0x9_fc00;
+/// ACPI tables, in the area that kernels search for the RSDP.
+pub(super) const ACPI: u64 = 0xe_0000;
+/// Where RAM goes on behind the adapter area; kernels are loaded here or higher.
+pub(super) const HIGH_MEMORY: u64 = 0x10_0000;
+
+/// RAM ends here or goes on at [`ABOVE_HOLE`].
+const HOLE: u64 = 3 << 30;
+const ABOVE_HOLE: u64 = 4 << 30;
+
+/// First of the virtio-mmio windows, which follow each other.
+pub(crate) const VIRTIO_BASE: u64 = 0xd000_0000;
+/// The most virtio devices of one node.
+pub(crate) const MAX_SLOTS: usize = 8;
+/// IO-APIC pin of the first virtio device; the others follow.
+const FIRST_PIN: usize = 16;
+
+/// The IO-APIC pin of the virtio device in `slot`.
+pub(crate) fn slot_pin(slot: usize) -> usize {
+    FIRST_PIN + slot
+}
+
+/// The end of RAM below the hole.
+pub(super) fn low_end(memory: u64) -> u64 {
+    memory.min(HOLE)
+}
+
+/// RAM as `(start, bytes)`.
+pub(crate) fn ram_ranges(memory: u64) -> Vec<(u64, usize)> {
+    let low = low_end(memory);
+    let mut ranges = vec![(0, low as usize)];
+    if memory > low {
+        ranges.push((ABOVE_HOLE, (memory - low) as usize));
+    }
+    ranges
+}

@@ -1,0 +1,120 @@
+//! What a node is made of.
+
+use std::sync::Arc;
+
+use belljar_devices::virtio::Disk;
+use belljar_sim::{Frequency, Seed, Span};
+
+use crate::boot::{KernelImage, MAX_SLOTS};
+
+const MIB: u64 = 1 << 20;
+/// The least that a distribution's kernel boots with.
+const LEAST_MEMORY: u64 = 64 * MIB;
+/// What the guest's 40 physical address bits leave room for, with a wide margin.
+const MOST_MEMORY: u64 = 512 << 30;
+const PAGE: u64 = 4096;
+
+/// A disk of a node.
+#[derive(Clone, Debug)]
+pub struct DiskConfig {
+    /// Its contents.
+    pub disk: Disk,
+    /// Its serial number, shown in the guest as `/sys/block/vdX/serial`; at most 20 bytes count.
+    pub name: String,
+    /// From a request's notification to its answer.
+    pub latency: Span,
+}
+
+/// A node's network card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetConfig {
+    /// Its address.
+    pub mac: [u8; 6],
+    /// The largest payload of a frame in bytes.
+    pub mtu: u16,
+}
+
+/// What a node is made of. Nodes with equal configurations do the same.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// The node's number in its cluster; picks its random streams.
+    pub index: u64,
+    /// The scenario's seed.
+    pub seed: Seed,
+    /// RAM in bytes, a multiple of 4096.
+    pub memory: u64,
+    /// The processor's clock, a multiple of 1 kHz (of 2 kHz from 4.29 GHz on).
+    pub frequency: Frequency,
+    /// The kernel.
+    pub kernel: Arc<KernelImage>,
+    /// The initial RAM disk.
+    pub initrd: Option<Arc<[u8]>>,
+    /// Appended to [`DEFAULT_COMMAND_LINE`](crate::DEFAULT_COMMAND_LINE).
+    pub command_line: String,
+    /// Disks, in the order of `/dev/vda`, `/dev/vdb`, ...
+    pub disks: Vec<DiskConfig>,
+    /// The network card.
+    pub net: Option<NetConfig>,
+    /// The date at virtual time zero: seconds since 1970-01-01, UTC.
+    pub date: u64,
+}
+
+/// Why a configuration cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Memory outside the limits.
+    #[error(
+        "a node cannot have {0} bytes of memory; give it a multiple of 4096 from 64 MiB to 512 GiB"
+    )]
+    Memory(u64),
+    /// A clock that a guest cannot be told exactly.
+    #[error(
+        "a node's clock cannot be {0} Hz; use a multiple of 1 kHz (2 kHz above 4.29 GHz) from 1 MHz to 8 GHz"
+    )]
+    Frequency(u64),
+    /// Too many devices.
+    #[error(
+        "a node has room for {MAX_SLOTS} virtio devices, and {0} are configured; remove some disks"
+    )]
+    Devices(usize),
+    /// A network card that is not usable.
+    #[error("a node's MAC address must be unicast and its MTU from 68 to 9216 bytes, not {0}")]
+    Net(String),
+}
+
+impl NodeConfig {
+    /// Checks every limit.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the value and the limit.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if !(LEAST_MEMORY..=MOST_MEMORY).contains(&self.memory) || !self.memory.is_multiple_of(PAGE)
+        {
+            return Err(ConfigError::Memory(self.memory));
+        }
+        let hz = self.frequency.as_hz();
+        let unit = 1_000 * crate::cpuid::crystal_divider(self.frequency);
+        if !(1_000_000..=8_000_000_000).contains(&hz) || !hz.is_multiple_of(unit) {
+            return Err(ConfigError::Frequency(hz));
+        }
+        // Entropy and console are always there.
+        let devices = self.disks.len() + usize::from(self.net.is_some()) + 2;
+        if devices > MAX_SLOTS {
+            return Err(ConfigError::Devices(devices));
+        }
+        if let Some(net) = self.net
+            && (net.mac[0] & 1 == 1 || !(68..=9216).contains(&net.mtu))
+        {
+            return Err(ConfigError::Net(format!(
+                "{:02x?} and {}",
+                net.mac, net.mtu
+            )));
+        }
+        Ok(())
+    }
+
+    /// Cycles in `span`, rounded up.
+    pub(crate) fn cycles(&self, span: Span) -> u64 {
+        self.frequency.cycle_at(belljar_sim::Time::ZERO + span)
+    }
+}

@@ -1,0 +1,39 @@
+//! What arrives at a node from outside, in the order of time, then of asking.
+
+use std::collections::BTreeMap;
+
+use belljar_cpu::Cycles;
+
+/// One delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// A frame from the wire.
+    Frame(Vec<u8>),
+    /// Bytes for the control console.
+    Control(Vec<u8>),
+    /// Bytes for the serial console.
+    Console(Vec<u8>),
+}
+
+/// Deliveries to come.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals {
+    waiting: BTreeMap<(Cycles, u64), Arrival>,
+    count: u64,
+}
+
+impl Arrivals {
+    pub(super) fn push(&mut self, at: Cycles, arrival: Arrival) {
+        self.waiting.insert((at, self.count), arrival);
+        self.count += 1;
+    }
+
+    pub(super) fn next(&self) -> Option<Cycles> {
+        self.waiting.keys().next().map(|(at, _)| *at)
+    }
+
+    pub(super) fn pop_due(&mut self, now: Cycles) -> Option<Arrival> {
+        let first = self.waiting.first_entry()?;
+        (first.key().0 <= now).then(|| first.remove())
+    }
+}

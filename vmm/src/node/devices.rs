@@ -1,0 +1,329 @@
+//! A node's devices and the two buses that lead to them.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use belljar_cpu::{Cycles, GuestRam};
+use belljar_devices::apic::{APIC_BASE, APIC_SIZE};
+use belljar_devices::virtio::{
+    Block, Console, Entropy, Mmio, Net, NetCounters, WINDOW_SIZE, Window,
+};
+use belljar_devices::{
+    InterruptController, IoApic, POWER_PORTS, Power, PowerEvent, Rtc, SERIAL_PIN, SERIAL_PORT,
+    Serial,
+};
+use belljar_sim::{Frequency, Random};
+
+use super::NodeError;
+use crate::boot::{VIRTIO_BASE, slot_pin};
+use crate::config::NodeConfig;
+use crate::cpuid::crystal_divider;
+
+const SERIAL_PORTS: u16 = 8;
+const RTC_DATA: u16 = Rtc::PORT + 1;
+/// Where kernels look for a PCI bus, four bytes wide: no bus is there, and the
+/// second byte must not be taken for the reset port of the same number.
+const PCI_ADDRESS: u16 = 0xcf8;
+
+/// The devices, and the memory that they share with the processor.
+pub(super) struct Devices {
+    pub(super) ram: GuestRam,
+    pub(super) interrupts: InterruptController,
+    pub(super) serial: Serial,
+    pub(super) console: Mmio<Console>,
+    pub(super) unknown_msrs: BTreeSet<u32>,
+    frequency: Frequency,
+    rtc: Rtc,
+    power: Power,
+    disks: Vec<(String, Mmio<Block>)>,
+    net: Option<Mmio<Net>>,
+    entropy: Mmio<Entropy>,
+}
+
+impl Devices {
+    pub(super) fn new(config: &NodeConfig, ram: GuestRam) -> Self {
+        let random = Random::new(config.seed, "virtio-rng", config.index);
+        let disks = config.disks.iter().map(|disk| {
+            let latency = config.cycles(disk.latency);
+            let block = Block::new(disk.disk.clone(), &disk.name, latency);
+            (disk.name.clone(), Mmio::new(block))
+        });
+        Self {
+            ram,
+            interrupts: InterruptController::new(crystal_divider(config.frequency)),
+            serial: Serial::default(),
+            console: Mmio::new(Console::new()),
+            unknown_msrs: BTreeSet::new(),
+            frequency: config.frequency,
+            rtc: Rtc::new(config.date),
+            power: Power::default(),
+            disks: disks.collect(),
+            net: config.net.map(|net| Mmio::new(Net::new(net.mac, net.mtu))),
+            entropy: Mmio::new(Entropy::new(random)),
+        }
+    }
+
+    /// The virtio devices in the order of their slots: disks, network, entropy, console.
+    fn windows(&self) -> impl Iterator<Item = &dyn Window> {
+        let disks = self.disks.iter().map(|(_, disk)| disk as &dyn Window);
+        let net = self.net.iter().map(|net| net as &dyn Window);
+        disks
+            .chain(net)
+            .chain([&self.entropy as &dyn Window, &self.console])
+    }
+
+    fn window_mut(&mut self, slot: usize) -> Option<&mut dyn Window> {
+        let disks = self
+            .disks
+            .iter_mut()
+            .map(|(_, disk)| disk as &mut dyn Window);
+        let net = self.net.iter_mut().map(|net| net as &mut dyn Window);
+        disks
+            .chain(net)
+            .chain([&mut self.entropy as &mut dyn Window, &mut self.console])
+            .nth(slot)
+    }
+
+    fn net_slot(&self) -> usize {
+        self.disks.len()
+    }
+
+    fn console_slot(&self) -> usize {
+        self.disks.len() + usize::from(self.net.is_some()) + 1
+    }
+
+    /// The first cycle at which a device has something to do of its own.
+    pub(super) fn deadline(&self) -> Option<Cycles> {
+        let disks = self.disks.iter().filter_map(|(_, disk)| disk.deadline());
+        disks.chain(self.interrupts.local.next_deadline()).min()
+    }
+
+    /// Does what is due at or before `now`: the timer, then disks by slot.
+    pub(super) fn advance(&mut self, now: Cycles) -> Result<(), NodeError> {
+        self.interrupts.advance(now);
+        for slot in 0..self.disks.len() {
+            let (name, disk) = &mut self.disks[slot];
+            if disk.deadline().is_some_and(|deadline| deadline <= now) {
+                disk.advance(&self.ram, now)
+                    .map_err(|source| NodeError::Disk {
+                        name: name.clone(),
+                        source,
+                    })?;
+                self.interrupts
+                    .set_line(slot_pin(slot), self.disks[slot].1.line());
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn receive_frame(&mut self, frame: Vec<u8>) -> Result<(), NodeError> {
+        let slot = self.net_slot();
+        let Some(net) = &mut self.net else {
+            return Ok(());
+        };
+        if !net.is_live() {
+            net.device_mut().refuse();
+            return Ok(());
+        }
+        let ram = &self.ram;
+        let done = net.drive(ram, |net, queues| net.receive(frame, queues, ram));
+        let line = net.line();
+        self.interrupts.set_line(slot_pin(slot), line);
+        done.map_err(|source| self.host_failed(slot, source))
+    }
+
+    pub(super) fn receive_control(&mut self, bytes: &[u8]) -> Result<(), NodeError> {
+        let slot = self.console_slot();
+        if !self.console.is_live() {
+            self.console.device_mut().hold(bytes);
+            return Ok(());
+        }
+        let ram = &self.ram;
+        let done = self
+            .console
+            .drive(ram, |console, queues| console.receive(bytes, queues, ram));
+        self.interrupts
+            .set_line(slot_pin(slot), self.console.line());
+        done.map_err(|source| self.host_failed(slot, source))
+    }
+
+    pub(super) fn receive_console(&mut self, bytes: &[u8]) {
+        self.serial.receive(bytes);
+        self.settle_serial();
+    }
+
+    pub(super) fn take_frames(&mut self) -> Vec<(Cycles, Vec<u8>)> {
+        self.net
+            .as_mut()
+            .map(|net| net.device_mut().take_frames())
+            .unwrap_or_default()
+    }
+
+    pub(super) fn net_counters(&self) -> NetCounters {
+        self.net
+            .as_ref()
+            .map(|net| net.device().counters())
+            .unwrap_or_default()
+    }
+
+    pub(super) fn complaints(&self) -> Vec<(usize, String)> {
+        let complaints = self.windows().enumerate();
+        complaints
+            .filter_map(|(slot, window)| Some((slot, window.complaint()?.to_string())))
+            .collect()
+    }
+
+    /// `IN` of `len` bytes, each from its own port; where nothing answers, ones.
+    pub(super) fn read_port(&mut self, port: u16, len: u8, now: Cycles) -> u64 {
+        if port == PCI_ADDRESS {
+            return u64::MAX;
+        }
+        (0..u16::from(len.min(4))).fold(0, |value, index| {
+            let byte = self.read_port_byte(port.wrapping_add(index), now);
+            value | u64::from(byte) << (8 * index)
+        })
+    }
+
+    fn read_port_byte(&mut self, port: u16, now: Cycles) -> u8 {
+        match port {
+            port if is_serial(port) => {
+                let value = self.serial.read((port - SERIAL_PORT) as u8);
+                self.settle_serial();
+                value
+            }
+            RTC_DATA => self.rtc.read(now / self.frequency.as_hz()),
+            port if POWER_PORTS.contains(&port) => self.power.read(port),
+            _ => 0xff,
+        }
+    }
+
+    /// `OUT` of the low `len` bytes of `data`, each to its own port.
+    pub(super) fn write_port(&mut self, port: u16, len: u8, data: u32) -> Option<PowerEvent> {
+        if port == PCI_ADDRESS {
+            return None;
+        }
+        let bytes = data.to_le_bytes();
+        let mut event = None;
+        for (index, value) in (0..u16::from(len.min(4))).zip(bytes) {
+            event = event.or(self.write_port_byte(port.wrapping_add(index), value));
+        }
+        event
+    }
+
+    fn write_port_byte(&mut self, port: u16, value: u8) -> Option<PowerEvent> {
+        match port {
+            port if is_serial(port) => {
+                self.serial.write((port - SERIAL_PORT) as u8, value);
+                self.settle_serial();
+                None
+            }
+            Rtc::PORT => {
+                self.rtc.select(value);
+                None
+            }
+            port => self.power.write(port, value),
+        }
+    }
+
+    /// A load from outside RAM; where nothing answers, ones.
+    pub(super) fn read_mmio(&mut self, addr: u64, len: u8, now: Cycles) -> u64 {
+        match route(addr) {
+            Some(Place::LocalApic(offset)) if self.interrupts.local.is_memory_mapped() => {
+                self.interrupts.local.read_page(offset, len, now)
+            }
+            Some(Place::IoApic(offset)) => u64::from(self.interrupts.io.read(offset)),
+            Some(Place::Virtio(slot, offset)) => {
+                let window = self.window_mut(slot);
+                window.map_or(u64::MAX, |window| window.read(offset, len))
+            }
+            _ => u64::MAX,
+        }
+    }
+
+    /// A store outside RAM. The new task priority's class, when it sets one.
+    pub(super) fn write_mmio(
+        &mut self,
+        addr: u64,
+        len: u8,
+        value: u64,
+        now: Cycles,
+    ) -> Result<Option<u8>, NodeError> {
+        match route(addr) {
+            Some(Place::LocalApic(offset)) if self.interrupts.local.is_memory_mapped() => {
+                let effect = self.interrupts.local.write_page(offset, len, value, now);
+                return Ok(self.interrupts.apply(effect));
+            }
+            Some(Place::IoApic(offset)) => {
+                self.interrupts.io.write(offset, value as u32);
+                self.interrupts.settle();
+            }
+            Some(Place::Virtio(slot, offset)) => {
+                self.write_virtio(slot, offset, len, value, now)?
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn write_virtio(
+        &mut self,
+        slot: usize,
+        offset: u64,
+        len: u8,
+        value: u64,
+        now: Cycles,
+    ) -> Result<(), NodeError> {
+        let ram = self.ram.clone();
+        let Some(window) = self.window_mut(slot) else {
+            return Ok(());
+        };
+        let done = window.write(offset, len, value, &ram, now);
+        let line = window.line();
+        self.interrupts.set_line(slot_pin(slot), line);
+        done.map_err(|source| self.host_failed(slot, source))
+    }
+
+    fn host_failed(&self, slot: usize, source: io::Error) -> NodeError {
+        let name = self
+            .disks
+            .get(slot)
+            .map_or("virtio device", |(name, _)| name);
+        NodeError::Disk {
+            name: name.to_owned(),
+            source,
+        }
+    }
+
+    fn settle_serial(&mut self) {
+        if self.serial.take_interrupt() {
+            self.interrupts.pulse(SERIAL_PIN);
+        }
+    }
+}
+
+fn is_serial(port: u16) -> bool {
+    (SERIAL_PORT..SERIAL_PORT + SERIAL_PORTS).contains(&port)
+}
+
+/// Who answers at a guest-physical address, and at which offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    LocalApic(u64),
+    IoApic(u64),
+    Virtio(usize, u64),
+}
+
+fn route(addr: u64) -> Option<Place> {
+    let within = |base: u64, size: u64| addr.checked_sub(base).filter(|offset| *offset < size);
+    if let Some(offset) = within(APIC_BASE, APIC_SIZE) {
+        return Some(Place::LocalApic(offset));
+    }
+    if let Some(offset) = within(IoApic::BASE, IoApic::SIZE) {
+        return Some(Place::IoApic(offset));
+    }
+    let offset = within(VIRTIO_BASE, crate::boot::MAX_SLOTS as u64 * WINDOW_SIZE)?;
+    Some(Place::Virtio(
+        (offset / WINDOW_SIZE) as usize,
+        offset % WINDOW_SIZE,
+    ))
+}

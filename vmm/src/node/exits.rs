@@ -1,0 +1,132 @@
+//! From a processor's exit to what has to be done about it: a free function over
+//! the devices, which needs no engine.
+
+use belljar_cpu::{Cycles, Exit};
+use belljar_devices::PowerEvent;
+
+use super::devices::Devices;
+use super::{NodeError, NodeStop};
+
+/// Registers that exist with nothing behind them: they read zero and ignore writes.
+const INERT_MSRS: [u32; 6] = [
+    0x17,  // IA32_PLATFORM_ID
+    0x8b,  // IA32_BIOS_SIGN_ID, which kernels write before they read it
+    0x179, // IA32_MCG_CAP: no machine-check banks
+    0x17a, // IA32_MCG_STATUS
+    0x17b, // IA32_MCG_CTL
+    0x1d9, // IA32_DEBUGCTL
+];
+
+/// What the run loop has to do after an exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Nothing: go on.
+    Continue,
+    /// Answer the read.
+    Answer(u64),
+    /// Fault the guest: there is no such register.
+    RefuseMsr,
+    /// The local APIC takes over the processor's task priority.
+    TakeTaskPriority,
+    /// The processor takes over the local APIC's task priority.
+    SetTaskPriority(u8),
+    /// The processor halts.
+    Halt,
+    /// A magic call at this cycle.
+    Magic(Cycles),
+    /// The node has ended.
+    End(NodeStop),
+}
+
+/// Exits of a processor since reset, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExitCounts {
+    /// The cycle asked for was reached.
+    pub deadlines: u64,
+    /// `HLT`.
+    pub halts: u64,
+    /// `IN` and `OUT`.
+    pub port_accesses: u64,
+    /// Loads and stores outside RAM.
+    pub mmio_accesses: u64,
+    /// `RDMSR` and `WRMSR` of the local APIC and of registers that do not exist.
+    pub msr_accesses: u64,
+    /// Moves to CR8.
+    pub task_priorities: u64,
+    /// Interrupt windows.
+    pub windows: u64,
+    /// Magic calls.
+    pub magic_calls: u64,
+    /// Interrupts taken; not an exit.
+    pub interrupts: u64,
+}
+
+impl ExitCounts {
+    pub(super) fn count(&mut self, exit: &Exit) {
+        let counter = match exit {
+            Exit::Deadline => &mut self.deadlines,
+            Exit::Halt => &mut self.halts,
+            Exit::PioRead { .. } | Exit::PioWrite { .. } => &mut self.port_accesses,
+            Exit::MmioRead { .. } | Exit::MmioWrite { .. } => &mut self.mmio_accesses,
+            Exit::MsrRead { .. } | Exit::MsrWrite { .. } => &mut self.msr_accesses,
+            Exit::TaskPriority => &mut self.task_priorities,
+            Exit::InterruptWindow => &mut self.windows,
+            Exit::Magic { .. } => &mut self.magic_calls,
+            Exit::Shutdown(_) => return,
+        };
+        *counter += 1;
+    }
+}
+
+/// Carries `exit` out on `devices` at cycle `now`.
+pub(super) fn handle(exit: &Exit, devices: &mut Devices, now: Cycles) -> Result<Action, NodeError> {
+    Ok(match *exit {
+        Exit::Deadline | Exit::InterruptWindow => Action::Continue,
+        Exit::Halt => Action::Halt,
+        Exit::PioRead { port, len } => Action::Answer(devices.read_port(port, len, now)),
+        Exit::PioWrite { port, len, data } => match devices.write_port(port, len, data) {
+            Some(PowerEvent::Off) => Action::End(NodeStop::PoweredOff),
+            Some(PowerEvent::Reset) => Action::End(NodeStop::Reset),
+            None => Action::Continue,
+        },
+        Exit::MmioRead { addr, len } => Action::Answer(devices.read_mmio(addr, len, now)),
+        Exit::MmioWrite { addr, len, data } => {
+            let class = devices.write_mmio(addr, len, data, now)?;
+            class.map_or(Action::Continue, Action::SetTaskPriority)
+        }
+        Exit::MsrRead { index } => read_msr(index, devices, now),
+        Exit::MsrWrite { index, value } => write_msr(index, value, devices, now),
+        Exit::TaskPriority => Action::TakeTaskPriority,
+        Exit::Magic { at } => Action::Magic(at),
+        Exit::Shutdown(cause) => Action::End(NodeStop::Shutdown(cause)),
+    })
+}
+
+fn read_msr(index: u32, devices: &mut Devices, now: Cycles) -> Action {
+    if INERT_MSRS.contains(&index) {
+        return Action::Answer(0);
+    }
+    match devices.interrupts.local.read_msr(index, now) {
+        Ok(value) => Action::Answer(value),
+        Err(missing) => {
+            devices.unknown_msrs.insert(missing.0);
+            Action::RefuseMsr
+        }
+    }
+}
+
+fn write_msr(index: u32, value: u64, devices: &mut Devices, now: Cycles) -> Action {
+    if INERT_MSRS.contains(&index) {
+        return Action::Continue;
+    }
+    match devices.interrupts.local.write_msr(index, value, now) {
+        Ok(effect) => {
+            let class = devices.interrupts.apply(effect);
+            class.map_or(Action::Continue, Action::SetTaskPriority)
+        }
+        Err(missing) => {
+            devices.unknown_msrs.insert(missing.0);
+            Action::RefuseMsr
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Why a run of a node ended.
+
+use belljar_cpu::{CpuError, Cycles, ShutdownCause};
+
+use crate::boot::BootError;
+use crate::config::ConfigError;
+
+/// Why [`Node::run_until`](crate::Node::run_until) returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeStop {
+    /// The clock reached the limit.
+    Limit,
+    /// The guest switched itself off.
+    PoweredOff,
+    /// The guest reset itself, as a panicking kernel does under the default command line.
+    Reset,
+    /// The processor cannot go on.
+    Shutdown(ShutdownCause),
+    /// A call of the preloaded library; ends with
+    /// [`Node::complete_magic`](crate::Node::complete_magic).
+    Magic {
+        /// The cycle of the call.
+        at: Cycles,
+    },
+    /// `HLT` with interrupts disabled: nothing can wake the node.
+    Hung,
+}
+
+/// Why a node cannot be built or cannot go on. None is the guest's doing.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The configuration is outside its limits.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The kernel cannot be brought to its first instruction.
+    #[error(transparent)]
+    Boot(#[from] BootError),
+    /// The host refuses the memory.
+    #[error("the host refuses {bytes} bytes of guest memory: {source}; use smaller or fewer nodes")]
+    Memory {
+        /// Bytes asked for.
+        bytes: u64,
+        /// The host's reason.
+        source: vm_memory::mmap::FromRangesError,
+    },
+    /// The engine failed.
+    #[error(transparent)]
+    Cpu(#[from] CpuError),
+    /// A disk's image file failed.
+    #[error(
+        "disk {name} failed on the host: {source}; check that its image is readable and unchanged"
+    )]
+    Disk {
+        /// The disk's name in the configuration.
+        name: String,
+        /// The host's reason.
+        source: std::io::Error,
+    },
+}
