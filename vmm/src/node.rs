@@ -6,7 +6,9 @@ mod exits;
 mod memory;
 mod stops;
 
-use belljar_cpu::{CpuidTable, Cycles, GuestRam, Registers, Vcpu, guest_ram};
+use belljar_cpu::{
+    CpuidTable, Cycles, EngineReport, GuestRam, Registers, SystemRegisters, Vcpu, guest_ram,
+};
 use belljar_devices::virtio::NetCounters;
 use belljar_sim::{Frequency, Time};
 
@@ -285,6 +287,16 @@ impl Node {
     /// General registers of the processor.
     pub fn registers(&self) -> Registers {
         self.vcpu.registers()
+    }
+
+    /// Segments, tables and control registers of the processor.
+    pub fn system(&self) -> SystemRegisters {
+        self.vcpu.system()
+    }
+
+    /// What the engine tells of the run so far.
+    pub fn engine_report(&self) -> EngineReport {
+        self.vcpu.report()
     }
 
     /// Ends a magic stop: the guest goes on behind the magic instruction with

@@ -8,12 +8,14 @@ mod cpuid;
 mod exit;
 mod memory;
 mod registers;
+mod report;
 mod watch;
 
 pub use cpuid::{CpuidEntry, CpuidTable};
 pub use exit::{Exit, ShutdownCause};
 pub use memory::{GuestRam, PAGE_SIZE, guest_ram};
 pub use registers::{DescriptorTable, Registers, Segment, SegmentRegister, SystemRegisters};
+pub use report::{EngineReport, Unimplemented};
 pub use watch::{CodeWatch, CodeWatchSlice};
 
 /// A count of virtual processor cycles since the node's reset: what `RDTSC`
@@ -124,4 +126,7 @@ pub trait Vcpu {
     /// Ends a magic exit: the guest goes on behind the magic instruction with
     /// `target` in R11 and no other register changed.
     fn complete_magic(&mut self, target: u64);
+
+    /// What a person should know of the run so far.
+    fn report(&self) -> EngineReport;
 }

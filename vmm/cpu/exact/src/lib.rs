@@ -29,4 +29,4 @@ mod system;
 mod vcpu;
 
 pub use clock::CyclesPerInstruction;
-pub use vcpu::{ExactConfig, ExactVcpu, Statistics, Unimplemented};
+pub use vcpu::{ExactConfig, ExactVcpu, Statistics};

@@ -1,14 +1,14 @@
 //! Instructions that are carried out in Rust.
 
 use belljar_abi::{FACT_LEAF, MAGIC_ADDRESS};
-use belljar_cpu::{Exit, Registers};
+use belljar_cpu::{Exit, Registers, Unimplemented};
 use iced_x86::{Instruction, Mnemonic as M, Register};
 
 use crate::access::Stop;
 use crate::block::BlockId;
 use crate::dispatch::{FREE_INSTRUCTIONS, Next};
 use crate::state::{Fault, flag};
-use crate::vcpu::{Answer, ExactVcpu, Unimplemented};
+use crate::vcpu::{Answer, ExactVcpu};
 
 mod control;
 mod flow;

@@ -1,8 +1,8 @@
 //! The exact engine's vCPU as a value, and its face to the machine.
 
 use belljar_cpu::{
-    Access, CpuError, CpuidTable, Cycles, Exit, GuestRam, Registers, ShutdownCause,
-    SystemRegisters, Vcpu,
+    Access, CpuError, CpuidTable, Cycles, EngineReport, Exit, GuestRam, Registers, ShutdownCause,
+    SystemRegisters, Unimplemented, Vcpu,
 };
 use belljar_sim::Random;
 
@@ -33,17 +33,6 @@ pub(crate) enum Answer {
     Value(u64),
     /// There is no such register.
     Refused,
-}
-
-/// An instruction that Belljar does not implement, met by the guest.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unimplemented {
-    /// Where it was met first.
-    pub rip: u64,
-    /// Its bytes, as far as they could be read.
-    pub bytes: Vec<u8>,
-    /// How often it was met.
-    pub count: u64,
 }
 
 /// What a vCPU did, for the summary of a run.
@@ -146,16 +135,6 @@ impl ExactVcpu {
             flushes: self.store.generation(),
             ..self.statistics
         }
-    }
-
-    /// Instructions that the guest met and Belljar does not implement.
-    pub fn unimplemented(&self) -> &[Unimplemented] {
-        &self.unimplemented
-    }
-
-    /// Whether uncounted stubs were switched off because the guest abused them.
-    pub fn stubs_abused(&self) -> bool {
-        !self.free_stubs
     }
 
     /// XMM0 to XMM15.
@@ -326,6 +305,24 @@ impl Vcpu for ExactVcpu {
         self.state.rip = self.state.rip.wrapping_add(2);
         if !self.in_free_stub_at(self.state.rip.wrapping_sub(2)) {
             self.clock.retired += 1;
+        }
+    }
+
+    fn report(&self) -> EngineReport {
+        let statistics = self.statistics();
+        EngineReport {
+            unimplemented: self.unimplemented.clone(),
+            stubs_abused: !self.free_stubs,
+            counters: vec![
+                ("visits", statistics.visits),
+                ("tlb misses", statistics.misses),
+                ("helpers", statistics.helpers),
+                ("jump lookups", statistics.lookups),
+                ("deliveries", statistics.deliveries),
+                ("modified code", statistics.modified),
+                ("translated", statistics.translated),
+                ("cache flushes", statistics.flushes),
+            ],
         }
     }
 }

@@ -287,6 +287,10 @@ impl Vcpu for Fake {
         self.see(Seen::Target(target));
         self.retire();
     }
+
+    fn report(&self) -> belljar_cpu::EngineReport {
+        belljar_cpu::EngineReport::default()
+    }
 }
 
 use super::super::VcpuParts;

@@ -1,0 +1,399 @@
+//! The run: rounds of virtual time in which all nodes run side by side.
+//!
+//! Within a round no node can hear of what another does in it: the round is no
+//! longer than the shortest way between two hosts (conservative lookahead, after
+//! Chandy and Misra). The host's threads only decide who computes a node's round;
+//! what is collected, is collected in the order of node numbers.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use belljar_devices::virtio::{Disk, DiskError};
+use belljar_exact::{ExactConfig, ExactVcpu};
+use belljar_fabric::{Fabric, Mac};
+use belljar_sim::{Random, Seed, Span, Time};
+use belljar_tracer::{Event, NodeTracer, Selection, TraceError, TraceHeader, TraceWriter};
+use belljar_vmm::{DiskConfig, KernelError, KernelImage, NetConfig, Node, NodeConfig, NodeError, NodeStop};
+use rayon::prelude::*;
+
+use crate::capture::{CaptureError, Captures};
+use crate::plan::Plan;
+use crate::progress::Progress;
+use crate::run_directory::{RunDirectory, RunDirectoryError};
+use crate::run_disk;
+use crate::runner::{Runner, Word};
+
+/// Why a run could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The kernel is not usable.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// An image file is not usable.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// The initial RAM disk cannot be read.
+    #[error("cannot read {path}: {source}; build the image again with: belljar image build")]
+    Initrd {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The host's reason.
+        source: io::Error,
+    },
+    /// The run disk cannot be made.
+    #[error("cannot pack the workload's files: {0}")]
+    RunDisk(io::Error),
+    /// A node cannot be built or cannot go on.
+    #[error("node {node}: {source}")]
+    Node {
+        /// Which.
+        node: u32,
+        /// Why.
+        source: NodeError,
+    },
+    /// The run directory cannot be written.
+    #[error(transparent)]
+    Directory(#[from] RunDirectoryError),
+    /// A console file cannot be written.
+    #[error("cannot write the console of node {node}: {source}")]
+    Console {
+        /// Which.
+        node: u32,
+        /// The host's reason.
+        source: io::Error,
+    },
+    /// The trace cannot be written.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A capture cannot be written.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// The host gives no threads.
+    #[error("cannot start host threads: {0}")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The workload ended with this exit code.
+    Workload(i32),
+    /// It was stopped by the user.
+    Interrupted,
+    /// A node ended before the workload did.
+    NodeEnded {
+        /// Which.
+        node: u32,
+        /// How, in words.
+        how: String,
+        /// The end of its console.
+        last_words: String,
+    },
+    /// The virtual time limit was reached.
+    Limit,
+    /// No node has anything left to do, and no frame is on its way.
+    Deadlock,
+}
+
+/// A run in progress.
+pub struct Run<'a> {
+    plan: &'a Plan,
+    runners: Vec<Runner>,
+    fabric: Fabric,
+    captures: Captures,
+    trace: Option<TraceWriter>,
+    now: Time,
+    /// MPI calls recorded.
+    pub events: u64,
+    /// Rounds so far.
+    pub rounds: u64,
+    exit_code: Option<i32>,
+}
+
+/// Date of virtual time zero: 2024-01-01, 00:00 UTC.
+const START_DATE: u64 = 1_704_067_200;
+const DISK_LATENCY: Span = Span::from_us(20);
+const MTU: u16 = 1500;
+
+impl<'a> Run<'a> {
+    /// Builds all nodes and opens all files.
+    ///
+    /// # Errors
+    /// See [`RunError`].
+    pub fn prepare(plan: &'a Plan, directory: &RunDirectory) -> Result<Self, RunError> {
+        let mut fabric = Fabric::new(plan.topology.clone());
+        let captures = Captures::start(directory, &mut fabric, &plan.pcap)?;
+        let parts = Parts::load(plan)?;
+        let mut runners = Vec::new();
+        for index in 0..plan.nodes {
+            let node = parts.node(plan, index).map_err(|source| RunError::Node { node: index, source })?;
+            let tracer = plan.trace.enabled.then(|| NodeTracer::new(index, selection(plan)));
+            let console = directory.file(&format!("console/node{index}.log"))?;
+            runners.push(Runner::new(index, node, tracer, console));
+        }
+        let trace = if plan.trace.enabled {
+            Some(TraceWriter::create(&directory.path().join("trace.bjt"), &header(plan))?)
+        } else {
+            None
+        };
+        Ok(Self {
+            plan,
+            runners,
+            fabric,
+            captures,
+            trace,
+            now: Time::ZERO,
+            events: 0,
+            rounds: 0,
+            exit_code: None,
+        })
+    }
+
+    /// Virtual time.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The nodes.
+    pub fn runners(&self) -> &[Runner] {
+        &self.runners
+    }
+
+    /// The network.
+    pub fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    /// Runs to the end, on `threads` host threads, or until `stop` is set.
+    ///
+    /// # Errors
+    /// See [`RunError`]; what was traced so far is kept.
+    pub fn go(&mut self, threads: usize, stop: &AtomicBool, progress: &mut Progress) -> Result<Ending, RunError> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+        let ending = loop {
+            if stop.load(Ordering::Relaxed) {
+                break Ending::Interrupted;
+            }
+            let Some(start) = self.next_time() else {
+                break Ending::Deadlock;
+            };
+            self.now = self.now.max(start);
+            if self.now >= self.plan.limit {
+                break Ending::Limit;
+            }
+            self.round(&pool)?;
+            progress.tick(self);
+            if let Some(ending) = self.ending() {
+                break ending;
+            }
+        };
+        self.finish(matches!(ending, Ending::Workload(_)))?;
+        Ok(ending)
+    }
+
+    /// When anything happens next.
+    fn next_time(&self) -> Option<Time> {
+        let nodes = self.runners.iter().filter_map(|runner| runner.node().next_event());
+        nodes.chain(self.fabric.next_time()).min()
+    }
+
+    /// One round, from `now` to `now` plus the lookahead. The fabric first runs
+    /// ahead by one hop, after which all that can arrive within the round is known.
+    fn round(&mut self, pool: &rayon::ThreadPool) -> Result<(), RunError> {
+        let end = self.now + self.fabric.lookahead();
+        for delivery in self.fabric.advance(self.now + self.fabric.hop()) {
+            let node = self.runners[delivery.host as usize].node_mut();
+            node.deliver_frame(delivery.time, delivery.frame.to_vec());
+        }
+        self.captures.write(self.fabric.take_captured(), self.now)?;
+        self.run_nodes(pool, end)?;
+        self.collect_frames();
+        self.collect_events()?;
+        self.collect_words()?;
+        self.now = end;
+        self.rounds += 1;
+        Ok(())
+    }
+
+    fn run_nodes(&mut self, pool: &rayon::ThreadPool, end: Time) -> Result<(), RunError> {
+        let mut busy: Vec<&mut Runner> = self
+            .runners
+            .iter_mut()
+            .filter(|runner| runner.node().next_event().is_some_and(|next| next < end))
+            .collect();
+        let run = |runner: &mut &mut Runner| {
+            runner.run(end).map_err(|source| RunError::Node {
+                node: runner.index,
+                source,
+            })
+        };
+        if busy.len() < 2 || pool.current_num_threads() < 2 {
+            return busy.iter_mut().try_for_each(run);
+        }
+        pool.install(|| busy.par_iter_mut().with_max_len(1).map(run).collect::<Result<(), _>>())
+    }
+
+    fn collect_frames(&mut self) {
+        for runner in &mut self.runners {
+            for (time, frame) in runner.node_mut().take_frames() {
+                let sequence = runner.sent;
+                runner.sent += 1;
+                self.fabric.send(time, runner.index, sequence, Arc::from(frame));
+            }
+        }
+    }
+
+    fn collect_events(&mut self) -> Result<(), RunError> {
+        let Some(trace) = &mut self.trace else {
+            return Ok(());
+        };
+        let mut events: Vec<Event> = self.runners.iter_mut().flat_map(Runner::take_events).collect();
+        if events.is_empty() {
+            return Ok(());
+        }
+        events.sort_by_key(|event| (event.exit, event.node));
+        self.events += events.len() as u64;
+        trace.append(&events)?;
+        Ok(())
+    }
+
+    fn collect_words(&mut self) -> Result<(), RunError> {
+        for runner in &mut self.runners {
+            let words = runner.collect_output().map_err(|source| RunError::Console {
+                node: runner.index,
+                source,
+            })?;
+            for word in words {
+                if let (Word::Exit(code), 0) = (word, runner.index) {
+                    self.exit_code.get_or_insert(code);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ending(&self) -> Option<Ending> {
+        if let Some(code) = self.exit_code {
+            return Some(Ending::Workload(code));
+        }
+        self.runners.iter().find_map(|runner| {
+            let stop = runner.ended?;
+            Some(Ending::NodeEnded {
+                node: runner.index,
+                how: describe_stop(stop, runner),
+                last_words: runner.last_words(),
+            })
+        })
+    }
+
+    fn finish(&mut self, whole: bool) -> Result<(), RunError> {
+        self.captures.write(self.fabric.take_captured(), Time::MAX)?;
+        for runner in &mut self.runners {
+            runner.flush().map_err(|source| RunError::Console {
+                node: runner.index,
+                source,
+            })?;
+        }
+        if let Some(mut trace) = self.trace.take() {
+            let mut open: Vec<Event> = Vec::new();
+            for runner in &mut self.runners {
+                open.extend(runner.tracer_mut().map_or_else(Vec::new, NodeTracer::open_calls));
+            }
+            trace.append(&open)?;
+            if whole {
+                trace.finish()?;
+            } else {
+                trace.flush()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What all nodes share.
+struct Parts {
+    kernel: Arc<KernelImage>,
+    initrd: Arc<[u8]>,
+    root: Disk,
+    run_disk: Disk,
+}
+
+impl Parts {
+    fn load(plan: &Plan) -> Result<Self, RunError> {
+        let initrd = std::fs::read(&plan.image.initrd).map_err(|source| RunError::Initrd {
+            path: plan.image.initrd.clone(),
+            source,
+        })?;
+        Ok(Self {
+            kernel: Arc::new(KernelImage::open(&plan.image.kernel)?),
+            initrd: initrd.into(),
+            root: Disk::open(&plan.image.root)?,
+            run_disk: Disk::from_bytes(run_disk::build(plan).map_err(RunError::RunDisk)?),
+        })
+    }
+
+    fn node(&self, plan: &Plan, index: u32) -> Result<Node, NodeError> {
+        let disk = |disk: &Disk, name: &str| DiskConfig {
+            disk: disk.clone(),
+            name: name.to_owned(),
+            latency: DISK_LATENCY,
+        };
+        let command_line = format!(
+            "belljar.node={index} belljar.nodes={} belljar.net=10.77.0.0/16 {}",
+            plan.nodes, plan.append
+        );
+        let config = NodeConfig {
+            index: u64::from(index),
+            seed: Seed(plan.seed),
+            memory: plan.memory,
+            frequency: plan.clock,
+            kernel: self.kernel.clone(),
+            initrd: Some(self.initrd.clone()),
+            command_line: command_line.trim_end().to_owned(),
+            disks: vec![disk(&self.root, "root"), disk(&self.run_disk, "run")],
+            net: Some(NetConfig {
+                mac: Mac::of_host(index).0,
+                mtu: MTU,
+            }),
+            date: START_DATE,
+        };
+        let random = Random::new(Seed(plan.seed), "rdrand", u64::from(index));
+        Node::new(&config, |parts| {
+            Ok(Box::new(ExactVcpu::new(ExactConfig {
+                ram: parts.ram,
+                cpuid: parts.cpuid,
+                ratio: plan.ratio,
+                random,
+            })?))
+        })
+    }
+}
+
+fn selection(plan: &Plan) -> Selection {
+    let cycle = |time: Span| plan.clock.cycle_at(Time::ZERO + time);
+    Selection {
+        functions: plan.trace.functions.clone(),
+        from: plan.trace.from.map(|from| cycle(from.0)),
+        until: plan.trace.until.map(|until| cycle(until.0)),
+        sample: plan.trace.sample.clone(),
+    }
+}
+
+fn header(plan: &Plan) -> TraceHeader {
+    TraceHeader {
+        scenario: plan.name.clone(),
+        frequencies: vec![plan.clock; plan.nodes as usize],
+    }
+}
+
+fn describe_stop(stop: NodeStop, runner: &Runner) -> String {
+    match stop {
+        NodeStop::Reset if runner.said("Kernel panic") => "its kernel panicked".into(),
+        NodeStop::Reset => "it reset itself".into(),
+        NodeStop::PoweredOff => "it switched itself off".into(),
+        NodeStop::Hung => "it halted with interrupts off".into(),
+        NodeStop::Shutdown(cause) => format!("its processor shut down ({cause:?})"),
+        NodeStop::Limit | NodeStop::Magic { .. } => "it stopped".into(),
+    }
+}

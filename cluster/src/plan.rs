@@ -1,0 +1,303 @@
+//! A scenario resolved: every value known, every file found. Making a plan looks
+//! at the file system but runs nothing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use belljar_exact::CyclesPerInstruction;
+use belljar_fabric::{LinkId, LinkSpec, SwitchSpec, Topology, TopologyError};
+use belljar_images::{Image, ImageError, Recipe, RecipeError};
+use belljar_sim::{Frequency, Time};
+
+use crate::quantity::{Bytes, Rate, describe_link};
+use crate::scenario::{FileSource, Network, Scenario, TopologyKind, Trace};
+
+/// Why a scenario cannot be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The recipe is not usable.
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
+    /// The image cannot be looked up.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The image was never built.
+    #[error("the image of {recipe} is not built yet; build it with: belljar image build {recipe}")]
+    NoImage {
+        /// The recipe's file.
+        recipe: PathBuf,
+    },
+    /// The network cannot be.
+    #[error("network: {0}")]
+    Topology(#[from] TopologyError),
+    /// A link to record does not exist.
+    #[error("network.pcap: there is no link `{name}`; links are {known}")]
+    NoLink {
+        /// The name as written.
+        name: String,
+        /// Names that exist.
+        known: String,
+    },
+    /// A file of the workload cannot be read.
+    #[error("workload.files: cannot read {path} for `{name}`: {source}")]
+    File {
+        /// Its name in the guest.
+        name: String,
+        /// Where it should be.
+        path: PathBuf,
+        /// The host's reason.
+        source: std::io::Error,
+    },
+    /// A number outside its limits.
+    #[error("{key} is {value}; it must be {limits}")]
+    Range {
+        /// The scenario's key.
+        key: &'static str,
+        /// What was written.
+        value: String,
+        /// What may be written.
+        limits: &'static str,
+    },
+}
+
+/// Most nodes of a cluster: what the guests' addresses and the run disk are laid out for.
+const MAX_NODES: u32 = 4096;
+/// Parts of a cycle per instruction that the time model can express.
+const RATIO_PARTS: f64 = 1000.0;
+
+/// Everything that a run needs to know.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Name of the scenario.
+    pub name: String,
+    /// What it is about.
+    pub description: String,
+    /// Seed of all randomness.
+    pub seed: u64,
+    /// What boots.
+    pub image: Image,
+    /// Words for the kernel's command line.
+    pub append: String,
+    /// Number of nodes.
+    pub nodes: u32,
+    /// RAM of each node in bytes.
+    pub memory: u64,
+    /// Clock of each node.
+    pub clock: Frequency,
+    /// Cycles for each instruction.
+    pub ratio: CyclesPerInstruction,
+    /// The network.
+    pub topology: Topology,
+    /// Links to record.
+    pub pcap: Vec<LinkId>,
+    /// The workload's script.
+    pub command: String,
+    /// Its environment.
+    pub environment: BTreeMap<String, String>,
+    /// Its files by name in its folder.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// Virtual time after which the run is given up.
+    pub limit: Time,
+    /// What is recorded.
+    pub trace: Trace,
+}
+
+impl Plan {
+    /// Resolves `scenario`, which was read from `path`.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    pub fn resolve(scenario: &Scenario, path: &Path) -> Result<Self, PlanError> {
+        check_ranges(scenario)?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let topology = build_topology(&scenario.network, scenario.nodes.count)?;
+        let pcap = find_links(&topology, &scenario.network.pcap)?;
+        Ok(Self {
+            name: scenario.name.clone(),
+            description: scenario.description.clone(),
+            seed: scenario.seed,
+            image: find_image(&folder.join(&scenario.image.recipe))?,
+            append: scenario.image.append.clone(),
+            nodes: scenario.nodes.count,
+            memory: scenario.nodes.memory.0,
+            clock: scenario.nodes.clock.0,
+            ratio: CyclesPerInstruction {
+                cycles: (scenario.nodes.cycles_per_instruction * RATIO_PARTS).round() as u32,
+                instructions: RATIO_PARTS as u32,
+            },
+            topology,
+            pcap,
+            command: scenario.workload.command.clone(),
+            environment: scenario.workload.environment.clone(),
+            files: read_files(&scenario.workload.files, folder)?,
+            limit: Time::ZERO + scenario.workload.limit.0,
+            trace: scenario.trace.clone(),
+        })
+    }
+}
+
+fn check_ranges(scenario: &Scenario) -> Result<(), PlanError> {
+    let fail = |key, value: String, limits| Err(PlanError::Range { key, value, limits });
+    let nodes = &scenario.nodes;
+    if !(1..=MAX_NODES).contains(&nodes.count) {
+        return fail("nodes.count", nodes.count.to_string(), "from 1 to 4096");
+    }
+    if !(0.001..=1000.0).contains(&nodes.cycles_per_instruction) {
+        let value = nodes.cycles_per_instruction.to_string();
+        return fail("nodes.cycles-per-instruction", value, "from 0.001 to 1000");
+    }
+    if scenario.name.is_empty() || scenario.name.contains(['/', '\0']) || scenario.name.starts_with('.') {
+        return fail("name", format!("{:?}", scenario.name), "usable as the name of a folder");
+    }
+    if let Some(name) = scenario.workload.environment.keys().find(|name| name.is_empty() || name.contains(['=', '\n'])) {
+        return fail("workload.environment", format!("{name:?}"), "names without `=` and line breaks");
+    }
+    if let Some((function, _)) = scenario.trace.sample.iter().find(|(_, every)| **every == 0) {
+        return fail("trace.sample", format!("{function} = 0"), "at least 1: record every Nth call");
+    }
+    if scenario.trace.enabled && !scenario.trace.library {
+        return fail("trace.enabled", "true without trace.library".into(), "false where the library is not preloaded");
+    }
+    Ok(())
+}
+
+fn find_image(recipe: &Path) -> Result<Image, PlanError> {
+    let loaded = Recipe::load(recipe)?;
+    belljar_images::locate(&loaded)?.ok_or_else(|| PlanError::NoImage {
+        recipe: recipe.to_owned(),
+    })
+}
+
+fn build_topology(network: &Network, hosts: u32) -> Result<Topology, TopologyError> {
+    let link = LinkSpec {
+        bandwidth: network.bandwidth.0,
+        latency: network.latency.0,
+    };
+    let uplink = LinkSpec {
+        bandwidth: network.uplink_bandwidth.map_or(link.bandwidth, |bandwidth| bandwidth.0),
+        latency: network.uplink_latency.map_or(link.latency, |latency| latency.0),
+    };
+    let switch = SwitchSpec {
+        latency: network.switch_latency.0,
+        queue_bytes: network.switch_queue.0,
+    };
+    match network.topology {
+        TopologyKind::Star => Topology::star(hosts, link, switch),
+        TopologyKind::Tree => Topology::tree(hosts, network.fanout, link, uplink, switch),
+    }
+}
+
+fn find_links(topology: &Topology, names: &[String]) -> Result<Vec<LinkId>, PlanError> {
+    let known: Vec<String> = (0..topology.links().len() as LinkId).map(|link| topology.link_name(link)).collect();
+    let mut links = Vec::new();
+    for name in names {
+        if name == "all" {
+            links.extend(0..known.len() as LinkId);
+        } else {
+            let link = known.iter().position(|known| known == name).ok_or_else(|| PlanError::NoLink {
+                name: name.clone(),
+                known: known.join(", "),
+            })?;
+            links.push(link as LinkId);
+        }
+    }
+    links.sort_unstable();
+    links.dedup();
+    Ok(links)
+}
+
+fn read_files(files: &BTreeMap<String, FileSource>, folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, PlanError> {
+    let mut contents = BTreeMap::new();
+    for (name, source) in files {
+        let outside = name.is_empty() || name.starts_with('/') || name.split('/').any(|part| part == "..");
+        if outside {
+            return Err(PlanError::Range {
+                key: "workload.files",
+                value: format!("{name:?}"),
+                limits: "relative names without `..`",
+            });
+        }
+        let content = match source {
+            FileSource::Text { text } => text.clone().into_bytes(),
+            FileSource::Path(path) => {
+                let path = folder.join(path);
+                fs::read(&path).map_err(|source| PlanError::File {
+                    name: name.clone(),
+                    path,
+                    source,
+                })?
+            }
+        };
+        contents.insert(name.clone(), content);
+    }
+    Ok(contents)
+}
+
+/// The plan as `belljar check` prints it.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let link = self.topology.links().first().map_or_else(String::new, |link| describe_link(&link.spec));
+        writeln!(f, "scenario   {}", self.name)?;
+        if !self.description.is_empty() {
+            writeln!(f, "           {}", self.description)?;
+        }
+        writeln!(f, "seed       {}", self.seed)?;
+        writeln!(f, "image      {}", self.image.dir.display())?;
+        writeln!(
+            f,
+            "nodes      {} x {} at {}, {} cycles per {} instructions, engine exact",
+            self.nodes,
+            Bytes(self.memory),
+            Rate(self.clock),
+            self.ratio.cycles,
+            self.ratio.instructions
+        )?;
+        writeln!(
+            f,
+            "network    {} switches, {} links; nodes' links {link}; lookahead {}",
+            self.topology.switches().len(),
+            self.topology.links().len(),
+            self.topology.lookahead()
+        )?;
+        for &link in &self.pcap {
+            writeln!(f, "pcap       {}", self.topology.link_name(link))?;
+        }
+        for line in self.command.lines() {
+            writeln!(f, "workload   {line}")?;
+        }
+        for (name, value) in &self.environment {
+            writeln!(f, "           {name}={value}")?;
+        }
+        for (name, content) in &self.files {
+            writeln!(f, "file       {name}, {} bytes", content.len())?;
+        }
+        writeln!(f, "limit      {} of virtual time", self.limit)?;
+        write!(f, "trace      {}", describe_trace(&self.trace))
+    }
+}
+
+fn describe_trace(trace: &Trace) -> String {
+    if !trace.library {
+        return "off, library not preloaded".into();
+    }
+    if !trace.enabled {
+        return "off, library preloaded".into();
+    }
+    let mut text = if trace.functions.is_empty() {
+        "all functions".to_owned()
+    } else {
+        trace.functions.join(", ")
+    };
+    if let Some(from) = trace.from {
+        text.push_str(&format!(", from {}", from.0));
+    }
+    if let Some(until) = trace.until {
+        text.push_str(&format!(", until {}", until.0));
+    }
+    for (function, every) in &trace.sample {
+        text.push_str(&format!(", every {every}th {function}"));
+    }
+    text
+}

@@ -1,0 +1,67 @@
+//! The line that shows how a run goes, on a terminal only.
+//!
+//! The one place of this crate, with the summary, that looks at the host's clock.
+#![allow(clippy::disallowed_methods)]
+
+use std::time::{Duration, Instant};
+
+use belljar_sim::Time;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::coordinator::Run;
+
+/// Shows virtual time, speed, nodes and events while a run goes on.
+pub struct Progress {
+    bar: ProgressBar,
+    started: Instant,
+    shown: Instant,
+    shown_at: Time,
+}
+
+const INTERVAL: Duration = Duration::from_millis(250);
+
+impl Progress {
+    /// Starts the clock; `quiet` shows nothing.
+    pub fn start(quiet: bool) -> Self {
+        let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+            bar.set_style(style);
+        }
+        let now = Instant::now();
+        Self {
+            bar,
+            started: now,
+            shown: now,
+            shown_at: Time::ZERO,
+        }
+    }
+
+    /// Host time since the start.
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Called after each round.
+    pub fn tick(&mut self, run: &Run<'_>) {
+        if run.rounds % 64 != 0 || self.bar.is_hidden() || self.shown.elapsed() < INTERVAL {
+            return;
+        }
+        let virtual_time = run.now().since(self.shown_at).as_secs_f64();
+        let speed = virtual_time / self.shown.elapsed().as_secs_f64();
+        let ready = run.runners().iter().filter(|runner| runner.ready.is_some()).count();
+        self.bar.set_message(format!(
+            "virtual time {:.3} s, {speed:.3} x real time, {ready} of {} nodes up, {} MPI calls",
+            run.now().as_secs_f64(),
+            run.runners().len(),
+            run.events
+        ));
+        self.bar.tick();
+        self.shown = Instant::now();
+        self.shown_at = run.now();
+    }
+
+    /// Removes the line.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

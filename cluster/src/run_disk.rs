@@ -1,0 +1,56 @@
+//! The disk by which a run hands its nodes the workload: a tar archive, the same
+//! on every node and byte for byte the same in every run.
+
+use std::io;
+
+use crate::plan::Plan;
+
+/// The archive for `plan`, padded to whole disk sectors.
+///
+/// # Errors
+/// When a name is longer than an archive can hold.
+pub fn build(plan: &Plan) -> io::Result<Vec<u8>> {
+    let mut archive = tar::Builder::new(Vec::new());
+    add(&mut archive, "command", 0o755, script(&plan.command).as_bytes())?;
+    add(&mut archive, "env", 0o644, environment(plan).as_bytes())?;
+    add(&mut archive, "hosts", 0o644, hosts(plan.nodes).as_bytes())?;
+    if plan.trace.library {
+        add(&mut archive, "preload.so", 0o755, belljar_guest_lib::PRELOAD)?;
+    }
+    for (name, content) in &plan.files {
+        add(&mut archive, &format!("files/{name}"), 0o755, content)?;
+    }
+    archive.into_inner()
+}
+
+fn add(archive: &mut tar::Builder<Vec<u8>>, name: &str, mode: u32, content: &[u8]) -> io::Result<()> {
+    let mut header = tar::Header::new_ustar();
+    header.set_size(content.len() as u64);
+    header.set_mode(mode);
+    header.set_mtime(0);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_entry_type(tar::EntryType::Regular);
+    archive.append_data(&mut header, name, content)
+}
+
+/// A command that is no script already becomes one that stops at its first failure.
+fn script(command: &str) -> String {
+    if command.starts_with("#!") {
+        command.to_owned()
+    } else {
+        format!("#!/bin/sh\nset -e\n{command}\n")
+    }
+}
+
+fn environment(plan: &Plan) -> String {
+    let mut lines = format!("BELLJAR_NODES={}\n", plan.nodes);
+    for (name, value) in &plan.environment {
+        lines.push_str(&format!("{name}={}\n", value.replace('\n', " ")));
+    }
+    lines
+}
+
+fn hosts(nodes: u32) -> String {
+    (0..nodes).map(|node| format!("node{node}:1\n")).collect()
+}

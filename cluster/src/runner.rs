@@ -1,0 +1,212 @@
+//! One node of a run, with its tracer and its console file.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+
+use belljar_abi::{MAGIC_ADDRESS, STUB_BASE, TABLE_OFFSET};
+use belljar_cpu::Registers;
+use belljar_sim::Time;
+use belljar_tracer::{Event, GuestMemory, MagicRegisters, NodeTracer};
+use belljar_vmm::{Node, NodeError, NodeStop};
+
+/// Lines of a console that an error message shows.
+const TAIL_LINES: usize = 12;
+/// Longest line that is kept for that.
+const TAIL_WIDTH: usize = 200;
+/// Longest line on the control channel.
+const CONTROL_LINE: usize = 256;
+
+/// What a node said on its control channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// Its init is through.
+    Ready,
+    /// The workload ended with this code.
+    Exit(i32),
+}
+
+/// A node while it runs.
+pub struct Runner {
+    /// Its number.
+    pub index: u32,
+    node: Node,
+    tracer: Option<NodeTracer>,
+    console: BufWriter<File>,
+    tail: VecDeque<String>,
+    line: String,
+    control: Vec<u8>,
+    /// How it ended, once it has.
+    pub ended: Option<NodeStop>,
+    /// When its init was through.
+    pub ready: Option<Time>,
+    /// Frames sent so far.
+    pub sent: u64,
+}
+
+/// The node's memory as the tracer sees it.
+struct View<'a>(&'a mut Node);
+
+impl GuestMemory for View<'_> {
+    fn read(&self, linear: u64, into: &mut [u8]) -> Result<(), belljar_tracer::BadAddress> {
+        self.0
+            .read_virtual(linear, into)
+            .map_err(|bad| belljar_tracer::BadAddress(bad.0))
+    }
+
+    fn write(&mut self, linear: u64, from: &[u8]) -> Result<(), belljar_tracer::BadAddress> {
+        self.0
+            .write_virtual(linear, from)
+            .map_err(|bad| belljar_tracer::BadAddress(bad.0))
+    }
+}
+
+impl Runner {
+    /// A node about to start; without `tracer`, its MPI calls go their way unseen.
+    pub fn new(index: u32, node: Node, tracer: Option<NodeTracer>, console: BufWriter<File>) -> Self {
+        Self {
+            index,
+            node,
+            tracer,
+            console,
+            tail: VecDeque::new(),
+            line: String::new(),
+            control: Vec::new(),
+            ended: None,
+            ready: None,
+            sent: 0,
+        }
+    }
+
+    /// The node itself.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// The node itself, to put frames in and take them out.
+    pub fn node_mut(&mut self) -> &mut Node {
+        &mut self.node
+    }
+
+    /// Its tracer.
+    pub fn tracer_mut(&mut self) -> Option<&mut NodeTracer> {
+        self.tracer.as_mut()
+    }
+
+    /// Runs the node until `limit`.
+    ///
+    /// # Errors
+    /// When the host fails it.
+    pub fn run(&mut self, limit: Time) -> Result<(), NodeError> {
+        while self.ended.is_none() {
+            match self.node.run_until(limit)? {
+                NodeStop::Limit => break,
+                NodeStop::Magic { at } => self.magic(at),
+                ended => self.ended = Some(ended),
+            }
+        }
+        Ok(())
+    }
+
+    fn magic(&mut self, at: u64) {
+        let registers = self.node.registers();
+        let magic = MagicRegisters {
+            gpr: registers.gpr,
+            rip: registers.rip,
+            cr3: self.node.system().cr3,
+        };
+        let target = match &mut self.tracer {
+            Some(tracer) => tracer.magic(at, 0, &magic, &mut View(&mut self.node)),
+            None => real_function(&registers, &self.node),
+        };
+        self.node.complete_magic(target);
+    }
+
+    /// Moves what the node wrote to its console into its file, and returns what it
+    /// said on its control channel.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn collect_output(&mut self) -> io::Result<Vec<Word>> {
+        let bytes = self.node.take_console();
+        self.console.write_all(&bytes)?;
+        self.remember(&bytes);
+        let bytes = self.node.take_control();
+        Ok(self.listen(&bytes))
+    }
+
+    fn remember(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            if byte == b'\n' {
+                self.tail.push_back(std::mem::take(&mut self.line));
+                if self.tail.len() > TAIL_LINES {
+                    self.tail.pop_front();
+                }
+            } else if self.line.len() < TAIL_WIDTH && (byte.is_ascii_graphic() || byte == b' ') {
+                self.line.push(char::from(byte));
+            }
+        }
+    }
+
+    fn listen(&mut self, bytes: &[u8]) -> Vec<Word> {
+        let mut words = Vec::new();
+        for &byte in bytes {
+            if byte != b'\n' {
+                if self.control.len() < CONTROL_LINE {
+                    self.control.push(byte);
+                }
+                continue;
+            }
+            let line = std::mem::take(&mut self.control);
+            let line = String::from_utf8_lossy(&line);
+            match line.trim().split_once(' ') {
+                None if line.trim() == "ready" => {
+                    self.ready = Some(self.node.now());
+                    words.push(Word::Ready);
+                }
+                Some(("exit", code)) => words.extend(code.parse().ok().map(Word::Exit)),
+                _ => {}
+            }
+        }
+        words
+    }
+
+    /// Calls completed since the last time.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        self.tracer.as_mut().map_or_else(Vec::new, NodeTracer::take_events)
+    }
+
+    /// Writes out what is buffered of the console.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.console.flush()
+    }
+
+    /// The last lines of the console, for an error message.
+    pub fn last_words(&self) -> String {
+        let lines = self.tail.iter().map(String::as_str).chain(Some(self.line.as_str()));
+        let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+        lines.iter().map(|line| format!("    {line}\n")).collect()
+    }
+
+    /// Whether the last lines of the console hold `text`.
+    pub fn said(&self, text: &str) -> bool {
+        self.line.contains(text) || self.tail.iter().any(|line| line.contains(text))
+    }
+}
+
+/// Where an untraced call goes on: the real function, from the library's table.
+fn real_function(registers: &Registers, node: &Node) -> u64 {
+    let operation = registers.gpr[Registers::R11];
+    if registers.rip != MAGIC_ADDRESS {
+        return operation;
+    }
+    let mut address = [0; 8];
+    let slot = (STUB_BASE + TABLE_OFFSET).wrapping_add(operation.wrapping_mul(8));
+    match node.read_virtual(slot, &mut address) {
+        Ok(()) => u64::from_le_bytes(address),
+        Err(_) => 0,
+    }
+}

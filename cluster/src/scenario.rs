@@ -1,0 +1,290 @@
+//! A scenario as its file says it. Reading one looks at nothing but its text.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::quantity::{Bandwidth, Bytes, Duration, Rate};
+
+/// Why a text is not a scenario.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// Not TOML, an unknown key, or a wrong value.
+    #[error("{path}: {reason}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and where, over several lines.
+        reason: String,
+    },
+    /// `--set` without `=`, or with a key that leads nowhere.
+    #[error("--set {assignment}: {reason}; write --set section.key=value")]
+    Override {
+        /// What was asked for.
+        assignment: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// A whole scenario.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// A name for people, and for the run directory.
+    pub name: String,
+    /// What this is about.
+    #[serde(default)]
+    pub description: String,
+    /// All randomness comes from here.
+    #[serde(default = "default_seed")]
+    pub seed: u64,
+    /// What boots.
+    pub image: Image,
+    /// The machines.
+    pub nodes: Nodes,
+    /// What connects them.
+    #[serde(default)]
+    pub network: Network,
+    /// What runs.
+    pub workload: Workload,
+    /// What is recorded.
+    #[serde(default)]
+    pub trace: Trace,
+}
+
+fn default_seed() -> u64 {
+    1
+}
+
+/// The guest image.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Image {
+    /// The recipe, relative to the scenario's file.
+    pub recipe: PathBuf,
+    /// Words added to the kernel's command line.
+    #[serde(default)]
+    pub append: String,
+}
+
+/// The nodes, all alike.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Nodes {
+    /// How many.
+    pub count: u32,
+    /// RAM of each.
+    pub memory: Bytes,
+    /// Processor clock.
+    pub clock: Rate,
+    /// Virtual cycles for each retired instruction.
+    #[serde(default = "default_cycles_per_instruction")]
+    pub cycles_per_instruction: f64,
+}
+
+fn default_cycles_per_instruction() -> f64 {
+    1.0
+}
+
+/// What connects the nodes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Network {
+    /// One switch, or a tree of them.
+    pub topology: TopologyKind,
+    /// Ports downward of each switch of a tree.
+    pub fanout: u32,
+    /// Of the nodes' links, each way.
+    pub bandwidth: Bandwidth,
+    /// Of the nodes' links.
+    pub latency: Duration,
+    /// Of links between switches; the nodes' when absent.
+    pub uplink_bandwidth: Option<Bandwidth>,
+    /// Of links between switches; the nodes' when absent.
+    pub uplink_latency: Option<Duration>,
+    /// From the last bit in to the first bit out.
+    pub switch_latency: Duration,
+    /// Room at each output port of a switch.
+    pub switch_queue: Bytes,
+    /// Links to record as pcapng, such as `host0-switch0`; `all` for all.
+    pub pcap: Vec<String>,
+}
+
+/// Shapes of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TopologyKind {
+    /// All nodes on one switch.
+    Star,
+    /// A tree of switches.
+    Tree,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        use belljar_sim::Span;
+        Self {
+            topology: TopologyKind::Star,
+            fanout: 8,
+            bandwidth: Bandwidth(10_000_000_000),
+            latency: Duration(Span::from_us(1)),
+            uplink_bandwidth: None,
+            uplink_latency: None,
+            switch_latency: Duration(Span::from_ns(300)),
+            switch_queue: Bytes(512 << 10),
+            pcap: Vec::new(),
+        }
+    }
+}
+
+/// What runs, and until when.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Workload {
+    /// A shell script, run on node 0. `mpiexec.hydra -n N PROGRAM` reaches all nodes.
+    pub command: String,
+    /// Environment of the command and of all MPI ranks.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Files placed in the command's folder on every node: name there, and either
+    /// a path relative to the scenario's file or `{ text = "..." }`.
+    #[serde(default)]
+    pub files: BTreeMap<String, FileSource>,
+    /// Virtual time after which the run is given up.
+    #[serde(default = "default_limit")]
+    pub limit: Duration,
+}
+
+fn default_limit() -> Duration {
+    Duration(belljar_sim::Span::from_ps(3_600_000_000_000_000))
+}
+
+/// Where a workload's file comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum FileSource {
+    /// A file beside the scenario.
+    Path(PathBuf),
+    /// The content itself.
+    Text {
+        /// The content.
+        text: String,
+    },
+}
+
+/// What is recorded.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Trace {
+    /// Whether MPI calls are recorded.
+    pub enabled: bool,
+    /// Whether the library is preloaded at all. Without it nothing can be recorded.
+    pub library: bool,
+    /// Functions to record, by name or pattern; all when empty.
+    pub functions: Vec<String>,
+    /// Virtual time from which calls are recorded.
+    pub from: Option<Duration>,
+    /// Virtual time until which calls are recorded.
+    pub until: Option<Duration>,
+    /// For a function, record only every Nth call.
+    pub sample: BTreeMap<String, u64>,
+}
+
+impl Default for Trace {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            library: true,
+            functions: Vec::new(),
+            from: None,
+            until: None,
+            sample: BTreeMap::new(),
+        }
+    }
+}
+
+impl Scenario {
+    /// Reads a scenario from `text`, which came from `path`, with `overrides` of the
+    /// form `section.key=value` applied.
+    ///
+    /// # Errors
+    /// See [`ScenarioError`].
+    pub fn parse(path: &std::path::Path, text: &str, overrides: &[String]) -> Result<Self, ScenarioError> {
+        let fail = |reason: String| ScenarioError::Parse {
+            path: path.to_owned(),
+            reason,
+        };
+        if overrides.is_empty() {
+            return toml::from_str(text).map_err(|error| fail(error.to_string()));
+        }
+        let mut table: toml::Table = toml::from_str(text).map_err(|error| fail(error.to_string()))?;
+        for assignment in overrides {
+            assign(&mut table, assignment)?;
+        }
+        table.try_into().map_err(|error: toml::de::Error| fail(error.to_string()))
+    }
+}
+
+/// Sets `section.key` to a TOML value, or to the text as it stands.
+fn assign(table: &mut toml::Table, assignment: &str) -> Result<(), ScenarioError> {
+    let fail = |reason: &str| ScenarioError::Override {
+        assignment: assignment.to_owned(),
+        reason: reason.to_owned(),
+    };
+    let (key, value) = assignment.split_once('=').ok_or_else(|| fail("there is no `=`"))?;
+    let value = format!("value = {value}")
+        .parse::<toml::Table>()
+        .ok()
+        .and_then(|mut parsed| parsed.remove("value"))
+        .unwrap_or_else(|| toml::Value::String(value.to_owned()));
+    let mut place = table;
+    let mut parts: Vec<&str> = key.trim().split('.').collect();
+    let last = parts.pop().filter(|last| !last.is_empty()).ok_or_else(|| fail("there is no key"))?;
+    for part in parts {
+        place = place
+            .entry(part)
+            .or_insert_with(|| toml::Value::Table(toml::Table::new()))
+            .as_table_mut()
+            .ok_or_else(|| fail(&format!("`{part}` is not a section")))?;
+    }
+    place.insert(last.to_owned(), value);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    const SMALL: &str = r#"
+name = "small"
+image = { recipe = "r.toml" }
+nodes = { count = 2, memory = "256 MiB", clock = "2 GHz" }
+workload = { command = "true" }
+"#;
+
+    fn parse(text: &str, overrides: &[&str]) -> Result<Scenario, ScenarioError> {
+        let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
+        Scenario::parse(Path::new("small.toml"), text, &overrides)
+    }
+
+    #[test]
+    fn overrides_reach_into_sections() {
+        let scenario = parse(SMALL, &["nodes.count=4", "trace.enabled=false", "network.latency=5 us"]).unwrap();
+        assert_eq!(scenario.nodes.count, 4);
+        assert!(!scenario.trace.enabled);
+        assert_eq!(scenario.network.latency, Duration(belljar_sim::Span::from_us(5)));
+    }
+
+    #[test]
+    fn unknown_keys_and_wrong_units_are_refused_by_name() {
+        let error = parse(&format!("{SMALL}\n[trace]\nenable = true\n"), &[]).unwrap_err().to_string();
+        assert!(error.contains("enable"), "{error}");
+        let error = parse(SMALL, &["nodes.memory=5 us"]).unwrap_err().to_string();
+        assert!(error.contains("not a unit of memory size"), "{error}");
+        assert!(parse(SMALL, &["nodes"]).is_err());
+        assert!(parse(SMALL, &["name.x=1"]).is_err());
+    }
+}
