@@ -1,1 +1,28 @@
 //! MPI events, their decoding from guest memory, the trace format and its analyses.
+//!
+//! A [`NodeTracer`] turns the magic exits of a node into [`Event`]s, a [`TraceWriter`] stores them, a
+//! [`TraceReader`] gives them back, and the analyses work on what it gives.
+
+mod calls;
+mod codec;
+mod counters;
+mod event;
+mod memory;
+mod node;
+mod object;
+mod process;
+mod selection;
+mod trace;
+
+pub use counters::{Counters, NodeSummary, ProcessInfo, TraceSummary, Warnings};
+pub use event::{
+    Amount, Collective, Completion, Direction, Event, Implementation, Peer, Phase, Status, Text,
+    Transfer, Who,
+};
+pub use memory::{BadAddress, GuestMemory};
+pub use node::{MagicRegisters, NodeTracer};
+pub use object::{Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
+pub use selection::{Selection, SelectionError, Window};
+pub use trace::{
+    MAGIC, TRACE_FILE, TraceError, TraceHeader, TraceReader, TraceState, TraceWriter, VERSION,
+};

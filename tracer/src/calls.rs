@@ -1,0 +1,173 @@
+//! Calls that were entered and not left yet.
+
+use std::collections::BTreeMap;
+
+use crate::event::Event;
+
+/// Most calls open at once on a node. An honest program has a few in each thread.
+const MAX_OPEN: usize = 1 << 14;
+
+/// An address space, by the physical address of its page-table root.
+pub(crate) type Space = u64;
+
+/// Where a call stands: thread (by the base of its thread-local storage), then the
+/// linear address of the return address on its stack. A call that another one makes
+/// stands lower.
+type Place = (u64, u64);
+
+/// A call under way.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenCall {
+    /// The address that the function was to return to.
+    pub(crate) return_address: u64,
+    /// What is known of the call so far.
+    pub(crate) event: Event,
+    /// Handles that the arguments pointed to at entry: of requests to complete, or of the
+    /// object to free.
+    pub(crate) handles: Vec<u64>,
+    sequence: u64,
+}
+
+/// The open calls of a node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OpenCalls {
+    /// Those that may be nested in one another.
+    live: BTreeMap<(Space, Place), OpenCall>,
+    /// Those that a thread's stack pointer has risen above without their return: left by
+    /// `longjmp`, or on another stack of the same thread. They may still return, but
+    /// nothing is nested in them.
+    stale: BTreeMap<(Space, Place), OpenCall>,
+    /// Keys by age.
+    order: BTreeMap<u64, (Space, Place)>,
+    next: u64,
+}
+
+/// A call that returns.
+#[derive(Debug)]
+pub(crate) enum Returned {
+    /// One that was entered here.
+    Own(OpenCall),
+    /// One that a forked process's parent entered, and that stays the parent's: where
+    /// it goes back to.
+    Inherited(u64),
+}
+
+/// What adding a call did to others.
+#[derive(Debug, Default)]
+pub(crate) struct Displaced {
+    /// The call that stood in the same place, and was thus left by a jump.
+    pub(crate) abandoned: Option<OpenCall>,
+    /// The oldest call, when there were too many.
+    pub(crate) dropped: Option<OpenCall>,
+}
+
+impl OpenCalls {
+    /// How many calls surround one that stands at `slot` of `thread`.
+    pub(crate) fn depth(&mut self, space: Space, thread: u64, slot: u64) -> u16 {
+        self.unwind(space, thread, slot);
+        let above = match slot.checked_add(1) {
+            Some(above) => self
+                .live
+                .range((space, (thread, above))..=(space, (thread, u64::MAX)))
+                .count(),
+            None => 0,
+        };
+        u16::try_from(above).unwrap_or(u16::MAX)
+    }
+
+    /// Sets aside the calls of a thread that stand lower than `slot`, where it is now.
+    fn unwind(&mut self, space: Space, thread: u64, slot: u64) {
+        loop {
+            let mut lower = self
+                .live
+                .range((space, (thread, 0))..(space, (thread, slot)));
+            let Some((&key, _)) = lower.next() else {
+                return;
+            };
+            if let Some(call) = self.live.remove(&key) {
+                self.stale.insert(key, call);
+            }
+        }
+    }
+
+    /// Adds a call.
+    pub(crate) fn insert(
+        &mut self,
+        space: Space,
+        place: Place,
+        return_address: u64,
+        event: Event,
+        handles: Vec<u64>,
+    ) -> Displaced {
+        let key = (space, place);
+        let abandoned = self.take(key);
+        let dropped = if self.order.len() >= MAX_OPEN {
+            let oldest = self.order.first_key_value().map(|(_, key)| *key);
+            oldest.and_then(|key| self.take(key))
+        } else {
+            None
+        };
+        let sequence = self.next;
+        self.next += 1;
+        self.order.insert(sequence, key);
+        let call = OpenCall {
+            return_address,
+            event,
+            handles,
+            sequence,
+        };
+        self.live.insert(key, call);
+        Displaced { abandoned, dropped }
+    }
+
+    /// Takes the call that returns from `slot`. Looks, in this order, at the thread's own; at those of
+    /// other threads of the process (a user-level thread may have moved); at the same place
+    /// in other address spaces (a `fork` within the call).
+    pub(crate) fn returned(&mut self, space: Space, thread: u64, slot: u64) -> Option<Returned> {
+        if let Some(call) = self.take((space, (thread, slot))) {
+            self.unwind(space, thread, slot);
+            return Some(Returned::Own(call));
+        }
+        let moved = self
+            .order
+            .values()
+            .find(|(other, (_, at))| *other == space && *at == slot);
+        if let Some(&key) = moved {
+            return self.take(key).map(Returned::Own);
+        }
+        let inherited = self
+            .order
+            .values()
+            .rev()
+            .find(|(_, place)| *place == (thread, slot))?;
+        let call = self
+            .live
+            .get(inherited)
+            .or_else(|| self.stale.get(inherited))?;
+        Some(Returned::Inherited(call.return_address))
+    }
+
+    /// Takes all calls of an address space, in order of entry.
+    pub(crate) fn take_space(&mut self, space: Space) -> Vec<OpenCall> {
+        let keys: Vec<_> = self
+            .order
+            .values()
+            .filter(|(other, _)| *other == space)
+            .copied()
+            .collect();
+        keys.into_iter().filter_map(|key| self.take(key)).collect()
+    }
+
+    /// All open calls, in order of entry.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &OpenCall> {
+        self.order
+            .values()
+            .filter_map(|key| self.live.get(key).or_else(|| self.stale.get(key)))
+    }
+
+    fn take(&mut self, key: (Space, Place)) -> Option<OpenCall> {
+        let call = self.live.remove(&key).or_else(|| self.stale.remove(&key))?;
+        self.order.remove(&call.sequence);
+        Some(call)
+    }
+}

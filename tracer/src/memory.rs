@@ -1,0 +1,109 @@
+//! Guest memory as the tracer needs it: small, checked accesses by linear address.
+
+/// A linear address that is not mapped, or not for this access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the guest's linear address {0:#x} is not mapped; a pointer of the program is wrong, or its page not resident"
+)]
+pub struct BadAddress(pub u64);
+
+/// Memory of a guest process, by linear address, seen through the page tables that
+/// are in force at a magic exit. Accesses change nothing but the bytes written: no
+/// accessed or dirty bits, no faults in the guest.
+pub trait GuestMemory {
+    /// Fills `into` with the bytes at `linear`.
+    ///
+    /// # Errors
+    /// [`BadAddress`] when a byte of the range is not mapped; `into` is then unspecified.
+    fn read(&self, linear: u64, into: &mut [u8]) -> Result<(), BadAddress>;
+
+    /// Stores `from` at `linear`.
+    ///
+    /// # Errors
+    /// [`BadAddress`] when a byte of the range is not mapped.
+    fn write(&mut self, linear: u64, from: &[u8]) -> Result<(), BadAddress>;
+}
+
+/// Most entries of an array that are read; what lies behind is left out.
+pub(crate) const MAX_ENTRIES: u64 = 1 << 16;
+
+/// Most bytes of a text that are kept.
+pub(crate) const MAX_TEXT: usize = 256;
+
+/// Typed reads over any [`GuestMemory`].
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a>(pub(crate) &'a dyn GuestMemory);
+
+impl Reader<'_> {
+    pub(crate) fn u32(self, at: u64) -> Result<u32, BadAddress> {
+        let mut bytes = [0; 4];
+        self.0.read(at, &mut bytes)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    pub(crate) fn i32(self, at: u64) -> Result<i32, BadAddress> {
+        self.u32(at).map(u32::cast_signed)
+    }
+
+    pub(crate) fn u64(self, at: u64) -> Result<u64, BadAddress> {
+        let mut bytes = [0; 8];
+        self.0.read(at, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Integers of `width` bytes (4: `int`, sign-extended; 8: `MPI_Count`, `MPI_Aint`
+    /// or an address), at most [`MAX_ENTRIES`].
+    pub(crate) fn integers(self, at: u64, count: u64, width: u8) -> Result<Vec<i64>, BadAddress> {
+        let count = count.min(MAX_ENTRIES) as usize;
+        let width = usize::from(width);
+        let mut bytes = vec![0; count * width];
+        if !bytes.is_empty() {
+            self.0.read(at, &mut bytes)?;
+        }
+        Ok(bytes.chunks_exact(width).map(integer).collect())
+    }
+
+    /// Handles of `width` bytes, zero-extended, at most [`MAX_ENTRIES`].
+    pub(crate) fn handles(self, at: u64, count: u64, width: u8) -> Result<Vec<u64>, BadAddress> {
+        let mask = if width == 4 {
+            u64::from(u32::MAX)
+        } else {
+            u64::MAX
+        };
+        let integers = self.integers(at, count, width)?;
+        Ok(integers
+            .into_iter()
+            .map(|value| value.cast_unsigned() & mask)
+            .collect())
+    }
+
+    /// The text at `at` up to its zero byte, at most [`MAX_TEXT`] bytes of it.
+    pub(crate) fn text(self, at: u64) -> Result<String, BadAddress> {
+        let mut text = Vec::new();
+        // Piecewise: what follows the terminator may lie on a page that is not there.
+        const PIECE: u64 = 16;
+        while text.len() < MAX_TEXT {
+            let from = at
+                .checked_add(text.len() as u64)
+                .ok_or(BadAddress(u64::MAX))?;
+            let mut piece = [0; PIECE as usize];
+            let piece = &mut piece[..(PIECE - from % PIECE) as usize];
+            self.0.read(from, piece)?;
+            if let Some(end) = piece.iter().position(|&byte| byte == 0) {
+                text.extend_from_slice(&piece[..end]);
+                break;
+            }
+            text.extend_from_slice(piece);
+        }
+        text.truncate(MAX_TEXT);
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+}
+
+fn integer(bytes: &[u8]) -> i64 {
+    match *bytes {
+        [a, b, c, d] => i64::from(i32::from_le_bytes([a, b, c, d])),
+        [a, b, c, d, e, f, g, h] => i64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => 0,
+    }
+}

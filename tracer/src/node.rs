@@ -1,0 +1,345 @@
+//! The tracer of one node: follows calls through the magic instruction.
+
+use std::collections::BTreeMap;
+
+use belljar_abi::{
+    Base, FACT_LEAF, FUNCTIONS, IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN, RETURN_ADDRESS,
+    STUB_BASE, TABLE_OFFSET, fact,
+};
+
+use crate::calls::{OpenCall, OpenCalls, Returned, Space};
+use crate::counters::{Counters, NodeSummary, ProcessInfo};
+use crate::event::{Event, Implementation};
+use crate::memory::{GuestMemory, Reader};
+use crate::process::Process;
+use crate::selection::{CompiledSelection, Selection};
+
+const RAX: usize = 0;
+const RBX: usize = 3;
+const RSP: usize = 4;
+const RSI: usize = 6;
+const RDI: usize = 7;
+const R11: usize = 11;
+
+/// The registers that carry the first six arguments, in order (System V ABI, 3.2.3).
+const ARGUMENT_REGISTERS: [usize; 6] = [RDI, RSI, 2, 1, 8, 9];
+
+/// The page-table root in CR3; the bits around it are flags and the PCID, which Linux
+/// changes at will.
+const SPACE_MASK: u64 = 0x000f_ffff_ffff_f000;
+
+/// Most processes that are remembered; the oldest are forgotten first.
+const MAX_PROCESSES: usize = 1 << 12;
+
+/// A vCPU's registers at a magic exit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MagicRegisters {
+    /// General registers, indexed by their number in the instruction encoding.
+    pub gpr: [u64; 16],
+    /// Address of the magic instruction.
+    pub rip: u64,
+    /// CR3: tells address spaces apart.
+    pub cr3: u64,
+    /// The base of FS: tells threads apart.
+    pub fs_base: u64,
+}
+
+/// Follows the MPI calls of one node.
+#[derive(Debug)]
+pub struct NodeTracer {
+    node: u32,
+    selection: CompiledSelection,
+    processes: BTreeMap<Space, Process>,
+    known: Vec<ProcessInfo>,
+    open: OpenCalls,
+    events: Vec<Event>,
+    counters: Counters,
+}
+
+impl NodeTracer {
+    /// The tracer of node number `node`. Patterns of `selection` that match nothing select
+    /// nothing; [`Selection::check`] finds them.
+    pub fn new(node: u32, selection: &Selection) -> Self {
+        Self {
+            node,
+            selection: selection.compile(),
+            processes: BTreeMap::new(),
+            known: Vec::new(),
+            open: OpenCalls::default(),
+            events: Vec::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Handles a magic exit of `vcpu` at cycle `at`: returns the value for R11, where the
+    /// guest goes on. Writes nothing to the guest but return addresses on its stacks.
+    /// Whatever the guest passes, it can only harm itself.
+    pub fn magic(
+        &mut self,
+        at: u64,
+        vcpu: u32,
+        registers: &MagicRegisters,
+        memory: &mut dyn GuestMemory,
+    ) -> u64 {
+        let r11 = registers.gpr[R11];
+        if registers.rip != MAGIC_ADDRESS {
+            self.fact(at, registers, memory);
+            return r11;
+        }
+        if r11 == OP_RETURN {
+            return self.leave(at, registers, memory);
+        }
+        match u16::try_from(r11) {
+            Ok(function) if usize::from(function) < FUNCTIONS.len() => {
+                self.enter(at, vcpu, function, registers, memory)
+            }
+            _ => {
+                self.counters.warnings.unknown_magic += 1;
+                // No address of a user: the guest faults by its own doing.
+                0
+            }
+        }
+    }
+
+    /// Takes the calls that were completed, in the order of their exits; among them,
+    /// with no exit, those found to have been abandoned.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// The calls entered and never left (`MPI_Abort`, say), in the order of their
+    /// entries: for the end of a run.
+    pub fn open_calls(&self) -> Vec<Event> {
+        let open = self.open.all().map(|call| &call.event);
+        open.filter(|event| event.selected).cloned().collect()
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The node's MPI processes so far, in order of start.
+    pub fn processes(&self) -> &[ProcessInfo] {
+        &self.known
+    }
+
+    /// What there is to say at the end of a run, the node's clock being at cycle `end`.
+    pub fn summary(&self, end: u64) -> NodeSummary {
+        NodeSummary {
+            node: self.node,
+            end,
+            processes: self.known.clone(),
+            counters: self.counters.clone(),
+        }
+    }
+
+    /// The preloaded library tells something of its process.
+    fn fact(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) {
+        let (first, second) = (registers.gpr[RDI], registers.gpr[RSI]);
+        let space = registers.cr3 & SPACE_MASK;
+        if registers.gpr[RAX] as u32 != FACT_LEAF {
+            self.counters.warnings.unknown_magic += 1;
+            return;
+        }
+        match registers.gpr[RBX] as u32 {
+            fact::PROCESS => {
+                let implementation = if second == IMPLEMENTATION_OPEN_MPI {
+                    Implementation::OpenMpi
+                } else {
+                    Implementation::Mpich
+                };
+                self.start_process(space, at, u32::try_from(first).ok(), implementation);
+            }
+            fact::OPEN_MPI_OBJECTS => {
+                let process = self.processes.get_mut(&space);
+                let learned = process.is_some_and(|process| {
+                    process.learn_objects(first, second, Reader(memory)).is_ok()
+                });
+                if !learned {
+                    self.counters.warnings.bad_pointers += 1;
+                }
+            }
+            _ => self.counters.warnings.unknown_magic += 1,
+        }
+    }
+
+    /// A process with MPI begins in an address space: whatever was there is gone.
+    fn start_process(
+        &mut self,
+        space: Space,
+        at: u64,
+        rank: Option<u32>,
+        implementation: Implementation,
+    ) {
+        for call in self.open.take_space(space) {
+            self.record(call.event);
+        }
+        self.forget_a_process();
+        let number = self.known.len() as u32;
+        self.known.push(ProcessInfo {
+            process: number,
+            rank: rank.unwrap_or(0),
+            implementation,
+            start: at,
+        });
+        self.processes
+            .insert(space, Process::new(number, rank, implementation));
+    }
+
+    fn forget_a_process(&mut self) {
+        if self.processes.len() < MAX_PROCESSES {
+            return;
+        }
+        let oldest = self
+            .processes
+            .iter()
+            .min_by_key(|(_, process)| process.number)
+            .map(|(space, _)| *space);
+        if let Some(space) = oldest {
+            self.processes.remove(&space);
+        }
+    }
+
+    fn enter(
+        &mut self,
+        at: u64,
+        vcpu: u32,
+        function: u16,
+        registers: &MagicRegisters,
+        memory: &mut dyn GuestMemory,
+    ) -> u64 {
+        let calls = self.counters.calls.entry(function).or_default();
+        *calls += 1;
+        let entry = STUB_BASE + TABLE_OFFSET + 8 * u64::from(function);
+        let target = Reader(memory).u64(entry).unwrap_or(0);
+        if target == 0 {
+            self.counters.warnings.missing_functions += 1;
+            return 0;
+        }
+        let space = registers.cr3 & SPACE_MASK;
+        let Some(process) = self.processes.get_mut(&space) else {
+            self.counters.warnings.unknown_processes += 1;
+            return target;
+        };
+        let number = process.count(function);
+        let selected = self.selection.selects(function, number, at);
+        if !selected && !process.follows(function) {
+            return target;
+        }
+        let slot = registers.gpr[RSP];
+        let depth = self.open.depth(space, registers.fs_base, slot);
+        let arguments = arguments(function, registers, Reader(memory));
+        let mut event = process.event(function, registers.fs_base, arguments);
+        event.node = self.node;
+        event.vcpu = vcpu;
+        event.entry = at;
+        event.depth = depth;
+        event.selected = selected;
+        let handles = process.enter(&mut event, Reader(memory));
+        self.intercept(registers, event, handles, memory);
+        target
+    }
+
+    /// Has the call return through the return stub, and remembers it.
+    fn intercept(
+        &mut self,
+        registers: &MagicRegisters,
+        event: Event,
+        handles: Vec<u64>,
+        memory: &mut dyn GuestMemory,
+    ) {
+        let slot = registers.gpr[RSP];
+        let return_address = Reader(memory).u64(slot);
+        let replaced =
+            return_address.and_then(|_| memory.write(slot, &RETURN_ADDRESS.to_le_bytes()));
+        let (Ok(return_address), Ok(())) = (return_address, replaced) else {
+            self.counters.warnings.unreturnable += 1;
+            self.record(event);
+            return;
+        };
+        let space = registers.cr3 & SPACE_MASK;
+        let place = (registers.fs_base, slot);
+        let displaced = self
+            .open
+            .insert(space, place, return_address, event, handles);
+        if let Some(call) = displaced.abandoned {
+            self.counters.warnings.abandoned += 1;
+            self.record(call.event);
+        }
+        if let Some(call) = displaced.dropped {
+            self.counters.warnings.dropped += 1;
+            self.record(call.event);
+        }
+    }
+
+    fn leave(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) -> u64 {
+        let space = registers.cr3 & SPACE_MASK;
+        let slot = registers.gpr[RSP].wrapping_sub(8);
+        let call = match self.open.returned(space, registers.fs_base, slot) {
+            Some(Returned::Own(call)) => call,
+            Some(Returned::Inherited(return_address)) => return return_address,
+            None => {
+                self.counters.warnings.unknown_returns += 1;
+                // The guest jumped here by itself; there is nowhere to send it.
+                return 0;
+            }
+        };
+        let OpenCall {
+            return_address,
+            mut event,
+            handles,
+            ..
+        } = call;
+        event.exit = Some(at);
+        event.result = result(&event, registers.gpr[RAX]);
+        if let Some(process) = self.processes.get_mut(&space) {
+            process.leave(&mut event, &handles, Reader(memory));
+            self.counters.warnings.forgotten_objects += process.take_forgotten();
+        }
+        if event.bad.is_some() {
+            self.counters.warnings.bad_pointers += 1;
+        }
+        self.record(event);
+        return_address
+    }
+
+    fn record(&mut self, event: Event) {
+        if event.selected {
+            self.counters.recorded += 1;
+            self.events.push(event);
+        } else if event.exit.is_some() && event.fact.is_some() {
+            self.events.push(event);
+        }
+    }
+}
+
+/// Reads a call's argument words.
+fn arguments(function: u16, registers: &MagicRegisters, memory: Reader<'_>) -> Vec<Option<u64>> {
+    let parameters = FUNCTIONS[usize::from(function)].parameters;
+    let register = |index: usize| {
+        let register = ARGUMENT_REGISTERS.get(index)?;
+        Some(registers.gpr[*register])
+    };
+    let stacked = |index: usize| {
+        // Behind the return address.
+        let offset = 8 + 8 * (index - ARGUMENT_REGISTERS.len()) as u64;
+        let address = registers.gpr[RSP].checked_add(offset)?;
+        memory.u64(address).ok()
+    };
+    (0..parameters.len())
+        .map(|index| register(index).or_else(|| stacked(index)))
+        .collect()
+}
+
+/// What RAX says a function returned.
+fn result(event: &Event, rax: u64) -> Option<i64> {
+    let wide = event.implementation == Implementation::OpenMpi;
+    match event.description().result {
+        Base::Double => None,
+        Base::Int | Base::Fint => Some(i64::from(rax as i32)),
+        Base::Aint | Base::Count | Base::Offset => Some(rax.cast_signed()),
+        _ if wide => Some(rax.cast_signed()),
+        _ => Some(i64::from(rax as u32)),
+    }
+}

@@ -1,0 +1,236 @@
+//! Which calls a scenario wants recorded.
+
+use std::collections::BTreeMap;
+
+use belljar_abi::FUNCTIONS;
+use serde::{Deserialize, Serialize};
+
+/// Which calls are recorded. All calls are counted and followed, whatever is selected:
+/// selecting less changes the trace, never the guest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Selection {
+    /// Names of functions, or patterns with `*` (any text) and `?` (any character), such as
+    /// `MPI_I*`. Empty: all functions.
+    pub functions: Vec<String>,
+    /// Only calls entered in this window. `None`: at any time.
+    pub window: Option<Window>,
+    /// By name or pattern: only every so-manieth call of each such function in each
+    /// process. `{"MPI_Iprobe": 10000}` records the 10,000th, the 20,000th and so on. Where several
+    /// match a function, the longest pattern holds.
+    pub sampling: BTreeMap<String, u64>,
+}
+
+/// A span of a node's virtual time, in cycles of its processor since its reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Window {
+    /// Its first cycle.
+    pub start: u64,
+    /// The first cycle behind it.
+    pub end: u64,
+}
+
+/// What is wrong with a [`Selection`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectionError {
+    /// No function is called so.
+    #[error(
+        "no MPI function matches `{0}`: functions are written like MPI_Send, patterns like MPI_I*"
+    )]
+    NoSuchFunction(String),
+    /// Every zeroth call.
+    #[error(
+        "the sampling of `{0}` is 0: give 1 to record every call, n to record every n-th, or leave the function out of the selected ones"
+    )]
+    NoSampling(String),
+    /// A window that ends before it starts.
+    #[error(
+        "the traced window ends (cycle {end}) before it starts (cycle {start}): nothing would be recorded"
+    )]
+    EmptyWindow {
+        /// Its first cycle.
+        start: u64,
+        /// The first cycle behind it.
+        end: u64,
+    },
+}
+
+impl Selection {
+    /// Checks that every name matches a function, sampling is at least 1 and the
+    /// window not empty.
+    ///
+    /// # Errors
+    /// The first [`SelectionError`].
+    pub fn check(&self) -> Result<(), SelectionError> {
+        for pattern in self.functions.iter().chain(self.sampling.keys()) {
+            if !FUNCTIONS
+                .iter()
+                .any(|function| matches(pattern, function.name))
+            {
+                return Err(SelectionError::NoSuchFunction(pattern.clone()));
+            }
+        }
+        if let Some((pattern, _)) = self.sampling.iter().find(|(_, every)| **every == 0) {
+            return Err(SelectionError::NoSampling(pattern.clone()));
+        }
+        match self.window {
+            Some(Window { start, end }) if end <= start => {
+                Err(SelectionError::EmptyWindow { start, end })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Resolves the patterns, function by function.
+    pub(crate) fn compile(&self) -> CompiledSelection {
+        let every = FUNCTIONS
+            .iter()
+            .map(|function| self.every(function.name))
+            .collect();
+        CompiledSelection {
+            every,
+            window: self.window,
+        }
+    }
+
+    /// Every how-manieth call of a function is recorded; 0 for none.
+    fn every(&self, name: &str) -> u64 {
+        let wanted = self.functions.is_empty()
+            || self.functions.iter().any(|pattern| matches(pattern, name));
+        if !wanted {
+            return 0;
+        }
+        let longest = self
+            .sampling
+            .iter()
+            .filter(|(pattern, _)| matches(pattern, name))
+            .max_by_key(|(pattern, _)| pattern.len());
+        longest.map_or(1, |(_, every)| (*every).max(1))
+    }
+}
+
+/// A [`Selection`] with its patterns resolved.
+#[derive(Clone, Debug)]
+pub(crate) struct CompiledSelection {
+    every: Vec<u64>,
+    window: Option<Window>,
+}
+
+impl CompiledSelection {
+    /// Whether the `number`th call (from 1) of function `function` in its process,
+    /// entered at `at`, is recorded.
+    pub(crate) fn selects(&self, function: u16, number: u64, at: u64) -> bool {
+        let every = self.every.get(usize::from(function)).copied().unwrap_or(0);
+        let in_window = self
+            .window
+            .is_none_or(|window| window.start <= at && at < window.end);
+        in_window && every != 0 && number.is_multiple_of(every)
+    }
+}
+
+/// Whether `name` matches `pattern`, in which `*` stands for any text and `?` for any
+/// one character.
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
+    let (mut p, mut n) = (0, 0);
+    // Where to resume when the text after the last `*` does not fit: one more
+    // character for the star. Linear in pattern times name.
+    let mut resume: Option<(usize, usize)> = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                resume = Some((p, n));
+                p += 1;
+            }
+            Some(&byte) if byte == b'?' || byte == name[n] => {
+                p += 1;
+                n += 1;
+            }
+            _ => match resume {
+                Some((star, from)) => {
+                    p = star + 1;
+                    n = from + 1;
+                    resume = Some((star, from + 1));
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|&byte| byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operation(name: &str) -> u16 {
+        belljar_abi::operation(name).unwrap()
+    }
+
+    #[test]
+    fn patterns_match_as_shells_do() {
+        for (pattern, name, expected) in [
+            ("MPI_Send", "MPI_Send", true),
+            ("MPI_Send", "MPI_Send_c", false),
+            ("MPI_I*", "MPI_Isend", true),
+            ("MPI_I*", "MPI_Send", false),
+            ("*send*", "MPI_Isend_c", true),
+            ("*a*b", "aXbXab", true),
+            ("*a*b", "aXbXa", false),
+            ("MPI_?end", "MPI_Rend", true),
+            ("MPI_?end", "MPI_end", false),
+            ("", "MPI_Send", false),
+            ("***", "", true),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn the_longest_sampling_pattern_holds_and_the_window_is_half_open() {
+        let selection = Selection {
+            functions: vec!["MPI_I*".into()],
+            window: Some(Window { start: 10, end: 20 }),
+            sampling: [("MPI_I*".into(), 2), ("MPI_Iprobe".into(), 3)].into(),
+        };
+        selection.check().unwrap();
+        let compiled = selection.compile();
+        let recorded = |name, at| -> Vec<u64> {
+            (1..=6)
+                .filter(|&number| compiled.selects(operation(name), number, at))
+                .collect()
+        };
+        assert_eq!(recorded("MPI_Iprobe", 10), [3, 6]);
+        assert_eq!(recorded("MPI_Isend", 19), [2, 4, 6]);
+        assert!(recorded("MPI_Isend", 20).is_empty());
+        assert!(recorded("MPI_Isend", 9).is_empty());
+        assert!(recorded("MPI_Send", 15).is_empty());
+    }
+
+    #[test]
+    fn senseless_selections_are_named() {
+        let check = |selection: Selection| selection.check().unwrap_err();
+        let unknown = Selection {
+            functions: vec!["MPI_Sned".into()],
+            ..Selection::default()
+        };
+        assert_eq!(
+            check(unknown),
+            SelectionError::NoSuchFunction("MPI_Sned".into())
+        );
+        let never = Selection {
+            sampling: [("MPI_Send".into(), 0)].into(),
+            ..Selection::default()
+        };
+        assert_eq!(check(never), SelectionError::NoSampling("MPI_Send".into()));
+        let window = Selection {
+            window: Some(Window { start: 2, end: 2 }),
+            ..Selection::default()
+        };
+        assert_eq!(
+            check(window),
+            SelectionError::EmptyWindow { start: 2, end: 2 }
+        );
+    }
+}
