@@ -10,7 +10,9 @@ use belljar_sim::Time;
 use pcap_file::DataLink;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
-use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
 
 use crate::run_directory::{RunDirectory, RunDirectoryError};
 
@@ -52,7 +54,11 @@ impl Captures {
     ///
     /// # Errors
     /// When a file cannot be made.
-    pub fn start(directory: &RunDirectory, fabric: &mut Fabric, links: &[LinkId]) -> Result<Self, CaptureError> {
+    pub fn start(
+        directory: &RunDirectory,
+        fabric: &mut Fabric,
+        links: &[LinkId],
+    ) -> Result<Self, CaptureError> {
         let mut started = Vec::new();
         for &link in links {
             fabric.watch(link);
@@ -79,7 +85,11 @@ impl Captures {
     /// When a file cannot be written.
     pub fn write(&mut self, captured: Vec<Captured>, settled: Time) -> Result<(), CaptureError> {
         for frame in captured {
-            if let Some(capture) = self.links.iter_mut().find(|capture| capture.link == frame.link) {
+            if let Some(capture) = self
+                .links
+                .iter_mut()
+                .find(|capture| capture.link == frame.link)
+            {
                 capture.waiting.push(frame);
             }
         }
@@ -90,7 +100,10 @@ impl Captures {
     }
 }
 
-fn open(file: BufWriter<File>, name: &str) -> Result<PcapNgWriter<BufWriter<File>>, pcap_file::PcapError> {
+fn open(
+    file: BufWriter<File>,
+    name: &str,
+) -> Result<PcapNgWriter<BufWriter<File>>, pcap_file::PcapError> {
     let mut writer = PcapNgWriter::new(file)?;
     for direction in ["up", "down"] {
         writer.write_pcapng_block(InterfaceDescriptionBlock {
@@ -107,7 +120,8 @@ fn open(file: BufWriter<File>, name: &str) -> Result<PcapNgWriter<BufWriter<File
 
 impl LinkCapture {
     fn settle(&mut self, settled: Time) -> Result<(), CaptureError> {
-        self.waiting.sort_by_key(|frame| (frame.time, frame.direction));
+        self.waiting
+            .sort_by_key(|frame| (frame.time, frame.direction));
         let ready = self.waiting.partition_point(|frame| frame.time < settled);
         for frame in self.waiting.drain(..ready) {
             let block = EnhancedPacketBlock {
@@ -117,10 +131,12 @@ impl LinkCapture {
                 data: Cow::Borrowed(&frame.frame),
                 options: Vec::new(),
             };
-            self.writer.write_pcapng_block(block).map_err(|source| CaptureError::Write {
-                link: self.name.clone(),
-                source,
-            })?;
+            self.writer
+                .write_pcapng_block(block)
+                .map_err(|source| CaptureError::Write {
+                    link: self.name.clone(),
+                    source,
+                })?;
         }
         Ok(())
     }

@@ -13,8 +13,13 @@ use belljar_devices::virtio::{Disk, DiskError};
 use belljar_exact::{ExactConfig, ExactVcpu};
 use belljar_fabric::{Fabric, Mac};
 use belljar_sim::{Random, Seed, Span, Time};
-use belljar_tracer::{Event, NodeTracer, Selection, TraceError, TraceHeader, TraceWriter};
-use belljar_vmm::{DiskConfig, KernelError, KernelImage, NetConfig, Node, NodeConfig, NodeError, NodeStop};
+use belljar_tracer::{
+    Event, NodeTracer, Selection, SelectionError, TraceError, TraceHeader, TraceSummary,
+    TraceWriter, Window,
+};
+use belljar_vmm::{
+    DiskConfig, KernelError, KernelImage, NetConfig, Node, NodeConfig, NodeError, NodeStop,
+};
 use rayon::prelude::*;
 
 use crate::capture::{CaptureError, Captures};
@@ -63,6 +68,9 @@ pub enum RunError {
         /// The host's reason.
         source: io::Error,
     },
+    /// The scenario's choice of calls makes no sense.
+    #[error(transparent)]
+    Selection(#[from] SelectionError),
     /// The trace cannot be written.
     #[error(transparent)]
     Trace(#[from] TraceError),
@@ -125,15 +133,26 @@ impl<'a> Run<'a> {
         let mut fabric = Fabric::new(plan.topology.clone());
         let captures = Captures::start(directory, &mut fabric, &plan.pcap)?;
         let parts = Parts::load(plan)?;
+        let selection = selection(plan);
+        selection.check()?;
         let mut runners = Vec::new();
         for index in 0..plan.nodes {
-            let node = parts.node(plan, index).map_err(|source| RunError::Node { node: index, source })?;
-            let tracer = plan.trace.enabled.then(|| NodeTracer::new(index, selection(plan)));
+            let node = parts.node(plan, index).map_err(|source| RunError::Node {
+                node: index,
+                source,
+            })?;
+            let tracer = plan
+                .trace
+                .enabled
+                .then(|| NodeTracer::new(index, &selection));
             let console = directory.file(&format!("console/node{index}.log"))?;
             runners.push(Runner::new(index, node, tracer, console));
         }
         let trace = if plan.trace.enabled {
-            Some(TraceWriter::create(&directory.path().join("trace.bjt"), &header(plan))?)
+            Some(TraceWriter::create(
+                &directory.path().join(belljar_tracer::TRACE_FILE),
+                &header(plan),
+            )?)
         } else {
             None
         };
@@ -169,8 +188,15 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// See [`RunError`]; what was traced so far is kept.
-    pub fn go(&mut self, threads: usize, stop: &AtomicBool, progress: &mut Progress) -> Result<Ending, RunError> {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+    pub fn go(
+        &mut self,
+        threads: usize,
+        stop: &AtomicBool,
+        progress: &mut Progress,
+    ) -> Result<Ending, RunError> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()?;
         let ending = loop {
             if stop.load(Ordering::Relaxed) {
                 break Ending::Interrupted;
@@ -188,13 +214,16 @@ impl<'a> Run<'a> {
                 break ending;
             }
         };
-        self.finish(matches!(ending, Ending::Workload(_)))?;
+        self.finish(&ending)?;
         Ok(ending)
     }
 
     /// When anything happens next.
     fn next_time(&self) -> Option<Time> {
-        let nodes = self.runners.iter().filter_map(|runner| runner.node().next_event());
+        let nodes = self
+            .runners
+            .iter()
+            .filter_map(|runner| runner.node().next_event());
         nodes.chain(self.fabric.next_time()).min()
     }
 
@@ -231,7 +260,12 @@ impl<'a> Run<'a> {
         if busy.len() < 2 || pool.current_num_threads() < 2 {
             return busy.iter_mut().try_for_each(run);
         }
-        pool.install(|| busy.par_iter_mut().with_max_len(1).map(run).collect::<Result<(), _>>())
+        pool.install(|| {
+            busy.par_iter_mut()
+                .with_max_len(1)
+                .map(run)
+                .collect::<Result<(), _>>()
+        })
     }
 
     fn collect_frames(&mut self) {
@@ -239,7 +273,8 @@ impl<'a> Run<'a> {
             for (time, frame) in runner.node_mut().take_frames() {
                 let sequence = runner.sent;
                 runner.sent += 1;
-                self.fabric.send(time, runner.index, sequence, Arc::from(frame));
+                self.fabric
+                    .send(time, runner.index, sequence, Arc::from(frame));
             }
         }
     }
@@ -248,7 +283,11 @@ impl<'a> Run<'a> {
         let Some(trace) = &mut self.trace else {
             return Ok(());
         };
-        let mut events: Vec<Event> = self.runners.iter_mut().flat_map(Runner::take_events).collect();
+        let mut events: Vec<Event> = self
+            .runners
+            .iter_mut()
+            .flat_map(Runner::take_events)
+            .collect();
         if events.is_empty() {
             return Ok(());
         }
@@ -260,10 +299,12 @@ impl<'a> Run<'a> {
 
     fn collect_words(&mut self) -> Result<(), RunError> {
         for runner in &mut self.runners {
-            let words = runner.collect_output().map_err(|source| RunError::Console {
-                node: runner.index,
-                source,
-            })?;
+            let words = runner
+                .collect_output()
+                .map_err(|source| RunError::Console {
+                    node: runner.index,
+                    source,
+                })?;
             for word in words {
                 if let (Word::Exit(code), 0) = (word, runner.index) {
                     self.exit_code.get_or_insert(code);
@@ -287,8 +328,9 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn finish(&mut self, whole: bool) -> Result<(), RunError> {
-        self.captures.write(self.fabric.take_captured(), Time::MAX)?;
+    fn finish(&mut self, ending: &Ending) -> Result<(), RunError> {
+        self.captures
+            .write(self.fabric.take_captured(), Time::MAX)?;
         for runner in &mut self.runners {
             runner.flush().map_err(|source| RunError::Console {
                 node: runner.index,
@@ -297,12 +339,24 @@ impl<'a> Run<'a> {
         }
         if let Some(mut trace) = self.trace.take() {
             let mut open: Vec<Event> = Vec::new();
-            for runner in &mut self.runners {
-                open.extend(runner.tracer_mut().map_or_else(Vec::new, NodeTracer::open_calls));
+            for runner in &self.runners {
+                open.extend(
+                    runner
+                        .tracer()
+                        .map_or_else(Vec::new, NodeTracer::open_calls),
+                );
             }
             trace.append(&open)?;
-            if whole {
-                trace.finish()?;
+            let summary = TraceSummary {
+                nodes: self
+                    .runners
+                    .iter()
+                    .filter_map(Runner::trace_summary)
+                    .collect(),
+                ending: ending.to_string(),
+            };
+            if matches!(ending, Ending::Workload(_)) {
+                trace.finish(&summary)?;
             } else {
                 trace.flush()?;
             }
@@ -374,17 +428,16 @@ fn selection(plan: &Plan) -> Selection {
     let cycle = |time: Span| plan.clock.cycle_at(Time::ZERO + time);
     Selection {
         functions: plan.trace.functions.clone(),
-        from: plan.trace.from.map(|from| cycle(from.0)),
-        until: plan.trace.until.map(|until| cycle(until.0)),
-        sample: plan.trace.sample.clone(),
+        window: (plan.trace.from.is_some() || plan.trace.until.is_some()).then(|| Window {
+            start: plan.trace.from.map_or(0, |from| cycle(from.0)),
+            end: plan.trace.until.map_or(u64::MAX, |until| cycle(until.0)),
+        }),
+        sampling: plan.trace.sample.clone(),
     }
 }
 
 fn header(plan: &Plan) -> TraceHeader {
-    TraceHeader {
-        scenario: plan.name.clone(),
-        frequencies: vec![plan.clock; plan.nodes as usize],
-    }
+    TraceHeader::new(&plan.name, &vec![plan.clock; plan.nodes as usize])
 }
 
 fn describe_stop(stop: NodeStop, runner: &Runner) -> String {

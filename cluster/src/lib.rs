@@ -1,1 +1,17 @@
-//! Scenario to run directory: plans, rounds, and the belljar command.
+//! Scenario to run directory: plans, rounds, and what the `belljar` command does.
+//!
+//! A [`Scenario`](scenario::Scenario) is what a file says; a [`Plan`](plan::Plan) is
+//! that resolved; a [`Run`](coordinator::Run) carries it out and fills a
+//! [`RunDirectory`](run_directory::RunDirectory).
+
+pub mod capture;
+pub mod coordinator;
+pub mod doctor;
+pub mod plan;
+pub mod progress;
+pub mod quantity;
+pub mod run_directory;
+pub mod run_disk;
+pub mod runner;
+pub mod scenario;
+pub mod summary;

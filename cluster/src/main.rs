@@ -1,2 +1,98 @@
 //! The `belljar` command.
-fn main() {}
+//!
+//! Standard output is results; what goes on meanwhile is told on standard error.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+mod command;
+
+#[derive(Parser)]
+#[command(
+    name = "belljar",
+    version,
+    about = "A cluster under glass: unmodified Linux nodes and MPI programs in virtual time"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a scenario and fill a run directory.
+    Run(RunArguments),
+    /// Print what a scenario comes to, without running it.
+    Check(ScenarioArguments),
+    /// Tell what this machine can do and what to install.
+    Doctor,
+    /// Guest images.
+    #[command(subcommand)]
+    Image(ImageCommand),
+}
+
+#[derive(Args)]
+struct ScenarioArguments {
+    /// The scenario's file.
+    scenario: PathBuf,
+    /// Number of nodes, instead of the scenario's.
+    #[arg(long, value_name = "N")]
+    nodes: Option<u32>,
+    /// Another value for a key of the scenario, such as `trace.enabled=false`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+#[derive(Args)]
+struct RunArguments {
+    #[command(flatten)]
+    scenario: ScenarioArguments,
+    /// Where results go; by default a new folder in `belljar-runs`.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Links to record as pcapng, such as `host0-switch0`, or `all`.
+    #[arg(long, value_name = "LINK")]
+    pcap: Vec<String>,
+    /// Host threads; results do not depend on it.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// No progress line.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Subcommand)]
+enum ImageCommand {
+    /// Build the image of a recipe into the cache.
+    Build {
+        /// The recipe's file.
+        #[arg(default_value = "images/bookworm-mpich.toml")]
+        recipe: PathBuf,
+        /// Show what the tools print.
+        #[arg(long, short)]
+        verbose: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .without_time()
+        .init();
+    let result = match Arguments::parse().command {
+        Command::Run(arguments) => command::run(&arguments),
+        Command::Check(arguments) => command::check(&arguments),
+        Command::Doctor => command::doctor(),
+        Command::Image(ImageCommand::Build { recipe, verbose }) => {
+            command::build_image(&recipe, verbose)
+        }
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -148,17 +148,41 @@ fn check_ranges(scenario: &Scenario) -> Result<(), PlanError> {
         let value = nodes.cycles_per_instruction.to_string();
         return fail("nodes.cycles-per-instruction", value, "from 0.001 to 1000");
     }
-    if scenario.name.is_empty() || scenario.name.contains(['/', '\0']) || scenario.name.starts_with('.') {
-        return fail("name", format!("{:?}", scenario.name), "usable as the name of a folder");
+    if scenario.name.is_empty()
+        || scenario.name.contains(['/', '\0'])
+        || scenario.name.starts_with('.')
+    {
+        return fail(
+            "name",
+            format!("{:?}", scenario.name),
+            "usable as the name of a folder",
+        );
     }
-    if let Some(name) = scenario.workload.environment.keys().find(|name| name.is_empty() || name.contains(['=', '\n'])) {
-        return fail("workload.environment", format!("{name:?}"), "names without `=` and line breaks");
+    if let Some(name) = scenario
+        .workload
+        .environment
+        .keys()
+        .find(|name| name.is_empty() || name.contains(['=', '\n']))
+    {
+        return fail(
+            "workload.environment",
+            format!("{name:?}"),
+            "names without `=` and line breaks",
+        );
     }
     if let Some((function, _)) = scenario.trace.sample.iter().find(|(_, every)| **every == 0) {
-        return fail("trace.sample", format!("{function} = 0"), "at least 1: record every Nth call");
+        return fail(
+            "trace.sample",
+            format!("{function} = 0"),
+            "at least 1: record every Nth call",
+        );
     }
     if scenario.trace.enabled && !scenario.trace.library {
-        return fail("trace.enabled", "true without trace.library".into(), "false where the library is not preloaded");
+        return fail(
+            "trace.enabled",
+            "true without trace.library".into(),
+            "false where the library is not preloaded",
+        );
     }
     Ok(())
 }
@@ -176,8 +200,12 @@ fn build_topology(network: &Network, hosts: u32) -> Result<Topology, TopologyErr
         latency: network.latency.0,
     };
     let uplink = LinkSpec {
-        bandwidth: network.uplink_bandwidth.map_or(link.bandwidth, |bandwidth| bandwidth.0),
-        latency: network.uplink_latency.map_or(link.latency, |latency| latency.0),
+        bandwidth: network
+            .uplink_bandwidth
+            .map_or(link.bandwidth, |bandwidth| bandwidth.0),
+        latency: network
+            .uplink_latency
+            .map_or(link.latency, |latency| latency.0),
     };
     let switch = SwitchSpec {
         latency: network.switch_latency.0,
@@ -190,16 +218,21 @@ fn build_topology(network: &Network, hosts: u32) -> Result<Topology, TopologyErr
 }
 
 fn find_links(topology: &Topology, names: &[String]) -> Result<Vec<LinkId>, PlanError> {
-    let known: Vec<String> = (0..topology.links().len() as LinkId).map(|link| topology.link_name(link)).collect();
+    let known: Vec<String> = (0..topology.links().len() as LinkId)
+        .map(|link| topology.link_name(link))
+        .collect();
     let mut links = Vec::new();
     for name in names {
         if name == "all" {
             links.extend(0..known.len() as LinkId);
         } else {
-            let link = known.iter().position(|known| known == name).ok_or_else(|| PlanError::NoLink {
-                name: name.clone(),
-                known: known.join(", "),
-            })?;
+            let link = known
+                .iter()
+                .position(|known| known == name)
+                .ok_or_else(|| PlanError::NoLink {
+                    name: name.clone(),
+                    known: known.join(", "),
+                })?;
             links.push(link as LinkId);
         }
     }
@@ -208,10 +241,14 @@ fn find_links(topology: &Topology, names: &[String]) -> Result<Vec<LinkId>, Plan
     Ok(links)
 }
 
-fn read_files(files: &BTreeMap<String, FileSource>, folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, PlanError> {
+fn read_files(
+    files: &BTreeMap<String, FileSource>,
+    folder: &Path,
+) -> Result<BTreeMap<String, Vec<u8>>, PlanError> {
     let mut contents = BTreeMap::new();
     for (name, source) in files {
-        let outside = name.is_empty() || name.starts_with('/') || name.split('/').any(|part| part == "..");
+        let outside =
+            name.is_empty() || name.starts_with('/') || name.split('/').any(|part| part == "..");
         if outside {
             return Err(PlanError::Range {
                 key: "workload.files",
@@ -238,7 +275,11 @@ fn read_files(files: &BTreeMap<String, FileSource>, folder: &Path) -> Result<BTr
 /// The plan as `belljar check` prints it.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let link = self.topology.links().first().map_or_else(String::new, |link| describe_link(&link.spec));
+        let link = self
+            .topology
+            .links()
+            .first()
+            .map_or_else(String::new, |link| describe_link(&link.spec));
         writeln!(f, "scenario   {}", self.name)?;
         if !self.description.is_empty() {
             writeln!(f, "           {}", self.description)?;

@@ -23,7 +23,11 @@ const INTERVAL: Duration = Duration::from_millis(250);
 impl Progress {
     /// Starts the clock; `quiet` shows nothing.
     pub fn start(quiet: bool) -> Self {
-        let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+        let bar = if quiet {
+            ProgressBar::hidden()
+        } else {
+            ProgressBar::new_spinner()
+        };
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
             bar.set_style(style);
         }
@@ -48,7 +52,11 @@ impl Progress {
         }
         let virtual_time = run.now().since(self.shown_at).as_secs_f64();
         let speed = virtual_time / self.shown.elapsed().as_secs_f64();
-        let ready = run.runners().iter().filter(|runner| runner.ready.is_some()).count();
+        let ready = run
+            .runners()
+            .iter()
+            .filter(|runner| runner.ready.is_some())
+            .count();
         self.bar.set_message(format!(
             "virtual time {:.3} s, {speed:.3} x real time, {ready} of {} nodes up, {} MPI calls",
             run.now().as_secs_f64(),

@@ -50,7 +50,14 @@ struct Kind {
 const TIME: Kind = Kind {
     name: "time",
     example: "10 us",
-    units: &[("ps", 1.0), ("ns", 1e3), ("us", 1e6), ("ms", 1e9), ("s", 1e12), ("min", 6e13)],
+    units: &[
+        ("ps", 1.0),
+        ("ns", 1e3),
+        ("us", 1e6),
+        ("ms", 1e9),
+        ("s", 1e12),
+        ("min", 6e13),
+    ],
 };
 const RATE: Kind = Kind {
     name: "clock rate",
@@ -60,7 +67,13 @@ const RATE: Kind = Kind {
 const BANDWIDTH: Kind = Kind {
     name: "bandwidth",
     example: "10 Gb/s",
-    units: &[("b/s", 1.0), ("kb/s", 1e3), ("Mb/s", 1e6), ("Gb/s", 1e9), ("Tb/s", 1e12)],
+    units: &[
+        ("b/s", 1.0),
+        ("kb/s", 1e3),
+        ("Mb/s", 1e6),
+        ("Gb/s", 1e9),
+        ("Tb/s", 1e12),
+    ],
 };
 const BYTES: Kind = Kind {
     name: "memory size",
@@ -85,10 +98,13 @@ fn parse(text: &str, kind: &Kind) -> Result<u64, QuantityError> {
         .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
         .unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(split);
-    let number: f64 = number.replace('_', "").parse().map_err(|_| QuantityError::NotANumber {
-        text: text.to_owned(),
-        example: kind.example,
-    })?;
+    let number: f64 = number
+        .replace('_', "")
+        .parse()
+        .map_err(|_| QuantityError::NotANumber {
+            text: text.to_owned(),
+            example: kind.example,
+        })?;
     let unit = unit.trim();
     let Some(&(_, factor)) = kind.units.iter().find(|(name, _)| *name == unit) else {
         let known: Vec<&str> = kind.units.iter().map(|(name, _)| *name).collect();
@@ -196,7 +212,10 @@ mod tests {
     #[test]
     fn wrong_units_are_named() {
         let error = "10 us".parse::<Bytes>().unwrap_err().to_string();
-        assert!(error.contains("`us` is not a unit of memory size"), "{error}");
+        assert!(
+            error.contains("`us` is not a unit of memory size"),
+            "{error}"
+        );
         assert!("10".parse::<Duration>().is_err());
         assert!("fast".parse::<Rate>().is_err());
         assert!("0 GHz".parse::<Rate>().is_err());

@@ -113,7 +113,11 @@ fn free_name(name: &str) -> PathBuf {
     let folder = Path::new("belljar-runs");
     let mut number = 1;
     loop {
-        let path = if number == 1 { folder.join(name) } else { folder.join(format!("{name}-{number}")) };
+        let path = if number == 1 {
+            folder.join(name)
+        } else {
+            folder.join(format!("{name}-{number}"))
+        };
         if !path.exists() && !incomplete(&path).exists() {
             return path;
         }

@@ -11,11 +11,21 @@ use crate::plan::Plan;
 /// When a name is longer than an archive can hold.
 pub fn build(plan: &Plan) -> io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
-    add(&mut archive, "command", 0o755, script(&plan.command).as_bytes())?;
+    add(
+        &mut archive,
+        "command",
+        0o755,
+        script(&plan.command).as_bytes(),
+    )?;
     add(&mut archive, "env", 0o644, environment(plan).as_bytes())?;
     add(&mut archive, "hosts", 0o644, hosts(plan.nodes).as_bytes())?;
     if plan.trace.library {
-        add(&mut archive, "preload.so", 0o755, belljar_guest_lib::PRELOAD)?;
+        add(
+            &mut archive,
+            "preload.so",
+            0o755,
+            belljar_guest_lib::PRELOAD,
+        )?;
     }
     for (name, content) in &plan.files {
         add(&mut archive, &format!("files/{name}"), 0o755, content)?;
@@ -23,7 +33,12 @@ pub fn build(plan: &Plan) -> io::Result<Vec<u8>> {
     archive.into_inner()
 }
 
-fn add(archive: &mut tar::Builder<Vec<u8>>, name: &str, mode: u32, content: &[u8]) -> io::Result<()> {
+fn add(
+    archive: &mut tar::Builder<Vec<u8>>,
+    name: &str,
+    mode: u32,
+    content: &[u8],
+) -> io::Result<()> {
     let mut header = tar::Header::new_ustar();
     header.set_size(content.len() as u64);
     header.set_mode(mode);

@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
 use belljar_abi::{MAGIC_ADDRESS, STUB_BASE, TABLE_OFFSET};
-use belljar_cpu::Registers;
+use belljar_cpu::{Registers, SegmentRegister};
 use belljar_sim::Time;
-use belljar_tracer::{Event, GuestMemory, MagicRegisters, NodeTracer};
+use belljar_tracer::{Event, GuestMemory, MagicRegisters, NodeSummary, NodeTracer};
 use belljar_vmm::{Node, NodeError, NodeStop};
 
 /// Lines of a console that an error message shows.
@@ -63,7 +63,12 @@ impl GuestMemory for View<'_> {
 
 impl Runner {
     /// A node about to start; without `tracer`, its MPI calls go their way unseen.
-    pub fn new(index: u32, node: Node, tracer: Option<NodeTracer>, console: BufWriter<File>) -> Self {
+    pub fn new(
+        index: u32,
+        node: Node,
+        tracer: Option<NodeTracer>,
+        console: BufWriter<File>,
+    ) -> Self {
         Self {
             index,
             node,
@@ -89,8 +94,15 @@ impl Runner {
     }
 
     /// Its tracer.
-    pub fn tracer_mut(&mut self) -> Option<&mut NodeTracer> {
-        self.tracer.as_mut()
+    pub fn tracer(&self) -> Option<&NodeTracer> {
+        self.tracer.as_ref()
+    }
+
+    /// What the trace's end says of this node.
+    pub fn trace_summary(&self) -> Option<NodeSummary> {
+        self.tracer
+            .as_ref()
+            .map(|tracer| tracer.summary(self.node.now_cycles()))
     }
 
     /// Runs the node until `limit`.
@@ -110,10 +122,12 @@ impl Runner {
 
     fn magic(&mut self, at: u64) {
         let registers = self.node.registers();
+        let system = self.node.system();
         let magic = MagicRegisters {
             gpr: registers.gpr,
             rip: registers.rip,
-            cr3: self.node.system().cr3,
+            cr3: system.cr3,
+            fs_base: system.segments[SegmentRegister::Fs as usize].base,
         };
         let target = match &mut self.tracer {
             Some(tracer) => tracer.magic(at, 0, &magic, &mut View(&mut self.node)),
@@ -173,7 +187,9 @@ impl Runner {
 
     /// Calls completed since the last time.
     pub fn take_events(&mut self) -> Vec<Event> {
-        self.tracer.as_mut().map_or_else(Vec::new, NodeTracer::take_events)
+        self.tracer
+            .as_mut()
+            .map_or_else(Vec::new, NodeTracer::take_events)
     }
 
     /// Writes out what is buffered of the console.
@@ -186,7 +202,11 @@ impl Runner {
 
     /// The last lines of the console, for an error message.
     pub fn last_words(&self) -> String {
-        let lines = self.tail.iter().map(String::as_str).chain(Some(self.line.as_str()));
+        let lines = self
+            .tail
+            .iter()
+            .map(String::as_str)
+            .chain(Some(self.line.as_str()));
         let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
         lines.iter().map(|line| format!("    {line}\n")).collect()
     }

@@ -211,7 +211,11 @@ impl Scenario {
     ///
     /// # Errors
     /// See [`ScenarioError`].
-    pub fn parse(path: &std::path::Path, text: &str, overrides: &[String]) -> Result<Self, ScenarioError> {
+    pub fn parse(
+        path: &std::path::Path,
+        text: &str,
+        overrides: &[String],
+    ) -> Result<Self, ScenarioError> {
         let fail = |reason: String| ScenarioError::Parse {
             path: path.to_owned(),
             reason,
@@ -219,11 +223,14 @@ impl Scenario {
         if overrides.is_empty() {
             return toml::from_str(text).map_err(|error| fail(error.to_string()));
         }
-        let mut table: toml::Table = toml::from_str(text).map_err(|error| fail(error.to_string()))?;
+        let mut table: toml::Table =
+            toml::from_str(text).map_err(|error| fail(error.to_string()))?;
         for assignment in overrides {
             assign(&mut table, assignment)?;
         }
-        table.try_into().map_err(|error: toml::de::Error| fail(error.to_string()))
+        table
+            .try_into()
+            .map_err(|error: toml::de::Error| fail(error.to_string()))
     }
 }
 
@@ -233,7 +240,9 @@ fn assign(table: &mut toml::Table, assignment: &str) -> Result<(), ScenarioError
         assignment: assignment.to_owned(),
         reason: reason.to_owned(),
     };
-    let (key, value) = assignment.split_once('=').ok_or_else(|| fail("there is no `=`"))?;
+    let (key, value) = assignment
+        .split_once('=')
+        .ok_or_else(|| fail("there is no `=`"))?;
     let value = format!("value = {value}")
         .parse::<toml::Table>()
         .ok()
@@ -241,7 +250,10 @@ fn assign(table: &mut toml::Table, assignment: &str) -> Result<(), ScenarioError
         .unwrap_or_else(|| toml::Value::String(value.to_owned()));
     let mut place = table;
     let mut parts: Vec<&str> = key.trim().split('.').collect();
-    let last = parts.pop().filter(|last| !last.is_empty()).ok_or_else(|| fail("there is no key"))?;
+    let last = parts
+        .pop()
+        .filter(|last| !last.is_empty())
+        .ok_or_else(|| fail("there is no key"))?;
     for part in parts {
         place = place
             .entry(part)
@@ -272,17 +284,32 @@ workload = { command = "true" }
 
     #[test]
     fn overrides_reach_into_sections() {
-        let scenario = parse(SMALL, &["nodes.count=4", "trace.enabled=false", "network.latency=5 us"]).unwrap();
+        let scenario = parse(
+            SMALL,
+            &[
+                "nodes.count=4",
+                "trace.enabled=false",
+                "network.latency=5 us",
+            ],
+        )
+        .unwrap();
         assert_eq!(scenario.nodes.count, 4);
         assert!(!scenario.trace.enabled);
-        assert_eq!(scenario.network.latency, Duration(belljar_sim::Span::from_us(5)));
+        assert_eq!(
+            scenario.network.latency,
+            Duration(belljar_sim::Span::from_us(5))
+        );
     }
 
     #[test]
     fn unknown_keys_and_wrong_units_are_refused_by_name() {
-        let error = parse(&format!("{SMALL}\n[trace]\nenable = true\n"), &[]).unwrap_err().to_string();
+        let error = parse(&format!("{SMALL}\n[trace]\nenable = true\n"), &[])
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("enable"), "{error}");
-        let error = parse(SMALL, &["nodes.memory=5 us"]).unwrap_err().to_string();
+        let error = parse(SMALL, &["nodes.memory=5 us"])
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("not a unit of memory size"), "{error}");
         assert!(parse(SMALL, &["nodes"]).is_err());
         assert!(parse(SMALL, &["name.x=1"]).is_err());

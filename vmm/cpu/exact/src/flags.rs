@@ -31,7 +31,9 @@ pub(crate) fn flags_dead(instructions: &[GuestInstruction]) -> Vec<bool> {
     dead
 }
 
-/// Flags that an instruction replaces whatever its operands. A shift or rotate by
+/// Flags that an instruction replaces whatever its operands. A flag that is left
+/// undefined is often left as it was, and so counts as kept, but for AF behind
+/// AND, OR, XOR and TEST, which processors clear. A shift or rotate by
 /// a count of zero leaves them all, so one by CL replaces none.
 fn flags_killed(instruction: &Instruction) -> u32 {
     let counted = matches!(
@@ -50,7 +52,18 @@ fn flags_killed(instruction: &Instruction) -> u32 {
     if counted && !has_nonzero_count(instruction) {
         return 0;
     }
-    instruction.rflags_modified() & ALL_FLAGS
+    let defined =
+        instruction.rflags_written() | instruction.rflags_cleared() | instruction.rflags_set();
+    let logic = matches!(
+        instruction.mnemonic(),
+        Mnemonic::And | Mnemonic::Or | Mnemonic::Xor | Mnemonic::Test
+    );
+    let undefined = if logic {
+        instruction.rflags_undefined()
+    } else {
+        0
+    };
+    (defined | undefined) & ALL_FLAGS
 }
 
 fn has_nonzero_count(instruction: &Instruction) -> bool {

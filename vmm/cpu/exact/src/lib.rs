@@ -29,4 +29,4 @@ mod system;
 mod vcpu;
 
 pub use clock::CyclesPerInstruction;
-pub use vcpu::{ExactConfig, ExactVcpu, Statistics};
+pub use vcpu::{ExactConfig, ExactVcpu, Statistics, host_requirements};

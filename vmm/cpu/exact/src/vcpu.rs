@@ -95,7 +95,7 @@ impl ExactVcpu {
     /// When the host's processor or kernel lacks what translated code needs, or
     /// refuses memory.
     pub fn new(config: ExactConfig) -> Result<Self, CpuError> {
-        check_host()?;
+        host_requirements()?;
         let mut context = Context::boxed();
         let enter_leave: unsafe extern "sysv64" fn() = leave;
         context.leave = enter_leave as usize as u64;
@@ -185,8 +185,12 @@ impl ExactVcpu {
     }
 }
 
-/// BMI2 for the sequences, FSGSBASE for the context's address.
-fn check_host() -> Result<(), CpuError> {
+/// Whether this host can run the engine: BMI2 for the sequences, FSGSBASE for the
+/// context's address.
+///
+/// # Errors
+/// [`CpuError::HostFeature`] with what is missing.
+pub fn host_requirements() -> Result<(), CpuError> {
     if !std::arch::is_x86_feature_detected!("bmi2") {
         return Err(CpuError::HostFeature("BMI2"));
     }

@@ -77,6 +77,21 @@ impl Guest {
             .then(|| ((rip - HANDLERS) / 16) as u8)
     }
 
+    /// Maps `pages` pages at linear address `linear`, below 1 GiB, to `physical`.
+    pub(crate) fn map(&self, linear: u64, physical: u64, pages: u64) {
+        const TABLE: u64 = 0x9000;
+        let directory = 0x3000 + (linear >> 21) * 8;
+        self.ram
+            .write_obj(TABLE | 7, GuestAddress(directory))
+            .unwrap();
+        for page in 0..pages {
+            let entry = TABLE + ((linear >> 12) + page) % 512 * 8;
+            self.ram
+                .write_obj((physical + page * 0x1000) | 7, GuestAddress(entry))
+                .unwrap();
+        }
+    }
+
     pub(crate) fn read(&self, at: u64, bytes: usize) -> Vec<u8> {
         let mut data = vec![0; bytes];
         self.ram.read_slice(&mut data, GuestAddress(at)).unwrap();

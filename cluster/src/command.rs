@@ -1,0 +1,169 @@
+//! The subcommands.
+
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, bail};
+use belljar_cluster::coordinator::{Ending, Run};
+use belljar_cluster::plan::Plan;
+use belljar_cluster::progress::Progress as RunProgress;
+use belljar_cluster::run_directory::RunDirectory;
+use belljar_cluster::scenario::Scenario;
+use belljar_cluster::summary::{HostSummary, Summary, render};
+use belljar_cluster::{doctor as examination, summary};
+use belljar_images::{Progress, Recipe};
+
+use crate::{RunArguments, ScenarioArguments};
+
+fn read_scenario(arguments: &ScenarioArguments, more: &[String]) -> Result<Scenario> {
+    let path = &arguments.scenario;
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("cannot read the scenario {}", path.display()))?;
+    let mut overrides = arguments.set.clone();
+    overrides.extend(arguments.nodes.map(|nodes| format!("nodes.count={nodes}")));
+    overrides.extend_from_slice(more);
+    Ok(Scenario::parse(path, &text, &overrides)?)
+}
+
+/// `belljar check`.
+pub(crate) fn check(arguments: &ScenarioArguments) -> Result<ExitCode> {
+    let scenario = read_scenario(arguments, &[])?;
+    println!("{}", Plan::resolve(&scenario, &arguments.scenario)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `belljar doctor`.
+pub(crate) fn doctor() -> Result<ExitCode> {
+    let findings = examination::examine();
+    print!("{}", examination::render(&findings));
+    let usable = findings
+        .iter()
+        .any(|finding| finding.good && finding.subject.starts_with("engine"));
+    Ok(if usable {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// `belljar run`.
+pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
+    let pcap: Vec<String> = arguments
+        .pcap
+        .iter()
+        .map(|link| format!("{link:?}"))
+        .collect();
+    let more = if pcap.is_empty() {
+        Vec::new()
+    } else {
+        vec![format!("network.pcap=[{}]", pcap.join(","))]
+    };
+    let scenario = read_scenario(&arguments.scenario, &more)?;
+    let plan = Plan::resolve(&scenario, &arguments.scenario.scenario)?;
+    let directory = RunDirectory::create(arguments.out.as_deref(), &plan.name)?;
+    directory.write("plan.txt", &format!("{plan}\n"))?;
+    let threads = arguments
+        .threads
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+        .clamp(1, plan.nodes as usize);
+    let stop = stop_on_signal()?;
+    let mut progress = RunProgress::start(arguments.quiet || !io::stderr().is_terminal());
+    let mut run = Run::prepare(&plan, &directory)?;
+    let ending = run.go(threads, &stop, &mut progress);
+    progress.finish();
+    let ending = ending.with_context(|| {
+        format!(
+            "what was recorded is kept in {}",
+            directory.path().display()
+        )
+    })?;
+    let summary = Summary::of(&plan, &run, &ending);
+    let host = HostSummary::of(&summary, progress.elapsed(), threads);
+    conclude(directory, &summary, &host, &ending)
+}
+
+/// Ctrl-C and SIGTERM end a run at the next round; a second one ends the program.
+fn stop_on_signal() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = stop.clone();
+    ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    })
+    .context("cannot watch for Ctrl-C")?;
+    Ok(stop)
+}
+
+fn conclude(
+    directory: RunDirectory,
+    summary: &Summary,
+    host: &HostSummary,
+    ending: &Ending,
+) -> Result<ExitCode> {
+    directory.write("summary.json", &serde_json::to_string_pretty(summary)?)?;
+    directory.write("host.json", &serde_json::to_string_pretty(host)?)?;
+    match ending {
+        Ending::Workload(code) => {
+            let path = directory.complete()?;
+            print!("{}", render(summary, host, &path));
+            Ok(exit_code(*code))
+        }
+        other => {
+            print!("{}", summary::render(summary, host, directory.path()));
+            bail!("{}", explain(other, directory.path()));
+        }
+    }
+}
+
+fn exit_code(code: i32) -> ExitCode {
+    match u8::try_from(code) {
+        Ok(code) => ExitCode::from(code),
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn explain(ending: &Ending, directory: &Path) -> String {
+    let kept = format!("what was recorded is kept in {}", directory.display());
+    match ending {
+        Ending::NodeEnded { last_words, .. } => {
+            format!(
+                "{ending}; {kept}; the last lines of its console:\n{}",
+                last_words.trim_end()
+            )
+        }
+        Ending::Limit => {
+            format!(
+                "{ending} before the workload ended; raise workload.limit, or see the consoles for why it hangs; {kept}"
+            )
+        }
+        Ending::Deadlock => format!("{ending}: the workload hangs; see the consoles; {kept}"),
+        _ => format!("{ending}; {kept}"),
+    }
+}
+
+/// `belljar image build`.
+pub(crate) fn build_image(recipe: &Path, verbose: bool) -> Result<ExitCode> {
+    let missing = belljar_images::missing_tools();
+    if !missing.is_empty() {
+        let packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
+        bail!(
+            "images need tools that are not installed; apt install {}",
+            packages.join(" ")
+        );
+    }
+    let recipe = Recipe::load(recipe)?;
+    let image = belljar_images::build(&recipe, &mut |news| match news {
+        Progress::Step { number, of, what } => eprintln!("[{number}/{of}] {what}"),
+        Progress::Detail(line) if verbose => eprintln!("    {line}"),
+        Progress::Detail(_) => {}
+        Progress::Waiting => eprintln!("waiting for another build of the same image"),
+        Progress::Note(note) => eprintln!("note: {note}"),
+    })?;
+    println!("{}", image.dir.display());
+    Ok(ExitCode::SUCCESS)
+}

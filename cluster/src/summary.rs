@@ -1,0 +1,217 @@
+//! What is told of a run: `summary.json`, the same for equal scenarios; `host.json`,
+//! which is about this host; and a few lines for people.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use belljar_fabric::LinkStatistics;
+use serde::Serialize;
+
+use crate::coordinator::{Ending, Run};
+use crate::plan::Plan;
+
+/// Results of a run, as far as they depend on the scenario alone.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// Seed.
+    pub seed: u64,
+    /// How it ended, in words.
+    pub ending: String,
+    /// The workload's exit code, if it came to that.
+    pub exit_code: Option<i32>,
+    /// Virtual time at the end, in picoseconds.
+    pub virtual_time_ps: u64,
+    /// Rounds.
+    pub rounds: u64,
+    /// MPI calls recorded.
+    pub mpi_calls: u64,
+    /// The nodes.
+    pub nodes: Vec<NodeSummary>,
+    /// What links carried.
+    pub links: Vec<LinkSummary>,
+    /// What to know before trusting the results.
+    pub warnings: Vec<String>,
+}
+
+/// One node.
+#[derive(Debug, Serialize)]
+pub struct NodeSummary {
+    /// Its number.
+    pub node: u32,
+    /// When its init was through, in picoseconds.
+    pub ready_ps: Option<u64>,
+    /// Instructions retired, stubs left out.
+    pub instructions: u64,
+    /// Frames sent.
+    pub frames_sent: u64,
+}
+
+/// One link.
+#[derive(Debug, Serialize)]
+pub struct LinkSummary {
+    /// Its name.
+    pub link: String,
+    /// Away from the host.
+    pub up: LinkStatistics,
+    /// Towards it.
+    pub down: LinkStatistics,
+}
+
+/// Figures about this host.
+#[derive(Debug, Serialize)]
+pub struct HostSummary {
+    /// Host seconds.
+    pub seconds: f64,
+    /// Virtual time over host time.
+    pub speed: f64,
+    /// Million guest instructions per host second, all nodes together.
+    pub mips: f64,
+    /// Host threads.
+    pub threads: usize,
+}
+
+impl Summary {
+    /// Gathers the results of `run`.
+    pub fn of(plan: &Plan, run: &Run<'_>, ending: &Ending) -> Self {
+        let nodes = run.runners().iter().map(|runner| NodeSummary {
+            node: runner.index,
+            ready_ps: runner.ready.map(|time| time.as_ps()),
+            instructions: runner.node().retired(),
+            frames_sent: runner.sent,
+        });
+        let topology = run.fabric().topology();
+        let links = run
+            .fabric()
+            .statistics()
+            .into_iter()
+            .zip(0..)
+            .map(|([up, down], link)| LinkSummary {
+                link: topology.link_name(link),
+                up,
+                down,
+            });
+        Self {
+            scenario: plan.name.clone(),
+            seed: plan.seed,
+            ending: ending.to_string(),
+            exit_code: match ending {
+                Ending::Workload(code) => Some(*code),
+                _ => None,
+            },
+            virtual_time_ps: run.now().as_ps(),
+            rounds: run.rounds,
+            mpi_calls: run.events,
+            nodes: nodes.collect(),
+            links: links.collect(),
+            warnings: warnings(run),
+        }
+    }
+}
+
+/// What a person should read before trusting the results.
+fn warnings(run: &Run<'_>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for runner in run.runners() {
+        let report = runner.node().engine_report();
+        for missing in &report.unimplemented {
+            let bytes: String = missing
+                .bytes
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            warnings.push(format!(
+                "node {}: an instruction at {:#x} is not implemented and raised #UD {} times: {bytes}",
+                runner.index, missing.rip, missing.count
+            ));
+        }
+        if report.stubs_abused {
+            warnings.push(format!(
+                "node {}: the guest ran other code among the library's stubs, which count from then on",
+                runner.index
+            ));
+        }
+        for (slot, complaint) in runner.node().complaints() {
+            warnings.push(format!(
+                "node {}: virtio device {slot}: {complaint}",
+                runner.index
+            ));
+        }
+    }
+    let drops: u64 = run
+        .fabric()
+        .statistics()
+        .iter()
+        .flatten()
+        .map(|link| link.drops)
+        .sum();
+    if drops > 0 {
+        warnings.push(format!("{drops} frames were dropped at full switch queues"));
+    }
+    warnings
+}
+
+impl std::fmt::Display for Ending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Workload(0) => write!(f, "the workload ended well"),
+            Self::Workload(code) => write!(f, "the workload ended with exit code {code}"),
+            Self::Interrupted => write!(f, "interrupted"),
+            Self::NodeEnded { node, how, .. } => {
+                write!(f, "node {node} ended before the workload: {how}")
+            }
+            Self::Limit => write!(f, "the limit of virtual time was reached"),
+            Self::Deadlock => write!(f, "no node has anything left to do"),
+        }
+    }
+}
+
+/// The lines that end a run on the terminal.
+pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String {
+    let mut text = String::new();
+    let virtual_time = summary.virtual_time_ps as f64 / 1e12;
+    let instructions: u64 = summary.nodes.iter().map(|node| node.instructions).sum();
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{}: {}", summary.scenario, summary.ending);
+    let _ = writeln!(
+        text,
+        "{virtual_time:.6} s of virtual time on {} nodes in {:.1} s: {:.3} x real time, {:.0} million instructions/s",
+        summary.nodes.len(),
+        host.seconds,
+        host.speed,
+        host.mips
+    );
+    let _ = writeln!(
+        text,
+        "{} instructions, {} MPI calls recorded, {} frames, {} rounds",
+        instructions,
+        summary.mpi_calls,
+        summary
+            .nodes
+            .iter()
+            .map(|node| node.frames_sent)
+            .sum::<u64>(),
+        summary.rounds
+    );
+    for warning in &summary.warnings {
+        let _ = writeln!(text, "warning: {warning}");
+    }
+    let _ = writeln!(text, "run directory: {}", directory.display());
+    text
+}
+
+impl HostSummary {
+    /// Figures for a run that took `elapsed`.
+    pub fn of(summary: &Summary, elapsed: Duration, threads: usize) -> Self {
+        let seconds = elapsed.as_secs_f64().max(1e-9);
+        let instructions: u64 = summary.nodes.iter().map(|node| node.instructions).sum();
+        Self {
+            seconds,
+            speed: summary.virtual_time_ps as f64 / 1e12 / seconds,
+            mips: instructions as f64 / 1e6 / seconds,
+            threads,
+        }
+    }
+}
