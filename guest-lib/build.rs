@@ -130,7 +130,7 @@ fn functions() -> String {
             ".weak P{name}\n\
              .Lforward_{index}: jmp *P{name}@GOTPCREL(%rip)\n\
              .globl {name}\n.type {name}, @gnu_indirect_function\n\
-             {name}: movabs ${stub:#x}, %rdi\nlea .Lforward_{index}(%rip), %rsi\njmp .Lpick\n"
+             {name}: movabs ${stub:#x}, %rdi\nlea .Lforward_{index}(%rip), %rsi\njmp belljar_pick\n"
         );
     }
     text.push_str(".section .data.rel.ro,\"aw\",@progbits\n.balign 8\n.globl belljar_real\n.hidden belljar_real\nbelljar_real:\n");
@@ -149,13 +149,13 @@ const PROLOGUE: &str = ".text\n";
 
 /// The resolvers' common part: rdi is the stub's address, rsi the forward's. It
 /// runs before this library is relocated, so it must not use anything that is. On
-/// its first call it asks CPUID and maps the stub range (mmap with
+/// its first call, which may be the constructor's, it asks CPUID and maps the stub range (mmap with
 /// MAP_PRIVATE, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE and MAP_POPULATE).
 fn pick() -> String {
     let word =
         |at: usize| u32::from_le_bytes(abi::SIGNATURE[at..at + 4].try_into().expect("four bytes"));
     format!(
-        ".Lpick:\n\
+        ".globl belljar_pick\n.hidden belljar_pick\n.type belljar_pick, @function\nbelljar_pick:\n\
          mov belljar_state(%rip), %rax\ntest %rax, %rax\njnz 3f\n\
          push %rbx\npush %rdi\npush %rsi\n\
          mov ${leaf:#x}, %eax\nxor %ecx, %ecx\ncpuid\n\

@@ -20,8 +20,9 @@ unsafe extern "C" {
     static belljar_real: [u64; FUNCTION_COUNT];
     /// Addresses of Open MPI's predefined objects, zero elsewhere.
     static belljar_objects: [u64; OBJECT_COUNT];
-    /// 1 once the stub range is mapped, 2 if it cannot be.
-    static mut belljar_state: u64;
+    /// Answers `stub` under Belljar, having mapped the stub range, and `forward`
+    /// elsewhere.
+    fn belljar_pick(stub: u64, forward: u64) -> u64;
 }
 
 #[panic_handler]
@@ -31,6 +32,7 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 
 const MPROTECT: i64 = 10;
 const MAPPED: u64 = 1;
+const NOT_HERE: u64 = 0;
 
 /// Runs after relocation, before any constructor of the program.
 ///
@@ -41,8 +43,8 @@ unsafe extern "C" fn start(_: i32, _: *const *const u8, environment: *const *con
         if belljar_real[INIT] == 0 && belljar_real[INIT_THREAD] == 0 {
             return;
         }
-        // Resolvers map the range; a program that calls MPI through none has no use for it.
-        if belljar_state != MAPPED {
+        // Programs that bind lazily have resolved nothing yet.
+        if belljar_pick(MAPPED, NOT_HERE) != MAPPED {
             return;
         }
         write_stubs();
