@@ -3,10 +3,15 @@
 //! A [`NodeTracer`] turns the magic exits of a node into [`Event`]s, a [`TraceWriter`] stores them, a
 //! [`TraceReader`] gives them back, and the analyses work on what it gives.
 
+mod action;
+mod arguments;
 mod calls;
 mod codec;
+mod collective;
 mod counters;
+mod datatypes;
 mod event;
+mod implementation;
 mod memory;
 mod node;
 mod object;
@@ -15,6 +20,7 @@ mod selection;
 mod trace;
 
 pub use counters::{Counters, NodeSummary, ProcessInfo, TraceSummary, Warnings};
+pub use datatypes::{PREDEFINED, Predefined};
 pub use event::{
     Amount, Collective, Completion, Direction, Event, Implementation, Peer, Phase, Status, Text,
     Transfer, Who,

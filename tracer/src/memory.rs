@@ -35,16 +35,6 @@ pub(crate) const MAX_TEXT: usize = 256;
 pub(crate) struct Reader<'a>(pub(crate) &'a dyn GuestMemory);
 
 impl Reader<'_> {
-    pub(crate) fn u32(self, at: u64) -> Result<u32, BadAddress> {
-        let mut bytes = [0; 4];
-        self.0.read(at, &mut bytes)?;
-        Ok(u32::from_le_bytes(bytes))
-    }
-
-    pub(crate) fn i32(self, at: u64) -> Result<i32, BadAddress> {
-        self.u32(at).map(u32::cast_signed)
-    }
-
     pub(crate) fn u64(self, at: u64) -> Result<u64, BadAddress> {
         let mut bytes = [0; 8];
         self.0.read(at, &mut bytes)?;

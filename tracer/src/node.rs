@@ -31,6 +31,9 @@ const SPACE_MASK: u64 = 0x000f_ffff_ffff_f000;
 /// Most processes that are remembered; the oldest are forgotten first.
 const MAX_PROCESSES: usize = 1 << 12;
 
+/// Most processes that the summary lists.
+const MAX_LISTED: usize = 1 << 16;
+
 /// A vCPU's registers at a magic exit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MagicRegisters {
@@ -50,6 +53,7 @@ pub struct NodeTracer {
     node: u32,
     selection: CompiledSelection,
     processes: BTreeMap<Space, Process>,
+    started: u32,
     known: Vec<ProcessInfo>,
     open: OpenCalls,
     events: Vec<Event>,
@@ -64,6 +68,7 @@ impl NodeTracer {
             node,
             selection: selection.compile(),
             processes: BTreeMap::new(),
+            started: 0,
             known: Vec::new(),
             open: OpenCalls::default(),
             events: Vec::new(),
@@ -176,13 +181,16 @@ impl NodeTracer {
             self.record(call.event);
         }
         self.forget_a_process();
-        let number = self.known.len() as u32;
-        self.known.push(ProcessInfo {
-            process: number,
-            rank: rank.unwrap_or(0),
-            implementation,
-            start: at,
-        });
+        let number = self.started;
+        self.started = self.started.wrapping_add(1);
+        if self.known.len() < MAX_LISTED {
+            self.known.push(ProcessInfo {
+                process: number,
+                rank: rank.unwrap_or(0),
+                implementation,
+                start: at,
+            });
+        }
         self.processes
             .insert(space, Process::new(number, rank, implementation));
     }
@@ -224,7 +232,7 @@ impl NodeTracer {
         };
         let number = process.count(function);
         let selected = self.selection.selects(function, number, at);
-        if !selected && !process.follows(function) {
+        if !selected && !Process::follows(function) {
             return target;
         }
         let slot = registers.gpr[RSP];
@@ -295,6 +303,10 @@ impl NodeTracer {
         event.result = result(&event, registers.gpr[RAX]);
         if let Some(process) = self.processes.get_mut(&space) {
             process.leave(&mut event, &handles, Reader(memory));
+            event.rank = process.rank();
+            if let Some(info) = self.known.get_mut(process.number as usize) {
+                info.rank = process.rank();
+            }
             self.counters.warnings.forgotten_objects += process.take_forgotten();
         }
         if event.bad.is_some() {

@@ -1,42 +1,113 @@
 //! What the tracer knows of one MPI process.
 
+mod communicators;
+mod datatypes;
+mod entry;
+mod leave;
+mod registry;
+mod requests;
+
 use std::collections::BTreeMap;
 
-use belljar_abi::{Base, FUNCTIONS};
+use belljar_abi::{Base, FUNCTIONS, OPEN_MPI_OBJECTS};
 
-use crate::event::{Event, Implementation};
+use crate::action::Action;
+use crate::arguments::Arguments;
+use crate::event::{Event, Implementation, Peer};
+use crate::implementation::{MPICH_COMM_NULL, MPICH_SELF, MPICH_WORLD};
 use crate::memory::{BadAddress, Reader};
+use communicators::Communicators;
+use registry::Registry;
+use requests::Requests;
 
-/// One MPI process.
+pub(crate) use communicators::Communicator;
+pub(crate) use datatypes::{Datatypes, is_datatype_constructor};
+
+/// Threads of a process that are told apart; later ones share the last number.
+const MAX_THREADS: usize = 1 << 12;
+
+/// A message that a probe took off the queue.
+#[derive(Clone, Copy, Debug)]
+struct Matched {
+    communicator: Option<u32>,
+    source: Peer,
+    tag: Option<i32>,
+}
+
+/// One MPI process: its objects, and how far its calls are counted.
 #[derive(Debug)]
 pub(crate) struct Process {
     /// Its number on the node.
     pub(crate) number: u32,
-    rank: u32,
     implementation: Implementation,
+    rank: u32,
+    /// Whether the launcher told the rank; else the program's own question will.
+    rank_is_told: bool,
     calls: BTreeMap<u16, u64>,
     threads: BTreeMap<u64, u32>,
+    communicators: Communicators,
+    datatypes: Datatypes,
+    requests: Requests,
+    messages: Registry<Matched>,
+    /// The communicators of windows.
+    windows: Registry<u32>,
 }
 
 impl Process {
     pub(crate) fn new(number: u32, rank: Option<u32>, implementation: Implementation) -> Self {
+        let mut communicators = Communicators::new();
+        if implementation == Implementation::Mpich {
+            communicators.learn_predefined(MPICH_WORLD, MPICH_SELF, MPICH_COMM_NULL, rank);
+        }
         Self {
             number,
-            rank: rank.unwrap_or(0),
             implementation,
+            rank: rank.unwrap_or(0),
+            rank_is_told: rank.is_some(),
             calls: BTreeMap::new(),
             threads: BTreeMap::new(),
+            communicators,
+            datatypes: Datatypes::new(implementation),
+            requests: Requests::default(),
+            messages: Registry::default(),
+            windows: Registry::default(),
         }
     }
 
-    /// Learns the addresses of Open MPI's predefined objects.
+    /// Learns the addresses of Open MPI's predefined objects from the array of `count` at
+    /// `at`, which is in the order of [`OPEN_MPI_OBJECTS`].
     pub(crate) fn learn_objects(
         &mut self,
-        _at: u64,
-        _count: u64,
-        _memory: Reader<'_>,
+        at: u64,
+        count: u64,
+        memory: Reader<'_>,
     ) -> Result<(), BadAddress> {
+        let count = count.min(OPEN_MPI_OBJECTS.len() as u64);
+        let addresses = memory.handles(at, count, 8)?;
+        let objects = OPEN_MPI_OBJECTS.iter().map(|(name, _)| *name);
+        let told: BTreeMap<&str, u64> = objects
+            .zip(addresses)
+            .filter(|(_, address)| *address != 0)
+            .collect();
+        let address = |name| told.get(name).copied().unwrap_or(0);
+        let rank = self.rank_is_told.then_some(self.rank);
+        self.communicators.learn_predefined(
+            address("ompi_mpi_comm_world"),
+            address("ompi_mpi_comm_self"),
+            address("ompi_mpi_comm_null"),
+            rank,
+        );
+        for (name, address) in &told {
+            if let Some(index) = crate::datatypes::by_open_mpi_symbol(name) {
+                self.datatypes.learn_predefined(*address, index);
+            }
+        }
         Ok(())
+    }
+
+    /// The process's rank in `MPI_COMM_WORLD`, as far as known.
+    pub(crate) fn rank(&self) -> u32 {
+        self.rank
     }
 
     /// Counts a call; returns how many there were of this function with it.
@@ -47,37 +118,28 @@ impl Process {
     }
 
     /// Whether calls of the function must be followed even when not selected.
-    pub(crate) fn follows(&self, _function: u16) -> bool {
-        false
+    pub(crate) fn follows(function: u16) -> bool {
+        Action::of(function).changes_state(&FUNCTIONS[usize::from(function)])
     }
 
-    /// An event of this process with its arguments.
-    pub(crate) fn event(
-        &mut self,
-        function: u16,
-        thread: u64,
-        arguments: Vec<Option<u64>>,
-    ) -> Event {
-        let threads = self.threads.len() as u32;
-        let thread = *self.threads.entry(thread).or_insert(threads);
-        let bad = arguments.iter().position(Option::is_none);
+    /// An event of this process with its arguments' words; `None` for words that
+    /// could not be read.
+    pub(crate) fn event(&mut self, function: u16, thread: u64, words: Vec<Option<u64>>) -> Event {
+        let bad = words.iter().position(Option::is_none);
         let parameters = FUNCTIONS[usize::from(function)].parameters;
-        let words = arguments.into_iter().zip(parameters);
         let arguments = words
+            .into_iter()
+            .zip(parameters)
             .map(|(word, parameter)| {
-                let word = word.unwrap_or(0);
-                match parameter.base {
-                    _ if parameter.pointer > 0 => word,
-                    Base::Int | Base::Fint => i64::from(word as i32).cast_unsigned(),
-                    _ => word,
-                }
+                let base = (parameter.pointer == 0).then_some(parameter.base);
+                self.clean(word.unwrap_or(0), base)
             })
             .collect();
         Event {
             node: 0,
             vcpu: 0,
             process: self.number,
-            thread,
+            thread: self.thread(thread),
             rank: self.rank,
             implementation: self.implementation,
             function,
@@ -86,7 +148,7 @@ impl Process {
             result: None,
             depth: 0,
             selected: true,
-            bad: bad.map(|index| index as u8),
+            bad: bad.and_then(|index| u8::try_from(index).ok()),
             arguments,
             texts: Vec::new(),
             communicator: None,
@@ -99,13 +161,51 @@ impl Process {
         }
     }
 
-    pub(crate) fn enter(&mut self, _event: &mut Event, _memory: Reader<'_>) -> Vec<u64> {
-        Vec::new()
+    /// An argument's word without what the ABI leaves undefined in it: the upper half
+    /// of 32-bit values.
+    fn clean(&self, word: u64, by_value: Option<Base>) -> u64 {
+        match by_value {
+            Some(Base::Int | Base::Fint) => i64::from(word as i32).cast_unsigned(),
+            Some(
+                Base::Comm
+                | Base::Datatype
+                | Base::Errhandler
+                | Base::Group
+                | Base::Info
+                | Base::Message
+                | Base::Op
+                | Base::Request
+                | Base::Session
+                | Base::Win,
+            ) if self.implementation == Implementation::Mpich => u64::from(word as u32),
+            _ => word,
+        }
     }
 
-    pub(crate) fn leave(&mut self, _event: &mut Event, _handles: &[u64], _memory: Reader<'_>) {}
+    fn thread(&mut self, base: u64) -> u32 {
+        let next = self.threads.len();
+        match self.threads.get(&base) {
+            Some(number) => *number,
+            None if next >= MAX_THREADS => next as u32,
+            None => {
+                self.threads.insert(base, next as u32);
+                next as u32
+            }
+        }
+    }
 
+    /// How many objects were forgotten since the last call.
     pub(crate) fn take_forgotten(&mut self) -> u64 {
-        0
+        self.communicators.take_forgotten()
+            + self.datatypes.take_forgotten()
+            + self.requests.take_forgotten()
+            + self.messages.take_forgotten()
+            + self.windows.take_forgotten()
+    }
+
+    /// The communicator that a call is made on.
+    fn communicator(&self, arguments: &Arguments<'_>) -> Option<&Communicator> {
+        let handle = arguments.first_handle(Base::Comm)?;
+        self.communicators.get(handle)
     }
 }

@@ -1,0 +1,228 @@
+//! What a call's arguments say when it is entered.
+
+use belljar_abi::Base;
+
+use super::Process;
+use crate::action::{Action, Completing};
+use crate::arguments::Arguments;
+use crate::collective;
+use crate::event::{Collective, Direction, Event, Peer, Phase, Text, Transfer};
+use crate::memory::Reader;
+use crate::object::Datatype;
+
+/// What was read at a call's entry.
+#[derive(Default)]
+struct Reading {
+    texts: Vec<Text>,
+    communicator: Option<u32>,
+    transfers: Vec<Transfer>,
+    collectives: Vec<Collective>,
+    handles: Vec<u64>,
+    bad: Option<u8>,
+}
+
+impl Process {
+    /// Reads what the arguments point to and fills the event. Returns the handles that the
+    /// call may change: of requests, or of the object to free.
+    pub(crate) fn enter(&self, event: &mut Event, memory: Reader<'_>) -> Vec<u64> {
+        let reading = self.read(event, memory);
+        event.texts = reading.texts;
+        event.communicator = reading.communicator;
+        event.transfers = reading.transfers;
+        event.collectives = reading.collectives;
+        event.bad = reading.bad;
+        reading.handles
+    }
+
+    fn read(&self, event: &Event, memory: Reader<'_>) -> Reading {
+        let action = Action::of(event.function);
+        let mut arguments = Arguments::new(event, memory);
+        let mut reading = Reading {
+            texts: arguments.texts(),
+            communicator: self.communicator(&arguments).map(|known| known.number),
+            ..Reading::default()
+        };
+        match action {
+            Action::Message {
+                sends,
+                receives,
+                phase,
+            } => {
+                if sends {
+                    let sent = self.message(Direction::Send, phase, &arguments);
+                    reading.transfers.push(sent);
+                }
+                if receives {
+                    let received = self.message(Direction::Receive, phase, &arguments);
+                    reading.transfers.push(received);
+                }
+            }
+            Action::ReceiveMatched(phase) => {
+                let handles = arguments.handles("message", 1).unwrap_or_default();
+                let transfer = self.matched(handles.first().copied(), phase, &arguments);
+                reading.communicator = transfer.communicator;
+                reading.transfers.push(transfer);
+                reading.handles = handles;
+            }
+            Action::Collective(operation, phase) => {
+                let communicator = self.communicator(&arguments);
+                let collective = collective::read(
+                    operation,
+                    phase,
+                    &mut arguments,
+                    communicator,
+                    &self.datatypes,
+                );
+                reading.collectives.push(collective);
+            }
+            Action::OneSided { puts, gets, phase } => {
+                if puts {
+                    reading
+                        .transfers
+                        .push(self.access(Direction::Send, phase, &arguments));
+                }
+                if gets {
+                    reading
+                        .transfers
+                        .push(self.access(Direction::Receive, phase, &arguments));
+                }
+                reading.communicator = reading.transfers.first().and_then(|it| it.communicator);
+            }
+            _ => reading.handles = handles(action, &mut arguments),
+        }
+        if action == Action::FreeCommunicator {
+            let handle = reading.handles.first();
+            let known = handle.and_then(|handle| self.communicators.get(*handle));
+            reading.communicator = known.map(|known| known.number);
+        }
+        reading.bad = arguments.bad();
+        reading
+    }
+
+    /// A message as the arguments of a send or receive describe it.
+    fn message(&self, direction: Direction, phase: Phase, arguments: &Arguments<'_>) -> Transfer {
+        let sends = direction == Direction::Send;
+        let pick = |own: &'static str, shared: &'static str| {
+            if arguments.has(own) { own } else { shared }
+        };
+        let (count, datatype, tag, peer) = if sends {
+            let (count, datatype) = (pick("sendcount", "count"), pick("sendtype", "datatype"));
+            (count, datatype, pick("sendtag", "tag"), "dest")
+        } else {
+            let (count, datatype) = (pick("recvcount", "count"), pick("recvtype", "datatype"));
+            (count, datatype, pick("recvtag", "tag"), "source")
+        };
+        let implementation = arguments.implementation;
+        let partitions = arguments.count("partitions").unwrap_or(1);
+        let count = arguments
+            .count(count)
+            .unwrap_or(0)
+            .saturating_mul(partitions);
+        let tag = arguments.int(tag);
+        self.transfer(Transfer {
+            direction,
+            phase,
+            communicator: self.communicator(arguments).map(|known| known.number),
+            peer: implementation.peer(arguments.int(peer).unwrap_or(i32::MIN)),
+            tag: tag.and_then(|tag| implementation.tag(tag)),
+            count,
+            datatype: self.datatype(datatype, arguments),
+            bytes: 0,
+            exact: sends,
+        })
+    }
+
+    /// The receive of a message that was matched before.
+    fn matched(&self, handle: Option<u64>, phase: Phase, arguments: &Arguments<'_>) -> Transfer {
+        let matched = handle.and_then(|handle| self.messages.get(handle));
+        self.transfer(Transfer {
+            direction: Direction::Receive,
+            phase,
+            communicator: matched.and_then(|matched| matched.communicator),
+            peer: matched.map_or(Peer::Any, |matched| matched.source),
+            tag: matched.and_then(|matched| matched.tag),
+            count: arguments.count("count").unwrap_or(0),
+            datatype: self.datatype("datatype", arguments),
+            bytes: 0,
+            exact: false,
+        })
+    }
+
+    /// An access to another process's memory, counted by the origin's buffers.
+    fn access(&self, direction: Direction, phase: Phase, arguments: &Arguments<'_>) -> Transfer {
+        let fetches = arguments.has("result_count") && direction == Direction::Receive;
+        let (count, datatype) = if fetches {
+            ("result_count", "result_datatype")
+        } else {
+            ("origin_count", "origin_datatype")
+        };
+        // The single-element operations have but one datatype, and no count.
+        let datatype = if arguments.has(datatype) {
+            datatype
+        } else {
+            "datatype"
+        };
+        let window = arguments.word("win");
+        let rank = arguments.int("target_rank").unwrap_or(i32::MIN);
+        self.transfer(Transfer {
+            direction,
+            phase,
+            communicator: window.and_then(|handle| self.windows.get(handle).copied()),
+            peer: arguments.implementation.peer(rank),
+            tag: None,
+            count: arguments.count(count).unwrap_or(1),
+            datatype: self.datatype(datatype, arguments),
+            bytes: 0,
+            exact: true,
+        })
+    }
+
+    /// Works out the bytes of a transfer.
+    fn transfer(&self, transfer: Transfer) -> Transfer {
+        let size = transfer.datatype.size();
+        let (bytes, exact) = match transfer.peer {
+            // To and from nowhere nothing moves.
+            Peer::Null => (0, true),
+            _ => (
+                transfer.count.saturating_mul(size.unwrap_or(0)),
+                transfer.exact && size.is_some(),
+            ),
+        };
+        Transfer {
+            bytes,
+            exact,
+            ..transfer
+        }
+    }
+
+    fn datatype(&self, name: &str, arguments: &Arguments<'_>) -> Datatype {
+        let handle = arguments.word(name);
+        handle.map_or(Datatype::Unknown, |handle| self.datatypes.get(handle))
+    }
+}
+
+/// The handles that a call may change.
+fn handles(action: Action, arguments: &mut Arguments<'_>) -> Vec<u64> {
+    let array = |arguments: &mut Arguments<'_>, count| {
+        let count = arguments.count(count)?;
+        arguments.handles("array_of_requests", count)
+    };
+    let object = |arguments: &mut Arguments<'_>, base| {
+        let handle = arguments.pointed_handle(base)?;
+        Some(vec![handle])
+    };
+    let handles = match action {
+        Action::Complete(Completing::Some) => array(arguments, "incount"),
+        Action::Complete(Completing::All | Completing::Any) => array(arguments, "count"),
+        Action::Start if arguments.has("count") => array(arguments, "count"),
+        Action::Complete(Completing::One) | Action::Start | Action::FreeRequest => {
+            object(arguments, Base::Request)
+        }
+        Action::FreeCommunicator => object(arguments, Base::Comm),
+        Action::FreeGroup => object(arguments, Base::Group),
+        Action::FreeDatatype => object(arguments, Base::Datatype),
+        Action::FreeWindow => object(arguments, Base::Win),
+        _ => None,
+    };
+    handles.unwrap_or_default()
+}

@@ -1,0 +1,276 @@
+//! What a call's outputs say when it returns.
+
+use belljar_abi::Base;
+
+use super::{Matched, Process};
+use crate::action::{Action, Completing};
+use crate::arguments::Arguments;
+use crate::event::{Completion, Direction, Event, Phase, Status, Transfer};
+use crate::implementation::UNDEFINED;
+use crate::memory::Reader;
+use crate::object::{Fact, WORLD};
+
+/// What a call's end adds to its event.
+#[derive(Default)]
+struct Outcome {
+    started: Vec<u64>,
+    completed: Vec<Completion>,
+    status: Option<Status>,
+    fact: Option<Fact>,
+    /// What persistent requests that were started move.
+    moved: Option<Event>,
+    bad: Option<u8>,
+}
+
+impl Process {
+    /// Reads a call's outputs, fills the event and brings the process's objects up to date.
+    /// `handles` is what [`enter`](Self::enter) returned.
+    pub(crate) fn leave(&mut self, event: &mut Event, handles: &[u64], memory: Reader<'_>) {
+        // A constant argument may have lain on a page that nobody had touched before the
+        // call: it is there now.
+        if event.bad.is_some() && handles.is_empty() {
+            event.bad = None;
+            self.enter(event, memory);
+        }
+        let outcome = self.outcome(event, handles, memory);
+        event.bad = outcome.bad;
+        event.started = outcome.started;
+        event.completed = outcome.completed;
+        event.status = outcome.status;
+        event.fact = outcome.fact;
+        if let Some(moved) = outcome.moved {
+            event.transfers = moved.transfers;
+            event.collectives = moved.collectives;
+        }
+        let receives = event
+            .transfers
+            .iter_mut()
+            .find(|transfer| transfer.direction == Direction::Receive && !transfer.exact);
+        if let (Some(status), Some(transfer)) = (event.status, receives) {
+            transfer.bytes = if status.cancelled { 0 } else { status.bytes };
+            transfer.exact = true;
+        }
+    }
+
+    fn outcome(&mut self, event: &Event, handles: &[u64], memory: Reader<'_>) -> Outcome {
+        let action = Action::of(event.function);
+        let mut arguments = Arguments::new(event, memory);
+        let mut outcome = Outcome::default();
+        let result = event.result.unwrap_or(0);
+        let in_status = event.implementation.is_error_in_status(result);
+        if result == 0 || (in_status && matches!(action, Action::Complete(_))) {
+            match action {
+                Action::Complete(how) => {
+                    outcome.completed = self.complete(how, handles, &mut arguments);
+                }
+                Action::Message { phase, .. }
+                | Action::Collective(_, phase)
+                | Action::OneSided { phase, .. } => {
+                    self.end_operation(event, phase, &mut arguments, &mut outcome);
+                }
+                Action::ReceiveMatched(phase) => {
+                    for handle in handles {
+                        self.messages.remove(*handle);
+                    }
+                    self.end_operation(event, phase, &mut arguments, &mut outcome);
+                }
+                Action::Probe => outcome.status = self.probe(event, &mut arguments),
+                Action::Start => self.start(event, handles, &mut outcome),
+                _ => {
+                    outcome.fact =
+                        self.object(action, handles, event, &mut arguments, &mut outcome.started)
+                }
+            }
+        }
+        outcome.bad = arguments.bad();
+        outcome
+    }
+
+    /// The end of a call that moves data: the request it returned, or its status.
+    fn end_operation(
+        &mut self,
+        event: &Event,
+        phase: Phase,
+        arguments: &mut Arguments<'_>,
+        outcome: &mut Outcome,
+    ) {
+        let (transfers, collectives) = (event.transfers.clone(), event.collectives.clone());
+        let receives = |transfer: &Transfer| transfer.direction == Direction::Receive;
+        match phase {
+            Phase::Done if transfers.iter().any(receives) => {
+                outcome.status = arguments.status("status", 0);
+            }
+            Phase::Done => {}
+            Phase::Begun => {
+                if let Some(handle) = arguments.pointed_handle(Base::Request) {
+                    let number = self.requests.begin(handle, transfers, collectives);
+                    outcome.started.push(number);
+                }
+            }
+            Phase::Prepared => {
+                if let Some(handle) = arguments.pointed_handle(Base::Request) {
+                    self.requests.prepare(handle, transfers, collectives);
+                }
+            }
+        }
+    }
+
+    /// Requests that a call of the `Wait` and `Test` families completed.
+    fn complete(
+        &mut self,
+        how: Completing,
+        handles: &[u64],
+        arguments: &mut Arguments<'_>,
+    ) -> Vec<Completion> {
+        if arguments.has("flag") && arguments.integer("flag") == Some(0) {
+            return Vec::new();
+        }
+        // For each completed request: its place among the handles, its status's place.
+        let (statuses, places) = match how {
+            Completing::One => ("status", vec![(0, 0)]),
+            Completing::All => {
+                let places = (0..handles.len() as u64).map(|place| (place, place));
+                ("array_of_statuses", places.collect())
+            }
+            Completing::Any => {
+                let place = arguments
+                    .integer("indx")
+                    .and_then(|at| u64::try_from(at).ok());
+                (
+                    "status",
+                    place.map(|place| (place, 0)).into_iter().collect(),
+                )
+            }
+            Completing::Some => ("array_of_statuses", some(handles, arguments)),
+        };
+        let mut completed = Vec::new();
+        // Backwards, because the latest of requests that share a handle goes first.
+        for (place, position) in places.into_iter().rev() {
+            let handle = usize::try_from(place)
+                .ok()
+                .and_then(|place| handles.get(place));
+            let Some(&handle) = handle else {
+                continue;
+            };
+            let status = if self.requests.receives(handle) {
+                arguments.status(statuses, position)
+            } else {
+                None
+            };
+            completed.extend(self.requests.complete(handle, status));
+        }
+        completed.reverse();
+        completed
+    }
+
+    fn probe(&mut self, event: &Event, arguments: &mut Arguments<'_>) -> Option<Status> {
+        if arguments.has("flag") && arguments.integer("flag").unwrap_or(0) == 0 {
+            return None;
+        }
+        let status = arguments.status("status", 0);
+        if arguments.has("message") {
+            let handle = arguments.handles("message", 1)?.first().copied()?;
+            let implementation = arguments.implementation;
+            let source = arguments.int("source").unwrap_or(i32::MIN);
+            let tag = arguments.int("tag").unwrap_or(-1);
+            let matched = Matched {
+                communicator: event.communicator,
+                source: status.map_or(implementation.peer(source), |status| status.source),
+                tag: status.map_or(implementation.tag(tag), |status| Some(status.tag)),
+            };
+            self.messages.insert(handle, matched);
+        }
+        status
+    }
+
+    fn start(&mut self, event: &Event, handles: &[u64], outcome: &mut Outcome) {
+        let mut moved = event.clone();
+        for handle in handles {
+            if let Some((number, transfers, collectives)) = self.requests.start(*handle) {
+                outcome.started.push(number);
+                moved.transfers.extend(transfers);
+                moved.collectives.extend(collectives);
+            }
+        }
+        outcome.moved = Some(moved);
+    }
+
+    /// Calls that make, free or ask about objects. Requests that they start go to `started`.
+    fn object(
+        &mut self,
+        action: Action,
+        handles: &[u64],
+        event: &Event,
+        arguments: &mut Arguments<'_>,
+        started: &mut Vec<u64>,
+    ) -> Option<Fact> {
+        let freed = handles.first().copied();
+        match action {
+            Action::FreeRequest => self.requests.free(freed?),
+            Action::FreeCommunicator => self.communicators.free(freed?),
+            Action::FreeGroup => self.communicators.free_group(freed?),
+            Action::FreeDatatype => self.datatypes.free(freed?),
+            Action::FreeWindow => {
+                self.windows.remove(freed?);
+            }
+            Action::MakeCommunicator => {
+                let handle = arguments.pointed_handle(Base::Comm)?;
+                let parent = arguments.first_handle(Base::Comm);
+                let new = self.communicators.make(parent, handle, arguments);
+                if arguments.has("request") {
+                    let request = arguments.pointed_handle(Base::Request)?;
+                    started.push(self.requests.begin(request, Vec::new(), Vec::new()));
+                }
+                return Some(Fact::Communicator(new));
+            }
+            Action::AskCommunicator => return self.ask_communicator(arguments),
+            Action::MakeGroup => {
+                let handle = arguments.pointed_handle(Base::Group)?;
+                return Some(self.communicators.make_group(handle, arguments));
+            }
+            Action::MakeDatatype => {
+                let handle = arguments.pointed_handle(Base::Datatype)?;
+                let datatype = self.datatypes.construct(handle, arguments);
+                return Some(Fact::Datatype(datatype));
+            }
+            Action::AskDatatype => {
+                let size = u64::try_from(arguments.integer("size")?).ok()?;
+                let handle = arguments.first_handle(Base::Datatype)?;
+                return self.datatypes.learn_size(handle, size).map(Fact::Datatype);
+            }
+            Action::MakeWindow => {
+                let handle = arguments.pointed_handle(Base::Win)?;
+                self.windows.insert(handle, event.communicator?);
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn ask_communicator(&mut self, arguments: &mut Arguments<'_>) -> Option<Fact> {
+        let handle = arguments.first_handle(Base::Comm)?;
+        let fact = self.communicators.ask(handle, arguments)?;
+        if let Fact::Rank { communicator, rank } = fact
+            && communicator == WORLD
+            && !self.rank_is_told
+        {
+            self.rank = rank;
+            self.rank_is_told = true;
+        }
+        Some(fact)
+    }
+}
+
+/// The places of completed requests that `MPI_Waitsome` and `MPI_Testsome` return.
+fn some(handles: &[u64], arguments: &mut Arguments<'_>) -> Vec<(u64, u64)> {
+    let count = arguments.integer("outcount").unwrap_or(UNDEFINED);
+    let count = u64::try_from(count).unwrap_or(0).min(handles.len() as u64);
+    if count == 0 {
+        return Vec::new();
+    }
+    let indices = arguments.integers("array_of_indices", count);
+    let indices = indices.unwrap_or_default().into_iter().zip(0..);
+    indices
+        .filter_map(|(index, position)| Some((u64::try_from(index).ok()?, position)))
+        .collect()
+}

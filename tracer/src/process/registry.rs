@@ -1,0 +1,55 @@
+//! A bounded table of a process's objects.
+
+use std::collections::BTreeMap;
+
+/// Most objects of a kind in a process.
+const MAX_OBJECTS: usize = 1 << 16;
+
+/// Objects by handle. When there are too many, the one with the lowest handle is
+/// forgotten: only a guest that means harm has so many.
+#[derive(Clone, Debug)]
+pub(crate) struct Registry<T> {
+    objects: BTreeMap<u64, T>,
+    forgotten: u64,
+}
+
+impl<T> Default for Registry<T> {
+    fn default() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            forgotten: 0,
+        }
+    }
+}
+
+impl<T> Registry<T> {
+    pub(crate) fn get(&self, handle: u64) -> Option<&T> {
+        self.objects.get(&handle)
+    }
+
+    pub(crate) fn get_mut(&mut self, handle: u64) -> Option<&mut T> {
+        self.objects.get_mut(&handle)
+    }
+
+    pub(crate) fn pop_first(&mut self) -> Option<T> {
+        self.objects.pop_first().map(|(_, object)| object)
+    }
+
+    /// Adds an object. One that had the handle before is gone: handles are reused.
+    pub(crate) fn insert(&mut self, handle: u64, object: T) {
+        self.objects.insert(handle, object);
+        if self.objects.len() > MAX_OBJECTS {
+            self.objects.pop_first();
+            self.forgotten += 1;
+        }
+    }
+
+    pub(crate) fn remove(&mut self, handle: u64) -> Option<T> {
+        self.objects.remove(&handle)
+    }
+
+    /// How many objects were forgotten since the last call.
+    pub(crate) fn take_forgotten(&mut self) -> u64 {
+        std::mem::take(&mut self.forgotten)
+    }
+}
