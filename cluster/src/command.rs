@@ -72,8 +72,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
         .clamp(1, plan.nodes as usize);
     let stop = stop_on_signal()?;
     let mut progress = RunProgress::start(arguments.quiet || !io::stderr().is_terminal());
-    let mut run = Run::prepare(&plan, &directory)?;
-    let ending = run.go(threads, &stop, &mut progress);
+    let mut run = Run::prepare(&plan, &directory, threads)?;
+    let ending = run.go(&stop, &mut progress);
     progress.finish();
     let ending = ending.with_context(|| {
         format!(

@@ -9,6 +9,13 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::capture::{CaptureError, Captures};
+use crate::crew::Crew;
+use crate::plan::Plan;
+use crate::progress::Progress;
+use crate::run_directory::{RunDirectory, RunDirectoryError};
+use crate::run_disk;
+use crate::runner::{Runner, Word};
 use belljar_devices::virtio::{Disk, DiskError};
 use belljar_exact::{ExactConfig, ExactVcpu};
 use belljar_fabric::{Fabric, Mac};
@@ -20,14 +27,6 @@ use belljar_tracer::{
 use belljar_vmm::{
     DiskConfig, KernelError, KernelImage, NetConfig, Node, NodeConfig, NodeError, NodeStop,
 };
-use rayon::prelude::*;
-
-use crate::capture::{CaptureError, Captures};
-use crate::plan::Plan;
-use crate::progress::Progress;
-use crate::run_directory::{RunDirectory, RunDirectoryError};
-use crate::run_disk;
-use crate::runner::{Runner, Word};
 
 /// Why a run could not go on.
 #[derive(Debug, thiserror::Error)]
@@ -77,9 +76,6 @@ pub enum RunError {
     /// A capture cannot be written.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// The host gives no threads.
-    #[error("cannot start host threads: {0}")]
-    Threads(#[from] rayon::ThreadPoolBuildError),
 }
 
 /// How a run ended.
@@ -107,7 +103,7 @@ pub enum Ending {
 /// A run in progress.
 pub struct Run<'a> {
     plan: &'a Plan,
-    runners: Vec<Runner>,
+    crew: Crew,
     fabric: Fabric,
     captures: Captures,
     trace: Option<TraceWriter>,
@@ -125,11 +121,15 @@ const DISK_LATENCY: Span = Span::from_us(20);
 const MTU: u16 = 1500;
 
 impl<'a> Run<'a> {
-    /// Builds all nodes and opens all files.
+    /// Builds all nodes, to be run by `threads` host threads, and opens all files.
     ///
     /// # Errors
     /// See [`RunError`].
-    pub fn prepare(plan: &'a Plan, directory: &RunDirectory) -> Result<Self, RunError> {
+    pub fn prepare(
+        plan: &'a Plan,
+        directory: &RunDirectory,
+        threads: usize,
+    ) -> Result<Self, RunError> {
         let mut fabric = Fabric::new(plan.topology.clone());
         let captures = Captures::start(directory, &mut fabric, &plan.pcap)?;
         let parts = Parts::load(plan)?;
@@ -158,7 +158,7 @@ impl<'a> Run<'a> {
         };
         Ok(Self {
             plan,
-            runners,
+            crew: Crew::new(runners, threads),
             fabric,
             captures,
             trace,
@@ -175,8 +175,8 @@ impl<'a> Run<'a> {
     }
 
     /// The nodes.
-    pub fn runners(&self) -> &[Runner] {
-        &self.runners
+    pub fn crew(&self) -> &Crew {
+        &self.crew
     }
 
     /// The network.
@@ -184,19 +184,11 @@ impl<'a> Run<'a> {
         &self.fabric
     }
 
-    /// Runs to the end, on `threads` host threads, or until `stop` is set.
+    /// Runs to the end, or until `stop` is set.
     ///
     /// # Errors
     /// See [`RunError`]; what was traced so far is kept.
-    pub fn go(
-        &mut self,
-        threads: usize,
-        stop: &AtomicBool,
-        progress: &mut Progress,
-    ) -> Result<Ending, RunError> {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()?;
+    pub fn go(&mut self, stop: &AtomicBool, progress: &mut Progress) -> Result<Ending, RunError> {
         let ending = loop {
             if stop.load(Ordering::Relaxed) {
                 break Ending::Interrupted;
@@ -208,7 +200,7 @@ impl<'a> Run<'a> {
             if self.now >= self.plan.limit {
                 break Ending::Limit;
             }
-            self.round(&pool)?;
+            self.round()?;
             progress.tick(self);
             if let Some(ending) = self.ending() {
                 break ending;
@@ -221,22 +213,26 @@ impl<'a> Run<'a> {
     /// When anything happens next.
     fn next_time(&self) -> Option<Time> {
         let nodes = self
-            .runners
-            .iter()
+            .crew
+            .runners()
             .filter_map(|runner| runner.node().next_event());
         nodes.chain(self.fabric.next_time()).min()
     }
 
     /// One round, from `now` to `now` plus the lookahead. The fabric first runs
     /// ahead by one hop, after which all that can arrive within the round is known.
-    fn round(&mut self, pool: &rayon::ThreadPool) -> Result<(), RunError> {
+    fn round(&mut self) -> Result<(), RunError> {
         let end = self.now + self.fabric.lookahead();
         for delivery in self.fabric.advance(self.now + self.fabric.hop()) {
-            let node = self.runners[delivery.host as usize].node_mut();
-            node.deliver_frame(delivery.time, delivery.frame.to_vec());
+            let mut runner = self.crew.runner(delivery.host as usize);
+            runner
+                .node_mut()
+                .deliver_frame(delivery.time, delivery.frame.to_vec());
         }
         self.captures.write(self.fabric.take_captured(), self.now)?;
-        self.run_nodes(pool, end)?;
+        self.crew
+            .round(end)
+            .map_err(|(node, source)| RunError::Node { node, source })?;
         self.collect_frames();
         self.collect_events()?;
         self.collect_words()?;
@@ -245,31 +241,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn run_nodes(&mut self, pool: &rayon::ThreadPool, end: Time) -> Result<(), RunError> {
-        let mut busy: Vec<&mut Runner> = self
-            .runners
-            .iter_mut()
-            .filter(|runner| runner.node().next_event().is_some_and(|next| next < end))
-            .collect();
-        let run = |runner: &mut &mut Runner| {
-            runner.run(end).map_err(|source| RunError::Node {
-                node: runner.index,
-                source,
-            })
-        };
-        if busy.len() < 2 || pool.current_num_threads() < 2 {
-            return busy.iter_mut().try_for_each(run);
-        }
-        pool.install(|| {
-            busy.par_iter_mut()
-                .with_max_len(1)
-                .map(run)
-                .collect::<Result<(), _>>()
-        })
-    }
-
     fn collect_frames(&mut self) {
-        for runner in &mut self.runners {
+        for mut runner in self.crew.runners() {
             for (time, frame) in runner.node_mut().take_frames() {
                 let sequence = runner.sent;
                 runner.sent += 1;
@@ -284,9 +257,9 @@ impl<'a> Run<'a> {
             return Ok(());
         };
         let mut events: Vec<Event> = self
-            .runners
-            .iter_mut()
-            .flat_map(Runner::take_events)
+            .crew
+            .runners()
+            .flat_map(|mut runner| runner.take_events())
             .collect();
         if events.is_empty() {
             return Ok(());
@@ -298,7 +271,7 @@ impl<'a> Run<'a> {
     }
 
     fn collect_words(&mut self) -> Result<(), RunError> {
-        for runner in &mut self.runners {
+        for mut runner in self.crew.runners() {
             let words = runner
                 .collect_output()
                 .map_err(|source| RunError::Console {
@@ -318,11 +291,11 @@ impl<'a> Run<'a> {
         if let Some(code) = self.exit_code {
             return Some(Ending::Workload(code));
         }
-        self.runners.iter().find_map(|runner| {
+        self.crew.runners().find_map(|runner| {
             let stop = runner.ended?;
             Some(Ending::NodeEnded {
                 node: runner.index,
-                how: describe_stop(stop, runner),
+                how: describe_stop(stop, &runner),
                 last_words: runner.last_words(),
             })
         })
@@ -331,7 +304,7 @@ impl<'a> Run<'a> {
     fn finish(&mut self, ending: &Ending) -> Result<(), RunError> {
         self.captures
             .write(self.fabric.take_captured(), Time::MAX)?;
-        for runner in &mut self.runners {
+        for mut runner in self.crew.runners() {
             runner.flush().map_err(|source| RunError::Console {
                 node: runner.index,
                 source,
@@ -339,7 +312,7 @@ impl<'a> Run<'a> {
         }
         if let Some(mut trace) = self.trace.take() {
             let mut open: Vec<Event> = Vec::new();
-            for runner in &self.runners {
+            for runner in self.crew.runners() {
                 open.extend(
                     runner
                         .tracer()
@@ -349,9 +322,9 @@ impl<'a> Run<'a> {
             trace.append(&open)?;
             let summary = TraceSummary {
                 nodes: self
-                    .runners
-                    .iter()
-                    .filter_map(Runner::trace_summary)
+                    .crew
+                    .runners()
+                    .filter_map(|runner| runner.trace_summary())
                     .collect(),
                 ending: ending.to_string(),
             };

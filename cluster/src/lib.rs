@@ -6,6 +6,7 @@
 
 pub mod capture;
 pub mod coordinator;
+pub mod crew;
 pub mod doctor;
 pub mod plan;
 pub mod progress;

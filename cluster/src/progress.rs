@@ -53,14 +53,14 @@ impl Progress {
         let virtual_time = run.now().since(self.shown_at).as_secs_f64();
         let speed = virtual_time / self.shown.elapsed().as_secs_f64();
         let ready = run
+            .crew()
             .runners()
-            .iter()
             .filter(|runner| runner.ready.is_some())
             .count();
         self.bar.set_message(format!(
             "virtual time {:.3} s, {speed:.3} x real time, {ready} of {} nodes up, {} MPI calls",
             run.now().as_secs_f64(),
-            run.runners().len(),
+            run.crew().len(),
             run.events
         ));
         self.bar.tick();

@@ -76,7 +76,7 @@ pub struct HostSummary {
 impl Summary {
     /// Gathers the results of `run`.
     pub fn of(plan: &Plan, run: &Run<'_>, ending: &Ending) -> Self {
-        let nodes = run.runners().iter().map(|runner| NodeSummary {
+        let nodes = run.crew().runners().map(|runner| NodeSummary {
             node: runner.index,
             ready_ps: runner.ready.map(|time| time.as_ps()),
             instructions: runner.node().retired(),
@@ -114,7 +114,7 @@ impl Summary {
 /// What a person should read before trusting the results.
 fn warnings(run: &Run<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
-    for runner in run.runners() {
+    for runner in run.crew().runners() {
         let report = runner.node().engine_report();
         for missing in &report.unimplemented {
             let bytes: String = missing
