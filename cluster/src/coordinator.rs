@@ -415,8 +415,10 @@ fn header(plan: &Plan) -> TraceHeader {
 
 fn describe_stop(stop: NodeStop, runner: &Runner) -> String {
     match stop {
-        NodeStop::Reset if runner.said("Kernel panic") => "its kernel panicked".into(),
-        NodeStop::Reset => "it reset itself".into(),
+        NodeStop::Reset => match &runner.panicked {
+            Some(words) => format!("its kernel panicked: {words}"),
+            None => "it reset itself".into(),
+        },
         NodeStop::PoweredOff => "it switched itself off".into(),
         NodeStop::Hung => "it halted with interrupts off".into(),
         NodeStop::Shutdown(cause) => format!("its processor shut down ({cause:?})"),

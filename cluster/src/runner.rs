@@ -42,6 +42,10 @@ pub struct Runner {
     pub ready: Option<Time>,
     /// Frames sent so far.
     pub sent: u64,
+    /// What its kernel killed for want of memory first, in the kernel's words.
+    pub out_of_memory: Option<String>,
+    /// The words with which its kernel panicked.
+    pub panicked: Option<String>,
 }
 
 /// The node's memory as the tracer sees it.
@@ -80,6 +84,8 @@ impl Runner {
             ended: None,
             ready: None,
             sent: 0,
+            out_of_memory: None,
+            panicked: None,
         }
     }
 
@@ -152,7 +158,14 @@ impl Runner {
     fn remember(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             if byte == b'\n' {
-                self.tail.push_back(std::mem::take(&mut self.line));
+                let line = std::mem::take(&mut self.line);
+                if self.out_of_memory.is_none() && line.contains("Out of memory: Killed process") {
+                    self.out_of_memory = Some(line.clone());
+                }
+                if self.panicked.is_none() && line.contains("Kernel panic - ") {
+                    self.panicked = Some(line.clone());
+                }
+                self.tail.push_back(line);
                 if self.tail.len() > TAIL_LINES {
                     self.tail.pop_front();
                 }
@@ -209,11 +222,6 @@ impl Runner {
             .chain(Some(self.line.as_str()));
         let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
         lines.iter().map(|line| format!("    {line}\n")).collect()
-    }
-
-    /// Whether the last lines of the console hold `text`.
-    pub fn said(&self, text: &str) -> bool {
-        self.line.contains(text) || self.tail.iter().any(|line| line.contains(text))
     }
 }
 

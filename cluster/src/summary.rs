@@ -127,6 +127,12 @@ fn warnings(run: &Run<'_>) -> Vec<String> {
                 runner.index, missing.rip, missing.count
             ));
         }
+        if let Some(line) = &runner.out_of_memory {
+            warnings.push(format!(
+                "node {} ran out of memory; raise nodes.memory; its kernel says: {line}",
+                runner.index
+            ));
+        }
         if report.stubs_abused {
             warnings.push(format!(
                 "node {}: the guest ran other code among the library's stubs, which count from then on",

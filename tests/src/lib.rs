@@ -1,1 +1,135 @@
-//! Harness for the end-to-end tests.
+//! Harness for the end-to-end tests: a folder to work in, scenarios made of few
+//! words, and the `belljar` command with what it left behind.
+#![allow(clippy::print_stderr)]
+
+mod outcome;
+mod scenario;
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+pub use outcome::Outcome;
+pub use scenario::Scenario;
+use tempfile::TempDir;
+
+/// The project's top folder.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the tests have a parent folder")
+        .to_path_buf()
+}
+
+/// The binary under test: `BELLJAR_BIN`, or the release build. `None`, said loudly,
+/// when neither is there.
+pub fn belljar() -> Option<PathBuf> {
+    let named = env::var_os("BELLJAR_BIN").map(PathBuf::from);
+    if let Some(path) = named {
+        assert!(
+            path.exists(),
+            "BELLJAR_BIN is {}, which does not exist",
+            path.display()
+        );
+        return Some(path);
+    }
+    let path = root().join("target/release/belljar");
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!(
+        "SKIPPED: {} is not built; run the tests with: cargo xtask test",
+        path.display()
+    );
+    None
+}
+
+/// A folder of a test's own.
+#[derive(Debug)]
+pub struct Dir {
+    folder: TempDir,
+    binary: PathBuf,
+}
+
+impl Dir {
+    /// A new folder; `None` when there is no binary to test.
+    pub fn new() -> Option<Self> {
+        let binary = belljar()?;
+        let folder = tempfile::tempdir().expect("the host gives a temporary folder");
+        Some(Self { folder, binary })
+    }
+
+    /// A path in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file in it.
+    pub fn write(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, content).expect("the temporary folder is writable");
+        path
+    }
+
+    /// `belljar` with arguments, in this folder.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.current_dir(self.folder.path()).args(arguments);
+        command
+    }
+
+    /// Runs `belljar` to its end; standard output and error as text, and the code.
+    pub fn call(&self, arguments: &[&str]) -> (String, String, Option<i32>) {
+        let output = self.command(arguments).output().expect("belljar starts");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (
+            text(&output.stdout),
+            text(&output.stderr),
+            output.status.code(),
+        )
+    }
+
+    /// Runs `scenario` into the folder `out`.
+    pub fn run(&self, scenario: &Scenario, out: &str, more: &[&str]) -> Outcome {
+        let file = self.write(&format!("{out}.toml"), &scenario.text());
+        let mut arguments = vec![
+            "run",
+            file.to_str().expect("a plain path"),
+            "--quiet",
+            "--out",
+            out,
+        ];
+        arguments.extend_from_slice(more);
+        let (stdout, stderr, code) = self.call(&arguments);
+        Outcome::new(self.path(out), stdout, stderr, code)
+    }
+
+    /// What an earlier run left in the folder `out`.
+    pub fn outcome(&self, out: &str) -> Outcome {
+        Outcome::new(self.path(out), String::new(), String::new(), None)
+    }
+
+    /// Starts `scenario` and leaves it running.
+    pub fn start(&self, scenario: &Scenario, out: &str) -> Child {
+        let file = self.write(&format!("{out}.toml"), &scenario.text());
+        self.command(&[
+            "run",
+            file.to_str().expect("a plain path"),
+            "--quiet",
+            "--out",
+            out,
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("belljar starts")
+    }
+}
+
+/// Sends SIGINT, as Ctrl-C does.
+#[allow(unsafe_code)]
+pub fn interrupt(child: &Child) {
+    let pid = i32::try_from(child.id()).expect("a process id");
+    // SAFETY: a plain system call on a child that is not reaped yet.
+    unsafe { libc::kill(pid, libc::SIGINT) };
+}

@@ -6,7 +6,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod demo;
 mod generate;
+mod groups;
+mod packages;
+mod shell;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Belljar's own commands", version)]
@@ -17,6 +21,13 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Install what is missing, build, and run High Performance Linpack on four nodes.
+    Demo,
+    /// Install what the tests need and run all of them, or one group.
+    Test {
+        /// The group; all when absent.
+        group: Option<groups::Group>,
+    },
     /// Write the files that are generated from others' headers.
     Generate {
         /// Only tell whether they are up to date.
@@ -27,6 +38,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
+        Command::Demo => demo::run(),
+        Command::Test { group } => groups::run(group),
         Command::Generate { check } => generate::mpi(check),
     };
     match result {

@@ -40,7 +40,8 @@ static PREVIOUS: OnceLock<Result<[libc::sigaction; 3], i32>> = OnceLock::new();
 pub(crate) struct Catching(());
 
 impl Catching {
-    /// Starts catching faults with program counters in `code`.
+    /// Starts catching faults with program counters in `code`. From its first call
+    /// on, the thread takes no signals from outside.
     ///
     /// # Errors
     /// When the host refuses the handlers or the signal stack.
@@ -51,6 +52,7 @@ impl Catching {
         }
         if !STACK.get() {
             use_signal_stack()?;
+            leave_signals_to_others()?;
             STACK.set(true);
         }
         ACTIVE.set(Some(Active {
@@ -87,6 +89,33 @@ fn use_signal_stack() -> Result<(), CpuError> {
     if unsafe { libc::sigaltstack(&stack, ptr::null_mut()) } != 0 {
         let code = io::Error::last_os_error().raw_os_error().unwrap_or(0);
         return Err(host_error("set up a signal stack", code));
+    }
+    Ok(())
+}
+
+/// Blocks every signal that is not this thread's own fault: a handler of somebody
+/// else's would run on the guest's stack pointer. Signals to the process go to its
+/// other threads, of which there must be one if it wants any.
+fn leave_signals_to_others() -> Result<(), CpuError> {
+    const FAULTS: [i32; 5] = [
+        libc::SIGFPE,
+        libc::SIGSEGV,
+        libc::SIGILL,
+        libc::SIGBUS,
+        libc::SIGTRAP,
+    ];
+    // SAFETY: `set` is initialised by sigfillset before anything reads it; all calls
+    // only touch it and this thread's mask.
+    let code = unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigfillset(&mut set);
+        for signal in FAULTS {
+            libc::sigdelset(&mut set, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, ptr::null_mut())
+    };
+    if code != 0 {
+        return Err(host_error("block signals", code));
     }
     Ok(())
 }

@@ -1,0 +1,110 @@
+//! What a run left behind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// A finished run.
+#[derive(Debug)]
+pub struct Outcome {
+    folder: PathBuf,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+    /// Exit code.
+    pub code: Option<i32>,
+}
+
+impl Outcome {
+    pub(crate) fn new(folder: PathBuf, stdout: String, stderr: String, code: Option<i32>) -> Self {
+        Self {
+            folder,
+            stdout,
+            stderr,
+            code,
+        }
+    }
+
+    /// Asserts that the workload ended well.
+    #[must_use]
+    pub fn success(self) -> Self {
+        assert_eq!(
+            self.code,
+            Some(0),
+            "{}\n{}\n{}",
+            self.stdout,
+            self.stderr,
+            self.console_or_nothing(0)
+        );
+        assert!(self.folder.is_dir(), "{} is missing", self.folder.display());
+        self
+    }
+
+    /// The run directory; with `.incomplete` for a run that did not end.
+    pub fn folder(&self) -> PathBuf {
+        if self.folder.is_dir() {
+            self.folder.clone()
+        } else {
+            self.incomplete()
+        }
+    }
+
+    /// The directory's name while the run is not whole.
+    pub fn incomplete(&self) -> PathBuf {
+        let mut name = self.folder.clone().into_os_string();
+        name.push(".incomplete");
+        name.into()
+    }
+
+    /// A file of the run directory.
+    pub fn bytes(&self, name: &str) -> Vec<u8> {
+        let path = self.folder().join(name);
+        fs::read(&path).unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
+    }
+
+    /// A node's console.
+    pub fn console(&self, node: u32) -> String {
+        String::from_utf8_lossy(&self.bytes(&format!("console/node{node}.log"))).replace('\r', "")
+    }
+
+    fn console_or_nothing(&self, node: u32) -> String {
+        let path = self.folder().join(format!("console/node{node}.log"));
+        fs::read(path).map_or_else(
+            |_| String::new(),
+            |bytes| String::from_utf8_lossy(&bytes).into_owned(),
+        )
+    }
+
+    /// `summary.json`.
+    pub fn summary(&self) -> Value {
+        serde_json::from_slice(&self.bytes("summary.json")).expect("summary.json is JSON")
+    }
+
+    /// Asserts that everything of two runs that depends on the scenario alone is
+    /// the same to the byte.
+    pub fn assert_same(&self, other: &Self) {
+        let files = files_in(&self.folder(), Path::new(""));
+        assert_eq!(files, files_in(&other.folder(), Path::new("")));
+        for file in files.iter().filter(|file| !file.ends_with("host.json")) {
+            let name = file.to_str().expect("a plain name");
+            assert!(self.bytes(name) == other.bytes(name), "{name} differs");
+        }
+    }
+}
+
+fn files_in(folder: &Path, below: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder.join(below)).expect("the run directory is readable") {
+        let entry = entry.expect("the run directory is readable");
+        let name = below.join(entry.file_name());
+        if entry.path().is_dir() {
+            files.extend(files_in(folder, &name));
+        } else {
+            files.push(name);
+        }
+    }
+    files.sort();
+    files
+}

@@ -1,0 +1,80 @@
+//! Unmodified nodes boot, run a command and switch off.
+
+use belljar_tests::{Dir, Scenario, root};
+
+#[test]
+fn a_debian_node_boots_and_runs_a_command() {
+    let Some(dir) = Dir::new() else { return };
+    let run = dir.run(
+        &Scenario::new(1, "uname -sr; cat /proc/sys/kernel/hostname; nproc"),
+        "out",
+        &[],
+    );
+    let run = run.success();
+    let console = run.console(0);
+    assert!(console.contains("Linux version 6.1"), "{console}");
+    assert!(
+        console.contains("\nLinux 6.1.") && console.contains("\nnode0\n"),
+        "{console}"
+    );
+    assert_eq!(run.summary()["exit_code"], 0);
+    assert_eq!(
+        run.summary()["warnings"].as_array().map(Vec::len),
+        Some(0),
+        "{}",
+        run.summary()
+    );
+}
+
+#[test]
+fn the_workloads_exit_code_is_belljars() {
+    let Some(dir) = Dir::new() else { return };
+    let run = dir.run(&Scenario::new(1, "exit 37"), "out", &[]);
+    assert_eq!(run.code, Some(37));
+    assert_eq!(run.summary()["exit_code"], 37);
+}
+
+#[test]
+fn files_and_environment_reach_every_node() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(2, "cat greeting; echo $COLOUR; belljar-rsh node1 cat /root/greeting")
+        .with("[workload.files]\ngreeting = { text = \"good day\\n\" }\n[workload.environment]\nCOLOUR = \"green\"");
+    let console = dir.run(&scenario, "out", &[]).success().console(0);
+    assert!(console.contains("good day\ngreen\ngood day\n"), "{console}");
+}
+
+/// The image's own record: every file of a package is the package's, and what is
+/// not is listed.
+#[test]
+fn kernel_and_userland_are_the_distributions_own_bytes() {
+    let Some(dir) = Dir::new() else { return };
+    let (stdout, stderr, code) = dir.call(&[
+        "image",
+        "build",
+        root().join("images/bookworm-mpich.toml").to_str().unwrap(),
+    ]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let manifest =
+        std::fs::read_to_string(std::path::Path::new(stdout.trim()).join("manifest.toml")).unwrap();
+    let verified = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("verified_files = "));
+    let verified: u32 = verified
+        .and_then(|count| count.parse().ok())
+        .expect("the manifest counts verified files");
+    assert!(verified > 20, "{manifest}");
+    let lock = std::fs::read_to_string(root().join("images/bookworm-mpich.lock")).unwrap();
+    assert!(lock.contains("sha256") && lock.contains("mpich"), "{lock}");
+}
+
+#[test]
+fn stopping_often_changes_nothing() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = |latency: &str| {
+        Scenario::new(1, "dgemm 64 2").with(&format!("[network]\nlatency = \"{latency}\""))
+    };
+    // The lookahead decides how often a node stops; a node by itself must not feel it.
+    let often = dir.run(&scenario("100 ns"), "often", &[]).success();
+    let seldom = dir.run(&scenario("50 us"), "seldom", &[]).success();
+    assert_eq!(often.console(0), seldom.console(0));
+}

@@ -1,0 +1,137 @@
+//! What is wrong is named, once, with what to do about it.
+
+use std::io::Read;
+use std::thread;
+use std::time::Duration;
+
+use belljar_tests::{Dir, Scenario, interrupt};
+
+/// Runs what must fail: the one error, on standard error.
+fn failure(dir: &Dir, scenario: &Scenario, more: &[&str]) -> String {
+    let run = dir.run(scenario, "out", more);
+    assert_ne!(run.code, Some(0), "{}", run.stdout);
+    assert_eq!(run.stderr.matches("error:").count(), 1, "{}", run.stderr);
+    run.stderr
+}
+
+#[test]
+fn an_unknown_key_is_named() {
+    let Some(dir) = Dir::new() else { return };
+    let error = failure(
+        &dir,
+        &Scenario::new(1, "true").with("[network]\nlatencie = \"1 us\""),
+        &[],
+    );
+    assert!(error.contains("latencie"), "{error}");
+}
+
+#[test]
+fn a_wrong_unit_is_named() {
+    let Some(dir) = Dir::new() else { return };
+    let error = failure(
+        &dir,
+        &Scenario::new(1, "true"),
+        &["--set", "nodes.memory=\"3 us\""],
+    );
+    assert!(
+        error.contains("`us` is not a unit of memory size"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_missing_scenario_and_a_missing_recipe_are_named() {
+    let Some(dir) = Dir::new() else { return };
+    let (_, error, code) = dir.call(&["run", "nowhere.toml"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("nowhere.toml"), "{error}");
+    let error = failure(
+        &dir,
+        &Scenario::new(1, "true"),
+        &["--set", "image.recipe=\"none.toml\""],
+    );
+    assert!(error.contains("none.toml"), "{error}");
+}
+
+#[test]
+fn an_image_that_was_never_built_says_how_to_build_it() {
+    let Some(dir) = Dir::new() else { return };
+    let file = dir.write("s.toml", &Scenario::new(1, "true").text());
+    let mut command = dir.command(&["run", file.to_str().unwrap(), "--out", "out"]);
+    let output = command
+        .env("XDG_CACHE_HOME", dir.path("empty-cache"))
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && error.contains("belljar image build"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_panicking_guest_ends_the_run_and_the_record_is_kept() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(
+        2,
+        "mpiexec.hydra -n 2 hello; echo c > /proc/sysrq-trigger; sleep 10",
+    );
+    let run = dir.run(&scenario, "out", &[]);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("node 0") && run.stderr.contains("kernel panicked"),
+        "{}",
+        run.stderr
+    );
+    assert!(run.incomplete().is_dir());
+    let (_, warning, code) = dir.call(&["trace", "stat", run.incomplete().to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{warning}");
+}
+
+#[test]
+fn a_hanging_workload_is_given_up_at_its_limit() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(1, "sleep 1000");
+    let run = dir.run(&scenario, "out", &["--set", "workload.limit=\"3 s\""]);
+    assert_eq!(run.code, Some(1));
+    assert!(run.stderr.contains("workload.limit"), "{}", run.stderr);
+    assert!(run.incomplete().is_dir());
+}
+
+#[test]
+fn a_guest_out_of_memory_says_so() {
+    let Some(dir) = Dir::new() else { return };
+    let run = dir.run(&Scenario::new(1, "memhog"), "out", &[]);
+    assert_ne!(run.code, Some(0));
+    assert!(run.stdout.contains("ran out of memory"), "{}", run.stdout);
+}
+
+#[test]
+fn too_little_memory_is_refused() {
+    let Some(dir) = Dir::new() else { return };
+    let error = failure(
+        &dir,
+        &Scenario::new(1, "true"),
+        &["--set", "nodes.memory=\"1 MiB\""],
+    );
+    assert!(error.contains("memory"), "{error}");
+}
+
+#[test]
+fn ctrl_c_ends_a_run_cleanly() {
+    let Some(dir) = Dir::new() else { return };
+    let mut child = dir.start(&Scenario::new(1, "spin"), "out");
+    thread::sleep(Duration::from_secs(4));
+    interrupt(&child);
+    let status = child.wait().unwrap();
+    let mut error = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut error)
+        .unwrap();
+    assert!(!status.success());
+    assert!(error.contains("interrupted"), "{error}");
+    assert!(dir.path("out.incomplete/summary.json").is_file());
+}

@@ -1,0 +1,11 @@
+//! Belljar from outside: whole runs of the `belljar` command. Each module is a
+//! group of `cargo xtask test`.
+#![allow(missing_docs, clippy::print_stderr)]
+
+mod boot;
+mod determinism;
+mod input;
+mod mpi;
+mod network;
+mod perturbation;
+mod trace;

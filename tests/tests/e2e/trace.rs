@@ -1,0 +1,52 @@
+//! The trace against an independent count.
+
+use std::collections::BTreeMap;
+
+use belljar_tests::{Dir, Scenario};
+use serde_json::Value;
+
+/// Calls and bytes by rank and function, as the program itself counted them.
+fn counted(console: &str) -> BTreeMap<(u64, String), (u64, u64)> {
+    let lines = console.lines().filter_map(|line| {
+        let words: Vec<&str> = line.strip_prefix("COUNT ")?.split(' ').collect();
+        let [rank, function, calls, bytes] = words[..] else {
+            return None;
+        };
+        Some((
+            (rank.parse().ok()?, function.to_owned()),
+            (calls.parse().ok()?, bytes.parse().ok()?),
+        ))
+    });
+    lines.filter(|(_, (calls, _))| *calls > 0).collect()
+}
+
+/// The same from `belljar trace dump --json`: outermost calls only.
+fn traced(dir: &Dir) -> BTreeMap<(u64, String), u64> {
+    let (dump, error, code) = dir.call(&["trace", "dump", "--json", "out"]);
+    assert_eq!(code, Some(0), "{error}");
+    let mut calls = BTreeMap::new();
+    for line in dump.lines() {
+        let event: Value =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        if event["depth"].as_u64() == Some(0) {
+            let rank = event["rank"].as_u64().expect("a rank");
+            let function = event["function"].as_str().expect("a function").to_owned();
+            *calls.entry((rank, function)).or_insert(0) += 1;
+        }
+    }
+    calls
+}
+
+#[test]
+fn every_call_is_recorded_once() {
+    let Some(dir) = Dir::new() else { return };
+    let run = dir
+        .run(&Scenario::new(3, "mpiexec.hydra -n 3 counters"), "out", &[])
+        .success();
+    let counted: BTreeMap<_, u64> = counted(&run.console(0))
+        .into_iter()
+        .map(|(key, (calls, _))| (key, calls))
+        .collect();
+    assert!(counted.len() > 60, "{}", run.console(0));
+    assert_eq!(traced(&dir), counted);
+}

@@ -1,0 +1,17 @@
+//! `cargo xtask demo`.
+
+use anyhow::{Context, Result};
+
+use crate::packages::{self, BUILD};
+use crate::shell;
+
+/// Everything from nothing to a traced run of High Performance Linpack.
+pub(crate) fn run() -> Result<()> {
+    packages::ensure(&[BUILD])?;
+    let binary = shell::build_belljar()?;
+    let binary = binary
+        .to_str()
+        .context("the target folder's path is not text")?;
+    shell::run(binary, &["image", "build", "images/bookworm-mpich.toml"])?;
+    shell::run(binary, &["run", "scenarios/hpl-4.toml"])
+}

@@ -1,0 +1,135 @@
+//! `cargo xtask test`: groups of tests, and what they need.
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+
+use crate::packages::{self, BUILD, TEST};
+use crate::shell::{self, build_belljar, cargo, run_with};
+
+/// A group of tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Group {
+    /// Formatting, lints, generated files.
+    Lint,
+    /// Unit and property tests of all crates.
+    Unit,
+    /// Every instruction form against this host's processor.
+    Differential,
+    /// Nodes boot and run commands.
+    Boot,
+    /// Frames take their time.
+    Network,
+    /// MPI programs across nodes.
+    Mpi,
+    /// Same scenario, same bytes.
+    Determinism,
+    /// The traced program feels nothing.
+    Perturbation,
+    /// Traces against independent counts.
+    Trace,
+    /// Bad input and bad ends.
+    Input,
+}
+
+const END_TO_END: [Group; 7] = [
+    Group::Boot,
+    Group::Network,
+    Group::Mpi,
+    Group::Determinism,
+    Group::Perturbation,
+    Group::Trace,
+    Group::Input,
+];
+
+/// Runs a group, or all.
+pub(crate) fn run(group: Option<Group>) -> Result<()> {
+    packages::ensure(&[BUILD, TEST])?;
+    match group {
+        Some(Group::Lint) => lint(),
+        Some(Group::Unit) => unit(),
+        Some(Group::Differential) => differential(),
+        Some(group) => end_to_end(&[group]),
+        None => {
+            lint()?;
+            unit()?;
+            differential()?;
+            end_to_end(&END_TO_END)
+        }
+    }
+}
+
+fn lint() -> Result<()> {
+    let cargo = cargo();
+    shell::run(&cargo, &["fmt", "--all", "--check"])?;
+    shell::run(
+        &cargo,
+        &[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--quiet",
+            "--",
+            "--deny",
+            "warnings",
+        ],
+    )?;
+    crate::generate::mpi(true)?;
+    deny(&cargo)
+}
+
+/// Licences and advisories, where cargo-deny is installed.
+fn deny(cargo: &str) -> Result<()> {
+    let installed = std::process::Command::new(cargo)
+        .args(["deny", "--version"])
+        .output();
+    if installed.is_ok_and(|output| output.status.success()) {
+        return shell::run(
+            cargo,
+            &["deny", "--offline", "check", "bans", "licenses", "sources"],
+        );
+    }
+    eprintln!("SKIPPED: cargo-deny is not installed (cargo install cargo-deny --locked)");
+    Ok(())
+}
+
+fn unit() -> Result<()> {
+    shell::run(
+        &cargo(),
+        &[
+            "test",
+            "--workspace",
+            "--exclude",
+            "belljar-tests",
+            "--quiet",
+        ],
+    )
+}
+
+fn differential() -> Result<()> {
+    let arguments = [
+        "test",
+        "--package",
+        "belljar-exact",
+        "--test",
+        "forms",
+        "--",
+        "--nocapture",
+    ];
+    shell::run(&cargo(), &arguments)
+}
+
+fn end_to_end(groups: &[Group]) -> Result<()> {
+    let binary = build_belljar()?;
+    let binary = binary
+        .to_str()
+        .context("the target folder's path is not text")?;
+    shell::run(binary, &["image", "build", "images/bookworm-mpich.toml"])?;
+    let mut arguments = vec!["test", "--package", "belljar-tests", "--test", "e2e", "--"];
+    let filters: Vec<String> = groups
+        .iter()
+        .filter_map(|group| group.to_possible_value())
+        .map(|value| format!("{}::", value.get_name()))
+        .collect();
+    arguments.extend(filters.iter().map(String::as_str));
+    run_with(&cargo(), &arguments, &[("BELLJAR_BIN", binary)])
+}

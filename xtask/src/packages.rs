@@ -1,0 +1,109 @@
+//! Debian packages that the project's commands need on the host.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::shell::run;
+
+/// A package, a file that tells that it is there, and what it is for.
+pub(crate) struct Package {
+    name: &'static str,
+    file: &'static str,
+    why: &'static str,
+}
+
+const fn package(name: &'static str, file: &'static str, why: &'static str) -> Package {
+    Package { name, file, why }
+}
+
+/// For building the project and guest images.
+pub(crate) const BUILD: &[Package] = &[
+    package(
+        "gcc",
+        "/usr/bin/cc",
+        "links the binary and the preloaded library",
+    ),
+    package("libc6-dev", "/usr/include/stdio.h", "links the binary"),
+    package(
+        "mmdebstrap",
+        "/usr/bin/mmdebstrap",
+        "resolves and unpacks the guest's Debian packages",
+    ),
+    package(
+        "erofs-utils",
+        "/usr/bin/mkfs.erofs",
+        "writes the guest's root file system",
+    ),
+    package("cpio", "/usr/bin/cpio", "packs the guest's initramfs"),
+    package(
+        "dpkg-dev",
+        "/usr/bin/dpkg-source",
+        "unpacks the source of High Performance Linpack",
+    ),
+    package(
+        "uidmap",
+        "/usr/bin/newuidmap",
+        "lets mmdebstrap work without root",
+    ),
+];
+
+/// For the tests, beside those.
+pub(crate) const TEST: &[Package] = &[
+    package(
+        "mpich",
+        "/usr/bin/mpiexec.hydra",
+        "runs the preloaded library on the host",
+    ),
+    package(
+        "libmpich-dev",
+        "/usr/include/x86_64-linux-gnu/mpich/mpi.h",
+        "has MPICH's prototypes",
+    ),
+    package(
+        "libopenmpi-dev",
+        "/usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h",
+        "has Open MPI's prototypes",
+    ),
+    package("acpica-tools", "/usr/bin/iasl", "checks the ACPI tables"),
+];
+
+/// Installs what is missing of `lists`, saying what and why before.
+pub(crate) fn ensure(lists: &[&[Package]]) -> Result<()> {
+    let missing: Vec<&Package> = lists
+        .iter()
+        .copied()
+        .flatten()
+        .filter(|package| !Path::new(package.file).exists())
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    eprintln!("These Debian packages are missing and will be installed with apt-get:");
+    for package in &missing {
+        eprintln!("  {:<14} {}", package.name, package.why);
+    }
+    if !Path::new("/usr/bin/apt-get").exists() {
+        bail!("there is no apt-get here; install the packages above by the system's own means");
+    }
+    let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
+    apt(&["update"])?;
+    let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
+    arguments.extend(names);
+    apt(&arguments)
+}
+
+/// As root, or through sudo.
+fn apt(arguments: &[&str]) -> Result<()> {
+    let is_root = Command::new("id")
+        .arg("-u")
+        .output()
+        .is_ok_and(|output| output.stdout == b"0\n");
+    if is_root {
+        return run("apt-get", arguments);
+    }
+    let mut with_sudo = vec!["apt-get"];
+    with_sudo.extend_from_slice(arguments);
+    run("sudo", &with_sudo)
+}

@@ -1,0 +1,50 @@
+//! Running other programs, and saying so.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// Runs a program in the project's top folder; it must succeed.
+pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<()> {
+    run_with(program, arguments, &[])
+}
+
+/// As [`run`], with more environment.
+pub(crate) fn run_with(
+    program: &str,
+    arguments: &[&str],
+    environment: &[(&str, &str)],
+) -> Result<()> {
+    eprintln!("$ {program} {}", arguments.join(" "));
+    let status = Command::new(program)
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .current_dir(crate::root())
+        .status()
+        .with_context(|| format!("cannot start {program}"))?;
+    if !status.success() {
+        bail!("{program} {} failed ({status})", arguments.join(" "));
+    }
+    Ok(())
+}
+
+/// Cargo, as this was started by.
+pub(crate) fn cargo() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
+}
+
+/// Builds the release binary and tells where it is.
+pub(crate) fn build_belljar() -> Result<PathBuf> {
+    run(
+        &cargo(),
+        &["build", "--release", "--package", "belljar-cluster"],
+    )?;
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| crate::root().join("target"), PathBuf::from);
+    let binary = target.join("release/belljar");
+    if !binary.exists() {
+        bail!("{} was not built", binary.display());
+    }
+    Ok(binary)
+}
