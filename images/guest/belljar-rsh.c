@@ -111,6 +111,7 @@ static void become(const char *directory, char *command, char **environment, int
 {
     int null = open("/dev/null", O_RDONLY);
     setpgid(0, 0);
+    signal(SIGPIPE, SIG_DFL);
     if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(error, 2) < 0)
         _exit(CANNOT_RUN);
     if (chdir(directory) < 0) {
