@@ -12,12 +12,13 @@ use belljar_cluster::coordinator::{Ending, Run};
 use belljar_cluster::plan::Plan;
 use belljar_cluster::progress::Progress as RunProgress;
 use belljar_cluster::run_directory::RunDirectory;
+use belljar_cluster::run_disk;
 use belljar_cluster::scenario::Scenario;
 use belljar_cluster::summary::{HostSummary, Summary, render};
 use belljar_cluster::{doctor as examination, summary};
 use belljar_images::{Progress, Recipe};
 
-use crate::{RunArguments, ScenarioArguments};
+use crate::{CheckArguments, RunArguments, ScenarioArguments};
 
 fn read_scenario(arguments: &ScenarioArguments, more: &[String]) -> Result<Scenario> {
     let path = &arguments.scenario;
@@ -30,9 +31,14 @@ fn read_scenario(arguments: &ScenarioArguments, more: &[String]) -> Result<Scena
 }
 
 /// `belljar check`.
-pub(crate) fn check(arguments: &ScenarioArguments) -> Result<ExitCode> {
-    let scenario = read_scenario(arguments, &[])?;
-    println!("{}", Plan::resolve(&scenario, &arguments.scenario)?);
+pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
+    let scenario = read_scenario(&arguments.scenario, &[])?;
+    let plan = Plan::resolve(&scenario, &arguments.scenario.scenario)?;
+    println!("{plan}");
+    if let Some(path) = &arguments.run_disk {
+        let disk = run_disk::build(&plan).context("cannot pack the workload's files")?;
+        fs::write(path, disk).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

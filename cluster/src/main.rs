@@ -26,7 +26,7 @@ enum Command {
     /// Run a scenario and fill a run directory.
     Run(RunArguments),
     /// Print what a scenario comes to, without running it.
-    Check(ScenarioArguments),
+    Check(CheckArguments),
     /// Tell what this machine can do and what to install.
     Doctor,
     /// Guest images.
@@ -44,6 +44,15 @@ struct ScenarioArguments {
     /// Another value for a key of the scenario, such as `trace.enabled=false`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+}
+
+#[derive(Args)]
+struct CheckArguments {
+    #[command(flatten)]
+    scenario: ScenarioArguments,
+    /// Write the disk that hands nodes the workload here, a tar archive.
+    #[arg(long, value_name = "FILE")]
+    run_disk: Option<PathBuf>,
 }
 
 #[derive(Args)]

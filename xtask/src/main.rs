@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod bench;
 mod demo;
 mod generate;
 mod groups;
@@ -28,6 +29,8 @@ enum Command {
         /// The group; all when absent.
         group: Option<groups::Group>,
     },
+    /// Measure against QEMU's emulation, in turns, and print ratios.
+    Bench(bench::Arguments),
     /// Write the files that are generated from others' headers.
     Generate {
         /// Only tell whether they are up to date.
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Demo => demo::run(),
         Command::Test { group } => groups::run(group),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Generate { check } => generate::mpi(check),
     };
     match result {

@@ -69,6 +69,13 @@ pub(crate) const TEST: &[Package] = &[
     package("acpica-tools", "/usr/bin/iasl", "checks the ACPI tables"),
 ];
 
+/// For the benchmarks.
+pub(crate) const BENCH: &[Package] = &[package(
+    "qemu-system-x86",
+    "/usr/bin/qemu-system-x86_64",
+    "is what Belljar is measured against",
+)];
+
 /// Installs what is missing of `lists`, saying what and why before.
 pub(crate) fn ensure(lists: &[&[Package]]) -> Result<()> {
     let missing: Vec<&Package> = lists

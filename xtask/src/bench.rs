@@ -1,0 +1,307 @@
+//! `cargo xtask bench`: Belljar beside QEMU's system emulation in counted mode,
+//! on the same kernel, image and programs, in turns. Only ratios mean anything.
+//!
+//! Host time is what is measured here.
+#![allow(clippy::disallowed_methods)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::packages::{self, BENCH, BUILD};
+use crate::shell::build_belljar;
+
+/// What to measure, and how.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Rows; all when none is named.
+    names: Vec<String>,
+    /// Also write the table here, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Runs of each side for each row.
+    #[arg(long, default_value_t = 5)]
+    runs: usize,
+}
+
+/// A row: a workload, and the smaller one whose time is taken off, so that boot
+/// does not count.
+struct Row {
+    name: &'static str,
+    what: &'static str,
+    command: &'static str,
+    less: Option<&'static str>,
+    goal: f64,
+}
+
+const ROWS: [Row; 3] = [
+    Row {
+        name: "boot",
+        what: "boot to a workload's end and power-off",
+        command: "true",
+        less: None,
+        goal: 1.0,
+    },
+    Row {
+        name: "intloop",
+        what: "integer loop, 200 million steps",
+        command: "intloop 200000000",
+        less: Some("true"),
+        goal: 1.0,
+    },
+    Row {
+        name: "dgemm",
+        what: "packed SSE2 dgemm, 256 x 256, 12 times",
+        command: "dgemm 256 12",
+        less: Some("true"),
+        goal: 10.0,
+    },
+];
+
+/// A finished row.
+struct Measured {
+    name: &'static str,
+    what: &'static str,
+    ours: f64,
+    peer: f64,
+    ratio: f64,
+    goal: f64,
+}
+
+/// Measures and prints the table.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    packages::ensure(&[BUILD, BENCH])?;
+    for name in &arguments.names {
+        if !ROWS.iter().any(|row| row.name == name) {
+            let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+            bail!("there is no row `{name}`; rows are {}", known.join(", "));
+        }
+    }
+    let bench = Bench::prepare()?;
+    let mut table = Vec::new();
+    for row in ROWS {
+        if arguments.names.is_empty() || arguments.names.iter().any(|name| name == row.name) {
+            table.push(bench.measure(&row, arguments.runs.max(1))?);
+            print_row(table.last().context("a row was just added")?);
+        }
+    }
+    if let Some(path) = &arguments.json {
+        fs::write(path, json(&table))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn print_row(row: &Measured) {
+    println!(
+        "{:<9} {:<42} ours {:>8.3} s   qemu -icount {:>8.3} s   {:>6.2} times faster (goal {})",
+        row.name, row.what, row.ours, row.peer, row.ratio, row.goal
+    );
+}
+
+fn json(table: &[Measured]) -> String {
+    let rows: Vec<String> = table
+        .iter()
+        .map(|row| {
+            format!(
+                "  {{\"name\": \"{}\", \"what\": \"{}\", \"ours_s\": {:.4}, \"peer_s\": {:.4}, \"ratio\": {:.4}}}",
+                row.name, row.what, row.ours, row.peer, row.ratio
+            )
+        })
+        .collect();
+    format!("[\n{}\n]\n", rows.join(",\n"))
+}
+
+struct Bench {
+    belljar: PathBuf,
+    image: PathBuf,
+    folder: PathBuf,
+}
+
+impl Bench {
+    fn prepare() -> Result<Self> {
+        let belljar = build_belljar()?;
+        let output = Command::new(&belljar)
+            .args(["image", "build", "images/bookworm-mpich.toml"])
+            .current_dir(crate::root())
+            .stderr(Stdio::inherit())
+            .output()?;
+        if !output.status.success() {
+            bail!("the image cannot be built");
+        }
+        let folder = std::env::temp_dir().join(format!("belljar-bench-{}", std::process::id()));
+        fs::create_dir_all(&folder)?;
+        Ok(Self {
+            belljar,
+            image: PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()),
+            folder,
+        })
+    }
+
+    /// The two sides in turns; the median of each, and of their ratios.
+    fn measure(&self, row: &Row, runs: usize) -> Result<Measured> {
+        let (mut ours, mut peer, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..runs {
+            let our = self.net(row, Self::time_ours)?;
+            let their = self.net(row, Self::time_qemu)?;
+            ours.push(our);
+            peer.push(their);
+            ratios.push(their / our);
+        }
+        Ok(Measured {
+            name: row.name,
+            what: row.what,
+            ours: median(&mut ours),
+            peer: median(&mut peer),
+            ratio: median(&mut ratios),
+            goal: row.goal,
+        })
+    }
+
+    fn net(&self, row: &Row, time: fn(&Self, &str) -> Result<f64>) -> Result<f64> {
+        let whole = time(self, row.command)?;
+        let less = row.less.map_or(Ok(0.0), |command| time(self, command))?;
+        Ok((whole - less).max(1e-3))
+    }
+
+    fn scenario(&self, command: &str) -> Result<PathBuf> {
+        let path = self.folder.join("bench.toml");
+        let recipe = crate::root().join("images/bookworm-mpich.toml");
+        let text = format!(
+            "name = \"bench\"\nimage = {{ recipe = {recipe:?} }}\n\
+             nodes = {{ count = 1, memory = \"512 MiB\", clock = \"1 GHz\" }}\n\
+             workload = {{ command = \"{command}\" }}\ntrace = {{ enabled = false, library = false }}\n"
+        );
+        fs::write(&path, text)?;
+        Ok(path)
+    }
+
+    fn time_ours(&self, command: &str) -> Result<f64> {
+        let scenario = self.scenario(command)?;
+        let out = self.folder.join("out");
+        for stale in [out.clone(), out.with_extension("incomplete")] {
+            let _ = fs::remove_dir_all(stale);
+        }
+        let mut run = Command::new(&self.belljar);
+        run.arg("run")
+            .arg(scenario)
+            .arg("--quiet")
+            .arg("--out")
+            .arg(out);
+        timed(&mut run)
+    }
+
+    fn time_qemu(&self, command: &str) -> Result<f64> {
+        let scenario = self.scenario(command)?;
+        let disk = self.folder.join("run-disk.tar");
+        let written = Command::new(&self.belljar)
+            .arg("check")
+            .arg(scenario)
+            .arg("--run-disk")
+            .arg(&disk)
+            .output()?;
+        if !written.status.success() {
+            bail!(
+                "belljar check failed: {}",
+                String::from_utf8_lossy(&written.stderr)
+            );
+        }
+        timed(&mut self.qemu(&disk))
+    }
+
+    fn qemu(&self, disk: &Path) -> Command {
+        let image = |name: &str| self.image.join(name).display().to_string();
+        let mut qemu = Command::new("qemu-system-x86_64");
+        qemu.args([
+            "-M",
+            "microvm,acpi=on",
+            "-cpu",
+            "Westmere,+rdrand",
+            "-accel",
+            "tcg",
+            "-icount",
+            "shift=0,sleep=off",
+        ]);
+        qemu.args([
+            "-m",
+            "512",
+            "-nodefaults",
+            "-no-reboot",
+            "-display",
+            "none",
+            "-serial",
+            "null",
+        ]);
+        qemu.args([
+            "-kernel",
+            &image("vmlinuz"),
+            "-initrd",
+            &image("initrd.cpio"),
+        ]);
+        qemu.arg("-append");
+        qemu.arg("console=ttyS0 tsc=reliable mitigations=off nokaslr random.trust_cpu=on belljar.node=0 belljar.nodes=1");
+        for (id, file) in [
+            ("root", image("root.erofs")),
+            ("run", disk.display().to_string()),
+        ] {
+            qemu.arg("-drive").arg(format!(
+                "id={id},if=none,format=raw,readonly=on,file={file}"
+            ));
+            qemu.arg("-device")
+                .arg(format!("virtio-blk-device,drive={id}"));
+        }
+        qemu.args([
+            "-device",
+            "virtio-serial-device",
+            "-chardev",
+            "null,id=control",
+            "-device",
+            "virtconsole,chardev=control",
+        ]);
+        qemu.args([
+            "-netdev",
+            "hubport,id=net,hubid=0",
+            "-device",
+            "virtio-net-device,netdev=net",
+            "-device",
+            "virtio-rng-device",
+        ]);
+        qemu
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn timed(command: &mut Command) -> Result<f64> {
+    let start = Instant::now();
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {command:?}"))?;
+    let seconds = start.elapsed().as_secs_f64();
+    if !output.status.success() {
+        bail!(
+            "{command:?} failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(seconds)
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 {
+        values[middle]
+    } else {
+        (values[middle - 1] + values[middle]) / 2.0
+    }
+}
