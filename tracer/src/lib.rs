@@ -8,8 +8,10 @@ mod arguments;
 mod calls;
 mod codec;
 mod collective;
+mod communicators;
 mod counters;
 mod datatypes;
+mod dump;
 mod event;
 mod implementation;
 mod memory;
@@ -17,10 +19,14 @@ mod node;
 mod object;
 mod process;
 mod selection;
+mod stat;
+mod table;
 mod trace;
 
+pub use communicators::{Collector, Communicators, Members, ProcessKey};
 pub use counters::{Counters, NodeSummary, ProcessInfo, TraceSummary, Warnings};
 pub use datatypes::{PREDEFINED, Predefined};
+pub use dump::{AnalysisError, DumpFormat, Filter, communicators, dump, statistics, write_event};
 pub use event::{
     Amount, Collective, Completion, Direction, Event, Implementation, Peer, Phase, Status, Text,
     Transfer, Who,
@@ -29,6 +35,9 @@ pub use memory::{BadAddress, GuestMemory};
 pub use node::{MagicRegisters, NodeTracer};
 pub use object::{Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
 pub use selection::{Selection, SelectionError, Window};
+pub use stat::{
+    FunctionStat, IntervalStat, RankStat, SizeStat, StatCollector, Statistics, TrafficStat,
+};
 pub use trace::{
     MAGIC, TRACE_FILE, TraceError, TraceHeader, TraceReader, TraceState, TraceWriter, VERSION,
 };

@@ -1,0 +1,114 @@
+//! Which world ranks a communicator joins: worked out from all processes' events.
+//!
+//! What a process passes to `MPI_Comm_split` decides about others too. All members of a
+//! communicator make new ones from it in the same order, so the calls of one time are
+//! found by counting: same parent, same sequence number (MPI-4.0, 7.4.2).
+
+mod collect;
+mod groups;
+mod members;
+mod resolve;
+
+use std::collections::BTreeMap;
+
+use crate::event::{Amount, Collective, Event, Peer, Who};
+
+pub use collect::Collector;
+pub use members::Members;
+
+/// A process of the cluster: its node, and its number there.
+pub type ProcessKey = (u32, u32);
+
+/// A communicator, seen from one of its members.
+#[derive(Clone, Debug)]
+struct View {
+    /// Its members, as world ranks.
+    members: Members,
+    /// The members of the remote group, for an intercommunicator.
+    remote: Option<Members>,
+    /// The process's own rank in it.
+    rank: u32,
+}
+
+/// All processes' communicators, resolved.
+///
+/// Ranks are those of `MPI_COMM_WORLD`. A cluster may run several MPI programs one
+/// after the other, each with a world of its own: a *job*.
+#[derive(Clone, Debug, Default)]
+pub struct Communicators {
+    views: BTreeMap<(ProcessKey, u32), View>,
+    jobs: BTreeMap<ProcessKey, u32>,
+    sizes: Vec<u32>,
+}
+
+impl Communicators {
+    /// How many jobs there were.
+    pub fn jobs(&self) -> u32 {
+        self.sizes.len() as u32
+    }
+
+    /// How many processes a job has; 0 for a job that is not there.
+    pub fn job_size(&self, job: u32) -> u32 {
+        self.sizes.get(job as usize).copied().unwrap_or(0)
+    }
+
+    /// The job of a process, counted from 0 in the order of their starts.
+    pub fn job(&self, process: ProcessKey) -> Option<u32> {
+        self.jobs.get(&process).copied()
+    }
+
+    /// The members of a process's communicator (of its local group, for an
+    /// intercommunicator), as world ranks in the order of their ranks in it. `None`
+    /// when the trace does not tell.
+    pub fn members(&self, process: ProcessKey, communicator: u32) -> Option<&Members> {
+        self.views
+            .get(&(process, communicator))
+            .map(|view| &view.members)
+    }
+
+    /// The world rank of a peer in a process's communicator. `None` when it is no rank, or
+    /// the trace does not tell.
+    pub fn world_rank(&self, process: ProcessKey, communicator: u32, peer: Peer) -> Option<u32> {
+        let Peer::Rank(rank) = peer else {
+            return None;
+        };
+        let view = self.views.get(&(process, communicator))?;
+        view.remote.as_ref().unwrap_or(&view.members).get(rank)
+    }
+
+    /// Bytes that `event`'s process gives to and gets from a collective operation of it. `None` where
+    /// the trace does not tell.
+    pub fn volume(&self, event: &Event, collective: &Collective) -> (Option<u64>, Option<u64>) {
+        let process = (event.node, event.process);
+        let view = collective
+            .communicator
+            .and_then(|communicator| self.views.get(&(process, communicator)));
+        let partners = view.map(|view| view.remote.as_ref().unwrap_or(&view.members).len());
+        let is_root = match collective.root {
+            Some(Peer::Root) => Some(true),
+            Some(Peer::Rank(root)) => view.map(|view| view.remote.is_none() && view.rank == root),
+            _ => Some(false),
+        };
+        // An intercommunicator's processes beside the root take no part.
+        let beside = collective.root == Some(Peer::Null);
+        let count = |amount: &Amount| {
+            if amount.bytes == Some(0) || beside {
+                return Some(0);
+            }
+            let counts = match amount.who {
+                Who::Everyone => true,
+                Who::Root => is_root?,
+                Who::Others => !is_root?,
+            };
+            match (counts, amount.each) {
+                (false, _) => Some(0),
+                (true, false) => amount.bytes,
+                (true, true) => Some(amount.bytes?.saturating_mul(u64::from(partners?))),
+            }
+        };
+        (count(&collective.sent), count(&collective.received))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! Gathers what events tell of communicators, process by process.
+
+use std::collections::BTreeMap;
+
+use belljar_sim::Time;
+
+use super::resolve::Resolver;
+use super::{Communicators, ProcessKey};
+use crate::event::Event;
+use crate::object::{Fact, GroupMembers, NewCommunicator, WORLD};
+use crate::trace::TraceHeader;
+
+/// What one process's events tell.
+#[derive(Clone, Debug, Default)]
+pub(super) struct History {
+    pub(super) rank: u32,
+    start: Time,
+    world_size: u32,
+    /// Communicators in the order of making, by parent and sequence number.
+    pub(super) made: BTreeMap<(u32, u32), NewCommunicator>,
+    /// Those of `MPI_Comm_create_group` and of unknown parents, in order of making.
+    pub(super) apart: Vec<NewCommunicator>,
+    /// `MPI_Intercomm_create`s in the order of making.
+    pub(super) intercomms: Vec<NewCommunicator>,
+    pub(super) groups: BTreeMap<u32, GroupMembers>,
+}
+
+/// Gathers what events tell of communicators; then [`resolve`](Self::resolve)s it.
+#[derive(Clone, Debug, Default)]
+pub struct Collector {
+    histories: BTreeMap<ProcessKey, History>,
+}
+
+impl Collector {
+    /// Nothing gathered yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes note of an event, selected or not. Each process's events come in the order of the trace.
+    pub fn observe(&mut self, event: &Event, header: &TraceHeader) {
+        use crate::object::Making;
+        let start = header.frequency(event.node).time_of(event.entry);
+        let history = self
+            .histories
+            .entry((event.node, event.process))
+            .or_insert_with(|| History {
+                start,
+                ..History::default()
+            });
+        history.rank = event.rank;
+        history.start = history.start.min(start);
+        match &event.fact {
+            Some(Fact::Communicator(new)) => {
+                if matches!(new.how, Making::Intercomm { .. }) {
+                    history.intercomms.push(new.clone());
+                }
+                match (new.parent, &new.how) {
+                    (Some(_), Making::CreateGroup { .. }) => history.apart.push(new.clone()),
+                    (Some(parent), _) => {
+                        history.made.insert((parent, new.sequence), new.clone());
+                    }
+                    (None, _) => {}
+                }
+            }
+            Some(Fact::Group { number, members }) => {
+                history.groups.insert(*number, members.clone());
+            }
+            Some(Fact::Size { communicator, size }) if *communicator == WORLD => {
+                history.world_size = *size;
+            }
+            _ => {}
+        }
+    }
+
+    /// Works out the members of all communicators.
+    pub fn resolve(self) -> Communicators {
+        let jobs = self.jobs();
+        let mut sizes = Vec::new();
+        for (process, history) in &self.histories {
+            let Some(&job) = jobs.get(process) else {
+                continue;
+            };
+            if sizes.len() <= job as usize {
+                sizes.resize(job as usize + 1, 0);
+            }
+            let size = &mut sizes[job as usize];
+            // A rank proves a size; what the program was told of it proves more.
+            *size = (*size)
+                .max(history.rank.saturating_add(1))
+                .max(history.world_size);
+        }
+        let views = Resolver::new(&self.histories, &jobs, &sizes).run();
+        Communicators { views, jobs, sizes }
+    }
+
+    /// Numbers the jobs: the `n`th process with a given rank belongs to the `n`th job that has such
+    /// a rank, in order of start.
+    fn jobs(&self) -> BTreeMap<ProcessKey, u32> {
+        let mut order: Vec<_> = self
+            .histories
+            .iter()
+            .map(|(process, history)| (history.start, *process, history.rank))
+            .collect();
+        order.sort_unstable();
+        let mut seen: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut jobs = BTreeMap::new();
+        for (_, process, rank) in order {
+            let job = seen.entry(rank).or_default();
+            jobs.insert(process, *job);
+            *job += 1;
+        }
+        jobs
+    }
+}

@@ -1,0 +1,193 @@
+//! Constructors whose outcome follows from what the parent's members passed.
+
+use std::collections::BTreeMap;
+
+use super::{Global, ProcessKey, Records, Resolver};
+use crate::object::Making;
+
+/// Members of a new communicator by their ranks in the parent, with what orders them.
+type Parts<C> = BTreeMap<C, Vec<(i64, usize)>>;
+
+impl Resolver<'_> {
+    /// The communicators that a constructor made. `None` when it is not known.
+    pub(super) fn outcome(&mut self, parent: usize, records: &Records<'_>) -> Option<Vec<Global>> {
+        match &records.first()?.1.how {
+            Making::Duplicate => self.duplicate(parent, records).map(|new| vec![new]),
+            Making::Split { .. } => self.split(parent, records),
+            Making::SplitByNode { .. } => self.split_by_node(parent, records),
+            Making::Create { .. } => self.create(parent, records),
+            Making::Cart { dimensions } => {
+                let size = product(dimensions)?;
+                self.prefix(parent, records, size, Some(dimensions.clone()))
+            }
+            Making::Graph { nodes } => self.prefix(parent, records, *nodes, None),
+            Making::CartSub { .. } => self.cart_sub(parent, records),
+            _ => None,
+        }
+    }
+
+    fn duplicate(&self, parent: usize, records: &Records<'_>) -> Option<Global> {
+        let parent = &self.globals[parent];
+        let local = records
+            .iter()
+            .map(|(process, record)| Some((*process, record.number?)))
+            .collect::<Option<Vec<_>>>()?;
+        Some(Global {
+            job: parent.job,
+            members: parent.members.clone(),
+            remote: parent.remote.clone(),
+            grid: parent.grid.clone(),
+            local,
+            other_side: None,
+        })
+    }
+
+    fn split(&self, parent: usize, records: &Records<'_>) -> Option<Vec<Global>> {
+        let mut parts: Parts<i32> = Parts::new();
+        for (rank, (_, record)) in records.iter().enumerate() {
+            let Making::Split { color, key } = record.how else {
+                return None;
+            };
+            if let Some(color) = color {
+                parts.entry(color).or_default().push((key.into(), rank));
+            }
+        }
+        self.parts(parent, records, parts)
+    }
+
+    fn split_by_node(&self, parent: usize, records: &Records<'_>) -> Option<Vec<Global>> {
+        let mut parts: Parts<u32> = Parts::new();
+        for (rank, ((node, _), record)) in records.iter().enumerate() {
+            let Making::SplitByNode { member, key } = record.how else {
+                return None;
+            };
+            if member {
+                parts.entry(*node).or_default().push((key.into(), rank));
+            }
+        }
+        self.parts(parent, records, parts)
+    }
+
+    /// The communicators that a parent falls into: in each by key, then by rank in
+    /// the parent (MPI-4.0, 7.4.2).
+    fn parts<C: Ord>(
+        &self,
+        parent: usize,
+        records: &Records<'_>,
+        parts: Parts<C>,
+    ) -> Option<Vec<Global>> {
+        let parts = parts.into_values().map(|mut part| {
+            part.sort_unstable();
+            let ranks: Vec<usize> = part.into_iter().map(|(_, rank)| rank).collect();
+            self.subset(parent, records, &ranks, None)
+        });
+        parts.collect()
+    }
+
+    /// A communicator of some of the parent's ranks, in this order.
+    fn subset(
+        &self,
+        parent: usize,
+        records: &Records<'_>,
+        ranks: &[usize],
+        grid: Option<Vec<u32>>,
+    ) -> Option<Global> {
+        let parent = &self.globals[parent];
+        if parent.remote.is_some() {
+            // Both sides take part in the split of an intercommunicator.
+            return None;
+        }
+        let mut local = Vec::with_capacity(ranks.len());
+        let mut members = Vec::with_capacity(ranks.len());
+        for &rank in ranks {
+            let (process, record) = records.get(rank)?;
+            local.push((*process, record.number?));
+            members.push(parent.members.get(rank as u32)?);
+        }
+        Some(Global {
+            job: parent.job,
+            members: members.into_iter().collect(),
+            remote: None,
+            grid,
+            local,
+            other_side: None,
+        })
+    }
+
+    fn prefix(
+        &self,
+        parent: usize,
+        records: &Records<'_>,
+        size: u32,
+        grid: Option<Vec<u32>>,
+    ) -> Option<Vec<Global>> {
+        let size = usize::try_from(size).ok()?;
+        if size > records.len() {
+            return None;
+        }
+        let ranks: Vec<usize> = (0..size).collect();
+        Some(vec![self.subset(parent, records, &ranks, grid)?])
+    }
+
+    fn create(&mut self, parent: usize, records: &Records<'_>) -> Option<Vec<Global>> {
+        let job = self.globals[parent].job;
+        let mut groups: BTreeMap<Vec<u32>, Vec<(ProcessKey, u32)>> = BTreeMap::new();
+        for (process, record) in records {
+            let (Some(number), Making::Create { group }) = (record.number, &record.how) else {
+                continue;
+            };
+            let members = self.group(*process, (*group)?)?;
+            groups.entry(members).or_default().push((*process, number));
+        }
+        let groups = groups.into_iter();
+        groups
+            .map(|(members, present)| self.gathered(job, members, &present))
+            .collect()
+    }
+
+    /// Subgrids: processes with the same coordinates in the dimensions that go (MPI-4.0, 8.5.6).
+    fn cart_sub(&self, parent: usize, records: &Records<'_>) -> Option<Vec<Global>> {
+        let grid = self.globals[parent].grid.as_ref()?;
+        let Making::CartSub { remain } = &records.first()?.1.how else {
+            return None;
+        };
+        if remain.len() != grid.len() {
+            return None;
+        }
+        let dimensions = grid.iter().zip(remain);
+        let kept: Vec<u32> = dimensions
+            .filter(|(_, keep)| **keep)
+            .map(|(size, _)| *size)
+            .collect();
+        let mut parts: BTreeMap<u64, Vec<(u64, usize)>> = BTreeMap::new();
+        for rank in 0..records.len() {
+            let (mut place, mut gone, mut stays) = (rank as u64, 0u64, 0u64);
+            let (mut gone_stride, mut stays_stride) = (1u64, 1u64);
+            // Row-major: the last dimension changes fastest.
+            for (&size, &keep) in grid.iter().zip(remain).rev() {
+                let size = u64::from(size.max(1));
+                let (sum, stride) = if keep {
+                    (&mut stays, &mut stays_stride)
+                } else {
+                    (&mut gone, &mut gone_stride)
+                };
+                *sum = sum.saturating_add((place % size).saturating_mul(*stride));
+                *stride = stride.saturating_mul(size);
+                place /= size;
+            }
+            parts.entry(gone).or_default().push((stays, rank));
+        }
+        let parts = parts.into_values().map(|mut part| {
+            part.sort_unstable();
+            let ranks: Vec<usize> = part.into_iter().map(|(_, rank)| rank).collect();
+            self.subset(parent, records, &ranks, Some(kept.clone()))
+        });
+        parts.collect()
+    }
+}
+
+fn product(dimensions: &[u32]) -> Option<u32> {
+    dimensions
+        .iter()
+        .try_fold(1u32, |product, size| product.checked_mul(*size))
+}

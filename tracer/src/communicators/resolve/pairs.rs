@@ -1,0 +1,147 @@
+//! Intercommunicators and what is merged from them: two groups that meet.
+
+use super::{Global, ProcessKey, Records, Resolver};
+use crate::object::{Making, NewCommunicator};
+
+/// A leader's part in `MPI_Intercomm_create`, its communicators resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Call {
+    bridge: usize,
+    /// The other leader's rank in the bridge.
+    remote_leader: u32,
+    tag: i32,
+}
+
+impl<'a> Resolver<'a> {
+    /// The local side of an intercommunicator.
+    pub(super) fn intercomm(
+        &mut self,
+        parent: usize,
+        records: &Records<'_>,
+    ) -> Option<Vec<Global>> {
+        let Making::Intercomm { local_leader, .. } = records.first()?.1.how else {
+            return None;
+        };
+        let (leader, record) = *records.get(local_leader as usize)?;
+        let call = self.call(leader, record)?;
+        let occurrence = self.occurrence(leader, record, call)?;
+        let (other, theirs) = self.other_leader(leader, call, occurrence)?;
+        let other_parent = *self.known.get(&(other, theirs.parent?))?;
+        let remote = self.globals.get(other_parent)?.members.clone();
+        let local = records
+            .iter()
+            .map(|(process, record)| Some((*process, record.number?)))
+            .collect::<Option<Vec<_>>>()?;
+        let other_side = theirs
+            .number
+            .and_then(|number| self.known.get(&(other, number)).copied());
+        if let Some(other_side) = other_side {
+            self.globals[other_side].other_side = Some(self.globals.len());
+        }
+        let parent = &self.globals[parent];
+        Some(vec![Global {
+            job: parent.job,
+            members: parent.members.clone(),
+            remote: Some(remote),
+            grid: None,
+            local,
+            other_side,
+        }])
+    }
+
+    fn call(&self, leader: ProcessKey, record: &NewCommunicator) -> Option<Call> {
+        let Making::Intercomm {
+            bridge,
+            remote_leader,
+            tag,
+            ..
+        } = record.how
+        else {
+            return None;
+        };
+        Some(Call {
+            bridge: *self.known.get(&(leader, bridge?))?,
+            remote_leader,
+            tag,
+        })
+    }
+
+    /// How many such calls the leader made before this one.
+    fn occurrence(
+        &mut self,
+        leader: ProcessKey,
+        record: &NewCommunicator,
+        call: Call,
+    ) -> Option<usize> {
+        let calls = &self.histories.get(&leader)?.intercomms;
+        self.spend(calls.len())?;
+        let alike = calls
+            .iter()
+            .filter(|other| self.call(leader, other) == Some(call));
+        alike
+            .into_iter()
+            .position(|other| (other.parent, other.sequence) == (record.parent, record.sequence))
+    }
+
+    /// The leader of the other side, and its call.
+    fn other_leader(
+        &mut self,
+        leader: ProcessKey,
+        call: Call,
+        occurrence: usize,
+    ) -> Option<(ProcessKey, &'a NewCommunicator)> {
+        let bridge = self.globals.get(call.bridge)?;
+        let me = bridge
+            .local
+            .iter()
+            .position(|(process, _)| *process == leader)?;
+        let (other, _) = *bridge.local.get(call.remote_leader as usize)?;
+        let expected = Call {
+            remote_leader: me as u32,
+            ..call
+        };
+        let calls = &self.histories.get(&other)?.intercomms;
+        self.spend(calls.len())?;
+        let theirs = calls
+            .iter()
+            .filter(|theirs| self.call(other, theirs) == Some(expected))
+            .nth(occurrence)?;
+        Some((other, theirs))
+    }
+
+    /// The communicator that both sides of an intercommunicator merge into: the side
+    /// that is not `high` comes first (MPI-4.0, 7.6.2).
+    pub(super) fn merge(
+        &mut self,
+        side: usize,
+        sequence: u32,
+        records: &Records<'_>,
+    ) -> Option<Vec<Global>> {
+        let other = self.globals.get(side)?.other_side?;
+        let theirs = self.records(other, sequence)?;
+        let high = |records: &Records<'_>| match records.first()?.1.how {
+            Making::Merge { high } => Some(high),
+            _ => None,
+        };
+        match (high(records)?, high(&theirs)?) {
+            (false, true) => {}
+            // The other side's turn makes it.
+            (true, false) => return Some(Vec::new()),
+            // The implementation's choice, of which nothing here tells.
+            _ => return None,
+        }
+        let both = records.iter().chain(&theirs);
+        let local = both
+            .map(|(process, record)| Some((*process, record.number?)))
+            .collect::<Option<Vec<_>>>()?;
+        let (first, second) = (&self.globals[side], &self.globals[other]);
+        Some(vec![Global {
+            job: first.job,
+            members: first.members.iter().chain(second.members.iter()).collect(),
+            remote: None,
+            grid: None,
+            local,
+            other_side: None,
+        }])
+    }
+}

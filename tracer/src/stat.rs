@@ -1,0 +1,129 @@
+//! Statistics of a trace: by function, by rank, by message.
+
+mod collect;
+mod render;
+
+use serde::Serialize;
+
+pub use collect::StatCollector;
+
+/// Statistics of a trace. Only calls that the program itself made count, not those that the
+/// MPI implementation made within them. Times are virtual, in picoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Statistics {
+    /// By function, those with the largest total time first.
+    pub functions: Vec<FunctionStat>,
+    /// By process, in the order of jobs and ranks.
+    pub ranks: Vec<RankStat>,
+    /// Compute intervals of all ranks.
+    pub intervals: IntervalStat,
+    /// Sizes of the messages sent, empty ones first, then by powers of two; gaps are left out.
+    pub sizes: Vec<SizeStat>,
+    /// Messages from rank to rank, in the order of jobs, senders and receivers.
+    pub traffic: Vec<TrafficStat>,
+    /// Messages whose receiver the trace does not tell; they are not in `traffic`.
+    pub unresolved_messages: u64,
+    /// Collective operations whose bytes the trace does not tell; they count as 0.
+    pub unresolved_collectives: u64,
+    /// Bytes received that are the room for them, because the program asked for no status.
+    pub inexact_received: u64,
+    /// Calls that never returned.
+    pub unfinished: u64,
+    /// Calls with a pointer that could not be read.
+    pub bad: u64,
+}
+
+/// The calls of one function.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FunctionStat {
+    /// Its name.
+    pub function: &'static str,
+    /// Calls recorded that the program made.
+    pub calls: u64,
+    /// Calls recorded that the MPI implementation made within others.
+    pub nested: u64,
+    /// Calls made, recorded or not, both kinds; `None` when the trace is incomplete.
+    pub seen: Option<u64>,
+    /// Bytes that went out of the callers' buffers. Those of messages count where the send is
+    /// called, those of collective operations once for each process.
+    pub sent: u64,
+    /// Bytes that came into the callers' buffers. Those of nonblocking receives count where they
+    /// are completed.
+    pub received: u64,
+    /// Shortest call, in picoseconds; this and the following over calls that returned.
+    pub min_ps: u64,
+    /// Median (the lower of the middle two).
+    pub median_ps: u64,
+    /// Mean, rounded down.
+    pub mean_ps: u64,
+    /// Longest.
+    pub max_ps: u64,
+    /// Sum.
+    pub total_ps: u64,
+}
+
+/// One process.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RankStat {
+    /// The MPI program it belongs to, counted from 0 in the order of their starts.
+    pub job: u32,
+    /// Its rank in `MPI_COMM_WORLD`.
+    pub rank: u32,
+    /// Its node.
+    pub node: u32,
+    /// Calls recorded.
+    pub calls: u64,
+    /// Time between MPI calls, of all its threads that make any.
+    pub compute_ps: u64,
+    /// Time in MPI calls.
+    pub mpi_ps: u64,
+    /// Bytes sent.
+    pub sent: u64,
+    /// Bytes received.
+    pub received: u64,
+    /// Its compute intervals.
+    pub intervals: IntervalStat,
+}
+
+/// Intervals between one MPI call's return and the next one's entry in the same thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct IntervalStat {
+    /// How many.
+    pub count: u64,
+    /// Harmonic mean, in cycles of each node's own processor; an interval counts as at
+    /// least one cycle. 0 when there is none.
+    pub harmonic_mean_cycles: f64,
+    /// The same in seconds.
+    pub harmonic_mean_s: f64,
+}
+
+/// Messages of about one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SizeStat {
+    /// Smallest size, in bytes: 0 or a power of two.
+    pub from: u64,
+    /// Largest size.
+    pub to: u64,
+    /// Messages sent.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Messages from one rank to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct TrafficStat {
+    /// The MPI program.
+    pub job: u32,
+    /// The sender's rank in `MPI_COMM_WORLD`.
+    pub from: u32,
+    /// The receiver's.
+    pub to: u32,
+    /// Messages sent.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,281 @@
+//! Statistics as text, at most 100 columns wide as long as names and numbers are usual.
+
+use std::io;
+
+use super::{IntervalStat, Statistics, TrafficStat};
+use crate::table::{Table, bytes, count, percent, time};
+
+/// Ranks up to which the traffic is shown as a square.
+const MAX_SQUARE: u32 = 10;
+
+/// Pairs of ranks, and ranks, that are shown beyond that.
+const MAX_LINES: usize = 32;
+
+impl Statistics {
+    /// Writes the statistics as text tables.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        self.write_functions(out)?;
+        self.write_ranks(out)?;
+        self.write_sizes(out)?;
+        self.write_traffic(out)?;
+        self.write_remarks(out)
+    }
+
+    /// Writes the statistics as one JSON object.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, self)?;
+        writeln!(out)
+    }
+
+    fn write_functions(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        writeln!(out, "Functions")?;
+        let mut table = Table::new([
+            "function", "calls", "sent", "received", "min", "median", "mean", "max", "total",
+        ]);
+        for stat in self.functions.iter().filter(|stat| stat.calls > 0) {
+            table.row(vec![
+                stat.function.to_owned(),
+                count(stat.calls),
+                bytes(stat.sent),
+                bytes(stat.received),
+                time(stat.min_ps),
+                time(stat.median_ps),
+                time(stat.mean_ps),
+                time(stat.max_ps),
+                time(stat.total_ps),
+            ]);
+        }
+        table.write(out)?;
+        let unrecorded = self
+            .functions
+            .iter()
+            .filter_map(|stat| Some((stat, stat.seen?)))
+            .filter(|(stat, seen)| *seen > stat.calls + stat.nested);
+        for (stat, seen) in unrecorded {
+            let recorded = stat.calls + stat.nested;
+            writeln!(
+                out,
+                "  of {} calls of {} only {} were recorded",
+                count(seen),
+                stat.function,
+                count(recorded)
+            )?;
+        }
+        writeln!(out)
+    }
+
+    fn write_ranks(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        let jobs = self.ranks.iter().any(|stat| stat.job > 0);
+        writeln!(out, "Ranks")?;
+        let mut table = Table::new([
+            if jobs { "job.rank" } else { "rank" },
+            "node",
+            "calls",
+            "compute",
+            "MPI",
+            "in MPI",
+            "sent",
+            "received",
+            "interval (harmonic mean)",
+        ]);
+        for stat in &self.ranks {
+            table.row(vec![
+                if jobs {
+                    format!("{}.{}", stat.job, stat.rank)
+                } else {
+                    stat.rank.to_string()
+                },
+                stat.node.to_string(),
+                count(stat.calls),
+                time(stat.compute_ps),
+                time(stat.mpi_ps),
+                percent(stat.mpi_ps, stat.mpi_ps.saturating_add(stat.compute_ps)),
+                bytes(stat.sent),
+                bytes(stat.received),
+                interval(&stat.intervals),
+            ]);
+        }
+        table.write(out)?;
+        writeln!(
+            out,
+            "  compute intervals of all ranks: {}, harmonic mean {}",
+            count(self.intervals.count),
+            interval(&self.intervals)
+        )?;
+        writeln!(out)
+    }
+
+    fn write_sizes(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        if self.sizes.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "Message sizes")?;
+        let most = self.sizes.iter().map(|stat| stat.messages).max();
+        let mut table = Table::new(["size", "messages", "bytes", ""]);
+        for stat in &self.sizes {
+            let size = if stat.from == stat.to {
+                bytes(stat.from)
+            } else {
+                format!(
+                    "{} to {}",
+                    power(stat.from),
+                    power(stat.to.saturating_add(1))
+                )
+            };
+            table.row(vec![
+                size,
+                count(stat.messages),
+                bytes(stat.bytes),
+                bar(stat.messages, most.unwrap_or(0)),
+            ]);
+        }
+        table.write(out)?;
+        writeln!(out)
+    }
+
+    fn write_traffic(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        let jobs: std::collections::BTreeSet<u32> =
+            self.traffic.iter().map(|stat| stat.job).collect();
+        for job in &jobs {
+            let traffic: Vec<&TrafficStat> = self
+                .traffic
+                .iter()
+                .filter(|stat| stat.job == *job)
+                .collect();
+            let ranks = traffic.iter().map(|stat| stat.from.max(stat.to)).max();
+            let title = if jobs.len() > 1 {
+                format!("Messages of job {job}")
+            } else {
+                "Messages".to_owned()
+            };
+            match ranks {
+                Some(last) if last < MAX_SQUARE => {
+                    writeln!(out, "{title}: bytes from rank (row) to rank (column)")?;
+                    square(&traffic, last, |stat| bytes(stat.bytes)).write(out)?;
+                    writeln!(out)?;
+                    writeln!(out, "{title}: number from rank (row) to rank (column)")?;
+                    square(&traffic, last, |stat| count(stat.messages)).write(out)?;
+                }
+                _ => {
+                    writeln!(out, "{title}: the heaviest pairs of ranks")?;
+                    pairs(traffic).write(out)?;
+                }
+            }
+            writeln!(out)?;
+        }
+        Ok(())
+    }
+
+    fn write_remarks(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        let nested: u64 = self.functions.iter().map(|stat| stat.nested).sum();
+        let remarks = [
+            (
+                nested,
+                "calls were made by the MPI implementation within others and are left out",
+            ),
+            (self.unfinished, "calls never returned"),
+            (self.bad, "calls had a pointer that could not be read"),
+            (
+                self.unresolved_messages,
+                "messages went to ranks of communicators that could not be worked out",
+            ),
+            (
+                self.unresolved_collectives,
+                "collective operations moved an unknown number of bytes, counted as none",
+            ),
+        ];
+        for (number, remark) in remarks.iter().filter(|(number, _)| *number > 0) {
+            writeln!(out, "{} {remark}", count(*number))?;
+        }
+        if self.inexact_received > 0 {
+            writeln!(
+                out,
+                "{} of those received are the room for them: the program did not ask how many came",
+                bytes(self.inexact_received)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn interval(stat: &IntervalStat) -> String {
+    if stat.count == 0 {
+        return "-".to_owned();
+    }
+    let ps = stat.harmonic_mean_s * 1e12;
+    format!(
+        "{:.0} cycles = {}",
+        stat.harmonic_mean_cycles,
+        time(ps as u64)
+    )
+}
+
+/// A power of two as people write sizes: `4 KiB`.
+fn power(value: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let mut value = value;
+    let mut unit = 0;
+    while value >= 1024 && value.is_multiple_of(1024) && unit + 1 < UNITS.len() {
+        value /= 1024;
+        unit += 1;
+    }
+    format!("{value} {}", UNITS[unit])
+}
+
+fn bar(part: u64, most: u64) -> String {
+    const WIDTH: u128 = 40;
+    let length = (u128::from(part) * WIDTH)
+        .checked_div(u128::from(most))
+        .unwrap_or(0);
+    format!("{:<40}", "#".repeat((length as usize).max(1)))
+}
+
+fn square(traffic: &[&TrafficStat], last: u32, cell: impl Fn(&TrafficStat) -> String) -> Table {
+    let mut heads = vec![String::new()];
+    heads.extend((0..=last).map(|rank| rank.to_string()));
+    let mut table = Table::new(heads);
+    for from in 0..=last {
+        let mut row = vec![from.to_string()];
+        row.extend((0..=last).map(|to| {
+            let mut stats = traffic.iter();
+            let stat = stats.find(|stat| (stat.from, stat.to) == (from, to));
+            stat.map_or_else(|| ".".to_owned(), |stat| cell(stat))
+        }));
+        table.row(row);
+    }
+    table
+}
+
+fn pairs(mut traffic: Vec<&TrafficStat>) -> Table {
+    traffic.sort_by_key(|stat| (std::cmp::Reverse(stat.bytes), stat.from, stat.to));
+    let mut table = Table::new(["from", "to", "messages", "bytes"]);
+    let left_out = traffic.get(MAX_LINES..).unwrap_or_default();
+    for stat in traffic.iter().take(MAX_LINES) {
+        table.row(vec![
+            stat.from.to_string(),
+            stat.to.to_string(),
+            count(stat.messages),
+            bytes(stat.bytes),
+        ]);
+    }
+    if !left_out.is_empty() {
+        let sum = |value: fn(&TrafficStat) -> u64| {
+            left_out
+                .iter()
+                .fold(0u64, |sum, stat| sum.saturating_add(value(stat)))
+        };
+        table.row(vec![
+            format!("{} more", left_out.len()),
+            String::new(),
+            count(sum(|stat| stat.messages)),
+            bytes(sum(|stat| stat.bytes)),
+        ]);
+    }
+    table
+}
