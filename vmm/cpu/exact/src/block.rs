@@ -14,7 +14,7 @@ pub(crate) struct Mode {
     pub user: bool,
     /// x87 and SSE run.
     pub fpu: bool,
-    /// A single instruction, for stops and single-stepping.
+    /// A part of a block: what is left of a budget, or one instruction.
     pub single: bool,
     /// Stub instructions do not count.
     pub free_stubs: bool,
@@ -37,6 +37,8 @@ pub(crate) struct Block {
     pub host_end: u64,
     /// Counted instructions; zero for a stub.
     pub counted: u8,
+    /// The first of its sites.
+    pub first_site: SiteId,
     /// Offset of each instruction from `rip`.
     pub offsets: Box<[u16]>,
     /// Where host code for an instruction begins (offset from `indirect_entry`), ascending.

@@ -8,7 +8,7 @@ use crate::block::{BlockId, Mode, SiteKind};
 use crate::context::{ARITHMETIC, EXIT_LOOKUP, EXIT_SIGNAL, jump_index};
 use crate::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
 use crate::enter::{begin_run, end_run, enter};
-use crate::flags::flags_dead;
+use crate::flags::dead_at;
 use crate::mmu::{Request, translate};
 use crate::signals::Catching;
 use crate::state::{Fault, flag, vector};
@@ -84,9 +84,16 @@ impl ExactVcpu {
             }
             let shadowed = std::mem::take(&mut self.state.shadow);
             let stepping = self.state.flags & flag::TF != 0;
-            let mode = self.mode(single || shadowed || stepping);
-            single = false;
-            let block = match self.find_block(mode) {
+            let one = shadowed || stepping;
+            // The rest of a budget that no whole block fits into.
+            let rest = std::mem::take(&mut single) && !one;
+            let mode = self.mode(rest || one);
+            let found = if rest {
+                self.translate_rest(mode)
+            } else {
+                self.find_block(mode)
+            };
+            let block = match found {
                 Ok(block) => block,
                 Err(fault) => {
                     link = None;
@@ -101,7 +108,11 @@ impl ExactVcpu {
             }
             let before = self.context.count;
             let entry = self.store.block(block).entry;
-            match self.visit(entry, &mut link, &mut single) {
+            let next = self.visit(entry, &mut link, &mut single);
+            if rest {
+                self.drop_rest(block);
+            }
+            match next {
                 Next::Exit(exit) => return exit,
                 _ if stepping && self.context.count < before => {
                     if let Next::Exit(exit) = self.deliver(Fault::plain(vector::DEBUG)) {
@@ -195,7 +206,42 @@ impl ExactVcpu {
     }
 
     fn translate_block(&mut self, rip: u64, physical: u64, mode: Mode) -> Result<BlockId, Fault> {
-        let (guest, pages) = self.decode_at(rip, physical, mode.single)?;
+        let limit = if mode.single { 1 } else { MAX_INSTRUCTIONS };
+        self.translate_up_to(limit, rip, physical, mode)
+    }
+
+    /// A block of no more instructions than the budget has left. Stops come anywhere,
+    /// so it is not worth keeping: [`drop_rest`](Self::drop_rest) takes it back.
+    fn translate_rest(&mut self, mode: Mode) -> Result<BlockId, Fault> {
+        let rip = self.state.rip;
+        let physical = self.fetch_address(rip)?;
+        let limit = self.context.count.clamp(1, MAX_INSTRUCTIONS as i64) as usize;
+        if let Some(known) = self.store.find(physical, rip, mode) {
+            let clean = self.store.discard(known);
+            self.unwatch(clean);
+        }
+        self.translate_up_to(limit, rip, physical, mode)
+    }
+
+    fn drop_rest(&mut self, block: BlockId) {
+        let clean = self.store.take_back(block);
+        self.unwatch(clean);
+    }
+
+    fn unwatch(&mut self, pages: Vec<u64>) {
+        for page in pages {
+            self.memory.watch(page, false);
+        }
+    }
+
+    fn translate_up_to(
+        &mut self,
+        limit: usize,
+        rip: u64,
+        physical: u64,
+        mode: Mode,
+    ) -> Result<BlockId, Fault> {
+        let (guest, pages) = self.decode_at(rip, physical, limit)?;
         if !self.store.has_room() {
             self.flush_code();
         }
@@ -234,17 +280,17 @@ impl ExactVcpu {
         &mut self,
         rip: u64,
         physical: u64,
-        single: bool,
+        limit: usize,
     ) -> Result<(GuestBlock, [Option<u64>; 2]), Fault> {
         let features = Features {
             fpu: self.state.has_fpu(),
         };
-        let mut bytes = [0u8; PAGE_SIZE as usize + MAX_BYTES];
-        let left = (PAGE_SIZE - physical % PAGE_SIZE) as usize;
+        let mut bytes = [0u8; (MAX_INSTRUCTIONS + 1) * MAX_BYTES];
+        let in_page = (PAGE_SIZE - physical % PAGE_SIZE) as usize;
+        let left = in_page.min(limit * MAX_BYTES);
         if !self.memory.read(physical, &mut bytes[..left]) {
             return Err(Fault::protection(0));
         }
-        let limit = if single { 1 } else { MAX_INSTRUCTIONS };
         if let Decoded::Block(block) = decode(rip, &bytes[..left], limit, features) {
             return Ok((block, [Some(physical), None]));
         }
@@ -398,10 +444,12 @@ impl ExactVcpu {
         if let Some(id) = self.store.find(physical, rip, self.mode(false)) {
             return self.store.block(id).flags_dead;
         }
-        match self.decode_at(rip, physical, false) {
-            Ok((block, _)) => flags_dead(&block.instructions)[0],
-            Err(_) => false,
-        }
+        let mut bytes = [0u8; MAX_INSTRUCTIONS * MAX_BYTES];
+        let left = bytes.len().min((PAGE_SIZE - physical % PAGE_SIZE) as usize);
+        let features = Features {
+            fpu: self.state.has_fpu(),
+        };
+        self.memory.read(physical, &mut bytes[..left]) && dead_at(rip, &bytes[..left], features)
     }
 
     fn forget_written_pages(&mut self) {

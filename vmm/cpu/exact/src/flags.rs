@@ -1,9 +1,9 @@
 //! Which arithmetic flags are live where.
 
-use iced_x86::{Instruction, Mnemonic, OpKind, RflagsBits};
+use iced_x86::{Decoder, Instruction, Mnemonic, OpKind, RflagsBits};
 
-use crate::analyse::Class;
-use crate::decode::GuestInstruction;
+use crate::analyse::{Class, Features, classify};
+use crate::decode::{GuestInstruction, MAX_INSTRUCTIONS, OPTIONS};
 
 /// The arithmetic flags in iced's bits.
 const ALL_FLAGS: u32 = RflagsBits::OF
@@ -29,6 +29,37 @@ pub(crate) fn flags_dead(instructions: &[GuestInstruction]) -> Vec<bool> {
         dead[index] = live == 0;
     }
     dead
+}
+
+/// Whether all arithmetic flags are dead at `rip`, whose bytes up to the page's
+/// end are `bytes`: what [`flags_dead`] says of the first instruction of the block
+/// there, found by looking no further than needed.
+pub(crate) fn dead_at(rip: u64, bytes: &[u8], features: Features) -> bool {
+    let mut decoder = Decoder::with_ip(64, bytes, rip, OPTIONS);
+    let mut overwritten = 0;
+    for _ in 0..MAX_INSTRUCTIONS {
+        if !decoder.can_decode() {
+            return false;
+        }
+        let instruction = decoder.decode();
+        let class = classify(&instruction, features);
+        if matches!(class, Class::Helper | Class::Fault(_)) {
+            return false;
+        }
+        if class != Class::Nop {
+            if instruction.rflags_read() & ALL_FLAGS & !overwritten != 0 {
+                return false;
+            }
+            overwritten |= flags_killed(&instruction);
+        }
+        if overwritten == ALL_FLAGS {
+            return true;
+        }
+        if class.ends_block() {
+            return false;
+        }
+    }
+    false
 }
 
 /// Flags that an instruction replaces whatever its operands. A flag that is left

@@ -157,6 +157,7 @@ impl Store {
             indirect_entry: base,
             host_end: base + self.emitter.code().len() as u64,
             counted: emitted.counted,
+            first_site,
             offsets: guest
                 .instructions
                 .iter()
@@ -228,6 +229,29 @@ impl Store {
             self.remove(id, &mut forgotten.clean);
         }
         forgotten
+    }
+
+    /// Forgets one block; returns the pages that hold no code any more.
+    pub(crate) fn discard(&mut self, id: BlockId) -> Vec<u64> {
+        let mut clean = Vec::new();
+        if self.blocks[id as usize].valid {
+            self.remove(id, &mut clean);
+        }
+        clean
+    }
+
+    /// Forgets the block added last, and takes its room back, which no other block
+    /// can have a use for: nothing was ever linked to it.
+    pub(crate) fn take_back(&mut self, id: BlockId) -> Vec<u64> {
+        let clean = self.discard(id);
+        if id as usize + 1 == self.blocks.len() {
+            let start = self.blocks[id as usize].indirect_entry - self.memory.range().start;
+            self.memory.truncate(start as usize);
+            self.sites
+                .truncate(self.blocks[id as usize].first_site as usize);
+            self.blocks.pop();
+        }
+        clean
     }
 
     fn remove(&mut self, id: BlockId, clean: &mut Vec<u64>) {

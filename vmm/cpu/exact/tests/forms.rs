@@ -293,6 +293,7 @@ fn set_memory(dice: &mut Dice, form: &mut Form) {
 
 /// Fills in operand `index` of kind `kind`; `None` when the form has an operand
 /// that this suite does not make.
+#[allow(clippy::too_many_lines)] // one arm for each kind of operand
 fn set_operand(
     dice: &mut Dice,
     form: &mut Form,
@@ -438,7 +439,7 @@ fn inputs(dice: &mut Dice, form: &Form) -> (State, Vec<u8>) {
         state.gpr[2] = 0;
         for number in (0..16).filter(|&number| number != 0 && number != 2) {
             state.gpr[number] =
-                dice.below(0x3f) * 0x0101_0101_0101_0100 | dice.below(0x3f) << 1 | 1;
+                (dice.below(0x3f) * 0x0101_0101_0101_0100) | (dice.below(0x3f) << 1) | 1;
         }
     }
     let size = form.instruction.memory_size().size().max(1) as u64;
