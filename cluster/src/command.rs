@@ -1,5 +1,7 @@
 //! The subcommands.
 
+pub(crate) mod trace;
+
 use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -116,6 +118,7 @@ fn conclude(
     match ending {
         Ending::Workload(code) => {
             let path = directory.complete()?;
+            trace::print_statistics(&path)?;
             print!("{}", render(summary, host, &path));
             Ok(exit_code(*code))
         }

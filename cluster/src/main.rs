@@ -29,6 +29,9 @@ enum Command {
     Check(CheckArguments),
     /// Tell what this machine can do and what to install.
     Doctor,
+    /// Traces of MPI calls.
+    #[command(subcommand)]
+    Trace(TraceCommand),
     /// Guest images.
     #[command(subcommand)]
     Image(ImageCommand),
@@ -86,6 +89,52 @@ enum ImageCommand {
     },
 }
 
+#[derive(Subcommand)]
+enum TraceCommand {
+    /// List the calls.
+    Dump(DumpArguments),
+    /// Sum the calls up: per function, per rank, by size, and who sent to whom.
+    Stat(StatArguments),
+}
+
+#[derive(Args)]
+struct FilterArguments {
+    /// Only calls of this rank; may be repeated.
+    #[arg(long, value_name = "RANK")]
+    rank: Vec<u32>,
+    /// Only calls of functions of this name or pattern, such as `MPI_I*`; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    function: Vec<String>,
+    /// Only calls from this virtual time on, such as `1.5 s`.
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Only calls before this virtual time.
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+}
+
+#[derive(Args)]
+struct DumpArguments {
+    /// A run directory, or a trace file.
+    trace: PathBuf,
+    /// One JSON object a line.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    filter: FilterArguments,
+}
+
+#[derive(Args)]
+struct StatArguments {
+    /// A run directory, or a trace file.
+    trace: PathBuf,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    filter: FilterArguments,
+}
+
 fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
@@ -96,6 +145,8 @@ fn main() -> ExitCode {
         Command::Run(arguments) => command::run(&arguments),
         Command::Check(arguments) => command::check(&arguments),
         Command::Doctor => command::doctor(),
+        Command::Trace(TraceCommand::Dump(arguments)) => command::trace::dump(&arguments),
+        Command::Trace(TraceCommand::Stat(arguments)) => command::trace::stat(&arguments),
         Command::Image(ImageCommand::Build { recipe, verbose }) => {
             command::build_image(&recipe, verbose)
         }

@@ -1,0 +1,91 @@
+//! `belljar trace`, and the table that ends a run.
+
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use belljar_cluster::quantity::Duration;
+use belljar_sim::Time;
+use belljar_tracer::{AnalysisError, DumpFormat, Filter, TRACE_FILE, TraceState};
+
+use crate::{DumpArguments, FilterArguments, StatArguments};
+
+/// The trace of a run directory, or the file itself.
+fn trace_file(path: &Path) -> PathBuf {
+    if path.is_dir() {
+        path.join(TRACE_FILE)
+    } else {
+        path.to_owned()
+    }
+}
+
+fn filter(arguments: &FilterArguments) -> Result<Filter> {
+    let time = |text: &Option<String>| -> Result<Option<Time>> {
+        let Some(text) = text else {
+            return Ok(None);
+        };
+        let span: Duration = text.parse()?;
+        Ok(Some(Time::ZERO + span.0))
+    };
+    Ok(Filter {
+        ranks: arguments.rank.clone(),
+        functions: arguments.function.clone(),
+        from: time(&arguments.from).context("--from")?,
+        to: time(&arguments.to).context("--to")?,
+    })
+}
+
+/// Says on standard error that a trace is not whole.
+fn remark(state: &TraceState) {
+    if let TraceState::Incomplete { offset, reason } = state {
+        eprintln!(
+            "warning: the trace is incomplete: {reason} (at byte {offset}); what comes before is whole"
+        );
+    }
+}
+
+/// `belljar trace dump`.
+pub(crate) fn dump(arguments: &DumpArguments) -> Result<ExitCode> {
+    let format = if arguments.json {
+        DumpFormat::Json
+    } else {
+        DumpFormat::Text
+    };
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let path = trace_file(&arguments.trace);
+    let result = belljar_tracer::dump(&path, &filter(&arguments.filter)?, format, &mut out);
+    match result.and_then(|state| out.flush().map(|()| state).map_err(AnalysisError::from)) {
+        Ok(state) => remark(&state),
+        // Whoever reads has had enough.
+        Err(AnalysisError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `belljar trace stat`.
+pub(crate) fn stat(arguments: &StatArguments) -> Result<ExitCode> {
+    let path = trace_file(&arguments.trace);
+    let (statistics, state) = belljar_tracer::statistics(&path, &filter(&arguments.filter)?)?;
+    let mut out = io::stdout().lock();
+    if arguments.json {
+        statistics.write_json(&mut out)?;
+    } else {
+        statistics.write(&mut out)?;
+    }
+    remark(&state);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the statistics of a run's trace, if it has one.
+pub(crate) fn print_statistics(directory: &Path) -> Result<()> {
+    let path = directory.join(TRACE_FILE);
+    if path.exists() {
+        let (statistics, _) = belljar_tracer::statistics(&path, &Filter::default())?;
+        let mut out = io::stdout().lock();
+        statistics.write(&mut out)?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
