@@ -73,10 +73,10 @@ impl<'a> Arguments<'a> {
         self.words.get(index).copied()
     }
 
-    /// The handle behind the first pointer to one of this kind that is not const: an output, or the
-    /// object to free.
+    /// The handle behind the last pointer to one of this kind that is not const: an output, or the
+    /// object to free. (The last, because MPI-1 declared arrays of inputs without const.)
     pub(crate) fn pointed_handle(&mut self, base: Base) -> Option<u64> {
-        let mut parameters = self.function.parameters.iter();
+        let mut parameters = self.function.parameters.iter().rev();
         let parameter = parameters.find(|parameter| {
             parameter.base == base && parameter.pointer == 1 && !parameter.is_const
         })?;

@@ -13,6 +13,8 @@ mod counters;
 mod datatypes;
 mod dump;
 mod event;
+#[cfg(test)]
+mod guest;
 mod implementation;
 mod memory;
 mod node;
@@ -41,3 +43,6 @@ pub use stat::{
 pub use trace::{
     MAGIC, TRACE_FILE, TraceError, TraceHeader, TraceReader, TraceState, TraceWriter, VERSION,
 };
+
+#[cfg(test)]
+mod tests;

@@ -50,7 +50,9 @@ pub struct FunctionStat {
     /// Bytes that came into the callers' buffers. Those of nonblocking receives count where they
     /// are completed.
     pub received: u64,
-    /// Shortest call, in picoseconds; this and the following over calls that returned.
+    /// Calls that returned; the following are over these.
+    pub returned: u64,
+    /// Shortest call, in picoseconds.
     pub min_ps: u64,
     /// Median (the lower of the middle two).
     pub median_ps: u64,

@@ -247,6 +247,7 @@ impl FunctionSum {
             seen,
             sent: self.sent,
             received: self.received,
+            returned: durations.len() as u64,
             min_ps: durations.first().copied().unwrap_or(0),
             median_ps: durations
                 .get(durations.len().saturating_sub(1) / 2)

@@ -39,6 +39,13 @@ impl Statistics {
             "function", "calls", "sent", "received", "min", "median", "mean", "max", "total",
         ]);
         for stat in self.functions.iter().filter(|stat| stat.calls > 0) {
+            let time = |ps| {
+                if stat.returned == 0 {
+                    "-".to_owned()
+                } else {
+                    time(ps)
+                }
+            };
             table.row(vec![
                 stat.function.to_owned(),
                 count(stat.calls),
@@ -177,26 +184,26 @@ impl Statistics {
         let remarks = [
             (
                 nested,
-                "calls were made by the MPI implementation within others and are left out",
+                "Calls left out because the MPI implementation made them within others",
             ),
-            (self.unfinished, "calls never returned"),
-            (self.bad, "calls had a pointer that could not be read"),
+            (self.unfinished, "Calls that never returned"),
+            (self.bad, "Calls with a pointer that could not be read"),
             (
                 self.unresolved_messages,
-                "messages went to ranks of communicators that could not be worked out",
+                "Messages to ranks of communicators that could not be worked out",
             ),
             (
                 self.unresolved_collectives,
-                "collective operations moved an unknown number of bytes, counted as none",
+                "Collective operations whose bytes are unknown and count as 0",
             ),
         ];
         for (number, remark) in remarks.iter().filter(|(number, _)| *number > 0) {
-            writeln!(out, "{} {remark}", count(*number))?;
+            writeln!(out, "{remark}: {}", count(*number))?;
         }
         if self.inexact_received > 0 {
             writeln!(
                 out,
-                "{} of those received are the room for them: the program did not ask how many came",
+                "Bytes received that are the room for them, the program not having asked for more: {}",
                 bytes(self.inexact_received)
             )?;
         }

@@ -1,0 +1,5 @@
+//! Scripted processes against the tracer.
+
+mod messages;
+mod objects;
+mod protocol;
