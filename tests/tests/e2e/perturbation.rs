@@ -60,9 +60,13 @@ fn tracing_moves_no_cycle() {
     );
 }
 
-/// Without the library the program starts at another time, and the timer
-/// interrupts it elsewhere. Where neither run was interrupted between two calls,
-/// it executed the same number of instructions.
+/// Longer than this, an interval between two calls holds a visit to the kernel: a
+/// timer interrupt, a page touched first.
+const KERNEL_VISIT: u64 = 1000;
+
+/// Without the library the program starts at another time, and the kernel interrupts
+/// it elsewhere. Where it does not, the same number of instructions lies between one
+/// call and the next.
 #[test]
 fn the_library_adds_no_instruction_between_calls() {
     let Some(dir) = Dir::new() else { return };
@@ -73,28 +77,14 @@ fn the_library_adds_no_instruction_between_calls() {
         &["trace.enabled=false", "trace.library=false"],
     ));
     let mut equal = 0;
-    let mut other = Vec::new();
     for rank in 0..2 {
-        for (with, without) in between(&with, rank)
+        let pairs = between(&with, rank)
             .into_iter()
-            .zip(between(&without, rank))
-        {
-            if with == without {
-                equal += 1;
-            } else {
-                other.push((with, without));
-            }
+            .zip(between(&without, rank));
+        for (with, without) in pairs.filter(|(with, without)| with.max(without) < &KERNEL_VISIT) {
+            assert_eq!(with, without);
+            equal += 1;
         }
     }
-    // An interrupt takes thousands of instructions, a library that is felt takes few.
-    assert!(
-        other
-            .iter()
-            .all(|(with, without)| with.abs_diff(*without) > 500),
-        "{other:?}"
-    );
-    assert!(
-        equal > 100,
-        "only {equal} intervals without interrupts; others: {other:?}"
-    );
+    assert!(equal > 100, "only {equal} intervals without the kernel");
 }
