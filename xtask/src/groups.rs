@@ -51,8 +51,8 @@ pub(crate) fn run(group: Option<Group>) -> Result<()> {
         Some(group) => end_to_end(&[group]),
         None => {
             lint()?;
+            // The differential tests are among the unit tests of their crate.
             unit()?;
-            differential()?;
             end_to_end(&END_TO_END)
         }
     }
