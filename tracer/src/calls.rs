@@ -46,7 +46,7 @@ pub(crate) struct OpenCalls {
 #[derive(Debug)]
 pub(crate) enum Returned {
     /// One that was entered here.
-    Own(OpenCall),
+    Own(Box<OpenCall>),
     /// One that a forked process's parent entered, and that stays the parent's: where
     /// it goes back to.
     Inherited(u64),
@@ -126,14 +126,14 @@ impl OpenCalls {
     pub(crate) fn returned(&mut self, space: Space, thread: u64, slot: u64) -> Option<Returned> {
         if let Some(call) = self.take((space, (thread, slot))) {
             self.unwind(space, thread, slot);
-            return Some(Returned::Own(call));
+            return Some(Returned::Own(Box::new(call)));
         }
         let moved = self
             .order
             .values()
             .find(|(other, (_, at))| *other == space && *at == slot);
         if let Some(&key) = moved {
-            return self.take(key).map(Returned::Own);
+            return self.take(key).map(|call| Returned::Own(Box::new(call)));
         }
         let inherited = self
             .order

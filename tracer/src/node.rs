@@ -298,7 +298,7 @@ impl NodeTracer {
             mut event,
             handles,
             ..
-        } = call;
+        } = *call;
         event.exit = Some(at);
         event.result = result(&event, registers.gpr[RAX]);
         if let Some(process) = self.processes.get_mut(&space) {

@@ -155,14 +155,18 @@ impl<'a> Resolver<'a> {
         true
     }
 
-    fn add(&mut self, global: Global) -> usize {
+    /// Adds a communicator, unless one of its members has another one of that number: a
+    /// trace that says so contradicts itself, and could go round in circles.
+    fn add(&mut self, global: Global) {
+        if global.local.iter().any(|key| self.known.contains_key(key)) {
+            return;
+        }
         let index = self.globals.len();
         for (process, number) in &global.local {
             self.known.insert((*process, *number), index);
         }
         self.globals.push(global);
         self.queue.push_back((index, 0));
-        index
     }
 
     /// `MPI_Comm_create_group`s: called by the group's members only, so found by parent, members,

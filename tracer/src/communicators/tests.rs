@@ -1,12 +1,13 @@
 //! Communicators of scripted processes, resolved from their events.
 
 use belljar_sim::Frequency;
+use proptest::prelude::*;
 
 use super::{Collector, Communicators};
 use crate::event::Peer;
 use crate::guest::{Guest, int};
 use crate::node::NodeTracer;
-use crate::object::{Fact, SELF, WORLD};
+use crate::object::{Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
 use crate::selection::Selection;
 use crate::trace::TraceHeader;
 
@@ -295,11 +296,97 @@ fn freed_handles_do_not_confuse() {
         cluster.guests[rank].call(&mut cluster.tracers[0], "MPI_Comm_free", &[behind]);
     }
     let mut second = [None; 2];
-    for rank in 0..2 {
+    for (rank, number) in second.iter_mut().enumerate() {
         let arguments = [MPICH_WORLD, int(rank as i32), int(0)];
-        second[rank] = cluster.make(rank, "MPI_Comm_split", &arguments, handle);
+        *number = cluster.make(rank, "MPI_Comm_split", &arguments, handle);
     }
     let resolved = cluster.resolve();
     assert_eq!(members(&resolved, 1, first[1]), [0, 1]);
     assert_eq!(members(&resolved, 1, second[1]), [1]);
+}
+
+fn number() -> impl Strategy<Value = u32> {
+    prop_oneof![0..4u32, Just(u32::MAX)]
+}
+
+fn making() -> impl Strategy<Value = Making> {
+    let maybe = || prop::option::of(number());
+    prop_oneof![
+        3 => Just(Making::Duplicate),
+        2 => (prop::option::of(0..2), -1..2).prop_map(|(color, key)| Making::Split { color, key }),
+        1 => any::<bool>().prop_map(|member| Making::SplitByNode { member, key: 0 }),
+        1 => maybe().prop_map(|group| Making::Create { group }),
+        1 => maybe().prop_map(|group| Making::CreateGroup { group, tag: 0 }),
+        1 => prop::collection::vec(number(), 0..3)
+            .prop_map(|dimensions| Making::Cart { dimensions }),
+        1 => prop::collection::vec(any::<bool>(), 0..3)
+            .prop_map(|remain| Making::CartSub { remain }),
+        1 => number().prop_map(|nodes| Making::Graph { nodes }),
+        2 => (number(), maybe(), number()).prop_map(|(local_leader, bridge, remote_leader)| {
+            Making::Intercomm { local_leader, bridge, remote_leader, tag: 0 }
+        }),
+        1 => any::<bool>().prop_map(|high| Making::Merge { high }),
+        1 => Just(Making::Unknown),
+    ]
+}
+
+fn group() -> impl Strategy<Value = GroupMembers> {
+    let maybe = || prop::option::of(number());
+    let ranks = || prop::collection::vec(number(), 0..3);
+    prop_oneof![
+        number().prop_map(GroupMembers::Of),
+        number().prop_map(GroupMembers::RemoteOf),
+        (maybe(), ranks()).prop_map(|(from, ranks)| GroupMembers::Include(from, ranks)),
+        (maybe(), ranks()).prop_map(|(from, ranks)| GroupMembers::Exclude(from, ranks)),
+        (maybe(), maybe()).prop_map(|(one, two)| GroupMembers::Union(one, two)),
+        (maybe(), maybe()).prop_map(|(one, two)| GroupMembers::Intersection(one, two)),
+        (maybe(), maybe()).prop_map(|(one, two)| GroupMembers::Difference(one, two)),
+    ]
+}
+
+fn fact() -> impl Strategy<Value = Fact> {
+    let new = (
+        prop::option::of(number()),
+        prop::option::of(number()),
+        0..3u32,
+        making(),
+    );
+    prop_oneof![
+        4 => new.prop_map(|(number, parent, sequence, how)| {
+            Fact::Communicator(NewCommunicator { number, parent, sequence, how })
+        }),
+        2 => (number(), group()).prop_map(|(number, members)| Fact::Group { number, members }),
+        1 => number().prop_map(|size| Fact::Size { communicator: WORLD, size }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// Traces that contradict themselves are resolved as far as they go, in bounded time.
+    #[test]
+    fn contradictions_do_no_harm(
+        facts in prop::collection::vec((0..3usize, fact(), prop_oneof![9 => Just(0u32), 1 => any::<u32>()]), 0..40),
+    ) {
+        let mut cluster = Cluster::new(3);
+        let template = {
+            let tracer = &mut cluster.tracers[0];
+            cluster.guests[0].make(tracer, "MPI_Comm_dup", &[MPICH_WORLD], 0x8400_0001)
+        };
+        for (rank, fact, more) in facts {
+            let mut event = template.clone();
+            (event.node, event.process) = key(rank);
+            event.rank = (rank as u32).wrapping_add(more);
+            event.fact = Some(fact);
+            cluster.collector.observe(&event, &cluster.header);
+        }
+        let resolved = cluster.resolve();
+        for rank in 0..3 {
+            for number in 0..6 {
+                let peer = resolved.world_rank(key(rank), number, Peer::Rank(1));
+                let members = resolved.members(key(rank), number);
+                prop_assert!(peer.is_none() || members.is_some());
+            }
+        }
+    }
 }

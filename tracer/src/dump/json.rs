@@ -8,6 +8,9 @@ use crate::event::{Event, Status, Transfer};
 use crate::object::{Datatype, Fact};
 use crate::trace::TraceHeader;
 
+/// Members of a communicator that an object lists; larger ones are left out.
+const MAX_MEMBERS: u32 = 1 << 16;
+
 /// The object of an event. Times are in cycles of the node's processor (`entry`, `exit`) and in
 /// picoseconds (`entry_ps`, `duration_ps`). What an event does not have is left out.
 pub(super) fn object(
@@ -153,7 +156,7 @@ fn made(event: &Event, communicators: &Communicators) -> Value {
         Some(Fact::Communicator(new)) => {
             let members = new.number.and_then(|number| {
                 let members = communicators.members((event.node, event.process), number)?;
-                Some(members.iter().collect::<Vec<u32>>())
+                (members.len() <= MAX_MEMBERS).then(|| members.iter().collect::<Vec<u32>>())
             });
             json!({
                 "communicator": new.number.map(words::communicator),

@@ -1,14 +1,14 @@
 //! The communicators and groups of a process, as far as the process alone can know
 //! them. What needs other processes' arguments is worked out afterwards.
 
+mod groups;
+mod shapes;
+
 use crate::arguments::Arguments;
 use crate::event::Peer;
-use crate::implementation::{MPICH_COMM_NULL, UNDEFINED};
-use crate::object::{Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
+use crate::implementation::MPICH_COMM_NULL;
+use crate::object::{Fact, Making, NewCommunicator, SELF, WORLD};
 use crate::process::registry::Registry;
-
-/// Most dimensions of a grid that are believed.
-const MAX_DIMENSIONS: u64 = 1 << 10;
 
 /// A communicator of a process.
 #[derive(Clone, Debug, Default)]
@@ -196,13 +196,13 @@ impl Communicators {
                 (Making::Duplicate, Communicator { made: 0, ..copy })
             }
             "Dist_graph_create" | "Dist_graph_create_adjacent" => {
-                (Making::Duplicate, dist_graph(parent, arguments))
+                (Making::Duplicate, shapes::dist_graph(parent, arguments))
             }
-            "Comm_split" => (split(arguments), plain()),
-            "Comm_split_type" => (split_type(arguments), plain()),
+            "Comm_split" => (shapes::split(arguments), plain()),
+            "Comm_split_type" => (shapes::split_type(arguments), plain()),
             "Comm_create" | "Comm_create_group" => self.create(arguments),
-            "Cart_create" => cart(arguments),
-            "Cart_sub" => cart_sub(parent, arguments),
+            "Cart_create" => shapes::cart(arguments),
+            "Cart_sub" => shapes::cart_sub(parent, arguments),
             "Graph_create" => {
                 let nodes = arguments.count("nnodes").unwrap_or(0);
                 let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
@@ -276,195 +276,4 @@ impl Communicators {
         self.groups.insert(handle, Group { number, size });
         Fact::Group { number, members }
     }
-
-    fn group_members(&self, arguments: &mut Arguments<'_>) -> (GroupMembers, Option<u32>) {
-        let group = |arguments: &Arguments<'_>, name| {
-            let handle = arguments.word(name)?;
-            self.groups.get(handle).copied()
-        };
-        let name = arguments.function();
-        let from = group(arguments, "group");
-        let origin = from.map(|group| group.number);
-        let pair = |arguments: &Arguments<'_>| {
-            let number = |name| group(arguments, name).map(|group| group.number);
-            (number("group1"), number("group2"))
-        };
-        match name.strip_prefix("MPI_").unwrap_or(name) {
-            "Comm_group" | "Comm_remote_group" => self.group_of_communicator(arguments),
-            "Group_incl" => {
-                let ranks = ranks(arguments);
-                let size = ranks.as_ref().map(|ranks| ranks.len() as u32);
-                let members = ranks.map(|ranks| GroupMembers::Include(origin, ranks));
-                (members.unwrap_or(GroupMembers::Unknown), size)
-            }
-            "Group_range_incl" => {
-                let ranks = ranges(arguments);
-                let size = ranks.as_ref().map(|ranks| ranks.len() as u32);
-                let members = ranks.map(|ranks| GroupMembers::Include(origin, ranks));
-                (members.unwrap_or(GroupMembers::Unknown), size)
-            }
-            "Group_excl" => excluding(from, ranks(arguments)),
-            "Group_range_excl" => excluding(from, ranges(arguments)),
-            "Group_union" => {
-                let (first, second) = pair(arguments);
-                (GroupMembers::Union(first, second), None)
-            }
-            "Group_intersection" => {
-                let (first, second) = pair(arguments);
-                (GroupMembers::Intersection(first, second), None)
-            }
-            "Group_difference" => {
-                let (first, second) = pair(arguments);
-                (GroupMembers::Difference(first, second), None)
-            }
-            _ => (GroupMembers::Unknown, None),
-        }
-    }
-
-    fn group_of_communicator(&self, arguments: &Arguments<'_>) -> (GroupMembers, Option<u32>) {
-        let known = arguments.word("comm").and_then(|handle| self.get(handle));
-        let Some(known) = known else {
-            return (GroupMembers::Unknown, None);
-        };
-        if arguments.function() == "MPI_Comm_remote_group" {
-            let size = known.remote.flatten();
-            (GroupMembers::RemoteOf(known.number), size)
-        } else {
-            (GroupMembers::Of(known.number), known.size)
-        }
-    }
-}
-
-fn excluding(from: Option<Group>, ranks: Option<Vec<u32>>) -> (GroupMembers, Option<u32>) {
-    let Some(ranks) = ranks else {
-        return (GroupMembers::Unknown, None);
-    };
-    let size = from
-        .and_then(|from| from.size)
-        .and_then(|size| size.checked_sub(ranks.len() as u32));
-    let from = from.map(|from| from.number);
-    (GroupMembers::Exclude(from, ranks), size)
-}
-
-fn split(arguments: &Arguments<'_>) -> Making {
-    let color = arguments.int("color").unwrap_or(0);
-    Making::Split {
-        color: (i64::from(color) != UNDEFINED).then_some(color),
-        key: arguments.int("key").unwrap_or(0),
-    }
-}
-
-fn split_type(arguments: &Arguments<'_>) -> Making {
-    use crate::event::Implementation::{Mpich, OpenMpi};
-    let kind = arguments.int("split_type").unwrap_or(0);
-    let member = i64::from(kind) != UNDEFINED;
-    // MPI_COMM_TYPE_SHARED. Other kinds ask for parts of the hardware.
-    let by_node = match arguments.implementation {
-        Mpich => kind == 1,
-        OpenMpi => kind == 0,
-    };
-    if member && !by_node {
-        return Making::Unknown;
-    }
-    Making::SplitByNode {
-        member,
-        key: arguments.int("key").unwrap_or(0),
-    }
-}
-
-fn dist_graph(parent: Option<&Communicator>, arguments: &Arguments<'_>) -> Communicator {
-    let degree = |name| u32::try_from(arguments.count(name)?).ok();
-    Communicator {
-        size: parent.and_then(|parent| parent.size),
-        neighbors: degree("indegree").zip(degree("outdegree")),
-        ..Communicator::default()
-    }
-}
-
-fn cart(arguments: &mut Arguments<'_>) -> (Making, Communicator) {
-    let count = arguments.count("ndims").unwrap_or(u64::MAX);
-    let read = if count <= MAX_DIMENSIONS {
-        arguments.integers("dims", count)
-    } else {
-        None
-    };
-    let Some(read) = read else {
-        return (Making::Unknown, Communicator::default());
-    };
-    let dimensions: Vec<u32> = read
-        .into_iter()
-        .map(|size| u32::try_from(size).unwrap_or(0))
-        .collect();
-    let shape = grid(dimensions.clone());
-    (Making::Cart { dimensions }, shape)
-}
-
-fn cart_sub(
-    parent: Option<&Communicator>,
-    arguments: &mut Arguments<'_>,
-) -> (Making, Communicator) {
-    let dimensions = parent.and_then(|parent| parent.dimensions.clone());
-    let remain = dimensions
-        .as_ref()
-        .and_then(|dimensions| arguments.integers("remain_dims", dimensions.len() as u64));
-    let (Some(dimensions), Some(remain)) = (dimensions, remain) else {
-        return (Making::Unknown, Communicator::default());
-    };
-    let remain: Vec<bool> = remain.into_iter().map(|keep| keep != 0).collect();
-    let kept = dimensions.iter().zip(&remain).filter(|(_, keep)| **keep);
-    let shape = grid(kept.map(|(size, _)| *size).collect());
-    (Making::CartSub { remain }, shape)
-}
-
-/// A communicator with a grid. Each dimension has two neighbours.
-fn grid(dimensions: Vec<u32>) -> Communicator {
-    let size = dimensions
-        .iter()
-        .try_fold(1u32, |product, size| product.checked_mul(*size));
-    let neighbors = 2 * dimensions.len() as u32;
-    Communicator {
-        size,
-        neighbors: Some((neighbors, neighbors)),
-        dimensions: Some(dimensions),
-        ..Communicator::default()
-    }
-}
-
-/// The argument `ranks` of `n` entries; `None` when it cannot be read whole.
-fn ranks(arguments: &mut Arguments<'_>) -> Option<Vec<u32>> {
-    let count = arguments.count("n")?;
-    let ranks = arguments.integers("ranks", count)?;
-    if (ranks.len() as u64) < count {
-        return None;
-    }
-    ranks
-        .into_iter()
-        .map(|rank| u32::try_from(rank).ok())
-        .collect()
-}
-
-/// The argument `ranges`, `n` triplets of first, last and stride, written out
-/// (MPI-4.0, 7.3.2).
-fn ranges(arguments: &mut Arguments<'_>) -> Option<Vec<u32>> {
-    const MAX_RANKS: usize = 1 << 16;
-    let count = arguments.count("n")?.checked_mul(3)?;
-    let words = arguments.integers("ranges", count)?;
-    if (words.len() as u64) < count {
-        return None;
-    }
-    let mut ranks = Vec::new();
-    for range in words.chunks_exact(3) {
-        let (mut rank, last, stride) = (range[0], range[1], range[2]);
-        if stride == 0 {
-            return None;
-        }
-        while (stride > 0 && rank <= last) || (stride < 0 && rank >= last) {
-            if ranks.len() == MAX_RANKS {
-                return None;
-            }
-            ranks.push(u32::try_from(rank).ok()?);
-            rank += stride;
-        }
-    }
-    Some(ranks)
 }

@@ -1,72 +1,9 @@
-//! Messages, requests and collective operations, for both implementations.
+//! Messages and requests, for both implementations.
 
-use crate::event::{Amount, Direction, Event, Peer, Phase, Who};
-use crate::guest::{Guest, int};
-use crate::node::NodeTracer;
+use super::script::scripts;
+use crate::event::{Direction, Peer, Phase};
+use crate::guest::int;
 use crate::object::Datatype;
-use crate::selection::Selection;
-
-/// What differs between the implementations in a script.
-struct Script {
-    tracer: NodeTracer,
-    guest: Guest,
-    world: u64,
-    double: u64,
-    integer: u64,
-    any_source: i32,
-    ignore: u64,
-    request_null: u64,
-}
-
-fn scripts() -> [Script; 2] {
-    let mut tracer = NodeTracer::new(0, &Selection::default());
-    let guest = Guest::mpich(&mut tracer, 1);
-    let mpich = Script {
-        tracer,
-        guest,
-        world: 0x4400_0000,
-        double: 0x4c00_080b,
-        integer: 0x4c00_0405,
-        any_source: -2,
-        ignore: 1,
-        request_null: 0x2c00_0000,
-    };
-    let mut tracer = NodeTracer::new(0, &Selection::default());
-    let guest = Guest::open_mpi(&mut tracer, 1);
-    let open_mpi = Script {
-        tracer,
-        world: guest.object("ompi_mpi_comm_world"),
-        double: guest.object("ompi_mpi_double"),
-        integer: guest.object("ompi_mpi_int"),
-        request_null: guest.object("ompi_request_null"),
-        guest,
-        any_source: -1,
-        ignore: 0,
-    };
-    [mpich, open_mpi]
-}
-
-impl Script {
-    fn last(&mut self) -> Event {
-        self.tracer.take_events().pop().unwrap()
-    }
-
-    fn call(&mut self, name: &str, arguments: &[u64]) -> Event {
-        self.guest.call(&mut self.tracer, name, arguments);
-        self.last()
-    }
-
-    fn call_with(&mut self, name: &str, arguments: &[u64], body: impl FnOnce(&mut Guest)) -> Event {
-        self.guest
-            .call_with(&mut self.tracer, name, arguments, |guest, _| body(guest));
-        self.last()
-    }
-
-    /// A nonblocking or persistent call, its request being `handle`.
-    fn begin(&mut self, name: &str, arguments: &[u64], handle: u64) -> Event {
-        self.guest.make(&mut self.tracer, name, arguments, handle)
-    }
-}
 
 #[test]
 fn a_send_tells_peer_tag_and_bytes() {
@@ -311,151 +248,6 @@ fn matched_probes_carry_their_message_to_the_receive() {
     }
 }
 
-fn amount(bytes: u64, each: bool, who: Who) -> Amount {
-    Amount {
-        bytes: Some(bytes),
-        each,
-        who,
-    }
-}
-
-#[test]
-fn collectives_tell_what_goes_in_and_out() {
-    use Who::{Everyone, Others, Root};
-    for mut it in scripts() {
-        let size = it.guest.ints(&[3]);
-        it.call("MPI_Comm_size", &[it.world, size]);
-        let (double, integer, world) = (it.double, it.integer, it.world);
-        let in_place = if it.ignore == 1 { u64::MAX } else { 1 };
-        let counts = it.guest.ints(&[1, 2, 3]);
-        let cases: [(&str, Vec<u64>, Amount, Amount); 9] = [
-            (
-                "MPI_Bcast",
-                vec![0x5000, int(4), double, int(1), world],
-                amount(32, false, Root),
-                amount(32, false, Others),
-            ),
-            (
-                "MPI_Gather",
-                vec![
-                    0x5000,
-                    int(4),
-                    double,
-                    0x6000,
-                    int(8),
-                    integer,
-                    int(1),
-                    world,
-                ],
-                amount(32, false, Everyone),
-                amount(32, true, Root),
-            ),
-            (
-                "MPI_Scatter",
-                vec![0x5000, int(4), double, in_place, 0, 0, int(1), world],
-                amount(32, true, Root),
-                amount(0, false, Everyone),
-            ),
-            (
-                "MPI_Gatherv",
-                vec![
-                    0x5000,
-                    int(4),
-                    double,
-                    0x6000,
-                    counts,
-                    counts,
-                    integer,
-                    int(1),
-                    world,
-                ],
-                amount(32, false, Everyone),
-                amount(24, false, Root),
-            ),
-            (
-                "MPI_Allgatherv",
-                vec![in_place, 0, 0, 0x6000, counts, counts, double, world],
-                amount(16, false, Everyone),
-                amount(48, false, Everyone),
-            ),
-            (
-                "MPI_Alltoall",
-                vec![0x5000, int(4), double, 0x6000, int(4), double, world],
-                amount(32, true, Everyone),
-                amount(32, true, Everyone),
-            ),
-            (
-                "MPI_Allreduce",
-                vec![0x5000, 0x6000, int(3), double, 0x5800_0003, world],
-                amount(24, false, Everyone),
-                amount(24, false, Everyone),
-            ),
-            (
-                "MPI_Reduce_scatter",
-                vec![0x5000, 0x6000, counts, double, 0x5800_0003, world],
-                amount(48, false, Everyone),
-                amount(16, false, Everyone),
-            ),
-            (
-                "MPI_Barrier",
-                vec![world],
-                amount(0, false, Everyone),
-                amount(0, false, Everyone),
-            ),
-        ];
-        for (name, arguments, sent, received) in cases {
-            let event = it.call(name, &arguments);
-            let collective = &event.collectives[0];
-            assert_eq!(
-                (collective.sent, collective.received),
-                (sent, received),
-                "{name}"
-            );
-            assert_eq!(event.bad, None, "{name}");
-        }
-        let types = it.guest.handles(&[double, integer, double]);
-        let event = it.call(
-            "MPI_Alltoallw",
-            &[
-                0x5000, counts, counts, types, 0x6000, counts, counts, types, world,
-            ],
-        );
-        assert_eq!(
-            event.collectives[0].sent,
-            amount(8 + 8 + 24, false, Everyone)
-        );
-    }
-}
-
-#[test]
-fn collectives_whose_size_is_unknown_say_so() {
-    for mut it in scripts() {
-        let counts = it.guest.ints(&[1, 2, 3]);
-        let world = it.world;
-        let event = it.call(
-            "MPI_Alltoallv",
-            &[
-                0x5000, counts, counts, it.double, 0x6000, counts, counts, it.double, world,
-            ],
-        );
-        assert_eq!(event.collectives[0].sent.bytes, None);
-        assert_eq!(event.bad, None);
-    }
-}
-
-#[test]
-fn nonblocking_collectives_have_requests() {
-    for mut it in scripts() {
-        let arguments = [0x5000, 0x6000, int(3), it.double, 0, it.world];
-        let event = it.begin("MPI_Iallreduce", &arguments, 0xac00_0050);
-        assert_eq!(event.collectives[0].phase, Phase::Begun);
-        let request = it.guest.handles(&[0xac00_0050]);
-        let done = it.call("MPI_Wait", &[request, it.ignore]);
-        assert_eq!([done.completed[0].request], event.started.as_slice());
-        assert_eq!(done.completed[0].received, 0);
-    }
-}
-
 #[test]
 fn one_sided_accesses_go_by_the_windows_communicator() {
     for mut it in scripts() {
@@ -465,7 +257,7 @@ fn one_sided_accesses_go_by_the_windows_communicator() {
             &[0x5000, 4096, int(8), 0, it.world, out],
             |guest| guest.put_handle(out, 0xa000_0001),
         );
-        it.last_is_gone();
+        assert!(it.tracer.take_events().is_empty());
         let arguments = [
             0x5000,
             int(6),
@@ -483,11 +275,5 @@ fn one_sided_accesses_go_by_the_windows_communicator() {
         let get = it.call("MPI_Get", &arguments);
         assert_eq!(get.transfers[0].direction, Direction::Receive);
         assert!(get.transfers[0].exact);
-    }
-}
-
-impl Script {
-    fn last_is_gone(&mut self) {
-        assert!(self.tracer.take_events().is_empty());
     }
 }

@@ -1,0 +1,73 @@
+//! A process of each implementation to script, with what differs between them.
+
+use crate::event::Event;
+use crate::guest::Guest;
+use crate::node::NodeTracer;
+use crate::selection::Selection;
+
+/// What differs between the implementations in a script.
+pub(super) struct Script {
+    pub(super) tracer: NodeTracer,
+    pub(super) guest: Guest,
+    pub(super) world: u64,
+    pub(super) double: u64,
+    pub(super) integer: u64,
+    pub(super) any_source: i32,
+    pub(super) ignore: u64,
+    pub(super) request_null: u64,
+}
+
+pub(super) fn scripts() -> [Script; 2] {
+    let mut tracer = NodeTracer::new(0, &Selection::default());
+    let guest = Guest::mpich(&mut tracer, 1);
+    let mpich = Script {
+        tracer,
+        guest,
+        world: 0x4400_0000,
+        double: 0x4c00_080b,
+        integer: 0x4c00_0405,
+        any_source: -2,
+        ignore: 1,
+        request_null: 0x2c00_0000,
+    };
+    let mut tracer = NodeTracer::new(0, &Selection::default());
+    let guest = Guest::open_mpi(&mut tracer, 1);
+    let open_mpi = Script {
+        tracer,
+        world: guest.object("ompi_mpi_comm_world"),
+        double: guest.object("ompi_mpi_double"),
+        integer: guest.object("ompi_mpi_int"),
+        request_null: guest.object("ompi_request_null"),
+        guest,
+        any_source: -1,
+        ignore: 0,
+    };
+    [mpich, open_mpi]
+}
+
+impl Script {
+    fn last(&mut self) -> Event {
+        self.tracer.take_events().pop().unwrap()
+    }
+
+    pub(super) fn call(&mut self, name: &str, arguments: &[u64]) -> Event {
+        self.guest.call(&mut self.tracer, name, arguments);
+        self.last()
+    }
+
+    pub(super) fn call_with(
+        &mut self,
+        name: &str,
+        arguments: &[u64],
+        body: impl FnOnce(&mut Guest),
+    ) -> Event {
+        self.guest
+            .call_with(&mut self.tracer, name, arguments, |guest, _| body(guest));
+        self.last()
+    }
+
+    /// A nonblocking or persistent call, its request being `handle`.
+    pub(super) fn begin(&mut self, name: &str, arguments: &[u64], handle: u64) -> Event {
+        self.guest.make(&mut self.tracer, name, arguments, handle)
+    }
+}
