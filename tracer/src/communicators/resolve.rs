@@ -14,7 +14,7 @@ use crate::object::{GroupMembers, Making, NewCommunicator, SELF, WORLD};
 const MAX_ROUNDS: u32 = 64;
 
 /// Members written out in all: bounds the memory and time that a hostile trace takes.
-const BUDGET: usize = 1 << 25;
+const BUDGET: usize = 1 << 24;
 
 /// A communicator as all of its members know it.
 #[derive(Debug)]
@@ -155,10 +155,11 @@ impl<'a> Resolver<'a> {
         true
     }
 
-    /// Adds a communicator, unless one of its members has another one of that number: a
-    /// trace that says so contradicts itself, and could go round in circles.
+    /// Adds a communicator, unless nobody is in it, or one of its members has another one of
+    /// that number: a trace that says so contradicts itself, and could go round in circles.
     fn add(&mut self, global: Global) {
-        if global.local.iter().any(|key| self.known.contains_key(key)) {
+        let taken = global.local.iter().any(|key| self.known.contains_key(key));
+        if taken || global.local.is_empty() {
             return;
         }
         let index = self.globals.len();
@@ -187,6 +188,10 @@ impl<'a> Resolver<'a> {
                 let (Some(members), Some(parent)) = (members, parent) else {
                     continue;
                 };
+                // Kept twice below.
+                if self.spend(2 * members.len()).is_none() {
+                    return;
+                }
                 let count = before.entry((parent, members.clone(), *tag)).or_default();
                 let meeting = (parent, members, *tag, *count);
                 *count += 1;
