@@ -119,6 +119,8 @@ pub struct Run<'a> {
 const START_DATE: u64 = 1_704_067_200;
 const DISK_LATENCY: Span = Span::from_us(20);
 const MTU: u16 = 1500;
+/// How far a node runs by itself before the host looks after it again.
+const ALONE_AT_MOST: Span = Span::from_ms(2);
 
 impl<'a> Run<'a> {
     /// Builds all nodes, to be run by `threads` host threads, and opens all files.
@@ -200,7 +202,10 @@ impl<'a> Run<'a> {
             if self.now >= self.plan.limit {
                 break Ending::Limit;
             }
-            self.round()?;
+            match self.alone() {
+                Some((node, end)) => self.run_alone(node, end)?,
+                None => self.round()?,
+            }
             progress.tick(self);
             if let Some(ending) = self.ending() {
                 break ending;
@@ -219,6 +224,55 @@ impl<'a> Run<'a> {
         nodes.chain(self.fabric.next_time()).min()
     }
 
+    /// The one node that has anything to do for longer than a round, and until when:
+    /// before then no other node wakes and no frame is on its way. It need not stop
+    /// for others unless it sends a frame.
+    fn alone(&self) -> Option<(usize, Time)> {
+        let mut first: Option<(usize, Time)> = None;
+        let mut others = self.fabric.next_time().unwrap_or(Time::MAX);
+        for (index, runner) in self.crew.runners().enumerate() {
+            let Some(next) = runner.node().next_event() else {
+                continue;
+            };
+            match first {
+                Some((_, earliest)) if earliest <= next => others = others.min(next),
+                Some((_, earliest)) => {
+                    others = others.min(earliest);
+                    first = Some((index, next));
+                }
+                None => first = Some((index, next)),
+            }
+        }
+        let (node, start) = first?;
+        let end = others.min(start + ALONE_AT_MOST);
+        (end > start + self.fabric.lookahead()).then_some((node, end))
+    }
+
+    fn run_alone(&mut self, node: usize, end: Time) -> Result<(), RunError> {
+        let now = {
+            let mut runner = self.crew.runner(node);
+            runner
+                .run_until_frame(end)
+                .map_err(|source| RunError::Node {
+                    node: runner.index,
+                    source,
+                })?;
+            runner.node().now()
+        };
+        self.collect()?;
+        self.now = self.now.max(now);
+        Ok(())
+    }
+
+    /// Takes in what nodes sent, called, and wrote.
+    fn collect(&mut self) -> Result<(), RunError> {
+        self.collect_frames();
+        self.collect_events()?;
+        self.collect_words()?;
+        self.rounds += 1;
+        Ok(())
+    }
+
     /// One round, from `now` to `now` plus the lookahead. The fabric first runs
     /// ahead by one hop, after which all that can arrive within the round is known.
     fn round(&mut self) -> Result<(), RunError> {
@@ -233,11 +287,8 @@ impl<'a> Run<'a> {
         self.crew
             .round(end)
             .map_err(|(node, source)| RunError::Node { node, source })?;
-        self.collect_frames();
-        self.collect_events()?;
-        self.collect_words()?;
+        self.collect()?;
         self.now = end;
-        self.rounds += 1;
         Ok(())
     }
 

@@ -116,8 +116,23 @@ impl Runner {
     /// # Errors
     /// When the host fails it.
     pub fn run(&mut self, limit: Time) -> Result<(), NodeError> {
+        self.run_with(|node| node.run_until(limit))
+    }
+
+    /// Runs the node until `limit`, or until it has sent a frame.
+    ///
+    /// # Errors
+    /// When the host fails it.
+    pub fn run_until_frame(&mut self, limit: Time) -> Result<(), NodeError> {
+        self.run_with(|node| node.run_until_frame(limit))
+    }
+
+    fn run_with(
+        &mut self,
+        run: impl Fn(&mut Node) -> Result<NodeStop, NodeError>,
+    ) -> Result<(), NodeError> {
         while self.ended.is_none() {
-            match self.node.run_until(limit)? {
+            match run(&mut self.node)? {
                 NodeStop::Limit => break,
                 NodeStop::Magic { at } => self.magic(at),
                 ended => self.ended = Some(ended),

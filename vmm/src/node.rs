@@ -100,6 +100,24 @@ impl Node {
     /// # Errors
     /// [`NodeError`] when the host fails the engine or a disk; never by the guest's doing.
     pub fn run_until(&mut self, limit: Time) -> Result<NodeStop, NodeError> {
+        self.run_while(limit, |_| true)
+    }
+
+    /// As [`run_until`](Self::run_until), but comes back with [`NodeStop::Limit`] as
+    /// soon as the node has sent a frame: for a node that runs ahead of others as
+    /// long as none of them can hear of it.
+    ///
+    /// # Errors
+    /// As [`run_until`](Self::run_until).
+    pub fn run_until_frame(&mut self, limit: Time) -> Result<NodeStop, NodeError> {
+        self.run_while(limit, |devices| !devices.has_frames())
+    }
+
+    fn run_while(
+        &mut self,
+        limit: Time,
+        go_on: fn(&Devices) -> bool,
+    ) -> Result<NodeStop, NodeError> {
         let limit = self.frequency.cycle_at(limit);
         loop {
             if let Some(stop) = self.ended {
@@ -109,7 +127,7 @@ impl Node {
                 return Ok(NodeStop::Magic { at });
             }
             let now = self.vcpu.now();
-            if now >= limit {
+            if now >= limit || !go_on(&self.devices) {
                 return Ok(NodeStop::Limit);
             }
             if !self.unfinished {

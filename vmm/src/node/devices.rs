@@ -152,6 +152,13 @@ impl Devices {
         self.settle_serial();
     }
 
+    /// Whether the node sent frames that nobody took yet.
+    pub(super) fn has_frames(&self) -> bool {
+        self.net
+            .as_ref()
+            .is_some_and(|net| net.device().has_frames())
+    }
+
     pub(super) fn take_frames(&mut self) -> Vec<(Cycles, Vec<u8>)> {
         self.net
             .as_mut()

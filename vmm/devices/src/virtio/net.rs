@@ -58,6 +58,11 @@ impl Net {
         }
     }
 
+    /// Whether frames were sent since the last [`take_frames`](Self::take_frames).
+    pub fn has_frames(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
     /// Takes the frames sent since the last call, each with the cycle of the
     /// notification that sent it.
     pub fn take_frames(&mut self) -> Vec<(Cycles, Vec<u8>)> {
