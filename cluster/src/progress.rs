@@ -47,7 +47,8 @@ impl Progress {
 
     /// Called after each round.
     pub fn tick(&mut self, run: &Run<'_>) {
-        if run.rounds % 64 != 0 || self.bar.is_hidden() || self.shown.elapsed() < INTERVAL {
+        if !run.rounds.is_multiple_of(64) || self.bar.is_hidden() || self.shown.elapsed() < INTERVAL
+        {
             return;
         }
         let virtual_time = run.now().since(self.shown_at).as_secs_f64();
