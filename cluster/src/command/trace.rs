@@ -55,13 +55,25 @@ pub(crate) fn dump(arguments: &DumpArguments) -> Result<ExitCode> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let path = trace_file(&arguments.trace);
     let result = belljar_tracer::dump(&path, &filter(&arguments.filter)?, format, &mut out);
-    match result.and_then(|state| out.flush().map(|()| state).map_err(AnalysisError::from)) {
-        Ok(state) => remark(&state),
-        // Whoever reads has had enough.
-        Err(AnalysisError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => {}
-        Err(error) => return Err(error.into()),
+    let result = result.and_then(|state| {
+        out.flush()?;
+        Ok(state)
+    });
+    match result {
+        Err(AnalysisError::Output(error)) => stopped_reading(error),
+        result => {
+            remark(&result?);
+            Ok(ExitCode::SUCCESS)
+        }
     }
-    Ok(ExitCode::SUCCESS)
+}
+
+/// Whoever reads may have had enough; anything else is an error.
+fn stopped_reading(error: io::Error) -> Result<ExitCode> {
+    if error.kind() == ErrorKind::BrokenPipe {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(error).context("cannot write to standard output")
 }
 
 /// `belljar trace stat`.
@@ -69,10 +81,13 @@ pub(crate) fn stat(arguments: &StatArguments) -> Result<ExitCode> {
     let path = trace_file(&arguments.trace);
     let (statistics, state) = belljar_tracer::statistics(&path, &filter(&arguments.filter)?)?;
     let mut out = io::stdout().lock();
-    if arguments.json {
-        statistics.write_json(&mut out)?;
+    let written = if arguments.json {
+        statistics.write_json(&mut out)
     } else {
-        statistics.write(&mut out)?;
+        statistics.write(&mut out)
+    };
+    if let Err(error) = written {
+        return stopped_reading(error);
     }
     remark(&state);
     Ok(ExitCode::SUCCESS)

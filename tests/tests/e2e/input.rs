@@ -1,6 +1,8 @@
 //! What is wrong is named, once, with what to do about it.
 
 use std::io::Read;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -65,6 +67,40 @@ fn an_image_that_was_never_built_says_how_to_build_it() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(
         !output.status.success() && error.contains("belljar image build"),
+        "{error}"
+    );
+}
+
+/// A cache in which the image's kernel is rubbish.
+#[test]
+fn an_unreadable_kernel_is_named() {
+    let Some(dir) = Dir::new() else { return };
+    let file = dir.write("s.toml", &Scenario::new(1, "true").text());
+    let (plan, error, code) = dir.call(&["check", file.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{error}");
+    let image = plan
+        .lines()
+        .find_map(|line| line.strip_prefix("image"))
+        .map(str::trim)
+        .expect("the plan names the image");
+    let image = Path::new(image);
+    let copy = dir
+        .path("cache/belljar/images")
+        .join(image.file_name().unwrap());
+    std::fs::create_dir_all(&copy).unwrap();
+    for name in ["initrd.cpio", "root.erofs", "manifest.toml"] {
+        symlink(image.join(name), copy.join(name)).unwrap();
+    }
+    let size = std::fs::metadata(image.join("vmlinuz")).unwrap().len();
+    std::fs::write(copy.join("vmlinuz"), vec![0x55; size as usize]).unwrap();
+    let mut command = dir.command(&["run", file.to_str().unwrap(), "--out", "out"]);
+    let output = command
+        .env("XDG_CACHE_HOME", dir.path("cache"))
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && error.contains("vmlinuz"),
         "{error}"
     );
 }

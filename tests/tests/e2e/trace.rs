@@ -37,6 +37,65 @@ fn traced(dir: &Dir) -> BTreeMap<(u64, String), u64> {
     calls
 }
 
+/// Which of the trace's two counts the program's own rule for a function counts.
+#[derive(Clone, Copy)]
+enum Side {
+    Sent,
+    Received,
+    Both,
+}
+
+const BYTES: [(&str, Side); 14] = [
+    ("MPI_Send", Side::Sent),
+    ("MPI_Ssend", Side::Sent),
+    ("MPI_Isend", Side::Sent),
+    ("MPI_Recv", Side::Received),
+    ("MPI_Sendrecv", Side::Both),
+    ("MPI_Bcast", Side::Both),
+    ("MPI_Reduce", Side::Sent),
+    ("MPI_Allreduce", Side::Sent),
+    ("MPI_Scan", Side::Sent),
+    ("MPI_Gather", Side::Sent),
+    ("MPI_Gatherv", Side::Sent),
+    ("MPI_Scatter", Side::Received),
+    ("MPI_Allgather", Side::Sent),
+    ("MPI_Alltoall", Side::Sent),
+];
+
+/// Bytes of all ranks by function, from `belljar trace stat --json`.
+fn traced_bytes(dir: &Dir, function: &str, side: Side) -> u64 {
+    let (stat, error, code) = dir.call(&["trace", "stat", "--json", "out"]);
+    assert_eq!(code, Some(0), "{error}");
+    let stat: Value = serde_json::from_str(&stat).expect("statistics are JSON");
+    let functions = stat["functions"].as_array().expect("a list of functions");
+    let found = functions.iter().find(|found| found["function"] == function);
+    let count = |key: &str| {
+        found
+            .and_then(|found| found[key].as_u64())
+            .expect("the function was called")
+    };
+    match side {
+        Side::Sent => count("sent"),
+        Side::Received => count("received"),
+        Side::Both => count("sent") + count("received"),
+    }
+}
+
+#[test]
+fn bytes_are_those_that_the_program_counted() {
+    let Some(dir) = Dir::new() else { return };
+    let run = dir
+        .run(&Scenario::new(3, "mpiexec.hydra -n 3 counters"), "out", &[])
+        .success();
+    let counted = counted(&run.console(0));
+    for (function, side) in BYTES {
+        let own = counted.iter().filter(|((_, name), _)| name == function);
+        let own: u64 = own.map(|(_, (_, bytes))| bytes).sum();
+        assert!(own > 0, "{function}");
+        assert_eq!(traced_bytes(&dir, function, side), own, "{function}");
+    }
+}
+
 #[test]
 fn every_call_is_recorded_once() {
     let Some(dir) = Dir::new() else { return };

@@ -8,6 +8,7 @@ use belljar_sim::Random;
 
 use crate::clock::{Clock, CyclesPerInstruction};
 use crate::context::{ARITHMETIC, Context};
+use crate::dispatch::FREE_INSTRUCTIONS;
 use crate::enter::{FxImage, leave};
 use crate::mmu::{Memory, Request, translate};
 use crate::state::{State, flag};
@@ -99,6 +100,7 @@ impl ExactVcpu {
         let mut context = Context::boxed();
         let enter_leave: unsafe extern "sysv64" fn() = leave;
         context.leave = enter_leave as usize as u64;
+        context.free = FREE_INSTRUCTIONS;
         let store = Store::new()?;
         for view in &mut context.views {
             view.flush_jumps(store.lookup_code());

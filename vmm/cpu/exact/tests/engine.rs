@@ -213,3 +213,64 @@ fn string_instructions_copy_and_compare() {
     assert_eq!(guest.read(DATA + 0x1_0000, 10_000), vec![0x5a; 10_000]);
     assert_eq!(guest.vcpu.registers().gpr[1], 0);
 }
+
+/// A guest in user mode whose stub range holds `stub`, at its start.
+fn in_stubs(stub: &[u8]) -> Guest {
+    let mut guest = Guest::new(&[0xf4]);
+    guest.map_far(belljar_abi::STUB_BASE, DATA);
+    guest.write(DATA, stub);
+    guest.enter_user(belljar_abi::STUB_BASE);
+    guest
+}
+
+#[test]
+fn stubs_do_not_count() {
+    // cpuid; jmp r11, as the library has it; the host sends it to user code at CODE.
+    let mut guest = in_stubs(&[0x0f, 0xa2, 0x41, 0xff, 0xe3]);
+    guest.write(CODE, &[0x90, 0x90, 0xeb, 0xfe]);
+    assert_eq!(guest.run(10), Exit::Magic { at: 0 });
+    guest.vcpu.complete_magic(CODE);
+    assert_eq!(guest.run(10), Exit::Deadline);
+    assert_eq!(guest.vcpu.retired(), 10);
+    assert!(!guest.vcpu.report().stubs_abused);
+}
+
+#[test]
+fn no_run_ends_among_stubs() {
+    let mut guest = in_stubs(&[0x90, 0x90, 0x0f, 0xa2, 0x41, 0xff, 0xe3]);
+    guest.write(CODE, &[0xeb, 0xfe]);
+    // No time at all is granted, and still the guest comes out at the magic call,
+    // here told apart by its leaf.
+    let mut registers = guest.vcpu.registers();
+    registers.gpr[0] = u64::from(belljar_abi::FACT_LEAF);
+    guest.vcpu.set_registers(&registers);
+    assert_eq!(guest.run(0), Exit::Magic { at: 0 });
+    assert!(!guest.vcpu.interruptible());
+    guest.vcpu.complete_magic(CODE);
+    assert_eq!(guest.run(0), Exit::Deadline);
+    assert_eq!(guest.vcpu.registers().rip, CODE);
+    assert_eq!(guest.vcpu.retired(), 0);
+}
+
+#[test]
+fn a_guest_that_stays_among_stubs_does_not_stop_time() {
+    let mut guest = in_stubs(&[0xeb, 0xfe]);
+    assert_eq!(guest.run(1000), Exit::Deadline);
+    assert_eq!(guest.vcpu.retired(), 1000);
+    assert!(guest.vcpu.report().stubs_abused);
+}
+
+#[test]
+fn a_guest_that_makes_nothing_but_magic_calls_does_not_stop_time() {
+    // cpuid; jmp to it.
+    let mut guest = in_stubs(&[0x0f, 0xa2, 0xeb, 0xfc]);
+    for _ in 0..10_000 {
+        match guest.run(100) {
+            Exit::Magic { .. } => guest.vcpu.complete_magic(0),
+            Exit::Deadline => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(guest.vcpu.retired() > 0, "time stood still");
+    assert!(guest.vcpu.report().stubs_abused);
+}

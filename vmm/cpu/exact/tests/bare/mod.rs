@@ -92,6 +92,27 @@ impl Guest {
         }
     }
 
+    /// Maps one user page at a linear address of the lower half beyond the first
+    /// 512 GiB to `physical`.
+    pub(crate) fn map_far(&self, linear: u64, physical: u64) {
+        let put = |at: u64, value: u64| self.ram.write_obj(value, GuestAddress(at)).unwrap();
+        put(TABLES + (linear >> 39 & 0x1ff) * 8, 0xa000 | 7);
+        put(0xa000 + (linear >> 30 & 0x1ff) * 8, 0xb000 | 7);
+        put(0xb000 + (linear >> 21 & 0x1ff) * 8, 0xc000 | 7);
+        put(0xc000 + (linear >> 12 & 0x1ff) * 8, physical | 7);
+    }
+
+    /// Goes down to privilege level 3 at `rip`.
+    pub(crate) fn enter_user(&mut self, rip: u64) {
+        let mut system = self.vcpu.system();
+        system.segments[1] = segment(0x33, 0xa0fb);
+        system.segments[2] = segment(0x2b, 0xc0f3);
+        self.vcpu.set_system(&system);
+        let mut registers = self.vcpu.registers();
+        registers.rip = rip;
+        self.vcpu.set_registers(&registers);
+    }
+
     pub(crate) fn read(&self, at: u64, bytes: usize) -> Vec<u8> {
         let mut data = vec![0; bytes];
         self.ram.read_slice(&mut data, GuestAddress(at)).unwrap();
