@@ -11,43 +11,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::capture::{CaptureError, Captures};
 use crate::crew::Crew;
+use crate::parts::{Parts, PartsError};
 use crate::plan::Plan;
-use crate::progress::Progress;
+use crate::progress::{Progress, Snapshot};
 use crate::run_directory::{RunDirectory, RunDirectoryError};
-use crate::run_disk;
 use crate::runner::{Runner, Word};
-use belljar_devices::virtio::{Disk, DiskError};
-use belljar_exact::{ExactConfig, ExactVcpu};
-use belljar_fabric::{Fabric, Mac};
-use belljar_sim::{Random, Seed, Span, Time};
+use belljar_fabric::Fabric;
+use belljar_sim::{Span, Time};
 use belljar_tracer::{
     Event, NodeTracer, Selection, SelectionError, TraceError, TraceHeader, TraceSummary,
     TraceWriter, Window,
 };
-use belljar_vmm::{
-    DiskConfig, KernelError, KernelImage, NetConfig, Node, NodeConfig, NodeError, NodeStop,
-};
+use belljar_vmm::{NodeError, NodeStop};
 
 /// Why a run could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The kernel is not usable.
+    /// What the nodes are made of is not usable.
     #[error(transparent)]
-    Kernel(#[from] KernelError),
-    /// An image file is not usable.
-    #[error(transparent)]
-    Disk(#[from] DiskError),
-    /// The initial RAM disk cannot be read.
-    #[error("cannot read {path}: {source}; build the image again with: belljar image build")]
-    Initrd {
-        /// The file.
-        path: std::path::PathBuf,
-        /// The host's reason.
-        source: io::Error,
-    },
-    /// The run disk cannot be made.
-    #[error("cannot pack the workload's files: {0}")]
-    RunDisk(io::Error),
+    Parts(#[from] PartsError),
     /// A node cannot be built or cannot go on.
     #[error("node {node}: {source}")]
     Node {
@@ -115,10 +97,6 @@ pub struct Run<'a> {
     exit_code: Option<i32>,
 }
 
-/// Date of virtual time zero: 2024-01-01, 00:00 UTC.
-const START_DATE: u64 = 1_704_067_200;
-const DISK_LATENCY: Span = Span::from_us(20);
-const MTU: u16 = 1500;
 /// How far a node runs by itself before the host looks after it again.
 const ALONE_AT_MOST: Span = Span::from_ms(2);
 
@@ -206,13 +184,28 @@ impl<'a> Run<'a> {
                 Some((node, end)) => self.run_alone(node, end)?,
                 None => self.round()?,
             }
-            progress.tick(self);
+            if progress.is_due(self.rounds) {
+                progress.show(&self.snapshot());
+            }
             if let Some(ending) = self.ending() {
                 break ending;
             }
         };
         self.finish(&ending)?;
         Ok(ending)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            now: self.now,
+            nodes: self.crew.len(),
+            ready: self
+                .crew
+                .runners()
+                .filter(|runner| runner.ready.is_some())
+                .count(),
+            events: self.events,
+        }
     }
 
     /// When anything happens next.
@@ -386,65 +379,6 @@ impl<'a> Run<'a> {
             }
         }
         Ok(())
-    }
-}
-
-/// What all nodes share.
-struct Parts {
-    kernel: Arc<KernelImage>,
-    initrd: Arc<[u8]>,
-    root: Disk,
-    run_disk: Disk,
-}
-
-impl Parts {
-    fn load(plan: &Plan) -> Result<Self, RunError> {
-        let initrd = std::fs::read(&plan.image.initrd).map_err(|source| RunError::Initrd {
-            path: plan.image.initrd.clone(),
-            source,
-        })?;
-        Ok(Self {
-            kernel: Arc::new(KernelImage::open(&plan.image.kernel)?),
-            initrd: initrd.into(),
-            root: Disk::open(&plan.image.root)?,
-            run_disk: Disk::from_bytes(run_disk::build(plan).map_err(RunError::RunDisk)?),
-        })
-    }
-
-    fn node(&self, plan: &Plan, index: u32) -> Result<Node, NodeError> {
-        let disk = |disk: &Disk, name: &str| DiskConfig {
-            disk: disk.clone(),
-            name: name.to_owned(),
-            latency: DISK_LATENCY,
-        };
-        let command_line = format!(
-            "belljar.node={index} belljar.nodes={} belljar.net=10.77.0.0/16 {}",
-            plan.nodes, plan.append
-        );
-        let config = NodeConfig {
-            index: u64::from(index),
-            seed: Seed(plan.seed),
-            memory: plan.memory,
-            frequency: plan.clock,
-            kernel: self.kernel.clone(),
-            initrd: Some(self.initrd.clone()),
-            command_line: command_line.trim_end().to_owned(),
-            disks: vec![disk(&self.root, "root"), disk(&self.run_disk, "run")],
-            net: Some(NetConfig {
-                mac: Mac::of_host(index).0,
-                mtu: MTU,
-            }),
-            date: START_DATE,
-        };
-        let random = Random::new(Seed(plan.seed), "rdrand", u64::from(index));
-        Node::new(&config, |parts| {
-            Ok(Box::new(ExactVcpu::new(ExactConfig {
-                ram: parts.ram,
-                cpuid: parts.cpuid,
-                ratio: plan.ratio,
-                random,
-            })?))
-        })
     }
 }
 

@@ -8,6 +8,7 @@ pub mod capture;
 pub mod coordinator;
 pub mod crew;
 pub mod doctor;
+pub mod parts;
 pub mod plan;
 pub mod progress;
 pub mod quantity;

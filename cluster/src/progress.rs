@@ -8,14 +8,25 @@ use std::time::{Duration, Instant};
 use belljar_sim::Time;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::coordinator::Run;
-
 /// Shows virtual time, speed, nodes and events while a run goes on.
 pub struct Progress {
     bar: ProgressBar,
     started: Instant,
     shown: Instant,
     shown_at: Time,
+}
+
+/// How things stand.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot {
+    /// Virtual time.
+    pub now: Time,
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Nodes whose init is through.
+    pub ready: usize,
+    /// MPI calls recorded.
+    pub events: u64,
 }
 
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -45,28 +56,25 @@ impl Progress {
         self.started.elapsed()
     }
 
-    /// Called after each round.
-    pub fn tick(&mut self, run: &Run<'_>) {
-        if !run.rounds.is_multiple_of(64) || self.bar.is_hidden() || self.shown.elapsed() < INTERVAL
-        {
-            return;
-        }
-        let virtual_time = run.now().since(self.shown_at).as_secs_f64();
+    /// Whether a new line is due after this round.
+    pub fn is_due(&self, round: u64) -> bool {
+        round.is_multiple_of(64) && !self.bar.is_hidden() && self.shown.elapsed() >= INTERVAL
+    }
+
+    /// Shows how things stand.
+    pub fn show(&mut self, snapshot: &Snapshot) {
+        let virtual_time = snapshot.now.since(self.shown_at).as_secs_f64();
         let speed = virtual_time / self.shown.elapsed().as_secs_f64();
-        let ready = run
-            .crew()
-            .runners()
-            .filter(|runner| runner.ready.is_some())
-            .count();
         self.bar.set_message(format!(
-            "virtual time {:.3} s, {speed:.3} x real time, {ready} of {} nodes up, {} MPI calls",
-            run.now().as_secs_f64(),
-            run.crew().len(),
-            run.events
+            "virtual time {:.3} s, {speed:.3} x real time, {} of {} nodes up, {} MPI calls",
+            snapshot.now.as_secs_f64(),
+            snapshot.ready,
+            snapshot.nodes,
+            snapshot.events
         ));
         self.bar.tick();
         self.shown = Instant::now();
-        self.shown_at = run.now();
+        self.shown_at = snapshot.now;
     }
 
     /// Removes the line.

@@ -13,6 +13,9 @@ pub(crate) const JUMP_ENTRIES: usize = 4096;
 /// there at its own offset modulo 64, so that alignment faults stay what they are.
 pub(crate) const BOUNCE_BYTES: usize = 128;
 
+/// Stub instructions that a magic call may take before they count after all.
+pub(crate) const FREE_INSTRUCTIONS: i64 = 4096;
+
 /// The arithmetic flags: CF, PF, AF, ZF, SF, OF.
 pub(crate) const ARITHMETIC: u64 = 0x8d5;
 

@@ -1,21 +1,14 @@
 //! The run loop: find the next block, visit translated code, see why it came back.
 
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
-use belljar_cpu::{Access, CpuError, Cycles, Exit, PAGE_SIZE};
+use belljar_cpu::{CpuError, Cycles, Exit};
 
-use crate::analyse::Features;
 use crate::block::{BlockId, Mode, SiteKind};
-use crate::context::{ARITHMETIC, EXIT_LOOKUP, EXIT_SIGNAL, jump_index};
-use crate::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
+use crate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
 use crate::enter::{begin_run, end_run, enter};
-use crate::flags::dead_at;
-use crate::mmu::{Request, translate};
 use crate::signals::Catching;
 use crate::state::{Fault, flag, vector};
 use crate::vcpu::{Answer, ExactVcpu};
-
-/// Stub instructions that a magic call may take before they count after all.
-pub(crate) const FREE_INSTRUCTIONS: i64 = 4096;
 
 /// A jump that wants to be linked to the block found next.
 #[derive(Clone, Copy)]
@@ -141,7 +134,7 @@ impl ExactVcpu {
         None
     }
 
-    fn mode(&self, single: bool) -> Mode {
+    pub(crate) fn mode(&self, single: bool) -> Mode {
         Mode {
             user: self.state.is_user(),
             fpu: self.state.has_fpu(),
@@ -164,143 +157,6 @@ impl ExactVcpu {
         let chainable = target.pages[1].is_none() && !mode.single;
         if chainable && wanted.generation == self.store.generation() {
             self.store.link(wanted.hole, wanted.stub, block);
-        }
-    }
-
-    /// The block at `state.rip`, translated if need be.
-    fn find_block(&mut self, mode: Mode) -> Result<BlockId, Fault> {
-        let rip = self.state.rip;
-        let physical = self.fetch_address(rip)?;
-        let known = self
-            .store
-            .find(physical, rip, mode)
-            .filter(|&id| self.still_crosses(id));
-        let id = match known {
-            Some(id) => id,
-            None => self.translate_block(rip, physical, mode)?,
-        };
-        if !mode.single {
-            let code = self.store.block(id).indirect_entry;
-            self.context.views[usize::from(mode.user)].jump[jump_index(rip)] = code;
-        }
-        Ok(id)
-    }
-
-    /// Whether the second page of a block that crosses is still mapped where it was.
-    fn still_crosses(&mut self, id: BlockId) -> bool {
-        let block = self.store.block(id);
-        let Some(second) = block.pages[1] else {
-            return true;
-        };
-        let next_page = (block.rip | (PAGE_SIZE - 1)).wrapping_add(1);
-        self.fetch_address(next_page) == Ok(second)
-    }
-
-    fn fetch_address(&mut self, linear: u64) -> Result<u64, Fault> {
-        let request = Request {
-            access: Access::Fetch,
-            user: self.state.is_user(),
-            mark: true,
-        };
-        translate(&self.memory, &self.state.system, linear, request)
-    }
-
-    fn translate_block(&mut self, rip: u64, physical: u64, mode: Mode) -> Result<BlockId, Fault> {
-        let limit = if mode.single { 1 } else { MAX_INSTRUCTIONS };
-        self.translate_up_to(limit, rip, physical, mode)
-    }
-
-    /// A block of no more instructions than the budget has left. Stops come anywhere,
-    /// so it is not worth keeping: [`drop_rest`](Self::drop_rest) takes it back.
-    fn translate_rest(&mut self, mode: Mode) -> Result<BlockId, Fault> {
-        let rip = self.state.rip;
-        let physical = self.fetch_address(rip)?;
-        let limit = self.context.count.clamp(1, MAX_INSTRUCTIONS as i64) as usize;
-        if let Some(known) = self.store.find(physical, rip, mode) {
-            let clean = self.store.discard(known);
-            self.unwatch(clean);
-        }
-        self.translate_up_to(limit, rip, physical, mode)
-    }
-
-    fn drop_rest(&mut self, block: BlockId) {
-        let clean = self.store.take_back(block);
-        self.unwatch(clean);
-    }
-
-    fn unwatch(&mut self, pages: Vec<u64>) {
-        for page in pages {
-            self.memory.watch(page, false);
-        }
-    }
-
-    fn translate_up_to(
-        &mut self,
-        limit: usize,
-        rip: u64,
-        physical: u64,
-        mode: Mode,
-    ) -> Result<BlockId, Fault> {
-        let (guest, pages) = self.decode_at(rip, physical, limit)?;
-        if !self.store.has_room() {
-            self.flush_code();
-        }
-        let free = mode.free_stubs && mode.user && rip.wrapping_sub(STUB_BASE) < STUB_LENGTH;
-        for page in pages.into_iter().flatten() {
-            self.watch_page(page);
-        }
-        Ok(self.store.add(&guest, pages, mode, free))
-    }
-
-    /// From now on every write to this page of RAM goes through [`Store::forget`](crate::store::Store::forget).
-    fn watch_page(&mut self, physical: u64) {
-        if self.memory.is_watched(physical) {
-            return;
-        }
-        self.memory.watch(physical, true);
-        if let Some(host) = self.memory.host_page(physical) {
-            for view in &mut self.context.views {
-                view.forbid_writes_to(host);
-            }
-        }
-    }
-
-    fn flush_code(&mut self) {
-        for page in self.store.flush() {
-            self.memory.watch(page, false);
-        }
-        let lookup = self.store.lookup_code();
-        for view in &mut self.context.views {
-            view.flush_jumps(lookup);
-        }
-    }
-
-    /// Decodes at `rip`; also tells the pages that the bytes are from.
-    fn decode_at(
-        &mut self,
-        rip: u64,
-        physical: u64,
-        limit: usize,
-    ) -> Result<(GuestBlock, [Option<u64>; 2]), Fault> {
-        let features = Features {
-            fpu: self.state.has_fpu(),
-        };
-        let mut bytes = [0u8; (MAX_INSTRUCTIONS + 1) * MAX_BYTES];
-        let in_page = (PAGE_SIZE - physical % PAGE_SIZE) as usize;
-        let left = in_page.min(limit * MAX_BYTES);
-        if !self.memory.read(physical, &mut bytes[..left]) {
-            return Err(Fault::protection(0));
-        }
-        if let Decoded::Block(block) = decode(rip, &bytes[..left], limit, features) {
-            return Ok((block, [Some(physical), None]));
-        }
-        let next = self.fetch_address(rip.wrapping_add(left as u64))?;
-        if !self.memory.read(next, &mut bytes[left..left + MAX_BYTES]) {
-            return Err(Fault::protection(0));
-        }
-        match decode(rip, &bytes[..left + MAX_BYTES], 1, features) {
-            Decoded::Block(block) => Ok((block, [Some(physical), Some(next)])),
-            Decoded::Crosses => Err(Fault::protection(0)),
         }
     }
 
@@ -421,56 +277,6 @@ impl ExactVcpu {
             _ => Fault::protection(0),
         };
         self.deliver(fault)
-    }
-
-    /// Makes dead arithmetic flags zero at `state.rip`: what they hold depends on
-    /// how the code was translated, and no result may.
-    pub(crate) fn settle_flags(&mut self) {
-        if self.context.flags & ARITHMETIC != 0 && self.flags_are_dead() {
-            self.context.flags &= !ARITHMETIC;
-        }
-    }
-
-    fn flags_are_dead(&mut self) -> bool {
-        let rip = self.state.rip;
-        let request = Request {
-            access: Access::Fetch,
-            user: self.state.is_user(),
-            mark: false,
-        };
-        let Ok(physical) = translate(&self.memory, &self.state.system, rip, request) else {
-            return false;
-        };
-        if let Some(id) = self.store.find(physical, rip, self.mode(false)) {
-            return self.store.block(id).flags_dead;
-        }
-        let mut bytes = [0u8; MAX_INSTRUCTIONS * MAX_BYTES];
-        let left = bytes.len().min((PAGE_SIZE - physical % PAGE_SIZE) as usize);
-        let features = Features {
-            fpu: self.state.has_fpu(),
-        };
-        self.memory.read(physical, &mut bytes[..left]) && dead_at(rip, &bytes[..left], features)
-    }
-
-    fn forget_written_pages(&mut self) {
-        for page in self.memory.take_written() {
-            self.forget_code(page, PAGE_SIZE);
-        }
-    }
-
-    /// Forgets translated code in the `bytes` bytes at `physical`, within a page.
-    pub(crate) fn forget_code(&mut self, physical: u64, bytes: u64) {
-        let forgotten = self.store.forget(physical, bytes);
-        for page in forgotten.clean {
-            self.memory.watch(page, false);
-        }
-        if forgotten.any {
-            self.statistics.modified += 1;
-            let lookup = self.store.lookup_code();
-            for view in &mut self.context.views {
-                view.flush_jumps(lookup);
-            }
-        }
     }
 
     /// Whether a question was answered that has not been consumed.

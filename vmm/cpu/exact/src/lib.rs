@@ -20,6 +20,7 @@ mod emit;
 mod enter;
 mod exception;
 mod flags;
+mod lookup;
 mod mmu;
 mod rewrite;
 mod signals;

@@ -6,7 +6,8 @@ use iced_x86::{Instruction, Mnemonic as M, Register};
 
 use crate::access::Stop;
 use crate::block::BlockId;
-use crate::dispatch::{FREE_INSTRUCTIONS, Next};
+use crate::context::FREE_INSTRUCTIONS;
+use crate::dispatch::Next;
 use crate::state::{Fault, flag};
 use crate::vcpu::{Answer, ExactVcpu};
 

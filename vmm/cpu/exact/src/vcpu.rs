@@ -7,8 +7,7 @@ use belljar_cpu::{
 use belljar_sim::Random;
 
 use crate::clock::{Clock, CyclesPerInstruction};
-use crate::context::{ARITHMETIC, Context};
-use crate::dispatch::FREE_INSTRUCTIONS;
+use crate::context::{ARITHMETIC, Context, FREE_INSTRUCTIONS};
 use crate::enter::{FxImage, leave};
 use crate::mmu::{Memory, Request, translate};
 use crate::state::{State, flag};
