@@ -36,11 +36,15 @@ pub(crate) const BUILD: &[Package] = &[
         "/usr/bin/mkfs.erofs",
         "writes the guest's root file system",
     ),
-    package("cpio", "/usr/bin/cpio", "packs the guest's initramfs"),
     package(
-        "dpkg-dev",
-        "/usr/bin/dpkg-source",
-        "unpacks the source of High Performance Linpack",
+        "dpkg",
+        "/usr/bin/dpkg-deb",
+        "reads checksums out of packages",
+    ),
+    package(
+        "debian-archive-keyring",
+        "/usr/share/keyrings/debian-archive-keyring.gpg",
+        "has the keys that Debian's packages are signed with",
     ),
     package(
         "uidmap",
