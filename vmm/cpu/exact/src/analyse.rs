@@ -69,7 +69,7 @@ impl Class {
     }
 }
 
-const INVALID_OPCODE: u8 = 6;
+pub(crate) const INVALID_OPCODE: u8 = 6;
 const NO_FPU: u8 = 7;
 
 /// Decides how `instruction` is translated.

@@ -53,6 +53,11 @@ impl Asm {
         self.code = code;
     }
 
+    /// Drops what stands from `offset` on.
+    pub(crate) fn cut(&mut self, offset: u32) {
+        self.code.truncate(offset as usize);
+    }
+
     /// Offset of the next byte.
     pub(crate) fn offset(&self) -> u32 {
         self.code.len() as u32

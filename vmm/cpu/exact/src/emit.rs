@@ -2,7 +2,7 @@
 
 use iced_x86::{Encoder, Instruction, InstructionInfoFactory};
 
-use crate::analyse::Class;
+use crate::analyse::{Class, INVALID_OPCODE};
 use crate::asm::{Asm, Hole, RCX, S0};
 use crate::block::{CheckForm, Mode, Site, SiteId, SiteKind};
 use crate::context::at;
@@ -214,15 +214,22 @@ impl Emitter {
         }
     }
 
-    /// Encodes a rewritten guest instruction here.
+    /// Encodes a rewritten guest instruction here. One for which there is no encoding
+    /// is one that is not implemented, and raises #UD.
     fn encode(&mut self, instruction: &Instruction) {
         let at = self.asm.here();
+        let start = self.asm.offset();
         self.encoder.set_buffer(self.asm.take());
         let result = self.encoder.encode(instruction, at);
         let code = self.encoder.take_buffer();
         self.asm.put(code);
-        if let Err(error) = result {
-            unreachable!("no encoding for {instruction:?}: {error}");
+        if result.is_err() {
+            self.asm.cut(start);
+            let hole = self.asm.jump();
+            let kind = SiteKind::Fault {
+                vector: INVALID_OPCODE,
+            };
+            self.leave_from(hole, kind, false);
         }
     }
 

@@ -25,6 +25,8 @@ pub(crate) enum Done {
     Next,
     /// The helper set RIP.
     Jumped,
+    /// Counted, but not done: the same instruction goes on.
+    Part,
     /// Done; then tell the caller.
     Exit(Exit),
     /// Not done and not counted: ask the caller, then run it again.
@@ -49,7 +51,7 @@ impl ExactVcpu {
                 }
                 match done {
                     Done::Next => self.state.rip = next_rip,
-                    Done::Jumped => {}
+                    Done::Jumped | Done::Part => {}
                     Done::Exit(exit) => {
                         self.state.rip = next_rip;
                         return Next::Exit(exit);

@@ -78,6 +78,9 @@ pub struct ExactVcpu {
     /// Magic calls without a counted instruction between them.
     pub(crate) magic_streak: u32,
     pub(crate) magic_at: u64,
+    /// Exceptions without an instruction between them, and when the last one came.
+    pub(crate) delivery_streak: u32,
+    pub(crate) delivered_at: u64,
     pub(crate) statistics: Statistics,
     pub(crate) unimplemented: Vec<Unimplemented>,
     /// An interrupt that could not be delivered at all.
@@ -121,6 +124,8 @@ impl ExactVcpu {
             free_stubs: true,
             magic_streak: 0,
             magic_at: u64::MAX,
+            delivery_streak: 0,
+            delivered_at: u64::MAX,
             statistics: Statistics::default(),
             unimplemented: Vec::new(),
             shutdown: None,

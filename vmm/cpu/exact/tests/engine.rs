@@ -274,3 +274,35 @@ fn a_guest_that_makes_nothing_but_magic_calls_does_not_stop_time() {
     assert!(guest.vcpu.retired() > 0, "time stood still");
     assert!(guest.vcpu.report().stubs_abused);
 }
+
+#[test]
+fn endless_faults_do_not_stop_time() {
+    // The page-fault handler's own page is not mapped, and its stack is the same
+    // every time: the interrupt stack table names it.
+    let code = assemble(|a| {
+        a.mov(rax, 0x3f_f000u64).unwrap();
+        a.mov(rbx, qword_ptr(rax)).unwrap();
+    });
+    let mut guest = Guest::new(&code);
+    guest.use_interrupt_stack(14, 0x3f_f000, bare::STACK - 0x1000);
+    assert_eq!(guest.run(1000), Exit::Deadline);
+    assert_eq!(guest.vcpu.retired(), 1000);
+    assert_eq!(guest.vcpu.system().cr2, 0x3f_f000);
+}
+
+#[test]
+fn a_repeated_load_without_end_does_not_stop_time() {
+    // Three million loads over the same page, mapped again and again.
+    let code = assemble(|a| {
+        a.mov(ecx, 3 << 20).unwrap();
+        a.mov(rsi, bare::FAR).unwrap();
+        a.rep().lodsb().unwrap();
+        a.hlt().unwrap();
+    });
+    let mut guest = Guest::new(&code);
+    guest.map_over_and_over(bare::FAR, DATA);
+    assert_eq!(guest.run_to_halt(), None);
+    assert_eq!(guest.vcpu.registers().gpr[Registers::RCX], 0);
+    // Two instructions, the third in three parts, and HLT.
+    assert_eq!(guest.vcpu.retired(), 2 + 3 + 1);
+}

@@ -1,6 +1,7 @@
-//! String instructions. One with a REP prefix counts as one instruction however
-//! often it repeats, and is only left unfinished by a fault or a device; its
-//! registers then show how far it came, and it goes on from there.
+//! String instructions. One with a REP prefix counts as one instruction for each
+//! [`ELEMENTS_AT_A_TIME`] repetitions, and is only left unfinished between those, by
+//! a fault, or by a device; its registers then show how far it came, and it goes on
+//! from there.
 
 use belljar_cpu::{Exit, Registers};
 use iced_x86::{Instruction, Mnemonic as M, OpKind, Register};
@@ -10,6 +11,10 @@ use super::operand::mask;
 use crate::access::Stop;
 use crate::state::flag;
 use crate::vcpu::{Answer, ExactVcpu};
+
+/// Repetitions that count as one instruction: more than an operating system asks
+/// for at once, and few enough to keep a hostile count from stopping the clock.
+const ELEMENTS_AT_A_TIME: u64 = 1 << 20;
 
 const CF: u64 = 1;
 const PF: u64 = 1 << 2;
@@ -87,9 +92,14 @@ impl ExactVcpu {
             source_base: self.segment_base(instruction.memory_segment()),
             narrow: uses_32_bit_addresses(instruction),
         };
+        let start = self.register(counter(op));
         loop {
-            if op.repeat && self.register(counter(op)) == 0 {
+            let left = self.register(counter(op));
+            if op.repeat && left == 0 {
                 return Ok(Done::Next);
+            }
+            if op.repeat && start.wrapping_sub(left) >= ELEMENTS_AT_A_TIME {
+                return Ok(Done::Part);
             }
             if self.bulk(op)? {
                 continue;

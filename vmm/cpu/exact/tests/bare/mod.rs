@@ -13,6 +13,8 @@ pub(crate) const RAM_BYTES: usize = 4 << 20;
 pub(crate) const CODE: u64 = 0x10_0000;
 pub(crate) const DATA: u64 = 0x20_0000;
 pub(crate) const STACK: u64 = 0x30_0000;
+/// A linear address far from everything else.
+pub(crate) const FAR: u64 = 0x4000_0000_0000;
 /// Handlers of the exceptions: `hlt` at `HANDLERS + 16 * vector`.
 pub(crate) const HANDLERS: u64 = 0x8000;
 const TABLES: u64 = 0x1000;
@@ -100,6 +102,37 @@ impl Guest {
         put(0xa000 + (linear >> 30 & 0x1ff) * 8, 0xb000 | 7);
         put(0xb000 + (linear >> 21 & 0x1ff) * 8, 0xc000 | 7);
         put(0xc000 + (linear >> 12 & 0x1ff) * 8, physical | 7);
+    }
+
+    /// Maps the 2 MiB at each of 512 linear pages of 2 MiB from `linear` on, a multiple
+    /// of 1 GiB beyond the first 512, to the same page at `physical`.
+    pub(crate) fn map_over_and_over(&self, linear: u64, physical: u64) {
+        let put = |at: u64, value: u64| self.ram.write_obj(value, GuestAddress(at)).unwrap();
+        put(TABLES + (linear >> 39 & 0x1ff) * 8, 0xa000 | 7);
+        put(0xa000 + (linear >> 30 & 0x1ff) * 8, 0xb000 | 7);
+        for entry in 0..512 {
+            put(0xb000 + entry * 8, 0xc000 | 7);
+            put(0xc000 + entry * 8, physical | 7);
+        }
+    }
+
+    /// Lets `vector` be handled at `handler`, on a stack of its own.
+    pub(crate) fn use_interrupt_stack(&mut self, vector: u64, handler: u64, stack: u64) {
+        const TASK: u64 = 0xd000;
+        let put = |at: u64, value: u64| self.ram.write_obj(value, GuestAddress(at)).unwrap();
+        put(
+            IDT + vector * 16,
+            handler & 0xffff | 0x10 << 16 | 0x8e01 << 32 | (handler >> 16) << 48,
+        );
+        put(TASK + 0x24, stack);
+        let mut system = self.vcpu.system();
+        system.segments[6] = Segment {
+            selector: 0x28,
+            base: TASK,
+            limit: 0x67,
+            attributes: 0x8b,
+        };
+        self.vcpu.set_system(&system);
     }
 
     /// Goes down to privilege level 3 at `rip`.
