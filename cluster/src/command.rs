@@ -120,6 +120,7 @@ fn conclude(
             let path = directory.complete()?;
             trace::print_statistics(&path)?;
             print!("{}", render(summary, host, &path));
+            tell_failure(*code, &summary.warnings);
             Ok(exit_code(*code))
         }
         other => {
@@ -127,6 +128,18 @@ fn conclude(
             bail!("{}", explain(other, directory.path()));
         }
     }
+}
+
+/// A workload that failed is no failure of the run, but nobody should overlook it.
+fn tell_failure(code: i32, warnings: &[String]) {
+    if code == 0 {
+        return;
+    }
+    let cause = warnings
+        .iter()
+        .find(|warning| warning.contains("ran out of memory"));
+    let cause = cause.map_or_else(String::new, |cause| format!("; {cause}"));
+    eprintln!("error: the workload ended with exit code {code}, see console/node0.log{cause}");
 }
 
 fn exit_code(code: i32) -> ExitCode {

@@ -12,7 +12,8 @@ use lang_c::driver::{Config, parse};
 mod prototypes;
 mod render;
 
-pub use prototypes::{Base, Parameter, Prototype};
+pub use belljar_abi::Base;
+pub use prototypes::{Parameter, Prototype};
 pub use render::render;
 
 /// Why a header gave no prototypes.

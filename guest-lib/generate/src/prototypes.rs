@@ -7,34 +7,9 @@ use lang_c::ast::{
 };
 use lang_c::span::Node;
 
-use crate::GenerateError;
+use belljar_abi::Base;
 
-/// What a parameter is, or what it points to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Base {
-    Void,
-    Char,
-    Int,
-    Double,
-    Aint,
-    Count,
-    Offset,
-    Fint,
-    Comm,
-    Datatype,
-    Errhandler,
-    File,
-    Group,
-    Info,
-    Message,
-    Op,
-    Request,
-    Session,
-    Status,
-    Win,
-    Callback,
-}
+use crate::GenerateError;
 
 /// One parameter of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]

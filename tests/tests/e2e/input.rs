@@ -139,7 +139,8 @@ fn a_guest_out_of_memory_says_so() {
     let Some(dir) = Dir::new() else { return };
     let run = dir.run(&Scenario::new(1, "memhog"), "out", &[]);
     assert_ne!(run.code, Some(0));
-    assert!(run.stdout.contains("ran out of memory"), "{}", run.stdout);
+    assert!(run.stderr.contains("ran out of memory"), "{}", run.stderr);
+    assert!(run.stderr.contains("nodes.memory"), "{}", run.stderr);
 }
 
 #[test]
