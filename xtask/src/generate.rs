@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use belljar_generate::{DEBIAN_HEADERS, read_headers, render};
+use belljar_generate::{DEBIAN_HEADERS, first_line, read_headers, render, version};
 
 /// Writes, or compares, the table of MPI operations.
 pub(crate) fn mpi(check: bool) -> Result<()> {
@@ -17,10 +17,17 @@ pub(crate) fn mpi(check: bool) -> Result<()> {
             );
         }
     }
-    let source = render(&read_headers(&headers)?);
+    let versions = versions(&headers)?;
     let target = crate::root().join("guest-lib/abi/src/functions.rs");
     let present =
         fs::read_to_string(&target).with_context(|| format!("cannot read {}", target.display()))?;
+    if check && !present.starts_with(&first_line(&versions)) {
+        eprintln!(
+            "SKIPPED: the table was made from other versions than {versions}, which are installed here"
+        );
+        return Ok(());
+    }
+    let source = render(&read_headers(&headers)?, &versions);
     if present == source {
         println!("{} is up to date", target.display());
         return Ok(());
@@ -34,4 +41,17 @@ pub(crate) fn mpi(check: bool) -> Result<()> {
     fs::write(&target, source).with_context(|| format!("cannot write {}", target.display()))?;
     println!("wrote {}", target.display());
     Ok(())
+}
+
+/// The installed headers by name and version.
+fn versions(headers: &[&Path]) -> Result<String> {
+    let mut names = Vec::new();
+    for header in headers {
+        let text = fs::read_to_string(header)
+            .with_context(|| format!("cannot read {}", header.display()))?;
+        let name =
+            version(&text).with_context(|| format!("{} names no version", header.display()))?;
+        names.push(name);
+    }
+    Ok(names.join(" and "))
 }

@@ -1,4 +1,4 @@
-// Written by `cargo xtask generate mpi` from the mpi.h of MPICH and Open MPI; not to be edited.
+// Written by `cargo xtask generate` from the mpi.h of MPICH 4.0.2 and Open MPI 4.1.4; not to be edited.
 
 use crate::function::{Base::*, Function, parameter as p};
 

@@ -14,7 +14,7 @@ mod render;
 
 pub use belljar_abi::Base;
 pub use prototypes::{Parameter, Prototype};
-pub use render::render;
+pub use render::{first_line, render};
 
 /// Why a header gave no prototypes.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +65,26 @@ pub fn read_headers(headers: &[&Path]) -> Result<Vec<Prototype>, GenerateError> 
         }
     }
     Ok(all.into_values().collect())
+}
+
+/// The name and version of the implementation that a header's text belongs to.
+pub fn version(header: &str) -> Option<String> {
+    let value = |name: &str| {
+        let line = header
+            .lines()
+            .find_map(|line| line.strip_prefix("#define ")?.strip_prefix(name));
+        line.map(|value| value.trim().trim_matches('"').to_owned())
+    };
+    if let Some(version) = value("MPICH_VERSION ") {
+        return Some(format!("MPICH {version}"));
+    }
+    let [major, minor, release] = [
+        "OMPI_MAJOR_VERSION ",
+        "OMPI_MINOR_VERSION ",
+        "OMPI_RELEASE_VERSION ",
+    ]
+    .map(value);
+    Some(format!("Open MPI {}.{}.{}", major?, minor?, release?))
 }
 
 fn read_header(header: &Path) -> Result<Vec<Prototype>, GenerateError> {

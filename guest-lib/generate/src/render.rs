@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use crate::prototypes::{Parameter, Prototype};
 
-/// The source of `belljar-abi`'s table of operations.
-pub fn render(prototypes: &[Prototype]) -> String {
-    let mut source = String::from(
-        "// Written by `cargo xtask generate mpi` from the mpi.h of MPICH and Open MPI; not to be edited.\n\n\
+/// The source of `belljar-abi`'s table of operations, from the headers of `versions`.
+pub fn render(prototypes: &[Prototype], versions: &str) -> String {
+    let mut source = first_line(versions);
+    source.push_str(
+        "\n\
          use crate::function::{Base::*, Function, parameter as p};\n\n\
          /// Every function of the MPI C binding; the index is the operation number.\n\
          #[rustfmt::skip]\n\
@@ -26,6 +27,13 @@ pub fn render(prototypes: &[Prototype]) -> String {
     }
     source.push_str("];\n");
     source
+}
+
+/// The line that names the headers.
+pub fn first_line(versions: &str) -> String {
+    format!(
+        "// Written by `cargo xtask generate` from the mpi.h of {versions}; not to be edited.\n"
+    )
 }
 
 fn render_parameter(parameter: &Parameter) -> String {
