@@ -124,3 +124,35 @@ fn free_name(name: &str) -> PathBuf {
         number += 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_incomplete_until_it_is_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let wanted = folder.path().join("run");
+        let directory = RunDirectory::create(Some(&wanted), "name").unwrap();
+        directory.write("summary.json", "{}").unwrap();
+        assert!(directory.path().ends_with("run.incomplete"));
+        assert!(!wanted.exists());
+        assert_eq!(directory.complete().unwrap(), wanted);
+        assert_eq!(
+            fs::read_to_string(wanted.join("summary.json")).unwrap(),
+            "{}"
+        );
+    }
+
+    #[test]
+    fn an_earlier_run_is_never_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let wanted = folder.path().join("run");
+        let broken = RunDirectory::create(Some(&wanted), "name").unwrap();
+        let refused = RunDirectory::create(Some(&wanted), "name").unwrap_err();
+        assert!(refused.to_string().contains("run.incomplete"), "{refused}");
+        broken.complete().unwrap();
+        let refused = RunDirectory::create(Some(&wanted), "name").unwrap_err();
+        assert!(refused.to_string().contains("--out"), "{refused}");
+    }
+}
