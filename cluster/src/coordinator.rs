@@ -97,6 +97,16 @@ pub struct Run<'a> {
     exit_code: Option<i32>,
 }
 
+/// What is to come.
+struct Outlook {
+    /// When anything happens next.
+    start: Time,
+    /// The one node that has anything to do for longer than a round, and until when:
+    /// before then no other node wakes and no frame is on its way. It need not stop
+    /// for others unless it sends a frame.
+    alone: Option<(usize, Time)>,
+}
+
 /// How far a node runs by itself before the host looks after it again.
 const ALONE_AT_MOST: Span = Span::from_ms(2);
 
@@ -173,14 +183,14 @@ impl<'a> Run<'a> {
             if stop.load(Ordering::Relaxed) {
                 break Ending::Interrupted;
             }
-            let Some(start) = self.next_time() else {
+            let Some(outlook) = self.outlook() else {
                 break Ending::Deadlock;
             };
-            self.now = self.now.max(start);
+            self.now = self.now.max(outlook.start);
             if self.now >= self.plan.limit {
                 break Ending::Limit;
             }
-            match self.alone() {
+            match outlook.alone {
                 Some((node, end)) => self.run_alone(node, end)?,
                 None => self.round()?,
             }
@@ -208,37 +218,28 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// When anything happens next.
-    fn next_time(&self) -> Option<Time> {
-        let nodes = self
-            .crew
-            .runners()
-            .filter_map(|runner| runner.node().next_event());
-        nodes.chain(self.fabric.next_time()).min()
-    }
-
-    /// The one node that has anything to do for longer than a round, and until when:
-    /// before then no other node wakes and no frame is on its way. It need not stop
-    /// for others unless it sends a frame.
-    fn alone(&self) -> Option<(usize, Time)> {
-        let mut first: Option<(usize, Time)> = None;
-        let mut others = self.fabric.next_time().unwrap_or(Time::MAX);
+    /// What is to come, from one look at every node; `None` when nothing is.
+    fn outlook(&self) -> Option<Outlook> {
+        let frames = self.fabric.next_time().unwrap_or(Time::MAX);
+        let mut first = (usize::MAX, Time::MAX);
+        let mut others = frames;
         for (index, runner) in self.crew.runners().enumerate() {
-            let Some(next) = runner.node().next_event() else {
-                continue;
-            };
-            match first {
-                Some((_, earliest)) if earliest <= next => others = others.min(next),
-                Some((_, earliest)) => {
-                    others = others.min(earliest);
-                    first = Some((index, next));
-                }
-                None => first = Some((index, next)),
+            let next = runner.node().next_event().unwrap_or(Time::MAX);
+            if next < first.1 {
+                others = others.min(first.1);
+                first = (index, next);
+            } else {
+                others = others.min(next);
             }
         }
-        let (node, start) = first?;
-        let end = others.min(start + ALONE_AT_MOST);
-        (end > start + self.fabric.lookahead()).then_some((node, end))
+        let (node, next) = first;
+        let start = next.min(frames);
+        if start == Time::MAX {
+            return None;
+        }
+        let end = others.min(next + ALONE_AT_MOST);
+        let alone = (end > next + self.fabric.lookahead()).then_some((node, end));
+        Some(Outlook { start, alone })
     }
 
     fn run_alone(&mut self, node: usize, end: Time) -> Result<(), RunError> {

@@ -5,6 +5,8 @@ use iced_x86::{
     OpKind, Register,
 };
 
+use crate::state::vector;
+
 /// What of the guest's processor is switched on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Features {
@@ -69,20 +71,17 @@ impl Class {
     }
 }
 
-pub(crate) const INVALID_OPCODE: u8 = 6;
-const NO_FPU: u8 = 7;
-
 /// Decides how `instruction` is translated.
 pub(crate) fn classify(instruction: &Instruction, features: Features) -> Class {
     if instruction.is_invalid() || !is_offered(instruction) || misuses_lock(instruction) {
         return if is_harmless_hint(instruction) {
             Class::Nop
         } else {
-            Class::Fault(INVALID_OPCODE)
+            Class::Fault(vector::INVALID_OPCODE)
         };
     }
     if !features.fpu && touches_fpu(instruction) {
-        return Class::Fault(NO_FPU);
+        return Class::Fault(vector::NO_FPU);
     }
     if is_helper(instruction) {
         return Class::Helper;
@@ -332,7 +331,7 @@ fn classify_flow(instruction: &Instruction) -> Option<Class> {
         FlowControl::Return if matches!(instruction.code(), Code::Retnq | Code::Retnq_imm16) => {
             Some(Class::Ret)
         }
-        _ => Some(Class::Fault(INVALID_OPCODE)),
+        _ => Some(Class::Fault(vector::INVALID_OPCODE)),
     }
 }
 

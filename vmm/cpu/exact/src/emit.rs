@@ -2,12 +2,13 @@
 
 use iced_x86::{Encoder, Instruction, InstructionInfoFactory};
 
-use crate::analyse::{Class, INVALID_OPCODE};
+use crate::analyse::Class;
 use crate::asm::{Asm, Hole, RCX, S0};
 use crate::block::{CheckForm, Mode, Site, SiteId, SiteKind};
 use crate::context::at;
 use crate::decode::GuestBlock;
 use crate::flags::flags_dead;
+use crate::state::vector;
 
 mod access;
 mod flow;
@@ -227,7 +228,7 @@ impl Emitter {
             self.asm.cut(start);
             let hole = self.asm.jump();
             let kind = SiteKind::Fault {
-                vector: INVALID_OPCODE,
+                vector: vector::INVALID_OPCODE,
             };
             self.leave_from(hole, kind, false);
         }

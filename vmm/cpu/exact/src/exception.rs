@@ -195,7 +195,7 @@ impl ExactVcpu {
         let task = *self.state.segment(SegmentRegister::Tr);
         if offset + 7 > u64::from(task.limit) {
             return Err(Fault {
-                vector: 10,
+                vector: vector::INVALID_TASK,
                 error: Some(u32::from(task.selector) & !3),
                 address: None,
             });

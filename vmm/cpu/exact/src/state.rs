@@ -127,7 +127,9 @@ pub(crate) mod vector {
     pub(crate) const DIVIDE: u8 = 0;
     pub(crate) const DEBUG: u8 = 1;
     pub(crate) const INVALID_OPCODE: u8 = 6;
+    pub(crate) const NO_FPU: u8 = 7;
     pub(crate) const DOUBLE_FAULT: u8 = 8;
+    pub(crate) const INVALID_TASK: u8 = 10;
     pub(crate) const NOT_PRESENT: u8 = 11;
     pub(crate) const STACK: u8 = 12;
     pub(crate) const PROTECTION: u8 = 13;

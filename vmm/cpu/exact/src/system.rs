@@ -8,7 +8,7 @@ use crate::access::Stop;
 use crate::block::BlockId;
 use crate::context::FREE_INSTRUCTIONS;
 use crate::dispatch::Next;
-use crate::state::{Fault, flag};
+use crate::state::{Fault, flag, vector};
 use crate::vcpu::{Answer, ExactVcpu};
 
 mod control;
@@ -61,7 +61,7 @@ impl ExactVcpu {
                 Next::Boundary
             }
             Err(Stop::Fault(fault)) => {
-                if fault.vector == crate::state::vector::INVALID_OPCODE {
+                if fault.vector == vector::INVALID_OPCODE {
                     self.note_unimplemented();
                 }
                 self.deliver(fault)
