@@ -6,6 +6,7 @@ use iced_x86::{
 };
 
 use crate::state::vector;
+use crate::system::handler;
 
 /// What of the guest's processor is switched on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +84,7 @@ pub(crate) fn classify(instruction: &Instruction, features: Features) -> Class {
     if !features.fpu && touches_fpu(instruction) {
         return Class::Fault(vector::NO_FPU);
     }
-    if is_helper(instruction) {
+    if handler(instruction).is_some() {
         return Class::Helper;
     }
     if let Some(class) = classify_flow(instruction) {
@@ -91,21 +92,11 @@ pub(crate) fn classify(instruction: &Instruction, features: Features) -> Class {
     }
     match instruction.mnemonic() {
         Mnemonic::Nop | Mnemonic::Pause => Class::Nop,
-        Mnemonic::Lea => classify_lea(instruction),
-        Mnemonic::Push => classify_push(instruction),
-        Mnemonic::Pop => classify_pop(instruction),
-        Mnemonic::Leave if instruction.stack_pointer_increment() == 0 => {
-            classify_leave(instruction)
-        }
+        Mnemonic::Lea => Class::Lea,
+        Mnemonic::Push => Class::Push,
+        Mnemonic::Pop => Class::Pop,
+        Mnemonic::Leave => Class::Leave,
         _ => classify_operands(instruction),
-    }
-}
-
-fn classify_leave(instruction: &Instruction) -> Class {
-    if instruction.code() == Code::Leaveq {
-        Class::Leave
-    } else {
-        Class::Helper
     }
 }
 
@@ -205,121 +196,6 @@ fn touches_fpu(instruction: &Instruction) -> bool {
         })
 }
 
-/// Instructions that are carried out in Rust: privileged ones, those that change
-/// what code means, string instructions, and those whose result would differ
-/// between hosts.
-fn is_helper(instruction: &Instruction) -> bool {
-    if instruction.is_string_instruction() || instruction.is_privileged() {
-        return true;
-    }
-    if instruction.op_kinds().any(|kind| kind == OpKind::Register)
-        && (0..instruction.op_count()).any(|i| {
-            instruction.op_kind(i) == OpKind::Register
-                && (instruction.op_register(i).is_segment_register()
-                    || instruction.op_register(i).is_cr()
-                    || instruction.op_register(i).is_dr())
-        })
-    {
-        return true;
-    }
-    if is_bit_string(instruction) {
-        return true;
-    }
-    is_system_mnemonic(instruction.mnemonic()) || is_far(instruction)
-}
-
-/// The instructions of [`is_helper`] that their name alone tells.
-fn is_system_mnemonic(mnemonic: Mnemonic) -> bool {
-    use Mnemonic as M;
-    matches!(
-        mnemonic,
-        M::Cpuid
-            | M::Rdtsc
-            | M::Rdtscp
-            | M::Rdrand
-            | M::Rdseed
-            | M::Rdpmc
-            | M::Rdmsr
-            | M::Wrmsr
-            | M::Syscall
-            | M::Sysret
-            | M::Sysretq
-            | M::Iret
-            | M::Iretd
-            | M::Iretq
-            | M::Int
-            | M::Int1
-            | M::Int3
-            | M::Hlt
-            | M::In
-            | M::Out
-            | M::Cli
-            | M::Sti
-            | M::Cld
-            | M::Std
-            | M::Pushf
-            | M::Pushfd
-            | M::Pushfq
-            | M::Popf
-            | M::Popfd
-            | M::Popfq
-            | M::Lgdt
-            | M::Lidt
-            | M::Sgdt
-            | M::Sidt
-            | M::Lldt
-            | M::Sldt
-            | M::Ltr
-            | M::Str
-            | M::Smsw
-            | M::Lmsw
-            | M::Clts
-            | M::Invlpg
-            | M::Invd
-            | M::Wbinvd
-            | M::Swapgs
-            | M::Verr
-            | M::Verw
-            | M::Lar
-            | M::Lsl
-            | M::Lfs
-            | M::Lgs
-            | M::Lss
-            | M::Retf
-            | M::Enter
-            | M::Xlatb
-            | M::Maskmovq
-            | M::Maskmovdqu
-            | M::Fxsave
-            | M::Fxsave64
-            | M::Fxrstor
-            | M::Fxrstor64
-            | M::Fnsave
-            | M::Frstor
-            | M::Fnstenv
-            | M::Fldenv
-            | M::Ud0
-            | M::Ud1
-            | M::Ud2
-    )
-}
-
-fn is_far(instruction: &Instruction) -> bool {
-    instruction.is_jmp_far()
-        || instruction.is_jmp_far_indirect()
-        || instruction.is_call_far()
-        || instruction.is_call_far_indirect()
-}
-
-/// BT and kin with a register offset reach beyond their memory operand.
-fn is_bit_string(instruction: &Instruction) -> bool {
-    matches!(
-        instruction.mnemonic(),
-        Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc
-    ) && instruction.op0_kind() == OpKind::Memory
-        && instruction.op1_kind() == OpKind::Register
-}
-
 fn classify_flow(instruction: &Instruction) -> Option<Class> {
     match instruction.flow_control() {
         FlowControl::Next => None,
@@ -341,29 +217,6 @@ fn is_near64(instruction: &Instruction) -> bool {
 
 fn is_indirect64(instruction: &Instruction) -> bool {
     matches!(instruction.code(), Code::Jmp_rm64 | Code::Call_rm64)
-}
-
-fn classify_lea(instruction: &Instruction) -> Class {
-    if instruction.is_ip_rel_memory_operand() && instruction.op0_register().size() < 4 {
-        return Class::Helper;
-    }
-    Class::Lea
-}
-
-fn classify_push(instruction: &Instruction) -> Class {
-    if instruction.stack_pointer_increment() == -8 {
-        Class::Push
-    } else {
-        Class::Helper
-    }
-}
-
-fn classify_pop(instruction: &Instruction) -> Class {
-    if instruction.stack_pointer_increment() == 8 && instruction.op0_kind() == OpKind::Register {
-        Class::Pop
-    } else {
-        Class::Helper
-    }
 }
 
 fn classify_operands(instruction: &Instruction) -> Class {

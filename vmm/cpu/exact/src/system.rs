@@ -2,7 +2,7 @@
 
 use belljar_abi::{FACT_LEAF, MAGIC_ADDRESS};
 use belljar_cpu::{Exit, Registers, Unimplemented};
-use iced_x86::{Instruction, Mnemonic as M, Register};
+use iced_x86::{Instruction, Mnemonic as M};
 
 use crate::access::Stop;
 use crate::block::BlockId;
@@ -18,6 +18,9 @@ mod msr;
 mod operand;
 mod segments;
 mod string;
+mod table;
+
+pub(crate) use table::handler;
 
 /// How a helper ended when nothing went wrong.
 pub(crate) enum Done {
@@ -78,78 +81,9 @@ impl ExactVcpu {
     }
 
     fn carry_out(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
-        if instruction.is_string_instruction() {
-            return self.string(instruction);
-        }
-        match instruction.mnemonic() {
-            M::Cli
-            | M::Sti
-            | M::Cld
-            | M::Std
-            | M::Pushf
-            | M::Pushfd
-            | M::Pushfq
-            | M::Popf
-            | M::Popfd
-            | M::Popfq
-            | M::Hlt => self.flag_control(instruction),
-            M::Cpuid => self.cpuid(),
-            M::Rdtsc | M::Rdtscp => self.rdtsc(instruction.mnemonic() == M::Rdtscp),
-            M::Rdrand | M::Rdseed => self.rdrand(instruction),
-            M::Rdmsr | M::Wrmsr => self.msr(instruction.mnemonic() == M::Wrmsr),
-            M::In | M::Out => self.port(instruction),
-            M::Syscall
-            | M::Sysret
-            | M::Sysretq
-            | M::Iret
-            | M::Iretd
-            | M::Iretq
-            | M::Int
-            | M::Int1
-            | M::Int3
-            | M::Retf
-            | M::Jmp
-            | M::Call
-            | M::Enter => self.control_transfer(instruction),
-            M::Lgdt
-            | M::Lidt
-            | M::Sgdt
-            | M::Sidt
-            | M::Lldt
-            | M::Sldt
-            | M::Ltr
-            | M::Str
-            | M::Swapgs
-            | M::Lfs
-            | M::Lgs
-            | M::Lss
-            | M::Verr
-            | M::Verw
-            | M::Lar
-            | M::Lsl => self.segment_instruction(instruction),
-            M::Clts | M::Smsw | M::Lmsw | M::Invlpg | M::Invd | M::Wbinvd => {
-                self.control_instruction(instruction)
-            }
-            M::Fxsave
-            | M::Fxsave64
-            | M::Fxrstor
-            | M::Fxrstor64
-            | M::Fnsave
-            | M::Frstor
-            | M::Fnstenv
-            | M::Fldenv => self.fpu_instruction(instruction),
-            M::Mov if names(instruction, |r| r.is_cr() || r.is_dr()) => {
-                self.control_instruction(instruction)
-            }
-            M::Mov | M::Push | M::Pop => self.move_general(instruction),
-            M::Bt | M::Bts | M::Btr | M::Btc => self.bit_string(instruction),
-            M::Lea => {
-                let address = self.effective_address(instruction);
-                self.write_operand(instruction, 0, address)?;
-                Ok(Done::Next)
-            }
-            M::Leave | M::Xlatb | M::Maskmovq | M::Maskmovdqu => self.odd(instruction),
-            _ => Err(Fault::invalid_opcode().into()),
+        match handler(instruction) {
+            Some(carry_out) => carry_out(self, instruction),
+            None => Err(Fault::invalid_opcode().into()),
         }
     }
 
@@ -246,7 +180,7 @@ impl ExactVcpu {
         self.state.flags = self.state.flags & !changeable | value & changeable;
     }
 
-    fn cpuid(&mut self) -> Result<Done, Stop> {
+    fn cpuid(&mut self, _: &Instruction) -> Result<Done, Stop> {
         let gpr = &self.context.gpr;
         let (leaf, subleaf) = (gpr[Registers::RAX] as u32, gpr[Registers::RCX] as u32);
         let user = self.state.is_user();
@@ -286,7 +220,7 @@ impl ExactVcpu {
         }
     }
 
-    fn rdtsc(&mut self, with_aux: bool) -> Result<Done, Stop> {
+    fn rdtsc(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         const CR4_TSD: u64 = 1 << 2;
         if self.state.system.cr4 & CR4_TSD != 0 {
             self.require_supervisor()?;
@@ -294,7 +228,7 @@ impl ExactVcpu {
         let tsc = self.tsc();
         self.context.gpr[Registers::RAX] = tsc & 0xffff_ffff;
         self.context.gpr[Registers::RDX] = tsc >> 32;
-        if with_aux {
+        if instruction.mnemonic() == M::Rdtscp {
             self.context.gpr[Registers::RCX] = self.state.msrs.tsc_aux & 0xffff_ffff;
         }
         Ok(Done::Next)
@@ -337,11 +271,4 @@ impl ExactVcpu {
 /// Operand width in bytes of a stack instruction.
 fn width(instruction: &Instruction) -> usize {
     instruction.stack_pointer_increment().unsigned_abs() as usize
-}
-
-/// Whether an explicit register operand satisfies `test`.
-fn names(instruction: &Instruction, test: impl Fn(Register) -> bool) -> bool {
-    (0..instruction.op_count()).any(|i| {
-        instruction.op_kind(i) == iced_x86::OpKind::Register && test(instruction.op_register(i))
-    })
 }

@@ -1,6 +1,7 @@
 //! Model-specific registers that belong to the processor itself.
 
 use belljar_cpu::{Exit, Registers};
+use iced_x86::{Instruction, Mnemonic};
 
 use super::Done;
 use crate::access::Stop;
@@ -40,10 +41,10 @@ fn fixed_mtrr(index: u32) -> Option<usize> {
 }
 
 impl ExactVcpu {
-    pub(super) fn msr(&mut self, is_write: bool) -> Result<Done, Stop> {
+    pub(super) fn msr(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         self.require_supervisor()?;
         let index = self.context.gpr[Registers::RCX] as u32;
-        if is_write {
+        if instruction.mnemonic() == Mnemonic::Wrmsr {
             self.write_msr_instruction(index)
         } else {
             self.read_msr_instruction(index)

@@ -1,0 +1,114 @@
+//! The one table of instructions that are carried out in Rust: privileged ones,
+//! those that change what code means, string instructions, and those whose result
+//! would differ between hosts.
+
+use iced_x86::{Code, Instruction, Mnemonic as M, OpKind, Register};
+
+use super::Done;
+use crate::access::Stop;
+use crate::state::Fault;
+use crate::vcpu::ExactVcpu;
+
+/// What carries out an instruction.
+pub(crate) type Handler = fn(&mut ExactVcpu, &Instruction) -> Result<Done, Stop>;
+
+/// What carries out `instruction`; `None` when translated code does it by itself.
+pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
+    if instruction.is_string_instruction() {
+        return Some(ExactVcpu::string);
+    }
+    by_name(instruction.mnemonic()).or_else(|| by_operands(instruction))
+}
+
+fn by_name(mnemonic: M) -> Option<Handler> {
+    Some(match mnemonic {
+        M::Cli | M::Sti | M::Cld | M::Std | M::Hlt => ExactVcpu::flag_control,
+        M::Pushf | M::Pushfd | M::Pushfq | M::Popf | M::Popfd | M::Popfq => ExactVcpu::flag_control,
+        M::Cpuid => ExactVcpu::cpuid,
+        M::Rdtsc | M::Rdtscp => ExactVcpu::rdtsc,
+        M::Rdrand | M::Rdseed => ExactVcpu::rdrand,
+        M::Rdmsr | M::Wrmsr => ExactVcpu::msr,
+        M::In | M::Out => ExactVcpu::port,
+        M::Syscall | M::Sysret | M::Sysretq | M::Iret | M::Iretd | M::Iretq => {
+            ExactVcpu::control_transfer
+        }
+        M::Int | M::Int1 | M::Int3 | M::Retf | M::Enter => ExactVcpu::control_transfer,
+        M::Lgdt | M::Lidt | M::Sgdt | M::Sidt | M::Lldt | M::Sldt | M::Ltr | M::Str => {
+            ExactVcpu::segment_instruction
+        }
+        M::Lfs | M::Lgs | M::Lss | M::Swapgs => ExactVcpu::segment_instruction,
+        M::Verr | M::Verw | M::Lar | M::Lsl => ExactVcpu::segment_instruction,
+        M::Clts | M::Smsw | M::Lmsw | M::Invlpg | M::Invd | M::Wbinvd => {
+            ExactVcpu::control_instruction
+        }
+        M::Fxsave | M::Fxsave64 | M::Fxrstor | M::Fxrstor64 => ExactVcpu::fpu_instruction,
+        M::Fnsave | M::Frstor | M::Fnstenv | M::Fldenv => ExactVcpu::fpu_instruction,
+        M::Xlatb | M::Maskmovq | M::Maskmovdqu => ExactVcpu::odd,
+        M::Rdpmc | M::Ud0 | M::Ud1 | M::Ud2 => ExactVcpu::undefined,
+        _ => return None,
+    })
+}
+
+/// Instructions of which only some forms need help.
+fn by_operands(instruction: &Instruction) -> Option<Handler> {
+    let handler: Handler = match instruction.mnemonic() {
+        M::Mov if names(instruction, |r| r.is_cr() || r.is_dr()) => ExactVcpu::control_instruction,
+        M::Mov if names(instruction, Register::is_segment_register) => ExactVcpu::move_general,
+        M::Push if !is_wide_push(instruction) => ExactVcpu::move_general,
+        M::Pop if !is_wide_pop(instruction) => ExactVcpu::move_general,
+        M::Leave if instruction.code() != Code::Leaveq => ExactVcpu::odd,
+        M::Lea if is_short_relative(instruction) => ExactVcpu::load_address,
+        M::Bt | M::Bts | M::Btr | M::Btc if is_bit_string(instruction) => ExactVcpu::bit_string,
+        M::Jmp | M::Call if is_far(instruction) => ExactVcpu::control_transfer,
+        _ if instruction.is_privileged() => ExactVcpu::undefined,
+        _ => return None,
+    };
+    Some(handler)
+}
+
+/// Whether an explicit register operand satisfies `test`.
+fn names(instruction: &Instruction, test: impl Fn(Register) -> bool) -> bool {
+    (0..instruction.op_count())
+        .any(|i| instruction.op_kind(i) == OpKind::Register && test(instruction.op_register(i)))
+}
+
+fn is_wide_push(instruction: &Instruction) -> bool {
+    instruction.stack_pointer_increment() == -8
+        && !names(instruction, Register::is_segment_register)
+}
+
+fn is_wide_pop(instruction: &Instruction) -> bool {
+    instruction.stack_pointer_increment() == 8
+        && instruction.op0_kind() == OpKind::Register
+        && !instruction.op0_register().is_segment_register()
+}
+
+fn is_short_relative(instruction: &Instruction) -> bool {
+    instruction.is_ip_rel_memory_operand() && instruction.op0_register().size() < 4
+}
+
+/// BT and kin with a register offset reach beyond their memory operand.
+fn is_bit_string(instruction: &Instruction) -> bool {
+    instruction.op0_kind() == OpKind::Memory && instruction.op1_kind() == OpKind::Register
+}
+
+fn is_far(instruction: &Instruction) -> bool {
+    instruction.is_jmp_far()
+        || instruction.is_jmp_far_indirect()
+        || instruction.is_call_far()
+        || instruction.is_call_far_indirect()
+}
+
+impl ExactVcpu {
+    /// Raises #UD: undefined by intent, or not offered.
+    fn undefined(&mut self, _: &Instruction) -> Result<Done, Stop> {
+        Err(Fault::invalid_opcode().into())
+    }
+
+    /// LEA of 16 bits relative to RIP.
+    fn load_address(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
+        let address = self.effective_address(instruction);
+        self.write_operand(instruction, 0, address)?;
+        Ok(Done::Next)
+    }
+}
