@@ -4,6 +4,8 @@ use std::fmt::Write;
 use std::fs::OpenOptions;
 use std::io;
 
+use belljar_cpu::Level;
+
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -31,10 +33,16 @@ fn finding(subject: &str, good: bool, detail: impl Into<String>) -> Finding {
 }
 
 fn exact_engine() -> Finding {
-    match belljar_exact::host_requirements() {
-        Ok(()) => finding("engine exact", true, "usable"),
-        Err(error) => finding("engine exact", false, error.to_string()),
+    if let Err(error) = belljar_exact::host_requirements(&Level::V1.into()) {
+        return finding("engine exact", false, error.to_string());
     }
+    let levels: Vec<&str> = Level::ALL
+        .into_iter()
+        .filter(|&level| belljar_exact::host_requirements(&level.into()).is_ok())
+        .map(Level::name)
+        .collect();
+    let detail = format!("usable, for guests of {}", levels.join(", "));
+    finding("engine exact", true, detail)
 }
 
 /// The kvm engine is not part of this version; what the device says is told all

@@ -79,6 +79,7 @@ impl Parts {
             seed: Seed(plan.seed),
             memory: plan.memory,
             frequency: plan.clock,
+            instruction_set: plan.instruction_set.clone(),
             kernel: self.kernel.clone(),
             initrd: Some(self.initrd.clone()),
             command_line: command_line.trim_end().to_owned(),
@@ -94,6 +95,7 @@ impl Parts {
             Ok(Box::new(ExactVcpu::new(ExactConfig {
                 ram: parts.ram,
                 cpuid: parts.cpuid,
+                instruction_set: parts.instruction_set,
                 ratio: plan.ratio,
                 random,
             })?))

@@ -6,6 +6,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use belljar_cpu::{CpuError, InstructionSet, IsaError};
 use belljar_exact::CyclesPerInstruction;
 use belljar_fabric::{LinkId, LinkSpec, SwitchSpec, Topology, TopologyError};
 use belljar_images::{Image, ImageError, Recipe, RecipeError};
@@ -50,6 +51,12 @@ pub enum PlanError {
         /// The host's reason.
         source: std::io::Error,
     },
+    /// The processor cannot be.
+    #[error("nodes.extensions: {0}")]
+    Extensions(#[from] IsaError),
+    /// This host's processor cannot run the guests'.
+    #[error(transparent)]
+    Host(#[from] CpuError),
     /// A number outside its limits.
     #[error("{key} is {value}; it must be {limits}")]
     Range {
@@ -86,6 +93,8 @@ pub struct Plan {
     pub memory: u64,
     /// Clock of each node.
     pub clock: Frequency,
+    /// The instructions that the processors have.
+    pub instruction_set: InstructionSet,
     /// Cycles for each instruction.
     pub ratio: CyclesPerInstruction,
     /// The network.
@@ -111,6 +120,11 @@ impl Plan {
     /// See [`PlanError`].
     pub fn resolve(scenario: &Scenario, path: &Path) -> Result<Self, PlanError> {
         check_ranges(scenario)?;
+        let instruction_set = InstructionSet::new(
+            scenario.nodes.level.0,
+            scenario.nodes.extensions.iter().map(String::as_str),
+        )?;
+        belljar_exact::host_requirements(&instruction_set)?;
         let folder = path.parent().unwrap_or(Path::new("."));
         let topology = build_topology(&scenario.network, scenario.nodes.count)?;
         let pcap = find_links(&topology, &scenario.network.pcap)?;
@@ -123,6 +137,7 @@ impl Plan {
             nodes: scenario.nodes.count,
             memory: scenario.nodes.memory.0,
             clock: scenario.nodes.clock.0,
+            instruction_set,
             ratio: CyclesPerInstruction {
                 cycles: (scenario.nodes.cycles_per_instruction * RATIO_PARTS).round() as u32,
                 instructions: RATIO_PARTS as u32,
@@ -288,10 +303,11 @@ impl fmt::Display for Plan {
         writeln!(f, "image      {}", self.image.dir.display())?;
         writeln!(
             f,
-            "nodes      {} x {} at {}, {} cycles per {} instructions, engine exact",
+            "nodes      {} x {} at {}, {}, {} cycles per {} instructions, engine exact",
             self.nodes,
             Bytes(self.memory),
             Rate(self.clock),
+            self.instruction_set,
             self.ratio.cycles,
             self.ratio.instructions
         )?;

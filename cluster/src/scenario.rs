@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use belljar_cpu::{IsaError, Level};
 use serde::Deserialize;
 
 use crate::quantity::{Bandwidth, Bytes, Duration, Rate};
@@ -79,9 +80,28 @@ pub struct Nodes {
     pub memory: Bytes,
     /// Processor clock.
     pub clock: Rate,
+    /// The level of the x86-64 psABI that the processors have.
+    #[serde(default)]
+    pub level: LevelName,
+    /// Extensions beside the level, such as `aes`.
+    #[serde(default)]
+    pub extensions: Vec<String>,
     /// Virtual cycles for each retired instruction.
     #[serde(default = "default_cycles_per_instruction")]
     pub cycles_per_instruction: f64,
+}
+
+/// A level by its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct LevelName(pub Level);
+
+impl TryFrom<String> for LevelName {
+    type Error = IsaError;
+
+    fn try_from(name: String) -> Result<Self, IsaError> {
+        name.parse().map(Self)
+    }
 }
 
 fn default_cycles_per_instruction() -> f64 {
@@ -311,6 +331,10 @@ workload = { command = "true" }
             .unwrap_err()
             .to_string();
         assert!(error.contains("not a unit of memory size"), "{error}");
+        let error = parse(SMALL, &["nodes.level=x86-64-v5"])
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("x86-64-v4"), "{error}");
         assert!(parse(SMALL, &["nodes"]).is_err());
         assert!(parse(SMALL, &["name.x=1"]).is_err());
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use belljar_cpu::InstructionSet;
 use belljar_devices::virtio::Disk;
 use belljar_sim::{Frequency, Seed, Span};
 
@@ -45,6 +46,8 @@ pub struct NodeConfig {
     pub memory: u64,
     /// The processor's clock, a multiple of 1 kHz (of 2 kHz from 4.29 GHz on).
     pub frequency: Frequency,
+    /// The instructions that the processor has.
+    pub instruction_set: InstructionSet,
     /// The kernel.
     pub kernel: Arc<KernelImage>,
     /// The initial RAM disk.

@@ -1,22 +1,34 @@
-//! The processor that a guest sees: x86-64-v2 with a local APIC, RDRAND and an
-//! invariant TSC of known frequency, and nothing that the engine does not do.
+//! The processor that a guest sees: the scenario's instruction set with a local
+//! APIC, RDRAND and an invariant TSC of known frequency, and nothing that the
+//! engine does not do.
 //!
 //! Leaves and bits as in the Intel SDM, volume 2, "CPUID".
 
 use belljar_abi::{ABI_VERSION, DETECT_LEAF, SIGNATURE};
-use belljar_cpu::{CpuidEntry, CpuidTable};
+use belljar_cpu::{
+    CpuidBit, CpuidEntry, CpuidRegister, CpuidTable, InstructionSet, Level, STATE_COMPONENTS,
+    compacted_size, standard_size,
+};
 use belljar_sim::Frequency;
 
 const HIGHEST_BASIC: u32 = 0x16;
 const HIGHEST_EXTENDED: u32 = 0x8000_0008;
 const HYPERVISOR: u32 = 0x4000_0000;
 
-/// Family 6, model 0x2c, stepping 1: Westmere, the last of Intel's that is
-/// x86-64-v2 and no more.
-const WESTMERE: u32 = 0x0002_06c1;
+/// Family, model and stepping of a processor of Intel's that has a level and hardly
+/// more: software that goes by the model then finds what it expects. Merom,
+/// Westmere, Haswell, and the server version of Skylake.
+fn model(level: Level) -> u32 {
+    match level {
+        Level::V1 => 0x0000_06f6,
+        Level::V2 => 0x0002_06c1,
+        Level::V3 => 0x0003_06c3,
+        Level::V4 => 0x0005_0654,
+    }
+}
 
-/// SSE3, SSSE3, CMPXCHG16B, SSE4.1, SSE4.2, x2APIC, POPCNT, TSC deadline, RDRAND, hypervisor.
-const FEATURES_ECX: u32 = bits(&[0, 9, 13, 19, 20, 21, 23, 24, 30, 31]);
+/// x2APIC, TSC deadline, RDRAND, hypervisor.
+const FEATURES_ECX: u32 = bits(&[21, 24, 30, 31]);
 /// FPU, DE, PSE, TSC, MSR, PAE, MCE, CX8, APIC, MTRR, PGE, MCA, CMOV, PAT, CLFLUSH,
 /// MMX, FXSR, SSE, SSE2.
 const FEATURES_EDX: u32 = bits(&[
@@ -24,8 +36,6 @@ const FEATURES_EDX: u32 = bits(&[
 ]);
 /// ERMS, RDSEED.
 const STRUCTURED_EBX: u32 = bits(&[9, 18]);
-/// LAHF in 64-bit mode.
-const EXTENDED_ECX: u32 = bits(&[0]);
 /// SYSCALL, NX, 1 GiB pages, RDTSCP, long mode.
 const EXTENDED_EDX: u32 = bits(&[11, 20, 26, 27, 29]);
 /// The APIC timer runs in every power state.
@@ -57,14 +67,64 @@ pub fn crystal_divider(frequency: Frequency) -> u64 {
     }
 }
 
-/// What CPUID answers on a processor with clock `frequency` and APIC id `apic_id`.
-pub fn table(frequency: Frequency, apic_id: u8) -> CpuidTable {
-    let mut entries = basic(frequency, apic_id);
+/// What CPUID answers on a processor of instruction set `set` with clock `frequency`
+/// and APIC id `apic_id`. What depends on CR4 and XCR0 (OSXSAVE, the size of an
+/// XSAVE area) is the engine's to fill in.
+pub fn table(frequency: Frequency, apic_id: u8, set: &InstructionSet) -> CpuidTable {
+    let mut entries = basic(frequency, apic_id, set.level());
+    entries.extend(extended_states(set));
     entries.extend(caches());
     entries.extend(topology(apic_id));
     entries.extend(hypervisor());
     entries.extend(extended(frequency));
+    for feature in set.features() {
+        promise(&mut entries, feature.cpuid());
+    }
     CpuidTable { entries }
+}
+
+/// Sets a feature's bit in the leaf that tells of it.
+fn promise(entries: &mut [CpuidEntry], place: CpuidBit) {
+    let listed = entries.iter_mut().find(|entry| {
+        entry.leaf == place.leaf && entry.subleaf.is_none_or(|subleaf| subleaf == place.subleaf)
+    });
+    let Some(entry) = listed else {
+        unreachable!(
+            "leaf {:#x} tells of a feature and is not listed",
+            place.leaf
+        )
+    };
+    let register = match place.register {
+        CpuidRegister::Eax => &mut entry.eax,
+        CpuidRegister::Ebx => &mut entry.ebx,
+        CpuidRegister::Ecx => &mut entry.ecx,
+        CpuidRegister::Edx => &mut entry.edx,
+    };
+    *register |= 1 << place.bit;
+}
+
+/// Leaf 0xd: the state that XSAVE keeps, where XSAVE is.
+fn extended_states(set: &InstructionSet) -> Vec<CpuidEntry> {
+    let all = set.state_components();
+    if all == 0 {
+        return Vec::new();
+    }
+    let largest = standard_size(all) as u32;
+    let least = standard_size(0b11) as u32;
+    let mut entries = vec![
+        subleaf(0xd, 0, [all as u32, least, largest, 0]),
+        subleaf(0xd, 1, [0, compacted_size(0b11) as u32, 0, 0]),
+    ];
+    entries.extend(
+        STATE_COMPONENTS
+            .into_iter()
+            .filter(|component| all >> component.number & 1 == 1)
+            .map(|component| {
+                let (bytes, offset) = (component.bytes as u32, component.offset as u32);
+                subleaf(0xd, component.number, [bytes, offset, 0, 0])
+            }),
+    );
+    entries
 }
 
 fn entry(leaf: u32, [eax, ebx, ecx, edx]: [u32; 4]) -> CpuidEntry {
@@ -93,7 +153,7 @@ fn word(text: &[u8], index: usize) -> u32 {
     u32::from_le_bytes(bytes)
 }
 
-fn basic(frequency: Frequency, apic_id: u8) -> Vec<CpuidEntry> {
+fn basic(frequency: Frequency, apic_id: u8, level: Level) -> Vec<CpuidEntry> {
     let vendor = b"GenuineIntel";
     // CLFLUSH lines of 8 times 8 bytes, one logical processor.
     let ebx = u32::from(apic_id) << 24 | 1 << 16 | 8 << 8;
@@ -110,7 +170,7 @@ fn basic(frequency: Frequency, apic_id: u8) -> Vec<CpuidEntry> {
                 word(vendor, 1),
             ],
         ),
-        entry(1, [WESTMERE, ebx, FEATURES_ECX, FEATURES_EDX]),
+        entry(1, [model(level), ebx, FEATURES_ECX, FEATURES_EDX]),
         // Descriptor 0xff: the caches are in leaf 4.
         entry(2, [0xff01, 0, 0, 0]),
         entry(6, [POWER_EAX, 0, 0, 0]),
@@ -171,7 +231,7 @@ fn extended(frequency: Frequency) -> Vec<CpuidEntry> {
     let brand = brand.as_bytes();
     let mut entries = vec![
         entry(0x8000_0000, [HIGHEST_EXTENDED, 0, 0, 0]),
-        entry(0x8000_0001, [0, 0, EXTENDED_ECX, EXTENDED_EDX]),
+        entry(0x8000_0001, [0, 0, 0, EXTENDED_EDX]),
     ];
     for part in 0..3 {
         let at = part * 4;
@@ -195,48 +255,81 @@ fn extended(frequency: Frequency) -> Vec<CpuidEntry> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use belljar_cpu::Feature;
 
-    fn hz(hz: u64) -> CpuidTable {
-        table(Frequency::from_hz(hz).unwrap(), 0)
+    fn of(level: Level) -> CpuidTable {
+        table(Frequency::from_hz(2_600_000_000).unwrap(), 0, &level.into())
     }
 
     #[test]
     fn linux_calculates_the_exact_frequency() {
         for rate in [2_600_000_000, 1_000_000, 4_294_967_000, 5_000_000_000] {
-            let [denominator, numerator, crystal, _] = hz(rate).answer(0x15, 0);
+            let frequency = Frequency::from_hz(rate).unwrap();
+            let table = table(frequency, 0, &InstructionSet::default());
+            let [denominator, numerator, crystal, _] = table.answer(0x15, 0);
             // native_calibrate_tsc, in the kernel's 32-bit arithmetic.
             let khz = (crystal / 1000).checked_mul(numerator).unwrap() / denominator;
             assert_eq!(u64::from(khz) * 1000, rate);
         }
     }
 
+    /// Features that a table promises, by name.
+    fn promised(table: &CpuidTable) -> Vec<&'static str> {
+        Feature::ALL
+            .iter()
+            .filter(|feature| {
+                let place = feature.cpuid();
+                let registers = table.answer(place.leaf, place.subleaf);
+                registers[place.register as usize] >> place.bit & 1 == 1
+            })
+            .map(|feature| feature.name())
+            .collect()
+    }
+
     #[test]
-    fn exactly_level_two_is_promised() {
-        let table = hz(2_600_000_000);
-        let [_, _, ecx, edx] = table.answer(1, 0);
-        for (name, bit) in [
-            ("pclmulqdq", 1),
-            ("monitor", 3),
-            ("fma", 12),
-            ("pcid", 17),
-            ("movbe", 22),
-            ("aes", 25),
-            ("xsave", 26),
-            ("osxsave", 27),
-            ("avx", 28),
-            ("f16c", 29),
-        ] {
-            assert_eq!(ecx >> bit & 1, 0, "{name}");
+    fn exactly_the_level_is_promised() {
+        assert!(promised(&of(Level::V1)).is_empty());
+        let second = [
+            "sse3",
+            "ssse3",
+            "cmpxchg16b",
+            "sse4.1",
+            "sse4.2",
+            "popcnt",
+            "lahf",
+        ];
+        assert_eq!(promised(&of(Level::V2)), second);
+        let third = of(Level::V3);
+        assert_eq!(promised(&third).len(), second.len() + 11);
+        assert!(!promised(&third).contains(&"avx512f"));
+        let fourth = of(Level::V4);
+        assert_eq!(promised(&fourth).len(), second.len() + 11 + 5);
+        for (name, bit) in [("monitor", 3), ("pcid", 17), ("osxsave", 27)] {
+            assert_eq!(fourth.answer(1, 0)[2] >> bit & 1, 0, "{name}");
         }
-        assert_eq!(edx >> 11 & 1, 0, "sep");
-        assert_eq!(table.answer(7, 0)[1], 1 << 9 | 1 << 18);
-        assert_eq!(table.answer(7, 1), [0; 4]);
-        assert_eq!(table.answer(0xd, 0), [0; 4]);
+        assert_eq!(fourth.answer(1, 0)[3] >> 11 & 1, 0, "sep");
+        assert_eq!(fourth.answer(7, 1), [0; 4]);
+        let more = InstructionSet::new(Level::V2, ["aes", "sha"]).unwrap();
+        let more = table(Frequency::from_hz(1_000_000).unwrap(), 0, &more);
+        assert_eq!(promised(&more)[second.len()..], ["aes", "sha"]);
+    }
+
+    #[test]
+    fn state_is_described_where_there_is_xsave() {
+        assert_eq!(of(Level::V2).answer(0xd, 0), [0; 4]);
+        assert_eq!(of(Level::V3).answer(0xd, 0), [0b111, 576, 832, 0]);
+        assert_eq!(of(Level::V3).answer(0xd, 2), [256, 576, 0, 0]);
+        assert_eq!(of(Level::V3).answer(0xd, 5), [0; 4]);
+        let fourth = of(Level::V4);
+        assert_eq!(fourth.answer(0xd, 0), [0b1110_0111, 576, 2688, 0]);
+        // XSAVEOPT and XSAVEC, but neither XGETBV with ECX = 1 nor XSAVES.
+        assert_eq!(fourth.answer(0xd, 1), [0b11, 576, 0, 0]);
+        assert_eq!(fourth.answer(0xd, 7), [1024, 1664, 0, 0]);
     }
 
     #[test]
     fn signatures_spell() {
-        let table = hz(2_600_000_000);
+        let table = of(Level::V2);
         let text = |registers: [u32; 4], order: [usize; 3]| -> Vec<u8> {
             order
                 .iter()

@@ -7,7 +7,8 @@ mod memory;
 mod stops;
 
 use belljar_cpu::{
-    CpuidTable, Cycles, EngineReport, GuestRam, Registers, SystemRegisters, Vcpu, guest_ram,
+    CpuidTable, Cycles, EngineReport, GuestRam, InstructionSet, Registers, SystemRegisters, Vcpu,
+    guest_ram,
 };
 use belljar_devices::virtio::NetCounters;
 use belljar_sim::{Frequency, Time};
@@ -31,6 +32,8 @@ pub struct VcpuParts {
     pub ram: GuestRam,
     /// What CPUID answers.
     pub cpuid: CpuidTable,
+    /// The instructions that it promises.
+    pub instruction_set: InstructionSet,
 }
 
 /// One guest node.
@@ -73,7 +76,8 @@ impl Node {
         let start = boot::load(config, &ram)?;
         let mut vcpu = engine(VcpuParts {
             ram: ram.clone(),
-            cpuid: cpuid::table(config.frequency, 0),
+            cpuid: cpuid::table(config.frequency, 0, &config.instruction_set),
+            instruction_set: config.instruction_set.clone(),
         })?;
         vcpu.set_system(&start.system);
         vcpu.set_registers(&start.registers);

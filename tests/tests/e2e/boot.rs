@@ -1,4 +1,5 @@
 //! Unmodified nodes boot, run a command and switch off.
+#![allow(clippy::print_stderr)]
 
 use belljar_tests::{Dir, Scenario, root};
 
@@ -24,6 +25,35 @@ fn a_debian_node_boots_and_runs_a_command() {
         "{}",
         run.summary()
     );
+}
+
+/// The guest's kernel and its C library find exactly the level asked for.
+#[test]
+fn a_node_has_exactly_the_level_that_its_scenario_names() {
+    let Some(dir) = Dir::new() else { return };
+    let (doctor, ..) = dir.call(&["doctor"]);
+    let command = "/lib64/ld-linux-x86-64.so.2 --help | grep -E 'x86-64-v[234]'; \
+                   grep -m1 flags /proc/cpuinfo; echo | sha256sum";
+    for level in 1..=4 {
+        let name = format!("x86-64-v{level}");
+        if !doctor.contains(&name) {
+            eprintln!("SKIPPED: this host cannot run guests of {name}");
+            continue;
+        }
+        let set = format!("nodes.level={name}");
+        let run = dir.run(&Scenario::new(1, command), &name, &["--set", &set]);
+        let run = run.success();
+        let console = run.console(0);
+        for other in 2..=4 {
+            let supported = format!("x86-64-v{other} (supported, searched)");
+            assert_eq!(console.contains(&supported), other <= level, "{console}");
+        }
+        let has = |flag: &str| console.contains(&format!(" {flag} "));
+        assert_eq!(has("xsave"), level >= 3, "{console}");
+        assert!(!has("aes") && !has("sha_ni"), "{console}");
+        let warnings = run.summary()["warnings"].as_array().map(Vec::len);
+        assert_eq!(warnings, Some(0), "{}", run.summary());
+    }
 }
 
 #[test]

@@ -42,6 +42,19 @@ fn a_wrong_unit_is_named() {
 }
 
 #[test]
+fn levels_and_extensions_are_checked_by_name() {
+    let Some(dir) = Dir::new() else { return };
+    for (set, named) in [
+        ("nodes.level=\"x86-64-v5\"", "x86-64-v4"),
+        ("nodes.extensions=[\"3dnow\"]", "pclmulqdq"),
+        ("nodes.extensions=[\"vaes\"]", "x86-64-v3"),
+    ] {
+        let error = failure(&dir, &Scenario::new(1, "true"), &["--set", set]);
+        assert!(error.contains(named), "{error}");
+    }
+}
+
+#[test]
 fn a_missing_scenario_and_a_missing_recipe_are_named() {
     let Some(dir) = Dir::new() else { return };
     let (_, error, code) = dir.call(&["run", "nowhere.toml"]);

@@ -6,17 +6,24 @@
 
 mod cpuid;
 mod exit;
+mod isa;
 mod memory;
 mod registers;
 mod report;
 mod watch;
+mod xstate;
 
 pub use cpuid::{CpuidEntry, CpuidTable};
 pub use exit::{Exit, ShutdownCause};
+pub use isa::{CpuidBit, CpuidRegister, Feature, InstructionSet, IsaError, Level};
 pub use memory::{GuestRam, PAGE_SIZE, guest_ram};
 pub use registers::{DescriptorTable, Registers, Segment, SegmentRegister, SystemRegisters};
 pub use report::{EngineReport, Unimplemented};
 pub use watch::{CodeWatch, CodeWatchSlice};
+pub use xstate::{
+    COMPONENT_AVX, COMPONENT_HIGH_ZMM, COMPONENT_OPMASK, COMPONENT_ZMM_HIGH, STATE_COMPONENTS,
+    StateComponent, XSAVE_BYTES, XSAVE_HEADER_END, compacted_size, standard_size,
+};
 
 /// A count of virtual processor cycles since the node's reset: what `RDTSC`
 /// shows the guest when it never wrote its TSC.
@@ -41,6 +48,16 @@ pub enum CpuError {
         "this host's processor has no {0}, which the exact engine needs; run on a processor of 2015 or newer"
     )]
     HostFeature(&'static str),
+    /// The host's processor lacks instructions that the guest's is to have.
+    #[error(
+        "this host's processor has no {missing}, which a guest of {set} needs; set a lower nodes.level, fewer nodes.extensions, or run on another host"
+    )]
+    HostLevel {
+        /// The instruction set asked for.
+        set: String,
+        /// What is missing, by name.
+        missing: String,
+    },
     /// The engine broke one of its own rules; a defect of the engine.
     #[error("the vCPU engine broke an invariant: {0}; please report it with the scenario")]
     Internal(String),

@@ -13,6 +13,7 @@ fn config(kernel: KernelImage) -> NodeConfig {
         seed: Seed(1),
         memory: MEMORY,
         frequency: Frequency::from_hz(2_600_000_000).unwrap(),
+        instruction_set: belljar_cpu::InstructionSet::default(),
         kernel: Arc::new(kernel),
         initrd: None,
         command_line: String::new(),

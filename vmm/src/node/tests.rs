@@ -31,6 +31,7 @@ fn config() -> NodeConfig {
         seed: Seed(1),
         memory: 64 << 20,
         frequency: Frequency::from_hz(GHZ).unwrap(),
+        instruction_set: belljar_cpu::InstructionSet::default(),
         kernel: Arc::new(kernel),
         initrd: None,
         command_line: String::new(),

@@ -10,6 +10,8 @@ use crate::mmu::{Request, translate};
 use crate::state::Fault;
 use crate::vcpu::{Answer, ExactVcpu};
 
+mod masked;
+
 /// A part of a guest access within one page.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
@@ -59,7 +61,11 @@ impl ExactVcpu {
     ) -> Next {
         self.statistics.misses += 1;
         let linear = self.missed_address(write, form);
-        match self.open_access(linear, usize::from(size), write) {
+        let opened = match self.store.block(block).masked(index) {
+            Some(&instruction) => self.open_masked(&instruction, linear, usize::from(size), write),
+            None => self.open_access(linear, usize::from(size), write),
+        };
+        match opened {
             Ok(Opened::Direct { offset, page }) => {
                 self.context.scratch = [offset, page];
                 Next::Resume(resume)
@@ -209,7 +215,11 @@ impl ExactVcpu {
         let mut data = [0u8; 64];
         data[..bytes].copy_from_slice(self.bounce_slice(linear, bytes));
         let user = self.state.is_user();
-        match self.write_linear(linear, &data[..bytes], user) {
+        let written = match self.store.block(block).masked(index) {
+            Some(&instruction) => self.commit_masked(&instruction, linear, &data[..bytes]),
+            None => self.write_linear(linear, &data[..bytes], user),
+        };
+        match written {
             Ok(()) if self.store.block(block).valid => Next::Resume(resume),
             Ok(()) => self.leave_behind(block, index, None),
             Err(Stop::Ask(exit) | Stop::Again(exit)) => self.leave_behind(block, index, Some(exit)),

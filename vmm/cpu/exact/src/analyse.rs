@@ -1,19 +1,12 @@
 //! What an instruction needs from the translator.
 
 use iced_x86::{
-    Code, CpuidFeature, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
-    OpKind, Register,
+    Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };
 
+use crate::features::{Features, X87};
 use crate::state::vector;
 use crate::system::handler;
-
-/// What of the guest's processor is switched on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Features {
-    /// x87, MMX and SSE run; otherwise they raise #NM (CR0.TS or CR0.EM set).
-    pub fpu: bool,
-}
 
 /// How an instruction is translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,15 +66,15 @@ impl Class {
 }
 
 /// Decides how `instruction` is translated.
-pub(crate) fn classify(instruction: &Instruction, features: Features) -> Class {
-    if instruction.is_invalid() || !is_offered(instruction) || misuses_lock(instruction) {
+pub(crate) fn classify(instruction: &Instruction, features: &Features) -> Class {
+    if instruction.is_invalid() || !is_enabled(instruction, features) || misuses_lock(instruction) {
         return if is_harmless_hint(instruction) {
             Class::Nop
         } else {
             Class::Fault(vector::INVALID_OPCODE)
         };
     }
-    if !features.fpu && touches_fpu(instruction) {
+    if lacks_fpu(instruction, features) {
         return Class::Fault(vector::NO_FPU);
     }
     if handler(instruction).is_some() {
@@ -100,45 +93,14 @@ pub(crate) fn classify(instruction: &Instruction, features: Features) -> Class {
     }
 }
 
-/// Instructions whose processor support the guest's CPUID promises.
-fn is_offered(instruction: &Instruction) -> bool {
-    instruction.cpuid_features().iter().all(|feature| {
-        matches!(
-            feature,
-            CpuidFeature::INTEL8086
-                | CpuidFeature::INTEL186
-                | CpuidFeature::INTEL286
-                | CpuidFeature::INTEL386
-                | CpuidFeature::INTEL486
-                | CpuidFeature::X64
-                | CpuidFeature::CPUID
-                | CpuidFeature::CMOV
-                | CpuidFeature::CX8
-                | CpuidFeature::CMPXCHG16B
-                | CpuidFeature::CLFSH
-                | CpuidFeature::FPU
-                | CpuidFeature::FPU287
-                | CpuidFeature::FPU387
-                | CpuidFeature::FXSR
-                | CpuidFeature::MMX
-                | CpuidFeature::MSR
-                | CpuidFeature::MULTIBYTENOP
-                | CpuidFeature::PAUSE
-                | CpuidFeature::POPCNT
-                | CpuidFeature::RDPMC
-                | CpuidFeature::RDRAND
-                | CpuidFeature::RDSEED
-                | CpuidFeature::RDTSCP
-                | CpuidFeature::SYSCALL
-                | CpuidFeature::SSE
-                | CpuidFeature::SSE2
-                | CpuidFeature::SSE3
-                | CpuidFeature::SSSE3
-                | CpuidFeature::SSE4_1
-                | CpuidFeature::SSE4_2
-                | CpuidFeature::TSC
-        )
-    })
+/// Whether the processor has the instruction and its system has switched it on.
+fn is_enabled(instruction: &Instruction, features: &Features) -> bool {
+    let needed = instruction.cpuid_features();
+    match instruction.mnemonic() {
+        Mnemonic::Lahf | Mnemonic::Sahf => features.lahf,
+        mnemonic if needs_no_state(mnemonic) => features.offered.has_all(needed),
+        _ => features.enabled.has_all(needed),
+    }
 }
 
 /// Encodings that older processors execute as NOP: control-flow enforcement marks
@@ -154,7 +116,6 @@ fn is_harmless_hint(instruction: &Instruction) -> bool {
             | Mnemonic::Prefetchw
             | Mnemonic::Prefetchwt1
             | Mnemonic::Cldemote
-            | Mnemonic::Wbnoinvd
     )
 }
 
@@ -163,37 +124,38 @@ fn misuses_lock(instruction: &Instruction) -> bool {
     instruction.has_lock_prefix() && instruction.op0_kind() != OpKind::Memory
 }
 
-fn touches_fpu(instruction: &Instruction) -> bool {
-    let stores_only = matches!(
-        instruction.mnemonic(),
-        Mnemonic::Sfence | Mnemonic::Lfence | Mnemonic::Mfence | Mnemonic::Movnti | Mnemonic::Pause
-    ) || matches!(
-        instruction.mnemonic(),
-        Mnemonic::Prefetchnta
+/// Instructions that came with a vector extension, or with XSAVE, and use none of
+/// the state that it keeps.
+fn needs_no_state(mnemonic: Mnemonic) -> bool {
+    matches!(
+        mnemonic,
+        Mnemonic::Sfence
+            | Mnemonic::Lfence
+            | Mnemonic::Mfence
+            | Mnemonic::Movnti
+            | Mnemonic::Pause
+            | Mnemonic::Prefetchnta
             | Mnemonic::Prefetcht0
             | Mnemonic::Prefetcht1
             | Mnemonic::Prefetcht2
             | Mnemonic::Crc32
             | Mnemonic::Popcnt
             | Mnemonic::Clflush
-    );
-    !stores_only
-        && instruction.cpuid_features().iter().any(|feature| {
-            matches!(
-                feature,
-                CpuidFeature::FPU
-                    | CpuidFeature::FPU287
-                    | CpuidFeature::FPU387
-                    | CpuidFeature::FXSR
-                    | CpuidFeature::MMX
-                    | CpuidFeature::SSE
-                    | CpuidFeature::SSE2
-                    | CpuidFeature::SSE3
-                    | CpuidFeature::SSSE3
-                    | CpuidFeature::SSE4_1
-                    | CpuidFeature::SSE4_2
-            )
-        })
+    )
+}
+
+/// Whether the instruction raises #NM under CR0.TS or CR0.EM.
+fn lacks_fpu(instruction: &Instruction, features: &Features) -> bool {
+    if features.fpu && features.x87 {
+        return false;
+    }
+    let needed = instruction.cpuid_features();
+    let mnemonic = instruction.mnemonic();
+    let switched = Features::is_switched(needed)
+        && !needs_no_state(mnemonic)
+        && !matches!(mnemonic, Mnemonic::Xgetbv | Mnemonic::Xsetbv);
+    let waits_only = mnemonic == Mnemonic::Wait;
+    (!features.fpu && switched) || (!features.x87 && !waits_only && X87.has_any(needed))
 }
 
 fn classify_flow(instruction: &Instruction) -> Option<Class> {

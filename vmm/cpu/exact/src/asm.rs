@@ -249,6 +249,11 @@ impl Asm {
         self.host_operand(0x8b, reg);
     }
 
+    /// `mov reg, [S0 + S1]`, 32 bits.
+    pub(crate) fn load_host32(&mut self, reg: Reg) {
+        self.bytes(&[0x43 | (reg >> 3) << 2, 0x8b, (reg & 7) << 3 | 4, 0x3e]);
+    }
+
     /// `mov [S0 + S1], reg`, 64 bits.
     pub(crate) fn store_host(&mut self, reg: Reg) {
         self.host_operand(0x89, reg);

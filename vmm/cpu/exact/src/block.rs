@@ -43,6 +43,8 @@ pub(crate) struct Block {
     pub offsets: Box<[u16]>,
     /// Where host code for an instruction begins (offset from `indirect_entry`), ascending.
     pub host_map: Box<[(u32, u8)]>,
+    /// Its instructions with masked memory operands, by their number.
+    pub masked: Box<[(u8, Instruction)]>,
     /// Host addresses of `rel32`s that lead here, with where they led before.
     pub incoming: Vec<(u64, u64)>,
     /// Whether all arithmetic flags are dead on entry.
@@ -55,6 +57,13 @@ impl Block {
     pub(crate) fn rip_of(&self, index: u8) -> u64 {
         self.rip
             .wrapping_add(u64::from(self.offsets[index as usize]))
+    }
+
+    /// Instruction `index`, if a mask decides which bytes of memory it touches.
+    pub(crate) fn masked(&self, index: u8) -> Option<&Instruction> {
+        self.masked
+            .iter()
+            .find_map(|(number, instruction)| (*number == index).then_some(instruction))
     }
 
     /// The instruction whose host code holds host address `pc`.

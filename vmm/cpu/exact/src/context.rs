@@ -43,6 +43,11 @@ pub(crate) struct View {
 #[repr(C, align(64))]
 pub(crate) struct Bounce(pub [u8; BOUNCE_BYTES]);
 
+/// A vector register, as wide as any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub(crate) struct Vector(pub [u8; 64]);
+
 /// Everything translated code reads or writes besides guest memory.
 #[repr(C, align(64))]
 pub(crate) struct Context {
@@ -89,8 +94,11 @@ pub(crate) struct Context {
     pub leave: u64,
     /// Host stack pointer while guest code runs.
     pub host_rsp: u64,
-    /// XMM0 to XMM15 while host code runs.
-    pub xmm: [u128; 16],
+    /// The vector registers while host code runs, as wide and as many as the guest
+    /// has. The rest is zero.
+    pub vectors: [Vector; 32],
+    /// K0 to K7 while host code runs, where the guest has them.
+    pub masks: [u64; 8],
     /// See [`BOUNCE_BYTES`].
     pub bounce: Bounce,
     /// Supervisor, then user.

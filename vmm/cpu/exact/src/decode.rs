@@ -1,8 +1,9 @@
 //! From guest bytes to a straight run of guest instructions.
 
-use iced_x86::{Decoder, DecoderOptions, Instruction};
+use iced_x86::{CpuidFeature, Decoder, DecoderOptions, Instruction};
 
-use crate::analyse::{Class, Features, classify};
+use crate::analyse::{Class, classify};
+use crate::features::Features;
 
 /// Longest block, in instructions: bounds what a stop has to refund.
 pub(crate) const MAX_INSTRUCTIONS: usize = 64;
@@ -35,16 +36,25 @@ pub(crate) enum Decoded {
     Crosses,
 }
 
-/// Options under which iced decodes as a processor of level x86-64-v2 does: the
-/// encodings of TZCNT and LZCNT are BSF and BSR there.
-pub(crate) const OPTIONS: u32 = DecoderOptions::NO_MPFX_0FBC | DecoderOptions::NO_MPFX_0FBD;
+/// Options under which iced decodes as the guest's processor does: where it has no
+/// TZCNT and LZCNT their encodings are BSF and BSR, and WBNOINVD is always WBINVD.
+pub(crate) fn options(features: &Features) -> u32 {
+    let mut options = DecoderOptions::NO_WBNOINVD;
+    if !features.offered.has(CpuidFeature::BMI1) {
+        options |= DecoderOptions::NO_MPFX_0FBC;
+    }
+    if !features.offered.has(CpuidFeature::LZCNT) {
+        options |= DecoderOptions::NO_MPFX_0FBD;
+    }
+    options
+}
 
 /// Decodes up to `limit` instructions from `bytes`, which is what is left of the
 /// page at `rip` (and, after [`Decoded::Crosses`], some bytes of the next one).
 /// Stops behind the first instruction that ends a block, and before one that
 /// reaches beyond `bytes`.
-pub(crate) fn decode(rip: u64, bytes: &[u8], limit: usize, features: Features) -> Decoded {
-    let mut decoder = Decoder::with_ip(64, bytes, rip, OPTIONS);
+pub(crate) fn decode(rip: u64, bytes: &[u8], limit: usize, features: &Features) -> Decoded {
+    let mut decoder = Decoder::with_ip(64, bytes, rip, options(features));
     let mut block = GuestBlock {
         rip,
         instructions: Vec::with_capacity(8),

@@ -5,9 +5,9 @@ use belljar_cpu::{CpuError, Cycles, Exit};
 
 use crate::block::{BlockId, Mode, SiteKind};
 use crate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
-use crate::enter::{begin_run, end_run, enter};
+use crate::enter::{Door, begin_run, end_run};
 use crate::signals::Catching;
-use crate::state::{Fault, flag, vector};
+use crate::state::{Fault, cr4, flag, vector};
 use crate::vcpu::{Answer, ExactVcpu};
 
 /// A jump that wants to be linked to the block found next.
@@ -167,7 +167,7 @@ impl ExactVcpu {
         loop {
             self.context.target = at;
             self.statistics.visits += 1;
-            enter_translated();
+            enter_translated(self.door);
             let next = match self.context.exit_site {
                 EXIT_LOOKUP => {
                     self.statistics.lookups += 1;
@@ -273,6 +273,7 @@ impl ExactVcpu {
                 error: Some(0),
                 address: None,
             },
+            19 if self.state.system.cr4 & cr4::OSXMMEXCPT == 0 => Fault::invalid_opcode(),
             19 => Fault::plain(vector::SIMD),
             _ => Fault::protection(0),
         };
@@ -286,8 +287,9 @@ impl ExactVcpu {
 }
 
 #[allow(unsafe_code)]
-fn enter_translated() {
+fn enter_translated(door: Door) {
     // SAFETY: only called between `begin_run` and `end_run`, which point GS at the
-    // context, with a target in translated code and the signal stack in place.
-    unsafe { enter() };
+    // context, with a target in translated code and the signal stack in place; the
+    // vCPU's construction checked that the host has the guest's registers.
+    unsafe { door.pass() };
 }

@@ -1,7 +1,7 @@
 //! Into translated code and out of it.
 //!
-//! Translated code owns every general register, the flags, XMM0 to XMM15, MXCSR
-//! and the x87; it never touches the host stack, so the guest's RSP stands in
+//! Translated code owns every general register, the flags, the vector registers
+//! that the guest has, MXCSR and the x87; it never touches the host stack, so the guest's RSP stands in
 //! the host's. The GS base points at the [`Context`] for as long as a run lasts.
 //! The x87 stays the guest's through all exits of a run: compiled host code does
 //! not use it.
@@ -11,6 +11,7 @@ use std::arch::{asm, naked_asm};
 use std::mem::offset_of;
 
 use crate::context::Context;
+use crate::features::Vectors;
 
 /// An FXSAVE image.
 #[repr(C, align(16))]
@@ -28,135 +29,214 @@ impl FxImage {
     }
 }
 
-/// Loads the guest's registers and jumps to `context.target`; returns when
-/// translated code leaves through [`leave`].
-///
-/// # Safety
-/// The GS base must point at a [`Context`] whose `target` is the host address of
-/// translated code, and the host's signal stack must be set up, as the stack
-/// pointer is the guest's meanwhile.
-#[unsafe(naked)]
-pub(crate) unsafe extern "sysv64" fn enter() {
-    naked_asm!(
-        "push rbx",
-        "push rbp",
-        "push r12",
-        "push r13",
-        "push r14",
-        "push r15",
-        "stmxcsr gs:[{host_mxcsr}]",
-        "ldmxcsr gs:[{guest_mxcsr}]",
-        "movaps xmm0, gs:[{xmm}]",
-        "movaps xmm1, gs:[{xmm} + 16]",
-        "movaps xmm2, gs:[{xmm} + 32]",
-        "movaps xmm3, gs:[{xmm} + 48]",
-        "movaps xmm4, gs:[{xmm} + 64]",
-        "movaps xmm5, gs:[{xmm} + 80]",
-        "movaps xmm6, gs:[{xmm} + 96]",
-        "movaps xmm7, gs:[{xmm} + 112]",
-        "movaps xmm8, gs:[{xmm} + 128]",
-        "movaps xmm9, gs:[{xmm} + 144]",
-        "movaps xmm10, gs:[{xmm} + 160]",
-        "movaps xmm11, gs:[{xmm} + 176]",
-        "movaps xmm12, gs:[{xmm} + 192]",
-        "movaps xmm13, gs:[{xmm} + 208]",
-        "movaps xmm14, gs:[{xmm} + 224]",
-        "movaps xmm15, gs:[{xmm} + 240]",
-        "mov gs:[{host_rsp}], rsp",
-        "push qword ptr gs:[{flags}]",
-        "popfq",
-        "mov rax, gs:[{gpr}]",
-        "mov rcx, gs:[{gpr} + 8]",
-        "mov rdx, gs:[{gpr} + 16]",
-        "mov rbx, gs:[{gpr} + 24]",
-        "mov rsp, gs:[{gpr} + 32]",
-        "mov rbp, gs:[{gpr} + 40]",
-        "mov rsi, gs:[{gpr} + 48]",
-        "mov rdi, gs:[{gpr} + 56]",
-        "mov r8, gs:[{gpr} + 64]",
-        "mov r9, gs:[{gpr} + 72]",
-        "mov r10, gs:[{gpr} + 80]",
-        "mov r11, gs:[{gpr} + 88]",
-        "mov r12, gs:[{gpr} + 96]",
-        "mov r13, gs:[{gpr} + 104]",
-        "mov r14, gs:[{scratch}]",
-        "mov r15, gs:[{scratch} + 8]",
-        "jmp qword ptr gs:[{target}]",
-        host_mxcsr = const offset_of!(Context, host_mxcsr),
-        guest_mxcsr = const offset_of!(Context, guest_mxcsr),
-        xmm = const offset_of!(Context, xmm),
-        host_rsp = const offset_of!(Context, host_rsp),
-        flags = const offset_of!(Context, flags),
-        gpr = const offset_of!(Context, gpr),
-        scratch = const offset_of!(Context, scratch),
-        target = const offset_of!(Context, target),
-    )
+/// The way into translated code and the way out of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Door {
+    enter: unsafe extern "sysv64" fn(),
+    leave: unsafe extern "sysv64" fn(),
+    width: Vectors,
 }
 
-/// The end of every visit to translated code: saves the guest's registers and
-/// returns from [`enter`].
-///
-/// # Safety
-/// Only reached by a jump from translated code that was entered by [`enter`].
-#[unsafe(naked)]
-pub(crate) unsafe extern "sysv64" fn leave() {
-    naked_asm!(
-        "mov gs:[{gpr}], rax",
-        "mov gs:[{gpr} + 8], rcx",
-        "mov gs:[{gpr} + 16], rdx",
-        "mov gs:[{gpr} + 24], rbx",
-        "mov gs:[{gpr} + 32], rsp",
-        "mov gs:[{gpr} + 40], rbp",
-        "mov gs:[{gpr} + 48], rsi",
-        "mov gs:[{gpr} + 56], rdi",
-        "mov gs:[{gpr} + 64], r8",
-        "mov gs:[{gpr} + 72], r9",
-        "mov gs:[{gpr} + 80], r10",
-        "mov gs:[{gpr} + 88], r11",
-        "mov gs:[{gpr} + 96], r12",
-        "mov gs:[{gpr} + 104], r13",
-        "mov gs:[{scratch}], r14",
-        "mov gs:[{scratch} + 8], r15",
-        "mov rsp, gs:[{host_rsp}]",
-        "pushfq",
-        "pop qword ptr gs:[{flags}]",
-        "movaps gs:[{xmm}], xmm0",
-        "movaps gs:[{xmm} + 16], xmm1",
-        "movaps gs:[{xmm} + 32], xmm2",
-        "movaps gs:[{xmm} + 48], xmm3",
-        "movaps gs:[{xmm} + 64], xmm4",
-        "movaps gs:[{xmm} + 80], xmm5",
-        "movaps gs:[{xmm} + 96], xmm6",
-        "movaps gs:[{xmm} + 112], xmm7",
-        "movaps gs:[{xmm} + 128], xmm8",
-        "movaps gs:[{xmm} + 144], xmm9",
-        "movaps gs:[{xmm} + 160], xmm10",
-        "movaps gs:[{xmm} + 176], xmm11",
-        "movaps gs:[{xmm} + 192], xmm12",
-        "movaps gs:[{xmm} + 208], xmm13",
-        "movaps gs:[{xmm} + 224], xmm14",
-        "movaps gs:[{xmm} + 240], xmm15",
-        "stmxcsr gs:[{guest_mxcsr}]",
-        "ldmxcsr gs:[{host_mxcsr}]",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbp",
-        "pop rbx",
-        "ret",
-        host_mxcsr = const offset_of!(Context, host_mxcsr),
-        guest_mxcsr = const offset_of!(Context, guest_mxcsr),
-        xmm = const offset_of!(Context, xmm),
-        host_rsp = const offset_of!(Context, host_rsp),
-        flags = const offset_of!(Context, flags),
-        gpr = const offset_of!(Context, gpr),
-        scratch = const offset_of!(Context, scratch),
-    )
+impl Door {
+    /// The one that keeps registers of this width.
+    pub(crate) fn new(vectors: Vectors) -> Self {
+        match vectors {
+            Vectors::Xmm => Self {
+                enter: xmm::enter,
+                leave: xmm::leave,
+                width: vectors,
+            },
+            Vectors::Ymm => Self {
+                enter: ymm::enter,
+                leave: ymm::leave,
+                width: vectors,
+            },
+            Vectors::Zmm => Self {
+                enter: zmm::enter,
+                leave: zmm::leave,
+                width: vectors,
+            },
+        }
+    }
+
+    /// The width that it keeps.
+    pub(crate) fn width(self) -> Vectors {
+        self.width
+    }
+
+    /// Host address of the code that leaves translated code.
+    pub(crate) fn leave_address(self) -> u64 {
+        self.leave as usize as u64
+    }
+
+    /// Loads the guest's registers and jumps to `context.target`; returns when
+    /// translated code leaves.
+    ///
+    /// # Safety
+    /// The GS base must point at a [`Context`] whose `target` is the host address of
+    /// translated code, and the host's signal stack must be set up, as the stack
+    /// pointer is the guest's meanwhile. The host must have these vector registers.
+    pub(crate) unsafe fn pass(self) {
+        // SAFETY: as the caller promises.
+        unsafe { (self.enter)() }
+    }
 }
 
-/// Points GS at `context` and loads the guest's x87 and MXCSR from `fx`; XMM
-/// registers are the context's.
+/// One line for each general register that stands in its like: before the register,
+/// between the register and its slot's offset, behind that.
+macro_rules! each_general {
+    ($line:ident) => {
+        concat!(
+            $line!("rax", "0"),
+            $line!("rcx", "8"),
+            $line!("rdx", "16"),
+            $line!("rbx", "24"),
+            $line!("rsp", "32"),
+            $line!("rbp", "40"),
+            $line!("rsi", "48"),
+            $line!("rdi", "56"),
+            $line!("r8", "64"),
+            $line!("r9", "72"),
+            $line!("r10", "80"),
+            $line!("r11", "88"),
+            $line!("r12", "96"),
+            $line!("r13", "104"),
+        )
+    };
+}
+
+macro_rules! load_general {
+    ($register:literal, $offset:literal) => {
+        concat!("mov ", $register, ", gs:[{gpr} + ", $offset, "]\n")
+    };
+}
+
+macro_rules! save_general {
+    ($register:literal, $offset:literal) => {
+        concat!("mov gs:[{gpr} + ", $offset, "], ", $register, "\n")
+    };
+}
+
+/// A door: `$load` and `$save` are assembly for the vector registers.
+macro_rules! door {
+    ($name:ident, $load:literal, $save:literal) => {
+        mod $name {
+            use super::*;
+
+            /// See [`Door::pass`].
+            #[unsafe(naked)]
+            pub(super) unsafe extern "sysv64" fn enter() {
+                naked_asm!(
+                    "push rbx",
+                    "push rbp",
+                    "push r12",
+                    "push r13",
+                    "push r14",
+                    "push r15",
+                    "stmxcsr gs:[{host_mxcsr}]",
+                    "ldmxcsr gs:[{guest_mxcsr}]",
+                    $load,
+                    "mov gs:[{host_rsp}], rsp",
+                    "push qword ptr gs:[{flags}]",
+                    "popfq",
+                    each_general!(load_general),
+                    "mov r14, gs:[{scratch}]",
+                    "mov r15, gs:[{scratch} + 8]",
+                    "jmp qword ptr gs:[{target}]",
+                    host_mxcsr = const offset_of!(Context, host_mxcsr),
+                    guest_mxcsr = const offset_of!(Context, guest_mxcsr),
+                    vectors = const offset_of!(Context, vectors),
+                    masks = const offset_of!(Context, masks),
+                    host_rsp = const offset_of!(Context, host_rsp),
+                    flags = const offset_of!(Context, flags),
+                    gpr = const offset_of!(Context, gpr),
+                    scratch = const offset_of!(Context, scratch),
+                    target = const offset_of!(Context, target),
+                )
+            }
+
+            /// The end of every visit to translated code: saves the guest's registers
+            /// and returns from `enter`.
+            ///
+            /// # Safety
+            /// Only reached by a jump from translated code that `enter` entered.
+            #[unsafe(naked)]
+            pub(super) unsafe extern "sysv64" fn leave() {
+                naked_asm!(
+                    each_general!(save_general),
+                    "mov gs:[{scratch}], r14",
+                    "mov gs:[{scratch} + 8], r15",
+                    "mov rsp, gs:[{host_rsp}]",
+                    "pushfq",
+                    "pop qword ptr gs:[{flags}]",
+                    $save,
+                    "stmxcsr gs:[{guest_mxcsr}]",
+                    "ldmxcsr gs:[{host_mxcsr}]",
+                    "pop r15",
+                    "pop r14",
+                    "pop r13",
+                    "pop r12",
+                    "pop rbp",
+                    "pop rbx",
+                    "ret",
+                    host_mxcsr = const offset_of!(Context, host_mxcsr),
+                    guest_mxcsr = const offset_of!(Context, guest_mxcsr),
+                    vectors = const offset_of!(Context, vectors),
+                    masks = const offset_of!(Context, masks),
+                    host_rsp = const offset_of!(Context, host_rsp),
+                    flags = const offset_of!(Context, flags),
+                    gpr = const offset_of!(Context, gpr),
+                    scratch = const offset_of!(Context, scratch),
+                )
+            }
+        }
+    };
+}
+
+door!(
+    xmm,
+    ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+    movaps xmm\\n, gs:[{vectors} + 64 * \\n]
+    .endr
+    /* {masks} */",
+    ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+    movaps gs:[{vectors} + 64 * \\n], xmm\\n
+    .endr
+    /* {masks} */"
+);
+// Behind the saves, clean upper halves: host code that is not encoded with VEX is
+// slow otherwise.
+door!(
+    ymm,
+    ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+    vmovaps ymm\\n, gs:[{vectors} + 64 * \\n]
+    .endr
+    /* {masks} */",
+    ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+    vmovaps gs:[{vectors} + 64 * \\n], ymm\\n
+    .endr
+    vzeroupper
+    /* {masks} */"
+);
+door!(
+    zmm,
+    ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31
+    vmovaps zmm\\n, gs:[{vectors} + 64 * \\n]
+    .endr
+    .irp n, 0,1,2,3,4,5,6,7
+    kmovq k\\n, gs:[{masks} + 8 * \\n]
+    .endr",
+    ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31
+    vmovaps gs:[{vectors} + 64 * \\n], zmm\\n
+    .endr
+    .irp n, 0,1,2,3,4,5,6,7
+    kmovq gs:[{masks} + 8 * \\n], k\\n
+    .endr
+    vzeroupper"
+);
+
+/// Points GS at `context` and loads the guest's x87 from `fx`; vector registers are
+/// the context's.
 pub(crate) fn begin_run(context: &mut Context, fx: &FxImage) {
     let base = std::ptr::from_mut(context) as u64;
     // SAFETY: the construction of a vCPU checked that user code may write the GS
@@ -193,6 +273,9 @@ pub(crate) fn save_x87(fx: &mut FxImage) {
     // SAFETY: `fx` is 512 writable, 16-byte aligned bytes; FXSAVE changes no register.
     unsafe { asm!("fxsave64 [{}]", in(reg) fx.0.as_mut_ptr(), options(nostack)) };
     fx.0[6..24].fill(0);
+    for register in fx.0[32..160].chunks_exact_mut(16) {
+        register[10..].fill(0);
+    }
     fx.0[416..512].fill(0);
 }
 

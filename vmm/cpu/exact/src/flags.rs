@@ -2,8 +2,9 @@
 
 use iced_x86::{Decoder, Instruction, Mnemonic, OpKind, RflagsBits};
 
-use crate::analyse::{Class, Features, classify};
-use crate::decode::{GuestInstruction, MAX_INSTRUCTIONS, OPTIONS};
+use crate::analyse::{Class, classify};
+use crate::decode::{GuestInstruction, MAX_INSTRUCTIONS, options};
+use crate::features::Features;
 
 /// The arithmetic flags in iced's bits.
 const ALL_FLAGS: u32 = RflagsBits::OF
@@ -34,8 +35,8 @@ pub(crate) fn flags_dead(instructions: &[GuestInstruction]) -> Vec<bool> {
 /// Whether all arithmetic flags are dead at `rip`, whose bytes up to the page's
 /// end are `bytes`: what [`flags_dead`] says of the first instruction of the block
 /// there, found by looking no further than needed.
-pub(crate) fn dead_at(rip: u64, bytes: &[u8], features: Features) -> bool {
-    let mut decoder = Decoder::with_ip(64, bytes, rip, OPTIONS);
+pub(crate) fn dead_at(rip: u64, bytes: &[u8], features: &Features) -> bool {
+    let mut decoder = Decoder::with_ip(64, bytes, rip, options(features));
     let mut overwritten = 0;
     for _ in 0..MAX_INSTRUCTIONS {
         if !decoder.can_decode() {

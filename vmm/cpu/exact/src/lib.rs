@@ -19,8 +19,11 @@ mod dispatch;
 mod emit;
 mod enter;
 mod exception;
+mod features;
 mod flags;
+mod host;
 mod lookup;
+mod masked;
 mod mmu;
 mod rewrite;
 mod signals;
@@ -30,4 +33,5 @@ mod system;
 mod vcpu;
 
 pub use clock::CyclesPerInstruction;
-pub use vcpu::{ExactConfig, ExactVcpu, Statistics, host_requirements};
+pub use host::host_requirements;
+pub use vcpu::{ExactConfig, ExactVcpu, Statistics, VectorState};

@@ -3,10 +3,10 @@
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::{Access, PAGE_SIZE};
 
-use crate::analyse::Features;
 use crate::block::{BlockId, Mode};
 use crate::context::{ARITHMETIC, jump_index};
 use crate::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
+use crate::features::Features;
 use crate::flags::dead_at;
 use crate::mmu::{Request, translate};
 use crate::state::Fault;
@@ -15,6 +15,7 @@ use crate::vcpu::ExactVcpu;
 impl ExactVcpu {
     /// The block at `state.rip`, translated if need be.
     pub(crate) fn find_block(&mut self, mode: Mode) -> Result<BlockId, Fault> {
+        self.drop_stale_code();
         let rip = self.state.rip;
         let physical = self.fetch_address(rip)?;
         let known = self
@@ -30,6 +31,31 @@ impl ExactVcpu {
             self.context.views[usize::from(mode.user)].jump[jump_index(rip)] = code;
         }
         Ok(id)
+    }
+
+    /// What decides how code is translated at this moment.
+    fn features_now(&self) -> Features {
+        Features {
+            fpu: self.state.has_fpu(),
+            ..self.features
+        }
+    }
+
+    /// To be called when a control register changed that decides how code is
+    /// translated: what was translated otherwise is void.
+    pub(crate) fn settle_features(&mut self) {
+        let system = &self.state.system;
+        let features = self.features.under(system.cr0, system.cr4, self.state.xcr0);
+        if features != self.features {
+            self.features = features;
+            self.code_is_stale = true;
+        }
+    }
+
+    fn drop_stale_code(&mut self) {
+        if std::mem::take(&mut self.code_is_stale) {
+            self.flush_code();
+        }
     }
 
     /// Whether the second page of a block that crosses is still mapped where it was.
@@ -59,6 +85,7 @@ impl ExactVcpu {
     /// A block of no more instructions than the budget has left. Stops come anywhere,
     /// so it is not worth keeping: [`drop_rest`](Self::drop_rest) takes it back.
     pub(crate) fn translate_rest(&mut self, mode: Mode) -> Result<BlockId, Fault> {
+        self.drop_stale_code();
         let rip = self.state.rip;
         let physical = self.fetch_address(rip)?;
         let limit = self.context.count.clamp(1, MAX_INSTRUCTIONS as i64) as usize;
@@ -128,23 +155,21 @@ impl ExactVcpu {
         physical: u64,
         limit: usize,
     ) -> Result<(GuestBlock, [Option<u64>; 2]), Fault> {
-        let features = Features {
-            fpu: self.state.has_fpu(),
-        };
+        let features = self.features_now();
         let mut bytes = [0u8; (MAX_INSTRUCTIONS + 1) * MAX_BYTES];
         let in_page = (PAGE_SIZE - physical % PAGE_SIZE) as usize;
         let left = in_page.min(limit * MAX_BYTES);
         if !self.memory.read(physical, &mut bytes[..left]) {
             return Err(Fault::protection(0));
         }
-        if let Decoded::Block(block) = decode(rip, &bytes[..left], limit, features) {
+        if let Decoded::Block(block) = decode(rip, &bytes[..left], limit, &features) {
             return Ok((block, [Some(physical), None]));
         }
         let next = self.fetch_address(rip.wrapping_add(left as u64))?;
         if !self.memory.read(next, &mut bytes[left..left + MAX_BYTES]) {
             return Err(Fault::protection(0));
         }
-        match decode(rip, &bytes[..left + MAX_BYTES], 1, features) {
+        match decode(rip, &bytes[..left + MAX_BYTES], 1, &features) {
             Decoded::Block(block) => Ok((block, [Some(physical), Some(next)])),
             Decoded::Crosses => Err(Fault::protection(0)),
         }
@@ -168,15 +193,15 @@ impl ExactVcpu {
         let Ok(physical) = translate(&self.memory, &self.state.system, rip, request) else {
             return false;
         };
-        if let Some(id) = self.store.find(physical, rip, self.mode(false)) {
+        if !self.code_is_stale
+            && let Some(id) = self.store.find(physical, rip, self.mode(false))
+        {
             return self.store.block(id).flags_dead;
         }
         let mut bytes = [0u8; MAX_INSTRUCTIONS * MAX_BYTES];
         let left = bytes.len().min((PAGE_SIZE - physical % PAGE_SIZE) as usize);
-        let features = Features {
-            fpu: self.state.has_fpu(),
-        };
-        self.memory.read(physical, &mut bytes[..left]) && dead_at(rip, &bytes[..left], features)
+        let features = self.features_now();
+        self.memory.read(physical, &mut bytes[..left]) && dead_at(rip, &bytes[..left], &features)
     }
 
     pub(crate) fn forget_written_pages(&mut self) {

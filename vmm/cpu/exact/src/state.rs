@@ -25,6 +25,22 @@ pub(crate) mod cr0 {
     pub(crate) const PG: u64 = 1 << 31;
 }
 
+/// CR4 bits.
+pub(crate) mod cr4 {
+    pub(crate) const OSFXSR: u64 = 1 << 9;
+    pub(crate) const OSXMMEXCPT: u64 = 1 << 10;
+    pub(crate) const OSXSAVE: u64 = 1 << 18;
+}
+
+/// XCR0 bits.
+pub(crate) mod xcr0 {
+    pub(crate) const X87: u64 = 1;
+    pub(crate) const SSE: u64 = 1 << 1;
+    pub(crate) const AVX: u64 = 1 << 2;
+    /// K0 to K7, the upper halves of ZMM0 to ZMM15, ZMM16 to ZMM31: all or none.
+    pub(crate) const AVX512: u64 = 7 << 5;
+}
+
 /// EFER bits.
 pub(crate) mod efer {
     pub(crate) const SCE: u64 = 1;
@@ -59,6 +75,8 @@ pub(crate) struct State {
     /// RFLAGS without arithmetic flags.
     pub flags: u64,
     pub system: SystemRegisters,
+    /// Which state XSAVE keeps, and so which vector registers there are.
+    pub xcr0: u64,
     pub debug: [u64; 8],
     pub cr8: u64,
     pub msrs: Msrs,
@@ -74,6 +92,7 @@ impl State {
             rip: 0,
             flags: flag::FIXED,
             system: SystemRegisters::default(),
+            xcr0: xcr0::X87,
             debug: [0, 0, 0, 0, 0, 0, 0xffff_0ff0, 0x400],
             cr8: 0,
             msrs: Msrs {
@@ -103,9 +122,9 @@ impl State {
         &mut self.system.segments[register as usize]
     }
 
-    /// Whether x87 and SSE instructions run.
+    /// Whether x87 and vector instructions run, as far as CR0.TS has a say.
     pub(crate) fn has_fpu(&self) -> bool {
-        self.system.cr0 & (cr0::TS | cr0::EM) == 0
+        self.system.cr0 & cr0::TS == 0
     }
 
     pub(crate) fn idt(&self) -> DescriptorTable {

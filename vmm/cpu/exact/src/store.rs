@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::mem::offset_of;
 
 use belljar_cpu::{CpuError, PAGE_SIZE};
+use iced_x86::Instruction;
 
+use crate::analyse::Class;
 use crate::asm::Asm;
 use crate::block::{Block, BlockId, Mode, Site, SiteId};
 use crate::cache::CodeMemory;
 use crate::context::{Context, EXIT_LOOKUP, at};
 use crate::decode::GuestBlock;
 use crate::emit::{Emitter, Shared};
+use crate::masked::is_masked;
 
 /// Room that the largest block may need, generously: 64 instructions of two
 /// accesses each.
@@ -164,6 +167,7 @@ impl Store {
                 .map(|guest| guest.offset)
                 .collect(),
             host_map: emitted.host_map.into_boxed_slice(),
+            masked: masked_accesses(guest),
             incoming: Vec::new(),
             flags_dead: emitted.flags_dead,
             valid: true,
@@ -275,6 +279,18 @@ impl Store {
             }
         }
     }
+}
+
+fn masked_accesses(guest: &GuestBlock) -> Box<[(u8, Instruction)]> {
+    guest
+        .instructions
+        .iter()
+        .enumerate()
+        .filter(|(_, guest)| {
+            matches!(guest.class, Class::Memory { .. }) && is_masked(&guest.instruction)
+        })
+        .map(|(index, guest)| (index as u8, guest.instruction))
+        .collect()
 }
 
 /// Whether a block holds bytes from `start` to `end` of page `page`.

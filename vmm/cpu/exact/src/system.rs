@@ -14,11 +14,14 @@ use crate::vcpu::{Answer, ExactVcpu};
 mod control;
 mod flow;
 mod fpu;
+mod gather;
 mod msr;
 mod operand;
 mod segments;
+mod span;
 mod string;
 mod table;
+mod xsave;
 
 pub(crate) use table::handler;
 
@@ -187,7 +190,8 @@ impl ExactVcpu {
         if user && (self.state.rip == MAGIC_ADDRESS || leaf == FACT_LEAF) {
             return Ok(Done::Again(self.magic()));
         }
-        let answer = self.cpuid.answer(leaf, subleaf);
+        let mut answer = self.cpuid.answer(leaf, subleaf);
+        self.show_xsave(leaf, subleaf, &mut answer);
         let places = [
             Registers::RAX,
             Registers::RBX,

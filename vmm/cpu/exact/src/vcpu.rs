@@ -1,14 +1,16 @@
 //! The exact engine's vCPU as a value, and its face to the machine.
 
 use belljar_cpu::{
-    Access, CpuError, CpuidTable, Cycles, EngineReport, Exit, GuestRam, Registers, ShutdownCause,
-    SystemRegisters, Unimplemented, Vcpu,
+    Access, CpuError, CpuidTable, Cycles, EngineReport, Exit, GuestRam, InstructionSet, Registers,
+    ShutdownCause, SystemRegisters, Unimplemented, Vcpu,
 };
 use belljar_sim::Random;
 
 use crate::clock::{Clock, CyclesPerInstruction};
 use crate::context::{ARITHMETIC, Context, FREE_INSTRUCTIONS};
-use crate::enter::{FxImage, leave};
+use crate::enter::{Door, FxImage};
+use crate::features::{Features, Vectors};
+use crate::host::host_requirements;
 use crate::mmu::{Memory, Request, translate};
 use crate::state::{State, flag};
 use crate::store::Store;
@@ -19,10 +21,23 @@ pub struct ExactConfig {
     pub ram: GuestRam,
     /// What CPUID answers.
     pub cpuid: CpuidTable,
+    /// The instructions that run; all others raise #UD.
+    pub instruction_set: InstructionSet,
     /// The time model: cycles per retired instruction.
     pub ratio: CyclesPerInstruction,
     /// Where RDRAND and RDSEED draw from.
     pub random: Random,
+}
+
+/// Vector registers, masks and their control register, as large as they get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VectorState {
+    /// ZMM0 to ZMM31, least significant byte first.
+    pub vectors: [[u8; 64]; 32],
+    /// K0 to K7.
+    pub masks: [u64; 8],
+    /// MXCSR.
+    pub mxcsr: u32,
 }
 
 /// An answer to the question of a read exit, for when its instruction runs again.
@@ -64,7 +79,12 @@ pub struct ExactVcpu {
     pub(crate) store: Store,
     pub(crate) clock: Clock,
     pub(crate) fx: FxImage,
+    pub(crate) door: Door,
     pub(crate) cpuid: CpuidTable,
+    pub(crate) instruction_set: InstructionSet,
+    pub(crate) features: Features,
+    /// Translated code no longer fits `features`.
+    pub(crate) code_is_stale: bool,
     pub(crate) random: Random,
     /// Instructions granted to the present run.
     pub(crate) granted: i64,
@@ -98,10 +118,10 @@ impl ExactVcpu {
     /// When the host's processor or kernel lacks what translated code needs, or
     /// refuses memory.
     pub fn new(config: ExactConfig) -> Result<Self, CpuError> {
-        host_requirements()?;
+        host_requirements(&config.instruction_set)?;
         let mut context = Context::boxed();
-        let enter_leave: unsafe extern "sysv64" fn() = leave;
-        context.leave = enter_leave as usize as u64;
+        let door = Door::new(Vectors::of(&config.instruction_set));
+        context.leave = door.leave_address();
         context.free = FREE_INSTRUCTIONS;
         let store = Store::new()?;
         for view in &mut context.views {
@@ -114,7 +134,11 @@ impl ExactVcpu {
             store,
             clock: Clock::new(config.ratio),
             fx: FxImage::reset(),
+            door,
             cpuid: config.cpuid,
+            features: Features::new(&config.instruction_set),
+            instruction_set: config.instruction_set,
+            code_is_stale: false,
             random: config.random,
             granted: 0,
             window_wanted: false,
@@ -143,14 +167,30 @@ impl ExactVcpu {
         }
     }
 
-    /// XMM0 to XMM15.
-    pub fn xmm(&self) -> [u128; 16] {
-        self.context.xmm
+    /// The vector registers and masks.
+    pub fn vectors(&self) -> VectorState {
+        VectorState {
+            vectors: self.context.vectors.map(|vector| vector.0),
+            masks: self.context.masks,
+            mxcsr: self.context.guest_mxcsr,
+        }
     }
 
-    /// Replaces XMM0 to XMM15.
-    pub fn set_xmm(&mut self, xmm: [u128; 16]) {
-        self.context.xmm = xmm;
+    /// Replaces the vector registers and masks; what the instruction set does not
+    /// have stays zero.
+    pub fn set_vectors(&mut self, state: &VectorState) {
+        let (count, bytes) = match self.door.width() {
+            Vectors::Xmm => (16, 16),
+            Vectors::Ymm => (16, 32),
+            Vectors::Zmm => (32, 64),
+        };
+        for (to, from) in self.context.vectors[..count].iter_mut().zip(&state.vectors) {
+            to.0[..bytes].copy_from_slice(&from[..bytes]);
+        }
+        if bytes == 64 {
+            self.context.masks = state.masks;
+        }
+        self.context.guest_mxcsr = state.mxcsr & 0xffff;
     }
 
     /// Instructions retired, in the middle of a run too.
@@ -189,31 +229,6 @@ impl ExactVcpu {
             view.flush_jumps(lookup);
         }
     }
-}
-
-/// Whether this host can run the engine: BMI2 for the sequences, FSGSBASE for the
-/// context's address.
-///
-/// # Errors
-/// [`CpuError::HostFeature`] with what is missing.
-pub fn host_requirements() -> Result<(), CpuError> {
-    if !std::arch::is_x86_feature_detected!("bmi2") {
-        return Err(CpuError::HostFeature("BMI2"));
-    }
-    if !user_may_write_gs() {
-        return Err(CpuError::HostFeature(
-            "FSGSBASE (enabled by Linux 5.9 or newer)",
-        ));
-    }
-    Ok(())
-}
-
-/// Linux tells in AT_HWCAP2 whether it enabled the FSGSBASE instructions.
-#[allow(unsafe_code)]
-fn user_may_write_gs() -> bool {
-    const HWCAP2_FSGSBASE: u64 = 2;
-    // SAFETY: reads the process's auxiliary vector.
-    unsafe { libc::getauxval(libc::AT_HWCAP2) & HWCAP2_FSGSBASE != 0 }
 }
 
 impl Vcpu for ExactVcpu {
@@ -298,6 +313,7 @@ impl Vcpu for ExactVcpu {
         self.state.system = *system;
         self.context.fs_base = system.segments[4].base;
         self.context.gs_base = system.segments[5].base;
+        self.settle_features();
         self.flush_translations();
     }
 

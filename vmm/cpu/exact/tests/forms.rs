@@ -171,7 +171,11 @@ impl Bench {
             rflags: state.flags,
         };
         self.guest.vcpu.set_registers(&registers);
-        self.guest.vcpu.set_xmm(state.xmm);
+        let mut vectors = self.guest.vcpu.vectors();
+        for (vector, xmm) in vectors.vectors.iter_mut().zip(state.xmm) {
+            vector[..16].copy_from_slice(&xmm.to_le_bytes());
+        }
+        self.guest.vcpu.set_vectors(&vectors);
         let exit = self.guest.run(1000);
         registers = self.guest.vcpu.registers();
         let context = || format!("{:?} {bytes:02x?}\n{state:x?}", form.instruction);

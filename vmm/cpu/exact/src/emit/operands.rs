@@ -101,6 +101,8 @@ impl Emitter {
         } else if spilled.is_empty() {
             set_memory(&mut rewritten, Register::R14, Register::R15);
             self.encode(&rewritten);
+        } else if spilled.loads == [true; 2] {
+            self.with_both_spilled(rewritten, spilled, size);
         } else {
             self.with_spilled(rewritten, spilled);
         }
@@ -121,10 +123,6 @@ impl Emitter {
     /// One register operand is R14 or R15: the address moves into S1, which frees
     /// S0 to stand in for it.
     fn with_spilled(&mut self, mut instruction: Instruction, spilled: Spilled) {
-        assert!(
-            spilled.loads != [true; 2],
-            "two spilled operands beside memory"
-        );
         let number = if spilled.loads[0] { S0 } else { S1 };
         self.asm.lea_sum(S1, S0, S1, 0);
         self.asm.load(S0, at::gpr(number as usize));
@@ -133,6 +131,29 @@ impl Emitter {
         self.encode(&instruction);
         if spilled.stores != [false; 2] {
             self.asm.store(at::gpr(number as usize), S0);
+        }
+    }
+
+    /// Both R14 and R15 are register operands: the memory operand, which is read only
+    /// by all such instructions, goes through the context.
+    fn with_both_spilled(&mut self, mut instruction: Instruction, spilled: Spilled, size: u16) {
+        if size == 8 {
+            self.asm.load_host(S0);
+        } else {
+            self.asm.load_host32(S0);
+        }
+        self.asm.store(at::CARRIED, S0);
+        self.asm.load(S0, at::gpr(S0 as usize));
+        self.asm.load(S1, at::gpr(S1 as usize));
+        set_memory(&mut instruction, Register::None, Register::None);
+        instruction.set_memory_displacement64(at::CARRIED as u64);
+        instruction.set_memory_displ_size(8);
+        instruction.set_segment_prefix(Register::GS);
+        self.encode(&instruction);
+        for (index, register) in [S0, S1].into_iter().enumerate() {
+            if spilled.stores[index] {
+                self.asm.store(at::gpr(register as usize), register);
+            }
         }
     }
 

@@ -4,11 +4,11 @@ use iced_x86::{Instruction, Mnemonic, Register};
 
 use super::Done;
 use crate::access::Stop;
-use crate::state::{Fault, cr0, efer};
+use crate::state::{Fault, cr0, cr4, efer};
 use crate::vcpu::ExactVcpu;
-use belljar_cpu::Exit;
+use belljar_cpu::{Exit, Feature};
 
-/// CR4 bits whose features CPUID offers: VME, TSD, DE, PSE, PAE, MCE, PGE, PCE, OSFXSR, OSXMMEXCPT.
+/// CR4 bits whose features CPUID offers at every level: TSD, DE, PSE, PAE, MCE, PGE, PCE, OSFXSR, OSXMMEXCPT.
 const CR4_KNOWN: u64 = 0b111_1111_1111 & !0b11 | 0b100;
 const CR4_PAE: u64 = 1 << 5;
 /// CR4 bits that change what cached translations mean: PSE, PAE, PGE.
@@ -105,11 +105,16 @@ impl ExactVcpu {
         if changed & cr0::WP != 0 {
             self.flush_translations();
         }
+        self.settle_features();
         Ok(())
     }
 
     fn set_cr4(&mut self, value: u64) -> Result<(), Fault> {
-        if value & !CR4_KNOWN != 0 || value & CR4_PAE == 0 {
+        let mut known = CR4_KNOWN;
+        if self.instruction_set.has(Feature::Xsave) {
+            known |= cr4::OSXSAVE;
+        }
+        if value & !known != 0 || value & CR4_PAE == 0 {
             return Err(Fault::protection(0));
         }
         let changed = value ^ self.state.system.cr4;
@@ -117,6 +122,7 @@ impl ExactVcpu {
         if changed & CR4_PAGING != 0 {
             self.flush_translations();
         }
+        self.settle_features();
         Ok(())
     }
 

@@ -1,5 +1,6 @@
-//! Saving and loading floating-point state. The guest has FXSAVE and the x87's
-//! own instructions; XSAVE is not offered.
+//! Saving and loading floating-point state with FXSAVE and the x87's own
+//! instructions. The pointers to the last x87 instruction and its operand, and its
+//! opcode, are zero wherever they show: what the host has there are its own addresses.
 
 use iced_x86::{Instruction, Mnemonic};
 
@@ -9,12 +10,13 @@ use crate::enter::{FxImage, load_x87, save_x87};
 use crate::state::Fault;
 use crate::vcpu::ExactVcpu;
 
-const XMM_OFFSET: usize = 160;
-const MXCSR_OFFSET: usize = 24;
+pub(super) const MXCSR_OFFSET: usize = 24;
+pub(super) const ST_OFFSET: usize = 32;
+pub(super) const XMM_OFFSET: usize = 160;
+/// Where what is used of the legacy region ends.
+pub(super) const LEGACY_END: usize = 416;
 /// Bits that MXCSR has; MXCSR_MASK in the image.
-const MXCSR_MASK: u32 = 0xffff;
-/// Bytes of an FXSAVE image that FXRSTOR looks at.
-const USED: usize = 416;
+pub(super) const MXCSR_MASK: u32 = 0xffff;
 
 impl ExactVcpu {
     pub(super) fn fpu_instruction(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
@@ -38,8 +40,8 @@ impl ExactVcpu {
         }
     }
 
-    fn fxsave(&mut self, at: u64) -> Result<(), Stop> {
-        Self::check_alignment(at)?;
+    /// The legacy region of an FXSAVE or XSAVE image, without its reserved bytes.
+    pub(super) fn legacy_image(&self) -> FxImage {
         let mut image = FxImage::reset();
         save_x87(&mut image);
         image.0[MXCSR_OFFSET..MXCSR_OFFSET + 4]
@@ -47,34 +49,55 @@ impl ExactVcpu {
         image.0[28..32].copy_from_slice(&MXCSR_MASK.to_le_bytes());
         for (register, bytes) in self
             .context
-            .xmm
+            .vectors
             .iter()
-            .zip(image.0[XMM_OFFSET..].chunks_exact_mut(16))
+            .zip(image.0[XMM_OFFSET..LEGACY_END].chunks_exact_mut(16))
         {
-            bytes.copy_from_slice(&register.to_le_bytes());
+            bytes.copy_from_slice(&register.0[..16]);
         }
-        self.write_chunks(at, &image.0[..USED])
+        image
+    }
+
+    /// Sets XMM0 to XMM15 from their part of an image.
+    pub(super) fn set_xmm(&mut self, image: &[u8]) {
+        for (register, bytes) in self
+            .context
+            .vectors
+            .iter_mut()
+            .zip(image.chunks_exact(16).take(16))
+        {
+            register.0[..16].copy_from_slice(bytes);
+        }
+    }
+
+    /// Sets MXCSR, which has no reserved bits.
+    pub(super) fn set_mxcsr(&mut self, value: u32) -> Result<(), Fault> {
+        if value & !MXCSR_MASK != 0 {
+            return Err(Fault::protection(0));
+        }
+        self.context.guest_mxcsr = value;
+        Ok(())
+    }
+
+    /// LDMXCSR: hosts differ in which bits they refuse.
+    pub(super) fn load_mxcsr(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
+        let value = self.load(self.linear(instruction), 4)? as u32;
+        self.set_mxcsr(value)?;
+        Ok(Done::Next)
+    }
+
+    fn fxsave(&mut self, at: u64) -> Result<(), Stop> {
+        Self::check_alignment(at)?;
+        let image = self.legacy_image();
+        self.write_parts(at, &[(0, &image.0[..LEGACY_END])])
     }
 
     fn fxrstor(&mut self, at: u64) -> Result<(), Stop> {
         Self::check_alignment(at)?;
         let mut image = FxImage::reset();
-        self.read_chunks(at, &mut image.0[..USED])?;
-        let mxcsr = u32::from_le_bytes([image.0[24], image.0[25], image.0[26], image.0[27]]);
-        if mxcsr & !MXCSR_MASK != 0 {
-            return Err(Fault::protection(0).into());
-        }
-        self.context.guest_mxcsr = mxcsr;
-        for (register, bytes) in self
-            .context
-            .xmm
-            .iter_mut()
-            .zip(image.0[XMM_OFFSET..].chunks_exact(16))
-        {
-            let mut value = [0; 16];
-            value.copy_from_slice(bytes);
-            *register = u128::from_le_bytes(value);
-        }
+        self.read_span(at, &mut image.0[..LEGACY_END])?;
+        self.set_mxcsr(mxcsr_of(&image.0))?;
+        self.set_xmm(&image.0[XMM_OFFSET..]);
         image.0[6..24].fill(0);
         load_x87(&image);
         Ok(())
@@ -97,7 +120,7 @@ impl ExactVcpu {
     fn fnstenv(&mut self, at: u64) -> Result<(), Stop> {
         let mut image = FxImage::reset();
         save_x87(&mut image);
-        self.write_chunks(at, &Self::environment(&image))?;
+        self.write_parts(at, &[(0, &Self::environment(&image))])?;
         image.0[0] |= 0x3f;
         load_x87(&image);
         Ok(())
@@ -105,7 +128,7 @@ impl ExactVcpu {
 
     fn fldenv(&mut self, at: u64) -> Result<(), Stop> {
         let mut bytes = [0; 28];
-        self.read_chunks(at, &mut bytes)?;
+        self.read_span(at, &mut bytes)?;
         let mut image = FxImage::reset();
         save_x87(&mut image);
         set_environment(&mut image, &bytes);
@@ -126,14 +149,14 @@ impl ExactVcpu {
         {
             to.copy_from_slice(&from[..10]);
         }
-        self.write_chunks(at, &bytes)?;
+        self.write_parts(at, &[(0, &bytes)])?;
         load_x87(&FxImage::reset());
         Ok(())
     }
 
     fn frstor(&mut self, at: u64) -> Result<(), Stop> {
         let mut bytes = [0u8; 108];
-        self.read_chunks(at, &mut bytes)?;
+        self.read_span(at, &mut bytes)?;
         let mut image = FxImage::reset();
         for (from, to) in bytes[28..]
             .chunks_exact(10)
@@ -145,26 +168,11 @@ impl ExactVcpu {
         load_x87(&image);
         Ok(())
     }
+}
 
-    /// Writes a structure that may cross pages: all pages are checked before the
-    /// first byte changes.
-    fn write_chunks(&mut self, at: u64, bytes: &[u8]) -> Result<(), Stop> {
-        let user = self.state.is_user();
-        self.direct_run(at, 1, true, user)?;
-        self.direct_run(at.wrapping_add(bytes.len() as u64 - 1), 1, true, user)?;
-        for (index, chunk) in bytes.chunks(16).enumerate() {
-            self.write_linear(at.wrapping_add(index as u64 * 16), chunk, user)?;
-        }
-        Ok(())
-    }
-
-    fn read_chunks(&mut self, at: u64, bytes: &mut [u8]) -> Result<(), Stop> {
-        let user = self.state.is_user();
-        for (index, chunk) in bytes.chunks_mut(16).enumerate() {
-            self.read_linear(at.wrapping_add(index as u64 * 16), chunk, user)?;
-        }
-        Ok(())
-    }
+/// MXCSR in an image.
+pub(super) fn mxcsr_of(image: &[u8]) -> u32 {
+    u32::from_le_bytes([image[24], image[25], image[26], image[27]])
 }
 
 /// The two-bit tags that FXSAVE abridges to one (SDM vol. 1, 10.5.1.2).

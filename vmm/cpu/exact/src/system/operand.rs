@@ -225,12 +225,12 @@ impl ExactVcpu {
                 self.set_register(Register::AL, value);
             }
             Mnemonic::Maskmovdqu => {
-                let data = self.context.xmm[instruction.op1_register().number()].to_le_bytes();
-                let mask = self.context.xmm[instruction.op2_register().number()].to_le_bytes();
+                let data = self.context.vectors[instruction.op1_register().number()].0;
+                let mask = self.context.vectors[instruction.op2_register().number()].0;
                 let base = self
                     .segment_base(instruction.memory_segment())
                     .wrapping_add(self.context.gpr[7]);
-                for (index, (value, mask)) in data.into_iter().zip(mask).enumerate() {
+                for (index, (value, mask)) in data.into_iter().zip(mask).take(16).enumerate() {
                     if mask & 0x80 != 0 {
                         self.store(base.wrapping_add(index as u64), u64::from(value), 1)?;
                     }

@@ -43,6 +43,13 @@ fn by_name(mnemonic: M) -> Option<Handler> {
         }
         M::Fxsave | M::Fxsave64 | M::Fxrstor | M::Fxrstor64 => ExactVcpu::fpu_instruction,
         M::Fnsave | M::Frstor | M::Fnstenv | M::Fldenv => ExactVcpu::fpu_instruction,
+        M::Xsave | M::Xsave64 | M::Xsaveopt | M::Xsaveopt64 | M::Xsavec | M::Xsavec64 => {
+            ExactVcpu::xsave_instruction
+        }
+        M::Xrstor | M::Xrstor64 => ExactVcpu::xrstor,
+        M::Xgetbv => ExactVcpu::xgetbv,
+        M::Xsetbv => ExactVcpu::xsetbv,
+        M::Ldmxcsr | M::Vldmxcsr => ExactVcpu::load_mxcsr,
         M::Xlatb | M::Maskmovq | M::Maskmovdqu => ExactVcpu::odd,
         M::Rdpmc | M::Ud0 | M::Ud1 | M::Ud2 => ExactVcpu::undefined,
         _ => return None,
@@ -60,6 +67,8 @@ fn by_operands(instruction: &Instruction) -> Option<Handler> {
         M::Lea if is_short_relative(instruction) => ExactVcpu::load_address,
         M::Bt | M::Bts | M::Btr | M::Btc if is_bit_string(instruction) => ExactVcpu::bit_string,
         M::Jmp | M::Call if is_far(instruction) => ExactVcpu::control_transfer,
+        _ if instruction.is_vsib() && stores(instruction) => ExactVcpu::scatter,
+        _ if instruction.is_vsib() => ExactVcpu::gather,
         _ if instruction.is_privileged() => ExactVcpu::undefined,
         _ => return None,
     };
@@ -85,6 +94,10 @@ fn is_wide_pop(instruction: &Instruction) -> bool {
 
 fn is_short_relative(instruction: &Instruction) -> bool {
     instruction.is_ip_rel_memory_operand() && instruction.op0_register().size() < 4
+}
+
+fn stores(instruction: &Instruction) -> bool {
+    instruction.op0_kind() == OpKind::Memory
 }
 
 /// BT and kin with a register offset reach beyond their memory operand.

@@ -49,6 +49,7 @@ impl Guest {
         let mut vcpu = ExactVcpu::new(ExactConfig {
             ram: ram.clone(),
             cpuid: CpuidTable::default(),
+            instruction_set: belljar_cpu::InstructionSet::default(),
             ratio,
             random: Random::new(Seed(1), "test", 0),
         })
