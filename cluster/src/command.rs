@@ -1,5 +1,6 @@
 //! The subcommands.
 
+pub(crate) mod boot;
 pub(crate) mod trace;
 
 use std::fs;

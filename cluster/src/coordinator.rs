@@ -406,6 +406,7 @@ fn describe_stop(stop: NodeStop, runner: &Runner) -> String {
             None => "it reset itself".into(),
         },
         NodeStop::PoweredOff => "it switched itself off".into(),
+        NodeStop::Exited(value) => format!("it ended through the exit device with {value}"),
         NodeStop::Hung => "it halted with interrupts off".into(),
         NodeStop::Shutdown(cause) => format!("its processor shut down ({cause:?})"),
         NodeStop::Limit | NodeStop::Magic { .. } => "it stopped".into(),

@@ -4,10 +4,12 @@
 //! that resolved; a [`Run`](coordinator::Run) carries it out and fills a
 //! [`RunDirectory`](run_directory::RunDirectory).
 
+pub mod boot;
 pub mod capture;
 pub mod coordinator;
 pub mod crew;
 pub mod doctor;
+pub mod keyboard;
 pub mod parts;
 pub mod plan;
 pub mod progress;

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use belljar_cluster::quantity::{Bytes, Duration, Rate};
 use clap::{Args, Parser, Subcommand};
 
 mod command;
@@ -25,6 +26,8 @@ struct Arguments {
 enum Command {
     /// Run a scenario and fill a run directory.
     Run(RunArguments),
+    /// Boot any kernel on one node, its serial console on standard output.
+    Boot(BootArguments),
     /// Print what a scenario comes to, without running it.
     Check(CheckArguments),
     /// Tell what this machine can do and what to install.
@@ -74,6 +77,37 @@ struct RunArguments {
     /// No progress line.
     #[arg(long, short)]
     quiet: bool,
+}
+
+#[derive(Args)]
+struct BootArguments {
+    /// A bzImage, an ELF file (Linux, or by its PVH note), or a multiboot file.
+    #[arg(long, value_name = "FILE")]
+    kernel: PathBuf,
+    /// The initial RAM disk, or multiboot's module.
+    #[arg(long, value_name = "FILE")]
+    initrd: Option<PathBuf>,
+    /// Words for the kernel's command line, behind the console's; may be repeated.
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    append: Vec<String>,
+    /// The node's memory.
+    #[arg(long, value_name = "SIZE", default_value = "512 MiB")]
+    memory: Bytes,
+    /// The processor's clock.
+    #[arg(long, value_name = "RATE", default_value = "2.6 GHz")]
+    clock: Rate,
+    /// Give up after this virtual time, such as `30 s`.
+    #[arg(long, value_name = "TIME")]
+    limit: Option<Duration>,
+    /// End with status (VALUE << 1) | 1 when the guest writes VALUE to port 0xf4.
+    #[arg(long)]
+    exit_device: bool,
+    /// A disk image, /dev/vda and on; what the guest writes to it is not kept.
+    #[arg(long, value_name = "FILE")]
+    disk: Vec<PathBuf>,
+    /// Type nothing into the guest: such a run repeats to the cycle.
+    #[arg(long)]
+    no_input: bool,
 }
 
 #[derive(Subcommand)]
@@ -143,6 +177,7 @@ fn main() -> ExitCode {
         .init();
     let result = match Arguments::parse().command {
         Command::Run(arguments) => command::run(&arguments),
+        Command::Boot(arguments) => command::boot::boot(&arguments),
         Command::Check(arguments) => command::check(&arguments),
         Command::Doctor => command::doctor(),
         Command::Trace(TraceCommand::Dump(arguments)) => command::trace::dump(&arguments),

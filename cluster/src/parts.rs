@@ -14,9 +14,9 @@ use crate::plan::Plan;
 use crate::run_disk;
 
 /// Date of virtual time zero: 2024-01-01, 00:00 UTC.
-const START_DATE: u64 = 1_704_067_200;
-const DISK_LATENCY: Span = Span::from_us(20);
-const MTU: u16 = 1500;
+pub(crate) const START_DATE: u64 = 1_704_067_200;
+pub(crate) const DISK_LATENCY: Span = Span::from_us(20);
+pub(crate) const MTU: u16 = 1500;
 
 /// Why nodes cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +89,7 @@ impl Parts {
                 mtu: MTU,
             }),
             date: START_DATE,
+            exit_device: false,
         };
         let random = Random::new(Seed(plan.seed), "rdrand", u64::from(index));
         Node::new(&config, |parts| {

@@ -241,7 +241,7 @@ impl Runner {
 }
 
 /// Where an untraced call goes on: the real function, from the library's table.
-fn real_function(registers: &Registers, node: &Node) -> u64 {
+pub(crate) fn real_function(registers: &Registers, node: &Node) -> u64 {
     let operation = registers.gpr[Registers::R11];
     if registers.rip != MAGIC_ADDRESS {
         return operation;

@@ -2,15 +2,19 @@
 
 mod acpi;
 mod decompress;
+mod elf;
 mod entry;
 mod kernel;
 mod layout;
+mod multiboot;
+mod pvh;
 mod zero_page;
 
 use belljar_cpu::{GuestRam, Registers, SystemRegisters};
 use vm_memory::{Bytes, GuestAddress};
 
 use crate::config::NodeConfig;
+use kernel::Protocol;
 
 pub use decompress::DecompressError;
 #[cfg(test)]
@@ -83,9 +87,20 @@ pub(crate) fn load(config: &NodeConfig, ram: &GuestRam) -> Result<Start, BootErr
     let slots = config.disks.len() + usize::from(config.net.is_some()) + 2;
     let tables = acpi::tables(slots);
     place(ram, "ACPI tables", layout::ACPI, &tables.bytes)?;
-    let page = zero_page::build(config.memory, &loaded, initrd, tables.rsdp);
+    let map = zero_page::memory_map(config.memory);
+    let page = match loaded.protocol {
+        Protocol::Linux => zero_page::build(&map, &loaded, initrd, tables.rsdp),
+        Protocol::Multiboot => multiboot::information(layout::ZERO_PAGE, &map, initrd),
+        Protocol::Pvh => pvh::start_info(layout::ZERO_PAGE, &map, initrd, tables.rsdp),
+    };
     place(ram, "zero page", layout::ZERO_PAGE, &page)?;
     place(ram, "descriptor table", layout::GDT, &entry::gdt())?;
+    if loaded.protocol != Protocol::Linux {
+        return Ok(Start {
+            registers: entry::flat_registers(loaded.entry, loaded.protocol),
+            system: entry::flat_system(),
+        });
+    }
     place(
         ram,
         "page tables",
@@ -128,7 +143,11 @@ fn place_initrd(
 }
 
 fn command_line(config: &NodeConfig, kernel: &kernel::Loaded) -> Result<Vec<u8>, BootError> {
-    let mut line = DEFAULT_COMMAND_LINE.to_owned();
+    // Multiboot's first word is the kernel's own name.
+    let mut line = match kernel.protocol {
+        Protocol::Linux | Protocol::Pvh => DEFAULT_COMMAND_LINE.to_owned(),
+        Protocol::Multiboot => config.kernel.name(),
+    };
     if !config.command_line.is_empty() {
         line.push(' ');
         line.push_str(&config.command_line);

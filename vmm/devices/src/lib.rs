@@ -16,8 +16,8 @@ pub mod virtio;
 pub use interrupts::InterruptController;
 pub use ioapic::{IoApic, PINS};
 pub use power::{
-    POWER_PORTS, Power, PowerEvent, RESET_PORT, RESET_VALUE, SLEEP_CONTROL_PORT, SLEEP_STATUS_PORT,
-    SLEEP_TYPE_S5,
+    EXIT_PORT, POWER_PORTS, Power, PowerEvent, RESET_PORT, RESET_VALUE, SLEEP_CONTROL_PORT,
+    SLEEP_STATUS_PORT, SLEEP_TYPE_S5,
 };
 pub use rtc::Rtc;
 pub use serial::{SERIAL_PIN, SERIAL_PORT, Serial};

@@ -1,13 +1,16 @@
-//! The processor's state at the kernel's 64-bit entry: long mode, the first
-//! 4 GiB mapped onto themselves, flat segments (Linux boot protocol, "64-bit boot protocol").
+//! The processor's state at a kernel's entry. Linux, at 64 bits: long mode, the
+//! first 4 GiB mapped onto themselves, flat segments (Linux boot protocol, "64-bit
+//! boot protocol"). Multiboot and PVH: protected mode, flat 32-bit segments, no paging.
 
 use belljar_cpu::{DescriptorTable, Registers, Segment, SegmentRegister, SystemRegisters};
 
-use super::layout;
+use super::kernel::Protocol;
+use super::{layout, multiboot};
 
 const BOOT_CS: u16 = 0x10;
 const BOOT_DS: u16 = 0x18;
 const BOOT_TR: u16 = 0x20;
+const BOOT_CS_32: u16 = 0x30;
 
 const PRESENT_WRITABLE: u64 = 3;
 const LARGE_PAGE: u64 = 1 << 7;
@@ -25,6 +28,8 @@ const RFLAGS_FIXED: u64 = 2;
 
 /// Present code segment: executable, readable, accessed, 64-bit, page granular.
 const CODE: Segment = flat(BOOT_CS, 0xa09b);
+/// Present code segment: executable, readable, accessed, 32-bit, page granular.
+const CODE_32: Segment = flat(BOOT_CS_32, 0xc09b);
 /// Present data segment: writable, accessed, 32-bit, page granular.
 const DATA: Segment = flat(BOOT_DS, 0xc093);
 const TASK: Segment = Segment {
@@ -77,6 +82,28 @@ pub(super) fn system() -> SystemRegisters {
     }
 }
 
+/// General registers at a 32-bit entry: the table in EBX, multiboot's mark in EAX.
+pub(super) fn flat_registers(entry: u64, protocol: Protocol) -> Registers {
+    let mut registers = registers(entry);
+    registers.gpr[Registers::RSI] = 0;
+    registers.gpr[Registers::RBX] = layout::ZERO_PAGE;
+    if protocol == Protocol::Multiboot {
+        registers.gpr[Registers::RAX] = multiboot::BOOTLOADER_MAGIC;
+    }
+    registers
+}
+
+/// Segments and control registers at a 32-bit entry.
+pub(super) fn flat_system() -> SystemRegisters {
+    let mut system = system();
+    system.segments[SegmentRegister::Cs as usize] = CODE_32;
+    system.cr0 = CR0_PROTECTION | CR0_EXTENSION_TYPE | CR0_NUMERIC_ERROR;
+    system.cr3 = 0;
+    system.cr4 = 0;
+    system.efer = 0;
+    system
+}
+
 /// The descriptor table that the segments were loaded from; a TSS takes two entries.
 pub(super) fn gdt() -> Vec<u8> {
     [
@@ -86,6 +113,7 @@ pub(super) fn gdt() -> Vec<u8> {
         descriptor(&DATA),
         descriptor(&TASK),
         0,
+        descriptor(&CODE_32),
     ]
     .into_iter()
     .flat_map(u64::to_le_bytes)

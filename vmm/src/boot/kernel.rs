@@ -1,5 +1,6 @@
-//! Kernel files: a bzImage, whose compressed ELF is taken out on the host, or the
-//! ELF itself. The bzImage's own decompressor never runs: it starts in 32-bit mode.
+//! Kernel files: a bzImage, whose compressed ELF is taken out on the host and whose
+//! own decompressor never runs; an ELF file, entered as its PVH note says or as
+//! Linux is; a multiboot file.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -8,10 +9,11 @@ use std::path::{Path, PathBuf};
 use belljar_cpu::GuestRam;
 use linux_loader::loader::bootparam::setup_header;
 use linux_loader::loader::{Elf, KernelLoader};
-use vm_memory::{ByteValued, GuestAddress};
+use vm_memory::{ByteValued, Bytes, GuestAddress};
 
 use super::decompress::{self, DecompressError};
-use super::layout;
+use super::elf::ElfFile;
+use super::{layout, multiboot};
 
 /// The most that a kernel file may have; distributions' are near 10 MiB.
 const MOST_FILE: u64 = 512 << 20;
@@ -43,7 +45,7 @@ pub enum KernelError {
     },
     /// The file is no kernel.
     #[error(
-        "{path} is not a kernel that can be started: {reason}; use a 64-bit bzImage (vmlinuz) or vmlinux"
+        "{path} is not a kernel that can be started: {reason}; use a 64-bit bzImage (vmlinuz), an ELF file (vmlinux), or one with a multiboot header or PVH note"
     )]
     Format {
         /// The file.
@@ -79,15 +81,38 @@ pub enum KernelError {
 #[derive(Clone)]
 pub struct KernelImage {
     path: PathBuf,
-    header: setup_header,
-    elf: Vec<u8>,
+    contents: Vec<u8>,
+    plan: Plan,
+}
+
+/// How a kernel is loaded and entered.
+#[derive(Clone)]
+enum Plan {
+    /// In 64-bit mode, with a zero page.
+    Linux(Box<setup_header>),
+    /// In 32-bit mode.
+    Flat {
+        protocol: Protocol,
+        plan: multiboot::Plan,
+    },
+}
+
+/// How a kernel is entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// The Linux boot protocol's 64-bit entry.
+    Linux,
+    /// Multiboot: 32-bit protected mode without paging.
+    Multiboot,
+    /// PVH: likewise.
+    Pvh,
 }
 
 impl std::fmt::Debug for KernelImage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KernelImage")
             .field("path", &self.path)
-            .field("elf", &self.elf.len())
+            .field("contents", &self.contents.len())
             .finish_non_exhaustive()
     }
 }
@@ -99,6 +124,7 @@ pub(super) struct Loaded {
     pub(super) entry: u64,
     /// The end of the memory that it uses before it has read the memory map.
     pub(super) end: u64,
+    pub(super) protocol: Protocol,
     pub(super) header: setup_header,
     /// The end of the memory in which it finds its initrd.
     pub(super) initrd_limit: u64,
@@ -132,21 +158,35 @@ impl KernelImage {
     /// # Errors
     /// [`KernelError`], naming the file and the cause.
     pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self, KernelError> {
-        let (header, packed) = match setup_header_of(bytes) {
-            Some(header) => (header, payload(path, &header, bytes)?),
-            None if bytes.starts_with(b"\x7fELF") => (header_of_elf(), bytes),
-            None => {
-                return Err(format_error(
-                    path,
-                    "it is neither a bzImage nor an ELF file",
-                ));
-            }
+        if let Some(header) = setup_header_of(bytes) {
+            return Self::from_bzimage(path, header, bytes);
+        }
+        let (contents, plan) = if let Some(header) = multiboot::header_of(bytes) {
+            let plan = multiboot::plan(bytes, header).map_err(|why| format_error(path, &why))?;
+            let protocol = Protocol::Multiboot;
+            (bytes, Plan::Flat { protocol, plan })
+        } else if bytes.starts_with(b"\x7fELF") {
+            (bytes, plan_of_elf(path, bytes)?)
+        } else {
+            return Err(format_error(
+                path,
+                "it is neither a bzImage nor an ELF file, and has no multiboot header",
+            ));
         };
-        let elf = decompress::decompress(packed).map_err(|source| KernelError::Unpack {
+        Ok(Self {
+            path: path.to_owned(),
+            contents: contents.to_vec(),
+            plan,
+        })
+    }
+
+    fn from_bzimage(path: &Path, header: setup_header, bytes: &[u8]) -> Result<Self, KernelError> {
+        let packed = payload(path, &header, bytes)?;
+        let contents = decompress::decompress(packed).map_err(|source| KernelError::Unpack {
             path: path.to_owned(),
             source,
         })?;
-        if !is_elf64(&elf) {
+        if !is_elf64(&contents) {
             return Err(format_error(
                 path,
                 "what it contains is no 64-bit x86 ELF file",
@@ -154,28 +194,41 @@ impl KernelImage {
         }
         Ok(Self {
             path: path.to_owned(),
-            header,
-            elf,
+            contents,
+            plan: Plan::Linux(Box::new(header)),
         })
     }
 
     /// Bytes of the unpacked kernel.
     pub fn unpacked_len(&self) -> usize {
-        self.elf.len()
+        self.contents.len()
     }
 
-    /// Puts the kernel's segments where its program headers say.
+    /// The file's name without its folder.
+    pub(super) fn name(&self) -> String {
+        let name = self.path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
+    /// Puts the kernel's parts where it says.
     pub(super) fn load(&self, ram: &GuestRam, low_end: u64) -> Result<Loaded, KernelError> {
-        let fit = |reason: String| KernelError::Fit {
-            path: self.path.clone(),
-            limit: low_end,
-            reason,
-        };
+        match &self.plan {
+            Plan::Linux(header) => self.load_linux(header, ram, low_end),
+            Plan::Flat { protocol, plan } => self.load_flat(*protocol, plan, ram, low_end),
+        }
+    }
+
+    fn load_linux(
+        &self,
+        header: &setup_header,
+        ram: &GuestRam,
+        low_end: u64,
+    ) -> Result<Loaded, KernelError> {
         let start = Some(GuestAddress(layout::HIGH_MEMORY));
-        let loaded = Elf::load(ram, None, &mut Cursor::new(&self.elf[..]), start)
-            .map_err(|error| fit(error.to_string()))?;
+        let loaded = Elf::load(ram, None, &mut Cursor::new(&self.contents[..]), start)
+            .map_err(|error| self.unfit(low_end, error.to_string()))?;
         let entry = loaded.kernel_load.0;
-        let header = self.header;
+        let header = *header;
         let run_end = header
             .pref_address
             .saturating_add(u64::from(header.init_size));
@@ -187,16 +240,76 @@ impl KernelImage {
             ));
         }
         if end > low_end {
-            return Err(fit(format!("it needs memory up to {end:#x}")));
+            return Err(self.unfit(low_end, format!("it needs memory up to {end:#x}")));
         }
         Ok(Loaded {
             entry,
             end,
+            protocol: Protocol::Linux,
             header,
             initrd_limit: u64::from(header.initrd_addr_max).saturating_add(1),
             command_line_limit: header.cmdline_size as usize,
         })
     }
+
+    /// Loads a kernel that says itself what goes where; nothing below the first
+    /// MiB, where tables of ours are.
+    fn load_flat(
+        &self,
+        protocol: Protocol,
+        plan: &multiboot::Plan,
+        ram: &GuestRam,
+        low_end: u64,
+    ) -> Result<Loaded, KernelError> {
+        if plan.end > low_end {
+            let end = plan.end;
+            return Err(self.unfit(low_end, format!("it needs memory up to {end:#x}")));
+        }
+        for (addr, range) in &plan.parts {
+            if *addr < layout::HIGH_MEMORY {
+                let reason = format!("it wants to be loaded at {addr:#x}, below 1 MiB");
+                return Err(format_error(&self.path, &reason));
+            }
+            ram.write_slice(&self.contents[range.clone()], GuestAddress(*addr))
+                .map_err(|error| self.unfit(low_end, error.to_string()))?;
+        }
+        Ok(Loaded {
+            entry: plan.entry,
+            end: plan.end,
+            protocol,
+            header: header_of_elf(),
+            initrd_limit: u64::MAX,
+            command_line_limit: usize::MAX,
+        })
+    }
+
+    fn unfit(&self, limit: u64, reason: String) -> KernelError {
+        KernelError::Fit {
+            path: self.path.clone(),
+            limit,
+            reason,
+        }
+    }
+}
+
+/// An ELF file is entered as its PVH note says, or else as Linux.
+fn plan_of_elf(path: &Path, bytes: &[u8]) -> Result<Plan, KernelError> {
+    let elf = ElfFile::parse(bytes).map_err(|why| format_error(path, &why))?;
+    if let Some(entry) = elf.pvh_entry {
+        if !elf.holds(entry) {
+            return Err(format_error(path, "its PVH entry is outside its segments"));
+        }
+        let plan = multiboot::Plan::of_elf(&elf, bytes, entry);
+        let protocol = Protocol::Pvh;
+        return Ok(Plan::Flat { protocol, plan });
+    }
+    if !is_elf64(bytes) {
+        return Err(format_error(
+            path,
+            "it is no 64-bit x86 ELF file and has neither a multiboot header nor a PVH note",
+        ));
+    }
+    Ok(Plan::Linux(Box::new(header_of_elf())))
 }
 
 /// The setup header of a bzImage; `None` when `bytes` is none.

@@ -20,6 +20,7 @@ fn config(kernel: KernelImage) -> NodeConfig {
         disks: Vec::new(),
         net: None,
         date: 0,
+        exit_device: false,
     }
 }
 
@@ -84,6 +85,40 @@ fn a_plain_elf_boots_too() {
 }
 
 #[test]
+fn a_multiboot_kernel_finds_its_table() {
+    let mut config = config(open(&synthetic::multiboot(0, &[])).unwrap());
+    config.command_line = "smp 1".into();
+    config.initrd = Some(b"module"[..].into());
+    let ram = ram(MEMORY);
+    let start = load(&config, &ram).unwrap();
+    assert_eq!(start.registers.rip, synthetic::LOAD);
+    assert_eq!(start.registers.gpr[Registers::RAX], 0x2bad_b002);
+    assert_eq!((start.system.cr0, start.system.efer), (0x31, 0));
+    let info = start.registers.gpr[Registers::RBX];
+    let line = read::<32>(&ram, u64::from(word(&ram, info + 16)));
+    assert!(line.starts_with(b"vmlinuz smp 1\0"), "{line:?}");
+    assert_eq!(word(&ram, info + 20), 1, "one module");
+    let module = u64::from(word(&ram, u64::from(word(&ram, info + 24))));
+    assert_eq!(&read::<6>(&ram, module), b"module");
+    let map = u64::from(word(&ram, info + 48));
+    assert_eq!((word(&ram, map), word(&ram, map + 12)), (20, 0x9_fc00));
+}
+
+#[test]
+fn a_pvh_note_decides_how_an_elf_is_entered() {
+    let entry = synthetic::LOAD as u32 + 2;
+    let config = config(open(&synthetic::elf_with_pvh(b"\x90\x90\xf4", entry)).unwrap());
+    let ram = ram(MEMORY);
+    let start = load(&config, &ram).unwrap();
+    assert_eq!(start.registers.rip, u64::from(entry));
+    assert_eq!((start.system.cr0, start.system.efer), (0x31, 0));
+    let info = start.registers.gpr[Registers::RBX];
+    assert_eq!(word(&ram, info), 0x336e_c578);
+    let rsdp = u64::from(word(&ram, info + 32));
+    assert_eq!(&read::<8>(&ram, rsdp), b"RSD PTR ");
+}
+
+#[test]
 fn bad_kernels_are_named_with_their_cause() {
     let elf = synthetic::elf(&[0xf4], 0);
     let good = synthetic::bzimage(&decompress::tests::pack_lz4(&elf));
@@ -92,11 +127,17 @@ fn bad_kernels_are_named_with_their_cause() {
         bytes[at] = value;
         bytes
     };
-    let cases: [(Vec<u8>, &str); 7] = [
+    let cases: [(Vec<u8>, &str); 10] = [
         (b"#!/bin/sh".to_vec(), "neither a bzImage nor an ELF"),
         (Vec::new(), "neither a bzImage nor an ELF"),
         (corrupted(0x207, 0x01), "older than 0x0208"),
         (corrupted(0x236, 0), "32-bit kernel"),
+        (
+            synthetic::elf32(&[0xf4], 0, 0x10_0000),
+            "neither a multiboot header nor a PVH note",
+        ),
+        (synthetic::elf_with_pvh(&[0xf4], 7), "PVH entry is outside"),
+        (synthetic::multiboot(4, &[]), "wants features 0x4"),
         (corrupted(0x24f, 0xff), "past the end"),
         (synthetic::bzimage(b"BZh9"), "none of LZ4"),
         (

@@ -14,9 +14,9 @@ const HEADER_MAGIC: u32 = u32::from_le_bytes(*b"HdrS");
 /// A boot loader without a number of its own.
 const LOADER_UNDEFINED: u8 = 0xff;
 
-/// The zero page for a machine with `memory` bytes.
+/// The zero page for a machine with the memory of `map`.
 pub(super) fn build(
-    memory: u64,
+    map: &[(u64, u64, u32)],
     kernel: &Loaded,
     initrd: Option<(u64, u64)>,
     rsdp: u64,
@@ -36,9 +36,8 @@ pub(super) fn build(
         page.hdr.ramdisk_size = len as u32;
         page.ext_ramdisk_size = (len >> 32) as u32;
     }
-    let map = memory_map(memory);
     page.e820_entries = map.len() as u8;
-    for (slot, (addr, size, kind)) in map.into_iter().enumerate() {
+    for (slot, &(addr, size, kind)) in map.iter().enumerate() {
         page.e820_table[slot] = boot_e820_entry {
             addr,
             size,
@@ -48,7 +47,8 @@ pub(super) fn build(
     page.as_slice().to_vec()
 }
 
-fn memory_map(memory: u64) -> Vec<(u64, u64, u32)> {
+/// The memory map of a machine with `memory` bytes: start, length and type after e820.
+pub(super) fn memory_map(memory: u64) -> Vec<(u64, u64, u32)> {
     let hole_start = layout::CONVENTIONAL_END;
     let hole_size = layout::HIGH_MEMORY - hole_start;
     let low_end = layout::low_end(memory);

@@ -9,8 +9,8 @@ use belljar_devices::virtio::{
     Block, Console, Entropy, Mmio, Net, NetCounters, WINDOW_SIZE, Window,
 };
 use belljar_devices::{
-    InterruptController, IoApic, POWER_PORTS, Power, PowerEvent, Rtc, SERIAL_PIN, SERIAL_PORT,
-    Serial,
+    EXIT_PORT, InterruptController, IoApic, POWER_PORTS, Power, PowerEvent, Rtc, SERIAL_PIN,
+    SERIAL_PORT, Serial,
 };
 use belljar_sim::{Frequency, Random};
 
@@ -35,6 +35,7 @@ pub(super) struct Devices {
     frequency: Frequency,
     rtc: Rtc,
     power: Power,
+    exit_device: bool,
     disks: Vec<(String, Mmio<Block>)>,
     net: Option<Mmio<Net>>,
     entropy: Mmio<Entropy>,
@@ -57,6 +58,7 @@ impl Devices {
             frequency: config.frequency,
             rtc: Rtc::new(config.date),
             power: Power::default(),
+            exit_device: config.exit_device,
             disks: disks.collect(),
             net: config.net.map(|net| Mmio::new(Net::new(net.mac, net.mtu))),
             entropy: Mmio::new(Entropy::new(random)),
@@ -208,6 +210,9 @@ impl Devices {
     pub(super) fn write_port(&mut self, port: u16, len: u8, data: u32) -> Option<PowerEvent> {
         if port == PCI_ADDRESS {
             return None;
+        }
+        if port == EXIT_PORT && self.exit_device {
+            return Some(PowerEvent::Exit(data));
         }
         let bytes = data.to_le_bytes();
         let mut event = None;

@@ -87,6 +87,7 @@ pub(super) fn handle(exit: &Exit, devices: &mut Devices, now: Cycles) -> Result<
         Exit::PioWrite { port, len, data } => match devices.write_port(port, len, data) {
             Some(PowerEvent::Off) => Action::End(NodeStop::PoweredOff),
             Some(PowerEvent::Reset) => Action::End(NodeStop::Reset),
+            Some(PowerEvent::Exit(value)) => Action::End(NodeStop::Exited(value)),
             None => Action::Continue,
         },
         Exit::MmioRead { addr, len } => Action::Answer(devices.read_mmio(addr, len, now)),

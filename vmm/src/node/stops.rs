@@ -22,6 +22,8 @@ pub enum NodeStop {
         /// The cycle of the call.
         at: Cycles,
     },
+    /// The guest wrote this value to the exit device.
+    Exited(u32),
     /// `HLT` with interrupts disabled: nothing can wake the node.
     Hung,
 }

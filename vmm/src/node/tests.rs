@@ -45,6 +45,7 @@ fn config() -> NodeConfig {
             mtu: 1500,
         }),
         date: 0,
+        exit_device: true,
     }
 }
 
@@ -185,6 +186,7 @@ fn every_end_is_told_and_kept() {
         (Op::Out(0x600, 1, 5 << 2 | 1 << 5), NodeStop::PoweredOff),
         (Op::Out(0x602, 1, 6), NodeStop::Reset),
         (Op::Out(0x64, 1, 0xfe), NodeStop::Reset),
+        (Op::Out(0xf4, 4, 7), NodeStop::Exited(7)),
         (Op::Halt, NodeStop::Hung),
         (Op::Fail, NodeStop::Shutdown(fault)),
     ] {

@@ -63,3 +63,64 @@ pub(crate) fn bzimage(payload: &[u8]) -> Vec<u8> {
     bytes.extend_from_slice(payload);
     bytes
 }
+
+/// As [`elf`], of 32 bits, loaded at `load`.
+pub(crate) fn elf32(code: &[u8], bss: u32, load: u32) -> Vec<u8> {
+    let mut bytes = b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    let mut put = |value: u32, size: usize| bytes.extend_from_slice(&value.to_le_bytes()[..size]);
+    let header = [
+        (2, 2),
+        (3, 2),
+        (1, 4),
+        (load, 4),
+        (52, 4),
+        (0, 4),
+        (0, 4),
+        (52, 2),
+        (32, 2),
+        (1, 2),
+        (40, 2),
+        (0, 2),
+        (0, 2),
+    ];
+    let len = code.len() as u32;
+    let segment = [1, 84, load, load, len, len + bss, 7, 0x1000].map(|field| (field, 4));
+    for (value, size) in header.into_iter().chain(segment) {
+        put(value, size);
+    }
+    bytes.extend_from_slice(code);
+    bytes
+}
+
+/// As [`elf`], with a note behind its code that names `entry` as its PVH entry.
+pub(crate) fn elf_with_pvh(code: &[u8], entry: u32) -> Vec<u8> {
+    let note: Vec<u8> = [4u32, 4, 18, u32::from_le_bytes(*b"Xen\0"), entry]
+        .into_iter()
+        .flat_map(u32::to_le_bytes)
+        .collect();
+    let mut bytes = elf(code, 0);
+    // The second program header goes between the first and the code.
+    bytes[56] = 2;
+    let shifted = 120 + 56u64;
+    bytes[72..80].copy_from_slice(&shifted.to_le_bytes());
+    let len = note.len() as u64;
+    let offset = shifted + code.len() as u64;
+    let fields = [4 | 4 << 32, offset, 0, 0, len, len, 4];
+    let header: Vec<u8> = fields.into_iter().flat_map(u64::to_le_bytes).collect();
+    bytes.splice(120..120, header);
+    bytes.extend(note);
+    bytes
+}
+
+/// A 32-bit ELF file with a multiboot header, whose entry is the header itself.
+pub(crate) fn multiboot(flags: u32, fields: &[u32]) -> Vec<u8> {
+    const MAGIC: u32 = 0x1bad_b002;
+    let header = [MAGIC, flags, 0u32.wrapping_sub(MAGIC).wrapping_sub(flags)];
+    let code: Vec<u8> = header
+        .iter()
+        .chain(fields)
+        .flat_map(|word| word.to_le_bytes())
+        .chain([0xf4; 16])
+        .collect();
+    elf32(&code, 0, LOAD as u32)
+}

@@ -1,0 +1,203 @@
+//! `belljar boot`: one node with any kernel, its serial console on standard output.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use belljar_cpu::EngineReport;
+use belljar_devices::virtio::{Disk, DiskError};
+use belljar_exact::{CyclesPerInstruction, ExactConfig, ExactVcpu};
+use belljar_sim::{Frequency, Random, Seed, Span, Time};
+use belljar_vmm::{DiskConfig, KernelError, KernelImage, Node, NodeConfig, NodeError, NodeStop};
+
+use crate::keyboard::Keyboard;
+use crate::parts::{DISK_LATENCY, START_DATE};
+use crate::runner::real_function;
+
+/// How far a node runs before its console is looked at.
+const STEP: Span = Span::from_ms(1);
+
+/// What a node is booted with.
+#[derive(Clone, Debug)]
+pub struct BootPlan {
+    /// The kernel's file.
+    pub kernel: PathBuf,
+    /// The initial RAM disk's file.
+    pub initrd: Option<PathBuf>,
+    /// Words for the kernel's command line.
+    pub append: String,
+    /// RAM in bytes.
+    pub memory: u64,
+    /// The processor's clock.
+    pub clock: Frequency,
+    /// Virtual time after which the node is given up.
+    pub limit: Option<Time>,
+    /// Whether there is an exit device.
+    pub exit_device: bool,
+    /// Disk images, in the order of `/dev/vda`, `/dev/vdb`, ...; what the guest writes
+    /// to them is gone when it ends.
+    pub disks: Vec<PathBuf>,
+}
+
+/// Why a node cannot be booted or cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    /// The kernel is not usable.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// A disk image is not usable.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// The node failed on the host.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// The initial RAM disk cannot be read.
+    #[error("cannot read initrd {path}: {source}; check the path")]
+    Initrd {
+        /// The file.
+        path: PathBuf,
+        /// The host's reason.
+        source: io::Error,
+    },
+    /// Standard output is gone.
+    #[error("cannot write the console to standard output: {0}")]
+    Output(io::Error),
+}
+
+/// How a node ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BootEnding {
+    /// By itself.
+    Node(NodeStop),
+    /// The limit of virtual time came first.
+    Limit,
+    /// It waits, and nothing can come.
+    Asleep,
+    /// Whoever sits at the keyboard left.
+    Left,
+}
+
+/// A node with its console at hand.
+pub struct Booted {
+    node: Node,
+    limit: Time,
+}
+
+impl Booted {
+    /// Loads everything and builds the node.
+    ///
+    /// # Errors
+    /// [`BootError`], naming the file and the cause.
+    pub fn new(plan: &BootPlan) -> Result<Self, BootError> {
+        let initrd = plan.initrd.as_ref().map(|path| {
+            std::fs::read(path).map_err(|source| BootError::Initrd {
+                path: path.clone(),
+                source,
+            })
+        });
+        let mut disks = Vec::new();
+        for (number, path) in plan.disks.iter().enumerate() {
+            disks.push(DiskConfig {
+                disk: Disk::open(path)?.writable(),
+                name: format!("disk{number}"),
+                latency: DISK_LATENCY,
+            });
+        }
+        let config = NodeConfig {
+            index: 0,
+            seed: Seed(1),
+            memory: plan.memory,
+            frequency: plan.clock,
+            kernel: Arc::new(KernelImage::open(&plan.kernel)?),
+            initrd: initrd.transpose()?.map(Into::into),
+            command_line: plan.append.clone(),
+            disks,
+            net: None,
+            date: START_DATE,
+            exit_device: plan.exit_device,
+        };
+        let node = Node::new(&config, |parts| {
+            Ok(Box::new(ExactVcpu::new(ExactConfig {
+                ram: parts.ram,
+                cpuid: parts.cpuid,
+                ratio: CyclesPerInstruction::default(),
+                random: Random::new(Seed(1), "rdrand", 0),
+            })?))
+        })?;
+        Ok(Self {
+            node,
+            limit: plan.limit.unwrap_or(Time::MAX),
+        })
+    }
+
+    /// Runs the node to its end. What is typed reaches it when it is typed, by the
+    /// host's clock: only a run without input repeats to the cycle.
+    ///
+    /// # Errors
+    /// [`BootError`] when the host fails the node or the output.
+    pub fn run(
+        &mut self,
+        output: &mut dyn Write,
+        keyboard: &mut Keyboard,
+    ) -> Result<BootEnding, BootError> {
+        loop {
+            let start = (self.node.now(), self.node.retired());
+            let until = (start.0 + STEP).min(self.limit);
+            let stop = self.node.run_until(until)?;
+            let written = self.node.take_console();
+            output.write_all(&written).map_err(BootError::Output)?;
+            output.flush().map_err(BootError::Output)?;
+            self.node.take_control();
+            match stop {
+                NodeStop::Limit if self.node.now() >= self.limit => return Ok(BootEnding::Limit),
+                NodeStop::Limit => {}
+                NodeStop::Magic { .. } => {
+                    let target = real_function(&self.node.registers(), &self.node);
+                    self.node.complete_magic(target);
+                    continue;
+                }
+                ended => return Ok(BootEnding::Node(ended)),
+            }
+            if keyboard.is_closed() && self.node.next_event().is_none() {
+                return Ok(BootEnding::Asleep);
+            }
+            let typed = keyboard.typed(self.idle_since(start));
+            if typed.leaves {
+                return Ok(BootEnding::Left);
+            }
+            if !typed.bytes.is_empty() {
+                self.node.write_console(self.node.now(), typed.bytes);
+            }
+        }
+    }
+
+    /// The virtual time that the processor slept since then: what somebody at a
+    /// keyboard should feel of it.
+    fn idle_since(&self, (time, retired): (Time, u64)) -> Duration {
+        let passed = self.node.now().since(time);
+        let busy = self.node.frequency().time_of(self.node.retired() - retired);
+        let idle = passed - busy.since(Time::ZERO);
+        Duration::from_nanos(idle.as_ps() / 1000)
+    }
+
+    /// The node's clock.
+    pub fn now(&self) -> Time {
+        self.node.now()
+    }
+
+    /// Instructions retired.
+    pub fn retired(&self) -> u64 {
+        self.node.retired()
+    }
+
+    /// Where its processor stands.
+    pub fn rip(&self) -> u64 {
+        self.node.registers().rip
+    }
+
+    /// What the engine tells of the run.
+    pub fn report(&self) -> EngineReport {
+        self.node.engine_report()
+    }
+}

@@ -1,0 +1,67 @@
+//! `belljar boot`.
+
+use std::io;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use belljar_cluster::boot::{BootEnding, BootPlan, Booted};
+use belljar_cluster::keyboard::Keyboard;
+use belljar_sim::Time;
+use belljar_vmm::NodeStop;
+
+use crate::BootArguments;
+
+pub(crate) fn boot(arguments: &BootArguments) -> Result<ExitCode> {
+    let plan = BootPlan {
+        kernel: arguments.kernel.clone(),
+        initrd: arguments.initrd.clone(),
+        append: arguments.append.join(" "),
+        memory: arguments.memory.0,
+        clock: arguments.clock.0,
+        limit: arguments.limit.map(|limit| Time::ZERO + limit.0),
+        exit_device: arguments.exit_device,
+        disks: arguments.disk.clone(),
+    };
+    let mut booted = Booted::new(&plan)?;
+    let mut keyboard = if arguments.no_input {
+        Keyboard::none()
+    } else {
+        Keyboard::stdin()
+    };
+    let ending = booted.run(&mut io::stdout().lock(), &mut keyboard);
+    drop(keyboard);
+    let ending = ending?;
+    tell(&booted);
+    conclude(&booted, ending)
+}
+
+/// What somebody should know of the run: on standard error, which is no console.
+fn tell(booted: &Booted) {
+    for unknown in booted.report().unimplemented {
+        eprintln!(
+            "note: an instruction that is not implemented raised #UD {} times, first at {:#x}: {:02x?}",
+            unknown.count, unknown.rip, unknown.bytes
+        );
+    }
+    eprintln!(
+        "{} of virtual time, {} instructions",
+        booted.now(),
+        booted.retired()
+    );
+}
+
+fn conclude(booted: &Booted, ending: BootEnding) -> Result<ExitCode> {
+    match ending {
+        BootEnding::Node(NodeStop::PoweredOff) | BootEnding::Left => Ok(ExitCode::SUCCESS),
+        // As QEMU's device of this kind has it, so that scripts for that one work.
+        BootEnding::Node(NodeStop::Exited(value)) => Ok(ExitCode::from((value << 1 | 1) as u8)),
+        BootEnding::Node(NodeStop::Reset) => bail!("the guest reset itself"),
+        BootEnding::Node(NodeStop::Hung) => bail!(
+            "the guest halted with interrupts off at {:#x}",
+            booted.rip()
+        ),
+        BootEnding::Node(stop) => bail!("the guest's processor stopped: {stop:x?}"),
+        BootEnding::Limit => bail!("the limit of {} came before the guest's end", booted.now()),
+        BootEnding::Asleep => bail!("the guest waits, and nothing can wake it"),
+    }
+}

@@ -1,0 +1,151 @@
+//! Standard input as a guest's keyboard.
+
+use std::io::{self, IsTerminal, Read};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::time::Duration;
+
+use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
+
+/// On a terminal, Ctrl-A and then `x` leaves; Ctrl-A twice types one.
+const ESCAPE: u8 = 1;
+const LEAVE: u8 = b'x';
+const BUFFER: usize = 4096;
+
+/// What was typed since the last look.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Typed {
+    /// For the guest.
+    pub bytes: Vec<u8>,
+    /// Whether the person at the terminal wants to leave.
+    pub leaves: bool,
+}
+
+/// Standard input, read by a thread of its own; a terminal is in raw mode meanwhile.
+pub struct Keyboard {
+    bytes: Option<Receiver<Vec<u8>>>,
+    escapes: Option<Escapes>,
+    terminal: Option<Termios>,
+}
+
+/// Takes Ctrl-A out of what is typed.
+#[derive(Debug, Default)]
+struct Escapes {
+    open: bool,
+}
+
+impl Keyboard {
+    /// No input at all.
+    pub fn none() -> Self {
+        Self {
+            bytes: None,
+            escapes: None,
+            terminal: None,
+        }
+    }
+
+    /// Standard input.
+    pub fn stdin() -> Self {
+        let (sender, receiver) = channel();
+        let is_terminal = io::stdin().is_terminal();
+        let terminal = is_terminal.then(make_raw).flatten();
+        std::thread::spawn(move || {
+            let mut buffer = [0; BUFFER];
+            while let Ok(count @ 1..) = io::stdin().lock().read(&mut buffer) {
+                if sender.send(buffer[..count].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self {
+            bytes: Some(receiver),
+            escapes: is_terminal.then(Escapes::default),
+            terminal,
+        }
+    }
+
+    /// Whether nothing will ever come.
+    pub fn is_closed(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    /// What was typed; waits up to `patience` for the first of it.
+    pub fn typed(&mut self, patience: Duration) -> Typed {
+        let mut typed = Typed::default();
+        let Some(receiver) = &self.bytes else {
+            return typed;
+        };
+        let first = match receiver.recv_timeout(patience) {
+            Ok(bytes) => bytes,
+            Err(RecvTimeoutError::Timeout) => return typed,
+            Err(RecvTimeoutError::Disconnected) => {
+                self.bytes = None;
+                return typed;
+            }
+        };
+        typed.bytes = first;
+        loop {
+            match receiver.try_recv() {
+                Ok(more) => typed.bytes.extend(more),
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+            }
+        }
+        match &mut self.escapes {
+            Some(escapes) => escapes.take_from(&typed.bytes),
+            None => typed,
+        }
+    }
+}
+
+impl Escapes {
+    fn take_from(&mut self, bytes: &[u8]) -> Typed {
+        let mut typed = Typed::default();
+        for &byte in bytes {
+            if std::mem::take(&mut self.open) {
+                typed.leaves |= byte == LEAVE;
+                if byte == ESCAPE {
+                    typed.bytes.push(byte);
+                }
+            } else if byte == ESCAPE {
+                self.open = true;
+            } else {
+                typed.bytes.push(byte);
+            }
+        }
+        typed
+    }
+}
+
+/// Puts the terminal into raw mode; its settings so far.
+fn make_raw() -> Option<Termios> {
+    let before = tcgetattr(io::stdin()).ok()?;
+    let mut raw = before.clone();
+    cfmakeraw(&mut raw);
+    tcsetattr(io::stdin(), SetArg::TCSANOW, &raw).ok()?;
+    Some(before)
+}
+
+impl Drop for Keyboard {
+    fn drop(&mut self) {
+        if let Some(settings) = &self.terminal {
+            let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, settings);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_escape_and_x_leaves() {
+        let mut escapes = Escapes::default();
+        let typed = escapes.take_from(b"x\x01\x01y\x01");
+        assert_eq!(
+            (typed.bytes.as_slice(), typed.leaves),
+            (&b"x\x01y"[..], false)
+        );
+        let typed = escapes.take_from(b"x");
+        assert_eq!((typed.bytes.as_slice(), typed.leaves), (&b""[..], true));
+        assert!(!escapes.take_from(b"\x01q").leaves);
+    }
+}
