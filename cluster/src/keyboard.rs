@@ -1,7 +1,7 @@
 //! Standard input as a guest's keyboard.
 
 use std::io::{self, IsTerminal, Read};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
@@ -83,11 +83,8 @@ impl Keyboard {
             }
         };
         typed.bytes = first;
-        loop {
-            match receiver.try_recv() {
-                Ok(more) => typed.bytes.extend(more),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-            }
+        while let Ok(more) = receiver.try_recv() {
+            typed.bytes.extend(more);
         }
         match &mut self.escapes {
             Some(escapes) => escapes.take_from(&typed.bytes),

@@ -4,7 +4,9 @@ use iced_x86::{
     Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };
 
+use crate::emit::legacy;
 use crate::features::{Features, X87};
+use crate::size::CodeSize;
 use crate::state::vector;
 use crate::system::handler;
 
@@ -77,6 +79,11 @@ pub(crate) fn classify(instruction: &Instruction, features: &Features) -> Class 
     if lacks_fpu(instruction, features) {
         return Class::Fault(vector::NO_FPU);
     }
+    if features.size != CodeSize::Long
+        && let Some(class) = legacy::classify(instruction, features.size)
+    {
+        return class;
+    }
     if handler(instruction).is_some() {
         return Class::Helper;
     }
@@ -97,7 +104,7 @@ pub(crate) fn classify(instruction: &Instruction, features: &Features) -> Class 
 fn is_enabled(instruction: &Instruction, features: &Features) -> bool {
     let needed = instruction.cpuid_features();
     match instruction.mnemonic() {
-        Mnemonic::Lahf | Mnemonic::Sahf => features.lahf,
+        Mnemonic::Lahf | Mnemonic::Sahf => features.lahf || features.size != CodeSize::Long,
         mnemonic if needs_no_state(mnemonic) => features.offered.has_all(needed),
         _ => features.enabled.has_all(needed),
     }

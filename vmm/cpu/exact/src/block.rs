@@ -2,6 +2,8 @@
 
 use iced_x86::Instruction;
 
+use crate::size::CodeSize;
+
 /// Index of a block.
 pub(crate) type BlockId = u32;
 /// Index of a site.
@@ -18,6 +20,22 @@ pub(crate) struct Mode {
     pub single: bool,
     /// Stub instructions do not count.
     pub free_stubs: bool,
+    /// What kind of code it is.
+    pub size: CodeSize,
+    /// The base of CS modulo the page size: what separates RIP from a page offset.
+    pub skew: u16,
+}
+
+impl Mode {
+    /// A number that tells modes apart.
+    pub(crate) fn bits(self) -> u32 {
+        u32::from(self.user)
+            | u32::from(self.fpu) << 1
+            | u32::from(self.single) << 2
+            | u32::from(self.free_stubs) << 3
+            | (self.size as u32) << 4
+            | u32::from(self.skew) << 8
+    }
 }
 
 /// A translated block.

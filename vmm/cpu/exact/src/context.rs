@@ -78,6 +78,8 @@ pub(crate) struct Context {
     pub fs_base: u64,
     /// Base of GS.
     pub gs_base: u64,
+    /// Bases of ES, CS, SS and DS, where they may not be zero.
+    pub segment_bases: [u64; 4],
     /// Which site left translated code: an index, or one of the `EXIT_` values.
     pub exit_site: u32,
     /// Host MXCSR while guest code runs.
@@ -189,6 +191,11 @@ pub(crate) mod at {
     pub(crate) const PAGE_MASK: i32 = offset_of!(Context, page_mask) as i32;
     pub(crate) const JUMP_MASK: i32 = offset_of!(Context, jump_mask) as i32;
     pub(crate) const SIGN_MASK: i32 = offset_of!(Context, sign_mask) as i32;
+    /// Base of ES, CS, SS or DS, by its number in the encoding.
+    pub(crate) const fn segment_base(number: usize) -> i32 {
+        (offset_of!(Context, segment_bases) + number * 8) as i32
+    }
+
     pub(crate) const FS_BASE: i32 = offset_of!(Context, fs_base) as i32;
     pub(crate) const GS_BASE: i32 = offset_of!(Context, gs_base) as i32;
     pub(crate) const EXIT_SITE: i32 = offset_of!(Context, exit_site) as i32;

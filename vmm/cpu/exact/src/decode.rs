@@ -3,7 +3,9 @@
 use iced_x86::{CpuidFeature, Decoder, DecoderOptions, Instruction};
 
 use crate::analyse::{Class, classify};
+use crate::emit::legacy;
 use crate::features::Features;
+use crate::size::CodeSize;
 
 /// Longest block, in instructions: bounds what a stop has to refund.
 pub(crate) const MAX_INSTRUCTIONS: usize = 64;
@@ -54,7 +56,7 @@ pub(crate) fn options(features: &Features) -> u32 {
 /// Stops behind the first instruction that ends a block, and before one that
 /// reaches beyond `bytes`.
 pub(crate) fn decode(rip: u64, bytes: &[u8], limit: usize, features: &Features) -> Decoded {
-    let mut decoder = Decoder::with_ip(64, bytes, rip, options(features));
+    let mut decoder = Decoder::with_ip(features.size.bits(), bytes, rip, options(features));
     let mut block = GuestBlock {
         rip,
         instructions: Vec::with_capacity(8),
@@ -65,7 +67,10 @@ pub(crate) fn decode(rip: u64, bytes: &[u8], limit: usize, features: &Features) 
         if offset >= bytes.len() {
             break;
         }
-        let instruction = decoder.decode();
+        let mut instruction = decoder.decode();
+        if features.size != CodeSize::Long {
+            instruction = legacy::encodable(&instruction);
+        }
         let cut_short = instruction.is_invalid()
             && bytes.len() - offset < MAX_BYTES
             && decoder.last_error() == iced_x86::DecoderError::NoMoreBytes;

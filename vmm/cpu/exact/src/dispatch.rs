@@ -1,12 +1,13 @@
 //! The run loop: find the next block, visit translated code, see why it came back.
 
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
-use belljar_cpu::{CpuError, Cycles, Exit};
+use belljar_cpu::{CpuError, Cycles, Exit, PAGE_SIZE, SegmentRegister};
 
 use crate::block::{BlockId, Mode, SiteKind};
 use crate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
 use crate::enter::{Door, begin_run, end_run};
 use crate::signals::Catching;
+use crate::size::CodeSize;
 use crate::state::{Fault, cr4, flag, vector};
 use crate::vcpu::{Answer, ExactVcpu};
 
@@ -99,6 +100,9 @@ impl ExactVcpu {
             if let Some(wanted) = link.take() {
                 self.link(wanted, block, mode);
             }
+            if mode.size.is_segmented() {
+                self.show_segment_bases();
+            }
             let before = self.context.count;
             let entry = self.store.block(block).entry;
             let next = self.visit(entry, &mut link, &mut single);
@@ -135,11 +139,30 @@ impl ExactVcpu {
     }
 
     pub(crate) fn mode(&self, single: bool) -> Mode {
+        let size = self.state.code_size();
+        let skew = match size {
+            CodeSize::Long | CodeSize::Flat32 => 0,
+            _ => self.state.segment(SegmentRegister::Cs).base % PAGE_SIZE,
+        };
         Mode {
+            size,
+            skew: skew as u16,
             user: self.state.is_user(),
             fpu: self.state.has_fpu(),
             single,
             free_stubs: self.free_stubs,
+        }
+    }
+
+    /// Puts the segments' bases where translated code looks for them.
+    fn show_segment_bases(&mut self) {
+        for (slot, segment) in self
+            .context
+            .segment_bases
+            .iter_mut()
+            .zip(&self.state.system.segments)
+        {
+            *slot = segment.base;
         }
     }
 

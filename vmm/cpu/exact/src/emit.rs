@@ -8,10 +8,12 @@ use crate::block::{CheckForm, Mode, Site, SiteId, SiteKind};
 use crate::context::at;
 use crate::decode::GuestBlock;
 use crate::flags::flags_dead;
+use crate::size::CodeSize;
 use crate::state::vector;
 
 mod access;
 mod flow;
+pub(crate) mod legacy;
 mod operands;
 
 /// Host code and what belongs to it, ready to be placed.
@@ -85,6 +87,8 @@ impl Emitter {
                 fpu: true,
                 single: false,
                 free_stubs: false,
+                size: CodeSize::Long,
+                skew: 0,
             },
             page: 0,
             index: 0,
@@ -110,7 +114,7 @@ impl Emitter {
         self.cold.clear();
         self.host_map.clear();
         self.mode = mode;
-        self.page = block.rip >> 12;
+        self.page = block.rip.wrapping_add(u64::from(mode.skew)) >> 12;
         self.index = 0;
         let dead = flags_dead(&block.instructions);
         let counted = if free {
@@ -190,6 +194,11 @@ impl Emitter {
     }
 
     fn instruction(&mut self, instruction: &Instruction, class: Class, flags_dead: bool) {
+        if self.mode.size != CodeSize::Long
+            && self.legacy_instruction(instruction, class, flags_dead)
+        {
+            return;
+        }
         match class {
             Class::Nop => {}
             Class::Plain => self.plain(instruction),
@@ -198,7 +207,7 @@ impl Emitter {
             Class::Push => self.push(instruction, flags_dead),
             Class::Pop => self.pop(instruction, flags_dead),
             Class::Leave => self.leave_frame(flags_dead),
-            Class::Jump => self.jump_to_guest(instruction.near_branch64()),
+            Class::Jump => self.jump_to_guest(instruction.near_branch_target()),
             Class::JumpIf => self.jump_if(instruction),
             Class::Call => self.call(instruction, flags_dead),
             Class::Ret => self.ret(instruction, flags_dead),

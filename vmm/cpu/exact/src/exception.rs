@@ -5,7 +5,10 @@ use belljar_cpu::{Exit, SegmentRegister, ShutdownCause};
 use crate::access::Stop;
 use crate::dispatch::Next;
 use crate::state::{Fault, flag, vector};
+use crate::system::CodeDescriptor;
 use crate::vcpu::ExactVcpu;
+
+mod legacy;
 
 /// A 64-bit interrupt or trap gate.
 struct Gate {
@@ -134,9 +137,19 @@ impl ExactVcpu {
         restartable: bool,
         software: bool,
     ) -> Result<(), Fault> {
+        if !self.state.is_long_active() {
+            return self.enter_legacy_handler(number, error, restartable, software);
+        }
         let gate = self.gate(number, software)?;
-        let code = self.load_code_descriptor(gate.selector)?;
-        let level = code.level.min(self.state.privilege());
+        let code = self.gate_code(gate.selector)?;
+        if !code.is_long() {
+            return Err(Fault::protection(u32::from(gate.selector) & !3));
+        }
+        let level = if code.is_conforming() {
+            self.state.privilege()
+        } else {
+            code.own_level()
+        };
         let changes = level < self.state.privilege();
         let old_rsp = self.context.gpr[4];
         let stack = if gate.stack != 0 {
@@ -170,6 +183,15 @@ impl ExactVcpu {
         }
         self.state.shadow = false;
         Ok(())
+    }
+
+    /// The code that a gate leads to: at this level or an inner one.
+    fn gate_code(&mut self, selector: u16) -> Result<CodeDescriptor, Fault> {
+        let code = self.load_code_descriptor(selector)?;
+        if code.own_level() > self.state.privilege() {
+            return Err(Fault::protection(u32::from(selector) & !3));
+        }
+        Ok(code)
     }
 
     fn push_frame(

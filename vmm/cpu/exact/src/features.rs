@@ -4,6 +4,7 @@
 use belljar_cpu::{Feature, InstructionSet};
 use iced_x86::CpuidFeature as C;
 
+use crate::size::CodeSize;
 use crate::state::{cr0, cr4, xcr0};
 
 /// A set of iced's features, of which every instruction names one or more.
@@ -69,6 +70,7 @@ const ALWAYS: FeatureSet = FeatureSet::of(&[
     C::RDRAND,
     C::RDSEED,
     C::RDTSCP,
+    C::SEP,
     C::SYSCALL,
     C::SSE,
     C::SSE2,
@@ -199,6 +201,8 @@ pub(crate) struct Features {
     pub fpu: bool,
     /// LAHF and SAHF exist in 64-bit mode.
     pub lahf: bool,
+    /// What kind of code runs; part of a block's mode.
+    pub size: CodeSize,
 }
 
 impl Features {
@@ -213,6 +217,7 @@ impl Features {
             x87: true,
             fpu: true,
             lahf: set.has(Feature::Lahf),
+            size: CodeSize::Long,
         }
     }
 

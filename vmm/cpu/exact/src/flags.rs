@@ -36,7 +36,7 @@ pub(crate) fn flags_dead(instructions: &[GuestInstruction]) -> Vec<bool> {
 /// end are `bytes`: what [`flags_dead`] says of the first instruction of the block
 /// there, found by looking no further than needed.
 pub(crate) fn dead_at(rip: u64, bytes: &[u8], features: &Features) -> bool {
-    let mut decoder = Decoder::with_ip(64, bytes, rip, options(features));
+    let mut decoder = Decoder::with_ip(features.size.bits(), bytes, rip, options(features));
     let mut overwritten = 0;
     for _ in 0..MAX_INSTRUCTIONS {
         if !decoder.can_decode() {

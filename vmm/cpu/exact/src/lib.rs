@@ -27,6 +27,7 @@ mod masked;
 mod mmu;
 mod rewrite;
 mod signals;
+mod size;
 mod state;
 mod store;
 mod system;

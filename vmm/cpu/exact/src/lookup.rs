@@ -1,7 +1,7 @@
 //! Which block stands at a RIP, and what must be known of the code there.
 
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
-use belljar_cpu::{Access, PAGE_SIZE};
+use belljar_cpu::{Access, PAGE_SIZE, SegmentRegister};
 
 use crate::block::{BlockId, Mode};
 use crate::context::{ARITHMETIC, jump_index};
@@ -9,6 +9,7 @@ use crate::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
 use crate::features::Features;
 use crate::flags::dead_at;
 use crate::mmu::{Request, translate};
+use crate::size::CodeSize;
 use crate::state::Fault;
 use crate::vcpu::ExactVcpu;
 
@@ -17,7 +18,7 @@ impl ExactVcpu {
     pub(crate) fn find_block(&mut self, mode: Mode) -> Result<BlockId, Fault> {
         self.drop_stale_code();
         let rip = self.state.rip;
-        let physical = self.fetch_address(rip)?;
+        let physical = self.fetch_address(self.state.code_address(rip))?;
         let known = self
             .store
             .find(physical, rip, mode)
@@ -27,6 +28,7 @@ impl ExactVcpu {
             None => self.translate_block(rip, physical, mode)?,
         };
         if !mode.single {
+            self.keep_jumps_to(mode);
             let code = self.store.block(id).indirect_entry;
             self.context.views[usize::from(mode.user)].jump[jump_index(rip)] = code;
         }
@@ -37,6 +39,7 @@ impl ExactVcpu {
     fn features_now(&self) -> Features {
         Features {
             fpu: self.state.has_fpu(),
+            size: self.state.code_size(),
             ..self.features
         }
     }
@@ -58,14 +61,30 @@ impl ExactVcpu {
         }
     }
 
+    /// Empties the jump cache of this privilege level when what it leads to was
+    /// translated under other circumstances than now hold.
+    fn keep_jumps_to(&mut self, mode: Mode) {
+        let base = match mode.size {
+            CodeSize::Long => 0,
+            _ => self.state.segment(SegmentRegister::Cs).base,
+        };
+        let key = (mode.bits(), base);
+        let view = usize::from(mode.user);
+        if self.jumps_of[view] != key {
+            self.jumps_of[view] = key;
+            let lookup = self.store.lookup_code();
+            self.context.views[view].flush_jumps(lookup);
+        }
+    }
+
     /// Whether the second page of a block that crosses is still mapped where it was.
     fn still_crosses(&mut self, id: BlockId) -> bool {
         let block = self.store.block(id);
         let Some(second) = block.pages[1] else {
             return true;
         };
-        let next_page = (block.rip | (PAGE_SIZE - 1)).wrapping_add(1);
-        self.fetch_address(next_page) == Ok(second)
+        let next_page = (self.state.code_address(block.rip) | (PAGE_SIZE - 1)).wrapping_add(1);
+        self.fetch_address(self.state.wrap_linear(next_page)) == Ok(second)
     }
 
     fn fetch_address(&mut self, linear: u64) -> Result<u64, Fault> {
@@ -87,7 +106,7 @@ impl ExactVcpu {
     pub(crate) fn translate_rest(&mut self, mode: Mode) -> Result<BlockId, Fault> {
         self.drop_stale_code();
         let rip = self.state.rip;
-        let physical = self.fetch_address(rip)?;
+        let physical = self.fetch_address(self.state.code_address(rip))?;
         let limit = self.context.count.clamp(1, MAX_INSTRUCTIONS as i64) as usize;
         if let Some(known) = self.store.find(physical, rip, mode) {
             let clean = self.store.discard(known);
@@ -165,7 +184,7 @@ impl ExactVcpu {
         if let Decoded::Block(block) = decode(rip, &bytes[..left], limit, &features) {
             return Ok((block, [Some(physical), None]));
         }
-        let next = self.fetch_address(rip.wrapping_add(left as u64))?;
+        let next = self.fetch_address(self.state.code_address(rip.wrapping_add(left as u64)))?;
         if !self.memory.read(next, &mut bytes[left..left + MAX_BYTES]) {
             return Err(Fault::protection(0));
         }
@@ -190,7 +209,8 @@ impl ExactVcpu {
             user: self.state.is_user(),
             mark: false,
         };
-        let Ok(physical) = translate(&self.memory, &self.state.system, rip, request) else {
+        let linear = self.state.code_address(rip);
+        let Ok(physical) = translate(&self.memory, &self.state.system, linear, request) else {
             return false;
         };
         if !self.code_is_stale

@@ -118,12 +118,22 @@ impl Memory {
         Some(self.host_page(physical)? + offset)
     }
 
+    fn entry32(&self, physical: u64) -> Option<u64> {
+        let mut bytes = [0; 4];
+        self.read(physical, &mut bytes)
+            .then(|| u64::from(u32::from_le_bytes(bytes)))
+    }
+
     fn entry(&self, physical: u64) -> Option<u64> {
         let mut bytes = [0; 8];
         self.read(physical, &mut bytes)
             .then(|| u64::from_le_bytes(bytes))
     }
 }
+
+mod legacy;
+
+pub(crate) use legacy::has_good_pointers;
 
 /// Page-table entry bits (Intel SDM vol. 3, 4.5).
 mod entry {
@@ -164,7 +174,8 @@ pub(crate) fn is_canonical(linear: u64) -> bool {
     (linear as i64) << 16 >> 16 == linear as i64
 }
 
-/// Walks the four levels of the guest's page tables (Intel SDM vol. 3, 4.5).
+/// Translates a linear address through the page tables of whatever kind the guest
+/// uses (Intel SDM vol. 3, chapter 4).
 ///
 /// # Errors
 /// The page fault or general-protection fault that the access raises.
@@ -174,11 +185,14 @@ pub(crate) fn translate(
     linear: u64,
     request: Request,
 ) -> Result<u64, Fault> {
+    if system.cr0 & cr0::PG == 0 {
+        return Ok(linear & 0xffff_ffff);
+    }
+    if system.efer & efer::LMA == 0 {
+        return legacy::translate(memory, system, linear & 0xffff_ffff, request);
+    }
     if !is_canonical(linear) {
         return Err(Fault::protection(0));
-    }
-    if system.cr0 & cr0::PG == 0 {
-        return Ok(linear);
     }
     let fault = |bits| Fault::page(linear, bits | error_bits(request, system));
     let mut table = system.cr3 & entry::ADDRESS;

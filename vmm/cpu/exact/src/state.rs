@@ -19,6 +19,7 @@ pub(crate) mod flag {
 
 /// CR0 bits.
 pub(crate) mod cr0 {
+    pub(crate) const PE: u64 = 1;
     pub(crate) const EM: u64 = 1 << 2;
     pub(crate) const TS: u64 = 1 << 3;
     pub(crate) const WP: u64 = 1 << 16;
@@ -105,8 +106,11 @@ impl State {
         }
     }
 
-    /// Current privilege level: the DPL of SS, which SYSRET and IRET set with CS.
+    /// Current privilege level: what CS's selector says, and 0 in real mode.
     pub(crate) fn privilege(&self) -> u8 {
+        if !self.is_protected() {
+            return 0;
+        }
         (self.segment(SegmentRegister::Cs).selector & 3) as u8
     }
 

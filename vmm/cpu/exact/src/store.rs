@@ -24,7 +24,7 @@ const MAX_SITES: usize = 1 << 19;
 /// Blocks that hold bytes of one guest page.
 #[derive(Debug, Default)]
 struct PageCode {
-    blocks: BTreeMap<(u64, u8), BlockId>,
+    blocks: BTreeMap<(u64, u32), BlockId>,
     /// Blocks that begin in the page before and reach into this one.
     spills: Vec<BlockId>,
 }
@@ -52,13 +52,6 @@ pub(crate) struct Forgotten {
     pub any: bool,
     /// Pages that hold no code any more.
     pub clean: Vec<u64>,
-}
-
-fn mode_bits(mode: Mode) -> u8 {
-    u8::from(mode.user)
-        | u8::from(mode.fpu) << 1
-        | u8::from(mode.single) << 2
-        | u8::from(mode.free_stubs) << 3
 }
 
 impl Store {
@@ -117,7 +110,7 @@ impl Store {
     /// The block for `rip` in `mode` whose first byte is at `physical`.
     pub(crate) fn find(&self, physical: u64, rip: u64, mode: Mode) -> Option<BlockId> {
         let page = self.pages.get(&(physical / PAGE_SIZE))?;
-        page.blocks.get(&(rip, mode_bits(mode))).copied()
+        page.blocks.get(&(rip, mode.bits())).copied()
     }
 
     /// Whether another block fits; otherwise [`flush`](Self::flush) first.
@@ -172,7 +165,7 @@ impl Store {
             flags_dead: emitted.flags_dead,
             valid: true,
         });
-        let key = (guest.rip, mode_bits(mode));
+        let key = (guest.rip, mode.bits());
         if let [Some(first), second] = pages {
             self.pages
                 .entry(first / PAGE_SIZE)
@@ -261,7 +254,7 @@ impl Store {
     fn remove(&mut self, id: BlockId, clean: &mut Vec<u64>) {
         let block = &mut self.blocks[id as usize];
         block.valid = false;
-        let key = (block.rip, mode_bits(block.mode));
+        let key = (block.rip, block.mode.bits());
         for (hole, stub) in std::mem::take(&mut block.incoming) {
             self.memory.patch(hole, stub);
         }
@@ -295,7 +288,7 @@ fn masked_accesses(guest: &GuestBlock) -> Box<[(u8, Instruction)]> {
 
 /// Whether a block holds bytes from `start` to `end` of page `page`.
 fn overlaps(block: &Block, page: u64, start: u64, end: u64) -> bool {
-    let first = block.rip % PAGE_SIZE;
+    let first = (block.rip + u64::from(block.mode.skew)) % PAGE_SIZE;
     let last = first + u64::from(block.length);
     let in_first = block.pages[0].is_some_and(|at| at / PAGE_SIZE == page)
         && start < last.min(PAGE_SIZE)

@@ -12,9 +12,11 @@ use crate::state::{Fault, flag, vector};
 use crate::vcpu::{Answer, ExactVcpu};
 
 mod control;
+mod far;
 mod flow;
 mod fpu;
 mod gather;
+mod legacy;
 mod msr;
 mod operand;
 mod segments;
@@ -22,6 +24,8 @@ mod span;
 mod string;
 mod table;
 mod xsave;
+
+pub(crate) use segments::CodeDescriptor;
 
 pub(crate) use table::handler;
 
@@ -94,7 +98,8 @@ impl ExactVcpu {
     pub(crate) fn note_unimplemented(&mut self) {
         let rip = self.state.rip;
         let mut bytes = vec![0u8; 15];
-        while !bytes.is_empty() && self.read_linear(rip, &mut bytes, false).is_err() {
+        let linear = self.state.code_address(rip);
+        while !bytes.is_empty() && self.read_linear(linear, &mut bytes, false).is_err() {
             bytes.pop();
         }
         let undefined = matches!(bytes.get(..2), Some([0x0f, 0x0b | 0xb9 | 0xff]));
@@ -142,13 +147,13 @@ impl ExactVcpu {
                 self.state.halted = true;
                 return Ok(Done::Exit(Exit::Halt));
             }
-            M::Pushf | M::Pushfq => {
+            M::Pushf | M::Pushfd | M::Pushfq => {
                 let value = self.rflags() & !(flag::RF | 1 << 17);
                 self.push(value, width(instruction))?;
             }
-            M::Popf | M::Popfq => {
+            M::Popf | M::Popfd | M::Popfq => {
                 let value = self.peek(0, width(instruction))?;
-                self.context.gpr[4] = self.context.gpr[4].wrapping_add(width(instruction) as u64);
+                self.drop_stack(width(instruction) as u64);
                 self.pop_flags(value, width(instruction));
             }
 

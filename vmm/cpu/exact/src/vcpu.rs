@@ -107,6 +107,9 @@ pub struct ExactVcpu {
     pub(crate) shutdown: Option<ShutdownCause>,
     /// RIP of a WRMSR that the caller may still refuse.
     pub(crate) refusable: Option<u64>,
+    /// Under which circumstances the jump caches, supervisor's and user's, were filled:
+    /// the mode and the base of CS.
+    pub(crate) jumps_of: [(u32, u64); 2],
     /// An exception to take before the next instruction.
     pub(crate) refused: bool,
 }
@@ -154,6 +157,7 @@ impl ExactVcpu {
             unimplemented: Vec::new(),
             shutdown: None,
             refusable: None,
+            jumps_of: [(u32::MAX, 0); 2],
             refused: false,
         })
     }

@@ -7,6 +7,7 @@ use crate::asm::{RCX, Reg, S0, S1};
 use crate::block::CheckForm;
 use crate::context::{TLB_ENTRIES, at};
 use crate::rewrite::general_number;
+use crate::size::CodeSize;
 
 /// Guest registers of this number and above live in memory.
 const FIRST_SPILLED: u8 = 14;
@@ -21,6 +22,10 @@ pub(super) struct Access {
 impl Emitter {
     /// Leaves the linear address of the memory operand in S0. Changes no flag.
     pub(super) fn linear_address(&mut self, instruction: &Instruction) {
+        if self.mode.size != CodeSize::Long {
+            self.legacy_address(instruction);
+            return;
+        }
         let (base, index) = (instruction.memory_base(), instruction.memory_index());
         if instruction.is_ip_rel_memory_operand()
             || (base == Register::None && index == Register::None)

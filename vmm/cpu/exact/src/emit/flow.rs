@@ -24,7 +24,8 @@ impl Emitter {
     /// this block has the page mapped. Across pages only the jump cache knows what
     /// is mapped. Single-stepped blocks return to the dispatcher every time.
     fn is_chainable(&self, target: u64) -> bool {
-        !self.mode.single && target >> PAGE_SHIFT == self.page
+        let linear = target.wrapping_add(u64::from(self.mode.skew));
+        !self.mode.single && linear >> PAGE_SHIFT == self.page
     }
 
     fn link_from(&mut self, hole: Hole, target: u64) {
@@ -36,7 +37,7 @@ impl Emitter {
     }
 
     /// Goes on at the guest address in S0.
-    fn jump_cached(&mut self) {
+    pub(super) fn jump_cached(&mut self) {
         if self.mode.single {
             self.asm.jump_to(self.shared.lookup);
             return;
@@ -46,7 +47,7 @@ impl Emitter {
     }
 
     pub(super) fn jump_if(&mut self, instruction: &Instruction) {
-        let target = instruction.near_branch64();
+        let target = instruction.near_branch_target();
         let taken = if instruction.is_jcc_short_or_near() {
             self.asm.jump_if(condition_nibble(instruction))
         } else {
@@ -70,11 +71,11 @@ impl Emitter {
             Mnemonic::Loop => 0xe2,
             _ => 0xe3,
         };
-        let narrow = matches!(
+        let wide = matches!(
             instruction.code(),
-            C::Jecxz_rel8_64 | C::Loop_rel8_64_ECX | C::Loope_rel8_64_ECX | C::Loopne_rel8_64_ECX
+            C::Jrcxz_rel8_64 | C::Loop_rel8_64_RCX | C::Loope_rel8_64_RCX | C::Loopne_rel8_64_RCX
         );
-        if narrow {
+        if !wide {
             self.asm.bytes(&[0x67]);
         }
         self.asm.jump_short(opcode)

@@ -4,16 +4,19 @@ use iced_x86::{Instruction, Mnemonic, Register};
 
 use super::Done;
 use crate::access::Stop;
+use crate::mmu::has_good_pointers;
+use crate::size::attribute;
 use crate::state::{Fault, cr0, cr4, efer};
 use crate::vcpu::ExactVcpu;
-use belljar_cpu::{Exit, Feature};
+use belljar_cpu::{Exit, Feature, SegmentRegister, SystemRegisters};
 
 /// CR4 bits whose features CPUID offers at every level: TSD, DE, PSE, PAE, MCE, PGE, PCE, OSFXSR, OSXMMEXCPT.
 const CR4_KNOWN: u64 = 0b111_1111_1111 & !0b11 | 0b100;
 const CR4_PAE: u64 = 1 << 5;
 /// CR4 bits that change what cached translations mean: PSE, PAE, PGE.
 const CR4_PAGING: u64 = 1 << 4 | 1 << 5 | 1 << 7;
-const CR0_PE: u64 = 1;
+/// CR0 bits that there are: PE, MP, EM, TS, ET, NE, WP, AM, NW, CD, PG.
+const CR0_KNOWN: u64 = 0xe005_003f;
 const CR0_ET: u64 = 1 << 4;
 
 impl ExactVcpu {
@@ -34,6 +37,7 @@ impl ExactVcpu {
             Mnemonic::Lmsw => {
                 let value = self.read_operand(instruction, 0)? & 0xf;
                 let kept = self.state.system.cr0;
+                // LMSW sets PE, but does not clear it.
                 self.set_cr0(kept & !0xe | value)?;
             }
             Mnemonic::Invlpg => {
@@ -83,7 +87,11 @@ impl ExactVcpu {
             Register::CR0 => self.set_cr0(value)?,
             Register::CR2 => self.state.system.cr2 = value,
             Register::CR3 => {
-                self.state.system.cr3 = value;
+                let system = SystemRegisters {
+                    cr3: value,
+                    ..self.state.system
+                };
+                self.switch_paging(system, true)?;
                 self.flush_translations();
             }
             Register::CR4 => self.set_cr4(value)?,
@@ -94,18 +102,51 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// Long mode is all there is: paging and protection stay on.
+    /// CR0 (Intel SDM vol. 3, 2.5 and 10.8.5). Setting PG with EFER.LME set is what
+    /// enters long mode, clearing it what leaves it.
     fn set_cr0(&mut self, value: u64) -> Result<(), Fault> {
-        let valid = value & CR0_PE != 0 && value & cr0::PG != 0 && value >> 32 == 0;
-        if !valid {
+        const NW: u64 = 1 << 29;
+        const CD: u64 = 1 << 30;
+        let old = self.state.system.cr0;
+        let paging = value & cr0::PG != 0;
+        let contradicts =
+            (paging && value & cr0::PE == 0) || value & (NW | CD) == NW || value >> 32 != 0;
+        let ends_long_code = !paging && self.state.is_long();
+        if contradicts || ends_long_code {
             return Err(Fault::protection(0));
         }
-        let changed = value ^ self.state.system.cr0;
-        self.state.system.cr0 = value | CR0_ET;
-        if changed & cr0::WP != 0 {
+        let mut system = self.state.system;
+        system.cr0 = value & CR0_KNOWN | CR0_ET;
+        let begins_paging = paging && old & cr0::PG == 0;
+        if begins_paging && system.efer & efer::LME != 0 {
+            let code = self.state.segment(SegmentRegister::Cs).attributes;
+            if system.cr4 & CR4_PAE == 0 || code & attribute::LONG != 0 {
+                return Err(Fault::protection(0));
+            }
+            system.efer |= efer::LMA;
+        } else if !paging {
+            system.efer &= !efer::LMA;
+        }
+        self.switch_paging(
+            system,
+            old & !cr0::PG != system.cr0 & !cr0::PG || begins_paging,
+        )?;
+        let changed = system.cr0 ^ old;
+        if changed & (cr0::WP | cr0::PG | cr0::PE) != 0 {
             self.flush_translations();
         }
         self.settle_features();
+        self.settle_features();
+        Ok(())
+    }
+
+    /// Takes over control registers, after a look at PAE's top entries where a
+    /// change of `system` loads them.
+    fn switch_paging(&mut self, system: SystemRegisters, reloads: bool) -> Result<(), Fault> {
+        if reloads && !has_good_pointers(&self.memory, &system) {
+            return Err(Fault::protection(0));
+        }
+        self.state.system = system;
         Ok(())
     }
 
@@ -114,11 +155,16 @@ impl ExactVcpu {
         if self.instruction_set.has(Feature::Xsave) {
             known |= cr4::OSXSAVE;
         }
-        if value & !known != 0 || value & CR4_PAE == 0 {
+        let drops_pae = value & CR4_PAE == 0 && self.state.is_long_active();
+        if value & !known != 0 || drops_pae {
             return Err(Fault::protection(0));
         }
         let changed = value ^ self.state.system.cr4;
-        self.state.system.cr4 = value;
+        let system = SystemRegisters {
+            cr4: value,
+            ..self.state.system
+        };
+        self.switch_paging(system, changed & CR4_PAGING != 0)?;
         if changed & CR4_PAGING != 0 {
             self.flush_translations();
         }
@@ -126,13 +172,15 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// EFER: long mode stays on.
+    /// EFER. LME may only change while paging is off; LMA follows from the two.
     pub(super) fn set_efer(&mut self, value: u64) -> Result<(), Fault> {
-        if value & !efer::KNOWN != 0 || value & efer::LME == 0 {
+        let old = self.state.system.efer;
+        let changed = (value ^ old) & !efer::LMA;
+        let while_paging = self.state.system.cr0 & cr0::PG != 0 && changed & efer::LME != 0;
+        if value & !efer::KNOWN != 0 || while_paging {
             return Err(Fault::protection(0));
         }
-        let changed = value ^ self.state.system.efer;
-        self.state.system.efer = value | efer::LMA;
+        self.state.system.efer = value & !efer::LMA | old & efer::LMA;
         if changed & efer::NXE != 0 {
             self.flush_translations();
         }

@@ -3,7 +3,8 @@
 use belljar_cpu::{Registers, Segment, SegmentRegister};
 use iced_x86::{Code, Instruction, Mnemonic};
 
-use super::{Done, width};
+use super::Done;
+use super::operand::mask;
 use crate::access::Stop;
 use crate::mmu::is_canonical;
 use crate::state::{Fault, efer, flag};
@@ -16,6 +17,14 @@ fn flat_code(selector: u16, level: u8) -> Segment {
         base: 0,
         limit: u32::MAX,
         attributes: 0xa09b | u16::from(level) << 5,
+    }
+}
+
+/// Flat 32-bit code, likewise.
+fn flat_code_32(selector: u16, level: u8) -> Segment {
+    Segment {
+        attributes: 0xc09b | u16::from(level) << 5,
+        ..flat_code(selector, level)
     }
 }
 
@@ -33,8 +42,10 @@ impl ExactVcpu {
     pub(super) fn control_transfer(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         match instruction.mnemonic() {
             Mnemonic::Syscall => self.syscall(instruction.next_ip())?,
-            Mnemonic::Sysretq => self.sysret()?,
-            Mnemonic::Iretq => self.iret()?,
+            Mnemonic::Sysret | Mnemonic::Sysretq => self.sysret(instruction)?,
+            Mnemonic::Sysenter => self.sysenter()?,
+            Mnemonic::Sysexit | Mnemonic::Sysexitq => self.sysexit(instruction)?,
+            Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Iretq => self.iret(instruction)?,
             Mnemonic::Int => {
                 self.software_interrupt(instruction.immediate8(), instruction.next_ip())?
             }
@@ -51,8 +62,9 @@ impl ExactVcpu {
         Ok(Done::Jumped)
     }
 
+    /// SYSCALL, of 64-bit code only, as on Intel's processors.
     fn syscall(&mut self, next_rip: u64) -> Result<(), Fault> {
-        if self.state.system.efer & efer::SCE == 0 {
+        if self.state.system.efer & efer::SCE == 0 || !self.state.is_long() {
             return Err(Fault::invalid_opcode());
         }
         self.context.gpr[Registers::RCX] = next_rip;
@@ -66,184 +78,115 @@ impl ExactVcpu {
         Ok(())
     }
 
-    fn sysret(&mut self) -> Result<(), Fault> {
-        if self.state.system.efer & efer::SCE == 0 {
+    fn sysret(&mut self, instruction: &Instruction) -> Result<(), Fault> {
+        if self.state.system.efer & efer::SCE == 0 || !self.state.is_long() {
             return Err(Fault::invalid_opcode());
         }
         self.require_supervisor()?;
         let target = self.context.gpr[Registers::RCX];
-        if !is_canonical(target) {
+        let to_long = instruction.mnemonic() == Mnemonic::Sysretq;
+        if to_long && !is_canonical(target) {
             return Err(Fault::protection(0));
         }
         let rflags = self.context.gpr[Registers::R11];
         self.set_rflags(rflags & !flag::RF);
         let selector = (self.state.msrs.star >> 48) as u16;
-        *self.state.segment_mut(SegmentRegister::Cs) = flat_code(selector.wrapping_add(16) | 3, 3);
-        *self.state.segment_mut(SegmentRegister::Ss) = flat_stack(selector.wrapping_add(8) | 3, 3);
-        self.state.rip = target;
+        self.enter_flat(selector, 16, 3, to_long);
+        self.state.rip = if to_long {
+            target
+        } else {
+            target & 0xffff_ffff
+        };
         Ok(())
     }
 
-    fn iret(&mut self) -> Result<(), Stop> {
-        if self.state.flags & flag::NT != 0 {
-            return Err(Fault::protection(0).into());
+    /// Loads CS from `selector` plus `step` for 64-bit code, plus nothing for 32-bit
+    /// code, and SS from what follows 32-bit code.
+    fn enter_flat(&mut self, selector: u16, step: u16, level: u8, to_long: bool) {
+        let requested = u16::from(level);
+        let code = selector.wrapping_add(if to_long { step } else { 0 }) | requested;
+        *self.state.segment_mut(SegmentRegister::Cs) = if to_long {
+            flat_code(code, level)
+        } else {
+            flat_code_32(code, level)
+        };
+        let stack = selector.wrapping_add(8) | requested;
+        *self.state.segment_mut(SegmentRegister::Ss) = flat_stack(stack, level);
+    }
+
+    fn sysenter(&mut self) -> Result<(), Fault> {
+        let [cs, esp, eip] = self.state.msrs.sysenter;
+        let selector = cs as u16 & !3;
+        if !self.state.is_protected() || selector == 0 {
+            return Err(Fault::protection(0));
         }
-        let mut frame = [0u64; 5];
-        for (index, value) in frame.iter_mut().enumerate() {
-            *value = self.peek(index as u64 * 8, 8)?;
-        }
-        let [rip, cs, rflags, rsp, ss] = frame;
-        let (cs, ss) = (cs as u16, ss as u16);
-        let level = (cs & 3) as u8;
-        if level < self.state.privilege() || !is_canonical(rip) {
-            return Err(Fault::protection(u32::from(cs) & !3).into());
-        }
-        let code = self.load_code_descriptor(cs)?;
-        let previous = self.state.privilege();
-        self.pop_flags_for_return(rflags);
-        self.set_code_segment(cs, &code);
-        if let Err(fault) = self.load_return_stack(ss, level) {
-            let selector = self.state.segment(SegmentRegister::Cs).selector;
-            self.state.segment_mut(SegmentRegister::Cs).selector =
-                selector & !3 | u16::from(previous);
-            return Err(fault.into());
-        }
-        self.state.rip = rip;
-        self.context.gpr[4] = rsp;
-        if level > previous {
-            self.drop_inner_segments(level);
-        }
+        let to_long = self.state.is_long_active();
+        let mask = if to_long { u64::MAX } else { 0xffff_ffff };
+        self.state.flags &= !(flag::IF | flag::RF);
+        self.enter_flat(selector, 0, 0, to_long);
+        self.context.gpr[Registers::RSP] = esp & mask;
+        self.state.rip = eip & mask;
         Ok(())
     }
 
-    fn pop_flags_for_return(&mut self, rflags: u64) {
-        self.pop_flags(rflags & !flag::RF, 8);
-    }
-
-    fn load_return_stack(&mut self, ss: u16, level: u8) -> Result<(), Fault> {
-        if ss & !3 == 0 && level != 3 {
-            self.set_null_stack(level);
-            self.state.segment_mut(SegmentRegister::Ss).selector = ss;
-            return Ok(());
+    fn sysexit(&mut self, instruction: &Instruction) -> Result<(), Fault> {
+        let selector = self.state.msrs.sysenter[0] as u16 & !3;
+        if !self.state.is_protected() || selector == 0 || self.state.privilege() != 0 {
+            return Err(Fault::protection(0));
         }
-        self.load_segment(iced_x86::Register::SS, ss)
-    }
-
-    /// On a return to an outer level, data segments of inner levels become null.
-    fn drop_inner_segments(&mut self, level: u8) {
-        use SegmentRegister::{Ds, Es, Fs, Gs};
-        for register in [Es, Ds, Fs, Gs] {
-            let segment = self.state.segment_mut(register);
-            let inner = (segment.attributes >> 5 & 3) < u16::from(level);
-            let conforming_code = segment.attributes & 0xc == 0xc;
-            if segment.selector & !3 != 0 && inner && !conforming_code {
-                *segment = Segment::default();
-            }
+        let to_long = instruction.mnemonic() == Mnemonic::Sysexitq;
+        let (rip, rsp) = (
+            self.context.gpr[Registers::RDX],
+            self.context.gpr[Registers::RCX],
+        );
+        if to_long && !(is_canonical(rip) && is_canonical(rsp)) {
+            return Err(Fault::protection(0));
         }
-    }
-
-    fn far_return(&mut self, instruction: &Instruction) -> Result<(), Stop> {
-        let size = if instruction.code() == Code::Retfq || instruction.code() == Code::Retfq_imm16 {
-            8
-        } else {
-            4
-        };
-        let rip = self.peek(0, size)?;
-        let cs = self.peek(size as u64, size)? as u16;
-        let level = (cs & 3) as u8;
-        if level < self.state.privilege() || !is_canonical(rip) {
-            return Err(Fault::protection(u32::from(cs) & !3).into());
-        }
-        let extra = if instruction.op_count() == 1 {
-            u64::from(instruction.immediate16())
-        } else {
-            0
-        };
-        let code = self.load_code_descriptor(cs)?;
-        let after = 2 * size as u64 + extra;
-        if level > self.state.privilege() {
-            let rsp = self.peek(after, size)?;
-            let ss = self.peek(after + size as u64, size)? as u16;
-            self.set_code_segment(cs, &code);
-            self.load_return_stack(ss, level)?;
-            self.context.gpr[4] = rsp.wrapping_add(extra);
-            self.drop_inner_segments(level);
-        } else {
-            self.set_code_segment(cs, &code);
-            self.context.gpr[4] = self.context.gpr[4].wrapping_add(after);
-        }
-        self.state.rip = rip;
-        Ok(())
-    }
-
-    /// Far jump or call through memory, to 64-bit code at this level.
-    fn far_jump(&mut self, instruction: &Instruction) -> Result<(), Stop> {
-        let size = match instruction.code() {
-            Code::Jmp_m1616 | Code::Call_m1616 => 2,
-            Code::Jmp_m1632 | Code::Call_m1632 => 4,
-            _ => 8,
-        };
-        let at = self.linear(instruction);
-        let rip = self.load(at, size)?;
-        let selector = self.load(at.wrapping_add(size as u64), 2)? as u16;
-        let code = self.load_code_descriptor(selector)?;
-        let level = self.state.privilege();
-        if code.level != level || !is_canonical(rip) {
-            return Err(Fault::protection(u32::from(selector) & !3).into());
-        }
-        if instruction.mnemonic() == Mnemonic::Call {
-            let old = u64::from(self.state.segment(SegmentRegister::Cs).selector);
-            let rsp = self.context.gpr[4];
-            self.push(old, size)?;
-            if let Err(stop) = self.push(instruction.next_ip(), size) {
-                self.context.gpr[4] = rsp;
-                return Err(stop);
-            }
-        }
-        self.set_code_segment(selector & !3 | u16::from(level), &code);
-        self.state.rip = rip;
+        // 32-bit code 16 above SYSENTER's, 64-bit code 32 above; SS follows each.
+        let first = selector.wrapping_add(if to_long { 32 } else { 16 });
+        self.enter_flat(first, 0, 3, to_long);
+        let mask = if to_long { u64::MAX } else { 0xffff_ffff };
+        self.state.rip = rip & mask;
+        self.context.gpr[Registers::RSP] = rsp & mask;
         Ok(())
     }
 
     fn enter_frame(&mut self, instruction: &Instruction) -> Result<(), Stop> {
-        let size = width_of_enter(instruction);
+        let size = match instruction.code() {
+            Code::Enterw_imm16_imm8 => 2,
+            Code::Enterd_imm16_imm8 => 4,
+            _ => 8,
+        };
         let level = instruction.immediate8_2nd() & 31;
         let (rsp, rbp) = (self.context.gpr[4], self.context.gpr[5]);
-        let result = self.push_frame_links(size, level, rbp);
-        let frame = self.context.gpr[4];
-        if result.is_err() {
+        if let Err(stop) = self.push_frame_links(size, level, rbp) {
             self.context.gpr[4] = rsp;
-            return result;
+            return Err(stop);
         }
-        let mut pushed = 1;
-        if level > 0 {
-            pushed += u64::from(level);
+        let pushed = u64::from(level);
+        let frame = self.context.gpr[4].wrapping_add(pushed * size as u64);
+        let slot = &mut self.context.gpr[5];
+        *slot = *slot & !mask(size) | frame & mask(size);
+        if size == 4 {
+            *slot &= mask(4);
         }
-        let base = frame.wrapping_add((pushed - 1) * size as u64);
-        self.context.gpr[5] = base;
-        self.context.gpr[4] = frame.wrapping_sub(u64::from(instruction.immediate16()));
+        let room = u64::from(instruction.immediate16());
+        let sp = self.context.gpr[4].wrapping_sub(room);
+        self.set_stack_pointer(sp);
         Ok(())
     }
 
     fn push_frame_links(&mut self, size: usize, level: u8, rbp: u64) -> Result<(), Stop> {
-        self.push(rbp, size)?;
+        self.push(rbp & mask(size), size)?;
         let frame = self.context.gpr[4];
         for link in 1..u64::from(level) {
-            let value = self.load(rbp.wrapping_sub(link * size as u64), size)?;
+            let at = rbp.wrapping_sub(link * size as u64);
+            let value = self.load(self.state.stack_address(at), size)?;
             self.push(value, size)?;
         }
         if level > 0 {
-            self.push(frame, size)?;
+            self.push(frame & mask(size), size)?;
         }
         Ok(())
-    }
-}
-
-fn width_of_enter(instruction: &Instruction) -> usize {
-    debug_assert!(width(instruction) > 0);
-    if instruction.code() == Code::Enterw_imm16_imm8 {
-        2
-    } else {
-        8
     }
 }

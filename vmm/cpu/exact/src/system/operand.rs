@@ -1,5 +1,6 @@
 //! Operands of instructions that are carried out in Rust.
 
+use belljar_cpu::SegmentRegister;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 use super::{Done, width};
@@ -13,10 +14,12 @@ impl ExactVcpu {
         let mut address = instruction.memory_displacement64();
         let (base, index) = (instruction.memory_base(), instruction.memory_index());
         let mut narrow = base == Register::EIP;
+        let mut short = false;
         if !instruction.is_ip_rel_memory_operand() {
             if base != Register::None {
                 address = address.wrapping_add(self.register(base.full_register()));
                 narrow |= base.size() == 4;
+                short |= base.size() == 2;
             }
             if index != Register::None {
                 let scaled = self
@@ -24,9 +27,12 @@ impl ExactVcpu {
                     .wrapping_mul(u64::from(instruction.memory_index_scale()));
                 address = address.wrapping_add(scaled);
                 narrow |= index.size() == 4;
+                short |= index.size() == 2;
             }
         }
-        if narrow {
+        if short {
+            address & 0xffff
+        } else if narrow || !self.state.is_long() {
             address & 0xffff_ffff
         } else {
             address
@@ -35,16 +41,32 @@ impl ExactVcpu {
 
     /// Linear address of the memory operand.
     pub(crate) fn linear(&self, instruction: &Instruction) -> u64 {
-        self.effective_address(instruction)
-            .wrapping_add(self.segment_base(instruction.memory_segment()))
+        let base = self.segment_base(instruction.memory_segment());
+        let linear = self.effective_address(instruction).wrapping_add(base);
+        self.state.wrap_linear(linear)
     }
 
-    /// Base that a segment adds in 64-bit mode.
+    /// Loads `size` bytes that lie `offset` bytes behind the memory operand's start.
+    pub(crate) fn load_at(
+        &mut self,
+        instruction: &Instruction,
+        offset: u64,
+        size: usize,
+    ) -> Result<u64, Stop> {
+        let linear = self.linear(instruction).wrapping_add(offset);
+        self.load(self.state.wrap_linear(linear), size)
+    }
+
+    /// Base that a segment adds.
     pub(crate) fn segment_base(&self, segment: Register) -> u64 {
         match segment {
             Register::FS => self.context.fs_base,
             Register::GS => self.context.gs_base,
-            _ => 0,
+            _ if self.state.is_long() => 0,
+            Register::ES => self.state.segment(SegmentRegister::Es).base,
+            Register::CS => self.state.segment(SegmentRegister::Cs).base,
+            Register::SS => self.state.segment(SegmentRegister::Ss).base,
+            _ => self.state.segment(SegmentRegister::Ds).base,
         }
     }
 
@@ -84,7 +106,9 @@ impl ExactVcpu {
                 let size = instruction.memory_size().size().min(8);
                 self.load(self.linear(instruction), size)
             }
-            OpKind::NearBranch64 => Ok(instruction.near_branch64()),
+            OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64 => {
+                Ok(instruction.near_branch_target())
+            }
             _ => Ok(instruction.immediate(operand)),
         }
     }
@@ -124,15 +148,33 @@ impl ExactVcpu {
 
     /// Pushes `size` bytes.
     pub(crate) fn push(&mut self, value: u64, size: usize) -> Result<(), Stop> {
-        let rsp = self.context.gpr[4].wrapping_sub(size as u64);
-        self.store(rsp, value, size)?;
-        self.context.gpr[4] = rsp;
+        let sp = self.context.gpr[4].wrapping_sub(size as u64);
+        self.store(self.state.stack_address(sp), value, size)?;
+        self.set_stack_pointer(sp);
         Ok(())
+    }
+
+    /// Sets as much of RSP as the stack uses.
+    pub(crate) fn set_stack_pointer(&mut self, value: u64) {
+        let mask = self.state.stack_mask();
+        let slot = &mut self.context.gpr[4];
+        *slot = if mask == 0xffff {
+            *slot & !mask | value & mask
+        } else {
+            value & mask
+        };
+    }
+
+    /// Takes `bytes` bytes off the stack.
+    pub(crate) fn drop_stack(&mut self, bytes: u64) {
+        let sp = self.context.gpr[4].wrapping_add(bytes);
+        self.set_stack_pointer(sp);
     }
 
     /// Reads the stack `offset` bytes above RSP.
     pub(crate) fn peek(&mut self, offset: u64, size: usize) -> Result<u64, Stop> {
-        self.load(self.context.gpr[4].wrapping_add(offset), size)
+        let sp = self.context.gpr[4].wrapping_add(offset);
+        self.load(self.state.stack_address(sp), size)
     }
 
     /// MOV with segment registers, 16-bit PUSH and POP, POP to memory.
@@ -150,7 +192,7 @@ impl ExactVcpu {
                 let size = width(instruction);
                 let value = self.peek(0, size)?;
                 let rsp = self.context.gpr[4];
-                self.context.gpr[4] = rsp.wrapping_add(size as u64);
+                self.drop_stack(size as u64);
                 let result = if names_segment(instruction, 0) {
                     self.load_segment(instruction.op0_register(), value as u16)
                         .map_err(Stop::from)
@@ -161,6 +203,7 @@ impl ExactVcpu {
                     self.context.gpr[4] = rsp;
                     return Err(stop);
                 }
+                self.state.shadow = instruction.op0_register() == Register::SS;
             }
             _ if names_segment(instruction, 1) => {
                 let selector = self.selector(instruction.op1_register());
@@ -200,7 +243,9 @@ impl ExactVcpu {
         let offset = (raw << shift) as i64 >> shift;
         let step = offset.div_euclid(bits) * size as i64;
         let bit = offset.rem_euclid(bits) as u32;
-        let address = self.linear(instruction).wrapping_add(step as u64);
+        let address = self
+            .state
+            .wrap_linear(self.linear(instruction).wrapping_add(step as u64));
         let value = self.load(address, size)?;
         let changed = match instruction.mnemonic() {
             Mnemonic::Bts => value | 1 << bit,
@@ -219,9 +264,11 @@ impl ExactVcpu {
     pub(super) fn odd(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         match instruction.mnemonic() {
             Mnemonic::Xlatb => {
-                let address = self.context.gpr[3].wrapping_add(self.context.gpr[0] & 0xff);
-                let base = self.segment_base(instruction.memory_segment());
-                let value = self.load(base.wrapping_add(address), 1)?;
+                let base = instruction.memory_base();
+                let offset = self.register(base).wrapping_add(self.context.gpr[0] & 0xff);
+                let segment = self.segment_base(instruction.memory_segment());
+                let linear = segment.wrapping_add(offset & mask(base.size()));
+                let value = self.load(self.state.wrap_linear(linear), 1)?;
                 self.set_register(Register::AL, value);
             }
             Mnemonic::Maskmovdqu => {

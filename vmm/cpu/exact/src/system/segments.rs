@@ -1,18 +1,38 @@
 //! Segment registers and descriptor tables (Intel SDM vol. 3, chapters 3 and 5).
 
 use belljar_cpu::{DescriptorTable, Segment, SegmentRegister};
-use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 
 use super::Done;
 use crate::access::Stop;
+use crate::mmu::is_canonical;
 use crate::state::{Fault, vector};
 use crate::vcpu::ExactVcpu;
 
-/// A code-segment descriptor that may be entered in 64-bit mode.
+/// A present code-segment descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CodeDescriptor {
-    pub level: u8,
     raw: u64,
+}
+
+impl CodeDescriptor {
+    /// The level that it belongs to.
+    pub(crate) fn own_level(&self) -> u8 {
+        (self.raw >> 45 & 3) as u8
+    }
+
+    pub(crate) fn is_conforming(&self) -> bool {
+        self.raw & CONFORMING != 0
+    }
+
+    pub(crate) fn is_long(&self) -> bool {
+        self.raw & LONG != 0
+    }
+
+    /// The highest offset in it.
+    pub(crate) fn limit(&self) -> u32 {
+        segment_of(0, self.raw).limit
+    }
 }
 
 const PRESENT: u64 = 1 << 47;
@@ -20,6 +40,7 @@ const CODE_OR_DATA: u64 = 1 << 44;
 const EXECUTABLE: u64 = 1 << 43;
 const CONFORMING: u64 = 1 << 42;
 const LONG: u64 = 1 << 53;
+const BIG: u64 = 1 << 54;
 
 /// The segment that a descriptor describes.
 fn segment_of(selector: u16, raw: u64) -> Segment {
@@ -85,7 +106,8 @@ impl ExactVcpu {
         Ok((low, high))
     }
 
-    /// A code descriptor for a gate or a far transfer; only 64-bit code runs.
+    /// A code descriptor for a gate or a far transfer. Who may go there is for the
+    /// caller to check.
     pub(crate) fn load_code_descriptor(&mut self, selector: u16) -> Result<CodeDescriptor, Fault> {
         let (raw, _) = self.descriptor(selector, vector::PROTECTION, 8)?;
         let error = Some(u32::from(selector) & !3);
@@ -94,23 +116,25 @@ impl ExactVcpu {
             error,
             address: None,
         };
-        if raw & CODE_OR_DATA == 0 || raw & EXECUTABLE == 0 || raw & LONG == 0 {
+        let contradicts = self.state.is_long_active() && raw & (LONG | BIG) == LONG | BIG;
+        if raw & CODE_OR_DATA == 0 || raw & EXECUTABLE == 0 || contradicts {
             return Err(refuse(vector::PROTECTION));
         }
         if raw & PRESENT == 0 {
             return Err(refuse(vector::NOT_PRESENT));
         }
-        let level = if raw & CONFORMING != 0 {
-            self.state.privilege()
-        } else {
-            (raw >> 45 & 3) as u8
-        };
-        Ok(CodeDescriptor { level, raw })
+        Ok(CodeDescriptor { raw })
     }
 
-    /// Loads CS.
+    /// Loads CS. Outside long mode the descriptor's L bit means nothing.
     pub(crate) fn set_code_segment(&mut self, selector: u16, code: &CodeDescriptor) {
         *self.state.segment_mut(SegmentRegister::Cs) = segment_of(selector, code.raw);
+    }
+
+    /// Checks a stack segment for code at `level`, without loading it.
+    pub(crate) fn stack_segment(&mut self, selector: u16, level: u8) -> Result<Segment, Fault> {
+        let segment = self.data_segment(selector, true, level)?;
+        Ok(segment)
     }
 
     /// The null selector that SS gets when a 64-bit handler is entered from an
@@ -127,8 +151,21 @@ impl ExactVcpu {
     /// Loads a data or stack segment register.
     pub(crate) fn load_segment(&mut self, register: Register, selector: u16) -> Result<(), Fault> {
         let is_stack = register == Register::SS;
-        let segment = if selector & !3 == 0 {
-            if is_stack && self.state.privilege() == 3 {
+        if register == Register::CS {
+            return Err(Fault::invalid_opcode());
+        }
+        let level = self.state.privilege();
+        let segment = if !self.state.is_protected() {
+            // Real mode changes the base and nothing else, which is how a limit of
+            // 4 GiB survives there.
+            Segment {
+                selector,
+                base: u64::from(selector) << 4,
+                ..*self.state.segment(register_of(register))
+            }
+        } else if selector & !3 == 0 {
+            let may_be_null = self.state.is_long() && level != 3 && (selector & 3) as u8 == level;
+            if is_stack && !may_be_null {
                 return Err(Fault::protection(0));
             }
             Segment {
@@ -141,7 +178,7 @@ impl ExactVcpu {
                 ..Segment::default()
             }
         } else {
-            self.data_segment(selector, is_stack)?
+            self.data_segment(selector, is_stack, level)?
         };
         match register {
             Register::FS => self.context.fs_base = segment.base,
@@ -152,11 +189,15 @@ impl ExactVcpu {
         Ok(())
     }
 
-    fn data_segment(&mut self, selector: u16, is_stack: bool) -> Result<Segment, Fault> {
+    fn data_segment(
+        &mut self,
+        selector: u16,
+        is_stack: bool,
+        wanted: u8,
+    ) -> Result<Segment, Fault> {
         let (raw, _) = self.descriptor(selector, vector::PROTECTION, 8)?;
         let error = Some(u32::from(selector) & !3);
         let level = (raw >> 45 & 3) as u8;
-        let wanted = self.state.privilege();
         let requested = (selector & 3) as u8;
         let executable = raw & EXECUTABLE != 0;
         let second_bit = raw >> 41 & 1 != 0;
@@ -185,6 +226,14 @@ impl ExactVcpu {
     }
 
     pub(super) fn segment_instruction(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
+        use Mnemonic as M;
+        let wants_protection = matches!(
+            instruction.mnemonic(),
+            M::Ltr | M::Lldt | M::Str | M::Sldt | M::Lar | M::Lsl | M::Verr | M::Verw
+        );
+        if wants_protection && !self.state.is_protected() {
+            return Err(Fault::invalid_opcode().into());
+        }
         match instruction.mnemonic() {
             Mnemonic::Lgdt | Mnemonic::Lidt => self.load_table(instruction)?,
             Mnemonic::Sgdt => self.store_table(instruction, self.state.system.gdt)?,
@@ -192,6 +241,9 @@ impl ExactVcpu {
             Mnemonic::Ltr | Mnemonic::Lldt => self.load_system_segment(instruction)?,
             Mnemonic::Str => self.store_selector(instruction, SegmentRegister::Tr)?,
             Mnemonic::Sldt => self.store_selector(instruction, SegmentRegister::Ldt)?,
+            Mnemonic::Swapgs if !self.state.is_long() => {
+                return Err(Fault::invalid_opcode().into());
+            }
             Mnemonic::Swapgs => {
                 self.require_supervisor()?;
                 std::mem::swap(
@@ -202,7 +254,7 @@ impl ExactVcpu {
             Mnemonic::Lar | Mnemonic::Lsl | Mnemonic::Verr | Mnemonic::Verw => {
                 self.probe_segment(instruction)?
             }
-            Mnemonic::Lfs | Mnemonic::Lgs | Mnemonic::Lss => self.load_far_pointer(instruction)?,
+            M::Lfs | M::Lgs | M::Lss | M::Les | M::Lds => self.load_far_pointer(instruction)?,
             _ => return Err(Fault::invalid_opcode().into()),
         }
         Ok(Done::Next)
@@ -210,11 +262,19 @@ impl ExactVcpu {
 
     fn load_table(&mut self, instruction: &Instruction) -> Result<(), Stop> {
         self.require_supervisor()?;
-        let at = self.linear(instruction);
-        let table = DescriptorTable {
-            limit: self.load(at, 2)? as u16,
-            base: self.load(at.wrapping_add(2), 8)?,
+        let limit = self.load_at(instruction, 0, 2)? as u16;
+        let base = match instruction.code() {
+            Code::Lgdt_m1664 | Code::Lidt_m1664 => self.load_at(instruction, 2, 8)?,
+            Code::Lgdt_m1632_16 | Code::Lidt_m1632_16 => {
+                self.load_at(instruction, 2, 4)? & 0xff_ffff
+            }
+            _ => self.load_at(instruction, 2, 4)?,
         };
+        let is_bad = self.state.is_long() && !is_canonical(base);
+        if is_bad {
+            return Err(Fault::protection(0).into());
+        }
+        let table = DescriptorTable { base, limit };
         if instruction.mnemonic() == Mnemonic::Lgdt {
             self.state.system.gdt = table;
         } else {
@@ -230,7 +290,8 @@ impl ExactVcpu {
     ) -> Result<(), Stop> {
         let at = self.linear(instruction);
         self.store(at, u64::from(table.limit), 2)?;
-        self.store(at.wrapping_add(2), table.base, 8)
+        let size = if self.state.is_long() { 8 } else { 4 };
+        self.store(self.state.wrap_linear(at.wrapping_add(2)), table.base, size)
     }
 
     fn store_selector(
@@ -265,9 +326,15 @@ impl ExactVcpu {
             };
             return Ok(());
         }
-        let (raw, high) = self.descriptor(selector, vector::PROTECTION, 16)?;
+        let is_wide = self.state.is_long_active();
+        let bytes = if is_wide { 16 } else { 8 };
+        let (raw, high) = self.descriptor(selector, vector::PROTECTION, bytes)?;
         let kind = raw >> 40 & 0x1f;
-        let wanted: &[u64] = if is_task { &[9] } else { &[2] };
+        let wanted: &[u64] = match (is_task, is_wide) {
+            (false, _) => &[2],
+            (true, true) => &[9],
+            (true, false) => &[1, 9],
+        };
         if !wanted.contains(&kind) || selector & 4 != 0 {
             return Err(Fault::protection(u32::from(selector) & !3).into());
         }
@@ -279,17 +346,19 @@ impl ExactVcpu {
             }));
         }
         let mut segment = segment_of(selector, raw);
-        segment.base |= high << 32;
+        if is_wide {
+            segment.base |= high << 32;
+        }
         if is_task {
-            const BUSY: u8 = 0x8b;
-            segment.attributes |= 2;
+            const BUSY: u8 = 2;
+            segment.attributes |= u16::from(BUSY);
             let at = self
                 .state
                 .system
                 .gdt
                 .base
                 .wrapping_add(u64::from(selector & !7) + 5);
-            self.system_write(at, &[(raw >> 40) as u8 & 0x70 | BUSY])?;
+            self.system_write(at, &[(raw >> 40) as u8 | BUSY])?;
         }
         *self.state.segment_mut(register) = segment;
         Ok(())
@@ -332,10 +401,11 @@ impl ExactVcpu {
 
     fn load_far_pointer(&mut self, instruction: &Instruction) -> Result<(), Stop> {
         let size = instruction.op0_register().size();
-        let at = self.linear(instruction);
-        let offset = self.load(at, size)?;
-        let selector = self.load(at.wrapping_add(size as u64), 2)? as u16;
+        let offset = self.load_at(instruction, 0, size)?;
+        let selector = self.load_at(instruction, size as u64, 2)? as u16;
         let register = match instruction.mnemonic() {
+            Mnemonic::Les => Register::ES,
+            Mnemonic::Lds => Register::DS,
             Mnemonic::Lfs => Register::FS,
             Mnemonic::Lgs => Register::GS,
             _ => Register::SS,

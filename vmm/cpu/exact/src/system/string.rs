@@ -44,7 +44,9 @@ struct StringOp {
     /// With REPNE, stop at equal; otherwise at unequal.
     until_equal: bool,
     source_base: u64,
-    narrow: bool,
+    target_base: u64,
+    /// Bytes of an address, and of the counter.
+    address_size: usize,
 }
 
 fn parse(instruction: &Instruction) -> Option<(Operation, usize)> {
@@ -90,7 +92,8 @@ impl ExactVcpu {
             repeat: instruction.has_rep_prefix() || instruction.has_repne_prefix(),
             until_equal: instruction.has_repne_prefix(),
             source_base: self.segment_base(instruction.memory_segment()),
-            narrow: uses_32_bit_addresses(instruction),
+            target_base: self.segment_base(Register::ES),
+            address_size: address_size(instruction),
         };
         let start = self.register(counter(op));
         loop {
@@ -120,12 +123,13 @@ impl ExactVcpu {
     }
 
     fn source(&self, op: StringOp) -> u64 {
-        op.source_base
-            .wrapping_add(self.register(pointer(op, Register::RSI)))
+        let offset = self.register(pointer(op, Register::RSI));
+        self.state.wrap_linear(op.source_base.wrapping_add(offset))
     }
 
     fn target(&self, op: StringOp) -> u64 {
-        self.register(pointer(op, Register::RDI))
+        let offset = self.register(pointer(op, Register::RDI));
+        self.state.wrap_linear(op.target_base.wrapping_add(offset))
     }
 
     fn advance(&mut self, op: StringOp, register: Register, elements: u64) {
@@ -222,10 +226,22 @@ impl ExactVcpu {
         }
     }
 
+    /// Whether no pointer wraps around before the counter is used up.
+    fn runs_straight(&self, op: StringOp) -> bool {
+        let bytes = self.register(counter(op)).saturating_mul(op.size as u64);
+        let end = mask(op.address_size);
+        [Register::RSI, Register::RDI]
+            .into_iter()
+            .all(|register| bytes <= end - self.register(pointer(op, register)))
+            && (self.state.is_long()
+                || (bytes <= 0xffff_ffff - self.source(op)
+                    && bytes <= 0xffff_ffff - self.target(op)))
+    }
+
     /// REP MOVS and REP STOS over RAM, a page at a time. Whether it did anything.
     fn bulk(&mut self, op: StringOp) -> Result<bool, Stop> {
         let suits = op.repeat
-            && !op.narrow
+            && self.runs_straight(op)
             && self.state.flags & flag::DF == 0
             && matches!(op.operation, Operation::Move | Operation::Store);
         if !suits {
@@ -277,28 +293,32 @@ impl ExactVcpu {
     }
 }
 
-fn uses_32_bit_addresses(instruction: &Instruction) -> bool {
-    (0..instruction.op_count()).any(|operand| {
-        matches!(
-            instruction.op_kind(operand),
-            OpKind::MemorySegESI | OpKind::MemoryESEDI | OpKind::MemorySegEDI
-        )
-    })
+fn address_size(instruction: &Instruction) -> usize {
+    let of = |kind| match kind {
+        OpKind::MemorySegSI | OpKind::MemorySegDI | OpKind::MemoryESDI => Some(2),
+        OpKind::MemorySegESI | OpKind::MemorySegEDI | OpKind::MemoryESEDI => Some(4),
+        OpKind::MemorySegRSI | OpKind::MemorySegRDI | OpKind::MemoryESRDI => Some(8),
+        _ => None,
+    };
+    let mut sizes = (0..instruction.op_count()).filter_map(|i| of(instruction.op_kind(i)));
+    sizes.next().unwrap_or(8)
 }
 
 fn pointer(op: StringOp, register: Register) -> Register {
-    match (op.narrow, register) {
-        (true, Register::RSI) => Register::ESI,
-        (true, Register::RDI) => Register::EDI,
+    match (op.address_size, register) {
+        (4, Register::RSI) => Register::ESI,
+        (4, Register::RDI) => Register::EDI,
+        (2, Register::RSI) => Register::SI,
+        (2, Register::RDI) => Register::DI,
         _ => register,
     }
 }
 
 fn counter(op: StringOp) -> Register {
-    if op.narrow {
-        Register::ECX
-    } else {
-        Register::RCX
+    match op.address_size {
+        2 => Register::CX,
+        4 => Register::ECX,
+        _ => Register::RCX,
     }
 }
 

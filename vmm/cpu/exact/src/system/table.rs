@@ -32,11 +32,12 @@ fn by_name(mnemonic: M) -> Option<Handler> {
         M::Syscall | M::Sysret | M::Sysretq | M::Iret | M::Iretd | M::Iretq => {
             ExactVcpu::control_transfer
         }
+        M::Sysenter | M::Sysexit | M::Sysexitq => ExactVcpu::control_transfer,
         M::Int | M::Int1 | M::Int3 | M::Retf | M::Enter => ExactVcpu::control_transfer,
         M::Lgdt | M::Lidt | M::Sgdt | M::Sidt | M::Lldt | M::Sldt | M::Ltr | M::Str => {
             ExactVcpu::segment_instruction
         }
-        M::Lfs | M::Lgs | M::Lss | M::Swapgs => ExactVcpu::segment_instruction,
+        M::Lfs | M::Lgs | M::Lss | M::Les | M::Lds | M::Swapgs => ExactVcpu::segment_instruction,
         M::Verr | M::Verw | M::Lar | M::Lsl => ExactVcpu::segment_instruction,
         M::Clts | M::Smsw | M::Lmsw | M::Invlpg | M::Invd | M::Wbinvd => {
             ExactVcpu::control_instruction
@@ -51,6 +52,11 @@ fn by_name(mnemonic: M) -> Option<Handler> {
         M::Xsetbv => ExactVcpu::xsetbv,
         M::Ldmxcsr | M::Vldmxcsr => ExactVcpu::load_mxcsr,
         M::Xlatb | M::Maskmovq | M::Maskmovdqu => ExactVcpu::odd,
+        M::Aaa | M::Aas | M::Aam | M::Aad | M::Daa | M::Das | M::Salc => ExactVcpu::adjust,
+        M::Pusha | M::Pushad | M::Popa | M::Popad => ExactVcpu::push_pop_all,
+        M::Bound | M::Into => ExactVcpu::check_range,
+        M::Arpl => ExactVcpu::arpl,
+        M::Jcxz => ExactVcpu::near_transfer,
         M::Rdpmc | M::Ud0 | M::Ud1 | M::Ud2 => ExactVcpu::undefined,
         _ => return None,
     })
@@ -63,12 +69,14 @@ fn by_operands(instruction: &Instruction) -> Option<Handler> {
         M::Mov if names(instruction, Register::is_segment_register) => ExactVcpu::move_general,
         M::Push if !is_wide_push(instruction) => ExactVcpu::move_general,
         M::Pop if !is_wide_pop(instruction) => ExactVcpu::move_general,
-        M::Leave if instruction.code() != Code::Leaveq => ExactVcpu::odd,
-        M::Lea if is_short_relative(instruction) => ExactVcpu::load_address,
+        M::Leave if instruction.code() != Code::Leaveq => ExactVcpu::leave,
+        M::Lea if is_odd_address(instruction) => ExactVcpu::load_address,
         M::Bt | M::Bts | M::Btr | M::Btc if is_bit_string(instruction) => ExactVcpu::bit_string,
         M::Jmp | M::Call if is_far(instruction) => ExactVcpu::control_transfer,
         _ if instruction.is_vsib() && stores(instruction) => ExactVcpu::scatter,
         _ if instruction.is_vsib() => ExactVcpu::gather,
+        M::Jmp | M::Call | M::Ret if !is_near64(instruction) => ExactVcpu::near_transfer,
+        M::Loop | M::Loope | M::Loopne if counts_cx(instruction) => ExactVcpu::near_transfer,
         _ if instruction.is_privileged() => ExactVcpu::undefined,
         _ => return None,
     };
@@ -92,8 +100,38 @@ fn is_wide_pop(instruction: &Instruction) -> bool {
         && !instruction.op0_register().is_segment_register()
 }
 
-fn is_short_relative(instruction: &Instruction) -> bool {
-    instruction.is_ip_rel_memory_operand() && instruction.op0_register().size() < 4
+/// An address that LEA of 64-bit code cannot compute: relative to RIP or constant
+/// but cut to 16 bits, or made of 16-bit registers.
+fn is_odd_address(instruction: &Instruction) -> bool {
+    let (base, index) = (instruction.memory_base(), instruction.memory_index());
+    let constant = instruction.is_ip_rel_memory_operand()
+        || (base == Register::None && index == Register::None);
+    let short = [base, index]
+        .into_iter()
+        .any(|register| register.is_gpr16());
+    short || (constant && instruction.op0_register().size() < 4)
+}
+
+fn is_near64(instruction: &Instruction) -> bool {
+    instruction.op0_kind() == OpKind::NearBranch64
+        || matches!(
+            instruction.code(),
+            Code::Jmp_rm64 | Code::Call_rm64 | Code::Retnq | Code::Retnq_imm16
+        )
+}
+
+/// LOOP and kin whose address size, and so counter, has 16 bits.
+fn counts_cx(instruction: &Instruction) -> bool {
+    use Code as C;
+    matches!(
+        instruction.code(),
+        C::Loop_rel8_16_CX
+            | C::Loop_rel8_32_CX
+            | C::Loope_rel8_16_CX
+            | C::Loope_rel8_32_CX
+            | C::Loopne_rel8_16_CX
+            | C::Loopne_rel8_32_CX
+    )
 }
 
 fn stores(instruction: &Instruction) -> bool {
@@ -118,7 +156,7 @@ impl ExactVcpu {
         Err(Fault::invalid_opcode().into())
     }
 
-    /// LEA of 16 bits relative to RIP.
+    /// LEA of an address that translated code does not compute.
     fn load_address(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         let address = self.effective_address(instruction);
         self.write_operand(instruction, 0, address)?;

@@ -209,3 +209,52 @@ fn write_tables(ram: &GuestRam) {
         ram.write_obj(0xf4u8, GuestAddress(handler)).unwrap();
     }
 }
+
+/// A flat 32-bit code segment's selector, and a 16-bit one's with a 16-bit data segment.
+pub(crate) const CODE_32: u16 = 0x30;
+pub(crate) const CODE_16: u16 = 0x38;
+pub(crate) const DATA_16: u16 = 0x40;
+pub(crate) const USER_CODE_32: u16 = 0x4b;
+pub(crate) const USER_DATA_32: u16 = 0x53;
+
+impl Guest {
+    /// Adds the descriptors of 16- and 32-bit segments to the table.
+    pub(crate) fn add_legacy_segments(&mut self) {
+        for (selector, raw) in [
+            (CODE_32, 0x00cf_9b00_0000_ffffu64),
+            (CODE_16, 0x0000_9b00_0000_ffff),
+            (DATA_16, 0x0000_9300_0000_ffff),
+            (USER_CODE_32, 0x00cf_fb00_0000_ffff),
+            (USER_DATA_32, 0x00cf_f300_0000_ffff),
+        ] {
+            let at = GDT + u64::from(selector & !7);
+            self.ram.write_obj(raw, GuestAddress(at)).unwrap();
+        }
+        let mut system = self.vcpu.system();
+        system.gdt.limit = 0x5f;
+        self.vcpu.set_system(&system);
+    }
+
+    /// A guest in protected mode without paging, as a multiboot loader leaves it,
+    /// with `code` of 32 bits at [`CODE`].
+    pub(crate) fn protected(code: &[u8]) -> Self {
+        let mut guest = Self::new(code);
+        guest.add_legacy_segments();
+        let mut system = guest.vcpu.system();
+        system.cr0 = 0x31;
+        system.cr4 = 0;
+        system.efer = 0;
+        system.segments[1] = segment(CODE_32, 0xc09b);
+        system.idt.limit = 0x7ff;
+        for vector in 0..32u64 {
+            let handler = HANDLERS + vector * 16;
+            let gate = handler & 0xffff | u64::from(CODE_32) << 16 | 0x8e00 << 32;
+            guest
+                .ram
+                .write_obj(gate, GuestAddress(IDT + vector * 8))
+                .unwrap();
+        }
+        guest.vcpu.set_system(&system);
+        guest
+    }
+}
