@@ -164,13 +164,12 @@ impl ExactVcpu {
             }
             M::Aam | M::Aad => {
                 let base = u64::from(instruction.immediate8());
-                let ah = self.register(Register::AH);
                 let value = if instruction.mnemonic() == M::Aad {
-                    (al + ah * base) & 0xff
-                } else if base == 0 {
-                    return Err(Fault::plain(vector::DIVIDE).into());
+                    (al + self.register(Register::AH) * base) & 0xff
                 } else {
-                    (al / base) << 8 | al % base
+                    let quotient = al.checked_div(base);
+                    let quotient = quotient.ok_or(Fault::plain(vector::DIVIDE))?;
+                    quotient << 8 | (al % base)
                 };
                 self.set_register(Register::AX, value);
                 self.context.flags = result_flags(value & 0xff);
