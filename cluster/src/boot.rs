@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use belljar_cpu::EngineReport;
+use belljar_cpu::{EngineReport, InstructionSet};
 use belljar_devices::virtio::{Disk, DiskError};
 use belljar_exact::{CyclesPerInstruction, ExactConfig, ExactVcpu};
 use belljar_sim::{Frequency, Random, Seed, Span, Time};
@@ -31,6 +32,8 @@ pub struct BootPlan {
     pub memory: u64,
     /// The processor's clock.
     pub clock: Frequency,
+    /// The instructions that the processor has.
+    pub instruction_set: InstructionSet,
     /// Virtual time after which the node is given up.
     pub limit: Option<Time>,
     /// Whether there is an exit device.
@@ -116,11 +119,13 @@ impl Booted {
             net: None,
             date: START_DATE,
             exit_device: plan.exit_device,
+            instruction_set: plan.instruction_set.clone(),
         };
         let node = Node::new(&config, |parts| {
             Ok(Box::new(ExactVcpu::new(ExactConfig {
                 ram: parts.ram,
                 cpuid: parts.cpuid,
+                instruction_set: parts.instruction_set,
                 ratio: CyclesPerInstruction::default(),
                 random: Random::new(Seed(1), "rdrand", 0),
             })?))
@@ -131,7 +136,7 @@ impl Booted {
         })
     }
 
-    /// Runs the node to its end. What is typed reaches it when it is typed, by the
+    /// Runs the node to its end, or until somebody sets `stop`. What is typed reaches it when it is typed, by the
     /// host's clock: only a run without input repeats to the cycle.
     ///
     /// # Errors
@@ -140,8 +145,9 @@ impl Booted {
         &mut self,
         output: &mut dyn Write,
         keyboard: &mut Keyboard,
+        stop: &AtomicBool,
     ) -> Result<BootEnding, BootError> {
-        loop {
+        while !stop.load(Ordering::Relaxed) {
             let start = (self.node.now(), self.node.retired());
             let until = (start.0 + STEP).min(self.limit);
             let stop = self.node.run_until(until)?;
@@ -170,6 +176,7 @@ impl Booted {
                 self.node.write_console(self.node.now(), typed.bytes);
             }
         }
+        Ok(BootEnding::Left)
     }
 
     /// The virtual time that the processor slept since then: what somebody at a

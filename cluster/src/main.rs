@@ -96,6 +96,12 @@ struct BootArguments {
     /// The processor's clock.
     #[arg(long, value_name = "RATE", default_value = "2.6 GHz")]
     clock: Rate,
+    /// The processor's level, x86-64-v1 to x86-64-v4.
+    #[arg(long, value_name = "LEVEL", default_value = "x86-64-v2")]
+    level: String,
+    /// An extension beside the level, such as `aes`; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    extension: Vec<String>,
     /// Give up after this virtual time, such as `30 s`.
     #[arg(long, value_name = "TIME")]
     limit: Option<Duration>,

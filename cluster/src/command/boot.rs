@@ -6,9 +6,11 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use belljar_cluster::boot::{BootEnding, BootPlan, Booted};
 use belljar_cluster::keyboard::Keyboard;
+use belljar_cpu::{InstructionSet, Level};
 use belljar_sim::Time;
 use belljar_vmm::NodeStop;
 
+use super::stop_on_signal;
 use crate::BootArguments;
 
 pub(crate) fn boot(arguments: &BootArguments) -> Result<ExitCode> {
@@ -18,17 +20,22 @@ pub(crate) fn boot(arguments: &BootArguments) -> Result<ExitCode> {
         append: arguments.append.join(" "),
         memory: arguments.memory.0,
         clock: arguments.clock.0,
+        instruction_set: InstructionSet::new(
+            arguments.level.parse::<Level>()?,
+            arguments.extension.iter().map(String::as_str),
+        )?,
         limit: arguments.limit.map(|limit| Time::ZERO + limit.0),
         exit_device: arguments.exit_device,
         disks: arguments.disk.clone(),
     };
+    let stop = stop_on_signal()?;
     let mut booted = Booted::new(&plan)?;
     let mut keyboard = if arguments.no_input {
         Keyboard::none()
     } else {
         Keyboard::stdin()
     };
-    let ending = booted.run(&mut io::stdout().lock(), &mut keyboard);
+    let ending = booted.run(&mut io::stdout().lock(), &mut keyboard, &stop);
     drop(keyboard);
     let ending = ending?;
     tell(&booted);
@@ -52,7 +59,7 @@ fn tell(booted: &Booted) {
 
 fn conclude(booted: &Booted, ending: BootEnding) -> Result<ExitCode> {
     match ending {
-        BootEnding::Node(NodeStop::PoweredOff) | BootEnding::Left => Ok(ExitCode::SUCCESS),
+        BootEnding::Node(NodeStop::PoweredOff) => Ok(ExitCode::SUCCESS),
         // As QEMU's device of this kind has it, so that scripts for that one work.
         BootEnding::Node(NodeStop::Exited(value)) => Ok(ExitCode::from((value << 1 | 1) as u8)),
         BootEnding::Node(NodeStop::Reset) => bail!("the guest reset itself"),
@@ -61,6 +68,7 @@ fn conclude(booted: &Booted, ending: BootEnding) -> Result<ExitCode> {
             booted.rip()
         ),
         BootEnding::Node(stop) => bail!("the guest's processor stopped: {stop:x?}"),
+        BootEnding::Left => bail!("stopped by hand"),
         BootEnding::Limit => bail!("the limit of {} came before the guest's end", booted.now()),
         BootEnding::Asleep => bail!("the guest waits, and nothing can wake it"),
     }

@@ -13,11 +13,6 @@ use crate::context::at;
 use crate::size::CodeSize;
 
 impl Asm {
-    /// `mov reg32, [S0 + S1]`.
-    fn load_host32(&mut self, reg: Reg) {
-        self.bytes(&[0x43 | (reg >> 3) << 2, 0x8b, (reg & 7) << 3 | 4, 0x3e]);
-    }
-
     /// `mov [S0 + S1], reg32`.
     fn store_host32(&mut self, reg: Reg) {
         self.bytes(&[0x43 | (reg >> 3) << 2, 0x89, (reg & 7) << 3 | 4, 0x3e]);
