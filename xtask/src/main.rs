@@ -10,6 +10,7 @@ mod bench;
 mod demo;
 mod generate;
 mod groups;
+mod kvm_unit_tests;
 mod packages;
 mod shell;
 
@@ -31,6 +32,8 @@ enum Command {
     },
     /// Measure against QEMU's emulation, in turns, and print ratios.
     Bench(bench::Arguments),
+    /// Run kvm-unit-tests' x86 cases, from a tree that is built, and print a table.
+    KvmUnitTests(kvm_unit_tests::Arguments),
     /// Write the files that are generated from others' headers.
     Generate {
         /// Only tell whether they are up to date.
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Demo => demo::run(),
         Command::Test { group } => groups::run(group),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::KvmUnitTests(arguments) => kvm_unit_tests::run(&arguments),
         Command::Generate { check } => generate::mpi(check),
     };
     match result {

@@ -94,20 +94,22 @@ fn segments_have_bases() {
     assert_eq!(low(&guest, Registers::RAX), 0x1234_5678);
 }
 
-/// From protected mode down to real mode and back up to long mode, leaving a mark
-/// at every step, as kernels' trampolines do.
-#[test]
-fn a_guest_goes_from_protected_to_real_to_long_mode_and_back() {
-    const REAL: u64 = 0xb000;
-    const SIXTEEN: u64 = 0xa000;
-    let real_segment = (REAL >> 4) as u16;
-    let to_sixteen = assemble(32, CODE, |a| {
+/// Where 16-bit code of protected mode and of real mode stands.
+const SIXTEEN: u64 = 0xa000;
+const REAL: u64 = 0xb000;
+const REAL_SEGMENT: u16 = (REAL >> 4) as u16;
+
+fn to_sixteen() -> Vec<u8> {
+    assemble(32, CODE, |a| {
         a.mov(eax, 0x11).unwrap();
         a.db(&[0xea]).unwrap();
         a.dd(&[SIXTEEN as u32]).unwrap();
         a.dw(&[CODE_16]).unwrap();
-    });
-    let sixteen = assemble(16, SIXTEEN, |a| {
+    })
+}
+
+fn sixteen() -> Vec<u8> {
+    assemble(16, SIXTEEN, |a| {
         a.mov(cx, DATA_16 as i32).unwrap();
         a.mov(ds, cx).unwrap();
         a.mov(ss, cx).unwrap();
@@ -116,10 +118,13 @@ fn a_guest_goes_from_protected_to_real_to_long_mode_and_back() {
         a.and(ecx, -2).unwrap();
         a.mov(cr0, ecx).unwrap();
         a.db(&[0xea]).unwrap();
-        a.dw(&[0, real_segment]).unwrap();
-    });
-    let real = assemble(16, 0, |a| {
-        a.mov(bx, real_segment as i32).unwrap();
+        a.dw(&[0, REAL_SEGMENT]).unwrap();
+    })
+}
+
+fn real() -> Vec<u8> {
+    assemble(16, 0, |a| {
+        a.mov(bx, REAL_SEGMENT as i32).unwrap();
         a.mov(ds, bx).unwrap();
         a.mov(ss, bx).unwrap();
         a.mov(sp, 0x800).unwrap();
@@ -136,12 +141,18 @@ fn a_guest_goes_from_protected_to_real_to_long_mode_and_back() {
         a.db(&[0x66, 0xea]).unwrap();
         a.dd(&[CODE as u32 + 0x100]).unwrap();
         a.dw(&[CODE_32]).unwrap();
-    });
-    let handler = assemble(16, 0, |a| {
+    })
+}
+
+fn handler() -> Vec<u8> {
+    assemble(16, 0, |a| {
         a.mov(di, 0x77).unwrap();
         a.iret().unwrap();
-    });
-    let to_long = assemble(32, CODE + 0x100, |a| {
+    })
+}
+
+fn to_long() -> Vec<u8> {
+    assemble(32, CODE + 0x100, |a| {
         a.mov(ecx, 0x18).unwrap();
         a.mov(ds, cx).unwrap();
         a.mov(ss, cx).unwrap();
@@ -160,35 +171,47 @@ fn a_guest_goes_from_protected_to_real_to_long_mode_and_back() {
         a.db(&[0xea]).unwrap();
         a.dd(&[CODE as u32 + 0x200]).unwrap();
         a.dw(&[0x10]).unwrap();
-    });
-    let long = assemble(64, CODE + 0x200, |a| {
+    })
+}
+
+fn long() -> Vec<u8> {
+    assemble(64, CODE + 0x200, |a| {
         a.mov(r15, 0x1122_3344_5566_7788u64).unwrap();
         a.mov(esp, bare::STACK as u32).unwrap();
         a.push(CODE_32 as i32).unwrap();
         a.push((CODE + 0x300) as i32).unwrap();
         a.db(&[0x48, 0xcb]).unwrap();
-    });
-    let back = assemble(32, CODE + 0x300, |a| {
+    })
+}
+
+fn back() -> Vec<u8> {
+    assemble(32, CODE + 0x300, |a| {
         a.mov(eax, cr0).unwrap();
         a.and(eax, 0x7fff_ffff).unwrap();
         a.mov(cr0, eax).unwrap();
         a.mov(ecx, 0xc000_0080u32).unwrap();
         a.rdmsr().unwrap();
         a.hlt().unwrap();
-    });
-    let mut guest = Guest::protected(&to_sixteen);
+    })
+}
+
+/// From protected mode down to real mode and back up to long mode, leaving a mark
+/// at every step, as kernels' trampolines do.
+#[test]
+fn a_guest_goes_from_protected_to_real_to_long_mode_and_back() {
+    let mut guest = Guest::protected(&to_sixteen());
     for (at, code) in [
-        (SIXTEEN, sixteen),
-        (REAL, real),
-        (REAL + 0x600, handler),
-        (CODE + 0x100, to_long),
-        (CODE + 0x200, long),
-        (CODE + 0x300, back),
+        (SIXTEEN, sixteen()),
+        (REAL, real()),
+        (REAL + 0x600, handler()),
+        (CODE + 0x100, to_long()),
+        (CODE + 0x200, long()),
+        (CODE + 0x300, back()),
     ] {
         guest.write(at, &code);
     }
     // The interrupt table of real mode lies at the IDT's base.
-    let vector = [0x600u16, real_segment].map(u16::to_le_bytes).concat();
+    let vector = [0x600u16, REAL_SEGMENT].map(u16::to_le_bytes).concat();
     guest.write(0x7000 + 0x21 * 4, &vector);
     assert_eq!(guest.run_to_halt(), None, "{:x?}", guest.vcpu.registers());
     let registers = guest.vcpu.registers();
@@ -196,7 +219,7 @@ fn a_guest_goes_from_protected_to_real_to_long_mode_and_back() {
     assert_eq!(registers.gpr[7] & 0xffff, 0x77);
     assert_eq!(
         guest.read(REAL + 0x400, 2),
-        (real_segment + 1).to_le_bytes()
+        (REAL_SEGMENT + 1).to_le_bytes()
     );
     assert_eq!(
         registers.gpr[0] & 0xffff_ffff,
