@@ -1,6 +1,7 @@
 //! The distribution's kernel: the image itself and the modules a guest needs before its root.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 
 use crate::chroot::{Chroot, ChrootError};
 use crate::elf;
@@ -31,13 +32,17 @@ pub enum KernelError {
     },
     /// A module's file is not one.
     #[error(
-        "{path} is not a kernel module; modules compressed by the distribution are not supported"
+        "{path} is not a kernel module, plain or compressed with xz; use another kernel package"
     )]
     Format {
         /// Path inside the guest.
         path: String,
     },
 }
+
+/// Bounds on what a compressed module may ask for.
+const LARGEST_MODULE: u64 = 64 << 20;
+const XZ_MEMORY_KIB: u32 = 256 << 10;
 
 /// A kernel among the unpacked packages.
 #[derive(Debug)]
@@ -61,7 +66,12 @@ impl Kernel {
             });
         };
         let release = path[IMAGE.len()..].to_owned();
-        let folder = format!("/lib/modules/{release}");
+        // Packages before Debian 13 hold modules where the link /lib leads to now.
+        let folder = ["/usr/lib/modules", "/lib/modules"]
+            .map(|folder| format!("{folder}/{release}"))
+            .into_iter()
+            .find(|folder| chroot.under(&format!("{folder}/kernel/")).next().is_some())
+            .unwrap_or_else(|| format!("/lib/modules/{release}"));
         let tree = format!("{folder}/kernel/");
         let modules = chroot
             .under(&tree)
@@ -111,7 +121,8 @@ impl Kernel {
                 release: self.release.clone(),
                 module: module.to_owned(),
             })?;
-        let depends = elf::module_depends(&chroot.read(path)?)
+        let depends = unpacked(path, chroot.read(path)?)
+            .and_then(|bytes| elf::module_depends(&bytes))
             .ok_or_else(|| KernelError::Format { path: path.clone() })?;
         for module in depends {
             self.visit(chroot, &canonical(&module), seen, order)?;
@@ -127,5 +138,51 @@ fn canonical(name: &str) -> String {
 }
 
 fn module_name(path: &str) -> Option<String> {
-    path.rsplit('/').next()?.strip_suffix(".ko").map(canonical)
+    let name = path.rsplit('/').next()?;
+    let name = name.strip_suffix(".xz").unwrap_or(name);
+    name.strip_suffix(".ko").map(canonical)
+}
+
+/// A module's ELF file; distributions compress them with xz, if at all.
+fn unpacked(path: &str, bytes: Vec<u8>) -> Option<Vec<u8>> {
+    if !path.ends_with(".xz") {
+        return Some(bytes);
+    }
+    let mut module = Vec::new();
+    lzma_rust2::XzReader::new_mem_limit(&bytes[..], false, XZ_MEMORY_KIB)
+        .take(LARGEST_MODULE + 1)
+        .read_to_end(&mut module)
+        .ok()?;
+    (module.len() as u64 <= LARGEST_MODULE).then_some(module)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn modules_are_named_by_their_files() {
+        for path in ["/x/virtio-rng.ko", "/x/virtio-rng.ko.xz"] {
+            assert_eq!(module_name(path).as_deref(), Some("virtio_rng"));
+        }
+        assert_eq!(module_name("/x/modules.dep"), None);
+    }
+
+    #[test]
+    fn only_whole_archives_unpack() {
+        let options = lzma_rust2::XzOptions::with_preset(1);
+        let mut writer = lzma_rust2::XzWriter::new(Vec::new(), options).expect("starts");
+        writer.write_all(b"a module").expect("writes");
+        let packed = writer.finish().expect("ends");
+        assert_eq!(
+            unpacked("a.ko.xz", packed.clone()).as_deref(),
+            Some(&b"a module"[..])
+        );
+        assert_eq!(
+            unpacked("a.ko.xz", packed[..packed.len() / 2].to_vec()),
+            None
+        );
+        assert_eq!(unpacked("a.ko", vec![1]), Some(vec![1]));
+    }
 }

@@ -252,8 +252,7 @@ impl KernelImage {
         })
     }
 
-    /// Loads a kernel that says itself what goes where; nothing below the first
-    /// MiB, where tables of ours are.
+    /// Loads a kernel that says itself what goes where, unless tables of ours are there.
     fn load_flat(
         &self,
         protocol: Protocol,
@@ -266,8 +265,8 @@ impl KernelImage {
             return Err(self.unfit(low_end, format!("it needs memory up to {end:#x}")));
         }
         for (addr, range) in &plan.parts {
-            if *addr < layout::HIGH_MEMORY {
-                let reason = format!("it wants to be loaded at {addr:#x}, below 1 MiB");
+            if let Some(taken) = layout::taken(*addr, range.len() as u64) {
+                let reason = format!("it wants to be loaded at {addr:#x}, where {taken}");
                 return Err(format_error(&self.path, &reason));
             }
             ram.write_slice(&self.contents[range.clone()], GuestAddress(*addr))

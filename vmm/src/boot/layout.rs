@@ -19,6 +19,27 @@ pub(super) const ACPI: u64 = 0xe_0000;
 /// Where RAM goes on behind the adapter area; kernels are loaded here or higher.
 pub(super) const HIGH_MEMORY: u64 = 0x10_0000;
 
+/// What of the first MiB a kernel cannot be loaded over, when it is entered without
+/// page tables.
+const TAKEN: [(std::ops::Range<u64>, &str); 4] = [
+    (0..0x600, "the descriptor table is"),
+    (ZERO_PAGE..ZERO_PAGE + 0x1000, "the boot information is"),
+    (
+        COMMAND_LINE..COMMAND_LINE + COMMAND_LINE_SIZE as u64,
+        "the command line is",
+    ),
+    (CONVENTIONAL_END..HIGH_MEMORY, "there is no RAM for kernels"),
+];
+
+/// What is in the way of `bytes` bytes at `addr`.
+pub(super) fn taken(addr: u64, bytes: u64) -> Option<&'static str> {
+    let end = addr.saturating_add(bytes);
+    let hit = TAKEN
+        .iter()
+        .find(|(range, _)| addr < range.end && end > range.start);
+    hit.map(|(_, what)| *what)
+}
+
 /// RAM ends here or goes on at [`ABOVE_HOLE`].
 const HOLE: u64 = 3 << 30;
 const ABOVE_HOLE: u64 = 4 << 30;

@@ -77,6 +77,7 @@ impl ExactVcpu {
                 return exit;
             }
             let shadowed = std::mem::take(&mut self.state.shadow);
+            self.state.holds_traps = false;
             let stepping = self.state.flags & flag::TF != 0;
             let one = shadowed || stepping;
             // The rest of a budget that no whole block fits into.
@@ -111,7 +112,11 @@ impl ExactVcpu {
             }
             match next {
                 Next::Exit(exit) => return exit,
-                _ if stepping && self.context.count < before => {
+                _ if stepping
+                    && self.context.count < before
+                    && !std::mem::take(&mut self.state.holds_traps) =>
+                {
+                    self.note_single_step();
                     if let Next::Exit(exit) = self.deliver(Fault::plain(vector::DEBUG)) {
                         return exit;
                     }

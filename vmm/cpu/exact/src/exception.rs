@@ -43,6 +43,9 @@ impl ExactVcpu {
             if let Some(address) = current.address {
                 self.state.system.cr2 = address;
             }
+            if current.vector == vector::DEBUG {
+                self.enter_debug();
+            }
             match self.enter_handler(
                 current.vector,
                 current.error,

@@ -145,6 +145,8 @@ mod entry {
     pub(super) const LARGE: u64 = 1 << 7;
     pub(super) const NO_EXECUTE: u64 = 1 << 63;
     pub(super) const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+    /// The memory type's upper bit, where an entry maps a large page.
+    pub(super) const LARGE_PAT: u64 = 1 << 12;
 }
 
 /// Page-fault error-code bits.
@@ -217,6 +219,11 @@ pub(crate) fn translate(
         path[level as usize] = (at, value);
         table = value & entry::ADDRESS;
         if large || level == 0 {
+            // Address bits that a large page does not use must be zero, but for PAT.
+            let span = (1u64 << (12 + 9 * level)) - 1;
+            if large && value & span & entry::ADDRESS & !entry::LARGE_PAT != 0 {
+                return Err(fault(error::PRESENT | error::RESERVED));
+            }
             if !is_allowed(request, rights, no_execute, system) {
                 return Err(fault(error::PRESENT));
             }
@@ -227,7 +234,6 @@ pub(crate) fn translate(
                     request.access == Access::Write,
                 );
             }
-            let span = (1u64 << (12 + 9 * level)) - 1;
             return Ok(table & !span | linear & span);
         }
     }

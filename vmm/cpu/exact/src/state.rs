@@ -84,6 +84,8 @@ pub(crate) struct State {
     /// Interrupts wait for one more instruction (after STI or MOV SS).
     pub shadow: bool,
     pub halted: bool,
+    /// The instruction just done, a load of SS, lets no single-step trap in.
+    pub holds_traps: bool,
 }
 
 impl State {
@@ -103,6 +105,7 @@ impl State {
             },
             shadow: false,
             halted: false,
+            holds_traps: false,
         }
     }
 

@@ -12,6 +12,7 @@ use crate::state::{Fault, flag, vector};
 use crate::vcpu::{Answer, ExactVcpu};
 
 mod control;
+mod debug;
 mod far;
 mod flow;
 mod fpu;

@@ -152,6 +152,7 @@ impl LocalApic {
         }
         let value = u32::try_from(value).map_err(|_| NoSuchRegister(index))?;
         match number {
+            register::SELF_IPI if value > 0xff => Err(NoSuchRegister(index)),
             register::SELF_IPI => {
                 self.send_to_self(value as u8);
                 Ok(Effect::None)

@@ -116,7 +116,7 @@ fn three_levels(
         let large = level == 1 && value & entry::LARGE != 0;
         if large || level == 0 {
             let span = (1u64 << (12 + 9 * level)) - 1;
-            if large && value & span & entry::ADDRESS & !0x1000 != 0 {
+            if large && value & span & entry::ADDRESS & !entry::LARGE_PAT != 0 {
                 return Err(fault(error::PRESENT | error::RESERVED));
             }
             if !is_allowed(request, rights, no_execute, system) {

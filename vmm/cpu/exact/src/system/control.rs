@@ -55,11 +55,8 @@ impl ExactVcpu {
         if source.is_cr() {
             let value = self.read_control(source)?;
             self.set_register(target, value);
-        } else if source.is_dr() {
-            let value = self.state.debug[source.number()];
-            self.set_register(target, value);
-        } else if target.is_dr() {
-            self.state.debug[target.number()] = self.register(source);
+        } else if source.is_dr() || target.is_dr() {
+            self.move_debug(instruction)?;
         } else {
             let value = self.register(source);
             self.write_control(target, value)?;

@@ -203,7 +203,7 @@ impl ExactVcpu {
                     self.context.gpr[4] = rsp;
                     return Err(stop);
                 }
-                self.state.shadow = instruction.op0_register() == Register::SS;
+                self.shadow_stack_load(instruction);
             }
             _ if names_segment(instruction, 1) => {
                 let selector = self.selector(instruction.op1_register());
@@ -212,10 +212,16 @@ impl ExactVcpu {
             _ => {
                 let value = self.read_operand_16(instruction)?;
                 self.load_segment(instruction.op0_register(), value)?;
-                self.state.shadow = instruction.op0_register() == Register::SS;
+                self.shadow_stack_load(instruction);
             }
         }
         Ok(Done::Next)
+    }
+
+    /// A load of SS lets nothing in before the next instruction.
+    fn shadow_stack_load(&mut self, instruction: &Instruction) {
+        self.state.shadow = instruction.op0_register() == Register::SS;
+        self.state.holds_traps = self.state.shadow;
     }
 
     fn write_operand_16(&mut self, instruction: &Instruction, selector: u16) -> Result<(), Stop> {

@@ -348,6 +348,9 @@ impl ExactVcpu {
         let mut segment = segment_of(selector, raw);
         if is_wide {
             segment.base |= high << 32;
+            if !is_canonical(segment.base) {
+                return Err(Fault::protection(u32::from(selector) & !3).into());
+            }
         }
         if is_task {
             const BUSY: u8 = 2;

@@ -57,7 +57,8 @@ fn by_name(mnemonic: M) -> Option<Handler> {
         M::Bound | M::Into => ExactVcpu::check_range,
         M::Arpl => ExactVcpu::arpl,
         M::Jcxz => ExactVcpu::near_transfer,
-        M::Rdpmc | M::Ud0 | M::Ud1 | M::Ud2 => ExactVcpu::undefined,
+        M::Rdpmc => ExactVcpu::no_counter,
+        M::Ud0 | M::Ud1 | M::Ud2 => ExactVcpu::undefined,
         _ => return None,
     })
 }
@@ -154,6 +155,11 @@ impl ExactVcpu {
     /// Raises #UD: undefined by intent, or not offered.
     fn undefined(&mut self, _: &Instruction) -> Result<Done, Stop> {
         Err(Fault::invalid_opcode().into())
+    }
+
+    /// RDPMC: there are no counters, so that no number is one's.
+    fn no_counter(&mut self, _: &Instruction) -> Result<Done, Stop> {
+        Err(Fault::protection(0).into())
     }
 
     /// LEA of an address that translated code does not compute.
