@@ -62,6 +62,9 @@ pub(crate) enum Item {
     },
 }
 
+/// Links on the way to a file, beyond which they are taken for a circle.
+const MOST_LINKS: usize = 40;
+
 impl Item {
     fn kind(&self) -> &'static str {
         match self {
@@ -84,15 +87,39 @@ impl Contents {
     }
 
     pub(crate) fn holds(&self, path: &str) -> bool {
-        self.items.contains_key(path)
+        self.items.contains_key(&self.behind_links(path))
     }
 
-    /// Puts `item` at `path` and makes the folders above it.
+    /// Puts `item` at `path`, through links on the way, and makes the folders above it.
     pub(crate) fn insert(&mut self, path: &str, item: Item) -> Result<(), ContentsError> {
+        let path = &self.behind_links(path);
         for (end, _) in path.match_indices('/').skip(1) {
             self.insert_one(&path[..end], Item::Directory)?;
         }
         self.insert_one(path, item)
+    }
+
+    /// Where `path` leads when a folder above it is a link of this tree, as `/bin` is
+    /// where everything lies under `/usr`.
+    fn behind_links(&self, path: &str) -> String {
+        let mut path = path.to_owned();
+        for _ in 0..MOST_LINKS {
+            let link = path.match_indices('/').skip(1).find_map(|(end, _)| {
+                match self.items.get(&path[..end]) {
+                    Some(Item::Link(target)) => Some((end, target)),
+                    _ => None,
+                }
+            });
+            let Some((end, target)) = link else { break };
+            let above = path[..end].rfind('/').unwrap_or(0);
+            let folder = if target.starts_with('/') {
+                target.clone()
+            } else {
+                format!("{}/{target}", &path[..above])
+            };
+            path = format!("{folder}{}", &path[end..]);
+        }
+        path
     }
 
     fn insert_one(&mut self, path: &str, item: Item) -> Result<(), ContentsError> {
@@ -216,6 +243,20 @@ mod tests {
                 "/usr/local/bin/y"
             ]
         );
+    }
+
+    #[test]
+    fn links_to_folders_lead_into_them() {
+        let mut contents = Contents::default();
+        contents
+            .insert("/bin", Item::Link("usr/bin".into()))
+            .expect("inserts");
+        contents.insert("/bin/x", file(b"x")).expect("inserts");
+        assert!(contents.holds("/usr/bin/x") && contents.holds("/bin/x"));
+        contents
+            .insert("/loop", Item::Link("loop".into()))
+            .expect("inserts");
+        assert!(contents.insert("/loop/x", file(b"x")).is_err());
     }
 
     #[test]
