@@ -8,6 +8,7 @@ pub struct Scenario {
     nodes: u32,
     command: String,
     more: String,
+    recipe: String,
 }
 
 impl Scenario {
@@ -17,7 +18,15 @@ impl Scenario {
             nodes,
             command: command.to_owned(),
             more: String::new(),
+            recipe: "bookworm-mpich".to_owned(),
         }
+    }
+
+    /// On the image of another recipe.
+    #[must_use]
+    pub fn on(mut self, recipe: &str) -> Self {
+        self.recipe = recipe.to_owned();
+        self
     }
 
     /// With another piece of TOML, such as a section.
@@ -30,7 +39,7 @@ impl Scenario {
 
     /// The file.
     pub fn text(&self) -> String {
-        let recipe = root().join("images/bookworm-mpich.toml");
+        let recipe = root().join(format!("images/{}.toml", self.recipe));
         format!(
             "name = \"test\"\nimage = {{ recipe = {recipe:?} }}\n\
              nodes = {{ count = {}, memory = \"256 MiB\", clock = \"2 GHz\" }}\n{}\n\

@@ -17,6 +17,8 @@ pub(crate) enum Group {
     Differential,
     /// Nodes boot and run commands.
     Boot,
+    /// Other kernels, 32-bit programs, `belljar boot`.
+    Kernels,
     /// Frames take their time.
     Network,
     /// MPI programs across nodes.
@@ -31,8 +33,9 @@ pub(crate) enum Group {
     Input,
 }
 
-const END_TO_END: [Group; 7] = [
+const END_TO_END: [Group; 8] = [
     Group::Boot,
+    Group::Kernels,
     Group::Network,
     Group::Mpi,
     Group::Determinism,

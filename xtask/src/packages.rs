@@ -70,6 +70,11 @@ pub(crate) const TEST: &[Package] = &[
         "/usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h",
         "has Open MPI's prototypes",
     ),
+    package(
+        "gcc-multilib",
+        "/usr/include/x86_64-linux-gnu/gnu/stubs-32.h",
+        "builds 32-bit programs for the guests",
+    ),
     package("acpica-tools", "/usr/bin/iasl", "checks the ACPI tables"),
 ];
 

@@ -5,6 +5,7 @@
 mod boot;
 mod determinism;
 mod input;
+mod kernels;
 mod mpi;
 mod network;
 mod perturbation;

@@ -1,0 +1,191 @@
+//! Kernels and programs of other kinds: other distributions' kernels, 32-bit programs,
+//! kernels given to `belljar boot`.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use belljar_tests::{Dir, Scenario, root};
+
+/// The folder of a recipe's image; `None`, said loudly, when its packages are not to be had.
+fn image(dir: &Dir, recipe: &str) -> Option<PathBuf> {
+    let file = root().join(format!("images/{recipe}.toml"));
+    let (stdout, stderr, code) = dir.call(&["image", "build", file.to_str().unwrap()]);
+    if code == Some(0) {
+        return Some(PathBuf::from(stdout.trim()));
+    }
+    let unreachable = stderr.contains("mmdebstrap failed");
+    assert!(unreachable, "{stderr}");
+    eprintln!("SKIPPED: the packages of {recipe} are not to be had: {stderr}");
+    None
+}
+
+fn boots(recipe: &str, release: &str) {
+    let Some(dir) = Dir::new() else { return };
+    if image(&dir, recipe).is_none() {
+        return;
+    }
+    let command = "uname -r; bash --version | head -1; busybox true; belljar-rsh node1 uname -n";
+    let run = dir
+        .run(&Scenario::new(2, command).on(recipe), "out", &[])
+        .success();
+    let console = run.console(0);
+    assert!(console.contains(&format!("\n{release}")), "{console}");
+    assert!(
+        console.contains("\nGNU bash") && console.contains("\nnode1\n"),
+        "{console}"
+    );
+    let warnings = run.summary()["warnings"].clone();
+    assert_eq!(warnings.as_array().map(Vec::len), Some(0), "{warnings}");
+}
+
+#[test]
+fn the_standard_kernel_of_debian_12_boots() {
+    boots("bookworm-standard", "6.1.");
+}
+
+#[test]
+fn the_kernel_of_debian_13_boots() {
+    boots("trixie", "6.12.");
+}
+
+/// Compiles a static program of 32 bits; `None`, said loudly, without a compiler for it.
+fn program_of_32_bits(dir: &Dir) -> Option<PathBuf> {
+    let source = dir.write(
+        "narrow.c",
+        "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <sys/wait.h>\n\
+         #include <unistd.h>\n\
+         int main(int argc, char **argv) {\n\
+         unsigned hash = 2166136261u;\n\
+         for (unsigned i = 0; i < 300000; i++) hash = (hash ^ (i & 0xff)) * 16777619u;\n\
+         double sum = 0; for (int i = 1; i < 1000; i++) sum += 1.0 / i;\n\
+         long long product = hash; product *= argc + 40;\n\
+         pid_t child = fork();\n\
+         if (child == 0) { char *p = malloc(1 << 20); memset(p, 7, 1 << 20); _exit(p[12345]); }\n\
+         int status; waitpid(child, &status, 0);\n\
+         printf(\"bits=%d hash=%08x sum=%.6f product=%lld child=%d\\n\", (int)(8 * sizeof(void *)),\n\
+         hash, sum, product, WEXITSTATUS(status));\n\
+         return 0; }\n",
+    );
+    let program = dir.path("narrow");
+    let made = Command::new("gcc")
+        .args(["-m32", "-static", "-O2", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .stderr(Stdio::null())
+        .status();
+    if made.is_ok_and(|status| status.success()) {
+        return Some(program);
+    }
+    eprintln!("SKIPPED: gcc cannot make 32-bit programs; install gcc-multilib");
+    None
+}
+
+#[test]
+fn a_32_bit_program_runs_under_the_64_bit_kernel() {
+    let Some(dir) = Dir::new() else { return };
+    let Some(program) = program_of_32_bits(&dir) else {
+        return;
+    };
+    let native = Command::new(&program).output();
+    let scenario =
+        Scenario::new(1, "./narrow").with(&format!("[workload.files]\nnarrow = {program:?}"));
+    let console = dir.run(&scenario, "out", &[]).success().console(0);
+    assert!(console.contains("\nbits=32 hash="), "{console}");
+    // Not every host runs such programs itself.
+    if let Some(native) = native.ok().filter(|output| output.status.success()) {
+        let expected = String::from_utf8_lossy(&native.stdout).into_owned();
+        assert!(
+            console.contains(&expected),
+            "{expected} is not in {console}"
+        );
+    }
+}
+
+fn arguments([kernel, initrd]: &[PathBuf; 2]) -> Vec<&str> {
+    vec![
+        "boot",
+        "--limit",
+        "30 s",
+        "--kernel",
+        kernel.to_str().expect("a plain path"),
+        "--initrd",
+        initrd.to_str().expect("a plain path"),
+    ]
+}
+
+/// A distribution's kernel with an initramfs of busybox alone, and somebody typing.
+#[test]
+fn a_shell_on_the_serial_console_answers() {
+    let Some(dir) = Dir::new() else { return };
+    let Some(image) = image(&dir, "bookworm-mpich") else {
+        return;
+    };
+    let names = [image.join("vmlinuz"), image.join("initrd.cpio")];
+    let mut command = dir.command(&arguments(&names));
+    command.args(["--append", "rdinit=/bin/busybox -- sh"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("belljar starts");
+    let mut output = child.stdout.take().expect("a pipe");
+    let mut input = child.stdin.take().expect("a pipe");
+    let mut console = Vec::new();
+    let mut byte = [0];
+    let mut typed = false;
+    while output.read(&mut byte).expect("the pipe works") == 1 {
+        console.push(byte[0]);
+        if !typed && console.ends_with(b"# ") {
+            typed = true;
+            input
+                .write_all(b"/bin/busybox expr 6 \\* 7\n/bin/busybox poweroff -f\n")
+                .expect("the pipe works");
+        }
+    }
+    let status = child.wait().expect("belljar ends");
+    let console = String::from_utf8_lossy(&console).into_owned();
+    assert!(typed && console.contains("\n42\r\n"), "{console}");
+    assert!(status.success(), "{console}");
+}
+
+#[test]
+fn a_boot_without_input_repeats_to_the_cycle() {
+    let Some(dir) = Dir::new() else { return };
+    let Some(image) = image(&dir, "bookworm-mpich") else {
+        return;
+    };
+    let names = [image.join("vmlinuz"), image.join("initrd.cpio")];
+    let mut arguments = arguments(&names);
+    arguments.push("--no-input");
+    let first = dir.call(&arguments);
+    let second = dir.call(&arguments);
+    assert_eq!(first, second);
+    assert!(first.0.contains("there is no disk /dev/vda"), "{}", first.0);
+    assert_eq!(first.2, Some(0), "the init switches off");
+    assert!(first.1.contains("instructions"), "{}", first.1);
+}
+
+#[test]
+fn a_multiboot_kernel_ends_through_the_exit_device() {
+    let Some(dir) = Dir::new() else { return };
+    // A header, then: mov al, 'B'; mov dx, 0x3f8; out dx, al; mov eax, 21; out 0xf4, eax.
+    let mut code: Vec<u8> = [0x1bad_b002u32, 0x1_0000, 0xe451_4ffe]
+        .into_iter()
+        .chain([0x20_0000, 0x20_0000, 0, 0, 0x20_0020])
+        .flat_map(u32::to_le_bytes)
+        .collect();
+    code.extend([0xb0, b'B', 0x66, 0xba, 0xf8, 0x03, 0xee]);
+    code.extend([0xb8, 21, 0, 0, 0, 0xe7, 0xf4, 0xf4]);
+    let file = dir.path("kernel");
+    std::fs::write(&file, code).unwrap();
+    let kernel = file.to_str().unwrap();
+    let (stdout, stderr, code) =
+        dir.call(&["boot", "--kernel", kernel, "--exit-device", "--no-input"]);
+    assert_eq!((stdout.as_str(), code), ("B", Some(43)), "{stderr}");
+    // Without the device the same guest halts, and nothing can wake it.
+    let (_, stderr, code) = dir.call(&["boot", "--kernel", kernel, "--no-input"]);
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains("halted with interrupts off"), "{stderr}");
+}
