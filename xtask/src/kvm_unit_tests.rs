@@ -37,6 +37,7 @@ struct Case {
     file: String,
     arguments: String,
     processors: u32,
+    is_benchmark: bool,
     memory: Option<u32>,
     arch: Option<String>,
 }
@@ -113,6 +114,7 @@ fn parse(text: &str) -> Vec<Case> {
         let value = value.trim().trim_matches(['\'', '"']).to_owned();
         match key.trim() {
             "file" => case.file = value,
+            "groups" => case.is_benchmark = value == "vmexit",
             "arch" => case.arch = Some(value),
             "test_args" => case.arguments = value,
             // A number, or a shell expression over the host's processors.
@@ -150,6 +152,9 @@ fn try_case(
     let kernel = tree.join("x86").join(&case.file);
     if case.arch.as_deref().is_some_and(|arch| arch != "x86_64") || !kernel.exists() {
         return Ok((skip("not built for x86_64"), String::new()));
+    }
+    if case.is_benchmark && case.name != "vmexit_cpuid" {
+        return Ok((skip("measures how long exits take"), String::new()));
     }
     if case.processors > 1 {
         return Ok((skip("needs several processors"), String::new()));

@@ -209,7 +209,8 @@ fn distribution_kernels_load_when_there_are_any() {
         config.memory = 256 << 20;
         let ram = ram(config.memory);
         let start = load(&config, &ram).unwrap();
-        assert_eq!(start.registers.rip, 0x100_0000, "{}", path.display());
+        let text = 0x100_0000..0x120_0000;
+        assert!(text.contains(&start.registers.rip), "{}", path.display());
         assert_ne!(read::<16>(&ram, start.registers.rip), [0; 16]);
     }
 }

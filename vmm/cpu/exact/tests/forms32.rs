@@ -194,7 +194,7 @@ fn random_bytes(random: &mut Random) -> [u8; 15] {
     }
     let mut at = 0;
     for (prefix, odds) in [(0x66, 6), (0xf2, 40), (0xf3, 20), (0x0f, 4)] {
-        if random.next_u64() % odds == 0 {
+        if random.next_u64().is_multiple_of(odds) {
             bytes[at] = prefix;
             at += 1;
         }
