@@ -11,6 +11,7 @@ use crate::state::Fault;
 use crate::vcpu::{Answer, ExactVcpu};
 
 mod masked;
+mod refine;
 
 /// A part of a guest access within one page.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +78,7 @@ impl ExactVcpu {
             }
             Err(Stop::Fault(fault)) => {
                 self.refund(block, index);
+                let fault = self.refine(linear, fault);
                 self.deliver(fault)
             }
             Err(Stop::Ask(exit) | Stop::Again(exit)) => {

@@ -193,7 +193,12 @@ fn classify_operands(instruction: &Instruction) -> Class {
         .op_kinds()
         .position(|kind| kind == OpKind::Memory)
     else {
-        return Class::Plain;
+        return if instruction.op_kinds().any(is_implicit_memory) {
+            // What is not known must not run: its address is the guest's.
+            Class::Fault(vector::INVALID_OPCODE)
+        } else {
+            Class::Plain
+        };
     };
     let mut factory = InstructionInfoFactory::new();
     let access = factory.info(instruction).op_access(index as u32);
@@ -210,6 +215,22 @@ fn classify_operands(instruction: &Instruction) -> Class {
         size: size as u16,
         write,
     }
+}
+
+/// Whether an operand is memory at an address that no operand spells out.
+fn is_implicit_memory(kind: OpKind) -> bool {
+    matches!(
+        kind,
+        OpKind::MemorySegSI
+            | OpKind::MemorySegESI
+            | OpKind::MemorySegRSI
+            | OpKind::MemorySegDI
+            | OpKind::MemorySegEDI
+            | OpKind::MemorySegRDI
+            | OpKind::MemoryESDI
+            | OpKind::MemoryESEDI
+            | OpKind::MemoryESRDI
+    )
 }
 
 /// Whether an operand is one of AH, CH, DH, BH, which no instruction with a REX

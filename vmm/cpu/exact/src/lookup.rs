@@ -36,7 +36,7 @@ impl ExactVcpu {
     }
 
     /// What decides how code is translated at this moment.
-    fn features_now(&self) -> Features {
+    pub(crate) fn features_now(&self) -> Features {
         Features {
             fpu: self.state.has_fpu(),
             size: self.state.code_size(),

@@ -42,7 +42,7 @@ fn suppresses_faults(instruction: &Instruction) -> bool {
         | M::Vpsraw
         | M::Vpsrad
         | M::Vpsraq => !counted_by_memory,
-        M::Valignd | M::Valignq | M::Vpalignr | M::Vdbpsadbw | M::Vpshufbitqmb => false,
+        M::Valignd | M::Valignq | M::Vpalignr | M::Vdbpsadbw => false,
         M::Vpconflictd | M::Vpconflictq | M::Vpmultishiftqb => false,
         M::Vpermb | M::Vpermw | M::Vpermd | M::Vpermq | M::Vpermps | M::Vpermpd => false,
         M::Vpermi2b | M::Vpermi2w | M::Vpermi2d | M::Vpermi2q | M::Vpermi2ps | M::Vpermi2pd => {
@@ -73,7 +73,8 @@ fn suppresses_faults(instruction: &Instruction) -> bool {
 /// through: bit N is byte N.
 pub(crate) fn touched_bytes(instruction: &Instruction, context: &Context) -> u64 {
     let size = instruction.memory_size();
-    let (element, count) = (size.element_size().max(1), size.element_count().max(1));
+    let element = lane_bytes(instruction.mnemonic()).unwrap_or(size.element_size().max(1));
+    let count = (size.size() / element).max(1);
     if let Some(operand) = vector_mask_operand(instruction) {
         let mask = &context.vectors[instruction.op_register(operand).number()].0;
         let chosen = (0..count).filter(|at| mask[at * element + element - 1] & 0x80 != 0);
@@ -92,6 +93,15 @@ pub(crate) fn touched_bytes(instruction: &Instruction, context: &Context) -> u64
     // Where there are more lanes than elements, they go round.
     let chosen = (0..lanes).filter(|lane| mask >> lane & 1 == 1);
     spread(chosen.map(|lane| lane % count), element)
+}
+
+/// Bytes to a bit of the mask, where elements of the memory operand are smaller.
+fn lane_bytes(mnemonic: M) -> Option<usize> {
+    match mnemonic {
+        M::Vpmuldq | M::Vpmuludq => Some(8),
+        M::Vpdpbusd | M::Vpdpbusds | M::Vpdpwssd | M::Vpdpwssds => Some(4),
+        _ => None,
+    }
 }
 
 fn spread(elements: impl Iterator<Item = usize>, size: usize) -> u64 {

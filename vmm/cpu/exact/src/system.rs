@@ -26,6 +26,7 @@ mod string;
 mod table;
 mod xsave;
 
+pub(crate) use fpu::has_pending;
 pub(crate) use segments::CodeDescriptor;
 
 pub(crate) use table::handler;

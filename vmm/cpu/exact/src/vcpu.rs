@@ -180,6 +180,18 @@ impl ExactVcpu {
         }
     }
 
+    /// The x87: control word, status word, abridged tags, nothing up to byte 32, then
+    /// its registers in stack order, 16 bytes each (as FXSAVE has them).
+    pub fn x87(&self) -> [u8; 160] {
+        std::array::from_fn(|at| self.fx.0[at] * u8::from(!(6..32).contains(&at)))
+    }
+
+    /// Replaces the x87's state by one of the form that [`x87`](Self::x87) returns.
+    pub fn set_x87(&mut self, state: &[u8; 160]) {
+        self.fx.0[..5].copy_from_slice(&state[..5]);
+        self.fx.0[32..160].copy_from_slice(&state[32..]);
+    }
+
     /// Replaces the vector registers and masks; what the instruction set does not
     /// have stays zero.
     pub fn set_vectors(&mut self, state: &VectorState) {

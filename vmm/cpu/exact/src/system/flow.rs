@@ -4,7 +4,7 @@ use belljar_cpu::{Registers, Segment, SegmentRegister};
 use iced_x86::{Code, Instruction, Mnemonic};
 
 use super::Done;
-use super::operand::mask;
+use super::operand::{check_stack_address, mask};
 use crate::access::Stop;
 use crate::mmu::is_canonical;
 use crate::state::{Fault, efer, flag};
@@ -165,15 +165,27 @@ impl ExactVcpu {
         }
         let pushed = u64::from(level);
         let frame = self.context.gpr[4].wrapping_add(pushed * size as u64);
+        let room = u64::from(instruction.immediate16());
+        let sp = self.context.gpr[4].wrapping_sub(room);
+        if let Err(stop) = self.check_stack(sp) {
+            self.context.gpr[4] = rsp;
+            return Err(stop);
+        }
+        let size = if self.state.is_long() { 8 } else { size };
         let slot = &mut self.context.gpr[5];
         *slot = *slot & !mask(size) | frame & mask(size);
         if size == 4 {
             *slot &= mask(4);
         }
-        let room = u64::from(instruction.immediate16());
-        let sp = self.context.gpr[4].wrapping_sub(room);
         self.set_stack_pointer(sp);
         Ok(())
+    }
+
+    /// Whether the new end of the stack could be written.
+    fn check_stack(&self, sp: u64) -> Result<(), Stop> {
+        let at = self.state.stack_address(sp);
+        check_stack_address(at)?;
+        self.check_writable(at, 1)
     }
 
     fn push_frame_links(&mut self, size: usize, level: u8, rbp: u64) -> Result<(), Stop> {

@@ -5,9 +5,10 @@
 use iced_x86::{Instruction, Mnemonic};
 
 use super::Done;
+use super::operand::check_segment;
 use crate::access::Stop;
 use crate::enter::{FxImage, load_x87, save_x87};
-use crate::state::Fault;
+use crate::state::{Fault, vector};
 use crate::vcpu::ExactVcpu;
 
 pub(super) const MXCSR_OFFSET: usize = 24;
@@ -15,19 +16,23 @@ pub(super) const ST_OFFSET: usize = 32;
 pub(super) const XMM_OFFSET: usize = 160;
 /// Where what is used of the legacy region ends.
 pub(super) const LEGACY_END: usize = 416;
+/// Bytes of the x87's registers in FNSAVE's format.
+const REGISTERS: usize = 80;
 /// Bits that MXCSR has; MXCSR_MASK in the image.
 pub(super) const MXCSR_MASK: u32 = 0xffff;
 
 impl ExactVcpu {
     pub(super) fn fpu_instruction(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         let at = self.linear(instruction);
+        let size = instruction.memory_size().size();
+        check_segment(instruction, at)?;
         match instruction.mnemonic() {
             Mnemonic::Fxsave | Mnemonic::Fxsave64 => self.fxsave(at)?,
             Mnemonic::Fxrstor | Mnemonic::Fxrstor64 => self.fxrstor(at)?,
-            Mnemonic::Fnstenv => self.fnstenv(at)?,
-            Mnemonic::Fldenv => self.fldenv(at)?,
-            Mnemonic::Fnsave => self.fnsave(at)?,
-            _ => self.frstor(at)?,
+            Mnemonic::Fnstenv => self.fnstenv(at, size)?,
+            Mnemonic::Fldenv => self.fldenv(at, size)?,
+            Mnemonic::Fnsave => self.fnsave(at, size)?,
+            _ => self.frstor(at, size)?,
         }
         Ok(Done::Next)
     }
@@ -81,9 +86,24 @@ impl ExactVcpu {
 
     /// LDMXCSR: hosts differ in which bits they refuse.
     pub(super) fn load_mxcsr(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
-        let value = self.load(self.linear(instruction), 4)? as u32;
+        let value = self.read_operand(instruction, 0)? as u32;
         self.set_mxcsr(value)?;
         Ok(Done::Next)
+    }
+
+    /// The x87 as every MMX instruction leaves it: top of stack zero, all registers
+    /// valid, so that the registers stand in the image by their MMX numbers.
+    pub(super) fn mmx_image(&self) -> Result<FxImage, Fault> {
+        let mut before = FxImage::reset();
+        save_x87(&mut before);
+        if has_pending(&before) {
+            return Err(Fault::plain(vector::X87));
+        }
+        let mut image = before.clone();
+        image.0[ST_OFFSET..XMM_OFFSET].copy_from_slice(physical_registers(&before).as_flattened());
+        image.0[3] &= !0x38;
+        image.0[4] = 0xff;
+        Ok(image)
     }
 
     fn fxsave(&mut self, at: u64) -> Result<(), Stop> {
@@ -103,71 +123,89 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// The 28-byte environment in 32-bit protected format (SDM vol. 1, figure 8-9);
-    /// instruction and operand pointers are zero. FNSTENV then masks all exceptions.
-    fn environment(image: &FxImage) -> [u8; 28] {
-        let mut bytes = [0u8; 28];
-        for (slot, from) in [(0, 0), (4, 2)] {
-            bytes[slot..slot + 2].copy_from_slice(&image.0[from..from + 2]);
-        }
-        bytes[8..10].copy_from_slice(&full_tags(image).to_le_bytes());
-        for reserved in [2, 6, 10, 26] {
-            bytes[reserved..reserved + 2].fill(0xff);
+    /// The environment in protected format, of 14 or 28 bytes (SDM vol. 1, figures
+    /// 8-9 and 8-10); instruction and operand pointers are zero.
+    fn environment(image: &FxImage, size: usize) -> Vec<u8> {
+        let mut bytes = vec![0u8; size];
+        let word = size / 7;
+        bytes[..2].copy_from_slice(&image.0[..2]);
+        bytes[word..word + 2].copy_from_slice(&image.0[2..4]);
+        bytes[2 * word..2 * word + 2].copy_from_slice(&full_tags(image).to_le_bytes());
+        if word == 4 {
+            for reserved in [2, 6, 10, 26] {
+                bytes[reserved..reserved + 2].fill(0xff);
+            }
         }
         bytes
     }
 
-    fn fnstenv(&mut self, at: u64) -> Result<(), Stop> {
+    /// FNSTENV masks all exceptions when it is done.
+    fn fnstenv(&mut self, at: u64, size: usize) -> Result<(), Stop> {
         let mut image = FxImage::reset();
         save_x87(&mut image);
-        self.write_parts(at, &[(0, &Self::environment(&image))])?;
+        self.write_parts(at, &[(0, &Self::environment(&image, size))])?;
         image.0[0] |= 0x3f;
         load_x87(&image);
         Ok(())
     }
 
-    fn fldenv(&mut self, at: u64) -> Result<(), Stop> {
+    fn fldenv(&mut self, at: u64, size: usize) -> Result<(), Stop> {
+        let mut image = Self::settled_x87()?;
         let mut bytes = [0; 28];
-        self.read_span(at, &mut bytes)?;
-        let mut image = FxImage::reset();
-        save_x87(&mut image);
-        set_environment(&mut image, &bytes);
+        self.read_span(at, &mut bytes[..size])?;
+        set_environment(&mut image, &bytes[..size]);
         load_x87(&image);
         Ok(())
     }
 
     /// Environment, then the eight registers in stack order, ten bytes each. FNSAVE
     /// then resets the x87.
-    fn fnsave(&mut self, at: u64) -> Result<(), Stop> {
+    fn fnsave(&mut self, at: u64, size: usize) -> Result<(), Stop> {
         let mut image = FxImage::reset();
         save_x87(&mut image);
-        let mut bytes = [0u8; 108];
-        bytes[..28].copy_from_slice(&Self::environment(&image));
-        for (to, from) in bytes[28..]
-            .chunks_exact_mut(10)
-            .zip(image.0[32..].chunks_exact(16))
-        {
-            to.copy_from_slice(&from[..10]);
+        let mut bytes = Self::environment(&image, size - REGISTERS);
+        for register in image.0[ST_OFFSET..XMM_OFFSET].chunks_exact(16) {
+            bytes.extend_from_slice(&register[..10]);
         }
         self.write_parts(at, &[(0, &bytes)])?;
-        load_x87(&FxImage::reset());
+        // FNINIT marks the registers empty and leaves what they hold.
+        let mut reset = FxImage::reset();
+        reset.0[ST_OFFSET..XMM_OFFSET].copy_from_slice(physical_registers(&image).as_flattened());
+        load_x87(&reset);
         Ok(())
     }
 
-    fn frstor(&mut self, at: u64) -> Result<(), Stop> {
+    fn frstor(&mut self, at: u64, size: usize) -> Result<(), Stop> {
+        let mut image = Self::settled_x87()?;
         let mut bytes = [0u8; 108];
-        self.read_span(at, &mut bytes)?;
-        let mut image = FxImage::reset();
-        for (from, to) in bytes[28..]
+        self.read_span(at, &mut bytes[..size])?;
+        let (environment, registers) = bytes[..size].split_at(size - REGISTERS);
+        set_environment(&mut image, environment);
+        for (from, to) in registers
             .chunks_exact(10)
-            .zip(image.0[32..].chunks_exact_mut(16))
+            .zip(image.0[ST_OFFSET..XMM_OFFSET].chunks_exact_mut(16))
         {
             to[..10].copy_from_slice(from);
         }
-        set_environment(&mut image, &bytes[..28]);
         load_x87(&image);
         Ok(())
     }
+
+    /// The x87, without an exception that waits to be raised.
+    fn settled_x87() -> Result<FxImage, Fault> {
+        let mut image = FxImage::reset();
+        save_x87(&mut image);
+        if has_pending(&image) {
+            return Err(Fault::plain(vector::X87));
+        }
+        Ok(image)
+    }
+}
+
+/// Whether the x87's status word has an exception that is not masked, which the next
+/// instruction that waits for it raises.
+pub(crate) fn has_pending(image: &FxImage) -> bool {
+    image.0[2] & 0x80 != 0
 }
 
 /// MXCSR in an image.
@@ -208,11 +246,27 @@ fn tag_of(register: &[u8]) -> u16 {
 }
 
 fn set_environment(image: &mut FxImage, bytes: &[u8]) {
+    let word = bytes.len() / 7;
+    // Registers stay where they are when the top of the stack moves.
+    let registers = physical_registers(image);
     image.0[0..2].copy_from_slice(&bytes[0..2]);
-    image.0[2..4].copy_from_slice(&bytes[4..6]);
-    let tags = u16::from_le_bytes([bytes[8], bytes[9]]);
+    image.0[2..4].copy_from_slice(&bytes[word..word + 2]);
+    let tags = u16::from_le_bytes([bytes[2 * word], bytes[2 * word + 1]]);
     image.0[4] = (0..8).fold(0, |abridged, physical| {
         abridged | u8::from(tags >> (physical * 2) & 3 != 3) << physical
     });
     image.0[5..24].fill(0);
+    let top = usize::from(image.0[3] >> 3 & 7);
+    for (physical, register) in registers.iter().enumerate() {
+        let to = ST_OFFSET + (physical + 8 - top) % 8 * 16;
+        image.0[to..to + 16].copy_from_slice(register);
+    }
+}
+
+fn physical_registers(image: &FxImage) -> [[u8; 16]; 8] {
+    let top = usize::from(image.0[3] >> 3 & 7);
+    std::array::from_fn(|physical| {
+        let from = ST_OFFSET + (physical + 8 - top) % 8 * 16;
+        std::array::from_fn(|at| image.0[from + at])
+    })
 }

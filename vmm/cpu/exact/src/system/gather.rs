@@ -4,6 +4,7 @@
 use iced_x86::{Instruction, Mnemonic as M, OpKind, Register};
 
 use super::Done;
+use super::operand::check_segment;
 use crate::access::Stop;
 use crate::state::Fault;
 use crate::vcpu::ExactVcpu;
@@ -45,6 +46,7 @@ impl ExactVcpu {
             if self.is_lane_on(&lanes, lane) {
                 let mut bytes = [0; 8];
                 let address = self.lane_address(&lanes, lane);
+                check_segment(instruction, address)?;
                 self.read_linear(address, &mut bytes[..lanes.element], user)?;
                 let at = lane * lanes.element;
                 self.context.vectors[lanes.data].0[at..at + lanes.element]
@@ -72,6 +74,7 @@ impl ExactVcpu {
                 bytes[..lanes.element]
                     .copy_from_slice(&self.context.vectors[lanes.data].0[at..at + lanes.element]);
                 let address = self.lane_address(&lanes, lane);
+                check_segment(instruction, address)?;
                 match self.write_linear(address, &bytes[..lanes.element], user) {
                     Ok(()) => {}
                     // The lane is stored; the rest follows when the device has it.

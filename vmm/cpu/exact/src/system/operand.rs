@@ -3,8 +3,11 @@
 use belljar_cpu::SegmentRegister;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
+use super::fpu::ST_OFFSET;
 use super::{Done, width};
 use crate::access::Stop;
+use crate::enter::load_x87;
+use crate::mmu::is_canonical;
 use crate::state::Fault;
 use crate::vcpu::ExactVcpu;
 
@@ -104,7 +107,9 @@ impl ExactVcpu {
             OpKind::Register => Ok(self.register(instruction.op_register(operand))),
             OpKind::Memory => {
                 let size = instruction.memory_size().size().min(8);
-                self.load(self.linear(instruction), size)
+                let linear = self.linear(instruction);
+                check_segment(instruction, linear)?;
+                self.load(linear, size)
             }
             OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64 => {
                 Ok(instruction.near_branch_target())
@@ -127,7 +132,9 @@ impl ExactVcpu {
             }
             _ => {
                 let size = instruction.memory_size().size().min(8);
-                self.store(self.linear(instruction), value, size)
+                let linear = self.linear(instruction);
+                check_segment(instruction, linear)?;
+                self.store(linear, value, size)
             }
         }
     }
@@ -149,7 +156,9 @@ impl ExactVcpu {
     /// Pushes `size` bytes.
     pub(crate) fn push(&mut self, value: u64, size: usize) -> Result<(), Stop> {
         let sp = self.context.gpr[4].wrapping_sub(size as u64);
-        self.store(self.state.stack_address(sp), value, size)?;
+        let at = self.state.stack_address(sp);
+        check_stack_address(at)?;
+        self.store(at, value, size)?;
         self.set_stack_pointer(sp);
         Ok(())
     }
@@ -174,7 +183,9 @@ impl ExactVcpu {
     /// Reads the stack `offset` bytes above RSP.
     pub(crate) fn peek(&mut self, offset: u64, size: usize) -> Result<u64, Stop> {
         let sp = self.context.gpr[4].wrapping_add(offset);
-        self.load(self.state.stack_address(sp), size)
+        let at = self.state.stack_address(sp);
+        check_stack_address(at)?;
+        self.load(at, size)
     }
 
     /// MOV with segment registers, 16-bit PUSH and POP, POP to memory.
@@ -252,6 +263,11 @@ impl ExactVcpu {
         let address = self
             .state
             .wrap_linear(self.linear(instruction).wrapping_add(step as u64));
+        check_segment(instruction, address)?;
+        let writes = instruction.mnemonic() != Mnemonic::Bt;
+        if writes {
+            self.check_writable(address, size)?;
+        }
         let value = self.load(address, size)?;
         let changed = match instruction.mnemonic() {
             Mnemonic::Bts => value | 1 << bit,
@@ -259,7 +275,7 @@ impl ExactVcpu {
             Mnemonic::Btc => value ^ 1 << bit,
             _ => value,
         };
-        if instruction.mnemonic() != Mnemonic::Bt {
+        if writes {
             self.store(address, changed, size)?;
         }
         self.context.flags = self.context.flags & !1 | value >> bit & 1;
@@ -277,27 +293,78 @@ impl ExactVcpu {
                 let value = self.load(self.state.wrap_linear(linear), 1)?;
                 self.set_register(Register::AL, value);
             }
-            Mnemonic::Maskmovdqu => {
-                let data = self.context.vectors[instruction.op1_register().number()].0;
-                let mask = self.context.vectors[instruction.op2_register().number()].0;
-                let base = self
-                    .segment_base(instruction.memory_segment())
-                    .wrapping_add(self.context.gpr[7]);
-                for (index, (value, mask)) in data.into_iter().zip(mask).take(16).enumerate() {
-                    if mask & 0x80 != 0 {
-                        self.store(base.wrapping_add(index as u64), u64::from(value), 1)?;
-                    }
-                }
+            Mnemonic::Maskmovq => {
+                let image = self.mmx_image()?;
+                let [data, mask] = [1, 2].map(|operand| {
+                    let number = instruction.op_register(operand).number();
+                    let mut bytes = [0; 16];
+                    bytes[..8].copy_from_slice(&image.0[ST_OFFSET + number * 16..][..8]);
+                    bytes
+                });
+                self.store_masked(instruction, &data, &mask)?;
+                load_x87(&image);
+            }
+            Mnemonic::Maskmovdqu | Mnemonic::Vmaskmovdqu => {
+                let [data, mask] = [1, 2].map(|operand| {
+                    let number = instruction.op_register(operand).number();
+                    let mut bytes = [0; 16];
+                    bytes.copy_from_slice(&self.context.vectors[number].0[..16]);
+                    bytes
+                });
+                self.store_masked(instruction, &data, &mask)?;
             }
             _ => return Err(Fault::invalid_opcode().into()),
         }
         Ok(Done::Next)
+    }
+
+    /// Stores the bytes of `data` whose bytes of `mask` have the top bit, at RDI; all
+    /// of them are checked before the first.
+    fn store_masked(
+        &mut self,
+        instruction: &Instruction,
+        data: &[u8; 16],
+        mask: &[u8; 16],
+    ) -> Result<(), Stop> {
+        let narrow = instruction.op0_kind() == OpKind::MemorySegEDI;
+        let start = if narrow {
+            self.context.gpr[7] & 0xffff_ffff
+        } else {
+            self.context.gpr[7]
+        };
+        let start = start.wrapping_add(self.segment_base(instruction.memory_segment()));
+        let user = self.state.is_user();
+        let chosen = |at: &u64| mask[*at as usize] & 0x80 != 0;
+        for at in (0..16).filter(chosen) {
+            self.direct_run(start.wrapping_add(at), 1, true, user)?;
+        }
+        for at in (0..16).filter(chosen) {
+            self.store(start.wrapping_add(at), u64::from(data[at as usize]), 1)?;
+        }
+        Ok(())
     }
 }
 
 fn names_segment(instruction: &Instruction, operand: u32) -> bool {
     instruction.op_kind(operand) == OpKind::Register
         && instruction.op_register(operand).is_segment_register()
+}
+
+/// #SS for a place on the stack that is not canonical.
+pub(super) fn check_stack_address(linear: u64) -> Result<(), Fault> {
+    if is_canonical(linear) {
+        Ok(())
+    } else {
+        Err(Fault::stack())
+    }
+}
+
+/// #SS for an address that is not canonical and was reached through the stack segment.
+pub(super) fn check_segment(instruction: &Instruction, linear: u64) -> Result<(), Fault> {
+    if instruction.memory_segment() == Register::SS && !is_canonical(linear) {
+        return Err(Fault::stack());
+    }
+    Ok(())
 }
 
 /// The low `size` bytes.

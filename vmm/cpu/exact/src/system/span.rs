@@ -13,18 +13,25 @@ impl ExactVcpu {
     /// Writes `parts` of the structure at `at`, in ascending order, at the current
     /// privilege level.
     pub(super) fn write_parts(&mut self, at: u64, parts: &[Part<'_>]) -> Result<(), Stop> {
-        let user = self.state.is_user();
         for &(offset, bytes) in parts {
-            for piece in pieces(at.wrapping_add(offset as u64), bytes.len()) {
-                self.direct_run(piece.0, 1, true, user)?;
-            }
+            self.check_writable(at.wrapping_add(offset as u64), bytes.len())?;
         }
+        let user = self.state.is_user();
         for &(offset, bytes) in parts {
             let mut done = 0;
             for (linear, length) in pieces(at.wrapping_add(offset as u64), bytes.len()) {
                 self.write_linear(linear, &bytes[done..done + length], user)?;
                 done += length;
             }
+        }
+        Ok(())
+    }
+
+    /// Whether all of `bytes` bytes can be written at the current privilege level.
+    pub(super) fn check_writable(&self, at: u64, bytes: usize) -> Result<(), Stop> {
+        let user = self.state.is_user();
+        for (linear, _) in pieces(at, bytes) {
+            self.direct_run(linear, 1, true, user)?;
         }
         Ok(())
     }

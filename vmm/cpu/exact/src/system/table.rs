@@ -51,7 +51,7 @@ fn by_name(mnemonic: M) -> Option<Handler> {
         M::Xgetbv => ExactVcpu::xgetbv,
         M::Xsetbv => ExactVcpu::xsetbv,
         M::Ldmxcsr | M::Vldmxcsr => ExactVcpu::load_mxcsr,
-        M::Xlatb | M::Maskmovq | M::Maskmovdqu => ExactVcpu::odd,
+        M::Xlatb | M::Maskmovq | M::Maskmovdqu | M::Vmaskmovdqu => ExactVcpu::odd,
         M::Aaa | M::Aas | M::Aam | M::Aad | M::Daa | M::Das | M::Salc => ExactVcpu::adjust,
         M::Pusha | M::Pushad | M::Popa | M::Popad => ExactVcpu::push_pop_all,
         M::Bound | M::Into => ExactVcpu::check_range,

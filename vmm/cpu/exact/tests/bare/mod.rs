@@ -2,8 +2,8 @@
 #![allow(dead_code, missing_docs)]
 
 use belljar_cpu::{
-    CpuidTable, DescriptorTable, Exit, GuestRam, Registers, Segment, SystemRegisters, Vcpu,
-    guest_ram,
+    CpuidTable, DescriptorTable, Exit, GuestRam, InstructionSet, Registers, Segment,
+    SystemRegisters, Vcpu, guest_ram,
 };
 use belljar_exact::{CyclesPerInstruction, ExactConfig, ExactVcpu};
 use belljar_sim::{Random, Seed};
@@ -25,6 +25,8 @@ const IDT: u64 = 0x7000;
 pub(crate) struct Guest {
     pub(crate) ram: GuestRam,
     pub(crate) vcpu: ExactVcpu,
+    /// Page directories' entries that [`map_page`](Self::map_page) made tables for.
+    tables: Vec<u64>,
 }
 
 fn segment(selector: u16, attributes: u16) -> Segment {
@@ -43,13 +45,35 @@ impl Guest {
     }
 
     pub(crate) fn with_ratio(code: &[u8], ratio: CyclesPerInstruction) -> Self {
+        Self::build(code, ratio, &InstructionSet::default())
+    }
+
+    /// One whose processor has `set`, with all of its state switched on.
+    pub(crate) fn with_set(set: &InstructionSet) -> Self {
+        let states = set.state_components();
+        // mov rax, cr4; or eax, 1 << 18; mov cr4, rax; mov eax, states; xor edx, edx;
+        // xor ecx, ecx; xsetbv; out 0x80, al
+        let mut code = vec![0x0f, 0x20, 0xe0, 0x0d, 0, 0, 4, 0, 0x0f, 0x22, 0xe0, 0xb8];
+        code.extend_from_slice(&(states as u32).to_le_bytes());
+        code.extend_from_slice(&[0x31, 0xd2, 0x31, 0xc9, 0x0f, 0x01, 0xd1]);
+        if states == 0 {
+            code.clear();
+        }
+        code.extend_from_slice(&[0xe6, 0x80]);
+        let mut guest = Self::build(&code, CyclesPerInstruction::default(), set);
+        let exit = guest.run(100);
+        assert!(matches!(exit, Exit::PioWrite { .. }), "{exit:?}");
+        guest
+    }
+
+    fn build(code: &[u8], ratio: CyclesPerInstruction, set: &InstructionSet) -> Self {
         let ram = guest_ram(&[(0, RAM_BYTES)]).unwrap();
         write_tables(&ram);
         ram.write_slice(code, GuestAddress(CODE)).unwrap();
         let mut vcpu = ExactVcpu::new(ExactConfig {
             ram: ram.clone(),
             cpuid: CpuidTable::default(),
-            instruction_set: belljar_cpu::InstructionSet::default(),
+            instruction_set: set.clone(),
             ratio,
             random: Random::new(Seed(1), "test", 0),
         })
@@ -62,7 +86,11 @@ impl Guest {
         };
         registers.gpr[Registers::RSP] = STACK;
         vcpu.set_registers(&registers);
-        Self { ram, vcpu }
+        Self {
+            ram,
+            vcpu,
+            tables: Vec::new(),
+        }
     }
 
     /// Runs at most `instructions`.
@@ -93,6 +121,37 @@ impl Guest {
                 .write_obj((physical + page * 0x1000) | 7, GuestAddress(entry))
                 .unwrap();
         }
+    }
+
+    /// Maps the page at linear address `linear`, below 1 GiB, by table entry `entry`.
+    pub(crate) fn map_page(&mut self, linear: u64, entry: u64) {
+        const FIRST: u64 = 0x39_0000;
+        let directory = 0x3000 + (linear >> 21) * 8;
+        let number = self
+            .tables
+            .iter()
+            .position(|&known| known == directory)
+            .unwrap_or_else(|| {
+                self.tables.push(directory);
+                self.tables.len() - 1
+            });
+        let table = FIRST + number as u64 * 0x1000;
+        let put = |at: u64, value: u64| self.ram.write_obj(value, GuestAddress(at)).unwrap();
+        put(directory, table | 7);
+        put(table + (linear >> 12) % 512 * 8, entry);
+    }
+
+    /// Adds the segments of user mode, selectors 0x2b and 0x33.
+    pub(crate) fn allow_user(&self) {
+        let put = |at: u64, value: u64| self.ram.write_obj(value, GuestAddress(at)).unwrap();
+        put(GDT + 0x28, 0x00cf_f300_0000_ffff);
+        put(GDT + 0x30, 0x00af_fb00_0000_ffff);
+    }
+
+    /// Lets user code execute INT3.
+    pub(crate) fn allow_breakpoints(&self) {
+        let at = GuestAddress(IDT + 3 * 16 + 5);
+        self.ram.write_obj(0xeeu8, at).unwrap();
     }
 
     /// Maps one user page at a linear address of the lower half beyond the first

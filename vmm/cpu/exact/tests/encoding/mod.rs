@@ -1,145 +1,17 @@
 //! Random encodings of instruction forms.
+#![allow(dead_code)]
 
-use crate::bare::CODE;
+mod choice;
+
+pub(crate) use choice::{has_memory_form, is_comparable};
+
 use belljar_sim::Random;
 use iced_x86::{
-    Code, CpuidFeature, Encoder, FlowControl, Instruction, Mnemonic, OpCodeOperandKind as Kind,
-    OpKind, Register,
+    Code, Encoder, Instruction, Mnemonic, OpCodeOperandKind as Kind, OpKind, Register,
+    RoundingControl,
 };
 
-fn is_offered(code: Code) -> bool {
-    use CpuidFeature as F;
-    code.cpuid_features().iter().all(|feature| {
-        matches!(
-            feature,
-            F::INTEL8086
-                | F::INTEL186
-                | F::INTEL286
-                | F::INTEL386
-                | F::INTEL486
-                | F::X64
-                | F::CMOV
-                | F::CX8
-                | F::CMPXCHG16B
-                | F::FPU
-                | F::FPU287
-                | F::FPU387
-                | F::MMX
-                | F::MULTIBYTENOP
-                | F::POPCNT
-                | F::SSE
-                | F::SSE2
-                | F::SSE3
-                | F::SSSE3
-                | F::SSE4_1
-                | F::SSE4_2
-                | F::PAUSE
-        )
-    })
-}
-
-/// Forms that cannot be run side by side: privileged ones, control transfers, and
-/// those whose answer is the machine's own.
-pub(crate) fn is_comparable(code: Code) -> bool {
-    use Mnemonic as M;
-    let op_code = code.op_code();
-    op_code.mode64()
-        && op_code.is_instruction()
-        && is_offered(code)
-        && !op_code.is_privileged()
-        && code.flow_control() == FlowControl::Next
-        && !op_code.can_use_lock_prefix_only_system()
-        && !matches!(
-            code.mnemonic(),
-            M::In
-                | M::Out
-                | M::Insb
-                | M::Insw
-                | M::Insd
-                | M::Outsb
-                | M::Outsw
-                | M::Outsd
-                | M::Cli
-                | M::Sti
-                | M::Cld
-                | M::Std
-                | M::Pushf
-                | M::Pushfq
-                | M::Popf
-                | M::Popfq
-                | M::Sgdt
-                | M::Sidt
-                | M::Sldt
-                | M::Str
-                | M::Smsw
-                | M::Verr
-                | M::Verw
-                | M::Lar
-                | M::Lsl
-                | M::Lfs
-                | M::Lgs
-                | M::Lss
-                | M::Enter
-                | M::Leave
-                | M::Ud0
-                | M::Ud1
-                | M::Ud2
-                | M::Fnstenv
-                | M::Fldenv
-                | M::Fnsave
-                | M::Frstor
-                | M::Rdpmc
-                | M::Fldcw
-                | M::Ldmxcsr
-                | M::Maskmovq
-                | M::Maskmovdqu
-                | M::Clflush
-                | M::Zero_bytes
-                | M::INVALID
-                | M::Feni
-                | M::Fneni
-                | M::Fdisi
-                | M::Fndisi
-                | M::Fsetpm
-                | M::Fnsetpm
-                | M::Frstpm
-                | M::Fstdw
-                | M::Fstsg
-                | M::Fstenv
-                | M::Fsave
-                | M::Wait
-                | M::Reservednop
-                | M::Loadall
-                | M::Umov
-                | M::Xbts
-                | M::Ibts
-        )
-}
-
-trait OpCodeExt {
-    fn can_use_lock_prefix_only_system(&self) -> bool;
-}
-
-impl OpCodeExt for iced_x86::OpCodeInfo {
-    /// MOV with segment, control and debug registers.
-    fn can_use_lock_prefix_only_system(&self) -> bool {
-        self.op_kinds().iter().any(|kind| {
-            matches!(
-                kind,
-                Kind::seg_reg
-                    | Kind::cr_reg
-                    | Kind::dr_reg
-                    | Kind::tr_reg
-                    | Kind::fs
-                    | Kind::gs
-                    | Kind::ss
-                    | Kind::cs
-                    | Kind::ds
-                    | Kind::es
-            )
-        })
-    }
-}
+use crate::machine::CODE_AT;
 
 pub(crate) struct Dice(pub(crate) Random);
 
@@ -240,22 +112,46 @@ fn general(dice: &mut Dice, size: usize, keep_off: bool) -> Register {
 }
 
 /// An encoding under test.
+#[derive(Clone, Debug)]
 pub(crate) struct Form {
     pub(crate) instruction: Instruction,
-    /// Registers that make up the address: base, and index with its scale.
+    /// Registers that make up the address: base, and a general index with its scale.
     pub(crate) base: Option<usize>,
     pub(crate) index: Option<usize>,
-    pub(crate) divides: bool,
+    /// A vector of indices: its number, and the bytes of an index.
+    pub(crate) vector_index: Option<(usize, usize)>,
 }
 
-fn set_memory(dice: &mut Dice, form: &mut Form) {
-    let keep_off = form.divides;
-    let base = general(dice, 8, keep_off);
+impl Form {
+    /// Whether it accesses memory through an address that can be chosen.
+    pub(crate) fn has_address(&self) -> bool {
+        self.base.is_some()
+    }
+
+    pub(crate) fn divides(&self) -> bool {
+        matches!(self.instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv)
+    }
+}
+
+fn set_memory(dice: &mut Dice, form: &mut Form, vector: Option<(Register, usize)>) {
+    let base = general(dice, 8, form.divides());
     form.base = Some(base.number());
     form.instruction.set_memory_base(base);
-    if dice.below(2) == 0 {
+    if let Some((first, bytes)) = vector {
+        let count = if form.instruction.code().op_code().encoding() == iced_x86::EncodingKind::EVEX
+        {
+            32
+        } else {
+            16
+        };
+        let index = first + dice.below(count) as u32;
+        form.vector_index = Some((index.number(), bytes));
+        form.instruction.set_memory_index(index);
+        form.instruction
+            .set_memory_index_scale(dice.pick(&[1, 2, 4, 8]));
+    } else if dice.below(2) == 0 {
         let index = loop {
-            let index = general(dice, 8, keep_off);
+            let index = general(dice, 8, form.divides());
             if index != Register::RSP && index != base {
                 break index;
             }
@@ -265,16 +161,73 @@ fn set_memory(dice: &mut Dice, form: &mut Form) {
         form.instruction
             .set_memory_index_scale(dice.pick(&[1, 2, 4, 8]));
     }
-    let displacement = dice.pick(&[0, 16, -32, 4096, -65536]);
+    let displacement = dice.pick(&[0, 16, -32, 64, -128, 4096, -65536]);
     form.instruction
         .set_memory_displacement64(displacement as u64);
     form.instruction
         .set_memory_displ_size(if displacement == 0 { 0 } else { 8 });
 }
 
+/// The memory operand that a kind has, with the first register and the bytes of the
+/// indices where it is a vector of them.
+fn memory_kind(kind: Kind, memory: bool) -> Option<Option<(Register, usize)>> {
+    use Kind as K;
+    match kind {
+        K::mem | K::mem_mib => Some(None),
+        K::mem_vsib32x => Some(Some((Register::XMM0, 4))),
+        K::mem_vsib64x => Some(Some((Register::XMM0, 8))),
+        K::mem_vsib32y => Some(Some((Register::YMM0, 4))),
+        K::mem_vsib64y => Some(Some((Register::YMM0, 8))),
+        K::mem_vsib32z => Some(Some((Register::ZMM0, 4))),
+        K::mem_vsib64z => Some(Some((Register::ZMM0, 8))),
+        K::r8_or_mem | K::r16_or_mem | K::r32_or_mem | K::r64_or_mem if memory => Some(None),
+        K::mm_or_mem | K::xmm_or_mem | K::ymm_or_mem | K::zmm_or_mem | K::k_or_mem if memory => {
+            Some(None)
+        }
+        _ => None,
+    }
+}
+
+/// The register operand that a kind has.
+fn register_kind(dice: &mut Dice, form: &Form, kind: Kind) -> Option<Register> {
+    use Kind as K;
+    let keep_off = form.divides();
+    let op_code = form.instruction.code().op_code();
+    let wide = op_code.encoding() == iced_x86::EncodingKind::EVEX;
+    let mut vector = |first: Register| first + dice.below(if wide { 32 } else { 16 }) as u32;
+    Some(match kind {
+        K::xmm_or_mem | K::xmm_reg | K::xmm_rm | K::xmm_vvvv | K::xmm_is4 => vector(Register::XMM0),
+        K::ymm_or_mem | K::ymm_reg | K::ymm_rm | K::ymm_vvvv | K::ymm_is4 => vector(Register::YMM0),
+        K::zmm_or_mem | K::zmm_reg | K::zmm_rm | K::zmm_vvvv => vector(Register::ZMM0),
+        K::xmmp3_vvvv => Register::XMM0 + dice.below(8) as u32 * 4,
+        K::zmmp3_vvvv => Register::ZMM0 + dice.below(8) as u32 * 4,
+        K::k_or_mem | K::k_reg | K::k_rm | K::k_vvvv => Register::K0 + dice.below(8) as u32,
+        K::kp1_reg => Register::K0 + dice.below(4) as u32 * 2,
+        K::mm_or_mem | K::mm_reg | K::mm_rm => Register::MM0 + dice.below(8) as u32,
+        K::r8_or_mem | K::r8_reg | K::r8_opcode => general(dice, 1, keep_off),
+        K::r16_or_mem | K::r16_reg | K::r16_reg_mem | K::r16_rm | K::r16_opcode => {
+            general(dice, 2, keep_off)
+        }
+        K::r32_or_mem | K::r32_reg | K::r32_reg_mem | K::r32_rm | K::r32_opcode | K::r32_vvvv => {
+            general(dice, 4, keep_off)
+        }
+        K::r64_or_mem | K::r64_reg | K::r64_reg_mem | K::r64_rm | K::r64_opcode | K::r64_vvvv => {
+            general(dice, 8, keep_off)
+        }
+        K::al => Register::AL,
+        K::cl => Register::CL,
+        K::ax => Register::AX,
+        K::dx => Register::DX,
+        K::eax => Register::EAX,
+        K::rax => Register::RAX,
+        K::st0 => Register::ST0,
+        K::sti_opcode => Register::ST0 + dice.below(8) as u32,
+        _ => return None,
+    })
+}
+
 /// Fills in operand `index` of kind `kind`; `None` when the form has an operand
 /// that this suite does not make.
-#[allow(clippy::too_many_lines)] // one arm for each kind of operand
 fn set_operand(
     dice: &mut Dice,
     form: &mut Form,
@@ -282,97 +235,64 @@ fn set_operand(
     kind: Kind,
     memory: bool,
 ) -> Option<()> {
-    use Kind as K;
-    let keep_off = form.divides;
-    let register = |form: &mut Form, register| {
+    if let Some(vector) = memory_kind(kind, memory) {
+        form.instruction.set_op_kind(index, OpKind::Memory);
+        set_memory(dice, form, vector);
+        return Some(());
+    }
+    if let Some(register) = register_kind(dice, form, kind) {
         form.instruction.set_op_kind(index, OpKind::Register);
         form.instruction.set_op_register(index, register);
-    };
+        return Some(());
+    }
+    set_constant(dice, form, index, kind)
+}
+
+fn set_constant(dice: &mut Dice, form: &mut Form, index: u32, kind: Kind) -> Option<()> {
+    use Kind as K;
+    let value = dice.value();
     match kind {
-        K::mem | K::mem_offs => {
-            form.instruction.set_op_kind(index, OpKind::Memory);
-            set_memory(dice, form);
+        K::imm8_const_1 => immediate(form, index, OpKind::Immediate8, 1),
+        K::imm8 if form.instruction.op_count() > 1 && is_second_byte(form, index) => {
+            // ENTER: a small frame.
+            immediate(form, index, OpKind::Immediate8_2nd, value & 0x23)
         }
-        K::r8_or_mem
-        | K::r16_or_mem
-        | K::r32_or_mem
-        | K::r64_or_mem
-        | K::r32_or_mem_mpx
-        | K::xmm_or_mem
-        | K::mm_or_mem
-            if memory =>
-        {
-            form.instruction.set_op_kind(index, OpKind::Memory);
-            set_memory(dice, form);
-        }
-        K::r8_or_mem | K::r8_reg | K::r8_opcode => register(form, general(dice, 1, keep_off)),
-        K::r16_or_mem | K::r16_reg | K::r16_reg_mem | K::r16_rm | K::r16_opcode => {
-            register(form, general(dice, 2, keep_off))
-        }
-        K::r32_or_mem | K::r32_reg | K::r32_reg_mem | K::r32_rm | K::r32_opcode => {
-            register(form, general(dice, 4, keep_off))
-        }
-        K::r64_or_mem | K::r64_reg | K::r64_reg_mem | K::r64_rm | K::r64_opcode => {
-            register(form, general(dice, 8, keep_off))
-        }
-        K::xmm_or_mem | K::xmm_reg | K::xmm_rm => {
-            register(form, Register::XMM0 + dice.below(16) as u32)
-        }
-        K::mm_or_mem | K::mm_reg | K::mm_rm => register(form, Register::MM0 + dice.below(8) as u32),
-        K::al => register(form, Register::AL),
-        K::cl => register(form, Register::CL),
-        K::ax => register(form, Register::AX),
-        K::dx => register(form, Register::DX),
-        K::eax => register(form, Register::EAX),
-        K::rax => register(form, Register::RAX),
-        K::st0 => register(form, Register::ST0),
-        K::sti_opcode => register(form, Register::ST0 + dice.below(8) as u32),
-        K::imm8 | K::imm8_const_1 => {
-            form.instruction.set_op_kind(index, OpKind::Immediate8);
-            let value = if kind == K::imm8_const_1 {
-                1
-            } else {
-                dice.value()
-            };
-            form.instruction.set_immediate8(value as u8);
-        }
-        K::imm8sex16 => immediate(
-            form,
-            index,
-            OpKind::Immediate8to16,
-            dice.value() as i8 as u64,
-        ),
-        K::imm8sex32 => immediate(
-            form,
-            index,
-            OpKind::Immediate8to32,
-            dice.value() as i8 as u64,
-        ),
-        K::imm8sex64 => immediate(
-            form,
-            index,
-            OpKind::Immediate8to64,
-            dice.value() as i8 as u64,
-        ),
-        K::imm16 => immediate(form, index, OpKind::Immediate16, dice.value()),
-        K::imm32 => immediate(form, index, OpKind::Immediate32, dice.value()),
-        K::imm32sex64 => immediate(
-            form,
-            index,
-            OpKind::Immediate32to64,
-            dice.value() as i32 as u64,
-        ),
-        K::imm64 => immediate(form, index, OpKind::Immediate64, dice.value()),
+        K::imm8 => immediate(form, index, OpKind::Immediate8, value),
+        K::imm8sex16 => immediate(form, index, OpKind::Immediate8to16, value as i8 as u64),
+        K::imm8sex32 => immediate(form, index, OpKind::Immediate8to32, value as i8 as u64),
+        K::imm8sex64 => immediate(form, index, OpKind::Immediate8to64, value as i8 as u64),
+        K::imm16 => immediate(form, index, OpKind::Immediate16, value),
+        K::imm32 => immediate(form, index, OpKind::Immediate32, value),
+        K::imm32sex64 => immediate(form, index, OpKind::Immediate32to64, value as i32 as u64),
+        K::imm64 => immediate(form, index, OpKind::Immediate64, value),
         K::seg_rSI => form.instruction.set_op_kind(index, OpKind::MemorySegRSI),
+        K::seg_rDI => form.instruction.set_op_kind(index, OpKind::MemorySegRDI),
         K::es_rDI => form.instruction.set_op_kind(index, OpKind::MemoryESRDI),
+        K::seg_rBX_al => {
+            form.instruction.set_op_kind(index, OpKind::Memory);
+            form.instruction.set_memory_base(Register::RBX);
+            form.instruction.set_memory_index(Register::AL);
+        }
+        K::mem_offs => {
+            form.instruction.set_op_kind(index, OpKind::Memory);
+            let at = crate::machine::INNER + dice.below(448);
+            form.instruction.set_memory_displacement64(at);
+            form.instruction.set_memory_displ_size(8);
+        }
         _ => return None,
     }
     Some(())
 }
 
+fn is_second_byte(form: &Form, index: u32) -> bool {
+    form.instruction.mnemonic() == Mnemonic::Enter && index == 1
+}
+
 fn immediate(form: &mut Form, index: u32, kind: OpKind, value: u64) {
     form.instruction.set_op_kind(index, kind);
     match kind {
+        OpKind::Immediate8 => form.instruction.set_immediate8(value as u8),
+        OpKind::Immediate8_2nd => form.instruction.set_immediate8_2nd(value as u8),
         OpKind::Immediate8to16 => form.instruction.set_immediate8to16(value as i16),
         OpKind::Immediate8to32 => form.instruction.set_immediate8to32(value as i32),
         OpKind::Immediate8to64 => form.instruction.set_immediate8to64(value as i64),
@@ -383,39 +303,57 @@ fn immediate(form: &mut Form, index: u32, kind: OpKind, value: u64) {
     }
 }
 
+/// Masks, broadcasts, rounding: what EVEX adds.
+fn decorate(dice: &mut Dice, form: &mut Form, memory: bool) {
+    let op_code = form.instruction.code().op_code();
+    let instruction = &mut form.instruction;
+    let masked = op_code.require_op_mask_register()
+        || (op_code.can_use_op_mask_register() && dice.below(3) > 0);
+    if masked {
+        instruction.set_op_mask(Register::K1 + dice.below(7) as u32);
+        let to_memory = instruction.op0_kind() == OpKind::Memory;
+        if op_code.can_use_zeroing_masking() && !to_memory && dice.below(2) == 0 {
+            instruction.set_zeroing_masking(true);
+        }
+    }
+    if memory && op_code.can_broadcast() && dice.below(2) == 0 {
+        instruction.set_is_broadcast(true);
+    }
+    if !memory && op_code.can_use_rounding_control() && dice.below(2) == 0 {
+        instruction.set_rounding_control(dice.pick(&[
+            RoundingControl::RoundToNearest,
+            RoundingControl::RoundDown,
+            RoundingControl::RoundUp,
+            RoundingControl::RoundTowardZero,
+        ]));
+    } else if !memory && op_code.can_suppress_all_exceptions() && dice.below(2) == 0 {
+        instruction.set_suppress_all_exceptions(true);
+    }
+}
+
 /// A random encoding of `code`: the bytes, too.
 pub(crate) fn make(dice: &mut Dice, code: Code, memory: bool) -> Option<(Form, Vec<u8>)> {
     for _ in 0..32 {
         let mut instruction = Instruction::default();
         instruction.set_code(code);
-        let divides = matches!(code.mnemonic(), Mnemonic::Div | Mnemonic::Idiv);
         let mut form = Form {
             instruction,
             base: None,
             index: None,
-            divides,
+            vector_index: None,
         };
         for (index, &kind) in code.op_code().op_kinds().iter().enumerate() {
             set_operand(dice, &mut form, index as u32, kind, memory)?;
         }
+        let in_memory = form
+            .instruction
+            .op_kinds()
+            .any(|kind| kind == OpKind::Memory);
+        decorate(dice, &mut form, in_memory);
         let mut encoder = Encoder::new(64);
-        if encoder.encode(&form.instruction, CODE).is_ok() {
+        if encoder.encode(&form.instruction, CODE_AT).is_ok() {
             return Some((form, encoder.take_buffer()));
         }
     }
     None
-}
-
-pub(crate) fn has_memory_form(code: Code) -> bool {
-    code.op_code().op_kinds().iter().any(|kind| {
-        matches!(
-            kind,
-            Kind::r8_or_mem
-                | Kind::r16_or_mem
-                | Kind::r32_or_mem
-                | Kind::r64_or_mem
-                | Kind::xmm_or_mem
-                | Kind::mm_or_mem
-        )
-    })
 }

@@ -1,62 +1,79 @@
-//! Runs machine code on the host's processor, from and to a given state.
+//! Runs machine code on the host's processor, from and to a given state. What it
+//! does wrong ends as a signal, whose trap is part of what came out.
 #![allow(dead_code)]
 
-use iced_x86::code_asm::*;
+mod glue;
+
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Linear address of the memory that instructions under test may touch, the same
-/// on the host and in the guest.
-pub(crate) const ARENA: u64 = 0x1000_0000;
-/// Where the code under test saves x87 and vectors.
-pub(crate) const FX_AREA: u64 = ARENA + 0xf000;
+use crate::machine::{self, ARENA, ARENA_PAGES, CODE_AT, END, Machine, Outcome, PAGE, Rights};
+
+/// Where the state is loaded from and saved to.
 const STATE: u64 = 0x1100_0000;
-const TEXT: u64 = 0x1200_0000;
+const GLUE: u64 = 0x1300_0000;
 const MAPPED: usize = 0x1_0000;
+const SIGNALS: [i32; 5] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+];
+const STACK_BYTES: usize = 64 << 10;
 
-/// General registers in encoding order, flags and vectors.
-#[derive(Clone, Debug, Default)]
-#[repr(C, align(16))]
-pub(crate) struct State {
-    pub(crate) gpr: [u64; 16],
-    pub(crate) xmm: [u128; 16],
-    pub(crate) flags: u64,
-    host_rsp: u64,
-}
+static TRAP: AtomicU64 = AtomicU64::new(0);
+static ERROR: AtomicU64 = AtomicU64::new(0);
+static ADDRESS: AtomicU64 = AtomicU64::new(0);
+static RIP: AtomicU64 = AtomicU64::new(0);
+static LANDING: AtomicU64 = AtomicU64::new(0);
 
-/// The instruction between a known x87 state and FXSAVE, as both sides run it.
-pub(crate) fn wrap(instruction: &[u8]) -> Vec<u8> {
-    // fninit; fld1; fldpi; fldl2e; fldz
-    let mut code = vec![0xdb, 0xe3, 0xd9, 0xe8, 0xd9, 0xeb, 0xd9, 0xea, 0xd9, 0xee];
-    code.extend_from_slice(instruction);
-    // fxsave64 [FX_AREA]
-    code.extend_from_slice(&[0x48, 0x0f, 0xae, 0x04, 0x25]);
-    code.extend_from_slice(&(FX_AREA as u32).to_le_bytes());
-    code
-}
-
-/// Without what is not the program's: instruction and operand pointers, the last
-/// opcode, the mask of MXCSR, and what is reserved.
-pub(crate) fn clean_fx(image: &[u8]) -> Vec<u8> {
-    let mut image = image.to_vec();
-    image[6..24].fill(0);
-    image[28..32].fill(0);
-    for register in 0..8 {
-        image[32 + register * 16 + 10..48 + register * 16].fill(0);
+extern "C" fn on_signal(signal: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid `ucontext_t` to an SA_SIGINFO handler.
+    let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let rip = registers[libc::REG_RIP as usize] as u64;
+    if !(CODE_AT..CODE_AT + 2 * PAGE).contains(&rip) {
+        // Not the code under test: let it end the process.
+        // SAFETY: restores the default action, which the fault then meets again.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        return;
     }
-    image[416..].fill(0);
-    image
+    TRAP.store(registers[libc::REG_TRAPNO as usize] as u64, Relaxed);
+    ERROR.store(registers[libc::REG_ERR as usize] as u64, Relaxed);
+    ADDRESS.store(registers[libc::REG_CR2 as usize] as u64, Relaxed);
+    RIP.store(rip, Relaxed);
+    registers[libc::REG_RIP as usize] = LANDING.load(Relaxed) as i64;
 }
 
-pub(crate) struct Native(());
+fn catch_signals() {
+    let stack = Box::leak(vec![0u8; STACK_BYTES].into_boxed_slice());
+    let stack = libc::stack_t {
+        ss_sp: stack.as_mut_ptr().cast(),
+        ss_flags: 0,
+        ss_size: STACK_BYTES,
+    };
+    // SAFETY: the stack is leaked, so it outlives every handler; the handler has the
+    // signature that SA_SIGINFO asks for.
+    unsafe {
+        assert_eq!(libc::sigaltstack(&stack, ptr::null_mut()), 0);
+        for signal in SIGNALS {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = on_signal;
+            action.sa_sigaction = handler as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+            assert_eq!(libc::sigaction(signal, &action, ptr::null_mut()), 0);
+        }
+    }
+}
 
-fn map(at: u64) {
-    // SAFETY: a fresh mapping at an address that nothing of this test process uses;
-    // MAP_FIXED_NOREPLACE makes sure of it.
+/// Maps fresh memory at an address that nothing of this process uses.
+fn map(at: u64, bytes: usize, protection: i32) {
+    // SAFETY: MAP_FIXED_NOREPLACE takes no other mapping's place.
     let mapped = unsafe {
         libc::mmap(
             at as *mut libc::c_void,
-            MAPPED,
-            libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC,
+            bytes,
+            protection,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE,
             -1,
             0,
@@ -65,102 +82,82 @@ fn map(at: u64) {
     assert_eq!(mapped as u64, at, "cannot map the test's memory");
 }
 
+/// The host's processor. There is one for each process.
+pub(crate) struct Native {
+    enter: u64,
+}
+
 impl Native {
     pub(crate) fn new() -> Self {
-        for at in [ARENA, STATE, TEXT] {
-            map(at);
+        catch_signals();
+        let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        for at in [STATE, CODE_AT, GLUE] {
+            map(at, MAPPED, all);
         }
-        Self(())
+        for (number, rights) in ARENA_PAGES.into_iter().enumerate() {
+            let at = ARENA + number as u64 * PAGE;
+            map(at, PAGE as usize, libc::PROT_READ | libc::PROT_WRITE);
+            if rights == Rights::Read {
+                let content = machine::constant_page();
+                // SAFETY: the page was just mapped for writing.
+                unsafe { ptr::copy_nonoverlapping(content.as_ptr(), at as *mut u8, content.len()) };
+            }
+            let protection = match rights {
+                Rights::None => libc::PROT_NONE,
+                Rights::Read => libc::PROT_READ,
+                Rights::Write => libc::PROT_READ | libc::PROT_WRITE,
+            };
+            // SAFETY: changes the page that was just mapped.
+            let done =
+                unsafe { libc::mprotect(at as *mut libc::c_void, PAGE as usize, protection) };
+            assert_eq!(done, 0);
+        }
+        let (text, landing) = glue::build(GLUE, STATE);
+        // SAFETY: the mapping has room for it.
+        unsafe { ptr::copy_nonoverlapping(text.as_ptr(), GLUE as *mut u8, text.len()) };
+        LANDING.store(landing, Relaxed);
+        Self { enter: GLUE }
     }
 
     /// Makes `code` what [`run`](Self::run) runs.
     pub(crate) fn load(&mut self, code: &[u8]) {
-        let mut text = prologue();
-        text.extend_from_slice(code);
-        text.extend_from_slice(&epilogue(TEXT + text.len() as u64));
-        // SAFETY: the mapping has room for every function that is built here.
-        unsafe { ptr::copy_nonoverlapping(text.as_ptr(), TEXT as *mut u8, text.len()) };
+        let mut text = code.to_vec();
+        let back = CODE_AT + text.len() as u64 + 5;
+        let away = LANDING.load(Relaxed).wrapping_sub(back) as i32;
+        text.push(0xe9);
+        text.extend_from_slice(&away.to_le_bytes());
+        // SAFETY: the mapping has room for every code that is tested.
+        unsafe { ptr::copy_nonoverlapping(text.as_ptr(), CODE_AT as *mut u8, text.len()) };
+        RIP.store(CODE_AT + code.len() as u64, Relaxed);
     }
 
-    /// Runs the code: state behind it, the memory window behind it, and its FXSAVE
-    /// image, cleaned.
-    pub(crate) fn run(
-        &mut self,
-        state: &State,
-        window: u64,
-        memory: &[u8],
-    ) -> (State, Vec<u8>, Vec<u8>) {
-        // SAFETY: all addresses lie in this test's own mappings; the function keeps
-        // to the C ABI.
+    /// Runs the code that was loaded, whose length is `length`.
+    pub(crate) fn run(&mut self, machine: &Machine, length: usize) -> Outcome {
+        TRAP.store(u64::from(END), Relaxed);
+        RIP.store(CODE_AT + length as u64, Relaxed);
+        let mut after = machine.clone();
+        // SAFETY: all addresses lie in this test's own mappings; the glue keeps to
+        // the C ABI.
         unsafe {
-            ptr::copy_nonoverlapping(state, STATE as *mut State, 1);
-            ptr::copy_nonoverlapping(memory.as_ptr(), window as *mut u8, memory.len());
-            let function: extern "sysv64" fn() = std::mem::transmute(TEXT as *const ());
+            ptr::copy_nonoverlapping(&machine.registers, STATE as *mut machine::Registers, 1);
+            for (place, bytes) in machine.windows() {
+                ptr::copy_nonoverlapping(bytes.as_ptr(), place as *mut u8, bytes.len());
+            }
+            let function: extern "sysv64" fn() = std::mem::transmute(self.enter as *const ());
             function();
-            let after = (*(STATE as *const State)).clone();
-            let memory = std::slice::from_raw_parts(window as *const u8, memory.len()).to_vec();
-            let fx = std::slice::from_raw_parts(FX_AREA as *const u8, 512);
-            (after, memory, clean_fx(fx))
+            ptr::copy_nonoverlapping(STATE as *const machine::Registers, &mut after.registers, 1);
+            for (place, bytes) in after.windows_mut() {
+                ptr::copy_nonoverlapping(place as *const u8, bytes.as_mut_ptr(), bytes.len());
+            }
+        }
+        after.registers.clean();
+        let vector = TRAP.load(Relaxed) as u8;
+        Outcome {
+            vector,
+            rip: RIP.load(Relaxed),
+            error: (vector == 14).then(|| ERROR.load(Relaxed)),
+            address: (vector == 14).then(|| ADDRESS.load(Relaxed)),
+            machine: after,
         }
     }
-}
-
-const GPR: [AsmRegister64; 16] = [
-    rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15,
-];
-const KEPT: [AsmRegister64; 6] = [rbx, rbp, r12, r13, r14, r15];
-
-fn slot(number: usize) -> AsmMemoryOperand {
-    qword_ptr(STATE + number as u64 * 8)
-}
-
-fn xmm_slot(number: usize) -> AsmMemoryOperand {
-    xmmword_ptr(STATE + 128 + number as u64 * 16)
-}
-
-fn flags_slot() -> AsmMemoryOperand {
-    qword_ptr(STATE + 128 + 256)
-}
-
-fn rsp_slot() -> AsmMemoryOperand {
-    qword_ptr(STATE + 128 + 256 + 8)
-}
-
-const XMM: [AsmRegisterXmm; 16] = [
-    xmm0, xmm1, xmm2, xmm3, xmm4, xmm5, xmm6, xmm7, xmm8, xmm9, xmm10, xmm11, xmm12, xmm13, xmm14,
-    xmm15,
-];
-
-fn prologue() -> Vec<u8> {
-    let mut a = CodeAssembler::new(64).unwrap();
-    KEPT.iter().for_each(|&register| a.push(register).unwrap());
-    a.mov(rsp_slot(), rsp).unwrap();
-    for (number, &register) in XMM.iter().enumerate() {
-        a.movaps(register, xmm_slot(number)).unwrap();
-    }
-    a.push(flags_slot()).unwrap();
-    a.popfq().unwrap();
-    for (number, &register) in GPR.iter().enumerate() {
-        a.mov(register, slot(number)).unwrap();
-    }
-    a.assemble(TEXT).unwrap()
-}
-
-fn epilogue(at: u64) -> Vec<u8> {
-    let mut a = CodeAssembler::new(64).unwrap();
-    for (number, &register) in GPR.iter().enumerate() {
-        a.mov(slot(number), register).unwrap();
-    }
-    a.mov(rsp, rsp_slot()).unwrap();
-    a.pushfq().unwrap();
-    a.pop(flags_slot()).unwrap();
-    a.fninit().unwrap();
-    for (number, &register) in XMM.iter().enumerate() {
-        a.movaps(xmm_slot(number), register).unwrap();
-    }
-    KEPT.iter()
-        .rev()
-        .for_each(|&register| a.pop(register).unwrap());
-    a.ret().unwrap();
-    a.assemble(at).unwrap()
 }

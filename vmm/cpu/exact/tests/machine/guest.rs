@@ -1,0 +1,143 @@
+//! The guest's side of the machine.
+
+use belljar_cpu::{Exit, InstructionSet, Registers, Vcpu};
+use belljar_exact::VectorState;
+
+use super::{ARENA, ARENA_PAGES, CODE_AT, END, Machine, Outcome, PAGE, Rights, constant_page};
+use crate::bare::{CODE, DATA, Guest, HANDLERS};
+
+/// Where exceptions push their frames.
+const FRAMES: u64 = 0x38_0000;
+/// An IRETQ, and the frame that it takes code under test from.
+const RETURN: u64 = 0x38_1000;
+const RETURN_FRAME: u64 = 0x38_2000;
+const USER_CODE: u64 = 0x33;
+const USER_DATA: u64 = 0x2b;
+const INTERRUPTS_ON: u64 = 1 << 9;
+/// More than any code under test takes.
+const PATIENCE: u64 = 100_000;
+
+/// A guest in which code runs in user mode until its end or an exception.
+pub(crate) struct Engine {
+    guest: Guest,
+}
+
+impl Engine {
+    pub(crate) fn new(set: &InstructionSet) -> Self {
+        let mut guest = Guest::with_set(set);
+        for (number, rights) in ARENA_PAGES.into_iter().enumerate() {
+            let number = number as u64;
+            let physical = DATA + number * PAGE;
+            match rights {
+                Rights::None => {}
+                Rights::Read => {
+                    guest.write(physical, &constant_page());
+                    guest.map_page(ARENA + number * PAGE, physical | 5);
+                }
+                Rights::Write => guest.map_page(ARENA + number * PAGE, physical | 7),
+            }
+        }
+        guest.map_page(CODE_AT, CODE | 7);
+        guest.map_page(CODE_AT + PAGE, (CODE + PAGE) | 7);
+        guest.allow_user();
+        for vector in 0..32 {
+            // OUT ends the run.
+            guest.write(HANDLERS + vector * 16, &[0xe6, 0x80]);
+            guest.use_interrupt_stack(vector, HANDLERS + vector * 16, FRAMES);
+        }
+        guest.allow_breakpoints();
+        guest.write(RETURN, &[0x48, 0xcf]);
+        Self { guest }
+    }
+
+    /// Makes `code` what [`run`](Self::run) runs.
+    pub(crate) fn load(&mut self, code: &[u8]) {
+        self.guest.write(CODE, &[code, &[0xcc]].concat());
+    }
+
+    /// Runs the code that was loaded, stopping each `step` instructions; also tells
+    /// how many instructions retired.
+    pub(crate) fn run(&mut self, machine: &Machine, step: u64) -> (Outcome, u64) {
+        for (place, bytes) in machine.windows() {
+            self.guest.write(place - ARENA + DATA, bytes);
+        }
+        let registers = &machine.registers;
+        let frame = [
+            CODE_AT,
+            USER_CODE,
+            registers.flags | INTERRUPTS_ON | 2,
+            registers.gpr[4],
+            USER_DATA,
+        ];
+        let bytes: Vec<u8> = frame.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.guest.write(RETURN_FRAME, &bytes);
+        let mut start = Registers {
+            gpr: registers.gpr,
+            rip: RETURN,
+            rflags: 2,
+        };
+        start.gpr[4] = RETURN_FRAME;
+        let vcpu = &mut self.guest.vcpu;
+        vcpu.set_registers(&start);
+        vcpu.set_vectors(&VectorState {
+            vectors: registers.vectors,
+            masks: registers.masks,
+            mxcsr: registers.mxcsr(),
+        });
+        vcpu.set_x87(registers.fx.0[..160].try_into().unwrap());
+        let before = vcpu.retired();
+        loop {
+            match self.guest.run(step) {
+                Exit::PioWrite { port: 0x80, .. } => break,
+                Exit::Deadline => {}
+                other => panic!("{other:?} at {:#x}", self.guest.vcpu.registers().rip),
+            }
+            assert!(
+                self.guest.vcpu.retired() - before < PATIENCE,
+                "the code does not end"
+            );
+        }
+        let retired = self.guest.vcpu.retired() - before;
+        (self.outcome(machine), retired)
+    }
+
+    fn outcome(&mut self, machine: &Machine) -> Outcome {
+        let after = self.guest.vcpu.registers();
+        // Behind the two bytes of OUT.
+        let vector = ((after.rip - HANDLERS) / 16) as u8;
+        let has_error = matches!(vector, 8 | 10..=14 | 17 | 21);
+        let words = if has_error { 6 } else { 5 };
+        let frame: Vec<u64> = self
+            .guest
+            .read(FRAMES - words * 8, words as usize * 8)
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().unwrap()))
+            .collect();
+        let [rip, _, flags, rsp, _] = frame[frame.len() - 5..] else {
+            unreachable!("five words of the frame");
+        };
+        let mut outcome = Outcome {
+            vector,
+            // The breakpoint at the end is reported from behind it.
+            rip: if vector == END { rip - 1 } else { rip },
+            error: (vector == 14).then(|| frame[0]),
+            address: (vector == 14).then(|| self.guest.vcpu.system().cr2),
+            machine: machine.clone(),
+        };
+        let registers = &mut outcome.machine.registers;
+        registers.gpr = after.gpr;
+        registers.gpr[4] = rsp;
+        registers.flags = flags;
+        let vectors = self.guest.vcpu.vectors();
+        registers.vectors = vectors.vectors;
+        registers.masks = vectors.masks;
+        registers.set_mxcsr(vectors.mxcsr);
+        registers.fx.0[..24].copy_from_slice(&self.guest.vcpu.x87()[..24]);
+        registers.fx.0[32..160].copy_from_slice(&self.guest.vcpu.x87()[32..]);
+        for (place, bytes) in outcome.machine.windows_mut() {
+            bytes.copy_from_slice(&self.guest.read(place - ARENA + DATA, bytes.len()));
+        }
+        outcome.machine.registers.clean();
+        outcome
+    }
+}
