@@ -62,10 +62,14 @@ impl ExactVcpu {
     ) -> Next {
         self.statistics.misses += 1;
         let linear = self.missed_address(write, form);
+        self.replies.begin();
         let opened = match self.store.block(block).masked(index) {
             Some(&instruction) => self.open_masked(&instruction, linear, usize::from(size), write),
             None => self.open_access(linear, usize::from(size), write),
         };
+        if !matches!(opened, Err(Stop::Ask(Exit::MmioRead { .. }))) {
+            self.replies.clear();
+        }
         match opened {
             Ok(Opened::Direct { offset, page }) => {
                 self.context.scratch = [offset, page];
@@ -198,8 +202,13 @@ impl ExactVcpu {
             into.fill(0xff);
             return Ok(());
         }
-        match self.take_answer() {
+        let value = match self.replies.next() {
+            Some(value) => Answer::Value(value),
+            None => self.take_answer(),
+        };
+        match value {
             Answer::Value(value) => {
+                self.replies.keep(value);
                 into.copy_from_slice(&value.to_le_bytes()[..into.len()]);
                 Ok(())
             }
@@ -296,6 +305,44 @@ impl ExactVcpu {
     pub(crate) fn leave_behind(&mut self, block: BlockId, index: u8, exit: Option<Exit>) -> Next {
         self.refund_behind(block, index);
         exit.map_or(Next::Boundary, Next::Exit)
+    }
+}
+
+/// What devices answered to the reads of an instruction that runs again for each of
+/// them, in order: one that reads two registers would ask for ever otherwise.
+#[derive(Debug, Default)]
+pub(crate) struct Replies {
+    values: Vec<u64>,
+    used: usize,
+}
+
+impl Replies {
+    /// The instruction starts over.
+    pub(crate) fn begin(&mut self) {
+        self.used = 0;
+    }
+
+    /// The instruction is done, or a part of it that will not be repeated.
+    pub(crate) fn clear(&mut self) {
+        self.values.clear();
+        self.used = 0;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The answer to the next read, when it was given before.
+    fn next(&mut self) -> Option<u64> {
+        self.values.get(self.used).copied()
+    }
+
+    /// Notes that the next read was answered with `value`.
+    fn keep(&mut self, value: u64) {
+        if self.used == self.values.len() {
+            self.values.push(value);
+        }
+        self.used += 1;
     }
 }
 

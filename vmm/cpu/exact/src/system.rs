@@ -56,7 +56,12 @@ impl ExactVcpu {
         self.refund(block, index);
         let counted = self.store.block(block).counted > 0;
         let next_rip = instruction.next_ip();
-        match self.carry_out(instruction) {
+        self.replies.begin();
+        let result = self.carry_out(instruction);
+        if !matches!(result, Err(Stop::Ask(Exit::MmioRead { .. }))) {
+            self.replies.clear();
+        }
+        match result {
             Ok(done) => {
                 if counted && !matches!(done, Done::Again(_)) {
                     self.context.count -= 1;

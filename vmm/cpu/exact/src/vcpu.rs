@@ -6,6 +6,7 @@ use belljar_cpu::{
 };
 use belljar_sim::Random;
 
+use crate::access::Replies;
 use crate::clock::{Clock, CyclesPerInstruction};
 use crate::context::{ARITHMETIC, Context, FREE_INSTRUCTIONS};
 use crate::enter::{Door, FxImage};
@@ -90,6 +91,7 @@ pub struct ExactVcpu {
     pub(crate) granted: i64,
     pub(crate) window_wanted: bool,
     pub(crate) answer: Answer,
+    pub(crate) replies: Replies,
     /// Linear address of the operand in the bounce buffer.
     pub(crate) bounced: u64,
     pub(crate) tsc_offset: u64,
@@ -146,6 +148,7 @@ impl ExactVcpu {
             granted: 0,
             window_wanted: false,
             answer: Answer::None,
+            replies: Replies::default(),
             bounced: 0,
             tsc_offset: 0,
             free_stubs: true,
@@ -284,6 +287,7 @@ impl Vcpu for ExactVcpu {
             && !self.state.shadow
             && !self.in_free_stub()
             && self.answer == Answer::None
+            && self.replies.is_empty()
     }
 
     fn interrupt(&mut self, vector: u8) {

@@ -190,6 +190,38 @@ fn devices_are_asked_and_told() {
     assert_eq!(guest.vcpu.retired(), 5);
 }
 
+/// An instruction that reads two device registers asks for each once.
+#[test]
+fn a_comparison_of_two_device_registers_ends() {
+    let code = assemble(|a| {
+        a.mov(ecx, 3).unwrap();
+        a.mov(rsi, bare::FAR).unwrap();
+        a.mov(rdi, bare::FAR + 0x10).unwrap();
+        a.repe().cmpsb().unwrap();
+        a.hlt().unwrap();
+        // No flag is dead before a jump.
+        a.db(&[0xeb, 0xfe]).unwrap();
+    });
+    let mut guest = Guest::new(&code);
+    guest.map_far(bare::FAR, 0xd000_0000);
+    let mut asked = Vec::new();
+    loop {
+        match guest.run(1000) {
+            Exit::MmioRead { addr, len: 1 } => {
+                asked.push(addr & 0xff);
+                // The third pair differs.
+                guest.vcpu.complete_read(u64::from(addr & 0xff == 0x12));
+            }
+            Exit::Halt => break,
+            other => panic!("{other:?}"),
+        }
+        assert!(asked.len() < 100, "it asks for ever");
+    }
+    assert_eq!(asked, [0, 0x10, 1, 0x11, 2, 0x12]);
+    assert_eq!(guest.vcpu.registers().gpr[Registers::RCX], 0);
+    assert_eq!(guest.vcpu.registers().rflags & 0x41, 1, "below, not equal");
+}
+
 #[test]
 fn string_instructions_copy_and_compare() {
     let code = assemble(|a| {

@@ -110,6 +110,7 @@ impl ExactVcpu {
             if let Some(done) = self.element(op)? {
                 return Ok(done);
             }
+            self.replies.clear();
             if !op.repeat {
                 return Ok(Done::Next);
             }
