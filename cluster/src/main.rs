@@ -105,7 +105,7 @@ struct BootArguments {
     /// Give up after this virtual time, such as `30 s`.
     #[arg(long, value_name = "TIME")]
     limit: Option<Duration>,
-    /// End with status (VALUE << 1) | 1 when the guest writes VALUE to port 0xf4.
+    /// Add a test device: writing VALUE to port 0xf4 ends with status (VALUE << 1) | 1.
     #[arg(long)]
     exit_device: bool,
     /// A disk image, /dev/vda and on; what the guest writes to it is not kept.

@@ -60,7 +60,8 @@ pub struct NodeConfig {
     pub net: Option<NetConfig>,
     /// The date at virtual time zero: seconds since 1970-01-01, UTC.
     pub date: u64,
-    /// Whether a write to port [`EXIT_PORT`](belljar_devices::EXIT_PORT) ends the node.
+    /// Whether there is a [`TestDevice`](belljar_devices::TestDevice), through which the
+    /// guest ends itself with a status.
     pub exit_device: bool,
 }
 

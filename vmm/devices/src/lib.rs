@@ -11,13 +11,15 @@ mod ioapic;
 mod power;
 mod rtc;
 mod serial;
+mod test_device;
 pub mod virtio;
 
 pub use interrupts::InterruptController;
 pub use ioapic::{IoApic, PINS};
 pub use power::{
-    EXIT_PORT, POWER_PORTS, Power, PowerEvent, RESET_PORT, RESET_VALUE, SLEEP_CONTROL_PORT,
-    SLEEP_STATUS_PORT, SLEEP_TYPE_S5,
+    POWER_PORTS, Power, PowerEvent, RESET_PORT, RESET_VALUE, SLEEP_CONTROL_PORT, SLEEP_STATUS_PORT,
+    SLEEP_TYPE_S5,
 };
 pub use rtc::Rtc;
 pub use serial::{SERIAL_PIN, SERIAL_PORT, Serial};
+pub use test_device::{EXIT_PORT, TestDevice};

@@ -11,9 +11,6 @@ pub const RESET_PORT: u16 = 0x602;
 pub const RESET_VALUE: u8 = 0x06;
 /// The sleep type that the DSDT's `_S5` names.
 pub const SLEEP_TYPE_S5: u8 = 5;
-/// The exit device, four bytes: where there is one, a write ends the node. Known
-/// from QEMU's `isa-debug-exit`.
-pub const EXIT_PORT: u16 = 0xf4;
 /// All ports of [`Power`].
 pub const POWER_PORTS: [u16; 5] = [
     SLEEP_CONTROL_PORT,

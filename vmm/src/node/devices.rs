@@ -10,7 +10,7 @@ use belljar_devices::virtio::{
 };
 use belljar_devices::{
     EXIT_PORT, InterruptController, IoApic, POWER_PORTS, Power, PowerEvent, Rtc, SERIAL_PIN,
-    SERIAL_PORT, Serial,
+    SERIAL_PORT, Serial, TestDevice,
 };
 use belljar_sim::{Frequency, Random};
 
@@ -35,7 +35,7 @@ pub(super) struct Devices {
     frequency: Frequency,
     rtc: Rtc,
     power: Power,
-    exit_device: bool,
+    test: Option<TestDevice>,
     disks: Vec<(String, Mmio<Block>)>,
     net: Option<Mmio<Net>>,
     entropy: Mmio<Entropy>,
@@ -58,7 +58,7 @@ impl Devices {
             frequency: config.frequency,
             rtc: Rtc::new(config.date),
             power: Power::default(),
-            exit_device: config.exit_device,
+            test: config.exit_device.then(TestDevice::default),
             disks: disks.collect(),
             net: config.net.map(|net| Mmio::new(Net::new(net.mac, net.mtu))),
             entropy: Mmio::new(Entropy::new(random)),
@@ -202,7 +202,10 @@ impl Devices {
             }
             RTC_DATA => self.rtc.read(now / self.frequency.as_hz()),
             port if POWER_PORTS.contains(&port) => self.power.read(port),
-            _ => 0xff,
+            port => {
+                let echo = self.test.as_mut().and_then(|test| test.port(port));
+                echo.map_or(0xff, |byte| *byte)
+            }
         }
     }
 
@@ -211,7 +214,7 @@ impl Devices {
         if port == PCI_ADDRESS {
             return None;
         }
-        if port == EXIT_PORT && self.exit_device {
+        if port == EXIT_PORT && self.test.is_some() {
             return Some(PowerEvent::Exit(data));
         }
         let bytes = data.to_le_bytes();
@@ -223,6 +226,10 @@ impl Devices {
     }
 
     fn write_port_byte(&mut self, port: u16, value: u8) -> Option<PowerEvent> {
+        if let Some(byte) = self.test.as_mut().and_then(|test| test.port(port)) {
+            *byte = value;
+            return None;
+        }
         match port {
             port if is_serial(port) => {
                 self.serial.write((port - SERIAL_PORT) as u8, value);
@@ -248,7 +255,10 @@ impl Devices {
                 let window = self.window_mut(slot);
                 window.map_or(u64::MAX, |window| window.read(offset, len))
             }
-            _ => u64::MAX,
+            _ => {
+                let loaded = self.test.as_mut().and_then(|test| test.load(addr, len));
+                loaded.unwrap_or(u64::MAX)
+            }
         }
     }
 
@@ -272,7 +282,11 @@ impl Devices {
             Some(Place::Virtio(slot, offset)) => {
                 self.write_virtio(slot, offset, len, value, now)?
             }
-            _ => {}
+            _ => {
+                if let Some(test) = &mut self.test {
+                    test.store(addr, len, value);
+                }
+            }
         }
         Ok(None)
     }
