@@ -44,6 +44,24 @@ impl CodeWatch {
             .is_some_and(|word| word.load(Ordering::Relaxed) >> (page % 64) & 1 == 1)
     }
 
+    /// Whether any page from the one that holds `offset` on, `bytes` bytes of them, is
+    /// watched.
+    pub fn is_any_watched(&self, offset: u64, bytes: u64) -> bool {
+        let first = (offset >> PAGE_SHIFT) as usize;
+        let last = ((offset + bytes.max(1) - 1) >> PAGE_SHIFT) as usize;
+        (first / 64..=last / 64).any(|index| {
+            let low = !0u64 << if index == first / 64 { first % 64 } else { 0 };
+            let high = !0u64
+                >> if index == last / 64 {
+                    63 - last % 64
+                } else {
+                    0
+                };
+            let word = self.pages.watched.get(index);
+            word.is_some_and(|word| word.load(Ordering::Relaxed) & low & high != 0)
+        })
+    }
+
     /// Takes the offsets of watched pages written since the last call, in
     /// ascending order. Costs one load when there are none.
     pub fn take_written(&self) -> Vec<u64> {

@@ -6,7 +6,7 @@ use belljar_cpu::{Access, Exit, PAGE_SIZE};
 use crate::block::{BlockId, CheckForm};
 use crate::context::tlb_index;
 use crate::dispatch::Next;
-use crate::mmu::{Request, translate};
+use crate::mmu::{Request, map};
 use crate::state::Fault;
 use crate::vcpu::{Answer, ExactVcpu};
 
@@ -41,14 +41,23 @@ impl From<Fault> for Stop {
 
 impl ExactVcpu {
     /// Translates for an access at the current privilege level.
-    fn data_address(&self, linear: u64, write: bool, user: bool) -> Result<u64, Fault> {
+    fn data_address(&mut self, linear: u64, write: bool, user: bool) -> Result<u64, Fault> {
         let access = if write { Access::Write } else { Access::Read };
         let request = Request {
             access,
             user,
             mark: true,
         };
-        translate(&self.memory, &self.state.system, linear, request)
+        let mapping = map(&self.memory, &self.state.system, linear, request)?;
+        self.note_large(linear, mapping.page_bytes);
+        Ok(mapping.physical)
+    }
+
+    /// Remembers that parts of a large page may stand in the TLB.
+    pub(crate) fn note_large(&mut self, linear: u64, page_bytes: u64) {
+        if page_bytes > PAGE_SIZE {
+            self.large.insert((page_bytes, linear / page_bytes));
+        }
     }
 
     /// Handles a TLB miss: fills the TLB, or sends the access through the bounce
@@ -56,7 +65,7 @@ impl ExactVcpu {
     pub(crate) fn miss(
         &mut self,
         block: BlockId,
-        index: u8,
+        index: u16,
         (size, write, form): (u16, bool, CheckForm),
         (resume, bounce): (u64, u64),
     ) -> Next {
@@ -95,11 +104,7 @@ impl ExactVcpu {
     fn missed_address(&self, write: bool, form: CheckForm) -> u64 {
         let [left, entry] = self.context.scratch;
         let view = &self.context.views[usize::from(self.state.is_user())];
-        let tags = if write {
-            &view.write_tag
-        } else {
-            &view.read_tag
-        };
+        let tags = &view.tlb[usize::from(write)].tag;
         match form {
             CheckForm::Xor => left ^ tags[entry as usize / 8],
             CheckForm::Difference => left.wrapping_add(tags[entry as usize]),
@@ -135,22 +140,20 @@ impl ExactVcpu {
         Ok(Opened::Bounced)
     }
 
-    fn fill(&mut self, linear: u64, page: u64, write: bool) {
+    pub(crate) fn fill(&mut self, linear: u64, page: u64, write: bool) {
         let entry = tlb_index(linear);
         let view = &mut self.context.views[usize::from(self.state.is_user())];
+        let tlb = &mut view.tlb[usize::from(write)];
         let tag = linear & !(PAGE_SIZE - 1);
-        if write {
-            view.write_tag[entry] = tag;
-            view.write_page[entry] = page;
-        } else {
-            view.read_tag[entry] = tag;
-            view.read_page[entry] = page;
-        }
+        tlb.tag[entry] = tag;
+        tlb.page[entry] = page;
+        tlb.delta[entry] = page.wrapping_sub(tag);
+        tlb.range_bytes[entry] = 0;
     }
 
     /// Splits an access at the page boundary; the second piece may be empty.
     fn pieces(
-        &self,
+        &mut self,
         linear: u64,
         bytes: usize,
         write: bool,
@@ -220,7 +223,12 @@ impl ExactVcpu {
     }
 
     /// Carries a store from the bounce buffer to where it belongs.
-    pub(crate) fn commit(&mut self, block: BlockId, index: u8, size: u16, resume: u64) -> Next {
+    pub(crate) fn commit(
+        &mut self,
+        (block, index): (BlockId, u16),
+        size: u16,
+        (resume, call): (u64, bool),
+    ) -> Next {
         let linear = self.bounced;
         let bytes = usize::from(size);
         let mut data = [0u8; 64];
@@ -231,7 +239,7 @@ impl ExactVcpu {
             None => self.write_linear(linear, &data[..bytes], user),
         };
         match written {
-            Ok(()) if self.store.block(block).valid => Next::Resume(resume),
+            Ok(()) if call || self.store.block(block).valid => Next::Resume(resume),
             Ok(()) => self.leave_behind(block, index, None),
             Err(Stop::Ask(exit) | Stop::Again(exit)) => self.leave_behind(block, index, Some(exit)),
             Err(Stop::Fault(fault)) => {
@@ -284,7 +292,7 @@ impl ExactVcpu {
     /// Host address and length of what of `bytes` bytes at `linear` can be copied
     /// in one go: RAM, to the page's end, without code in it when written.
     pub(crate) fn direct_run(
-        &self,
+        &mut self,
         linear: u64,
         bytes: u64,
         write: bool,
@@ -302,7 +310,7 @@ impl ExactVcpu {
     }
 
     /// Instruction `index` of `block` is done and the block must be left.
-    pub(crate) fn leave_behind(&mut self, block: BlockId, index: u8, exit: Option<Exit>) -> Next {
+    pub(crate) fn leave_behind(&mut self, block: BlockId, index: u16, exit: Option<Exit>) -> Next {
         self.refund_behind(block, index);
         exit.map_or(Next::Boundary, Next::Exit)
     }

@@ -16,11 +16,26 @@ pub(crate) const S0: Reg = 14;
 /// Second scratch register: a table index, then a host page.
 pub(crate) const S1: Reg = 15;
 
+/// A host memory operand: `[base + index*scale + disp]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Operand {
+    pub base: Reg,
+    /// With its scale; never RSP.
+    pub index: Option<(Reg, u8)>,
+    pub disp: i32,
+}
+
+fn scale_bits(scale: u8) -> u8 {
+    (scale.trailing_zeros() as u8) << 6
+}
+
 /// Code being assembled for a known address.
 #[derive(Debug, Default)]
 pub(crate) struct Asm {
     base: u64,
     code: Vec<u8>,
+    /// Which scratch registers were written since somebody asked.
+    written: [bool; 2],
 }
 
 /// A `rel8` or `rel32` to be filled in.
@@ -32,6 +47,23 @@ pub(crate) struct Hole {
 }
 
 impl Asm {
+    /// Notes that a register is written.
+    fn wrote(&mut self, reg: Reg) {
+        if reg >= S0 {
+            self.written[usize::from(reg - S0)] = true;
+        }
+    }
+
+    /// Whether scratch register `index` was written since the last call.
+    pub(crate) fn take_written(&mut self, index: usize) -> bool {
+        std::mem::take(&mut self.written[index])
+    }
+
+    /// Code elsewhere writes the scratch registers and comes back here.
+    pub(crate) fn spoil(&mut self) {
+        self.written = [true; 2];
+    }
+
     /// Starts over for code that will stand at host address `base`.
     pub(crate) fn restart(&mut self, base: u64) {
         self.base = base;
@@ -90,6 +122,7 @@ impl Asm {
 
     /// `mov reg, gs:[disp]`.
     pub(crate) fn load(&mut self, reg: Reg, disp: i32) {
+        self.wrote(reg);
         self.gs_operand(0x8b, reg, disp);
     }
 
@@ -105,11 +138,70 @@ impl Asm {
         self.bytes(&value.to_le_bytes());
     }
 
-    /// `sub qword gs:[disp], value`.
-    pub(crate) fn sub_imm(&mut self, disp: i32, value: i8) {
-        self.bytes(&[0x65, 0x48, 0x83, 0x2c, 0x25]);
+    /// `vpaddq xmm31, xmm31, gs:[disp]{1to2}` (AVX-512VL).
+    pub(crate) fn add_to_xmm31(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x62, 0x61, 0x85, 0x10, 0xd4, 0x3c, 0x25]);
         self.imm32(disp);
-        self.bytes(&[value as u8]);
+    }
+
+    /// `vmovq S1, xmm31` (AVX-512F).
+    pub(crate) fn move_xmm31_to_s1(&mut self) {
+        self.wrote(S1);
+        self.bytes(&[0x62, 0x41, 0xfd, 0x08, 0x7e, 0xff]);
+    }
+
+    /// `vmovq xmm31, gs:[disp]` (AVX-512F).
+    pub(crate) fn load_xmm31(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x62, 0x61, 0xfe, 0x08, 0x7e, 0x3c, 0x25]);
+        self.imm32(disp);
+    }
+
+    /// `vmovq gs:[disp], xmm31` (AVX-512F).
+    pub(crate) fn store_xmm31(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x62, 0x61, 0xfd, 0x08, 0xd6, 0x3c, 0x25]);
+        self.imm32(disp);
+    }
+
+    /// `test S1, S1`, 64 bits.
+    pub(crate) fn test_s1(&mut self) {
+        self.bytes(&[0x4d, 0x85, 0xff]);
+    }
+
+    /// `sub reg, gs:[disp]`.
+    pub(crate) fn sub_slot(&mut self, reg: Reg, disp: i32) {
+        self.wrote(reg);
+        self.gs_operand(0x2b, reg, disp);
+    }
+
+    /// `cmp reg, gs:[disp]`.
+    pub(crate) fn cmp_slot(&mut self, reg: Reg, disp: i32) {
+        self.gs_operand(0x3b, reg, disp);
+    }
+
+    /// `cmp qword gs:[disp], 0`.
+    pub(crate) fn cmp_slot_zero(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x48, 0x83, 0x3c, 0x25]);
+        self.imm32(disp);
+        self.bytes(&[0]);
+    }
+
+    /// `sub dword gs:[disp], 1`.
+    pub(crate) fn decrement32(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x83, 0x2c, 0x25]);
+        self.imm32(disp);
+        self.bytes(&[1]);
+    }
+
+    /// `sub qword gs:[disp], value`.
+    pub(crate) fn sub_imm(&mut self, disp: i32, value: i32) {
+        let short = i8::try_from(value);
+        let opcode = if short.is_ok() { 0x83 } else { 0x81 };
+        self.bytes(&[0x65, 0x48, opcode, 0x2c, 0x25]);
+        self.imm32(disp);
+        match short {
+            Ok(short) => self.bytes(&[short as u8]),
+            Err(_) => self.imm32(value),
+        }
     }
 
     /// `opcode reg, gs:[disp + S1]`, 64 bits.
@@ -125,16 +217,37 @@ impl Asm {
 
     /// `xor reg, gs:[disp + S1]`.
     pub(crate) fn xor_table(&mut self, reg: Reg, disp: i32) {
+        self.wrote(reg);
         self.gs_s1(0x33, reg, disp);
+    }
+
+    /// `sub reg, gs:[disp + S1]`.
+    pub(crate) fn sub_table(&mut self, reg: Reg, disp: i32) {
+        self.wrote(reg);
+        self.gs_s1(0x2b, reg, disp);
+    }
+
+    /// `cmp reg, gs:[disp + S1]`.
+    pub(crate) fn cmp_table(&mut self, reg: Reg, disp: i32) {
+        self.gs_s1(0x3b, reg, disp);
+    }
+
+    /// `cmp qword gs:[disp + S1], 0`.
+    pub(crate) fn cmp_table_zero(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x49, 0x83, 0xbf]);
+        self.imm32(disp);
+        self.bytes(&[0]);
     }
 
     /// `mov reg, gs:[disp + S1]`.
     pub(crate) fn load_table(&mut self, reg: Reg, disp: i32) {
+        self.wrote(reg);
         self.gs_s1(0x8b, reg, disp);
     }
 
     /// `mov reg, gs:[disp + S1*8]`.
     pub(crate) fn load_table8(&mut self, reg: Reg, disp: i32) {
+        self.wrote(reg);
         self.bytes(&[0x65, 0x4a | (reg >> 3) << 2, 0x8b, (reg & 7) << 3 | 4, 0xfd]);
         self.imm32(disp);
     }
@@ -153,6 +266,7 @@ impl Asm {
 
     /// `pext dst, src, gs:[disp]`.
     pub(crate) fn pext(&mut self, dst: Reg, src: Reg, disp: i32) {
+        self.wrote(dst);
         let r = (!dst >> 3 & 1) << 7;
         self.bytes(&[0x65, 0xc4, r | 0x62, 0x80 | (!src & 15) << 3 | 2, 0xf5]);
         self.bytes(&[(dst & 7) << 3 | 4, 0x25]);
@@ -161,6 +275,7 @@ impl Asm {
 
     /// `rorx dst, src, count`.
     pub(crate) fn rorx(&mut self, dst: Reg, src: Reg, count: u8) {
+        self.wrote(dst);
         let r = (!dst >> 3 & 1) << 7;
         let b = (!src >> 3 & 1) << 5;
         self.bytes(&[
@@ -175,6 +290,7 @@ impl Asm {
 
     /// `and reg32, value`.
     pub(crate) fn and32(&mut self, reg: Reg, value: u32) {
+        self.wrote(reg);
         if reg >= 8 {
             self.bytes(&[0x41]);
         }
@@ -190,11 +306,13 @@ impl Asm {
 
     /// `not reg`: changes no flag.
     pub(crate) fn not(&mut self, reg: Reg) {
+        self.wrote(reg);
         self.bytes(&[0x48 | reg >> 3, 0xf7, 0xd0 | reg & 7]);
     }
 
     /// `mov dst, src`, 64 bits.
     pub(crate) fn mov(&mut self, dst: Reg, src: Reg) {
+        self.wrote(dst);
         self.bytes(&[
             0x48 | (src >> 3) << 2 | dst >> 3,
             0x89,
@@ -204,6 +322,7 @@ impl Asm {
 
     /// `mov reg, value` in the shortest form that keeps the flags.
     pub(crate) fn mov_imm(&mut self, reg: Reg, value: u64) {
+        self.wrote(reg);
         if let Ok(value) = u32::try_from(value) {
             if reg >= 8 {
                 self.bytes(&[0x41]);
@@ -221,19 +340,31 @@ impl Asm {
 
     /// `lea dst, [base + disp]`.
     pub(crate) fn lea(&mut self, dst: Reg, base: Reg, disp: i32) {
+        self.wrote(dst);
+        let short = i8::try_from(disp);
+        let mode = if short.is_ok() { 0x40 } else { 0x80 };
         self.bytes(&[
             0x48 | (dst >> 3) << 2 | base >> 3,
             0x8d,
-            0x80 | (dst & 7) << 3 | base & 7,
+            mode | (dst & 7) << 3 | base & 7,
         ]);
         if base & 7 == 4 {
             self.bytes(&[0x24]);
         }
-        self.imm32(disp);
+        self.displacement(disp);
+    }
+
+    /// `disp8` where it fits, or `disp32`.
+    fn displacement(&mut self, disp: i32) {
+        match i8::try_from(disp) {
+            Ok(short) => self.bytes(&[short as u8]),
+            Err(_) => self.imm32(disp),
+        }
     }
 
     /// `lea dst, [base + index + disp]`; `index` must not be RSP.
     pub(crate) fn lea_sum(&mut self, dst: Reg, base: Reg, index: Reg, disp: i32) {
+        self.wrote(dst);
         let rex = 0x48 | (dst >> 3) << 2 | (index >> 3) << 1 | base >> 3;
         self.bytes(&[
             rex,
@@ -244,34 +375,51 @@ impl Asm {
         self.imm32(disp);
     }
 
-    /// `mov reg, [S0 + S1]`, 64 bits.
-    pub(crate) fn load_host(&mut self, reg: Reg) {
-        self.host_operand(0x8b, reg);
+    /// `opcode reg, operand`, 64 bits.
+    fn with_operand(&mut self, opcode: u8, reg: Reg, operand: Operand) {
+        let (index, scale) = operand.index.unwrap_or((RSP, 1));
+        let rex = 0x48 | (reg >> 3) << 2 | (index >> 3) << 1 | operand.base >> 3;
+        let sib = scale_bits(scale) | (index & 7) << 3 | operand.base & 7;
+        match i8::try_from(operand.disp) {
+            Ok(short) => self.bytes(&[rex, opcode, 0x40 | (reg & 7) << 3 | 4, sib, short as u8]),
+            Err(_) => {
+                self.bytes(&[rex, opcode, 0x80 | (reg & 7) << 3 | 4, sib]);
+                self.imm32(operand.disp);
+            }
+        }
     }
 
-    /// `mov reg, [S0 + S1]`, 32 bits.
-    pub(crate) fn load_host32(&mut self, reg: Reg) {
-        self.bytes(&[0x43 | (reg >> 3) << 2, 0x8b, (reg & 7) << 3 | 4, 0x3e]);
+    /// `mov reg, operand`, 64 bits.
+    pub(crate) fn load_operand(&mut self, reg: Reg, operand: Operand) {
+        self.wrote(reg);
+        self.with_operand(0x8b, reg, operand);
     }
 
-    /// `mov [S0 + S1], reg`, 64 bits.
-    pub(crate) fn store_host(&mut self, reg: Reg) {
-        self.host_operand(0x89, reg);
+    /// `mov reg, operand`, 32 bits.
+    pub(crate) fn load_operand32(&mut self, reg: Reg, operand: Operand) {
+        self.wrote(reg);
+        let (index, scale) = operand.index.unwrap_or((RSP, 1));
+        let rex = 0x40 | (reg >> 3) << 2 | (index >> 3) << 1 | operand.base >> 3;
+        let sib = scale_bits(scale) | (index & 7) << 3 | operand.base & 7;
+        self.bytes(&[rex, 0x8b, 0x80 | (reg & 7) << 3 | 4, sib]);
+        self.imm32(operand.disp);
     }
 
-    fn host_operand(&mut self, opcode: u8, reg: Reg) {
-        self.bytes(&[0x4b | (reg >> 3) << 2, opcode, (reg & 7) << 3 | 4, 0x3e]);
+    /// `mov operand, reg`, 64 bits.
+    pub(crate) fn store_operand(&mut self, operand: Operand, reg: Reg) {
+        self.with_operand(0x89, reg, operand);
     }
 
-    /// `mov [S1], reg`, 64 bits.
-    pub(crate) fn store_at_s1(&mut self, reg: Reg) {
-        self.bytes(&[0x49 | (reg >> 3) << 2, 0x89, (reg & 7) << 3 | 7]);
-    }
-
-    /// `mov qword [S0 + S1], value`.
-    pub(crate) fn store_host_imm(&mut self, value: i32) {
-        self.bytes(&[0x4b, 0xc7, 0x04, 0x3e]);
+    /// `mov qword operand, value`.
+    pub(crate) fn store_operand_imm(&mut self, operand: Operand, value: i32) {
+        self.with_operand(0xc7, 0, operand);
         self.imm32(value);
+    }
+
+    /// `lea reg, operand`.
+    pub(crate) fn lea_operand(&mut self, reg: Reg, operand: Operand) {
+        self.wrote(reg);
+        self.with_operand(0x8d, reg, operand);
     }
 
     /// `jmp` to a known host address.
@@ -314,13 +462,23 @@ impl Asm {
         disp: i32,
         narrow: bool,
     ) {
+        self.wrote(dst);
         let (index, scale) = index.map_or((RSP, 1), |(index, scale)| (index, scale));
         let wide = if narrow { 0x40 } else { 0x48 };
         let rex = wide | (dst >> 3) << 2 | (index >> 3) << 1 | base.unwrap_or(0) >> 3;
-        let mode = if base.is_some() { 0x80 } else { 0 };
-        let sib = (scale.trailing_zeros() as u8) << 6 | (index & 7) << 3 | base.unwrap_or(RBP) & 7;
+        let short = base.is_some() && i8::try_from(disp).is_ok();
+        let mode = match (base, short) {
+            (None, _) => 0,
+            (_, true) => 0x40,
+            _ => 0x80,
+        };
+        let sib = scale_bits(scale) | (index & 7) << 3 | base.unwrap_or(RBP) & 7;
         self.bytes(&[rex, 0x8d, mode | (dst & 7) << 3 | 4, sib]);
-        self.imm32(disp);
+        if short {
+            self.displacement(disp);
+        } else {
+            self.imm32(disp);
+        }
     }
 
     fn hole(&self, width: usize) -> Hole {

@@ -27,9 +27,10 @@ pub(crate) struct Mode {
 }
 
 impl Mode {
-    /// A number that tells modes apart.
-    pub(crate) fn bits(self) -> u32 {
-        u32::from(self.user)
+    /// A number that tells modes apart, and plain blocks from hot ones.
+    pub(crate) fn bits(self, hot: bool) -> u32 {
+        u32::from(hot) << 31
+            | u32::from(self.user)
             | u32::from(self.fpu) << 1
             | u32::from(self.single) << 2
             | u32::from(self.free_stubs) << 3
@@ -38,15 +39,30 @@ impl Mode {
     }
 }
 
+/// A linked jump.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Incoming {
+    /// Host address of the `rel32`.
+    pub hole: u64,
+    /// Where it led before.
+    pub stub: u64,
+    /// It must not lead to hot code.
+    pub plain: bool,
+}
+
 /// A translated block.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub rip: u64,
     pub mode: Mode,
+    /// Made from a hot block and those that follow it.
+    pub hot: bool,
     /// Guest-physical addresses of the pages that it was decoded from.
     pub pages: [Option<u64>; 2],
-    /// Bytes of guest code.
-    pub length: u16,
+    /// Guest addresses of the first and behind the last byte that it was decoded from.
+    pub bytes: (u64, u64),
+    /// RIP behind the last instruction.
+    pub end: u64,
     /// Host address for chained jumps.
     pub entry: u64,
     /// Host address for indirect jumps, which verify R14 first.
@@ -54,38 +70,46 @@ pub(crate) struct Block {
     /// Host address behind the block.
     pub host_end: u64,
     /// Counted instructions; zero for a stub.
-    pub counted: u8,
+    pub counted: u16,
     /// The first of its sites.
     pub first_site: SiteId,
-    /// Offset of each instruction from `rip`.
-    pub offsets: Box<[u16]>,
+    /// Distance of each instruction from `rip`.
+    pub offsets: Box<[i16]>,
     /// Where host code for an instruction begins (offset from `indirect_entry`), ascending.
-    pub host_map: Box<[(u32, u8)]>,
+    pub host_map: Box<[(u32, u16)]>,
     /// Its instructions with masked memory operands, by their number.
-    pub masked: Box<[(u8, Instruction)]>,
-    /// Host addresses of `rel32`s that lead here, with where they led before.
-    pub incoming: Vec<(u64, u64)>,
-    /// Whether all arithmetic flags are dead on entry.
-    pub flags_dead: bool,
+    pub masked: Box<[(u16, Instruction)]>,
+    /// The `rel32`s that lead here.
+    pub incoming: Vec<Incoming>,
+    /// Where its runs are counted.
+    pub heat: Option<u32>,
+    /// The slots of a hot one's group checks.
+    pub slots: std::ops::Range<u32>,
+    /// RIPs of the accesses that share each slot.
+    pub members: Box<[Box<[u64]>]>,
+    /// Whether it jumps back to its beginning.
+    pub loops: bool,
+    /// The arithmetic flags that are dead on entry, in iced's bits.
+    pub dead_flags: u32,
     pub valid: bool,
 }
 
 impl Block {
     /// RIP of instruction `index`.
-    pub(crate) fn rip_of(&self, index: u8) -> u64 {
+    pub(crate) fn rip_of(&self, index: u16) -> u64 {
         self.rip
-            .wrapping_add(u64::from(self.offsets[index as usize]))
+            .wrapping_add_signed(i64::from(self.offsets[index as usize]))
     }
 
     /// Instruction `index`, if a mask decides which bytes of memory it touches.
-    pub(crate) fn masked(&self, index: u8) -> Option<&Instruction> {
+    pub(crate) fn masked(&self, index: u16) -> Option<&Instruction> {
         self.masked
             .iter()
             .find_map(|(number, instruction)| (*number == index).then_some(instruction))
     }
 
     /// The instruction whose host code holds host address `pc`.
-    pub(crate) fn instruction_at(&self, pc: u64) -> Option<u8> {
+    pub(crate) fn instruction_at(&self, pc: u64) -> Option<u16> {
         let offset = (pc - self.indirect_entry) as u32;
         let after = self.host_map.partition_point(|&(start, _)| start <= offset);
         after.checked_sub(1).map(|at| self.host_map[at].1)
@@ -117,11 +141,27 @@ pub(crate) enum SiteKind {
         resume: u64,
         bounce: u64,
     },
-    /// A store into the bounce buffer was carried out; goes on at `resume`.
-    Commit { size: u16, resume: u64 },
+    /// A store into the bounce buffer was carried out; goes on at `resume`. What a
+    /// call pushes is followed by its jump alone, which still holds when the store
+    /// changed this very block.
+    Commit { size: u16, resume: u64, call: bool },
     /// A jump to `target` whose `rel32` at host address `hole` leads to `stub`,
-    /// which leaves, as long as it is not linked.
-    Link { target: u64, hole: u64, stub: u64 },
+    /// which leaves, as long as it is not linked. A `plain` one leads to a block that
+    /// checks each access by itself.
+    Link {
+        target: u64,
+        hole: u64,
+        stub: u64,
+        plain: bool,
+    },
+    /// The block was run so often that it is worth more work.
+    Hot,
+    /// A group's slot, whose check found nothing in the TLB for the `span` bytes at
+    /// the address in S0. Goes on at `resume`, with the address in S0, once the TLB
+    /// has them.
+    Group { span: u16, write: bool, resume: u64 },
+    /// A group's slot was filled often.
+    Refilled { slot: u32 },
     /// Carried out in Rust.
     Helper(Box<Instruction>),
     /// Raises an exception; the bytes are not an instruction that is offered.
@@ -133,6 +173,6 @@ pub(crate) enum SiteKind {
 pub(crate) struct Site {
     pub block: BlockId,
     /// The instruction in execution.
-    pub index: u8,
+    pub index: u16,
     pub kind: SiteKind,
 }

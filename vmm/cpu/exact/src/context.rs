@@ -24,19 +24,53 @@ pub(crate) const EXIT_LOOKUP: u32 = u32::MAX;
 /// `exit_site` after a host signal in translated code; see `fault_pc`.
 pub(crate) const EXIT_SIGNAL: u32 = u32::MAX - 1;
 
+/// Checks of whole groups of accesses that remember where they last led.
+pub(crate) const SLOTS: usize = 8192;
+/// Blocks whose runs can be counted.
+pub(crate) const HEATS: usize = 1 << 17;
+/// Longest run of instructions that is counted in one step.
+pub(crate) const STEPS: usize = 512;
+/// Runs after which a block is hot.
+pub(crate) const HOT_RUNS: i32 = 600;
+/// Times that a slot may be filled before it is asked whether it is worth it.
+pub(crate) const SLOT_FILLS: i32 = 1024;
+
+/// Translations of one privilege level for reading or for writing.
+#[repr(C)]
+pub(crate) struct Tlb {
+    /// Linear page address per entry, or one that can never match.
+    pub tag: [u64; TLB_ENTRIES],
+    /// Host address of the page.
+    pub page: [u64; TLB_ENTRIES],
+    /// Host address less linear address.
+    pub delta: [u64; TLB_ENTRIES],
+    /// Linear address of the range around the page that has the same delta.
+    pub range: [u64; TLB_ENTRIES],
+    /// Bytes of that range; zero where nobody looked yet.
+    pub range_bytes: [u64; TLB_ENTRIES],
+}
+
+/// The group checks' memory. A group's range of guest memory is in reach when its
+/// distance from `base` is below `limit`.
+#[repr(C)]
+pub(crate) struct Slots {
+    pub limit: [u64; SLOTS],
+    pub base: [u64; SLOTS],
+    /// Host address less linear address; for a constant address the host page.
+    pub delta: [u64; SLOTS],
+    /// Fills left until the slot's worth is asked for.
+    pub fills: [i32; SLOTS],
+}
+
 /// One privilege level's view of memory and code.
 #[repr(C)]
 pub(crate) struct View {
-    /// Linear page address per entry, or one that can never match.
-    pub read_tag: [u64; TLB_ENTRIES],
-    /// Host address of the page.
-    pub read_page: [u64; TLB_ENTRIES],
-    /// As `read_tag`, for writes.
-    pub write_tag: [u64; TLB_ENTRIES],
-    /// Host address of the page.
-    pub write_page: [u64; TLB_ENTRIES],
+    /// What may be read, and what may be written.
+    pub tlb: [Tlb; 2],
     /// Host address of the code for the block at a RIP, by the RIP's low bits.
     pub jump: [u64; JUMP_ENTRIES],
+    /// The page number of that RIP.
+    pub jump_page: [u64; JUMP_ENTRIES],
 }
 
 /// The bounce buffer, aligned as the largest operand.
@@ -58,7 +92,8 @@ pub(crate) struct Context {
     pub scratch: [u64; 2],
     /// Arithmetic flags at the exit, and as entry loads them.
     pub flags: u64,
-    /// Guest instructions left until the run must stop.
+    /// Guest instructions left until the run must stop. Translated code may keep them
+    /// in a register; see [`Counter`](crate::emit::Counter).
     pub count: i64,
     /// Uncounted stub instructions left until they count after all.
     pub free: i64,
@@ -92,6 +127,8 @@ pub(crate) struct Context {
     pub fault_pc: u64,
     /// Where entry jumps to.
     pub target: u64,
+    /// Where translated code goes on from there.
+    pub resume: u64,
     /// Host address of the code that leaves translated code.
     pub leave: u64,
     /// Host stack pointer while guest code runs.
@@ -101,10 +138,16 @@ pub(crate) struct Context {
     pub vectors: [Vector; 32],
     /// K0 to K7 while host code runs, where the guest has them.
     pub masks: [u64; 8],
+    /// The numbers from minus to plus [`STEPS`], to be added to a counter.
+    pub steps: [i64; 2 * STEPS + 1],
     /// See [`BOUNCE_BYTES`].
     pub bounce: Bounce,
     /// Supervisor, then user.
     pub views: [View; 2],
+    /// See [`Slots`].
+    pub slots: Slots,
+    /// Runs left until a block is hot.
+    pub heat: [i32; HEATS],
 }
 
 impl View {
@@ -117,30 +160,66 @@ impl View {
     /// Forgets every translation.
     pub(crate) fn flush_tlb(&mut self) {
         for index in 0..TLB_ENTRIES {
-            self.read_tag[index] = Self::never(index);
-            self.write_tag[index] = Self::never(index);
+            self.tlb[0].tag[index] = Self::never(index);
+            self.tlb[1].tag[index] = Self::never(index);
         }
     }
 
     /// Forgets the page that holds `linear`.
     pub(crate) fn flush_page(&mut self, linear: u64) {
         let index = tlb_index(linear);
-        self.read_tag[index] = Self::never(index);
-        self.write_tag[index] = Self::never(index);
+        for tlb in &mut self.tlb {
+            tlb.tag[index] = Self::never(index);
+            tlb.range_bytes.fill(0);
+        }
     }
 
     /// Forgets writable translations of the host page at `page`.
     pub(crate) fn forbid_writes_to(&mut self, page: u64) {
+        let tlb = &mut self.tlb[1];
         for index in 0..TLB_ENTRIES {
-            if self.write_page[index] == page {
-                self.write_tag[index] = Self::never(index);
+            if tlb.page[index] == page {
+                tlb.tag[index] = Self::never(index);
             }
         }
+        tlb.range_bytes.fill(0);
     }
 
     /// Points every jump-cache entry at the code for a miss.
     pub(crate) fn flush_jumps(&mut self, miss: u64) {
         self.jump.fill(miss);
+    }
+
+    /// Lets indirect jumps to `rip` find host code at `code`.
+    pub(crate) fn set_jump(&mut self, rip: u64, code: u64) {
+        let index = jump_index(rip);
+        self.jump[index] = code;
+        self.jump_page[index] = rip >> 12;
+    }
+
+    /// Forgets where an indirect jump to `rip` leads, if that is `code`.
+    pub(crate) fn forget_jump(&mut self, rip: u64, code: u64, miss: u64) {
+        let entry = &mut self.jump[jump_index(rip)];
+        if *entry == code {
+            *entry = miss;
+        }
+    }
+
+    /// Forgets all jumps into the page that holds `linear`, and into the one before it,
+    /// whose last block may reach into this one.
+    pub(crate) fn forget_jumps_into(&mut self, linear: u64, miss: u64) {
+        for (entry, page) in self.jump.iter_mut().zip(&self.jump_page) {
+            if (linear >> 12).wrapping_sub(*page) <= 1 {
+                *entry = miss;
+            }
+        }
+    }
+}
+
+impl Slots {
+    /// Empties the first `used` slots.
+    pub(crate) fn flush(&mut self, used: u32) {
+        self.limit[..used as usize].fill(0);
     }
 }
 
@@ -152,6 +231,9 @@ impl Context {
         context.page_mask = !0xfff;
         context.jump_mask = (JUMP_ENTRIES - 1) as u64;
         context.sign_mask = 1 << 63;
+        for (index, step) in context.steps.iter_mut().enumerate() {
+            *step = index as i64 - STEPS as i64;
+        }
         context.guest_mxcsr = 0x1f80;
         context.views.iter_mut().for_each(View::flush_tlb);
         context
@@ -170,14 +252,14 @@ pub(crate) fn tlb_index(linear: u64) -> usize {
     (linear >> 12) as usize & (TLB_ENTRIES - 1)
 }
 
-/// The jump-cache entry for a RIP.
+/// The jump-cache entry for a RIP: its page moves what stands at one offset in many.
 pub(crate) fn jump_index(rip: u64) -> usize {
-    rip as usize & (JUMP_ENTRIES - 1)
+    rip.wrapping_add(rip.rotate_right(12)) as usize & (JUMP_ENTRIES - 1)
 }
 
 /// Offsets from the GS base, as translated code encodes them.
 pub(crate) mod at {
-    use super::{Context, View, offset_of};
+    use super::{Context, STEPS, Slots, Tlb, View, offset_of};
 
     pub(crate) const fn gpr(number: usize) -> i32 {
         (offset_of!(Context, gpr) + number * 8) as i32
@@ -204,22 +286,57 @@ pub(crate) mod at {
         (offset_of!(Context, views) + user as usize * size_of::<View>()) as i32
     }
 
+    const fn tlb(user: bool, write: bool, field: usize) -> i32 {
+        view(user) + (offset_of!(View, tlb) + write as usize * size_of::<Tlb>() + field) as i32
+    }
+
     pub(crate) const fn tags(user: bool, write: bool) -> i32 {
-        view(user)
-            + if write {
-                offset_of!(View, write_tag) as i32
-            } else {
-                offset_of!(View, read_tag) as i32
-            }
+        tlb(user, write, offset_of!(Tlb, tag))
     }
 
     pub(crate) const fn pages(user: bool, write: bool) -> i32 {
-        view(user)
-            + if write {
-                offset_of!(View, write_page) as i32
-            } else {
-                offset_of!(View, read_page) as i32
-            }
+        tlb(user, write, offset_of!(Tlb, page))
+    }
+
+    pub(crate) const fn deltas(user: bool, write: bool) -> i32 {
+        tlb(user, write, offset_of!(Tlb, delta))
+    }
+
+    pub(crate) const fn ranges(user: bool, write: bool) -> i32 {
+        tlb(user, write, offset_of!(Tlb, range))
+    }
+
+    pub(crate) const fn range_bytes(user: bool, write: bool) -> i32 {
+        tlb(user, write, offset_of!(Tlb, range_bytes))
+    }
+
+    const fn slot(field: usize, id: u32, bytes: usize) -> i32 {
+        (offset_of!(Context, slots) + field + id as usize * bytes) as i32
+    }
+
+    pub(crate) const fn slot_limit(id: u32) -> i32 {
+        slot(offset_of!(Slots, limit), id, 8)
+    }
+
+    pub(crate) const fn slot_base(id: u32) -> i32 {
+        slot(offset_of!(Slots, base), id, 8)
+    }
+
+    pub(crate) const fn slot_delta(id: u32) -> i32 {
+        slot(offset_of!(Slots, delta), id, 8)
+    }
+
+    pub(crate) const fn slot_fills(id: u32) -> i32 {
+        slot(offset_of!(Slots, fills), id, 4)
+    }
+
+    /// The number `by`, of [`STEPS`] at most.
+    pub(crate) const fn step(by: i32) -> i32 {
+        offset_of!(Context, steps) as i32 + (STEPS as i32 + by) * 8
+    }
+
+    pub(crate) const fn heat(id: u32) -> i32 {
+        (offset_of!(Context, heat) + id as usize * 4) as i32
     }
 
     pub(crate) const fn jumps(user: bool) -> i32 {

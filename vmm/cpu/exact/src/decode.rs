@@ -17,17 +17,55 @@ pub(crate) const MAX_BYTES: usize = 15;
 pub(crate) struct GuestInstruction {
     pub instruction: Instruction,
     pub class: Class,
-    /// Offset from the block's start.
-    pub offset: u16,
+    /// How the run goes on behind it.
+    pub follow: Follow,
 }
 
-/// A straight run of guest instructions; only the last one may jump.
+impl GuestInstruction {
+    /// Whether a run whose last instruction this is goes on behind it.
+    pub(crate) fn falls_off(&self) -> bool {
+        self.follow != Follow::Leave
+    }
+}
+
+/// How a run goes on behind an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follow {
+    /// With the next instruction in memory.
+    Next,
+    /// As `Next`, but a block ends here.
+    Split,
+    /// The run ends, or the instruction leaves it.
+    Leave,
+    /// With the instruction behind a conditional jump; the jump leaves.
+    NotTaken,
+    /// With the target of a conditional jump; not jumping leaves.
+    Taken,
+    /// With the target of a jump or call.
+    Target,
+    /// With the instruction at this address if that is where a return leads.
+    Return(u64),
+}
+
+impl Follow {
+    /// Whether a block ends behind the instruction: what the rule about flags looks at.
+    pub(crate) fn ends_block(self) -> bool {
+        self != Self::Next
+    }
+}
+
+/// A run of guest instructions that are executed one after the other: a block, of
+/// which only the last one may jump, or the blocks of a trace.
 #[derive(Debug, Default)]
 pub(crate) struct GuestBlock {
     pub rip: u64,
     pub instructions: Vec<GuestInstruction>,
-    /// RIP behind the last instruction.
+    /// RIP at which a run that falls off its end goes on.
     pub end: u64,
+    /// Guest addresses of the first and behind the last byte.
+    pub bytes: (u64, u64),
+    /// A trace that leads back to its beginning.
+    pub loops: bool,
 }
 
 /// What the bytes at a RIP hold.
@@ -61,6 +99,8 @@ pub(crate) fn decode(rip: u64, bytes: &[u8], limit: usize, features: &Features) 
         rip,
         instructions: Vec::with_capacity(8),
         end: rip,
+        bytes: (rip, rip),
+        loops: false,
     };
     while block.instructions.len() < limit.min(MAX_INSTRUCTIONS) {
         let offset = decoder.position();
@@ -86,11 +126,17 @@ pub(crate) fn decode(rip: u64, bytes: &[u8], limit: usize, features: &Features) 
         block.instructions.push(GuestInstruction {
             instruction,
             class,
-            offset: offset as u16,
+            follow: if ends { Follow::Leave } else { Follow::Next },
         });
         if ends {
             break;
         }
+    }
+    block.bytes.1 = block.end;
+    if let Some(last) = block.instructions.last_mut()
+        && last.follow == Follow::Next
+    {
+        last.follow = Follow::Split;
     }
     Decoded::Block(block)
 }

@@ -3,7 +3,7 @@
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::{CpuError, Cycles, Exit, PAGE_SIZE, SegmentRegister};
 
-use crate::block::{BlockId, Mode, SiteKind};
+use crate::block::{BlockId, Incoming, Mode, SiteKind};
 use crate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
 use crate::enter::{Door, begin_run, end_run};
 use crate::signals::Catching;
@@ -17,12 +17,15 @@ struct PendingLink {
     hole: u64,
     stub: u64,
     generation: u64,
+    plain: bool,
 }
 
 /// What became of an exit from translated code.
 pub(crate) enum Next {
     /// The guest stands at an instruction boundary, `state.rip`.
     Boundary,
+    /// As `Boundary`, and the block there must check each access by itself.
+    Plain,
     /// Go on in the middle of a block, at this host address.
     Resume(u64),
     /// The caller is needed; the guest stands at `state.rip`.
@@ -39,7 +42,11 @@ impl ExactVcpu {
             .min(i64::MAX as u64 / 2) as i64;
         self.granted = grant;
         self.context.count = grant;
-        let catching = Catching::start(self.store.range(), &mut self.context)?;
+        let catching = Catching::start(
+            self.store.range(),
+            self.store.leave_code(),
+            &mut self.context,
+        )?;
         begin_run(&mut self.context, &self.fx);
         self.refusable = None;
         let exit = match self.take_refusal() {
@@ -72,6 +79,7 @@ impl ExactVcpu {
     fn run_loop(&mut self) -> Exit {
         let mut link: Option<PendingLink> = None;
         let mut single = false;
+        let mut plain = false;
         loop {
             if let Some(exit) = self.boundary() {
                 return exit;
@@ -86,7 +94,7 @@ impl ExactVcpu {
             let found = if rest {
                 self.translate_rest(mode)
             } else {
-                self.find_block(mode)
+                self.find_block(mode, std::mem::take(&mut plain))
             };
             let block = match found {
                 Ok(block) => block,
@@ -107,6 +115,12 @@ impl ExactVcpu {
             let before = self.context.count;
             let entry = self.store.block(block).entry;
             let next = self.visit(entry, &mut link, &mut single);
+            if let Next::Plain = next {
+                plain = true;
+            }
+            if let Some(wanted) = &link {
+                plain |= wanted.plain;
+            }
             if rest {
                 self.drop_rest(block);
             }
@@ -184,7 +198,12 @@ impl ExactVcpu {
         let target = self.store.block(block);
         let chainable = target.pages[1].is_none() && !mode.single;
         if chainable && wanted.generation == self.store.generation() {
-            self.store.link(wanted.hole, wanted.stub, block);
+            let jump = Incoming {
+                hole: wanted.hole,
+                stub: wanted.stub,
+                plain: wanted.plain,
+            };
+            self.store.link(jump, block);
         }
     }
 
@@ -193,7 +212,8 @@ impl ExactVcpu {
     fn visit(&mut self, entry: u64, link: &mut Option<PendingLink>, single: &mut bool) -> Next {
         let mut at = entry;
         loop {
-            self.context.target = at;
+            self.context.target = self.store.enter_code();
+            self.context.resume = at;
             self.statistics.visits += 1;
             enter_translated(self.door);
             let next = match self.context.exit_site {
@@ -229,12 +249,18 @@ impl ExactVcpu {
                 self.flush_translations();
                 Next::Boundary
             }
-            &SiteKind::Link { target, hole, stub } => {
+            &SiteKind::Link {
+                target,
+                hole,
+                stub,
+                plain,
+            } => {
                 self.state.rip = target;
                 *link = Some(PendingLink {
                     hole,
                     stub,
                     generation: self.store.generation(),
+                    plain,
                 });
                 Next::Boundary
             }
@@ -245,7 +271,20 @@ impl ExactVcpu {
                 resume,
                 bounce,
             } => self.miss(block, index, (size, write, form), (resume, bounce)),
-            &SiteKind::Commit { size, resume } => self.commit(block, index, size, resume),
+            &SiteKind::Commit { size, resume, call } => {
+                self.commit((block, index), size, (resume, call))
+            }
+            SiteKind::Hot => {
+                self.state.rip = self.store.block(block).rip;
+                self.promote(block);
+                Next::Boundary
+            }
+            &SiteKind::Group {
+                span,
+                write,
+                resume,
+            } => self.group_miss((block, index), span, write, resume),
+            &SiteKind::Refilled { slot } => self.refilled((block, index), slot),
             SiteKind::Helper(instruction) => {
                 let instruction = **instruction;
                 self.statistics.helpers += 1;
@@ -263,7 +302,7 @@ impl ExactVcpu {
 
     /// Gives back what the block's entry took off for instruction `index` and
     /// those behind it, and puts RIP on it.
-    pub(crate) fn refund(&mut self, block: BlockId, index: u8) {
+    pub(crate) fn refund(&mut self, block: BlockId, index: u16) {
         let block = self.store.block(block);
         if block.counted > 0 {
             self.context.count += i64::from(block.counted - index);
@@ -272,14 +311,16 @@ impl ExactVcpu {
     }
 
     /// As [`refund`](Self::refund), but instruction `index` is done.
-    pub(crate) fn refund_behind(&mut self, block: BlockId, index: u8) {
+    pub(crate) fn refund_behind(&mut self, block: BlockId, index: u16) {
         let block = self.store.block(block);
         if block.counted > 0 {
             self.context.count += i64::from(block.counted - index) - 1;
         }
-        let next = usize::from(index) + 1;
-        let offset = block.offsets.get(next).copied().unwrap_or(block.length);
-        self.state.rip = block.rip.wrapping_add(u64::from(offset));
+        self.state.rip = if usize::from(index) + 1 < block.offsets.len() {
+            block.rip_of(index + 1)
+        } else {
+            block.end
+        };
     }
 
     fn host_fault(&mut self) -> Next {

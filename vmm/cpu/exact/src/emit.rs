@@ -1,46 +1,76 @@
 //! Host code for one block of guest code.
 
+use std::collections::BTreeSet;
+
 use iced_x86::{Encoder, Instruction, InstructionInfoFactory};
 
 use crate::analyse::Class;
-use crate::asm::{Asm, Hole, RCX, S0};
+use crate::asm::{Asm, Hole};
 use crate::block::{CheckForm, Mode, Site, SiteId, SiteKind};
 use crate::context::at;
-use crate::decode::GuestBlock;
-use crate::flags::flags_dead;
+use crate::decode::{Follow, GuestBlock, GuestInstruction};
+use crate::flags::{are_all, dead_flags};
+use crate::groups::{Plan, plan};
 use crate::size::CodeSize;
 use crate::state::vector;
 
 mod access;
+mod cold;
+mod count;
 mod flow;
+mod group;
 pub(crate) mod legacy;
 mod operands;
+
+use group::Held;
+
+pub(crate) use count::Counter;
 
 /// Host code and what belongs to it, ready to be placed.
 pub(crate) struct Emitted {
     pub sites: Vec<Site>,
-    pub host_map: Vec<(u32, u8)>,
+    pub host_map: Vec<(u32, u16)>,
     /// Offset of the entry for chained jumps.
     pub entry: u32,
-    pub counted: u8,
-    /// Whether all arithmetic flags are dead on entry.
-    pub flags_dead: bool,
+    pub counted: u16,
+    /// Slots of group checks.
+    pub slots: u32,
+    /// RIPs of the accesses that share each slot.
+    pub members: Box<[Box<[u64]>]>,
+    /// The arithmetic flags that are dead on entry, in iced's bits.
+    pub dead_flags: u32,
 }
 
 /// Where shared code stands.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Shared {
     /// Saves the guest's registers and returns to the dispatcher.
     pub leave: u64,
     /// Leaves with `EXIT_LOOKUP`.
     pub lookup: u64,
+    /// Where every visit begins: goes on at the context's `resume`.
+    pub enter: u64,
+    pub counter: Counter,
+}
+
+/// What a block is emitted as.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Tier<'a> {
+    /// Each access is checked by itself. With a place to count its runs.
+    Plain(Option<u32>),
+    /// Accesses are checked in groups, whose slots have numbers from `first_slot` on,
+    /// except those at the addresses in `scattered`.
+    Hot {
+        first_slot: u32,
+        scattered: &'a BTreeSet<u64>,
+    },
 }
 
 /// Code that stands behind the block, out of the way.
 struct Cold {
     hole: Hole,
     kind: ColdKind,
-    index: u8,
+    index: u16,
 }
 
 enum ColdKind {
@@ -57,6 +87,12 @@ enum ColdKind {
     },
     /// A jump to another block; `hole` is what linking patches.
     Link { target: u64 },
+    /// A jump out of the middle of a run, which gives back what was not executed.
+    SideExit { target: u64 },
+    /// A return that did not lead where the run goes on; the target is in S0.
+    SideReturn,
+    /// A group's slot did not cover its addresses; `resume` is behind the check.
+    Group { group: usize, resume: u32 },
 }
 
 /// Translates decoded blocks to host code, one after the other.
@@ -66,11 +102,24 @@ pub(crate) struct Emitter {
     info: InstructionInfoFactory,
     shared: Shared,
     cold: Vec<Cold>,
-    host_map: Vec<(u32, u8)>,
+    host_map: Vec<(u32, u16)>,
     mode: Mode,
     /// Page number of the block's RIP.
     page: u64,
-    index: u8,
+    index: u16,
+    /// Instructions that the entry counts.
+    counted: u16,
+    plan: Plan,
+    first_slot: u32,
+    /// What the scratch registers hold for later accesses, and which was used last.
+    held: [Option<Held>; 2],
+    last_held: usize,
+    /// RIP and entry of a run that may jump to itself.
+    itself: Option<(u64, u64)>,
+    /// Guest addresses of the run's instructions.
+    rips: Vec<u64>,
+    /// Which of them are calls.
+    calls: Vec<bool>,
 }
 
 impl Emitter {
@@ -92,6 +141,14 @@ impl Emitter {
             },
             page: 0,
             index: 0,
+            counted: 0,
+            plan: Plan::default(),
+            first_slot: 0,
+            held: [None; 2],
+            last_held: 0,
+            itself: None,
+            rips: Vec::new(),
+            calls: Vec::new(),
         }
     }
 
@@ -107,82 +164,93 @@ impl Emitter {
         block: &GuestBlock,
         mode: Mode,
         free: bool,
+        tier: Tier<'_>,
         base: u64,
         (id, first_site): (u32, SiteId),
     ) -> Emitted {
-        self.asm.restart(base);
-        self.cold.clear();
-        self.host_map.clear();
-        self.mode = mode;
-        self.page = block.rip.wrapping_add(u64::from(mode.skew)) >> 12;
-        self.index = 0;
-        let dead = flags_dead(&block.instructions);
-        let counted = if free {
-            0
-        } else {
-            block.instructions.len() as u8
-        };
+        let run = &block.instructions;
+        let dead_flags = dead_flags(run);
+        let dead: Vec<bool> = dead_flags.iter().map(|&flags| are_all(flags)).collect();
+        self.begin(block, mode, free, base);
         self.verify_target(block.rip);
         let entry = self.asm.offset();
-        self.count(block.instructions.len() as i8, free, dead[0]);
-        for (index, guest) in block.instructions.iter().enumerate() {
-            self.index = index as u8;
-            self.host_map.push((self.asm.offset(), self.index));
-            self.instruction(&guest.instruction, guest.class, dead[index]);
+        match tier {
+            Tier::Plain(heat) => {
+                if let Some(heat) = heat.filter(|_| dead[0]) {
+                    self.asm.decrement32(at::heat(heat));
+                    let hole = self.asm.jump_if(CONDITION_SIGN);
+                    self.leave_from(hole, SiteKind::Hot, false);
+                }
+            }
+            Tier::Hot {
+                first_slot,
+                scattered,
+            } => {
+                self.plan = plan(run, &dead, scattered);
+                self.first_slot = first_slot;
+                self.itself = Some((block.rip, self.asm.address_of(entry)));
+            }
         }
-        if block
-            .instructions
-            .last()
-            .is_none_or(|last| !last.class.ends_block())
-        {
+        self.count(run.len() as i32, free, dead[0]);
+        for (index, guest) in run.iter().enumerate() {
+            self.index = index as u16;
+            self.host_map.push((self.asm.offset(), self.index));
+            for group in 0..self.plan.groups.len() {
+                if self.plan.groups[group].at == index {
+                    self.check(group);
+                }
+            }
+            self.instruction(guest, dead[index]);
+        }
+        if run.last().is_none_or(|last| last.falls_off()) {
             self.jump_to_guest(block.end);
         }
+        let counted = self.counted;
         let sites = self.emit_cold((id, first_site));
         Emitted {
             sites,
             host_map: std::mem::take(&mut self.host_map),
             entry,
             counted,
-            flags_dead: dead[0],
+            slots: self.plan.groups.len() as u32,
+            members: self.members(),
+            dead_flags: dead_flags[0],
         }
     }
 
-    /// The entry for indirect jumps: goes on only if S0 is this block's RIP.
-    fn verify_target(&mut self, rip: u64) {
-        self.asm.store(at::BORROWED, RCX);
-        self.asm.mov_imm(RCX, rip.wrapping_neg());
-        self.asm.lea_sum(RCX, S0, RCX, 0);
-        let same = self.asm.jump_rcx_zero();
-        self.asm.load(RCX, at::BORROWED);
-        self.asm.jump_to(self.shared.lookup);
-        self.asm.land(same);
-        self.asm.load(RCX, at::BORROWED);
-    }
-
-    /// Takes the block's instructions off the budget, or leaves when it does not
-    /// cover them.
-    fn count(&mut self, instructions: i8, free: bool, flags_dead: bool) {
-        let (counter, kind) = if free {
-            (at::FREE, SiteKind::FreeSpent)
-        } else {
-            (at::COUNT, SiteKind::Stop)
+    fn members(&self) -> Box<[Box<[u64]>]> {
+        let members = |group| {
+            let uses = self.plan.uses.iter().zip(&self.rips);
+            let of = uses.filter(|(used, _)| **used == Some(group));
+            of.map(|(_, &rip)| rip).collect()
         };
-        if flags_dead {
-            self.asm.sub_imm(counter, instructions);
-            let hole = self.asm.jump_if(CONDITION_SIGN);
-            self.leave_from(hole, kind, false);
-            return;
-        }
-        self.asm.store(at::BORROWED, RCX);
-        self.asm.load(RCX, counter);
-        self.asm.lea(RCX, RCX, -i32::from(instructions));
-        self.asm.store(counter, RCX);
-        self.asm.pext(RCX, RCX, at::SIGN_MASK);
-        let enough = self.asm.jump_rcx_zero();
-        let hole = self.asm.jump();
-        self.leave_from(hole, kind, true);
-        self.asm.land(enough);
-        self.asm.load(RCX, at::BORROWED);
+        (0..self.plan.groups.len()).map(members).collect()
+    }
+
+    fn begin(&mut self, block: &GuestBlock, mode: Mode, free: bool, base: u64) {
+        self.asm.restart(base);
+        self.cold.clear();
+        self.host_map.clear();
+        self.mode = mode;
+        self.page = block.rip.wrapping_add(u64::from(mode.skew)) >> 12;
+        self.index = 0;
+        let length = block.instructions.len() as u16;
+        self.counted = if free { 0 } else { length };
+        self.plan = Plan::default();
+        self.held = [None; 2];
+        self.itself = None;
+        let rips = block
+            .instructions
+            .iter()
+            .map(|guest| guest.instruction.ip());
+        self.rips.clear();
+        self.rips.extend(rips);
+        let calls = block
+            .instructions
+            .iter()
+            .map(|guest| matches!(guest.class, Class::Call | Class::CallIndirect));
+        self.calls.clear();
+        self.calls.extend(calls);
     }
 
     fn leave_from(&mut self, hole: Hole, kind: SiteKind, restore: bool) {
@@ -193,13 +261,14 @@ impl Emitter {
         });
     }
 
-    fn instruction(&mut self, instruction: &Instruction, class: Class, flags_dead: bool) {
+    fn instruction(&mut self, guest: &GuestInstruction, flags_dead: bool) {
+        let (instruction, follow) = (&guest.instruction, guest.follow);
         if self.mode.size != CodeSize::Long
-            && self.legacy_instruction(instruction, class, flags_dead)
+            && self.legacy_instruction(instruction, guest.class, flags_dead)
         {
             return;
         }
-        match class {
+        match guest.class {
             Class::Nop => {}
             Class::Plain => self.plain(instruction),
             Class::Lea => self.lea(instruction),
@@ -207,10 +276,12 @@ impl Emitter {
             Class::Push => self.push(instruction, flags_dead),
             Class::Pop => self.pop(instruction, flags_dead),
             Class::Leave => self.leave_frame(flags_dead),
+            Class::Jump if follow == Follow::Target => {}
             Class::Jump => self.jump_to_guest(instruction.near_branch_target()),
-            Class::JumpIf => self.jump_if(instruction),
-            Class::Call => self.call(instruction, flags_dead),
-            Class::Ret => self.ret(instruction, flags_dead),
+            Class::JumpIf if follow == Follow::Leave => self.jump_if(instruction),
+            Class::JumpIf => self.side_exit(instruction, follow),
+            Class::Call => self.call(instruction, follow, flags_dead),
+            Class::Ret => self.ret(instruction, follow, flags_dead),
             Class::JumpIndirect => self.jump_indirect(instruction, flags_dead),
             Class::CallIndirect => self.call_indirect(instruction, flags_dead),
             Class::Helper => {
@@ -242,73 +313,7 @@ impl Emitter {
             self.leave_from(hole, kind, false);
         }
     }
-
-    fn emit_cold(&mut self, (id, first_site): (u32, SiteId)) -> Vec<Site> {
-        let mut sites = Vec::new();
-        for cold in std::mem::take(&mut self.cold) {
-            self.asm.land(cold.hole);
-            let mut leave = |asm: &mut Asm, kind| {
-                let site = first_site + sites.len() as u32;
-                asm.store_imm32(at::EXIT_SITE, site);
-                asm.jump_to(self.shared.leave);
-                sites.push(Site {
-                    block: id,
-                    index: cold.index,
-                    kind,
-                });
-            };
-            match cold.kind {
-                ColdKind::Leave { kind, restore } => {
-                    if restore {
-                        self.asm.load(RCX, at::BORROWED);
-                    }
-                    leave(&mut self.asm, kind);
-                }
-                ColdKind::Link { target } => {
-                    let hole = self.asm.address_of(self.asm.hole_offset(cold.hole));
-                    let stub = self.asm.here();
-                    leave(&mut self.asm, SiteKind::Link { target, hole, stub });
-                }
-                ColdKind::Miss {
-                    size,
-                    write,
-                    form,
-                    resume,
-                    body,
-                    restore,
-                } => {
-                    if restore {
-                        self.asm.load(RCX, at::BORROWED);
-                    }
-                    let resume = self.asm.address_of(resume);
-                    let bounce = if write {
-                        self.asm.here() + LEAVE_BYTES
-                    } else {
-                        resume
-                    };
-                    let kind = SiteKind::Miss {
-                        size,
-                        write,
-                        form,
-                        resume,
-                        bounce,
-                    };
-                    leave(&mut self.asm, kind);
-                    if write {
-                        debug_assert_eq!(self.asm.here(), bounce);
-                        self.host_map.push((self.asm.offset(), cold.index));
-                        self.asm.repeat(body.0, body.1);
-                        let resume = self.asm.address_of(body.1);
-                        leave(&mut self.asm, SiteKind::Commit { size, resume });
-                    }
-                }
-            }
-        }
-        sites
-    }
 }
 
 /// The low nibble of JS.
 const CONDITION_SIGN: u8 = 8;
-/// Bytes of the code that leaves through a site.
-const LEAVE_BYTES: u64 = 12 + 5;

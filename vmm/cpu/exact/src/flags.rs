@@ -14,53 +14,79 @@ const ALL_FLAGS: u32 = RflagsBits::OF
     | RflagsBits::CF
     | RflagsBits::PF;
 
-/// For each instruction: whether all arithmetic flags are dead before it, that is,
-/// whether the instructions from here to the block's end overwrite every one of
-/// them before any reads it. What follows the block is assumed to read them all.
-pub(crate) fn flags_dead(instructions: &[GuestInstruction]) -> Vec<bool> {
-    let mut dead = vec![false; instructions.len()];
+/// For each instruction: the flags that are dead before it, in iced's bits. A flag is
+/// dead where the instructions from here to the block's end overwrite it before any
+/// reads it. What follows the block is assumed to read them all.
+///
+/// Wherever a guest is stopped, its dead flags show as zero. That, and not what
+/// translated code left there, is what they are: so code may change them freely where
+/// all are dead, and no stop on the way to where they are overwritten tells.
+pub(crate) fn dead_flags(instructions: &[GuestInstruction]) -> Vec<u32> {
+    let mut dead = vec![0; instructions.len()];
     let mut live = ALL_FLAGS;
     for (index, guest) in instructions.iter().enumerate().rev() {
-        if matches!(guest.class, Class::Helper | Class::Fault(_)) {
+        if guest.follow.ends_block() || matches!(guest.class, Class::Helper | Class::Fault(_)) {
             live = ALL_FLAGS;
-        } else if guest.class != Class::Nop {
+        }
+        if !matches!(guest.class, Class::Helper | Class::Fault(_) | Class::Nop) {
             live = (live & !flags_killed(&guest.instruction))
                 | (guest.instruction.rflags_read() & ALL_FLAGS);
         }
-        dead[index] = live == 0;
+        dead[index] = ALL_FLAGS & !live;
     }
     dead
 }
 
-/// Whether all arithmetic flags are dead at `rip`, whose bytes up to the page's
-/// end are `bytes`: what [`flags_dead`] says of the first instruction of the block
-/// there, found by looking no further than needed.
-pub(crate) fn dead_at(rip: u64, bytes: &[u8], features: &Features) -> bool {
+/// Whether `dead` are all flags.
+pub(crate) fn are_all(dead: u32) -> bool {
+    dead == ALL_FLAGS
+}
+
+/// The flags that are dead at `rip`: what [`dead_flags`] says of the first instruction
+/// of the block there, found by looking no further than needed. The first `in_page` of
+/// `bytes` are in its page, in which all but a block's first instruction must end.
+pub(crate) fn dead_at(rip: u64, bytes: &[u8], in_page: usize, features: &Features) -> u32 {
     let mut decoder = Decoder::with_ip(features.size.bits(), bytes, rip, options(features));
-    let mut overwritten = 0;
+    let (mut dead, mut live) = (0, 0);
     for _ in 0..MAX_INSTRUCTIONS {
-        if !decoder.can_decode() {
-            return false;
+        if decoder.position() >= in_page || dead | live == ALL_FLAGS {
+            break;
         }
+        let first = decoder.position() == 0;
         let instruction = decoder.decode();
+        let crosses = decoder.position() > in_page;
+        if crosses && !first {
+            break;
+        }
         let class = classify(&instruction, features);
         if matches!(class, Class::Helper | Class::Fault(_)) {
-            return false;
+            break;
         }
         if class != Class::Nop {
-            if instruction.rflags_read() & ALL_FLAGS & !overwritten != 0 {
-                return false;
-            }
-            overwritten |= flags_killed(&instruction);
+            live |= instruction.rflags_read() & ALL_FLAGS & !dead;
+            dead |= flags_killed(&instruction) & !live;
         }
-        if overwritten == ALL_FLAGS {
-            return true;
-        }
-        if class.ends_block() {
-            return false;
+        if crosses || class.ends_block() {
+            break;
         }
     }
-    false
+    dead
+}
+
+/// Flags in iced's bits as bits of RFLAGS.
+pub(crate) fn to_rflags(flags: u32) -> u64 {
+    [
+        (RflagsBits::CF, 0),
+        (RflagsBits::PF, 2),
+        (RflagsBits::AF, 4),
+        (RflagsBits::ZF, 6),
+        (RflagsBits::SF, 7),
+        (RflagsBits::OF, 11),
+    ]
+    .iter()
+    .filter(|(bit, _)| flags & bit != 0)
+    .map(|(_, position)| 1 << position)
+    .sum()
 }
 
 /// Flags that an instruction replaces whatever its operands. A flag that is left

@@ -21,7 +21,9 @@ mod enter;
 mod exception;
 mod features;
 mod flags;
+mod groups;
 mod host;
+mod hot;
 mod lookup;
 mod masked;
 mod mmu;
@@ -30,6 +32,7 @@ mod signals;
 mod size;
 mod state;
 mod store;
+mod symbols;
 mod system;
 mod vcpu;
 

@@ -4,33 +4,42 @@ use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::{Access, PAGE_SIZE, SegmentRegister};
 
 use crate::block::{BlockId, Mode};
-use crate::context::{ARITHMETIC, jump_index};
+use crate::context::{ARITHMETIC, HOT_RUNS};
 use crate::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
 use crate::features::Features;
-use crate::flags::dead_at;
-use crate::mmu::{Request, translate};
+use crate::flags::{dead_at, to_rflags};
+use crate::mmu::{Request, map, translate};
 use crate::size::CodeSize;
 use crate::state::Fault;
 use crate::vcpu::ExactVcpu;
 
+/// Pages remembered of those that code was fetched from.
+pub(crate) const FETCHED: usize = 64;
+/// No page has this number.
+pub(crate) const NOT_FETCHED: (u64, u64) = (u64::MAX, 0);
+
 impl ExactVcpu {
     /// The block at `state.rip`, translated if need be.
-    pub(crate) fn find_block(&mut self, mode: Mode) -> Result<BlockId, Fault> {
+    /// With `plain`, not a hot one.
+    pub(crate) fn find_block(&mut self, mode: Mode, plain: bool) -> Result<BlockId, Fault> {
         self.drop_stale_code();
         let rip = self.state.rip;
         let physical = self.fetch_address(self.state.code_address(rip))?;
-        let known = self
-            .store
-            .find(physical, rip, mode)
-            .filter(|&id| self.still_crosses(id));
+        let known = if plain {
+            self.store.find(physical, rip, mode)
+        } else {
+            self.store.find_best(physical, rip, mode)
+        };
+        let known = known.filter(|&id| self.still_crosses(id));
         let id = match known {
             Some(id) => id,
             None => self.translate_block(rip, physical, mode)?,
         };
-        if !mode.single {
+        if !mode.single && !plain {
             self.keep_jumps_to(mode);
+            self.store.note_recent(id);
             let code = self.store.block(id).indirect_entry;
-            self.context.views[usize::from(mode.user)].jump[jump_index(rip)] = code;
+            self.context.views[usize::from(mode.user)].set_jump(rip, code);
         }
         Ok(id)
     }
@@ -68,7 +77,7 @@ impl ExactVcpu {
             CodeSize::Long => 0,
             _ => self.state.segment(SegmentRegister::Cs).base,
         };
-        let key = (mode.bits(), base);
+        let key = (mode.bits(false), base);
         let view = usize::from(mode.user);
         if self.jumps_of[view] != key {
             self.jumps_of[view] = key;
@@ -88,12 +97,27 @@ impl ExactVcpu {
     }
 
     fn fetch_address(&mut self, linear: u64) -> Result<u64, Fault> {
+        let user = self.state.is_user();
+        let index = (linear >> 12) as usize % FETCHED;
+        let known = self.fetched[usize::from(user)][index];
+        if known.0 == linear >> 12 {
+            return Ok(known.1 | (linear % PAGE_SIZE));
+        }
         let request = Request {
             access: Access::Fetch,
-            user: self.state.is_user(),
+            user,
             mark: true,
         };
-        translate(&self.memory, &self.state.system, linear, request)
+        let mapping = map(&self.memory, &self.state.system, linear, request)?;
+        self.note_large(linear, mapping.page_bytes);
+        let page = mapping.physical & !(PAGE_SIZE - 1);
+        self.fetched[usize::from(user)][index] = (linear >> 12, page);
+        Ok(mapping.physical)
+    }
+
+    /// Forgets where code was fetched from.
+    pub(crate) fn forget_fetched(&mut self) {
+        self.fetched = [[NOT_FETCHED; FETCHED]; 2];
     }
 
     fn translate_block(&mut self, rip: u64, physical: u64, mode: Mode) -> Result<BlockId, Fault> {
@@ -141,7 +165,17 @@ impl ExactVcpu {
         for page in pages.into_iter().flatten() {
             self.watch_page(page);
         }
-        Ok(self.store.add(&guest, pages, mode, free))
+        let id = self.store.add(&guest, pages, mode, free, None);
+        if let Some(heat) = self.store.block(id).heat {
+            self.context.heat[heat as usize] = HOT_RUNS;
+        }
+        Ok(id)
+    }
+
+    /// Forgets where group checks last led.
+    pub(crate) fn flush_slots(&mut self) {
+        let used = self.store.slots();
+        self.context.slots.flush(used);
     }
 
     /// From now on every write to this page of RAM goes through [`Store::forget`](crate::store::Store::forget).
@@ -154,10 +188,13 @@ impl ExactVcpu {
             for view in &mut self.context.views {
                 view.forbid_writes_to(host);
             }
+            self.flush_slots();
         }
     }
 
-    fn flush_code(&mut self) {
+    pub(crate) fn flush_code(&mut self) {
+        self.flush_slots();
+        self.scattered.clear();
         for page in self.store.flush() {
             self.memory.watch(page, false);
         }
@@ -168,7 +205,7 @@ impl ExactVcpu {
     }
 
     /// Decodes at `rip`; also tells the pages that the bytes are from.
-    fn decode_at(
+    pub(crate) fn decode_at(
         &mut self,
         rip: u64,
         physical: u64,
@@ -197,12 +234,12 @@ impl ExactVcpu {
     /// Makes dead arithmetic flags zero at `state.rip`: what they hold depends on
     /// how the code was translated, and no result may.
     pub(crate) fn settle_flags(&mut self) {
-        if self.context.flags & ARITHMETIC != 0 && self.flags_are_dead() {
-            self.context.flags &= !ARITHMETIC;
+        if self.context.flags & ARITHMETIC != 0 {
+            self.context.flags &= !to_rflags(self.dead_flags());
         }
     }
 
-    fn flags_are_dead(&mut self) -> bool {
+    fn dead_flags(&mut self) -> u32 {
         let rip = self.state.rip;
         let request = Request {
             access: Access::Fetch,
@@ -211,17 +248,30 @@ impl ExactVcpu {
         };
         let linear = self.state.code_address(rip);
         let Ok(physical) = translate(&self.memory, &self.state.system, linear, request) else {
-            return false;
+            return 0;
         };
         if !self.code_is_stale
             && let Some(id) = self.store.find(physical, rip, self.mode(false))
         {
-            return self.store.block(id).flags_dead;
+            return self.store.block(id).dead_flags;
         }
-        let mut bytes = [0u8; MAX_INSTRUCTIONS * MAX_BYTES];
-        let left = bytes.len().min((PAGE_SIZE - physical % PAGE_SIZE) as usize);
+        let mut bytes = [0u8; (MAX_INSTRUCTIONS + 1) * MAX_BYTES];
+        let most = MAX_INSTRUCTIONS * MAX_BYTES;
+        let left = most.min((PAGE_SIZE - physical % PAGE_SIZE) as usize);
         let features = self.features_now();
-        self.memory.read(physical, &mut bytes[..left]) && dead_at(rip, &bytes[..left], &features)
+        if !self.memory.read(physical, &mut bytes[..left]) {
+            return 0;
+        }
+        let mut known = left;
+        if left < MAX_BYTES {
+            let next = linear.wrapping_add(left as u64);
+            let next = translate(&self.memory, &self.state.system, next, request);
+            let more = &mut bytes[left..left + MAX_BYTES];
+            known += next.map_or(0, |next| {
+                usize::from(self.memory.read(next, more)) * MAX_BYTES
+            });
+        }
+        dead_at(rip, &bytes[..known], left, &features)
     }
 
     pub(crate) fn forget_written_pages(&mut self) {
@@ -236,12 +286,10 @@ impl ExactVcpu {
         for page in forgotten.clean {
             self.memory.watch(page, false);
         }
-        if forgotten.any {
-            self.statistics.modified += 1;
-            let lookup = self.store.lookup_code();
-            for view in &mut self.context.views {
-                view.flush_jumps(lookup);
-            }
+        let lookup = self.store.lookup_code();
+        self.statistics.modified += forgotten.jumps.len() as u64;
+        for (rip, code, user) in forgotten.jumps {
+            self.context.views[usize::from(user)].forget_jump(rip, code, lookup);
         }
     }
 }

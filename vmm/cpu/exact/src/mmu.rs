@@ -89,6 +89,19 @@ impl Memory {
             .collect()
     }
 
+    /// Host address of `bytes` bytes of RAM in one piece, none of which is watched when
+    /// they are to be written.
+    pub(crate) fn unseen(&self, physical: u64, bytes: u64, write: bool) -> Option<u64> {
+        let (region, offset) = self.region(physical)?;
+        if region.bytes - offset < bytes {
+            return None;
+        }
+        if write && region.watch.is_any_watched(offset, bytes) {
+            return None;
+        }
+        Some(region.host as u64 + offset)
+    }
+
     /// Copies from RAM within one page; `false` when it is not RAM.
     pub(crate) fn read(&self, physical: u64, into: &mut [u8]) -> bool {
         let Some(host) = self.within_page(physical, into.len()) else {
@@ -176,22 +189,51 @@ pub(crate) fn is_canonical(linear: u64) -> bool {
     (linear as i64) << 16 >> 16 == linear as i64
 }
 
-/// Translates a linear address through the page tables of whatever kind the guest
-/// uses (Intel SDM vol. 3, chapter 4).
+/// Where a linear address leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    pub physical: u64,
+    /// Bytes of the page.
+    pub page_bytes: u64,
+    /// The tables are marked already as this access marks them.
+    pub marked: bool,
+}
+
+/// The physical address of [`map`].
 ///
 /// # Errors
-/// The page fault or general-protection fault that the access raises.
+/// As [`map`].
 pub(crate) fn translate(
     memory: &Memory,
     system: &SystemRegisters,
     linear: u64,
     request: Request,
 ) -> Result<u64, Fault> {
+    map(memory, system, linear, request).map(|mapping| mapping.physical)
+}
+
+/// Finds where a linear address leads through the page tables of whatever kind the
+/// guest uses (Intel SDM vol. 3, chapter 4).
+///
+/// # Errors
+/// The page fault or general-protection fault that the access raises.
+pub(crate) fn map(
+    memory: &Memory,
+    system: &SystemRegisters,
+    linear: u64,
+    request: Request,
+) -> Result<Mapping, Fault> {
+    // What is not known of the other kinds is left out: their pages count as unmarked.
+    let small = |physical| Mapping {
+        physical,
+        page_bytes: PAGE_SIZE,
+        marked: false,
+    };
     if system.cr0 & cr0::PG == 0 {
-        return Ok(linear & 0xffff_ffff);
+        return Ok(small(linear & 0xffff_ffff));
     }
     if system.efer & efer::LMA == 0 {
-        return legacy::translate(memory, system, linear & 0xffff_ffff, request);
+        return legacy::translate(memory, system, linear & 0xffff_ffff, request).map(small);
     }
     if !is_canonical(linear) {
         return Err(Fault::protection(0));
@@ -234,7 +276,17 @@ pub(crate) fn translate(
                     request.access == Access::Write,
                 );
             }
-            return Ok(table & !span | linear & span);
+            let leaf = match request.access {
+                Access::Write => entry::ACCESSED | entry::DIRTY,
+                _ => entry::ACCESSED,
+            };
+            let above = &path[level as usize + 1..];
+            return Ok(Mapping {
+                physical: table & !span | linear & span,
+                page_bytes: span + 1,
+                marked: value & leaf == leaf
+                    && above.iter().all(|&(_, value)| value & entry::ACCESSED != 0),
+            });
         }
     }
     unreachable!("the last level always returns")

@@ -2,6 +2,8 @@
 
 use iced_x86::{Code, Instruction, OpAccess, OpKind, Register};
 
+use crate::asm::Operand;
+
 /// Which of R14 and R15 an instruction names as explicit register operands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spilled {
@@ -68,14 +70,37 @@ pub(crate) fn use_first_scratch(instruction: &mut Instruction) {
     }
 }
 
-/// Replaces the memory operand by `[base]` or `[base + index]`, without segment.
-pub(crate) fn set_memory(instruction: &mut Instruction, base: Register, index: Register) {
+const GENERAL: [Register; 16] = [
+    Register::RAX,
+    Register::RCX,
+    Register::RDX,
+    Register::RBX,
+    Register::RSP,
+    Register::RBP,
+    Register::RSI,
+    Register::RDI,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+    Register::R12,
+    Register::R13,
+    Register::R14,
+    Register::R15,
+];
+
+/// Replaces the memory operand by a host one, without segment.
+pub(crate) fn set_memory(instruction: &mut Instruction, operand: Operand) {
     instruction.set_code(without_offset_form(instruction.code()));
-    instruction.set_memory_base(base);
+    instruction.set_memory_base(GENERAL[operand.base as usize]);
+    let (index, scale) = operand.index.map_or((Register::None, 1), |(index, scale)| {
+        (GENERAL[index as usize], scale)
+    });
     instruction.set_memory_index(index);
-    instruction.set_memory_index_scale(1);
-    instruction.set_memory_displacement64(0);
-    instruction.set_memory_displ_size(0);
+    instruction.set_memory_index_scale(u32::from(scale));
+    // Sizes 0 and 1 let the encoder choose.
+    instruction.set_memory_displacement64(i64::from(operand.disp) as u64);
+    instruction.set_memory_displ_size(u32::from(operand.disp != 0));
     instruction.set_segment_prefix(Register::None);
 }
 

@@ -26,6 +26,8 @@ const SS_AUTODISARM: i32 = 1 << 31;
 struct Active {
     code_start: u64,
     code_end: u64,
+    /// Where the thread goes on.
+    leave: u64,
     context: *mut Context,
 }
 
@@ -40,12 +42,16 @@ static PREVIOUS: OnceLock<Result<[libc::sigaction; 3], i32>> = OnceLock::new();
 pub(crate) struct Catching(());
 
 impl Catching {
-    /// Starts catching faults with program counters in `code`. From its first call
+    /// Starts catching faults with program counters in `code`, which go on at `leave`. From its first call
     /// on, the thread takes no signals from outside.
     ///
     /// # Errors
     /// When the host refuses the handlers or the signal stack.
-    pub(crate) fn start(code: Range<u64>, context: &mut Context) -> Result<Self, CpuError> {
+    pub(crate) fn start(
+        code: Range<u64>,
+        leave: u64,
+        context: &mut Context,
+    ) -> Result<Self, CpuError> {
         let installed = PREVIOUS.get_or_init(install);
         if let Err(code) = installed {
             return Err(host_error("install signal handlers", *code));
@@ -58,6 +64,7 @@ impl Catching {
         ACTIVE.set(Some(Active {
             code_start: code.start,
             code_end: code.end,
+            leave,
             context,
         }));
         Ok(Self(()))
@@ -150,7 +157,7 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
             context.exit_site = EXIT_SIGNAL;
             context.fault_pc = rip;
             context.fault_trap = registers[libc::REG_TRAPNO as usize] as u32;
-            registers[libc::REG_RIP as usize] = context.leave as i64;
+            registers[libc::REG_RIP as usize] = active.leave as i64;
         }
         _ => pass_on(signal, info, context),
     }

@@ -1,6 +1,6 @@
 //! All translated blocks of a vCPU: finding them, linking them, forgetting them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
 
 use belljar_cpu::{CpuError, PAGE_SIZE};
@@ -8,16 +8,17 @@ use iced_x86::Instruction;
 
 use crate::analyse::Class;
 use crate::asm::Asm;
-use crate::block::{Block, BlockId, Mode, Site, SiteId};
+use crate::block::{Block, BlockId, Incoming, Mode, Site, SiteId};
 use crate::cache::CodeMemory;
-use crate::context::{Context, EXIT_LOOKUP, at};
+use crate::context::{Context, EXIT_LOOKUP, HEATS, SLOTS, at};
 use crate::decode::GuestBlock;
-use crate::emit::{Emitter, Shared};
+use crate::emit::{Counter, Emitter, Shared, Tier};
+use crate::hot::MAX_RUN;
 use crate::masked::is_masked;
 
-/// Room that the largest block may need, generously: 64 instructions of two
-/// accesses each.
-const BLOCK_ROOM: usize = 64 << 10;
+/// Room that the largest block may need, generously: a trace of accesses each of
+/// which is a group.
+const BLOCK_ROOM: usize = 192 << 10;
 /// Sites beyond which everything is thrown away, to bound memory.
 const MAX_SITES: usize = 1 << 19;
 
@@ -42,30 +43,56 @@ pub(crate) struct Store {
     /// How often everything was thrown away.
     flushes: u64,
     translated: u64,
+    /// The block last found for a RIP with this index.
+    recent: Vec<BlockId>,
+    /// Slots and heat counters in use.
+    slots: u32,
+    heats: u32,
 }
 
 /// What forgetting code asks of the caller.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub(crate) struct Forgotten {
-    /// Jump caches may still lead to forgotten blocks.
-    pub any: bool,
+    /// Blocks that jump caches may still lead to: RIP, host code, user mode.
+    pub jumps: Vec<(u64, u64, bool)>,
     /// Pages that hold no code any more.
     pub clean: Vec<u64>,
 }
 
+/// Entries of the table of recent blocks; a power of two.
+const RECENT: usize = 1 << 14;
+
+fn recent_index(rip: u64) -> usize {
+    rip.wrapping_add(rip >> 12) as usize & (RECENT - 1)
+}
+
 impl Store {
-    pub(crate) fn new() -> Result<Self, CpuError> {
+    /// Makes an empty one; `counter` tells where its code counts instructions.
+    pub(crate) fn new(counter: Counter) -> Result<Self, CpuError> {
         let mut memory = CodeMemory::new()?;
         let mut asm = Asm::default();
         asm.restart(memory.next());
         let leave = asm.here();
+        if counter == Counter::Xmm31 {
+            asm.store_xmm31(at::COUNT);
+        }
         asm.jump_slot(offset_of!(Context, leave) as i32);
+        let enter = asm.here();
+        if counter == Counter::Xmm31 {
+            asm.load_xmm31(at::COUNT);
+        }
+        asm.jump_slot(offset_of!(Context, resume) as i32);
         let lookup = asm.here();
         asm.store_imm32(at::EXIT_SITE, EXIT_LOOKUP);
         asm.jump_to(leave);
         memory.place(asm.code());
-        let shared = Shared { leave, lookup };
+        let shared = Shared {
+            leave,
+            lookup,
+            enter,
+            counter,
+        };
         Ok(Self {
             reserved: memory.used(),
             memory,
@@ -76,7 +103,20 @@ impl Store {
             pages: BTreeMap::new(),
             flushes: 0,
             translated: 0,
+            recent: vec![BlockId::MAX; RECENT],
+            slots: 0,
+            heats: 0,
         })
+    }
+
+    /// Host address at which every visit begins.
+    pub(crate) fn enter_code(&self) -> u64 {
+        self.shared.enter
+    }
+
+    /// Host address of the code that every visit ends with.
+    pub(crate) fn leave_code(&self) -> u64 {
+        self.shared.leave
     }
 
     /// Host address of the code for a jump-cache miss.
@@ -110,12 +150,46 @@ impl Store {
     /// The block for `rip` in `mode` whose first byte is at `physical`.
     pub(crate) fn find(&self, physical: u64, rip: u64, mode: Mode) -> Option<BlockId> {
         let page = self.pages.get(&(physical / PAGE_SIZE))?;
-        page.blocks.get(&(rip, mode.bits())).copied()
+        page.blocks.get(&(rip, mode.bits(false))).copied()
+    }
+
+    /// As [`find`](Self::find), but the hot one made from it, if there is one.
+    pub(crate) fn find_best(&self, physical: u64, rip: u64, mode: Mode) -> Option<BlockId> {
+        let recent = self.recent[recent_index(rip)];
+        if let Some(block) = self.blocks.get(recent as usize)
+            && block.valid
+            && block.rip == rip
+            && block.mode == mode
+            && block.pages[0] == Some(physical)
+        {
+            return Some(recent);
+        }
+        self.search(physical, rip, mode)
+    }
+
+    /// Lets [`find_best`](Self::find_best) find block `id` quickly.
+    pub(crate) fn note_recent(&mut self, id: BlockId) {
+        let index = recent_index(self.blocks[id as usize].rip);
+        self.recent[index] = id;
+    }
+
+    fn search(&self, physical: u64, rip: u64, mode: Mode) -> Option<BlockId> {
+        let page = self.pages.get(&(physical / PAGE_SIZE))?;
+        let get = |hot| page.blocks.get(&(rip, mode.bits(hot))).copied();
+        get(true).or_else(|| get(false))
+    }
+
+    /// Slots in use.
+    pub(crate) fn slots(&self) -> u32 {
+        self.slots
     }
 
     /// Whether another block fits; otherwise [`flush`](Self::flush) first.
     pub(crate) fn has_room(&self) -> bool {
-        self.memory.has_room(BLOCK_ROOM) && self.sites.len() < MAX_SITES
+        self.memory.has_room(BLOCK_ROOM)
+            && self.sites.len() < MAX_SITES
+            && (self.slots as usize) < SLOTS - MAX_RUN
+            && (self.heats as usize) < HEATS - 1
     }
 
     /// Forgets everything; returns the pages that held code.
@@ -123,6 +197,9 @@ impl Store {
         self.memory.truncate(self.reserved);
         self.blocks.clear();
         self.sites.clear();
+        self.recent.fill(BlockId::MAX);
+        self.slots = 0;
+        self.heats = 0;
         self.flushes += 1;
         let pages = std::mem::take(&mut self.pages);
         pages.into_keys().map(|page| page * PAGE_SIZE).collect()
@@ -136,19 +213,38 @@ impl Store {
         pages: [Option<u64>; 2],
         mode: Mode,
         free: bool,
+        scattered: Option<&BTreeSet<u64>>,
     ) -> BlockId {
         let id = self.blocks.len() as BlockId;
         let base = self.memory.next();
         let first_site = self.sites.len() as SiteId;
-        let emitted = self.emitter.emit(guest, mode, free, base, (id, first_site));
+        let tier = match scattered {
+            None => Tier::Plain((!free && !mode.single).then_some(self.heats)),
+            Some(scattered) => Tier::Hot {
+                first_slot: self.slots,
+                scattered,
+            },
+        };
+        let emitted = self
+            .emitter
+            .emit(guest, mode, free, tier, base, (id, first_site));
+        let heat = match tier {
+            Tier::Plain(heat) => heat,
+            Tier::Hot { .. } => None,
+        };
+        self.heats += u32::from(heat.is_some());
+        let slots = self.slots..self.slots + emitted.slots;
+        self.slots = slots.end;
         self.memory.place(self.emitter.code());
         self.translated += guest.instructions.len() as u64;
         self.sites.extend(emitted.sites);
         self.blocks.push(Block {
             rip: guest.rip,
             mode,
+            hot: scattered.is_some(),
             pages,
-            length: guest.end.wrapping_sub(guest.rip) as u16,
+            bytes: guest.bytes,
+            end: guest.end,
             entry: base + u64::from(emitted.entry),
             indirect_entry: base,
             host_end: base + self.emitter.code().len() as u64,
@@ -157,15 +253,19 @@ impl Store {
             offsets: guest
                 .instructions
                 .iter()
-                .map(|guest| guest.offset)
+                .map(|one| one.instruction.ip().wrapping_sub(guest.rip) as i16)
                 .collect(),
             host_map: emitted.host_map.into_boxed_slice(),
             masked: masked_accesses(guest),
             incoming: Vec::new(),
-            flags_dead: emitted.flags_dead,
+            heat,
+            slots,
+            members: emitted.members,
+            loops: guest.loops,
+            dead_flags: emitted.dead_flags,
             valid: true,
         });
-        let key = (guest.rip, mode.bits());
+        let key = (guest.rip, mode.bits(scattered.is_some()));
         if let [Some(first), second] = pages {
             self.pages
                 .entry(first / PAGE_SIZE)
@@ -183,11 +283,21 @@ impl Store {
         id
     }
 
-    /// Lets the `rel32` at `hole`, which leads to `stub`, lead to block `id`.
-    pub(crate) fn link(&mut self, hole: u64, stub: u64, id: BlockId) {
+    /// Lets `jump` lead to block `id`.
+    pub(crate) fn link(&mut self, jump: Incoming, id: BlockId) {
         let block = &mut self.blocks[id as usize];
-        block.incoming.push((hole, stub));
-        self.memory.patch(hole, block.entry);
+        block.incoming.push(jump);
+        self.memory.patch(jump.hole, block.entry);
+    }
+
+    /// Leads all jumps to block `from` to block `to`, but for those that must not.
+    pub(crate) fn redirect(&mut self, from: BlockId, to: BlockId) {
+        let incoming = std::mem::take(&mut self.blocks[from as usize].incoming);
+        let (stay, go): (Vec<_>, Vec<_>) = incoming.into_iter().partition(|jump| jump.plain);
+        self.blocks[from as usize].incoming = stay;
+        for jump in go {
+            self.link(jump, to);
+        }
     }
 
     /// The block whose host code holds `pc`.
@@ -222,7 +332,10 @@ impl Store {
             })
             .collect();
         for id in hit {
-            forgotten.any = true;
+            let block = &self.blocks[id as usize];
+            forgotten
+                .jumps
+                .push((block.rip, block.indirect_entry, block.mode.user));
             self.remove(id, &mut forgotten.clean);
         }
         forgotten
@@ -254,9 +367,9 @@ impl Store {
     fn remove(&mut self, id: BlockId, clean: &mut Vec<u64>) {
         let block = &mut self.blocks[id as usize];
         block.valid = false;
-        let key = (block.rip, block.mode.bits());
-        for (hole, stub) in std::mem::take(&mut block.incoming) {
-            self.memory.patch(hole, stub);
+        let key = (block.rip, block.mode.bits(block.hot));
+        for jump in std::mem::take(&mut block.incoming) {
+            self.memory.patch(jump.hole, jump.stub);
         }
         for physical in block.pages.into_iter().flatten() {
             let number = physical / PAGE_SIZE;
@@ -274,7 +387,7 @@ impl Store {
     }
 }
 
-fn masked_accesses(guest: &GuestBlock) -> Box<[(u8, Instruction)]> {
+fn masked_accesses(guest: &GuestBlock) -> Box<[(u16, Instruction)]> {
     guest
         .instructions
         .iter()
@@ -282,14 +395,14 @@ fn masked_accesses(guest: &GuestBlock) -> Box<[(u8, Instruction)]> {
         .filter(|(_, guest)| {
             matches!(guest.class, Class::Memory { .. }) && is_masked(&guest.instruction)
         })
-        .map(|(index, guest)| (index as u8, guest.instruction))
+        .map(|(index, guest)| (index as u16, guest.instruction))
         .collect()
 }
 
 /// Whether a block holds bytes from `start` to `end` of page `page`.
 fn overlaps(block: &Block, page: u64, start: u64, end: u64) -> bool {
-    let first = (block.rip + u64::from(block.mode.skew)) % PAGE_SIZE;
-    let last = first + u64::from(block.length);
+    let first = (block.bytes.0 + u64::from(block.mode.skew)) % PAGE_SIZE;
+    let last = first + (block.bytes.1.wrapping_sub(block.bytes.0) & 0xffff);
     let in_first = block.pages[0].is_some_and(|at| at / PAGE_SIZE == page)
         && start < last.min(PAGE_SIZE)
         && end > first;

@@ -52,7 +52,7 @@ const MAGIC_STREAK: u32 = 64;
 
 impl ExactVcpu {
     /// Carries out `instruction`, number `index` of `block`.
-    pub(crate) fn help(&mut self, block: BlockId, index: u8, instruction: &Instruction) -> Next {
+    pub(crate) fn help(&mut self, block: BlockId, index: u16, instruction: &Instruction) -> Next {
         self.refund(block, index);
         let counted = self.store.block(block).counted > 0;
         let next_rip = instruction.next_ip();

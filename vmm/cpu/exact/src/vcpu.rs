@@ -1,5 +1,7 @@
 //! The exact engine's vCPU as a value, and its face to the machine.
 
+use std::collections::BTreeSet;
+
 use belljar_cpu::{
     Access, CpuError, CpuidTable, Cycles, EngineReport, Exit, GuestRam, InstructionSet, Registers,
     ShutdownCause, SystemRegisters, Unimplemented, Vcpu,
@@ -8,12 +10,14 @@ use belljar_sim::Random;
 
 use crate::access::Replies;
 use crate::clock::{Clock, CyclesPerInstruction};
-use crate::context::{ARITHMETIC, Context, FREE_INSTRUCTIONS};
+use crate::context::{ARITHMETIC, Context, FREE_INSTRUCTIONS, SLOTS};
+use crate::emit::Counter;
 use crate::enter::{Door, FxImage};
 use crate::features::{Features, Vectors};
 use crate::host::host_requirements;
+use crate::lookup::{FETCHED, NOT_FETCHED};
 use crate::mmu::{Memory, Request, translate};
-use crate::state::{State, flag};
+use crate::state::{State, efer, flag};
 use crate::store::Store;
 
 /// What an [`ExactVcpu`] is made from.
@@ -70,6 +74,10 @@ pub struct Statistics {
     pub translated: u64,
     /// Times that the code cache was full.
     pub flushes: u64,
+    /// Hot blocks made.
+    pub promoted: u64,
+    /// Group checks that the dispatcher had to see to.
+    pub group_misses: u64,
 }
 
 /// The deterministic vCPU.
@@ -105,6 +113,14 @@ pub struct ExactVcpu {
     pub(crate) delivered_at: u64,
     pub(crate) statistics: Statistics,
     pub(crate) unimplemented: Vec<Unimplemented>,
+    /// Pages that code was fetched from, supervisor and user: number and physical address.
+    pub(crate) fetched: [[(u64, u64); FETCHED]; 2],
+    /// Instructions whose accesses seldom go where the last one went.
+    pub(crate) scattered: BTreeSet<u64>,
+    /// Instructions retired when a slot was last asked for its worth.
+    pub(crate) slot_asked: Vec<u64>,
+    /// Large pages of which the TLB may hold parts; see [`large_pages`].
+    pub(crate) large: BTreeSet<(u64, u64)>,
     /// An interrupt that could not be delivered at all.
     pub(crate) shutdown: Option<ShutdownCause>,
     /// RIP of a WRMSR that the caller may still refuse.
@@ -128,7 +144,7 @@ impl ExactVcpu {
         let door = Door::new(Vectors::of(&config.instruction_set));
         context.leave = door.leave_address();
         context.free = FREE_INSTRUCTIONS;
-        let store = Store::new()?;
+        let store = Store::new(counter(door.width()))?;
         for view in &mut context.views {
             view.flush_jumps(store.lookup_code());
         }
@@ -158,6 +174,10 @@ impl ExactVcpu {
             delivered_at: u64::MAX,
             statistics: Statistics::default(),
             unimplemented: Vec::new(),
+            fetched: [[NOT_FETCHED; FETCHED]; 2],
+            scattered: BTreeSet::new(),
+            slot_asked: vec![0; SLOTS],
+            large: BTreeSet::new(),
             shutdown: None,
             refusable: None,
             jumps_of: [(u32::MAX, 0); 2],
@@ -238,16 +258,47 @@ impl ExactVcpu {
             view.flush_tlb();
             view.flush_jumps(lookup);
         }
+        self.large.clear();
+        self.forget_fetched();
+        self.flush_slots();
     }
 
     /// Forgets one page of the address space.
     pub(crate) fn flush_page(&mut self, linear: u64) {
+        let long = self.state.system.efer & efer::LMA != 0;
+        if !long
+            || large_pages(linear)
+                .iter()
+                .any(|page| self.large.contains(page))
+        {
+            // The TLB holds parts of it under many entries.
+            return self.flush_translations();
+        }
         let lookup = self.store.lookup_code();
         for view in &mut self.context.views {
             view.flush_page(linear);
-            view.flush_jumps(lookup);
+            view.forget_jumps_into(linear, lookup);
         }
+        self.forget_fetched();
+        self.flush_slots();
     }
+}
+
+/// Where translated code counts: in a register, if the host has one to spare.
+fn counter(guest: Vectors) -> Counter {
+    let spare = guest != Vectors::Zmm
+        && std::arch::is_x86_feature_detected!("avx512f")
+        && std::arch::is_x86_feature_detected!("avx512vl");
+    if spare {
+        Counter::Xmm31
+    } else {
+        Counter::Memory
+    }
+}
+
+/// The large pages that may hold a linear address: bytes and number.
+fn large_pages(linear: u64) -> [(u64, u64); 2] {
+    [1 << 21, 1 << 30].map(|bytes| (bytes, linear / bytes))
 }
 
 impl Vcpu for ExactVcpu {

@@ -3,23 +3,86 @@
 use iced_x86::{Instruction, Register};
 
 use super::{Cold, ColdKind, Emitter};
-use crate::asm::{RCX, Reg, S0, S1};
+use crate::asm::{Operand, RCX, Reg, S0, S1};
 use crate::block::CheckForm;
 use crate::context::{TLB_ENTRIES, at};
 use crate::rewrite::general_number;
 use crate::size::CodeSize;
 
 /// Guest registers of this number and above live in memory.
-const FIRST_SPILLED: u8 = 14;
+pub(super) const FIRST_SPILLED: u8 = 14;
 
 /// An open access: what a miss needs to know once the access is emitted.
 #[must_use]
 pub(super) struct Access {
-    cold: usize,
+    cold: Option<usize>,
     resume: u32,
 }
 
+/// Where an access stands, in guest terms.
+#[derive(Clone, Copy)]
+pub(super) enum Address<'a> {
+    /// The memory operand of an instruction.
+    Of(&'a Instruction),
+    /// A host register that holds the guest's, and a displacement.
+    On(Reg, i32),
+}
+
 impl Emitter {
+    /// Opens the access of the present instruction: the host operand, which uses S0
+    /// and S1 in whatever way. [`end_access`](Self::end_access) must follow it.
+    pub(super) fn open(
+        &mut self,
+        address: Address<'_>,
+        size: u16,
+        write: bool,
+        flags_dead: bool,
+    ) -> (Operand, Access) {
+        if let Some(group) = self.plan.uses.get(self.index as usize).copied().flatten() {
+            let operand = self.grouped(address, group);
+            let access = Access {
+                cold: None,
+                resume: 0,
+            };
+            return (operand, access);
+        }
+        match address {
+            Address::Of(instruction) => self.linear_address(instruction),
+            Address::On(register, 0) => self.asm.mov(S0, register),
+            Address::On(register, disp) => self.asm.lea(S0, register, disp),
+        }
+        self.open_linear(size, write, flags_dead)
+    }
+
+    /// As [`open`](Self::open), for the linear address in S0 and outside any group.
+    pub(super) fn open_linear(
+        &mut self,
+        size: u16,
+        write: bool,
+        flags_dead: bool,
+    ) -> (Operand, Access) {
+        let access = self.begin_access(size, write, flags_dead);
+        let operand = Operand {
+            base: S0,
+            index: Some((S1, 1)),
+            disp: 0,
+        };
+        (operand, access)
+    }
+
+    /// Moves the operand's address into S1 alone, so that S0 is free.
+    pub(super) fn free_first(&mut self, operand: Operand) -> Operand {
+        if operand.base != S0 && operand.index.is_none_or(|(index, _)| index != S0) {
+            return operand;
+        }
+        self.asm.lea_operand(S1, operand);
+        Operand {
+            base: S1,
+            index: None,
+            disp: 0,
+        }
+    }
+
     /// Leaves the linear address of the memory operand in S0. Changes no flag.
     pub(super) fn linear_address(&mut self, instruction: &Instruction) {
         if self.mode.size != CodeSize::Long {
@@ -50,16 +113,12 @@ impl Emitter {
         self.asm.lea_sum(S0, S0, S1, 0);
     }
 
-    fn based_address(&mut self, instruction: &Instruction) {
+    pub(super) fn based_address(&mut self, instruction: &Instruction) {
         let mut narrow = false;
         let mut place = |register: Register, scratch: Reg, emitter: &mut Self| -> Option<Reg> {
             let (number, is_narrow) = general_number(register)?;
             narrow |= is_narrow;
-            if number < FIRST_SPILLED {
-                return Some(number);
-            }
-            emitter.asm.load(scratch, at::gpr(number as usize));
-            Some(scratch)
+            Some(emitter.standing(number, scratch))
         };
         let base = place(instruction.memory_base(), S0, self);
         let index = place(instruction.memory_index(), S1, self);
@@ -74,14 +133,23 @@ impl Emitter {
         );
     }
 
+    /// The host register in which guest register `number` stands: its own, or
+    /// `scratch` loaded from memory.
+    pub(super) fn standing(&mut self, number: u8, scratch: Reg) -> Reg {
+        if number < FIRST_SPILLED {
+            return number;
+        }
+        self.asm.load(scratch, at::gpr(number as usize));
+        scratch
+    }
+
     /// Checks the `size` bytes at linear address S0; then S0 is an offset in a
     /// page and S1 the page's host address, so that `[S0 + S1]` is the operand.
     /// Must be followed by the access and [`end_access`](Self::end_access).
     pub(super) fn begin_access(&mut self, size: u16, write: bool, flags_dead: bool) -> Access {
         let user = self.mode.user;
         let (hole, form) = if flags_dead {
-            self.asm.rorx(S1, S0, 12 - 3);
-            self.asm.and32(S1, ((TLB_ENTRIES - 1) << 3) as u32);
+            self.table_index();
             self.asm.xor_table(S0, at::tags(user, write));
             self.asm.cmp(S0, 4096 - i32::from(size));
             let hole = self.asm.jump_if(CONDITION_ABOVE);
@@ -115,16 +183,24 @@ impl Emitter {
             },
         });
         Access {
-            cold: self.cold.len() - 1,
+            cold: Some(self.cold.len() - 1),
             resume: self.asm.offset(),
         }
     }
 
-    /// Ends what [`begin_access`](Self::begin_access) began: the code between the
+    /// S1: byte offset in a TLB table for the address in S0. Changes the flags.
+    pub(super) fn table_index(&mut self) {
+        self.asm.rorx(S1, S0, 12 - 3);
+        self.asm.and32(S1, ((TLB_ENTRIES - 1) << 3) as u32);
+    }
+
+    /// Ends what [`open`](Self::open) began: the code between the
     /// two is what a store into the bounce buffer repeats.
     pub(super) fn end_access(&mut self, access: Access) {
         let end = self.asm.offset();
-        if let ColdKind::Miss { resume, body, .. } = &mut self.cold[access.cold].kind {
+        if let Some(cold) = access.cold
+            && let ColdKind::Miss { resume, body, .. } = &mut self.cold[cold].kind
+        {
             *resume = access.resume;
             *body = (access.resume, end);
         }
@@ -132,4 +208,4 @@ impl Emitter {
 }
 
 /// The low nibble of JA.
-const CONDITION_ABOVE: u8 = 7;
+pub(super) const CONDITION_ABOVE: u8 = 7;

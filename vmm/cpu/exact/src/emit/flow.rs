@@ -2,16 +2,20 @@
 
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
+use super::access::Address;
 use super::{Cold, ColdKind, Emitter};
-use crate::asm::{Hole, RSP, S0, S1};
+use crate::asm::{Hole, RCX, RSP, S0, S1};
 use crate::context::at;
+use crate::decode::Follow;
 
 const PAGE_SHIFT: u32 = 12;
 
 impl Emitter {
     /// Goes on at guest address `target`.
     pub(super) fn jump_to_guest(&mut self, target: u64) {
-        if self.is_chainable(target) {
+        if let Some((_, entry)) = self.itself.filter(|&(rip, _)| rip == target) {
+            self.asm.jump_to(entry);
+        } else if self.is_chainable(target) {
             let hole = self.asm.jump();
             self.link_from(hole, target);
         } else {
@@ -42,7 +46,9 @@ impl Emitter {
             self.asm.jump_to(self.shared.lookup);
             return;
         }
-        self.asm.pext(S1, S0, at::JUMP_MASK);
+        self.asm.rorx(S1, S0, 12);
+        self.asm.lea_sum(S1, S0, S1, 0);
+        self.asm.pext(S1, S1, at::JUMP_MASK);
         self.asm.jump_table8(at::jumps(self.mode.user));
     }
 
@@ -81,44 +87,82 @@ impl Emitter {
         self.asm.jump_short(opcode)
     }
 
-    pub(super) fn call(&mut self, instruction: &Instruction, flags_dead: bool) {
-        self.push_return_address(instruction.next_ip(), flags_dead);
-        self.jump_to_guest(instruction.near_branch64());
+    /// A conditional jump in the middle of a run: one way goes on, the other leaves.
+    pub(super) fn side_exit(&mut self, instruction: &Instruction, follow: Follow) {
+        let condition = condition_nibble(instruction);
+        let (condition, target) = if follow == Follow::Taken {
+            (condition ^ 1, instruction.next_ip())
+        } else {
+            (condition, instruction.near_branch64())
+        };
+        let hole = self.asm.jump_if(condition);
+        self.put_off(hole, ColdKind::SideExit { target });
     }
 
-    fn push_return_address(&mut self, address: u64, flags_dead: bool) {
-        self.asm.lea(S0, RSP, -8);
-        let access = self.begin_access(8, true, flags_dead);
+    pub(super) fn put_off(&mut self, hole: Hole, kind: ColdKind) {
+        self.cold.push(Cold {
+            hole,
+            kind,
+            index: self.index,
+        });
+    }
+
+    pub(super) fn call(&mut self, instruction: &Instruction, follow: Follow, flags_dead: bool) {
+        self.push_return_address(instruction.next_ip(), flags_dead, Pushes::Grouped);
+        if follow != Follow::Target {
+            self.jump_to_guest(instruction.near_branch64());
+        }
+    }
+
+    fn push_return_address(&mut self, address: u64, flags_dead: bool, pushes: Pushes) {
+        let (operand, access) = match pushes {
+            Pushes::Grouped => self.open(Address::On(RSP, -8), 8, true, flags_dead),
+            Pushes::Alone => {
+                self.asm.lea(S0, RSP, -8);
+                self.open_linear(8, true, flags_dead)
+            }
+        };
         if let Ok(short) = i32::try_from(address as i64) {
-            self.asm.store_host_imm(short);
+            self.asm.store_operand_imm(operand, short);
         } else {
-            self.asm.lea_sum(S1, S0, S1, 0);
+            let operand = self.free_first(operand);
             self.asm.mov_imm(S0, address);
-            self.asm.store_at_s1(S0);
+            self.asm.store_operand(operand, S0);
         }
         self.asm.lea(RSP, RSP, -8);
         self.end_access(access);
     }
 
-    pub(super) fn ret(&mut self, instruction: &Instruction, flags_dead: bool) {
+    pub(super) fn ret(&mut self, instruction: &Instruction, follow: Follow, flags_dead: bool) {
         let extra = if instruction.op_count() == 1 {
             i32::from(instruction.immediate16())
         } else {
             0
         };
-        self.asm.mov(S0, RSP);
-        let access = self.begin_access(8, false, flags_dead);
-        self.asm.load_host(S0);
+        let (operand, access) = self.open(Address::On(RSP, 0), 8, false, flags_dead);
+        self.asm.load_operand(S0, operand);
         self.asm.lea(RSP, RSP, 8 + extra);
         self.end_access(access);
-        self.jump_cached();
+        match follow {
+            Follow::Return(expected) => self.expect_return(expected),
+            _ => self.jump_cached(),
+        }
+    }
+
+    /// Goes on only if S0 is `expected`. Keeps the flags, which a caller may read.
+    fn expect_return(&mut self, expected: u64) {
+        self.distance_to_rcx(expected);
+        let same = self.asm.jump_rcx_zero();
+        let hole = self.asm.jump();
+        self.put_off(hole, ColdKind::SideReturn);
+        self.asm.land(same);
+        self.asm.mov(RCX, S1);
     }
 
     pub(super) fn jump_indirect(&mut self, instruction: &Instruction, flags_dead: bool) {
         if instruction.op0_kind() == OpKind::Memory {
-            self.linear_address(instruction);
-            let access = self.begin_access(8, false, flags_dead);
-            self.asm.load_host(S0);
+            let (operand, access) = self.open(Address::Of(instruction), 8, false, flags_dead);
+            self.asm.load_operand(S0, operand);
             self.end_access(access);
         } else {
             let source = self.fetch(instruction.op0_register(), S0);
@@ -136,10 +180,17 @@ impl Emitter {
             let source = self.fetch(instruction.op0_register(), S0);
             self.asm.store(at::CARRIED, source);
         }
-        self.push_return_address(instruction.next_ip(), flags_dead);
+        self.push_return_address(instruction.next_ip(), flags_dead, Pushes::Alone);
         self.asm.load(S0, at::CARRIED);
         self.jump_cached();
     }
+}
+
+/// Whether a push shares its group's check.
+#[derive(Clone, Copy)]
+enum Pushes {
+    Grouped,
+    Alone,
 }
 
 /// The low nibble of a Jcc's opcode.

@@ -8,11 +8,21 @@ use iced_x86::{Code, Instruction, OpKind, Register};
 
 use super::Emitter;
 use crate::analyse::Class;
-use crate::asm::{Asm, RBP, RSP, Reg, S0, S1};
+use crate::asm::{Asm, Operand, RBP, RSP, Reg, S0, S1};
 use crate::context::at;
 use crate::size::CodeSize;
 
 impl Asm {
+    /// `mov reg32, [S0 + S1]`.
+    fn load_host32(&mut self, reg: Reg) {
+        let operand = Operand {
+            base: S0,
+            index: Some((S1, 1)),
+            disp: 0,
+        };
+        self.load_operand32(reg, operand);
+    }
+
     /// `mov [S0 + S1], reg32`.
     fn store_host32(&mut self, reg: Reg) {
         self.bytes(&[0x43 | (reg >> 3) << 2, 0x89, (reg & 7) << 3 | 4, 0x3e]);

@@ -3,8 +3,9 @@
 use iced_x86::{Instruction, OpAccess, OpKind, Register};
 
 use super::Emitter;
+use super::access::Address;
 use crate::analyse::has_high_byte;
-use crate::asm::{RBP, RSI, RSP, Reg, S0, S1};
+use crate::asm::{Operand, RBP, RSI, RSP, Reg, S0, S1};
 use crate::context::at;
 use crate::rewrite::{self, Spilled, drop_lock, set_memory, use_first_scratch};
 
@@ -91,43 +92,45 @@ impl Emitter {
         write: bool,
         flags_dead: bool,
     ) {
-        self.linear_address(instruction);
-        let access = self.begin_access(size, write, flags_dead);
+        let (operand, access) = self.open(Address::Of(instruction), size, write, flags_dead);
         let spilled = self.spilled(instruction);
         let mut rewritten = *instruction;
         drop_lock(&mut rewritten);
         if has_high_byte(instruction) {
-            self.with_high_byte(rewritten);
+            self.with_high_byte(rewritten, operand);
         } else if spilled.is_empty() {
-            set_memory(&mut rewritten, Register::R14, Register::R15);
+            set_memory(&mut rewritten, operand);
             self.encode(&rewritten);
         } else if spilled.loads == [true; 2] {
-            self.with_both_spilled(rewritten, spilled, size);
+            self.with_both_spilled(rewritten, spilled, size, operand);
         } else {
-            self.with_spilled(rewritten, spilled);
+            self.with_spilled(rewritten, spilled, operand);
         }
         self.end_access(access);
     }
 
     /// AH and its like cannot stand beside a REX prefix, which the scratch
     /// registers need: RSI lends itself as the base.
-    fn with_high_byte(&mut self, mut instruction: Instruction) {
-        self.asm.lea_sum(S1, S0, S1, 0);
+    fn with_high_byte(&mut self, mut instruction: Instruction, operand: Operand) {
         self.asm.store(at::BORROWED, RSI);
-        self.asm.mov(RSI, S1);
-        set_memory(&mut instruction, Register::RSI, Register::None);
+        self.asm.lea_operand(RSI, operand);
+        let base = Operand {
+            base: RSI,
+            index: None,
+            disp: 0,
+        };
+        set_memory(&mut instruction, base);
         self.encode(&instruction);
         self.asm.load(RSI, at::BORROWED);
     }
 
-    /// One register operand is R14 or R15: the address moves into S1, which frees
-    /// S0 to stand in for it.
-    fn with_spilled(&mut self, mut instruction: Instruction, spilled: Spilled) {
+    /// One register operand is R14 or R15, for which S0 stands in.
+    fn with_spilled(&mut self, mut instruction: Instruction, spilled: Spilled, operand: Operand) {
         let number = if spilled.loads[0] { S0 } else { S1 };
-        self.asm.lea_sum(S1, S0, S1, 0);
+        let operand = self.free_first(operand);
         self.asm.load(S0, at::gpr(number as usize));
         use_first_scratch(&mut instruction);
-        set_memory(&mut instruction, Register::R15, Register::None);
+        set_memory(&mut instruction, operand);
         self.encode(&instruction);
         if spilled.stores != [false; 2] {
             self.asm.store(at::gpr(number as usize), S0);
@@ -136,16 +139,24 @@ impl Emitter {
 
     /// Both R14 and R15 are register operands: the memory operand, which is read only
     /// by all such instructions, goes through the context.
-    fn with_both_spilled(&mut self, mut instruction: Instruction, spilled: Spilled, size: u16) {
+    fn with_both_spilled(
+        &mut self,
+        mut instruction: Instruction,
+        spilled: Spilled,
+        size: u16,
+        operand: Operand,
+    ) {
         if size == 8 {
-            self.asm.load_host(S0);
+            self.asm.load_operand(S0, operand);
         } else {
-            self.asm.load_host32(S0);
+            self.asm.load_operand32(S0, operand);
         }
         self.asm.store(at::CARRIED, S0);
         self.asm.load(S0, at::gpr(S0 as usize));
         self.asm.load(S1, at::gpr(S1 as usize));
-        set_memory(&mut instruction, Register::None, Register::None);
+        set_memory(&mut instruction, operand);
+        instruction.set_memory_base(Register::None);
+        instruction.set_memory_index(Register::None);
         instruction.set_memory_displacement64(at::CARRIED as u64);
         instruction.set_memory_displ_size(8);
         instruction.set_segment_prefix(Register::GS);
@@ -160,15 +171,14 @@ impl Emitter {
     pub(super) fn push(&mut self, instruction: &Instruction, flags_dead: bool) {
         match instruction.op0_kind() {
             OpKind::Register => {
-                self.asm.lea(S0, RSP, -8);
-                let access = self.begin_access(8, true, flags_dead);
+                let (operand, access) = self.open(Address::On(RSP, -8), 8, true, flags_dead);
                 let register = instruction.op0_register();
                 if (register.number() as Reg) < S0 {
-                    self.asm.store_host(register.number() as Reg);
+                    self.asm.store_operand(operand, register.number() as Reg);
                 } else {
-                    self.asm.lea_sum(S1, S0, S1, 0);
+                    let operand = self.free_first(operand);
                     let source = self.fetch(register, S0);
-                    self.asm.store_at_s1(source);
+                    self.asm.store_operand(operand, source);
                 }
                 self.asm.lea(RSP, RSP, -8);
                 self.end_access(access);
@@ -179,9 +189,8 @@ impl Emitter {
             }
             _ => {
                 let value = instruction.immediate(0) as i32;
-                self.asm.lea(S0, RSP, -8);
-                let access = self.begin_access(8, true, flags_dead);
-                self.asm.store_host_imm(value);
+                let (operand, access) = self.open(Address::On(RSP, -8), 8, true, flags_dead);
+                self.asm.store_operand_imm(operand, value);
                 self.asm.lea(RSP, RSP, -8);
                 self.end_access(access);
             }
@@ -191,31 +200,32 @@ impl Emitter {
     /// Reads the 64-bit memory operand into the context's carried value.
     pub(super) fn load_carried(&mut self, instruction: &Instruction, flags_dead: bool) {
         self.linear_address(instruction);
-        let access = self.begin_access(8, false, flags_dead);
-        self.asm.load_host(S0);
+        let (operand, access) = self.open_linear(8, false, flags_dead);
+        self.asm.load_operand(S0, operand);
         self.end_access(access);
         self.asm.store(at::CARRIED, S0);
     }
 
     fn push_carried(&mut self, flags_dead: bool) {
         self.asm.lea(S0, RSP, -8);
-        let access = self.begin_access(8, true, flags_dead);
-        self.asm.lea_sum(S1, S0, S1, 0);
+        let (operand, access) = self.open_linear(8, true, flags_dead);
+        let operand = self.free_first(operand);
         self.asm.load(S0, at::CARRIED);
-        self.asm.store_at_s1(S0);
+        self.asm.store_operand(operand, S0);
         self.asm.lea(RSP, RSP, -8);
         self.end_access(access);
     }
 
     pub(super) fn pop(&mut self, instruction: &Instruction, flags_dead: bool) {
-        self.asm.mov(S0, RSP);
-        let access = self.begin_access(8, false, flags_dead);
+        let (operand, access) = self.open(Address::On(RSP, 0), 8, false, flags_dead);
         let number = instruction.op0_register().number() as Reg;
-        if number < S0 {
+        if number == RSP {
+            self.asm.load_operand(RSP, operand);
+        } else if number < S0 {
+            self.asm.load_operand(number, operand);
             self.asm.lea(RSP, RSP, 8);
-            self.asm.load_host(number);
         } else {
-            self.asm.load_host(S0);
+            self.asm.load_operand(S0, operand);
             self.asm.store(at::gpr(number as usize), S0);
             self.asm.lea(RSP, RSP, 8);
         }
@@ -224,10 +234,9 @@ impl Emitter {
 
     /// `mov rsp, rbp; pop rbp`.
     pub(super) fn leave_frame(&mut self, flags_dead: bool) {
-        self.asm.mov(S0, RBP);
-        let access = self.begin_access(8, false, flags_dead);
+        let (operand, access) = self.open(Address::On(RBP, 0), 8, false, flags_dead);
         self.asm.lea(RSP, RBP, 8);
-        self.asm.load_host(RBP);
+        self.asm.load_operand(RBP, operand);
         self.end_access(access);
     }
 }

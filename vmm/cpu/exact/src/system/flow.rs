@@ -182,7 +182,7 @@ impl ExactVcpu {
     }
 
     /// Whether the new end of the stack could be written.
-    fn check_stack(&self, sp: u64) -> Result<(), Stop> {
+    fn check_stack(&mut self, sp: u64) -> Result<(), Stop> {
         let at = self.state.stack_address(sp);
         check_stack_address(at)?;
         self.check_writable(at, 1)

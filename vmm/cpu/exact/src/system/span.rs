@@ -28,7 +28,7 @@ impl ExactVcpu {
     }
 
     /// Whether all of `bytes` bytes can be written at the current privilege level.
-    pub(super) fn check_writable(&self, at: u64, bytes: usize) -> Result<(), Stop> {
+    pub(super) fn check_writable(&mut self, at: u64, bytes: usize) -> Result<(), Stop> {
         let user = self.state.is_user();
         for (linear, _) in pieces(at, bytes) {
             self.direct_run(linear, 1, true, user)?;

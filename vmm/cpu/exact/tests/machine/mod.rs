@@ -184,8 +184,8 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     /// What differs from `other`, line by line; empty when nothing does. With
-    /// `loose_flags`, arithmetic flags may be zero instead: what the engine shows at
-    /// a fault where the code behind overwrites them unread.
+    /// `loose_flags`, each arithmetic flag may be zero instead: what the engine shows
+    /// at a fault where the code behind overwrites it unread.
     pub(crate) fn differences(&self, other: &Self, loose_flags: bool) -> String {
         if self == other {
             return String::new();
@@ -225,8 +225,11 @@ impl Outcome {
                 format!("{:#x}", theirs.gpr[number]),
             );
         }
-        let cleared = self.vector != END && loose_flags && ours.flags & ARITHMETIC == 0;
-        let mask = if cleared { !ARITHMETIC } else { u64::MAX };
+        let mask = if self.vector != END && loose_flags {
+            !ARITHMETIC | ours.flags
+        } else {
+            u64::MAX
+        };
         differ(
             "flags",
             format!("{:#x}", ours.flags & mask),

@@ -1,0 +1,165 @@
+//! Code behind the block: what leaves translated code, and what seldom runs.
+
+use super::{Cold, ColdKind, Emitter};
+use crate::asm::{Hole, RCX, S1};
+use crate::block::{CheckForm, Site, SiteId, SiteKind};
+use crate::context::at;
+
+/// The sites of the block in emission.
+struct Sites {
+    block: u32,
+    first: SiteId,
+    list: Vec<Site>,
+}
+
+/// A miss in the TLB and what belongs to it.
+struct Miss {
+    size: u16,
+    write: bool,
+    form: CheckForm,
+    resume: u32,
+    body: (u32, u32),
+}
+
+impl Emitter {
+    /// Emits everything that was put off; returns the block's sites.
+    pub(super) fn emit_cold(&mut self, (block, first): (u32, SiteId)) -> Vec<Site> {
+        let mut sites = Sites {
+            block,
+            first,
+            list: Vec::new(),
+        };
+        // What is put off may put off more.
+        while !self.cold.is_empty() {
+            for cold in std::mem::take(&mut self.cold) {
+                self.index = cold.index;
+                self.asm.land(cold.hole);
+                self.emit_one(cold, &mut sites);
+            }
+        }
+        sites.list
+    }
+
+    fn emit_one(&mut self, cold: Cold, sites: &mut Sites) {
+        match cold.kind {
+            ColdKind::Leave { kind, restore } => {
+                self.restore(restore);
+                self.leave(kind, sites);
+            }
+            ColdKind::Link { target } => self.link_stub(cold.hole, target, false, sites),
+            ColdKind::SideExit { target } => {
+                self.give_back(cold.index + 1);
+                self.jump_to_guest(target);
+            }
+            ColdKind::SideReturn => {
+                self.asm.mov(RCX, S1);
+                self.give_back(cold.index + 1);
+                self.jump_cached();
+            }
+            ColdKind::Group { group, resume } => self.cold_check(group, resume, sites),
+            ColdKind::Miss {
+                size,
+                write,
+                form,
+                resume,
+                body,
+                restore,
+            } => {
+                self.restore(restore);
+                let miss = Miss {
+                    size,
+                    write,
+                    form,
+                    resume,
+                    body,
+                };
+                self.cold_miss(&miss, sites);
+            }
+        }
+    }
+
+    fn restore(&mut self, restore: bool) {
+        if restore {
+            self.asm.load(RCX, at::BORROWED);
+        }
+    }
+
+    fn leave(&mut self, kind: SiteKind, sites: &mut Sites) {
+        let site = sites.first + sites.list.len() as u32;
+        self.asm.store_imm32(at::EXIT_SITE, site);
+        self.asm.jump_to(self.shared.leave);
+        sites.list.push(Site {
+            block: sites.block,
+            index: self.index,
+            kind,
+        });
+    }
+
+    fn link_stub(&mut self, hole: Hole, target: u64, plain: bool, sites: &mut Sites) {
+        let hole = self.asm.address_of(self.asm.hole_offset(hole));
+        let stub = self.asm.here();
+        let kind = SiteKind::Link {
+            target,
+            hole,
+            stub,
+            plain,
+        };
+        self.leave(kind, sites);
+    }
+
+    fn cold_check(&mut self, group: usize, resume: u32, sites: &mut Sites) {
+        let exits = self.cold_group(group, resume);
+        self.asm.land(exits.crosses);
+        self.give_back(self.index);
+        let hole = self.asm.jump();
+        self.asm.land(hole);
+        let target = self.rips[self.index as usize];
+        self.link_stub(hole, target, true, sites);
+        for hole in exits.missed {
+            self.asm.land(hole);
+        }
+        self.low_address_for_exit(group);
+        let described = &self.plan.groups[group];
+        let kind = SiteKind::Group {
+            span: described.span(),
+            write: described.write,
+            resume: self.asm.address_of(exits.probe),
+        };
+        self.leave(kind, sites);
+        self.asm.land(exits.refilled);
+        let slot = self.slot(group);
+        self.leave(SiteKind::Refilled { slot }, sites);
+    }
+
+    fn cold_miss(&mut self, miss: &Miss, sites: &mut Sites) {
+        let resume = self.asm.address_of(miss.resume);
+        let bounce = if miss.write {
+            self.asm.here() + LEAVE_BYTES
+        } else {
+            resume
+        };
+        let kind = SiteKind::Miss {
+            size: miss.size,
+            write: miss.write,
+            form: miss.form,
+            resume,
+            bounce,
+        };
+        self.leave(kind, sites);
+        if miss.write {
+            debug_assert_eq!(self.asm.here(), bounce);
+            self.host_map.push((self.asm.offset(), self.index));
+            let (start, end) = miss.body;
+            self.asm.repeat(start, end);
+            let kind = SiteKind::Commit {
+                size: miss.size,
+                resume: self.asm.address_of(end),
+                call: self.calls[self.index as usize],
+            };
+            self.leave(kind, sites);
+        }
+    }
+}
+
+/// Bytes of the code that leaves through a site.
+const LEAVE_BYTES: u64 = 12 + 5;

@@ -1,0 +1,108 @@
+//! Counting guest instructions, and the entry of a block.
+
+use super::{CONDITION_SIGN, Emitter};
+use crate::asm::{RCX, S0, S1};
+use crate::block::SiteKind;
+use crate::context::at;
+
+/// Where translated code keeps the budget of instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counter {
+    /// In the context. Every change waits for the one before to come back from memory.
+    Memory,
+    /// In XMM31, which no guest below x86-64-v4 has: a change takes one cycle and no
+    /// flags. The context has it while host code runs.
+    Xmm31,
+}
+
+impl Emitter {
+    /// The entry for indirect jumps: goes on only if S0 is this block's RIP. The flags
+    /// stay as they are even if they are dead here: they may not be in the block that
+    /// the jump was meant for.
+    pub(super) fn verify_target(&mut self, rip: u64) {
+        self.distance_to_rcx(rip);
+        let same = self.asm.jump_rcx_zero();
+        self.asm.mov(RCX, S1);
+        self.asm.jump_to(self.shared.lookup);
+        self.asm.land(same);
+        self.asm.mov(RCX, S1);
+    }
+
+    /// RCX: how far S0 is from `address`. S1 keeps what RCX was.
+    pub(super) fn distance_to_rcx(&mut self, address: u64) {
+        self.asm.mov(S1, RCX);
+        let negative = address.wrapping_neg();
+        match i32::try_from(negative as i64) {
+            Ok(short) => self.asm.lea(RCX, S0, short),
+            Err(_) => {
+                self.asm.mov_imm(RCX, negative);
+                self.asm.lea_sum(RCX, S0, RCX, 0);
+            }
+        }
+    }
+
+    /// Takes the block's instructions off the budget, or leaves when it does not
+    /// cover them.
+    pub(super) fn count(&mut self, instructions: i32, free: bool, flags_dead: bool) {
+        if free {
+            return self.count_in_memory(at::FREE, SiteKind::FreeSpent, instructions, flags_dead);
+        }
+        if self.shared.counter == Counter::Memory {
+            return self.count_in_memory(at::COUNT, SiteKind::Stop, instructions, flags_dead);
+        }
+        self.asm.add_to_xmm31(at::step(-instructions));
+        if flags_dead {
+            self.asm.move_xmm31_to_s1();
+            self.asm.test_s1();
+            let hole = self.asm.jump_if(CONDITION_SIGN);
+            self.leave_from(hole, SiteKind::Stop, false);
+            return;
+        }
+        self.asm.mov(S0, RCX);
+        self.asm.move_xmm31_to_s1();
+        self.asm.pext(RCX, S1, at::SIGN_MASK);
+        self.leave_unless_rcx_zero(SiteKind::Stop);
+    }
+
+    fn count_in_memory(&mut self, counter: i32, kind: SiteKind, by: i32, flags_dead: bool) {
+        if flags_dead {
+            self.asm.sub_imm(counter, by);
+            let hole = self.asm.jump_if(CONDITION_SIGN);
+            self.leave_from(hole, kind, false);
+            return;
+        }
+        self.asm.mov(S0, RCX);
+        self.asm.load(S1, counter);
+        self.asm.lea(S1, S1, -by);
+        self.asm.store(counter, S1);
+        self.asm.pext(RCX, S1, at::SIGN_MASK);
+        self.leave_unless_rcx_zero(kind);
+    }
+
+    /// S0 holds what RCX was.
+    fn leave_unless_rcx_zero(&mut self, kind: SiteKind) {
+        let enough = self.asm.jump_rcx_zero();
+        self.asm.mov(RCX, S0);
+        let hole = self.asm.jump();
+        self.leave_from(hole, kind, false);
+        self.asm.land(enough);
+        self.asm.mov(RCX, S0);
+    }
+
+    /// Gives back the instructions from `index` on, which will not be executed.
+    /// Changes no flag, and of the registers S1 at most.
+    pub(super) fn give_back(&mut self, index: u16) {
+        let left = i32::from(self.counted.saturating_sub(index));
+        if left == 0 {
+            return;
+        }
+        match self.shared.counter {
+            Counter::Memory => {
+                self.asm.load(S1, at::COUNT);
+                self.asm.lea(S1, S1, left);
+                self.asm.store(at::COUNT, S1);
+            }
+            Counter::Xmm31 => self.asm.add_to_xmm31(at::step(left)),
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Groups of accesses: one check, which remembers where it last led.
+
+use iced_x86::{Instruction, Register};
+
+use super::access::{Address, CONDITION_ABOVE, FIRST_SPILLED};
+use super::{Cold, ColdKind, Emitter};
+use crate::asm::{Operand, Reg, S0, S1};
+use crate::context::at;
+use crate::groups::Group;
+
+impl Emitter {
+    /// The slot of group `group` of the present run.
+    pub(super) fn slot(&self, group: usize) -> u32 {
+        self.first_slot + group as u32
+    }
+
+    /// The host operand of an access whose group was checked.
+    pub(super) fn grouped(&mut self, address: Address<'_>, group: usize) -> Operand {
+        let key = self.plan.groups[group].key;
+        let instruction = match address {
+            Address::On(register, disp) => return self.on_delta(group, register, disp),
+            Address::Of(instruction) => instruction,
+        };
+        let disp = instruction.memory_displacement64();
+        if key.page.is_some() {
+            return Operand {
+                base: self.hold(group, false, |_, _| ()),
+                index: None,
+                disp: (disp & 0xfff) as i32,
+            };
+        }
+        if key.segment != Register::None {
+            self.asm.load(S0, segment_base(key.segment));
+            self.asm.load(S1, at::slot_delta(self.slot(group)));
+            return Operand {
+                base: S0,
+                index: Some((S1, 1)),
+                disp: disp as i32,
+            };
+        }
+        let base = instruction.memory_base();
+        let based = base != Register::None;
+        let number = base.number() as u8;
+        if key.index.is_none() && number < FIRST_SPILLED {
+            return self.on_delta(group, number, disp as i32);
+        }
+        let index = self.index_register(instruction);
+        let offset = if based {
+            self.plan.symbols.before[self.index as usize][number as usize].offset
+        } else {
+            0
+        };
+        let held = self.hold(group, based, |emitter, register| {
+            if based {
+                emitter.add_base(register, number, -offset as i32);
+            }
+        });
+        let operand = |index| Operand {
+            base: held,
+            index,
+            disp: (disp as i64 + offset) as i32,
+        };
+        match index {
+            Some((number, scale)) if number >= FIRST_SPILLED => {
+                let other = S0 + S1 - held;
+                self.asm.load(other, at::gpr(number as usize));
+                operand(Some((other, scale)))
+            }
+            index => operand(index),
+        }
+    }
+
+    fn index_register(&self, instruction: &Instruction) -> Option<(u8, u8)> {
+        let index = instruction.memory_index();
+        let scale = instruction.memory_index_scale() as u8;
+        (index != Register::None).then(|| (index.number() as u8, scale))
+    }
+
+    fn on_delta(&mut self, group: usize, register: Reg, disp: i32) -> Operand {
+        let delta = self.hold(group, false, |_, _| ());
+        Operand {
+            base: register,
+            index: Some((delta, 1)),
+            disp,
+        }
+    }
+
+    /// Adds a guest register and a constant to a scratch register.
+    fn add_base(&mut self, register: Reg, number: u8, disp: i32) {
+        let other = S0 + S1 - register;
+        let base = self.standing(number, other);
+        self.asm.lea_sum(register, base, register, disp);
+    }
+
+    /// A scratch register that holds the group's delta, or with `based` its delta and
+    /// the value of its base's symbol. `finish` makes the second from the first.
+    fn hold(&mut self, group: usize, based: bool, finish: impl FnOnce(&mut Self, Reg)) -> Reg {
+        let wanted = Held { group, based };
+        for index in 0..2 {
+            if self.asm.take_written(index) {
+                self.held[index] = None;
+            }
+        }
+        if let Some(index) = self.held.iter().position(|&held| held == Some(wanted)) {
+            self.last_held = index;
+            return S0 + index as Reg;
+        }
+        let index = 1 - self.last_held;
+        let register = S0 + index as Reg;
+        self.asm.load(register, at::slot_delta(self.slot(group)));
+        finish(self, register);
+        let other = 1 - index;
+        if self.asm.take_written(other) {
+            self.held[other] = None;
+        }
+        let _own = self.asm.take_written(index);
+        self.held[index] = Some(wanted);
+        self.last_held = index;
+        register
+    }
+
+    /// Checks group `group` before the present instruction, where flags are dead.
+    pub(super) fn check(&mut self, group: usize) {
+        let slot = self.slot(group);
+        self.asm.spoil();
+        let hole = if self.plan.groups[group].key.page.is_some() {
+            self.asm.cmp_slot_zero(at::slot_limit(slot));
+            self.asm.jump_if(CONDITION_EQUAL)
+        } else {
+            self.low_address(group, S1);
+            self.asm.sub_slot(S1, at::slot_base(slot));
+            self.asm.cmp_slot(S1, at::slot_limit(slot));
+            self.asm.jump_if(CONDITION_ABOVE_OR_EQUAL)
+        };
+        let resume = self.asm.offset();
+        self.cold.push(Cold {
+            hole,
+            index: self.index,
+            kind: ColdKind::Group { group, resume },
+        });
+    }
+
+    /// Leaves the linear address of a group's lowest byte, as of the present
+    /// instruction, in `target`, S0 or S1.
+    fn low_address(&mut self, group: usize, target: Reg) {
+        let Group { key, low, at, .. } = self.plan.groups[group];
+        if key.page.is_some() {
+            self.asm.mov_imm(target, low as u64);
+            return;
+        }
+        if key.segment != Register::None {
+            self.asm.load(target, segment_base(key.segment));
+            self.asm.lea(target, target, low as i32);
+            return;
+        }
+        let mut disp = low;
+        let base = key.base.and_then(|symbol| self.plan.holder(symbol, at));
+        let base = base.map(|(number, offset)| {
+            disp -= offset;
+            self.standing(number, S0)
+        });
+        let index = key.index.and_then(|(symbol, scale)| {
+            let (number, offset) = self.plan.index_holder(symbol, at)?;
+            disp -= offset * i64::from(scale);
+            Some((self.standing(number, S1), scale))
+        });
+        self.asm.lea_full(target, base, index, disp as i32, false);
+    }
+
+    /// What a failed check does: it looks into the TLB. A range that lies there fills
+    /// the slot. One that runs over the end of what the TLB knows to hang together is
+    /// left to a block that checks each access; the rest is for the dispatcher.
+    pub(super) fn cold_group(&mut self, group: usize, resume: u32) -> GroupExits {
+        let Group {
+            key, low, write, ..
+        } = self.plan.groups[group];
+        let span = self.plan.groups[group].span();
+        let (slot, user) = (self.slot(group), self.mode.user);
+        self.low_address(group, S0);
+        let probe = self.asm.offset();
+        self.table_index();
+        self.asm.xor_table(S0, at::tags(user, write));
+        self.asm.cmp(S0, 4095);
+        let miss = self.asm.jump_if(CONDITION_ABOVE);
+        self.asm.cmp_table_zero(at::range_bytes(user, write));
+        let unexplored = self.asm.jump_if(CONDITION_EQUAL);
+        self.low_address_keeping_index(group);
+        self.asm.sub_table(S0, at::ranges(user, write));
+        self.asm.lea(S0, S0, i32::from(span));
+        self.asm.cmp_table(S0, at::range_bytes(user, write));
+        let crosses = self.asm.jump_if(CONDITION_ABOVE);
+        self.asm.decrement32(at::slot_fills(slot));
+        let refilled = self.asm.jump_if(super::CONDITION_SIGN);
+        self.asm.load_table(S0, at::ranges(user, write));
+        self.asm.store(at::slot_base(slot), S0);
+        self.asm.load_table(S0, at::range_bytes(user, write));
+        self.asm.lea(S0, S0, 1 - i32::from(span));
+        self.asm.store(at::slot_limit(slot), S0);
+        self.asm.load_table(S0, at::deltas(user, write));
+        if key.page.is_some() {
+            self.asm.mov_imm(S1, low as u64 & !0xfff);
+            self.asm.lea_sum(S0, S0, S1, 0);
+        }
+        self.asm.store(at::slot_delta(slot), S0);
+        self.asm.jump_to(self.asm.address_of(resume));
+        GroupExits {
+            missed: [miss, unexplored],
+            crosses,
+            refilled,
+            probe,
+        }
+    }
+
+    /// S0: the group's lowest address; S1 keeps the TLB index, which an index register
+    /// in memory would take. There it goes over the context.
+    fn low_address_keeping_index(&mut self, group: usize) {
+        self.asm.store(at::CARRIED, S1);
+        self.low_address(group, S0);
+        self.asm.load(S1, at::CARRIED);
+    }
+
+    /// Leaves the group's lowest address in S0 for the dispatcher.
+    pub(super) fn low_address_for_exit(&mut self, group: usize) {
+        self.low_address(group, S0);
+    }
+}
+
+/// What a scratch register holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    group: usize,
+    based: bool,
+}
+
+/// Where the code of a failed check goes on when it cannot fill the slot.
+pub(super) struct GroupExits {
+    pub missed: [crate::asm::Hole; 2],
+    pub crosses: crate::asm::Hole,
+    pub refilled: crate::asm::Hole,
+    /// Offset of the code that looks into the TLB for the address in S0.
+    pub probe: u32,
+}
+
+fn segment_base(segment: Register) -> i32 {
+    if segment == Register::FS {
+        at::FS_BASE
+    } else {
+        at::GS_BASE
+    }
+}
+
+/// The low nibble of JE.
+const CONDITION_EQUAL: u8 = 4;
+/// The low nibble of JAE.
+const CONDITION_ABOVE_OR_EQUAL: u8 = 3;

@@ -1,0 +1,134 @@
+//! Which accesses of a straight run share one check of their address.
+
+use std::collections::BTreeSet;
+
+use crate::decode::GuestInstruction;
+use crate::symbols::{Key, Symbols, analyse};
+
+/// Bytes that one check covers at most. A wider range meets page boundaries more
+/// often, where the run falls back to checking each access.
+const MAX_SPAN: i64 = 640;
+
+/// Accesses whose addresses differ by constants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub key: Key,
+    /// Offset of the lowest byte from the key's sum.
+    pub low: i64,
+    /// Offset behind the highest byte.
+    pub high: i64,
+    pub write: bool,
+    /// The instruction before which the range is checked.
+    pub at: usize,
+}
+
+impl Group {
+    /// Bytes in the range.
+    pub(crate) fn span(&self) -> u16 {
+        (self.high - self.low) as u16
+    }
+}
+
+/// What [`plan`] decided.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    pub symbols: Symbols,
+    pub groups: Vec<Group>,
+    /// For each instruction: the group that covers its access.
+    pub uses: Vec<Option<usize>>,
+}
+
+/// Groups the accesses of `run`. `flags_dead` tells before which instructions the
+/// flags may be lost; accesses at the addresses in `scattered` stay by themselves.
+pub(crate) fn plan(
+    run: &[GuestInstruction],
+    flags_dead: &[bool],
+    scattered: &BTreeSet<u64>,
+) -> Plan {
+    let symbols = analyse(run.iter().map(|guest| (&guest.instruction, guest.class)));
+    let mut plan = Plan {
+        symbols,
+        groups: Vec::new(),
+        uses: vec![None; run.len()],
+    };
+    for index in 0..run.len() {
+        let Some(place) = plan.symbols.places[index] else {
+            continue;
+        };
+        if scattered.contains(&run[index].instruction.ip()) {
+            continue;
+        }
+        let (low, high) = (place.offset, place.offset + i64::from(place.size));
+        let known = plan.groups.iter().rposition(|group| {
+            group.key == place.key && high.max(group.high) - low.min(group.low) <= MAX_SPAN
+        });
+        if let Some(id) = known {
+            let group = &mut plan.groups[id];
+            group.low = group.low.min(low);
+            group.high = group.high.max(high);
+            group.write |= place.write;
+            plan.uses[index] = Some(id);
+        } else if let Some(at) = plan.position(run, flags_dead, index, place.key) {
+            plan.uses[index] = Some(plan.groups.len());
+            plan.groups.push(Group {
+                key: place.key,
+                low,
+                high,
+                write: place.write,
+                at,
+            });
+        }
+    }
+    plan
+}
+
+impl Plan {
+    /// The last place at or before `index` at which the flags may be lost and the
+    /// address is known.
+    fn position(
+        &self,
+        run: &[GuestInstruction],
+        flags_dead: &[bool],
+        index: usize,
+        key: Key,
+    ) -> Option<usize> {
+        let steady = key.is_steady(self.symbols.stack[index]);
+        let mut at = index;
+        while !flags_dead[at] {
+            at = at.checked_sub(1)?;
+            let past_branch = run[at].class.ends_block();
+            if (past_branch && !steady) || !self.is_known(key, at) {
+                return None;
+            }
+        }
+        Some(at)
+    }
+
+    fn is_known(&self, key: Key, at: usize) -> bool {
+        let holds = |symbol| {
+            self.symbols.before[at]
+                .iter()
+                .any(|value| value.symbol == symbol)
+        };
+        key.base.is_none_or(holds)
+            && key
+                .index
+                .is_none_or(|(symbol, _)| self.index_holder(symbol, at).is_some())
+    }
+
+    /// As [`holder`](Self::holder), but a register that can be an index.
+    pub(crate) fn index_holder(&self, symbol: u32, at: usize) -> Option<(u8, i64)> {
+        const RSP: usize = 4;
+        let registers = &self.symbols.before[at];
+        let number = (0..16).find(|&n| n != RSP && registers[n].symbol == symbol)?;
+        Some((number as u8, registers[number].offset))
+    }
+
+    /// The register that holds `symbol` before instruction `at`, and how far its
+    /// value is from it. The lower ones, which come first, have host registers.
+    pub(crate) fn holder(&self, symbol: u32, at: usize) -> Option<(u8, i64)> {
+        let registers = &self.symbols.before[at];
+        let number = registers.iter().position(|value| value.symbol == symbol)?;
+        Some((number as u8, registers[number].offset))
+    }
+}

@@ -1,0 +1,381 @@
+//! Hot code: traces of blocks that were run often, whose accesses are checked in
+//! groups.
+//!
+//! Which code becomes hot, and when, is for speed alone: no result depends on it.
+
+use belljar_cpu::{Access, PAGE_SIZE};
+use iced_x86::Instruction;
+
+use crate::analyse::Class;
+use crate::block::{BlockId, Mode};
+use crate::context::{HOT_RUNS, SLOT_FILLS, tlb_index};
+use crate::decode::{Follow, GuestBlock, GuestInstruction, MAX_INSTRUCTIONS};
+use crate::dispatch::Next;
+use crate::mmu::{Request, map};
+use crate::size::CodeSize;
+use crate::vcpu::ExactVcpu;
+
+/// Longest trace, in instructions.
+pub(crate) const MAX_RUN: usize = 256;
+/// A loop is repeated within its trace up to this many instructions.
+const MAX_UNROLLED: usize = 96;
+const MAX_REPEATS: usize = 8;
+/// Neighbouring pages that are looked at for memory that hangs together.
+const NEIGHBOURS: u64 = 8;
+/// Longest stretch that is looked at in one go.
+const LARGEST: u64 = 1 << 21;
+/// A trace is not followed where this small a part of the runs goes, as a divisor.
+const SELDOM: i32 = 12;
+/// A loop of at most this many rounds is followed to its end.
+const SHORT: i32 = 8;
+
+/// Guest memory that lies in one piece on the host.
+#[derive(Clone, Copy)]
+struct Stretch {
+    start: u64,
+    end: u64,
+    /// Host address less linear address.
+    delta: u64,
+}
+
+/// What became of following a trace one block further.
+enum Step {
+    To(u64),
+    /// Back to the trace's beginning.
+    Loop,
+    End,
+}
+
+impl ExactVcpu {
+    /// Makes hot code that begins where `head` does.
+    pub(crate) fn promote(&mut self, head: BlockId) {
+        if !self.store.has_room() {
+            self.flush_code();
+            return;
+        }
+        let block = self.store.block(head);
+        let (rip, mode, pages) = (block.rip, block.mode, block.pages);
+        if let Some(heat) = block.heat {
+            self.context.heat[heat as usize] = i32::MAX;
+        }
+        let [Some(physical), None] = pages else {
+            return;
+        };
+        // Other code is not worth the work: only its first steps of booting run there.
+        if mode.size != CodeSize::Long
+            || !block.valid
+            || self.store.find_best(physical, rip, mode) != Some(head)
+        {
+            return;
+        }
+        let Some(trace) = self.trace(rip, physical, mode) else {
+            return;
+        };
+        let hot = self
+            .store
+            .add(&trace, pages, mode, false, Some(&self.scattered));
+        self.store.redirect(head, hot);
+        self.store.note_recent(hot);
+        self.statistics.promoted += 1;
+        let slots = self.store.block(hot).slots.clone();
+        for slot in slots {
+            self.context.slots.limit[slot as usize] = 0;
+            self.context.slots.fills[slot as usize] = SLOT_FILLS;
+            self.slot_asked[slot as usize] = self.retired_now();
+        }
+        let code = self.store.block(hot).indirect_entry;
+        self.context.views[usize::from(mode.user)].set_jump(rip, code);
+    }
+
+    /// Follows the blocks from `head` on along the way that most runs take, within
+    /// its page.
+    fn trace(&mut self, head: u64, physical: u64, mode: Mode) -> Option<GuestBlock> {
+        let page = physical & !(PAGE_SIZE - 1);
+        let mut trace = GuestBlock {
+            rip: head,
+            bytes: (head, head),
+            ..GuestBlock::default()
+        };
+        let mut returns = Vec::new();
+        let mut seen = Vec::new();
+        let mut rip = head;
+        loop {
+            let in_page = rip % PAGE_SIZE;
+            let Ok((block, [_, None])) = self.decode_at(rip, page + in_page, MAX_INSTRUCTIONS)
+            else {
+                break;
+            };
+            if trace.instructions.len() + block.instructions.len() > MAX_RUN {
+                break;
+            }
+            trace.bytes.0 = trace.bytes.0.min(block.bytes.0);
+            trace.bytes.1 = trace.bytes.1.max(block.bytes.1);
+            trace.end = block.end;
+            seen.push(rip);
+            let step = self.step(&block, &seen, page, mode, &returns);
+            trace.instructions.extend(block.instructions);
+            let last = trace.instructions.last_mut()?;
+            let next = match step {
+                Step::To(next) => next,
+                Step::Loop => {
+                    follow(last, head, &mut returns);
+                    return Some(unrolled(trace));
+                }
+                Step::End => return finished(trace),
+            };
+            let again = seen.contains(&next) && !is_short_loop(last);
+            let stops = next / PAGE_SIZE != head / PAGE_SIZE
+                || again
+                || self.begins_loop(page + next % PAGE_SIZE, next, mode);
+            if stops {
+                return finished(trace);
+            }
+            follow(last, next, &mut returns);
+            rip = next;
+        }
+        // The block just decoded does not fit: the trace ends in front of it.
+        if trace.instructions.is_empty() {
+            return None;
+        }
+        trace.end = rip;
+        Some(trace)
+    }
+
+    /// Where most runs go behind `block`, the last of the blocks at `seen`.
+    fn step(
+        &self,
+        block: &GuestBlock,
+        seen: &[u64],
+        page: u64,
+        mode: Mode,
+        returns: &[u64],
+    ) -> Step {
+        let Some(last) = block.instructions.last() else {
+            return Step::End;
+        };
+        let instruction = &last.instruction;
+        let to = |next| {
+            // A call back is no loop: its returns pile up.
+            if Some(&next) == seen.first() && last.class != Class::Call {
+                Step::Loop
+            } else {
+                Step::To(next)
+            }
+        };
+        match last.class {
+            _ if last.follow == Follow::Split => to(block.end),
+            Class::Jump | Class::Call => to(instruction.near_branch64()),
+            Class::Ret => returns.last().map_or(Step::End, |&next| to(next)),
+            Class::JumpIf if instruction.is_jcc_short_or_near() => {
+                let (taken, not) = (instruction.near_branch64(), instruction.next_ip());
+                let [jumps, stays] = [taken, not].map(|next| self.runs(page, next, mode));
+                if jumps.max(stays) < HOT_RUNS / SELDOM {
+                    return Step::End;
+                }
+                if seen.contains(&taken) {
+                    return self.round_again((taken, jumps), (not, stays), seen);
+                }
+                to(if jumps > stays { taken } else { not })
+            }
+            _ => Step::End,
+        }
+    }
+
+    /// At the end of a loop's body that leads back to a block of the trace: a loop of a
+    /// few rounds is followed as often as it goes round, and then left.
+    fn round_again(&self, back: (u64, i32), out: (u64, i32), seen: &[u64]) -> Step {
+        let rounds = (back.1 + out.1 / 2) / out.1.max(1);
+        let done = seen.iter().filter(|&&rip| rip == back.0).count() as i32;
+        if out.1 < HOT_RUNS / SELDOM || rounds > SHORT {
+            return if seen.first() == Some(&back.0) {
+                Step::Loop
+            } else {
+                Step::End
+            };
+        }
+        Step::To(if done < rounds { back.0 } else { out.0 })
+    }
+
+    /// How often the block at `rip` was run, as far as it is counted.
+    fn runs(&self, page: u64, rip: u64, mode: Mode) -> i32 {
+        let physical = page + rip % PAGE_SIZE;
+        let block = self.store.find(physical, rip, mode);
+        let heat = block.and_then(|id| self.store.block(id).heat);
+        heat.map_or(0, |heat| {
+            let left = self.context.heat[heat as usize];
+            if left > HOT_RUNS {
+                HOT_RUNS
+            } else {
+                HOT_RUNS - left
+            }
+        })
+    }
+
+    fn begins_loop(&self, physical: u64, rip: u64, mode: Mode) -> bool {
+        self.store
+            .find_best(physical, rip, mode)
+            .is_some_and(|id| self.store.block(id).loops)
+    }
+
+    /// A group's check found no room in the TLB for its range: sees whether memory
+    /// hangs together there, or lets a plain block go on.
+    pub(crate) fn group_miss(
+        &mut self,
+        (block, index): (BlockId, u16),
+        span: u16,
+        write: bool,
+        resume: u64,
+    ) -> Next {
+        self.statistics.group_misses += 1;
+        let linear = self.context.scratch[0];
+        if let Some((start, bytes)) = self.explore(linear, write)
+            && linear - start + u64::from(span) <= bytes
+        {
+            return Next::Resume(resume);
+        }
+        self.refund(block, index);
+        Next::Plain
+    }
+
+    /// Fills the TLB for `linear` without a trace in the guest's tables, and finds how
+    /// far the memory around it hangs together. None where an access must be seen.
+    fn explore(&mut self, linear: u64, write: bool) -> Option<(u64, u64)> {
+        let here = self.stretch(linear, write)?;
+        let (mut start, mut end) = (here.start, here.end);
+        for _ in 0..NEIGHBOURS {
+            match self.stretch(end, write) {
+                Some(next) if next.delta == here.delta => end = next.end,
+                _ => break,
+            }
+        }
+        for _ in 0..NEIGHBOURS {
+            match self.stretch(start.wrapping_sub(1), write) {
+                Some(before) if before.delta == here.delta => start = before.start,
+                _ => break,
+            }
+        }
+        let page = linear & !(PAGE_SIZE - 1);
+        self.fill(linear, page.wrapping_add(here.delta), write);
+        let view = &mut self.context.views[usize::from(self.state.is_user())];
+        let tlb = &mut view.tlb[usize::from(write)];
+        let entry = tlb_index(linear);
+        tlb.range[entry] = start;
+        tlb.range_bytes[entry] = end.wrapping_sub(start);
+        Some((start, end.wrapping_sub(start)))
+    }
+
+    /// The guest's page around `linear`, or the 2 MiB around it, or only its 4 KiB:
+    /// whatever lies in one piece and can be accessed unseen.
+    fn stretch(&mut self, linear: u64, write: bool) -> Option<Stretch> {
+        let request = Request {
+            access: if write { Access::Write } else { Access::Read },
+            user: self.state.is_user(),
+            mark: false,
+        };
+        let mapping = map(&self.memory, &self.state.system, linear, request).ok()?;
+        if !mapping.marked {
+            return None;
+        }
+        self.note_large(linear, mapping.page_bytes);
+        for bytes in [mapping.page_bytes.min(LARGEST), PAGE_SIZE] {
+            let start = linear & !(bytes - 1);
+            let physical = mapping.physical & !(bytes - 1);
+            if let Some(host) = self.memory.unseen(physical, bytes, write) {
+                return Some(Stretch {
+                    start,
+                    end: start.wrapping_add(bytes),
+                    delta: host.wrapping_sub(start),
+                });
+            }
+        }
+        None
+    }
+
+    /// A slot was filled as often as it may without being asked: accesses that go
+    /// somewhere else nearly every time are better off without.
+    pub(crate) fn refilled(&mut self, (id, index): (BlockId, u16), slot: u32) -> Next {
+        self.refund(id, index);
+        let now = self.retired_now();
+        let block = self.store.block(id);
+        let since = now - std::mem::replace(&mut self.slot_asked[slot as usize], now);
+        let runs = since / u64::from(block.counted).max(1);
+        self.context.slots.fills[slot as usize] = SLOT_FILLS;
+        if runs < SLOT_FILLS as u64 * WORTH {
+            let group = (slot - block.slots.start) as usize;
+            let (rip, mode, pages) = (block.rip, block.mode, block.pages);
+            let members = block.members[group].clone();
+            self.scattered.extend(members);
+            self.forget_hot(id);
+            if let [Some(physical), _] = pages
+                && let Some(plain) = self.store.find(physical, rip, mode)
+                && let Some(heat) = self.store.block(plain).heat
+            {
+                self.context.heat[heat as usize] = 1;
+            }
+        }
+        Next::Plain
+    }
+
+    fn forget_hot(&mut self, id: BlockId) {
+        let clean = self.store.discard(id);
+        for page in clean {
+            self.memory.watch(page, false);
+        }
+        let block = self.store.block(id);
+        let (rip, code, user) = (block.rip, block.indirect_entry, block.mode.user);
+        let lookup = self.store.lookup_code();
+        self.context.views[usize::from(user)].forget_jump(rip, code, lookup);
+    }
+}
+
+/// Runs per filling of a slot below which it is not worth having.
+const WORTH: u64 = 6;
+
+/// Whether a run goes through this jump again and again.
+fn is_short_loop(last: &GuestInstruction) -> bool {
+    last.class == Class::JumpIf
+}
+
+fn finished(mut trace: GuestBlock) -> Option<GuestBlock> {
+    let last = trace.instructions.last_mut()?;
+    if last.class.ends_block() {
+        last.follow = Follow::Leave;
+    }
+    Some(trace)
+}
+
+/// Lets the trace go on behind `last` with the instruction at `next`.
+fn follow(last: &mut GuestInstruction, next: u64, returns: &mut Vec<u64>) {
+    let instruction = &last.instruction;
+    last.follow = match last.class {
+        Class::Call => {
+            returns.push(instruction.next_ip());
+            Follow::Target
+        }
+        Class::Jump => Follow::Target,
+        Class::Ret => {
+            returns.pop();
+            Follow::Return(next)
+        }
+        Class::JumpIf if jumps(instruction, next) => Follow::Taken,
+        Class::JumpIf => Follow::NotTaken,
+        _ => Follow::Split,
+    };
+}
+
+fn jumps(instruction: &Instruction, to: u64) -> bool {
+    instruction.near_branch64() == to
+}
+
+/// Repeats a loop's body, so that counting and checking cost less.
+fn unrolled(mut trace: GuestBlock) -> GuestBlock {
+    let body = trace.instructions.clone();
+    let mut repeats = 1;
+    while repeats < MAX_REPEATS && trace.instructions.len() + body.len() <= MAX_UNROLLED {
+        trace.instructions.extend_from_slice(&body);
+        repeats += 1;
+    }
+    trace.end = trace.rip;
+    trace.loops = true;
+    trace
+}

@@ -1,0 +1,217 @@
+//! Hot code: random loops, run at full speed and stopped at every instruction.
+//!
+//! What is hot, and how its accesses are checked, must never show. So each loop runs
+//! three times: with a stop after every single instruction, which never becomes hot,
+//! stopped each 211 instructions, and stopped each 10,007; wherever two runs stop at
+//! the same count, all registers, flags and memory agree.
+#![allow(missing_docs)]
+
+mod bare;
+
+use std::collections::BTreeMap;
+
+use bare::{CODE, DATA, Guest, RAM_BYTES};
+use belljar_cpu::{Exit, Registers, Vcpu};
+use iced_x86::code_asm::*;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+/// One step of a loop's body: what to do, and on which registers and how far.
+type Step = (u8, usize, usize, i32);
+
+const ROUNDS: u32 = 2500;
+
+fn register(number: usize) -> AsmRegister64 {
+    // RSP, RSI and RDI are addresses; RBP counts.
+    [
+        rax, rcx, rdx, rbx, r8, r9, r10, r11, r12, r13, r14, r15, rax, rcx, r14, r15,
+    ][number % 16]
+}
+
+fn address(step: &Step) -> AsmMemoryOperand {
+    let disp = step.3 & 0x7f;
+    match step.2 % 5 {
+        0 => qword_ptr(rsi + disp),
+        1 => qword_ptr(rdi + disp),
+        2 => qword_ptr(rsp - 8 - (disp & !7)),
+        3 => qword_ptr(rsi + rbp * 8 + disp),
+        _ => qword_ptr(rdi + rbp + disp),
+    }
+}
+
+fn emit(a: &mut CodeAssembler, step: &Step, callee: CodeLabel) -> Result<(), IcedError> {
+    let (to, from) = (register(step.1), register(step.2));
+    match step.0 % 26 {
+        0 => a.add(to, from),
+        1 => a.sub(to, step.3),
+        2 => a.xor(to, from),
+        3 => a.adc(to, from),
+        4 | 5 => a.mov(to, address(step)),
+        6 | 7 => a.mov(address(step), to),
+        8 => a.add(to, address(step)),
+        9 => a.add(address(step), to),
+        10 => a.sbb(address(step), step.3),
+        11 => a.push(to).and_then(|()| a.pop(from)),
+        12 => a.call(callee),
+        13 => a.inc(to),
+        14 => a.cmp(to, address(step)),
+        15 => a.lea(to, ptr(from + step.3)),
+        16 => a.movups(xmm1, xmmword_ptr(rsi + (step.3 & 0x7f))),
+        17 => a.movups(xmmword_ptr(rdi + (step.3 & 0x7f)), xmm1),
+        18 => a.shl(to, (step.3 & 3) as u32),
+        19 => a.setc(al),
+        20 => a.imul_2(to, from),
+        21 => a.test(to, from),
+        22 => a.mov(byte_ptr(rsi + (step.3 & 0x7f)), ah),
+        23 => a.lahf(),
+        24 => a.add(rsi, 8),
+        _ => a.cmovl(to, from),
+    }
+}
+
+/// A loop over the steps; `skips` are conditional jumps over what follows them.
+fn program(steps: &[Step], skips: &[(usize, u8)]) -> Result<Vec<u8>, IcedError> {
+    let mut a = CodeAssembler::new(64)?;
+    let (mut head, mut start) = (a.create_label(), a.create_label());
+    let mut callee = a.create_label();
+    a.jmp(start)?;
+    a.set_label(&mut callee)?;
+    a.add(r12, qword_ptr(rsp))?;
+    a.push(rbx)?;
+    a.lea(rbx, ptr(rbx + r12 + 3))?;
+    a.add(rax, rbx)?;
+    a.pop(rbx)?;
+    a.ret()?;
+    a.set_label(&mut start)?;
+    // Every few rounds the operands cross from one page into the next.
+    a.mov(rsi, DATA + 0xe80)?;
+    a.mov(rdi, DATA + 0x2f40)?;
+    a.mov(ebp, ROUNDS)?;
+    a.set_label(&mut head)?;
+    for (index, step) in steps.iter().enumerate() {
+        let skip = skips.iter().find(|skip| skip.0 % steps.len() == index);
+        let mut over = a.create_label();
+        match skip.map(|skip| skip.1 % 4) {
+            Some(0) => a.jc(over)?,
+            Some(1) => a.jz(over)?,
+            Some(2) => a.js(over)?,
+            Some(_) => a.jp(over)?,
+            None => {}
+        }
+        emit(&mut a, step, callee)?;
+        if skip.is_some() {
+            a.set_label(&mut over)?;
+            a.nop()?;
+        }
+    }
+    a.and(rsi, 0x1f_ffff)?;
+    a.or(rsi, DATA as i32)?;
+    a.dec(rbp)?;
+    a.jnz(head)?;
+    a.hlt()?;
+    a.assemble(CODE)
+}
+
+#[derive(Debug, PartialEq)]
+struct Seen {
+    registers: Registers,
+    xmm: [u8; 64],
+}
+
+fn look(guest: &Guest) -> Seen {
+    Seen {
+        registers: guest.vcpu.registers(),
+        xmm: guest.vcpu.vectors().vectors[1],
+    }
+}
+
+struct Run {
+    stops: BTreeMap<u64, Seen>,
+    end: u64,
+    memory: Vec<u8>,
+    hot: u64,
+}
+
+/// Runs to the HLT or a fault's, keeping what is seen at multiples of `keep`.
+fn run(code: &[u8], step: u64, keep: u64, seed: u64) -> Run {
+    let mut guest = Guest::new(code);
+    let mut registers = guest.vcpu.registers();
+    for (number, value) in registers.gpr.iter_mut().enumerate() {
+        if number != Registers::RSP {
+            *value = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15 + 2 * number as u64);
+        }
+    }
+    guest.vcpu.set_registers(&registers);
+    let mut stops = BTreeMap::new();
+    loop {
+        match guest.run(step) {
+            Exit::Deadline => {
+                if guest.vcpu.retired().is_multiple_of(keep) {
+                    stops.insert(guest.vcpu.retired(), look(&guest));
+                }
+            }
+            Exit::Halt => break,
+            other => panic!("{other:?}"),
+        }
+        assert!(guest.vcpu.retired() < 10_000_000, "the loop does not end");
+    }
+    stops.insert(guest.vcpu.retired(), look(&guest));
+    Run {
+        end: guest.vcpu.retired(),
+        stops,
+        memory: guest.read(0, RAM_BYTES),
+        hot: guest.vcpu.statistics().promoted,
+    }
+}
+
+/// How many of the fast runs had hot code.
+fn agree(code: &[u8], seed: u64) -> Result<usize, TestCaseError> {
+    let mut hot = 0;
+    let slow = run(code, 1, 211, seed);
+    for step in [211, 10_007, 1 << 30] {
+        let fast = run(code, step, step, seed);
+        hot += usize::from(fast.hot > 0);
+        prop_assert_eq!(fast.end, slow.end, "instructions, stopped each {}", step);
+        for (at, seen) in &fast.stops {
+            if let Some(expected) = slow.stops.get(at) {
+                prop_assert_eq!(
+                    seen,
+                    expected,
+                    "at instruction {}, stopped each {}",
+                    at,
+                    step
+                );
+            }
+        }
+        let differs = slow
+            .memory
+            .iter()
+            .zip(&fast.memory)
+            .position(|(a, b)| a != b);
+        prop_assert_eq!(differs, None, "memory, stopped each {}", step);
+    }
+    Ok(hot)
+}
+
+#[test]
+fn random_loops_end_alike_however_they_are_stopped() {
+    let cases = std::env::var("BELLJAR_CASES").ok();
+    let config = Config {
+        cases: cases.and_then(|cases| cases.parse().ok()).unwrap_or(40),
+        failure_persistence: None,
+        max_shrink_iters: 400,
+        ..Config::default()
+    };
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let step = (any::<u8>(), 0..16usize, 0..16usize, any::<i32>());
+    let steps = prop::collection::vec(step, 1..24);
+    let skips = prop::collection::vec((0..24usize, any::<u8>()), 0..4);
+    let hot = std::cell::Cell::new(0);
+    TestRunner::new_with_rng(config, rng)
+        .run(&(steps, skips, any::<u64>()), |(steps, skips, seed)| {
+            let code = program(&steps, &skips).expect("the steps assemble");
+            agree(&code, seed).map(|more| hot.set(hot.get() + more))
+        })
+        .unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(hot.get() > 20, "only {} runs had hot code", hot.get());
+}
