@@ -13,7 +13,7 @@ pub(crate) enum Group {
     Lint,
     /// Unit and property tests of all crates.
     Unit,
-    /// Every instruction form against this host's processor.
+    /// Every instruction form, and random programs, against this host's processor.
     Differential,
     /// Nodes boot and run commands.
     Boot,
@@ -115,6 +115,8 @@ fn differential() -> Result<()> {
         "belljar-exact",
         "--test",
         "forms",
+        "--test",
+        "sequences",
         "--",
         "--nocapture",
     ];

@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod demo;
+mod fuzz;
 mod generate;
 mod groups;
 mod kvm_unit_tests;
@@ -34,6 +35,8 @@ enum Command {
     Bench(bench::Arguments),
     /// Run kvm-unit-tests' x86 cases, from a tree that is built, and print a table.
     KvmUnitTests(kvm_unit_tests::Arguments),
+    /// Let random programs run against the host's processor for as long as wanted.
+    Fuzz(fuzz::Arguments),
     /// Write the files that are generated from others' headers.
     Generate {
         /// Only tell whether they are up to date.
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Command::Test { group } => groups::run(group),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::KvmUnitTests(arguments) => kvm_unit_tests::run(&arguments),
+        Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Generate { check } => generate::mpi(check),
     };
     match result {

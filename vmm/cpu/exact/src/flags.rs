@@ -29,8 +29,7 @@ pub(crate) fn dead_flags(instructions: &[GuestInstruction]) -> Vec<u32> {
             live = ALL_FLAGS;
         }
         if !matches!(guest.class, Class::Helper | Class::Fault(_) | Class::Nop) {
-            live = (live & !flags_killed(&guest.instruction))
-                | (guest.instruction.rflags_read() & ALL_FLAGS);
+            live = (live & !flags_killed(&guest.instruction)) | flags_read(&guest.instruction);
         }
         dead[index] = ALL_FLAGS & !live;
     }
@@ -63,7 +62,7 @@ pub(crate) fn dead_at(rip: u64, bytes: &[u8], in_page: usize, features: &Feature
             break;
         }
         if class != Class::Nop {
-            live |= instruction.rflags_read() & ALL_FLAGS & !dead;
+            live |= flags_read(&instruction) & !dead;
             dead |= flags_killed(&instruction) & !live;
         }
         if crosses || class.ends_block() {
@@ -134,5 +133,39 @@ fn has_nonzero_count(instruction: &Instruction) -> bool {
                 31
             };
         instruction.immediate8() & mask != 0
+    }
+}
+
+/// Arithmetic flags that an instruction reads. A rotate through the carry counts as
+/// reading it even where a full round leaves the operand as it was, as processors
+/// compute the overflow flag, which is undefined then, from the carry.
+fn flags_read(instruction: &Instruction) -> u32 {
+    let through_carry = matches!(instruction.mnemonic(), Mnemonic::Rcl | Mnemonic::Rcr);
+    let carry = if through_carry { RflagsBits::CF } else { 0 };
+    (instruction.rflags_read() | carry) & ALL_FLAGS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use belljar_cpu::InstructionSet;
+
+    fn live(code: &[u8]) -> u64 {
+        let features = Features::new(&InstructionSet::default());
+        to_rflags(ALL_FLAGS & !dead_at(0, code, code.len(), &features))
+    }
+
+    #[test]
+    fn what_is_overwritten_unread_is_dead_flag_by_flag() {
+        // inc eax; cmc; shl eax, 1
+        assert_eq!(live(&[0xff, 0xc0, 0xf5, 0xd1, 0xe0]), 1);
+        // add eax, eax
+        assert_eq!(live(&[0x01, 0xc0]), 0);
+        // A shift by CL may leave all flags; one by 32 leaves them for sure.
+        assert_eq!(live(&[0xd3, 0xe0, 0xf4]), 0x8d5);
+        assert_eq!(live(&[0xc1, 0xe0, 0x20, 0xf4]), 0x8d5);
+        // rcl byte [rbx], 27: three full rounds through the carry; btc r13, 0.
+        let rounds = [0xc0, 0x13, 27, 0x49, 0x0f, 0xba, 0xfd, 0];
+        assert_eq!(live(&rounds), 0x8d5);
     }
 }

@@ -13,12 +13,13 @@
 
 mod bare;
 mod encoding;
+mod host;
 mod machine;
 mod native;
 
-use belljar_cpu::{Feature, InstructionSet, Level};
 use belljar_sim::{Random, Seed};
 use encoding::{Dice, Form, has_memory_form, is_comparable, make};
+use host::{host_set, number};
 use iced_x86::{Code, Mnemonic as M};
 use machine::guest::Engine;
 use machine::inputs::{inputs, is_wild, undefined_flags};
@@ -29,10 +30,6 @@ use std::ops::Range;
 /// Encodings of each form, and inputs for each encoding.
 const ENCODINGS: usize = 12;
 const INPUTS: u64 = 24;
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
 
 struct Bench {
     engine: Engine,
@@ -129,26 +126,6 @@ fn address(form: &Form, start: &Machine) -> u64 {
     let base = form.base.map_or(0, |base| gpr[base]);
     base.wrapping_add(index)
         .wrapping_add(form.instruction.memory_displacement64())
-}
-
-/// The highest level of this host, with every extension that it has.
-fn host_set() -> InstructionSet {
-    let level = Level::ALL
-        .into_iter()
-        .rfind(|&level| belljar_exact::host_requirements(&level.into()).is_ok())
-        .expect("the engine runs on this host");
-    let mut names = Vec::new();
-    for extension in Feature::ALL {
-        let mut wanted = names.clone();
-        wanted.push(extension.name());
-        let set = InstructionSet::new(level, wanted.iter().copied());
-        if set.is_ok_and(|set| belljar_exact::host_requirements(&set).is_ok()) {
-            names = wanted;
-        } else if !InstructionSet::from(level).has(*extension) {
-            eprintln!("SKIPPED: this host has no {extension}");
-        }
-    }
-    InstructionSet::new(level, names).expect("each was tried")
 }
 
 #[test]

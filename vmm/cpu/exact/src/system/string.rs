@@ -255,6 +255,10 @@ impl ExactVcpu {
             let Some(run) = self.direct_run(self.source(op), wanted, false, user)? else {
                 return Ok(false);
             };
+            // An element that crosses pages is loaded, and faults, before its store.
+            if run.1 < size {
+                return Ok(false);
+            }
             Some(run)
         } else {
             None

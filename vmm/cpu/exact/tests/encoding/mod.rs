@@ -3,7 +3,8 @@
 
 mod choice;
 
-pub(crate) use choice::{has_memory_form, is_comparable};
+#[allow(unused_imports)] // each test uses some of it
+pub(crate) use choice::{has_memory_form, is_comparable, is_offered};
 
 use belljar_sim::Random;
 use iced_x86::{

@@ -215,7 +215,7 @@ fn bound_bit_offset(dice: &mut Dice, form: &Form, registers: &mut Registers) {
     }
 }
 
-fn is_bit_string(form: &Form) -> bool {
+pub(crate) fn is_bit_string(form: &Form) -> bool {
     matches!(
         form.instruction.mnemonic(),
         M::Bt | M::Bts | M::Btr | M::Btc

@@ -5,6 +5,7 @@
 mod glue;
 
 use std::ptr;
+use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::machine::{self, ARENA, ARENA_PAGES, CODE_AT, END, Machine, Outcome, PAGE, Rights};
@@ -52,10 +53,12 @@ fn catch_signals() {
         ss_flags: 0,
         ss_size: STACK_BYTES,
     };
-    // SAFETY: the stack is leaked, so it outlives every handler; the handler has the
-    // signature that SA_SIGINFO asks for.
-    unsafe {
-        assert_eq!(libc::sigaltstack(&stack, ptr::null_mut()), 0);
+    // SAFETY: the stack is leaked, so it outlives every handler.
+    unsafe { assert_eq!(libc::sigaltstack(&stack, ptr::null_mut()), 0) };
+    // Once: the engine installs its own over these, and passes on what is not its own.
+    static HANDLERS: Once = Once::new();
+    // SAFETY: the handler has the signature that SA_SIGINFO asks for.
+    HANDLERS.call_once(|| unsafe {
         for signal in SIGNALS {
             let mut action: libc::sigaction = std::mem::zeroed();
             let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = on_signal;
@@ -63,7 +66,7 @@ fn catch_signals() {
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
             assert_eq!(libc::sigaction(signal, &action, ptr::null_mut()), 0);
         }
-    }
+    });
 }
 
 /// Maps fresh memory at an address that nothing of this process uses.
@@ -82,9 +85,20 @@ fn map(at: u64, bytes: usize, protection: i32) {
     assert_eq!(mapped as u64, at, "cannot map the test's memory");
 }
 
-/// The host's processor. There is one for each process.
+/// The host's processor. There is one at a time.
 pub(crate) struct Native {
     enter: u64,
+}
+
+impl Drop for Native {
+    fn drop(&mut self) {
+        let arena = ARENA_PAGES.len() * PAGE as usize;
+        let mappings = [STATE, CODE_AT, GLUE].map(|at| (at, MAPPED));
+        for (at, bytes) in mappings.into_iter().chain([(ARENA, arena)]) {
+            // SAFETY: unmaps what `new` mapped; nothing refers to it.
+            unsafe { libc::munmap(at as *mut libc::c_void, bytes) };
+        }
+    }
 }
 
 impl Native {

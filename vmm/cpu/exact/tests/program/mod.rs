@@ -1,0 +1,230 @@
+//! Random programs: straight runs of instructions of all forms, with branches
+//! forward, whose accesses stay in the arena.
+#![allow(dead_code)]
+
+use belljar_cpu::InstructionSet;
+use iced_x86::{Code, Mnemonic as M, OpKind};
+
+use crate::encoding::{Dice, Form, has_memory_form, is_comparable, make};
+use crate::machine::inputs::{is_bit_string, is_wild, target, uses_stack};
+use crate::machine::{HALF, INNER};
+
+/// A piece of a program that makes sense by itself: an instruction with what sets
+/// its registers up, or a branch over some of the pieces that follow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    Code(Vec<u8>),
+    /// A conditional jump over `skip` pieces.
+    Branch {
+        condition: u8,
+        skip: usize,
+    },
+    /// The same, through a register.
+    Indirect {
+        skip: usize,
+    },
+}
+
+const BRANCH_BYTES: usize = 6;
+const INDIRECT_BYTES: usize = 9;
+
+impl Piece {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Code(bytes) => bytes.len(),
+            Self::Branch { .. } => BRANCH_BYTES,
+            Self::Indirect { .. } => INDIRECT_BYTES,
+        }
+    }
+}
+
+/// The bytes of a program.
+pub(crate) fn assemble(pieces: &[Piece]) -> Vec<u8> {
+    let mut starts = vec![0];
+    for piece in pieces {
+        starts.push(starts[starts.len() - 1] + piece.bytes());
+    }
+    let mut code = Vec::new();
+    for (number, piece) in pieces.iter().enumerate() {
+        let to = |skip: &usize| starts[(number + 1 + skip).min(pieces.len())] as i32;
+        match piece {
+            Piece::Code(bytes) => code.extend_from_slice(bytes),
+            Piece::Branch { condition, skip } => {
+                let away = to(skip) - starts[number + 1] as i32;
+                code.extend_from_slice(&[0x0f, 0x80 | condition]);
+                code.extend_from_slice(&away.to_le_bytes());
+            }
+            Piece::Indirect { skip } => {
+                // lea rax, [rip + away]; jmp rax
+                let away = to(skip) - (starts[number + 1] as i32 - 2);
+                code.extend_from_slice(&[0x48, 0x8d, 0x05]);
+                code.extend_from_slice(&away.to_le_bytes());
+                code.extend_from_slice(&[0xff, 0xe0]);
+            }
+        }
+    }
+    code
+}
+
+/// Makes programs of the forms that a processor with one instruction set has.
+pub(crate) struct Generator {
+    codes: Vec<Code>,
+}
+
+impl Generator {
+    pub(crate) fn new(set: &InstructionSet) -> Self {
+        let codes = Code::values()
+            .filter(|&code| is_comparable(code, set) && is_usual(code))
+            .collect();
+        Self { codes }
+    }
+
+    /// From 5 to 60 pieces.
+    pub(crate) fn program(&self, dice: &mut Dice) -> Vec<Piece> {
+        let length = 5 + dice.below(56) as usize;
+        // Programs of everything meet few of the same kind: stay near one place.
+        let near = dice.below(self.codes.len() as u64);
+        let spread = dice.pick(&[20, 200, self.codes.len() as u64]);
+        (0..length)
+            .map(|_| match dice.below(16) {
+                0 => Piece::Branch {
+                    condition: dice.below(16) as u8,
+                    skip: dice.below(4) as usize,
+                },
+                1 if dice.below(4) == 0 => Piece::Indirect {
+                    skip: dice.below(3) as usize,
+                },
+                2 | 3 => self.instruction(dice, 0, self.codes.len() as u64),
+                _ => self.instruction(dice, near, spread),
+            })
+            .collect()
+    }
+
+    fn instruction(&self, dice: &mut Dice, near: u64, spread: u64) -> Piece {
+        let all = self.codes.len() as u64;
+        for tries in 0.. {
+            // Some neighbourhoods hold nothing that suits.
+            let spread = if tries < 50 { spread } else { all };
+            let place = (near + dice.below(spread)) % all;
+            let code = self.codes[place as usize];
+            let memory = has_memory_form(code) && dice.below(2) == 0;
+            let Some((form, bytes)) = make(dice, code, memory) else {
+                continue;
+            };
+            if form.vector_index.is_some() || is_wild(&form) {
+                continue;
+            }
+            if let Some(code) = with_setup(dice, &form, bytes) {
+                return Piece::Code(code);
+            }
+        }
+        unreachable!("the forms run out only when all are tried")
+    }
+}
+
+/// Leaves out what ends every program at once, and what saves or loads x87 state
+/// with pointers in it or from random bytes.
+fn is_usual(code: Code) -> bool {
+    let state = matches!(
+        code.mnemonic(),
+        M::Fnstenv | M::Fnsave | M::Fldenv | M::Frstor | M::Fldcw | M::Ldmxcsr | M::Vldmxcsr
+    ) || matches!(
+        code.mnemonic(),
+        M::Fxsave | M::Fxsave64 | M::Fxrstor | M::Fxrstor64
+    );
+    let ends = matches!(code.mnemonic(), M::Ud0 | M::Ud1 | M::Ud2)
+        || code.op_code().is_privileged()
+        || code.op_code().is_input_output();
+    !state && !ends
+}
+
+/// `mov register, value`.
+fn set_register(code: &mut Vec<u8>, number: usize, value: u64) {
+    code.extend_from_slice(&[0x48 | (number >> 3) as u8, 0xb8 | number as u8 & 7]);
+    code.extend_from_slice(&value.to_le_bytes());
+}
+
+/// The instruction behind what puts its addresses into the arena; `None` when one
+/// register would have to be two things.
+fn with_setup(dice: &mut Dice, form: &Form, bytes: Vec<u8>) -> Option<Vec<u8>> {
+    let mut code = Vec::new();
+    let instruction = &form.instruction;
+    let size = instruction.memory_size().size().max(1) as u64;
+    // Mostly where nothing faults: a program should get far.
+    let mut aim = || {
+        if dice.below(12) == 0 {
+            target(dice, size)
+        } else {
+            INNER + dice.below((2 * HALF - size) / 64) * 64 + dice.pick(&[0, 0, 0, 8, 61, 63])
+        }
+    };
+    for (number, kind) in [
+        (6, OpKind::MemorySegRSI),
+        (7, OpKind::MemoryESRDI),
+        (7, OpKind::MemorySegRDI),
+    ] {
+        if instruction.op_kinds().any(|known| known == kind) {
+            let mut at = aim();
+            if matches!(
+                instruction.mnemonic(),
+                M::Maskmovq | M::Maskmovdqu | M::Vmaskmovdqu
+            ) {
+                // Which bytes are checked is left open: let none fault.
+                at = INNER + at % HALF;
+            }
+            set_register(&mut code, number, at);
+        }
+    }
+    if let Some(base) = form.base {
+        let index = form.index.map_or(0, |index| {
+            let value = aim() % 512;
+            set_register(&mut code, index, value);
+            value.wrapping_mul(u64::from(instruction.memory_index_scale()))
+        });
+        let at = aim()
+            .wrapping_sub(index)
+            .wrapping_sub(instruction.memory_displacement64());
+        set_register(&mut code, base, at);
+    }
+    let place = INNER + HALF + aim() % 64;
+    if is_bit_string(form) {
+        set_register(&mut code, instruction.op1_register().number(), aim() % 256);
+    }
+    if uses_stack(form) {
+        set_register(&mut code, 4, place);
+        if matches!(instruction.mnemonic(), M::Enter | M::Leave) {
+            set_register(&mut code, 5, place + 16);
+        }
+    }
+    if instruction.mnemonic() == M::Xlatb {
+        set_register(&mut code, 3, INNER);
+    }
+    if form.divides() && !prepare_division(dice, form, &mut code) {
+        return None;
+    }
+    if instruction.is_string_instruction() && dice.below(2) == 0 {
+        set_register(&mut code, 1, dice.below(9));
+        code.push(dice.pick(&[0xf2, 0xf3]));
+    }
+    code.extend(bytes);
+    if is_bit_string(form) {
+        // cmp eax, ebx: the bit string left flags undefined.
+        code.extend_from_slice(&[0x39, 0xd8]);
+    }
+    Some(code)
+}
+
+/// Mostly lets the quotient fit: a small dividend and a divisor that is not zero.
+fn prepare_division(dice: &mut Dice, form: &Form, code: &mut Vec<u8>) -> bool {
+    if dice.below(16) == 0 {
+        return true;
+    }
+    if form.has_address() {
+        return false;
+    }
+    let divisor = form.instruction.op0_register().full_register().number();
+    set_register(code, divisor, dice.below(60) * 0x0101_0102 + 0x0101);
+    set_register(code, 0, dice.below(64));
+    set_register(code, 2, 0);
+    divisor != 0 && divisor != 2
+}
