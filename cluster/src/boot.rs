@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use belljar_cpu::{EngineReport, InstructionSet};
@@ -15,6 +16,7 @@ use belljar_vmm::{DiskConfig, KernelError, KernelImage, Node, NodeConfig, NodeEr
 use crate::keyboard::Keyboard;
 use crate::parts::{DISK_LATENCY, START_DATE};
 use crate::runner::real_function;
+use crate::sandbox::{Sandbox, SandboxError};
 
 /// How far a node runs before its console is looked at.
 const STEP: Span = Span::from_ms(1);
@@ -63,6 +65,9 @@ pub enum BootError {
         /// The host's reason.
         source: io::Error,
     },
+    /// The guest's thread cannot be kept from what it must not do.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
     /// Standard output is gone.
     #[error("cannot write the console to standard output: {0}")]
     Output(io::Error),
@@ -134,6 +139,30 @@ impl Booted {
             node,
             limit: plan.limit.unwrap_or(Time::MAX),
         })
+    }
+
+    /// As [`run`](Self::run) with standard output, in a thread of its own in `sandbox`.
+    ///
+    /// # Errors
+    /// [`BootError`] when the host fails the node, the output or the sandbox.
+    pub fn run_in(
+        &mut self,
+        sandbox: Option<&Sandbox>,
+        keyboard: &mut Keyboard,
+        stop: &AtomicBool,
+    ) -> Result<BootEnding, BootError> {
+        let Some(sandbox) = sandbox else {
+            return self.run(&mut io::stdout().lock(), keyboard, stop);
+        };
+        sandbox.close_process()?;
+        let ending = thread::scope(|scope| {
+            let work = scope.spawn(|| {
+                sandbox.enter()?;
+                self.run(&mut io::stdout().lock(), keyboard, stop)
+            });
+            work.join()
+        });
+        ending.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     /// Runs the node to its end, or until somebody sets `stop`. What is typed reaches it when it is typed, by the

@@ -16,6 +16,7 @@ use belljar_cluster::plan::Plan;
 use belljar_cluster::progress::Progress as RunProgress;
 use belljar_cluster::run_directory::RunDirectory;
 use belljar_cluster::run_disk;
+use belljar_cluster::sandbox::Sandbox;
 use belljar_cluster::scenario::Scenario;
 use belljar_cluster::summary::{HostSummary, Summary, render};
 use belljar_cluster::{doctor as examination, summary};
@@ -80,9 +81,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
         .clamp(1, plan.nodes as usize);
     let stop = stop_on_signal()?;
+    let sandbox = sandbox(arguments.no_sandbox)?;
     let mut progress = RunProgress::start(arguments.quiet || !io::stderr().is_terminal());
-    let mut run = Run::prepare(&plan, &directory, threads)?;
-    let ending = run.go(&stop, &mut progress);
+    let mut run = Run::prepare(&plan, &directory, threads, sandbox.as_ref())?;
+    let ending = run.go_in(sandbox.as_ref(), &stop, &mut progress);
     progress.finish();
     let ending = ending.with_context(|| {
         format!(
@@ -93,6 +95,14 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let summary = Summary::of(&plan, &run, &ending);
     let host = HostSummary::of(&summary, progress.elapsed(), threads);
     conclude(directory, &summary, &host, &ending)
+}
+
+/// The sandbox for threads that run guests, unless it is not wanted.
+fn sandbox(unwanted: bool) -> Result<Option<Sandbox>> {
+    if unwanted {
+        return Ok(None);
+    }
+    Ok(Some(Sandbox::new()?))
 }
 
 /// Ctrl-C and SIGTERM end a run at the next round; a second one ends the program.

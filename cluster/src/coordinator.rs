@@ -8,6 +8,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use crate::capture::{CaptureError, Captures};
 use crate::crew::Crew;
@@ -16,6 +17,7 @@ use crate::plan::Plan;
 use crate::progress::{Progress, Snapshot};
 use crate::run_directory::{RunDirectory, RunDirectoryError};
 use crate::runner::{Runner, Word};
+use crate::sandbox::{Sandbox, SandboxError};
 use belljar_fabric::Fabric;
 use belljar_sim::{Span, Time};
 use belljar_tracer::{
@@ -55,6 +57,9 @@ pub enum RunError {
     /// The trace cannot be written.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// A thread cannot be kept from what it must not do.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
     /// A capture cannot be written.
     #[error(transparent)]
     Capture(#[from] CaptureError),
@@ -111,7 +116,9 @@ struct Outlook {
 const ALONE_AT_MOST: Span = Span::from_ms(2);
 
 impl<'a> Run<'a> {
-    /// Builds all nodes, to be run by `threads` host threads, and opens all files.
+    /// Builds all nodes, to be run by `threads` host threads, those beside the caller's
+    /// in `sandbox`, and opens all files. With `sandbox` the process starts no more
+    /// programs and makes no more connections.
     ///
     /// # Errors
     /// See [`RunError`].
@@ -119,6 +126,7 @@ impl<'a> Run<'a> {
         plan: &'a Plan,
         directory: &RunDirectory,
         threads: usize,
+        sandbox: Option<&Sandbox>,
     ) -> Result<Self, RunError> {
         let mut fabric = Fabric::new(plan.topology.clone());
         let captures = Captures::start(directory, &mut fabric, &plan.pcap)?;
@@ -146,9 +154,11 @@ impl<'a> Run<'a> {
         } else {
             None
         };
+        // Before any thread has a filter of its own, which would be in the way.
+        sandbox.map_or(Ok(()), Sandbox::close_process)?;
         Ok(Self {
             plan,
-            crew: Crew::new(runners, threads),
+            crew: Crew::new(runners, threads, sandbox)?,
             fabric,
             captures,
             trace,
@@ -172,6 +182,29 @@ impl<'a> Run<'a> {
     /// The network.
     pub fn fabric(&self) -> &Fabric {
         &self.fabric
+    }
+
+    /// Runs to the end, or until `stop` is set, in a thread of its own in `sandbox`.
+    ///
+    /// # Errors
+    /// See [`RunError`]; what was traced so far is kept.
+    pub fn go_in(
+        &mut self,
+        sandbox: Option<&Sandbox>,
+        stop: &AtomicBool,
+        progress: &mut Progress,
+    ) -> Result<Ending, RunError> {
+        let Some(sandbox) = sandbox else {
+            return self.go(stop, progress);
+        };
+        let ending = thread::scope(|scope| {
+            let work = scope.spawn(|| {
+                sandbox.enter()?;
+                self.go(stop, progress)
+            });
+            work.join()
+        });
+        ending.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     /// Runs to the end, or until `stop` is set.

@@ -5,6 +5,7 @@
 //! left to chance; nothing depends on it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use belljar_sim::Time;
 use belljar_vmm::NodeError;
 
 use crate::runner::Runner;
+use crate::sandbox::{Sandbox, SandboxError};
 
 /// Turns of a waiting thread before it offers its processor to others.
 const SPINS: u32 = 4_000;
@@ -52,8 +54,16 @@ impl Drop for Done<'_> {
 }
 
 impl Crew {
-    /// `runners`, run by `threads` threads, the caller's among them.
-    pub fn new(runners: Vec<Runner>, threads: usize) -> Self {
+    /// `runners`, run by `threads` threads, the caller's among them; the others enter
+    /// `sandbox` before they do anything else.
+    ///
+    /// # Errors
+    /// When the host refuses a thread its filter.
+    pub fn new(
+        runners: Vec<Runner>,
+        threads: usize,
+        sandbox: Option<&Sandbox>,
+    ) -> Result<Self, SandboxError> {
         let shared = Arc::new(Shared {
             next: AtomicUsize::new(runners.len()),
             runners: runners.into_iter().map(Mutex::new).collect(),
@@ -63,13 +73,28 @@ impl Crew {
             quit: AtomicBool::new(false),
             failure: Mutex::new(None),
         });
-        let threads = (1..threads)
-            .map(|_| {
-                let shared = shared.clone();
-                thread::spawn(move || shared.work())
+        let (tell, hear) = channel();
+        let helpers = (1..threads).map(|_| {
+            let (shared, tell, sandbox) = (shared.clone(), tell.clone(), sandbox.cloned());
+            thread::spawn(move || {
+                let entered = sandbox.map_or(Ok(()), |sandbox| sandbox.enter());
+                let may_work = entered.is_ok();
+                // Nobody listens any more once another thread was refused.
+                let _ = tell.send(entered);
+                // The crew waits until all are through here.
+                drop(tell);
+                if may_work {
+                    shared.work();
+                }
             })
-            .collect();
-        Self { shared, threads }
+        });
+        let crew = Self {
+            threads: helpers.collect(),
+            shared,
+        };
+        drop(tell);
+        hear.iter().collect::<Result<(), _>>()?;
+        Ok(crew)
     }
 
     /// Number of nodes.

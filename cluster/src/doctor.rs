@@ -6,6 +6,8 @@ use std::io;
 
 use belljar_cpu::Level;
 
+use crate::sandbox::Sandbox;
+
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -19,7 +21,7 @@ pub struct Finding {
 
 /// Looks at everything.
 pub fn examine() -> Vec<Finding> {
-    let mut findings = vec![exact_engine(), kvm_engine(), processors()];
+    let mut findings = vec![exact_engine(), kvm_engine(), sandbox(), processors()];
     findings.extend(image_tools());
     findings
 }
@@ -61,6 +63,17 @@ fn kvm_engine() -> Finding {
         }
     };
     finding("engine kvm", false, detail)
+}
+
+fn sandbox() -> Finding {
+    match Sandbox::new() {
+        Ok(_) => finding(
+            "sandbox",
+            true,
+            "guests run under a seccomp filter, which was tried and holds",
+        ),
+        Err(error) => finding("sandbox", false, error.to_string()),
+    }
 }
 
 fn processors() -> Finding {

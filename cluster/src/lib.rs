@@ -17,5 +17,6 @@ pub mod quantity;
 pub mod run_directory;
 pub mod run_disk;
 pub mod runner;
+pub mod sandbox;
 pub mod scenario;
 pub mod summary;

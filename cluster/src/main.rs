@@ -77,6 +77,9 @@ struct RunArguments {
     /// No progress line.
     #[arg(long, short)]
     quiet: bool,
+    /// No seccomp filter around threads that run guests: only for guests you trust.
+    #[arg(long)]
+    no_sandbox: bool,
 }
 
 #[derive(Args)]
@@ -114,6 +117,9 @@ struct BootArguments {
     /// Type nothing into the guest: such a run repeats to the cycle.
     #[arg(long)]
     no_input: bool,
+    /// No seccomp filter around the thread that runs the guest: only for guests you trust.
+    #[arg(long)]
+    no_sandbox: bool,
 }
 
 #[derive(Subcommand)]

@@ -111,6 +111,11 @@ impl Dir {
 
     /// Starts `scenario` and leaves it running.
     pub fn start(&self, scenario: &Scenario, out: &str) -> Child {
+        self.start_with(scenario, out, &[])
+    }
+
+    /// As [`start`](Self::start), with more arguments.
+    pub fn start_with(&self, scenario: &Scenario, out: &str, more: &[&str]) -> Child {
         let file = self.write(&format!("{out}.toml"), &scenario.text());
         self.command(&[
             "run",
@@ -119,6 +124,7 @@ impl Dir {
             "--out",
             out,
         ])
+        .args(more)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

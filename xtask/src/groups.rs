@@ -27,19 +27,22 @@ pub(crate) enum Group {
     Determinism,
     /// The traced program feels nothing.
     Perturbation,
+    /// Guests' threads under seccomp.
+    Sandbox,
     /// Traces against independent counts.
     Trace,
     /// Bad input and bad ends.
     Input,
 }
 
-const END_TO_END: [Group; 8] = [
+const END_TO_END: [Group; 9] = [
     Group::Boot,
     Group::Kernels,
     Group::Network,
     Group::Mpi,
     Group::Determinism,
     Group::Perturbation,
+    Group::Sandbox,
     Group::Trace,
     Group::Input,
 ];

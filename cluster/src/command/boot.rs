@@ -1,6 +1,5 @@
 //! `belljar boot`.
 
-use std::io;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -10,7 +9,7 @@ use belljar_cpu::{InstructionSet, Level};
 use belljar_sim::Time;
 use belljar_vmm::NodeStop;
 
-use super::stop_on_signal;
+use super::{sandbox, stop_on_signal};
 use crate::BootArguments;
 
 pub(crate) fn boot(arguments: &BootArguments) -> Result<ExitCode> {
@@ -29,13 +28,14 @@ pub(crate) fn boot(arguments: &BootArguments) -> Result<ExitCode> {
         disks: arguments.disk.clone(),
     };
     let stop = stop_on_signal()?;
+    let sandbox = sandbox(arguments.no_sandbox)?;
     let mut booted = Booted::new(&plan)?;
     let mut keyboard = if arguments.no_input {
         Keyboard::none()
     } else {
         Keyboard::stdin()
     };
-    let ending = booted.run(&mut io::stdout().lock(), &mut keyboard, &stop);
+    let ending = booted.run_in(sandbox.as_ref(), &mut keyboard, &stop);
     drop(keyboard);
     let ending = ending?;
     tell(&booted);

@@ -9,4 +9,5 @@ mod kernels;
 mod mpi;
 mod network;
 mod perturbation;
+mod sandbox;
 mod trace;

@@ -1,0 +1,65 @@
+//! Threads that run guests can do nothing else.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use belljar_tests::{Dir, Scenario, interrupt};
+
+/// For each thread of a process, how many seccomp filters it is under.
+fn filters(process: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).expect("the process is there");
+    let statuses =
+        tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("status")).ok());
+    statuses
+        .map(|status| {
+            let lines = status.lines();
+            let count = lines.filter_map(|line| line.strip_prefix("Seccomp_filters:"));
+            count
+                .filter_map(|count| count.trim().parse::<u32>().ok())
+                .sum()
+        })
+        .collect()
+}
+
+/// The filters of a run's threads as soon as any two have two, or after ten seconds.
+fn filters_of_a_run(more: &[&str]) -> Option<Vec<u32>> {
+    let dir = Dir::new()?;
+    let scenario = Scenario::new(2, "while :; do :; done");
+    let mut child = dir.start_with(&scenario, "run", more);
+    let mut seen = Vec::new();
+    for _ in 0..100 {
+        thread::sleep(Duration::from_millis(100));
+        seen = filters(child.id());
+        if seen.iter().filter(|&&count| count == 2).count() >= 2 {
+            break;
+        }
+    }
+    interrupt(&child);
+    child.wait().expect("belljar ends");
+    Some(seen)
+}
+
+#[test]
+fn threads_with_guests_are_under_both_filters_and_all_others_under_one() {
+    let Some(seen) = filters_of_a_run(&["--threads", "2"]) else {
+        return;
+    };
+    let under = |filters| seen.iter().filter(|&&count| count == filters).count();
+    assert_eq!((under(0), under(2)), (0, 2), "{seen:?}");
+}
+
+#[test]
+fn without_the_sandbox_there_is_no_filter() {
+    let Some(seen) = filters_of_a_run(&["--no-sandbox"]) else {
+        return;
+    };
+    assert!(seen.iter().all(|&count| count == 0), "{seen:?}");
+}
+
+#[test]
+fn the_doctor_tries_the_filter() {
+    let Some(dir) = Dir::new() else { return };
+    let (findings, _, _) = dir.call(&["doctor"]);
+    assert!(findings.contains("ok  sandbox"), "{findings}");
+}
