@@ -290,7 +290,8 @@ impl ExactVcpu {
     }
 
     /// Host address and length of what of `bytes` bytes at `linear` can be copied
-    /// in one go: RAM, to the page's end, without code in it when written.
+    /// in one go: RAM, as far as it is known to hang together, without code in it when
+    /// written.
     pub(crate) fn direct_run(
         &mut self,
         linear: u64,
@@ -298,8 +299,17 @@ impl ExactVcpu {
         write: bool,
         user: bool,
     ) -> Result<Option<(u64, u64)>, Fault> {
+        if let Some((host, run)) = self.known_run(linear, write, user) {
+            return Ok(Some((host, run.min(bytes))));
+        }
         let physical = self.data_address(linear, write, user)?;
         let run = bytes.min(PAGE_SIZE - linear % PAGE_SIZE);
+        if run < bytes && user == self.state.is_user() {
+            self.explore(linear, write);
+            if let Some((host, run)) = self.known_run(linear, write, user) {
+                return Ok(Some((host, run.min(bytes))));
+            }
+        }
         if write && self.memory.is_watched(physical) {
             return Ok(None);
         }
@@ -307,6 +317,21 @@ impl ExactVcpu {
             .memory
             .host_page(physical)
             .map(|page| (page + linear % PAGE_SIZE, run)))
+    }
+
+    /// What the TLB knows of `linear`: its host address, and how far memory hangs
+    /// together from there on.
+    fn known_run(&self, linear: u64, write: bool, user: bool) -> Option<(u64, u64)> {
+        let tlb = &self.context.views[usize::from(user)].tlb[usize::from(write)];
+        let entry = tlb_index(linear);
+        if tlb.tag[entry] != linear & !(PAGE_SIZE - 1) {
+            return None;
+        }
+        let run = match tlb.range_bytes[entry] {
+            0 => PAGE_SIZE - linear % PAGE_SIZE,
+            bytes => tlb.range[entry].wrapping_add(bytes).wrapping_sub(linear),
+        };
+        Some((linear.wrapping_add(tlb.delta[entry]), run))
     }
 
     /// Instruction `index` of `block` is done and the block must be left.

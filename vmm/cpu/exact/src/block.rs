@@ -2,6 +2,7 @@
 
 use iced_x86::Instruction;
 
+use crate::rename::Renamed;
 use crate::size::CodeSize;
 
 /// Index of a block.
@@ -89,6 +90,8 @@ pub(crate) struct Block {
     pub members: Box<[Box<[u64]>]>,
     /// Whether it jumps back to its beginning.
     pub loops: bool,
+    /// What stands in for R14 and R15 while it runs.
+    pub renamed: Renamed,
     /// The arithmetic flags that are dead on entry, in iced's bits.
     pub dead_flags: u32,
     pub valid: bool,

@@ -5,6 +5,7 @@ use iced_x86::{CpuidFeature, Decoder, DecoderOptions, Instruction};
 use crate::analyse::{Class, classify};
 use crate::emit::legacy;
 use crate::features::Features;
+use crate::rename::Renamed;
 use crate::size::CodeSize;
 
 /// Longest block, in instructions: bounds what a stop has to refund.
@@ -66,6 +67,8 @@ pub(crate) struct GuestBlock {
     pub bytes: (u64, u64),
     /// A trace that leads back to its beginning.
     pub loops: bool,
+    /// What stands in for R14 and R15.
+    pub renamed: Renamed,
 }
 
 /// What the bytes at a RIP hold.
@@ -101,6 +104,7 @@ pub(crate) fn decode(rip: u64, bytes: &[u8], limit: usize, features: &Features) 
         end: rip,
         bytes: (rip, rip),
         loops: false,
+        renamed: None,
     };
     while block.instructions.len() < limit.min(MAX_INSTRUCTIONS) {
         let offset = decoder.position();

@@ -3,9 +3,10 @@
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::{CpuError, Cycles, Exit, PAGE_SIZE, SegmentRegister};
 
-use crate::block::{BlockId, Incoming, Mode, SiteKind};
+use crate::block::{BlockId, Incoming, Mode, SiteId, SiteKind};
 use crate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
 use crate::enter::{Door, begin_run, end_run};
+use crate::rename::Renamed;
 use crate::signals::Catching;
 use crate::size::CodeSize;
 use crate::state::{Fault, cr4, flag, vector};
@@ -223,12 +224,37 @@ impl ExactVcpu {
                     Next::Boundary
                 }
                 EXIT_SIGNAL => self.host_fault(),
-                site => self.leave_site(site, link, single),
+                site => {
+                    let names = self.names_of(site);
+                    self.exchange(names);
+                    let next = self.leave_site(site, link, single);
+                    if let Next::Resume(_) = next {
+                        self.exchange(names);
+                    }
+                    next
+                }
             };
             match next {
                 Next::Resume(address) => at = address,
                 other => return other,
             }
+        }
+    }
+
+    /// What stands in for R14 and R15 where a site leaves its block. Jumps to other
+    /// blocks have put them back.
+    fn names_of(&self, site: SiteId) -> Renamed {
+        let site = self.store.site(site);
+        match site.kind {
+            SiteKind::Link { .. } => None,
+            _ => self.store.block(site.block).renamed,
+        }
+    }
+
+    fn exchange(&mut self, names: Renamed) {
+        if let Some([first, second]) = names {
+            self.context.gpr.swap(14, usize::from(first));
+            self.context.gpr.swap(15, usize::from(second));
         }
     }
 
@@ -332,6 +358,7 @@ impl ExactVcpu {
         let Some((block, index)) = found else {
             unreachable!("a host fault outside every block, at {pc:#x}");
         };
+        self.exchange(self.store.block(block).renamed);
         self.refund(block, index);
         let fault = match self.context.fault_trap {
             0 => Fault::plain(vector::DIVIDE),

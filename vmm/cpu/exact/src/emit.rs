@@ -11,6 +11,7 @@ use crate::context::at;
 use crate::decode::{Follow, GuestBlock, GuestInstruction};
 use crate::flags::{are_all, dead_flags};
 use crate::groups::{Plan, plan};
+use crate::rename::Renamed;
 use crate::size::CodeSize;
 use crate::state::vector;
 
@@ -116,6 +117,8 @@ pub(crate) struct Emitter {
     last_held: usize,
     /// RIP and entry of a run that may jump to itself.
     itself: Option<(u64, u64)>,
+    /// See [`Renamed`].
+    renamed: Renamed,
     /// Guest addresses of the run's instructions.
     rips: Vec<u64>,
     /// Which of them are calls.
@@ -147,6 +150,7 @@ impl Emitter {
             held: [None; 2],
             last_held: 0,
             itself: None,
+            renamed: None,
             rips: Vec::new(),
             calls: Vec::new(),
         }
@@ -188,7 +192,8 @@ impl Emitter {
             } => {
                 self.plan = plan(run, &dead, scattered);
                 self.first_slot = first_slot;
-                self.itself = Some((block.rip, self.asm.address_of(entry)));
+                self.exchange_renamed();
+                self.itself = Some((block.rip, self.asm.here()));
             }
         }
         self.count(run.len() as i32, free, dead[0]);
@@ -239,6 +244,7 @@ impl Emitter {
         self.plan = Plan::default();
         self.held = [None; 2];
         self.itself = None;
+        self.renamed = block.renamed;
         let rips = block
             .instructions
             .iter()

@@ -12,6 +12,7 @@ use crate::context::{HOT_RUNS, SLOT_FILLS, tlb_index};
 use crate::decode::{Follow, GuestBlock, GuestInstruction, MAX_INSTRUCTIONS};
 use crate::dispatch::Next;
 use crate::mmu::{Request, map};
+use crate::rename::{choose, rename};
 use crate::size::CodeSize;
 use crate::vcpu::ExactVcpu;
 
@@ -68,9 +69,13 @@ impl ExactVcpu {
         {
             return;
         }
-        let Some(trace) = self.trace(rip, physical, mode) else {
+        let Some(mut trace) = self.trace(rip, physical, mode) else {
             return;
         };
+        trace.renamed = choose(&trace.instructions);
+        if let Some(pairs) = trace.renamed {
+            rename(&mut trace.instructions, pairs);
+        }
         let hot = self
             .store
             .add(&trace, pages, mode, false, Some(&self.scattered));
@@ -239,7 +244,7 @@ impl ExactVcpu {
 
     /// Fills the TLB for `linear` without a trace in the guest's tables, and finds how
     /// far the memory around it hangs together. None where an access must be seen.
-    fn explore(&mut self, linear: u64, write: bool) -> Option<(u64, u64)> {
+    pub(crate) fn explore(&mut self, linear: u64, write: bool) -> Option<(u64, u64)> {
         let here = self.stretch(linear, write)?;
         let (mut start, mut end) = (here.start, here.end);
         for _ in 0..NEIGHBOURS {

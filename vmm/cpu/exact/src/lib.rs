@@ -27,6 +27,7 @@ mod hot;
 mod lookup;
 mod masked;
 mod mmu;
+mod rename;
 mod rewrite;
 mod signals;
 mod size;

@@ -262,6 +262,7 @@ impl Store {
             slots,
             members: emitted.members,
             loops: guest.loops,
+            renamed: guest.renamed,
             dead_flags: emitted.dead_flags,
             valid: true,
         });

@@ -111,6 +111,7 @@ impl Emitter {
         let exits = self.cold_group(group, resume);
         self.asm.land(exits.crosses);
         self.give_back(self.index);
+        self.exchange_renamed();
         let hole = self.asm.jump();
         self.asm.land(hole);
         let target = self.rips[self.index as usize];

@@ -16,6 +16,7 @@ impl Emitter {
         if let Some((_, entry)) = self.itself.filter(|&(rip, _)| rip == target) {
             self.asm.jump_to(entry);
         } else if self.is_chainable(target) {
+            self.exchange_renamed();
             let hole = self.asm.jump();
             self.link_from(hole, target);
         } else {
@@ -32,6 +33,19 @@ impl Emitter {
         !self.mode.single && linear >> PAGE_SHIFT == self.page
     }
 
+    /// Lets R14 and R15 and what stands in for them change places. Takes S1, keeps S0
+    /// and the flags.
+    pub(super) fn exchange_renamed(&mut self) {
+        let Some(pairs) = self.renamed else {
+            return;
+        };
+        for (slot, register) in [14, 15].into_iter().zip(pairs) {
+            self.asm.load(S1, at::gpr(slot));
+            self.asm.store(at::gpr(slot), register);
+            self.asm.mov(register, S1);
+        }
+    }
+
     fn link_from(&mut self, hole: Hole, target: u64) {
         self.cold.push(Cold {
             hole,
@@ -46,6 +60,7 @@ impl Emitter {
             self.asm.jump_to(self.shared.lookup);
             return;
         }
+        self.exchange_renamed();
         self.asm.rorx(S1, S0, 12);
         self.asm.lea_sum(S1, S0, S1, 0);
         self.asm.pext(S1, S1, at::JUMP_MASK);
@@ -60,7 +75,8 @@ impl Emitter {
             self.count_jump(instruction)
         };
         self.jump_to_guest(instruction.next_ip());
-        if self.is_chainable(target) && instruction.is_jcc_short_or_near() {
+        let direct = self.renamed.is_none() && self.is_chainable(target);
+        if direct && instruction.is_jcc_short_or_near() {
             self.link_from(taken, target);
         } else {
             self.asm.land(taken);
