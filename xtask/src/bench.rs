@@ -15,11 +15,18 @@ use clap::Args;
 use crate::packages::{self, BENCH, BUILD};
 use crate::shell::build_belljar;
 
+mod engine;
+mod plot;
+
 /// What to measure, and how.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Rows; all when none is named.
+    /// Rows; all when none is named. `engine`, alone or with names of kernels behind it,
+    /// measures the engine beside the bare processor and QEMU.
     names: Vec<String>,
+    /// With `engine`: also draw the ratios to the bare processor here, as SVG.
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
     /// Also write the table here, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -75,6 +82,11 @@ struct Measured {
 /// Measures and prints the table.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     packages::ensure(&[BUILD, BENCH])?;
+    if let Some((first, kernels)) = arguments.names.split_first()
+        && first == "engine"
+    {
+        return engine::run(arguments.runs.max(1), kernels, arguments.plot.clone());
+    }
     for name in &arguments.names {
         if !ROWS.iter().any(|row| row.name == name) {
             let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
@@ -114,6 +126,25 @@ fn json(table: &[Measured]) -> String {
         })
         .collect();
     format!("[\n{}\n]\n", rows.join(",\n"))
+}
+
+/// What a guest runs.
+#[derive(Clone)]
+struct Workload {
+    command: String,
+    level: &'static str,
+    /// A program that the command finds as `./kernels`.
+    file: Option<PathBuf>,
+}
+
+impl Workload {
+    fn new(command: &str) -> Self {
+        Self {
+            command: command.to_owned(),
+            level: "x86-64-v2",
+            file: None,
+        }
+    }
 }
 
 struct Bench {
@@ -162,26 +193,35 @@ impl Bench {
         })
     }
 
-    fn net(&self, row: &Row, time: fn(&Self, &str) -> Result<f64>) -> Result<f64> {
-        let whole = time(self, row.command)?;
-        let less = row.less.map_or(Ok(0.0), |command| time(self, command))?;
+    fn net(&self, row: &Row, time: fn(&Self, &Workload) -> Result<f64>) -> Result<f64> {
+        let whole = time(self, &Workload::new(row.command))?;
+        let less = row
+            .less
+            .map_or(Ok(0.0), |command| time(self, &Workload::new(command)))?;
         Ok((whole - less).max(1e-3))
     }
 
-    fn scenario(&self, command: &str) -> Result<PathBuf> {
+    fn scenario(&self, work: &Workload) -> Result<PathBuf> {
         let path = self.folder.join("bench.toml");
         let recipe = crate::root().join("images/bookworm-mpich.toml");
+        let files = work
+            .file
+            .iter()
+            .map(|file| format!(", files = {{ kernels = {file:?} }}"))
+            .collect::<String>();
+        let (command, level) = (&work.command, work.level);
         let text = format!(
             "name = \"bench\"\nimage = {{ recipe = {recipe:?} }}\n\
-             nodes = {{ count = 1, memory = \"512 MiB\", clock = \"1 GHz\" }}\n\
-             workload = {{ command = \"{command}\" }}\ntrace = {{ enabled = false, library = false }}\n"
+             nodes = {{ count = 1, memory = \"512 MiB\", clock = \"1 GHz\", level = {level:?} }}\n\
+             workload = {{ command = {command:?}{files} }}\n\
+             trace = {{ enabled = false, library = false }}\n"
         );
         fs::write(&path, text)?;
         Ok(path)
     }
 
-    fn time_ours(&self, command: &str) -> Result<f64> {
-        let scenario = self.scenario(command)?;
+    fn time_ours(&self, work: &Workload) -> Result<f64> {
+        let scenario = self.scenario(work)?;
         let out = self.folder.join("out");
         for stale in [out.clone(), out.with_extension("incomplete")] {
             let _ = fs::remove_dir_all(stale);
@@ -195,8 +235,8 @@ impl Bench {
         timed(&mut run)
     }
 
-    fn time_qemu(&self, command: &str) -> Result<f64> {
-        let scenario = self.scenario(command)?;
+    fn time_qemu(&self, work: &Workload) -> Result<f64> {
+        let scenario = self.scenario(work)?;
         let disk = self.folder.join("run-disk.tar");
         let written = Command::new(&self.belljar)
             .arg("check")
@@ -210,17 +250,21 @@ impl Bench {
                 String::from_utf8_lossy(&written.stderr)
             );
         }
-        timed(&mut self.qemu(&disk))
+        timed(&mut self.qemu(&disk, work.level))
     }
 
-    fn qemu(&self, disk: &Path) -> Command {
+    fn qemu(&self, disk: &Path, level: &str) -> Command {
         let image = |name: &str| self.image.join(name).display().to_string();
         let mut qemu = Command::new("qemu-system-x86_64");
         qemu.args([
             "-M",
             "microvm,acpi=on",
             "-cpu",
-            "Westmere,+rdrand",
+            if level == "x86-64-v3" {
+                "Haswell,+rdrand,-hle,-rtm,-pcid,-invpcid,-tsc-deadline"
+            } else {
+                "Westmere,+rdrand"
+            },
             "-accel",
             "tcg",
             "-icount",

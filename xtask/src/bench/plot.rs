@@ -1,0 +1,63 @@
+//! A bar chart as SVG.
+
+use plotters::prelude::*;
+
+/// Bars of how many times the bare processor's time each kernel takes, with the goals
+/// for the median and for the worst as lines.
+pub(super) fn svg(points: &[(String, f64)]) -> String {
+    let mut text = String::new();
+    if draw(&mut text, points).is_err() {
+        text.clear();
+    }
+    text
+}
+
+fn draw(into: &mut String, points: &[(String, f64)]) -> Result<(), Box<dyn std::error::Error>> {
+    let root = SVGBackend::with_string(into, (900, 420)).into_drawing_area();
+    root.fill(&WHITE)?;
+    let top = points.iter().map(|point| point.1).fold(2.7, f64::max) * 1.05;
+    let count = points.len().max(1);
+    let mut chart = ChartBuilder::on(&root)
+        .caption(
+            "Time in a guest over time on the bare processor",
+            ("sans-serif", 18),
+        )
+        .margin(12)
+        .x_label_area_size(90)
+        .y_label_area_size(44)
+        .build_cartesian_2d((0..count - 1).into_segmented(), 0.0..top)?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .x_labels(count)
+        .x_label_style(
+            ("sans-serif", 13)
+                .into_font()
+                .transform(FontTransform::Rotate90),
+        )
+        .x_label_formatter(&|value| match value {
+            SegmentValue::CenterOf(index) => points
+                .get(*index)
+                .map_or(String::new(), |point| point.0.clone()),
+            _ => String::new(),
+        })
+        .draw()?;
+    chart.draw_series(points.iter().enumerate().map(|(index, point)| {
+        let corners = [
+            (SegmentValue::Exact(index), 0.0),
+            (SegmentValue::Exact(index + 1), point.1),
+        ];
+        let mut bar = Rectangle::new(corners, RGBColor(60, 110, 170).filled());
+        bar.set_margin(0, 0, 5, 5);
+        bar
+    }))?;
+    for goal in [1.0, 1.4, 2.5] {
+        let line = [
+            (SegmentValue::Exact(0), goal),
+            (SegmentValue::Exact(count), goal),
+        ];
+        chart.draw_series(LineSeries::new(line, RED.mix(0.5)))?;
+    }
+    root.present()?;
+    Ok(())
+}
