@@ -10,6 +10,7 @@ use crate::mmu::{Request, map};
 use crate::state::Fault;
 use crate::vcpu::{Answer, ExactVcpu};
 
+mod aligned;
 mod masked;
 mod refine;
 

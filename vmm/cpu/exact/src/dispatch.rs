@@ -88,7 +88,8 @@ impl ExactVcpu {
             let shadowed = std::mem::take(&mut self.state.shadow);
             self.state.holds_traps = false;
             let stepping = self.state.flags & flag::TF != 0;
-            let one = shadowed || stepping;
+            let checked = self.checks_alignment();
+            let one = shadowed || stepping || checked;
             // The rest of a budget that no whole block fits into.
             let rest = std::mem::take(&mut single) && !one;
             let mode = self.mode(rest || one);
@@ -109,6 +110,12 @@ impl ExactVcpu {
             };
             if let Some(wanted) = link.take() {
                 self.link(wanted, block, mode);
+            }
+            if checked && let Some(fault) = self.misalignment() {
+                match self.deliver(fault) {
+                    Next::Exit(exit) => return exit,
+                    _ => continue,
+                }
             }
             if mode.size.is_segmented() {
                 self.show_segment_bases();

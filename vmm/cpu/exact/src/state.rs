@@ -23,6 +23,7 @@ pub(crate) mod cr0 {
     pub(crate) const EM: u64 = 1 << 2;
     pub(crate) const TS: u64 = 1 << 3;
     pub(crate) const WP: u64 = 1 << 16;
+    pub(crate) const AM: u64 = 1 << 18;
     pub(crate) const PG: u64 = 1 << 31;
 }
 

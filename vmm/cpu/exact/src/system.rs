@@ -29,7 +29,7 @@ mod xsave;
 pub(crate) use fpu::has_pending;
 pub(crate) use segments::CodeDescriptor;
 
-pub(crate) use table::handler;
+pub(crate) use table::{handler, is_bit_string};
 
 /// How a helper ended when nothing went wrong.
 pub(crate) enum Done {

@@ -45,7 +45,7 @@ impl ExactVcpu {
 }
 
 /// Whether an instruction first raises what an earlier one of the x87 left behind.
-fn waits_for_x87(instruction: &Instruction) -> bool {
+pub(super) fn waits_for_x87(instruction: &Instruction) -> bool {
     let features = instruction.cpuid_features();
     let uses_mmx = instruction
         .op_kinds()
@@ -55,7 +55,7 @@ fn waits_for_x87(instruction: &Instruction) -> bool {
 }
 
 /// Whether the x87's status word has an exception that is not masked.
-fn has_pending_x87() -> bool {
+pub(super) fn has_pending_x87() -> bool {
     let mut image = FxImage::reset();
     save_x87(&mut image);
     has_pending(&image)

@@ -72,7 +72,7 @@ fn by_operands(instruction: &Instruction) -> Option<Handler> {
         M::Pop if !is_wide_pop(instruction) => ExactVcpu::move_general,
         M::Leave if instruction.code() != Code::Leaveq => ExactVcpu::leave,
         M::Lea if is_odd_address(instruction) => ExactVcpu::load_address,
-        M::Bt | M::Bts | M::Btr | M::Btc if is_bit_string(instruction) => ExactVcpu::bit_string,
+        _ if is_bit_string(instruction) => ExactVcpu::bit_string,
         M::Jmp | M::Call if is_far(instruction) => ExactVcpu::control_transfer,
         _ if instruction.is_vsib() && stores(instruction) => ExactVcpu::scatter,
         _ if instruction.is_vsib() => ExactVcpu::gather,
@@ -140,8 +140,11 @@ fn stores(instruction: &Instruction) -> bool {
 }
 
 /// BT and kin with a register offset reach beyond their memory operand.
-fn is_bit_string(instruction: &Instruction) -> bool {
-    instruction.op0_kind() == OpKind::Memory && instruction.op1_kind() == OpKind::Register
+pub(crate) fn is_bit_string(instruction: &Instruction) -> bool {
+    let name = instruction.mnemonic();
+    matches!(name, M::Bt | M::Bts | M::Btr | M::Btc)
+        && instruction.op0_kind() == OpKind::Memory
+        && instruction.op1_kind() == OpKind::Register
 }
 
 fn is_far(instruction: &Instruction) -> bool {

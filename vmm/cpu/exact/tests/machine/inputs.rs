@@ -8,6 +8,8 @@ use super::{
 };
 use crate::encoding::{Dice, Form};
 
+const ALIGNMENT_CHECK: u64 = 1 << 18;
+
 /// Random registers and memory, without regard to any instruction.
 pub(crate) fn random(dice: &mut Dice) -> Machine {
     let mut registers = Registers {
@@ -127,7 +129,13 @@ fn float_bits(dice: &mut Dice) -> u64 {
 /// across pages; sometimes where it faults.
 pub(crate) fn target(dice: &mut Dice, size: u64) -> u64 {
     let spread = (2 * HALF).saturating_sub(size).max(1);
-    match dice.below(16) {
+    let choice = match dice.below(16) {
+        // What is as large as a window fills it: nothing beside windows is compared.
+        choice if size >= 2 * HALF && choice > 3 => return INNER,
+        0 if size >= 2 * HALF => 2,
+        choice => choice,
+    };
+    match choice {
         0 => LAST + HALF - dice.below(size + size / 2 + 1).min(HALF),
         1 => CONSTANT + dice.below(64),
         2 => ARENA + 2 * PAGE + dice.below(64),
@@ -148,6 +156,15 @@ pub(crate) fn inputs(dice: &mut Dice, form: &Form) -> Machine {
         for byte in &mut machine.memory {
             *byte = *byte & 0x3f | 1;
         }
+    }
+    // Vendors differ in whether they check operands beyond 8 bytes.
+    let size_checked = form.instruction.memory_size().size() <= 8
+        && form.vector_index.is_none()
+        && !is_bit_string(form)
+        && !has_two_accesses(form)
+        && form.instruction.mnemonic() != M::Maskmovq;
+    if dice.below(8) == 0 && size_checked {
+        registers.flags |= ALIGNMENT_CHECK;
     }
     let kinds: Vec<OpKind> = form.instruction.op_kinds().collect();
     for (number, kind) in [
@@ -221,6 +238,18 @@ pub(crate) fn is_bit_string(form: &Form) -> bool {
         M::Bt | M::Bts | M::Btr | M::Btc
     ) && form.has_address()
         && form.instruction.op1_kind() == OpKind::Register
+}
+
+/// Which of two accesses is looked at first is left open.
+fn has_two_accesses(form: &Form) -> bool {
+    let kinds = form.instruction.op_kinds();
+    let memory = kinds.filter(|kind| {
+        matches!(
+            kind,
+            OpKind::Memory | OpKind::MemorySegRSI | OpKind::MemoryESRDI
+        )
+    });
+    memory.count() + usize::from(uses_stack(form)) > 1 || form.instruction.mnemonic() == M::Enter
 }
 
 pub(crate) fn uses_stack(form: &Form) -> bool {

@@ -1,0 +1,149 @@
+//! Alignment checks (RFLAGS.AC under CR0.AM, in user mode; Intel SDM, volume 3, 6.15,
+//! "Interrupt 17"). While they are on, instructions run one by one and are looked at
+//! before; while they are off, they cost nothing. Operands beyond 10 bytes are not
+//! checked, which is left open, nor are the lanes of gathers and scatters and the bit
+//! strings of BT and its like.
+
+use iced_x86::{
+    Code, Decoder, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+};
+
+use super::refine::{has_pending_x87, waits_for_x87};
+use crate::analyse::{Class, classify};
+use crate::decode::{MAX_BYTES, options};
+use crate::masked::{is_masked, touched_bytes};
+use crate::state::{Fault, cr0, flag, vector};
+use crate::system::is_bit_string;
+use crate::vcpu::ExactVcpu;
+
+/// The largest operands that are checked, and the boundary for those beyond 8 bytes.
+const LARGEST: usize = 10;
+
+/// An access that an instruction is about to make.
+struct Planned {
+    linear: u64,
+    bytes: usize,
+    write: bool,
+}
+
+impl ExactVcpu {
+    /// Whether misaligned accesses raise #AC.
+    pub(crate) fn checks_alignment(&self) -> bool {
+        self.state.flags & flag::AC != 0
+            && self.state.system.cr0 & cr0::AM != 0
+            && self.state.is_user()
+    }
+
+    /// The #AC that the instruction at `state.rip` raises, unless the same access
+    /// raises something else first.
+    pub(crate) fn misalignment(&mut self) -> Option<Fault> {
+        let rip = self.state.rip;
+        let mut bytes = vec![0u8; MAX_BYTES];
+        let at = self.state.code_address(rip);
+        while !bytes.is_empty() && self.read_linear(at, &mut bytes, false).is_err() {
+            bytes.pop();
+        }
+        let features = self.features_now();
+        let bits = features.size.bits();
+        let instruction = Decoder::with_ip(bits, &bytes, rip, options(&features)).decode();
+        let class = classify(&instruction, &features);
+        let op_code = instruction.code().op_code();
+        if matches!(class, Class::Fault(_) | Class::Nop | Class::Lea)
+            || op_code.is_privileged()
+            || op_code.is_input_output()
+            || instruction.is_vsib()
+            || is_bit_string(&instruction)
+            || (is_masked(&instruction) && touched_bytes(&instruction, &self.context) == 0)
+            || (waits_for_x87(&instruction) && has_pending_x87())
+        {
+            return None;
+        }
+        for access in self.planned(&instruction) {
+            let odd = !access
+                .linear
+                .is_multiple_of(access.bytes.next_power_of_two().min(8) as u64);
+            let user = self.state.is_user();
+            // What is not there is a page fault, and ends the instruction as well.
+            let mapped = [0, access.bytes as u64 - 1].into_iter().all(|end| {
+                let linear = access.linear.wrapping_add(end);
+                self.data_address(linear, access.write, user).is_ok()
+            });
+            if !mapped {
+                return None;
+            }
+            if odd {
+                return Some(Fault {
+                    vector: vector::ALIGNMENT,
+                    error: Some(0),
+                    address: None,
+                });
+            }
+        }
+        None
+    }
+
+    /// The accesses of an instruction, in their order.
+    fn planned(&self, instruction: &Instruction) -> Vec<Planned> {
+        let mut factory = InstructionInfoFactory::new();
+        let info = factory.info(instruction);
+        // Behind a mask each element is an access of its own.
+        let size = if is_masked(instruction) {
+            instruction.memory_size().element_size()
+        } else {
+            instruction.memory_size().size()
+        };
+        let mut planned = Vec::new();
+        let mut add = |linear, bytes, write| {
+            if (2..=LARGEST).contains(&bytes) {
+                planned.push(Planned {
+                    linear: self.state.wrap_linear(linear),
+                    bytes,
+                    write,
+                });
+            }
+        };
+        for (number, kind) in instruction.op_kinds().enumerate() {
+            let access = info.op_access(number as u32);
+            let write = !matches!(access, OpAccess::Read | OpAccess::CondRead);
+            let segment = self.segment_base(instruction.memory_segment());
+            match kind {
+                OpKind::Memory if access != OpAccess::NoMemAccess => {
+                    add(self.linear(instruction), size, write)
+                }
+                OpKind::MemorySegRSI => add(
+                    segment.wrapping_add(self.register(Register::RSI)),
+                    size,
+                    write,
+                ),
+                OpKind::MemoryESRDI => add(self.register(Register::RDI), size, write),
+                _ => {}
+            }
+        }
+        if instruction.mnemonic() == Mnemonic::Leave {
+            let bytes = match instruction.code() {
+                Code::Leavew => 2,
+                Code::Leaved => 4,
+                _ => 8,
+            };
+            add(self.state.stack_address(self.context.gpr[5]), bytes, false);
+            return planned;
+        }
+        let moved = instruction.stack_pointer_increment();
+        if instruction.is_stack_instruction() && moved.unsigned_abs() as usize <= 8 {
+            let rsp = self.context.gpr[4];
+            let bytes = moved.unsigned_abs() as usize;
+            if moved < 0 {
+                let below = rsp.wrapping_sub(bytes as u64);
+                add(self.state.stack_address(below), bytes, true);
+            } else {
+                add(self.state.stack_address(rsp), bytes, false);
+            }
+        }
+        // A repetition of nothing accesses nothing.
+        let repeats = instruction.has_rep_prefix() || instruction.has_repne_prefix();
+        if repeats && instruction.is_string_instruction() && self.register(Register::RCX) == 0 {
+            planned.clear();
+        }
+        planned
+    }
+}
