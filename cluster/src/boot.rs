@@ -186,7 +186,7 @@ impl Booted {
             self.node.take_control();
             match stop {
                 NodeStop::Limit if self.node.now() >= self.limit => return Ok(BootEnding::Limit),
-                NodeStop::Limit => {}
+                NodeStop::Limit | NodeStop::Paused => {}
                 NodeStop::Magic { .. } => {
                     let target = real_function(&self.node.registers(), &self.node);
                     self.node.complete_magic(target);

@@ -1,5 +1,6 @@
 //! The subcommands.
 
+pub(crate) mod bisect;
 pub(crate) mod boot;
 pub(crate) mod trace;
 
@@ -14,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use belljar_cluster::coordinator::{Ending, Run};
 use belljar_cluster::plan::Plan;
 use belljar_cluster::progress::Progress as RunProgress;
-use belljar_cluster::run_directory::RunDirectory;
+use belljar_cluster::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::run_disk;
 use belljar_cluster::sandbox::Sandbox;
 use belljar_cluster::scenario::Scenario;
@@ -24,19 +25,25 @@ use belljar_images::{Progress, Recipe};
 
 use crate::{CheckArguments, RunArguments, ScenarioArguments};
 
-fn read_scenario(arguments: &ScenarioArguments, more: &[String]) -> Result<Scenario> {
+/// A scenario, and the text with which it can be run again.
+fn read_scenario(arguments: &ScenarioArguments, more: &[String]) -> Result<(Scenario, String)> {
     let path = &arguments.scenario;
     let text = fs::read_to_string(path)
         .with_context(|| format!("cannot read the scenario {}", path.display()))?;
     let mut overrides = arguments.set.clone();
     overrides.extend(arguments.nodes.map(|nodes| format!("nodes.count={nodes}")));
     overrides.extend_from_slice(more);
-    Ok(Scenario::parse(path, &text, &overrides)?)
+    let full = std::path::absolute(path)?;
+    let folder = full.parent().unwrap_or(Path::new("/"));
+    Ok((
+        Scenario::parse(path, &text, &overrides)?,
+        Scenario::standalone(path, &text, &overrides, folder)?,
+    ))
 }
 
 /// `belljar check`.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
-    let scenario = read_scenario(&arguments.scenario, &[])?;
+    let (scenario, _) = read_scenario(&arguments.scenario, &[])?;
     let plan = Plan::resolve(&scenario, &arguments.scenario.scenario)?;
     println!("{plan}");
     if let Some(path) = &arguments.run_disk {
@@ -72,10 +79,11 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
     } else {
         vec![format!("network.pcap=[{}]", pcap.join(","))]
     };
-    let scenario = read_scenario(&arguments.scenario, &more)?;
+    let (scenario, text) = read_scenario(&arguments.scenario, &more)?;
     let plan = Plan::resolve(&scenario, &arguments.scenario.scenario)?;
     let directory = RunDirectory::create(arguments.out.as_deref(), &plan.name)?;
     directory.write("plan.txt", &format!("{plan}\n"))?;
+    directory.write(SCENARIO_FILE, &text)?;
     let threads = arguments
         .threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
@@ -84,6 +92,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let sandbox = sandbox(arguments.no_sandbox)?;
     let mut progress = RunProgress::start(arguments.quiet || !io::stderr().is_terminal());
     let mut run = Run::prepare(&plan, &directory, threads, sandbox.as_ref())?;
+    if let Some(every) = arguments.state_hash {
+        run.log_states(&directory, every)?;
+    }
     let ending = run.go_in(sandbox.as_ref(), &stop, &mut progress);
     progress.finish();
     let ending = ending.with_context(|| {

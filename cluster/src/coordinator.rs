@@ -18,6 +18,7 @@ use crate::progress::{Progress, Snapshot};
 use crate::run_directory::{RunDirectory, RunDirectoryError};
 use crate::runner::{Runner, Word};
 use crate::sandbox::{Sandbox, SandboxError};
+use crate::watch::{Probe, STATE_FOLDER, Sample, StateLog, Watch};
 use belljar_fabric::Fabric;
 use belljar_sim::{Span, Time};
 use belljar_tracer::{
@@ -167,6 +168,36 @@ impl<'a> Run<'a> {
             rounds: 0,
             exit_code: None,
         })
+    }
+
+    /// Has every node write hashes of its state into a file of its own in `directory`,
+    /// every `every` instructions and at the end.
+    ///
+    /// # Errors
+    /// When the host refuses the files.
+    pub fn log_states(&mut self, directory: &RunDirectory, every: u64) -> Result<(), RunError> {
+        directory.folder(STATE_FOLDER)?;
+        for mut runner in self.crew.runners() {
+            let file = directory.file(&format!("{STATE_FOLDER}/node{}.txt", runner.index))?;
+            runner.watch(Watch::Log(StateLog::new(every, file)));
+        }
+        Ok(())
+    }
+
+    /// Has a node looked at, and the run ended behind the last place.
+    pub fn probe(&mut self, node: u32, probe: Probe) {
+        if (node as usize) < self.crew.len() {
+            self.crew.runner(node as usize).watch(Watch::Probe(probe));
+        }
+    }
+
+    /// What [`probe`](Self::probe) found at that node.
+    pub fn take_samples(&mut self, node: u32) -> Vec<Sample> {
+        if (node as usize) < self.crew.len() {
+            self.crew.runner(node as usize).take_samples()
+        } else {
+            Vec::new()
+        }
     }
 
     /// Virtual time.
@@ -383,7 +414,7 @@ impl<'a> Run<'a> {
         self.captures
             .write(self.fabric.take_captured(), Time::MAX)?;
         for mut runner in self.crew.runners() {
-            runner.flush().map_err(|source| RunError::Console {
+            runner.finish().map_err(|source| RunError::Console {
                 node: runner.index,
                 source,
             })?;
@@ -442,6 +473,7 @@ fn describe_stop(stop: NodeStop, runner: &Runner) -> String {
         NodeStop::Exited(value) => format!("it ended through the exit device with {value}"),
         NodeStop::Hung => "it halted with interrupts off".into(),
         NodeStop::Shutdown(cause) => format!("its processor shut down ({cause:?})"),
+        NodeStop::Paused => "it was stopped to be looked at".into(),
         NodeStop::Limit | NodeStop::Magic { .. } => "it stopped".into(),
     }
 }

@@ -4,6 +4,7 @@
 //! that resolved; a [`Run`](coordinator::Run) carries it out and fills a
 //! [`RunDirectory`](run_directory::RunDirectory).
 
+pub mod bisect;
 pub mod boot;
 pub mod capture;
 pub mod coordinator;
@@ -20,3 +21,4 @@ pub mod runner;
 pub mod sandbox;
 pub mod scenario;
 pub mod summary;
+pub mod watch;

@@ -28,6 +28,8 @@ enum Command {
     Run(RunArguments),
     /// Boot any kernel on one node, its serial console on standard output.
     Boot(BootArguments),
+    /// Name the first instruction at which two runs with --state-hash differ.
+    Bisect(BisectArguments),
     /// Print what a scenario comes to, without running it.
     Check(CheckArguments),
     /// Tell what this machine can do and what to install.
@@ -74,7 +76,25 @@ struct RunArguments {
     /// Host threads; results do not depend on it.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// Write hashes of every node's state into `state/` every N instructions, for
+    /// `belljar bisect`. Each takes a pass over the node's memory.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    state_hash: Option<u64>,
     /// No progress line.
+    #[arg(long, short)]
+    quiet: bool,
+    /// No seccomp filter around threads that run guests: only for guests you trust.
+    #[arg(long)]
+    no_sandbox: bool,
+}
+
+#[derive(Args)]
+struct BisectArguments {
+    /// The directory of a run with --state-hash.
+    run_a: PathBuf,
+    /// The directory of another, with the same number of nodes and the same N.
+    run_b: PathBuf,
+    /// Do not tell what is being done.
     #[arg(long, short)]
     quiet: bool,
     /// No seccomp filter around threads that run guests: only for guests you trust.
@@ -189,6 +209,7 @@ fn main() -> ExitCode {
         .init();
     let result = match Arguments::parse().command {
         Command::Run(arguments) => command::run(&arguments),
+        Command::Bisect(arguments) => command::bisect::bisect(&arguments),
         Command::Boot(arguments) => command::boot::boot(&arguments),
         Command::Check(arguments) => command::check(&arguments),
         Command::Doctor => command::doctor(),

@@ -5,6 +5,10 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
+/// The scenario as it was run, in a run directory: with all overrides applied and
+/// absolute paths, so that it can be run again from anywhere.
+pub const SCENARIO_FILE: &str = "scenario.toml";
+
 /// Why results could not be kept.
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirectoryError {
@@ -74,6 +78,19 @@ impl RunDirectory {
                 path,
                 source,
             })
+    }
+
+    /// Makes a folder in it.
+    ///
+    /// # Errors
+    /// When the host refuses.
+    pub fn folder(&self, name: &str) -> Result<(), RunDirectoryError> {
+        let path = self.path.join(name);
+        fs::create_dir_all(&path).map_err(|source| RunDirectoryError::Io {
+            action: "make the folder",
+            path,
+            source,
+        })
     }
 
     /// Writes a whole file in it.

@@ -10,6 +10,8 @@ use belljar_sim::Time;
 use belljar_tracer::{Event, GuestMemory, MagicRegisters, NodeSummary, NodeTracer};
 use belljar_vmm::{Node, NodeError, NodeStop};
 
+use crate::watch::{Sample, Watch};
+
 /// Lines of a console that an error message shows.
 const TAIL_LINES: usize = 12;
 /// Longest line that is kept for that.
@@ -36,6 +38,7 @@ pub struct Runner {
     tail: VecDeque<String>,
     line: String,
     control: Vec<u8>,
+    watch: Option<Watch>,
     /// How it ended, once it has.
     pub ended: Option<NodeStop>,
     /// When its init was through.
@@ -81,6 +84,7 @@ impl Runner {
             tail: VecDeque::new(),
             line: String::new(),
             control: Vec::new(),
+            watch: None,
             ended: None,
             ready: None,
             sent: 0,
@@ -97,6 +101,34 @@ impl Runner {
     /// The node itself, to put frames in and take them out.
     pub fn node_mut(&mut self) -> &mut Node {
         &mut self.node
+    }
+
+    /// Looks at the node's state as `watch` says, from now on.
+    pub fn watch(&mut self, watch: Watch) {
+        self.node.pause_at(watch.next().unwrap_or(u64::MAX));
+        self.watch = Some(watch);
+    }
+
+    /// What was kept of the node's states.
+    pub fn take_samples(&mut self) -> Vec<Sample> {
+        match &mut self.watch {
+            Some(Watch::Probe(probe)) => std::mem::take(&mut probe.samples),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Looks at the node, which paused for it, and says where it pauses next.
+    fn look(&mut self) {
+        let Some(watch) = &mut self.watch else {
+            self.node.pause_at(u64::MAX);
+            return;
+        };
+        watch.look(&self.node);
+        match watch.next() {
+            Some(next) => self.node.pause_at(next),
+            // Whoever asked knows enough.
+            None => self.ended = Some(NodeStop::Paused),
+        }
     }
 
     /// Its tracer.
@@ -135,6 +167,7 @@ impl Runner {
             match run(&mut self.node)? {
                 NodeStop::Limit => break,
                 NodeStop::Magic { at } => self.magic(at),
+                NodeStop::Paused => self.look(),
                 ended => self.ended = Some(ended),
             }
         }
@@ -165,6 +198,9 @@ impl Runner {
     pub fn collect_output(&mut self) -> io::Result<Vec<Word>> {
         let bytes = self.node.take_console();
         self.console.write_all(&bytes)?;
+        if let Some(Watch::Log(log)) = &mut self.watch {
+            log.save()?;
+        }
         self.remember(&bytes);
         let bytes = self.node.take_control();
         Ok(self.listen(&bytes))
@@ -220,11 +256,14 @@ impl Runner {
             .map_or_else(Vec::new, NodeTracer::take_events)
     }
 
-    /// Writes out what is buffered of the console.
+    /// Writes out what is buffered of the console, and the last state.
     ///
     /// # Errors
-    /// When the file cannot be written.
-    pub fn flush(&mut self) -> io::Result<()> {
+    /// When a file cannot be written.
+    pub fn finish(&mut self) -> io::Result<()> {
+        if let Some(Watch::Log(log)) = &mut self.watch {
+            log.end(&self.node)?;
+        }
         self.console.flush()
     }
 

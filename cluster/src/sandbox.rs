@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use libc::c_long;
@@ -129,6 +131,7 @@ const X32: c_long = 0x4000_0000;
 pub struct Sandbox {
     guest: BpfProgram,
     process: BpfProgram,
+    closed: Arc<AtomicBool>,
 }
 
 impl Sandbox {
@@ -140,6 +143,7 @@ impl Sandbox {
         let sandbox = Self {
             guest: guest_filter()?.try_into()?,
             process: process_filter()?.try_into()?,
+            closed: Arc::default(),
         };
         sandbox.probe()?;
         Ok(sandbox)
@@ -153,12 +157,16 @@ impl Sandbox {
         Ok(seccompiler::apply_filter(&self.guest)?)
     }
 
-    /// Takes from all threads of the process, for good, what none needs beside guests.
+    /// Takes from all threads of the process, for good, what none needs beside guests;
+    /// once is enough.
     ///
     /// # Errors
     /// [`SandboxError::Install`].
     pub fn close_process(&self) -> Result<(), SandboxError> {
-        Ok(seccompiler::apply_filter_all_threads(&self.process)?)
+        if !self.closed.swap(true, Ordering::Relaxed) {
+            seccompiler::apply_filter_all_threads(&self.process)?;
+        }
+        Ok(())
     }
 
     fn probe(&self) -> Result<(), SandboxError> {

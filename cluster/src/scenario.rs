@@ -1,7 +1,7 @@
 //! A scenario as its file says it. Reading one looks at nothing but its text.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use belljar_cpu::{IsaError, Level};
 use serde::Deserialize;
@@ -231,11 +231,7 @@ impl Scenario {
     ///
     /// # Errors
     /// See [`ScenarioError`].
-    pub fn parse(
-        path: &std::path::Path,
-        text: &str,
-        overrides: &[String],
-    ) -> Result<Self, ScenarioError> {
+    pub fn parse(path: &Path, text: &str, overrides: &[String]) -> Result<Self, ScenarioError> {
         let fail = |reason: String| ScenarioError::Parse {
             path: path.to_owned(),
             reason,
@@ -243,15 +239,59 @@ impl Scenario {
         if overrides.is_empty() {
             return toml::from_str(text).map_err(|error| fail(error.to_string()));
         }
-        let mut table: toml::Table =
-            toml::from_str(text).map_err(|error| fail(error.to_string()))?;
-        for assignment in overrides {
-            assign(&mut table, assignment)?;
-        }
-        table
+        overridden(path, text, overrides)?
             .try_into()
             .map_err(|error: toml::de::Error| fail(error.to_string()))
     }
+
+    /// The text of a scenario that says the same with `overrides` applied and with
+    /// paths that do not depend on where it stands; `folder` is where it stood.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn standalone(
+        path: &Path,
+        text: &str,
+        overrides: &[String],
+        folder: &Path,
+    ) -> Result<String, ScenarioError> {
+        let mut table = overridden(path, text, overrides)?;
+        let absolute = |value: &mut toml::Value| {
+            if let toml::Value::String(name) = value
+                && let Some(full) = folder.join(&*name).to_str()
+            {
+                *name = full.to_owned();
+            }
+        };
+        if let Some(recipe) = table
+            .get_mut("image")
+            .and_then(|image| image.get_mut("recipe"))
+        {
+            absolute(recipe);
+        }
+        let files = table
+            .get_mut("workload")
+            .and_then(|workload| workload.get_mut("files"));
+        if let Some(toml::Value::Table(files)) = files {
+            files.iter_mut().for_each(|(_, value)| absolute(value));
+        }
+        toml::to_string(&table).map_err(|error| ScenarioError::Parse {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })
+    }
+}
+
+fn overridden(path: &Path, text: &str, overrides: &[String]) -> Result<toml::Table, ScenarioError> {
+    let mut table: toml::Table =
+        toml::from_str(text).map_err(|error: toml::de::Error| ScenarioError::Parse {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })?;
+    for assignment in overrides {
+        assign(&mut table, assignment)?;
+    }
+    Ok(table)
 }
 
 /// Sets `section.key` to a TOML value, or to the text as it stands.
@@ -288,7 +328,6 @@ fn assign(table: &mut toml::Table, assignment: &str) -> Result<(), ScenarioError
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     const SMALL: &str = r#"
 name = "small"
@@ -319,6 +358,29 @@ workload = { command = "true" }
             scenario.network.latency,
             Duration(belljar_sim::Span::from_us(5))
         );
+    }
+
+    #[test]
+    fn a_standalone_text_says_the_same_from_anywhere() {
+        let text = format!(
+            "{SMALL}\n[workload.files]\nprogram = \"bin/program\"\nnote = {{ text = \"x\" }}\n"
+        )
+        .replace(
+            "workload = { command = \"true\" }",
+            "[workload]\ncommand = \"true\"",
+        );
+        let overrides = ["nodes.count=4".to_owned()];
+        let path = Path::new("small.toml");
+        let text = Scenario::standalone(path, &text, &overrides, Path::new("/where")).unwrap();
+        let scenario = parse(&text, &[]).unwrap();
+        assert_eq!(scenario.nodes.count, 4);
+        assert_eq!(scenario.image.recipe, Path::new("/where/r.toml"));
+        let files = &scenario.workload.files;
+        assert_eq!(
+            files["program"],
+            FileSource::Path("/where/bin/program".into())
+        );
+        assert_eq!(files["note"], FileSource::Text { text: "x".into() });
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub struct Scenario {
     command: String,
     more: String,
     recipe: String,
+    limit: String,
 }
 
 impl Scenario {
@@ -19,6 +20,7 @@ impl Scenario {
             command: command.to_owned(),
             more: String::new(),
             recipe: "bookworm-mpich".to_owned(),
+            limit: "60 s".to_owned(),
         }
     }
 
@@ -37,14 +39,21 @@ impl Scenario {
         self
     }
 
+    /// Given up after this virtual time.
+    #[must_use]
+    pub fn limited(mut self, limit: &str) -> Self {
+        self.limit = limit.to_owned();
+        self
+    }
+
     /// The file.
     pub fn text(&self) -> String {
         let recipe = root().join(format!("images/{}.toml", self.recipe));
         format!(
             "name = \"test\"\nimage = {{ recipe = {recipe:?} }}\n\
              nodes = {{ count = {}, memory = \"256 MiB\", clock = \"2 GHz\" }}\n{}\n\
-             [workload]\ncommand = '''{}'''\nlimit = \"60 s\"\n",
-            self.nodes, self.more, self.command
+             [workload]\ncommand = '''{}'''\nlimit = \"{}\"\n",
+            self.nodes, self.more, self.command, self.limit
         )
     }
 }

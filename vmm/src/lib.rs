@@ -12,4 +12,4 @@ mod node;
 
 pub use boot::{BootError, DEFAULT_COMMAND_LINE, DecompressError, KernelError, KernelImage};
 pub use config::{ConfigError, DiskConfig, NetConfig, NodeConfig};
-pub use node::{BadAddress, ExitCounts, Node, NodeError, NodeStop, VcpuParts};
+pub use node::{BadAddress, ExitCounts, Node, NodeError, NodeStop, StateHashes, VcpuParts};

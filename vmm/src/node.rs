@@ -3,6 +3,7 @@
 mod arrivals;
 mod devices;
 mod exits;
+mod inspect;
 mod memory;
 mod stops;
 
@@ -20,6 +21,7 @@ use devices::Devices;
 use exits::Action;
 
 pub use exits::ExitCounts;
+pub use inspect::StateHashes;
 pub use memory::BadAddress;
 pub use stops::{NodeError, NodeStop};
 
@@ -53,6 +55,8 @@ pub struct Node {
     unfinished: bool,
     window: bool,
     magic: Option<Cycles>,
+    /// Retired instructions at which the node stops for its owner to look at it.
+    pause: u64,
     ended: Option<NodeStop>,
 }
 
@@ -91,6 +95,7 @@ impl Node {
             unfinished: false,
             window: false,
             magic: None,
+            pause: u64::MAX,
             ended: None,
         })
     }
@@ -130,6 +135,9 @@ impl Node {
             if let Some(at) = self.magic {
                 return Ok(NodeStop::Magic { at });
             }
+            if self.vcpu.retired() >= self.pause {
+                return Ok(NodeStop::Paused);
+            }
             let now = self.vcpu.now();
             if now >= limit || !go_on(&self.devices) {
                 return Ok(NodeStop::Limit);
@@ -145,6 +153,13 @@ impl Node {
                 self.execute(next)?;
             }
         }
+    }
+
+    /// Makes runs stop with [`NodeStop::Paused`] when `instructions` have retired, before
+    /// anything else happens; `u64::MAX` for never. Stopping changes nothing of the run.
+    pub fn pause_at(&mut self, instructions: u64) {
+        self.pause = instructions;
+        self.vcpu.stop_at(instructions);
     }
 
     /// Lets a halted processor's time pass.

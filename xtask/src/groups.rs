@@ -27,6 +27,8 @@ pub(crate) enum Group {
     Determinism,
     /// The traced program feels nothing.
     Perturbation,
+    /// Hashes of states, and where runs part.
+    Bisect,
     /// Guests' threads under seccomp.
     Sandbox,
     /// Traces against independent counts.
@@ -35,13 +37,14 @@ pub(crate) enum Group {
     Input,
 }
 
-const END_TO_END: [Group; 9] = [
+const END_TO_END: [Group; 10] = [
     Group::Boot,
     Group::Kernels,
     Group::Network,
     Group::Mpi,
     Group::Determinism,
     Group::Perturbation,
+    Group::Bisect,
     Group::Sandbox,
     Group::Trace,
     Group::Input,

@@ -2,6 +2,7 @@
 //! group of `cargo xtask test`.
 #![allow(missing_docs, clippy::print_stderr)]
 
+mod bisect;
 mod boot;
 mod determinism;
 mod input;

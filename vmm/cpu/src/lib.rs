@@ -10,6 +10,7 @@ mod isa;
 mod memory;
 mod registers;
 mod report;
+mod state;
 mod watch;
 mod xstate;
 
@@ -19,6 +20,7 @@ pub use isa::{CpuidBit, CpuidRegister, Feature, InstructionSet, IsaError, Level}
 pub use memory::{GuestRam, PAGE_SIZE, guest_ram};
 pub use registers::{DescriptorTable, Registers, Segment, SegmentRegister, SystemRegisters};
 pub use report::{EngineReport, Unimplemented};
+pub use state::{StateItem, register_items};
 pub use watch::{CodeWatch, CodeWatchSlice};
 pub use xstate::{
     COMPONENT_AVX, COMPONENT_HIGH_ZMM, COMPONENT_OPMASK, COMPONENT_ZMM_HIGH, STATE_COMPONENTS,
@@ -143,6 +145,14 @@ pub trait Vcpu {
     /// Ends a magic exit: the guest goes on behind the magic instruction with
     /// `target` in R11 and no other register changed.
     fn complete_magic(&mut self, target: u64);
+
+    /// Bounds all runs by a number of retired instructions beside the cycle asked for:
+    /// a run ends with [`Exit::Deadline`] at the first boundary at which
+    /// `retired() >= instructions`. `u64::MAX` is no bound.
+    fn stop_at(&mut self, instructions: u64);
+
+    /// All state of the processor that the guest could come to see, in a fixed order.
+    fn state(&self) -> Vec<StateItem>;
 
     /// What a person should know of the run so far.
     fn report(&self) -> EngineReport;

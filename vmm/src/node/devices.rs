@@ -65,6 +65,18 @@ impl Devices {
         }
     }
 
+    /// The state of the devices that have one which is small, as text.
+    pub(super) fn describe(&self) -> String {
+        format!(
+            "{:?} {:?} {:?} {:?} {:?}",
+            self.interrupts,
+            self.rtc,
+            self.power,
+            self.deadline(),
+            self.net_counters()
+        )
+    }
+
     /// The virtio devices in the order of their slots: disks, network, entropy, console.
     fn windows(&self) -> impl Iterator<Item = &dyn Window> {
         let disks = self.disks.iter().map(|(_, disk)| disk as &dyn Window);

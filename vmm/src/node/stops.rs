@@ -10,6 +10,9 @@ use crate::config::ConfigError;
 pub enum NodeStop {
     /// The clock reached the limit.
     Limit,
+    /// As many instructions retired as [`Node::pause_at`](crate::Node::pause_at) asked
+    /// for; goes on once that is set to a later one.
+    Paused,
     /// The guest switched itself off.
     PoweredOff,
     /// The guest reset itself, as a panicking kernel does under the default command line.

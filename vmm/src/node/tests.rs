@@ -179,6 +179,57 @@ fn a_run_stops_at_its_limit_and_goes_on() {
     assert_eq!(node.next_event(), Some(ns(12)));
 }
 
+/// Also within an instruction that asks a device, and where several share a cycle.
+#[test]
+fn a_pause_comes_at_its_instruction_and_changes_nothing() {
+    let program = vec![
+        Op::Work,
+        Op::In(0x3fd, 1),
+        Op::Out(0x3f8, 1, 65),
+        Op::Jump(0),
+    ];
+    for pace in [0, 1, 3] {
+        let run = |pauses: bool| {
+            let (mut node, log) = node_with(program.clone(), |fake| fake.pace = pace);
+            for at in (1..=40).filter(|at| pauses || *at == 40) {
+                node.pause_at(at);
+                assert_eq!(node.run_until(ns(1000)).unwrap(), NodeStop::Paused);
+                assert_eq!(node.retired(), at);
+                // Nothing moves before the pause is.
+                assert_eq!(node.run_until(ns(1000)).unwrap(), NodeStop::Paused);
+            }
+            (node.state_hashes(), seen(&log), node.take_console())
+        };
+        assert_eq!(run(true), run(false));
+    }
+}
+
+#[test]
+fn hashes_of_states_show_registers_memory_and_devices() {
+    let change = |program: Vec<Op>| {
+        let (mut node, _) = node_with(program, |_| {});
+        node.pause_at(1);
+        node.run_until(ns(1000)).unwrap();
+        node.state_hashes()
+    };
+    let plain = change(vec![Op::Work]);
+    let memory = change(vec![Op::Poke(0x30_0000, vec![1])]);
+    assert_ne!(memory.memory, plain.memory);
+    assert_eq!(
+        (memory.processor, memory.devices),
+        (plain.processor, plain.devices)
+    );
+    let flag = change(vec![Op::EnableInterrupts]);
+    assert_ne!(flag.processor, plain.processor);
+    assert_eq!((flag.memory, flag.devices), (plain.memory, plain.devices));
+    let devices = change(vec![Op::WriteMsr(0x1b, 0xfee0_0c00)]);
+    assert_ne!(devices.devices, plain.devices);
+    assert_eq!(
+        (devices.memory, devices.processor),
+        (plain.memory, plain.processor)
+    );
+}
+
 #[test]
 fn every_end_is_told_and_kept() {
     let fault = ShutdownCause::TripleFault { vector: 14, rip: 0 };

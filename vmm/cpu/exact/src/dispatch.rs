@@ -40,6 +40,7 @@ impl ExactVcpu {
         let grant = self
             .clock
             .instructions_until(until)
+            .min(self.stop_at.saturating_sub(self.clock.retired))
             .min(i64::MAX as u64 / 2) as i64;
         self.granted = grant;
         self.context.count = grant;

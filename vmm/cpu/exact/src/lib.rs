@@ -24,6 +24,7 @@ mod flags;
 mod groups;
 mod host;
 mod hot;
+mod inspect;
 mod lookup;
 mod masked;
 mod mmu;

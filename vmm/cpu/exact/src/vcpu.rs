@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use belljar_cpu::{
     Access, CpuError, CpuidTable, Cycles, EngineReport, Exit, GuestRam, InstructionSet, Registers,
-    ShutdownCause, SystemRegisters, Unimplemented, Vcpu,
+    ShutdownCause, StateItem, SystemRegisters, Unimplemented, Vcpu,
 };
 use belljar_sim::Random;
 
@@ -97,6 +97,8 @@ pub struct ExactVcpu {
     pub(crate) random: Random,
     /// Instructions granted to the present run.
     pub(crate) granted: i64,
+    /// Retired instructions at which every run ends.
+    pub(crate) stop_at: u64,
     pub(crate) window_wanted: bool,
     pub(crate) answer: Answer,
     pub(crate) replies: Replies,
@@ -162,6 +164,7 @@ impl ExactVcpu {
             code_is_stale: false,
             random: config.random,
             granted: 0,
+            stop_at: u64::MAX,
             window_wanted: false,
             answer: Answer::None,
             replies: Replies::default(),
@@ -403,6 +406,14 @@ impl Vcpu for ExactVcpu {
         if !self.in_free_stub_at(self.state.rip.wrapping_sub(2)) {
             self.clock.retired += 1;
         }
+    }
+
+    fn stop_at(&mut self, instructions: u64) {
+        self.stop_at = instructions;
+    }
+
+    fn state(&self) -> Vec<StateItem> {
+        self.state_items()
     }
 
     fn report(&self) -> EngineReport {

@@ -53,6 +53,51 @@ fn a_run_stops_at_exactly_the_instruction_asked_for() {
 }
 
 #[test]
+fn a_bound_on_instructions_ends_a_run_before_its_cycle() {
+    let mut guest = Guest::new(&sum_loop(1000));
+    for bound in [1, 2, 5, 6, 1000, 3002] {
+        guest.vcpu.stop_at(bound);
+        assert_eq!(guest.run(100_000), Exit::Deadline);
+        assert_eq!(guest.vcpu.retired(), bound);
+        // There already.
+        assert_eq!(guest.run(100_000), Exit::Deadline);
+        assert_eq!(guest.vcpu.retired(), bound);
+    }
+    guest.vcpu.stop_at(u64::MAX);
+    assert_eq!(guest.run(100_000), Exit::Halt);
+    assert_eq!(guest.vcpu.registers().gpr[Registers::RAX], 500_500);
+}
+
+/// Everything that a guest can change shows, and under its own name.
+#[test]
+fn state_lists_what_an_instruction_changed() {
+    let code = assemble(|a| {
+        a.mov(r14d, 0x77).unwrap();
+        a.movd(xmm3, r14d).unwrap();
+        a.fld1().unwrap();
+        a.hlt().unwrap();
+    });
+    let mut guest = Guest::new(&code);
+    let mut before = guest.vcpu.state();
+    for expected in ["r14", "zmm3", "st0"] {
+        assert_eq!(guest.run(1), Exit::Deadline);
+        let after = guest.vcpu.state();
+        let changed = after
+            .iter()
+            .zip(&before)
+            .filter(|(after, before)| after != before);
+        let changed: Vec<&str> = changed.map(|(after, _)| after.name.as_str()).collect();
+        assert!(
+            changed.contains(&"rip") && changed.contains(&expected),
+            "{changed:?}"
+        );
+        let x87 = if expected == "st0" { 2 } else { 0 };
+        assert_eq!(changed.len(), 2 + x87, "{changed:?}");
+        before = after;
+    }
+}
+
+#[test]
 fn memory_stack_and_calls_work() {
     let code = assemble(|a| {
         let mut function = a.create_label();

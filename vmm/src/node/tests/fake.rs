@@ -62,6 +62,7 @@ pub(super) struct Fake {
     return_to: usize,
     now: Cycles,
     retired: u64,
+    stop_at: u64,
     enabled: bool,
     shadow: bool,
     window: bool,
@@ -84,6 +85,7 @@ impl Fake {
             return_to: 0,
             now: 0,
             retired: 0,
+            stop_at: u64::MAX,
             enabled: false,
             shadow: false,
             window: false,
@@ -190,7 +192,7 @@ impl Vcpu for Fake {
             if self.window && self.interruptible() {
                 return Ok(Exit::InterruptWindow);
             }
-            if self.now >= until {
+            if self.now >= until || self.retired >= self.stop_at {
                 return Ok(Exit::Deadline);
             }
             if let Some(exit) = self.step() {
@@ -286,6 +288,14 @@ impl Vcpu for Fake {
         self.phase = Phase::Ready;
         self.see(Seen::Target(target));
         self.retire();
+    }
+
+    fn stop_at(&mut self, instructions: u64) {
+        self.stop_at = instructions;
+    }
+
+    fn state(&self) -> Vec<belljar_cpu::StateItem> {
+        belljar_cpu::register_items(&self.registers(), &self.system())
     }
 
     fn report(&self) -> belljar_cpu::EngineReport {

@@ -1,0 +1,109 @@
+//! `belljar bisect`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use belljar_cluster::bisect::{Difference, bisect as find};
+use belljar_cluster::watch::Sample;
+use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
+
+use super::sandbox;
+use crate::BisectArguments;
+
+/// Addresses of differing memory that are listed.
+const ADDRESSES: usize = 16;
+/// Bytes that are compared and shown together.
+const WORD: usize = 8;
+
+/// Exit code when there is a difference, as `cmp` has it.
+const DIFFERENT: u8 = 1;
+
+pub(crate) fn bisect(arguments: &BisectArguments) -> Result<ExitCode> {
+    let sandbox = sandbox(arguments.no_sandbox)?;
+    let directories = [arguments.run_a.as_path(), arguments.run_b.as_path()];
+    let mut tell = |news: &str| {
+        if !arguments.quiet {
+            eprintln!("{news}");
+        }
+    };
+    match find(directories, sandbox.as_ref(), &mut tell)? {
+        None => {
+            println!("no difference: all hashes of processors and memory are equal");
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(difference) => {
+            print(&difference);
+            Ok(ExitCode::from(DIFFERENT))
+        }
+    }
+}
+
+fn print(difference: &Difference) {
+    let node = difference.node;
+    match &difference.before {
+        None => println!("node {node} differs before its first instruction"),
+        Some([before, _]) => {
+            println!(
+                "node {node} differs first behind instruction {}, at {} of virtual time",
+                before.instructions + 1,
+                difference.time()
+            );
+            println!("both stood at    {}", describe(before));
+        }
+    }
+    for (name, after) in ["A", "B"].iter().zip(&difference.after) {
+        println!("then {name} stood at {}", describe(after));
+    }
+    let [one, two] = &difference.after;
+    for (one, two) in one.processor.iter().zip(&two.processor) {
+        if one != two {
+            println!("  {:<14} A {}  B {}", one.name, one.hex(), two.hex());
+        }
+    }
+    print_memory(one, two);
+}
+
+fn print_memory(one: &Sample, two: &Sample) {
+    let pairs = one.memory.iter().zip(&two.memory);
+    let pages = pairs.filter(|(one, two)| one != two).count();
+    if pages == 0 {
+        println!("memory is the same");
+        return;
+    }
+    println!("memory differs in {pages} pages, first at (physical addresses)");
+    let mut left = ADDRESSES;
+    for (page, bytes) in &one.pages {
+        let Some(others) = two.pages.get(page) else {
+            continue;
+        };
+        let words = bytes.chunks(WORD).zip(others.chunks(WORD)).enumerate();
+        for (index, (one, two)) in words.filter(|(_, (one, two))| one != two).take(left) {
+            let address = page + (index * WORD) as u64;
+            println!("  {address:#014x} A {}  B {}", hex(one), hex(two));
+            left -= 1;
+        }
+    }
+}
+
+/// RIP, bytes and meaning of the next instruction.
+fn describe(sample: &Sample) -> String {
+    let mut decoder = Decoder::with_ip(
+        sample.bits,
+        &sample.code,
+        sample.address,
+        DecoderOptions::NONE,
+    );
+    let instruction = decoder.decode();
+    if sample.code.is_empty() || instruction.is_invalid() {
+        return format!("{:#x}  no instruction", sample.address);
+    }
+    let mut text = String::new();
+    IntelFormatter::new().format(&instruction, &mut text);
+    let bytes = hex(&sample.code[..instruction.len()]);
+    format!("{:#x}  {bytes}  {text}", sample.address)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.join(" ")
+}

@@ -1,0 +1,99 @@
+//! Hashes of states change nothing, and say where two runs part.
+
+use belljar_tests::{Dir, Outcome, Scenario};
+
+/// Hashes of processor and memory of node 0 at an instruction.
+fn hashes(run: &Outcome, instructions: u64) -> (String, String) {
+    let text = String::from_utf8(run.bytes("state/node0.txt")).expect("text");
+    let wanted = format!("{instructions} ");
+    let line = text.lines().find(|line| line.starts_with(&wanted));
+    let line = line.unwrap_or_else(|| panic!("no hashes at {instructions} in\n{text}"));
+    let words: Vec<&str> = line.split(' ').collect();
+    (words[3].to_owned(), words[4].to_owned())
+}
+
+/// Bisects two runs that differ in one setting, and goes to the instruction that comes
+/// of it with each of them: the states must be equal before it and differ behind it.
+fn part(scenario: &Scenario, every: u64, setting: &str) -> Option<String> {
+    let dir = Dir::new()?;
+    let run = |name: &str, every: u64, other: bool| {
+        let every = every.to_string();
+        let mut more = vec!["--state-hash", &every];
+        if other {
+            more.extend(["--set", setting]);
+        }
+        dir.run(scenario, name, &more)
+    };
+    let (one, two) = (run("one", every, false), run("two", every, true));
+    let folders = [one.folder(), two.folder()];
+    let folders = folders
+        .each_ref()
+        .map(|folder| folder.to_str().expect("a plain path"));
+    let (found, errors, code) = dir.call(&["bisect", "--quiet", folders[0], folders[1]]);
+    assert_eq!(code, Some(1), "{found}{errors}");
+    let words: Vec<&str> = found.split([' ', ',']).collect();
+    let at = words
+        .iter()
+        .position(|&word| word == "instruction")
+        .expect(&found);
+    let instruction: u64 = words[at + 1].parse().expect(&found);
+    let step = |name: &str, to| {
+        let (one, two) = (
+            run(&format!("{name}-one"), to, false),
+            run(&format!("{name}-two"), to, true),
+        );
+        hashes(&one, to) == hashes(&two, to)
+    };
+    assert!(step("before", instruction - 1), "{found}");
+    assert!(!step("behind", instruction), "{found}");
+    let (same, errors, code) = dir.call(&["bisect", folders[0], folders[0]]);
+    assert_eq!(code, Some(0), "{same}{errors}");
+    Some(found)
+}
+
+#[test]
+fn runs_of_two_seeds_part_where_randomness_is_drawn() {
+    // Long before the workload, which needs not come.
+    let scenario = Scenario::new(1, "true").limited("100 ms");
+    let Some(found) = part(&scenario, 20_000_000, "seed=2") else {
+        return;
+    };
+    assert!(
+        found.contains("rdseed") || found.contains("rdrand"),
+        "{found}"
+    );
+    assert!(found.contains("memory is the same"), "{found}");
+}
+
+#[test]
+fn runs_of_two_environments_part_where_the_disk_hands_it_over() {
+    let scenario =
+        Scenario::new(1, "echo $COLOUR").with("[workload.environment]\nCOLOUR = \"green\"");
+    let setting = "workload.environment.COLOUR=brown";
+    let Some(found) = part(&scenario, 200_000_000, setting) else {
+        return;
+    };
+    // The letters before and behind the change, from both.
+    for letters in ["43 4f 4c 4f 55 52 3d 67", "43 4f 4c 4f 55 52 3d 62"] {
+        assert!(found.contains(letters), "{found}");
+    }
+}
+
+#[test]
+fn hashes_of_states_change_nothing_and_repeat() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(2, "mpiexec.hydra -n 2 counters; date");
+    let run = |name, more: &[&str]| dir.run(&scenario, name, more).success();
+    let plain = run("plain", &[]);
+    let hashed = run("hashed", &["--state-hash", "100000001", "--threads", "1"]);
+    let again = run("again", &["--state-hash", "100000001", "--threads", "2"]);
+    hashed.assert_same(&again);
+    for file in [
+        "trace.bjt",
+        "summary.json",
+        "console/node0.log",
+        "console/node1.log",
+    ] {
+        assert!(plain.bytes(file) == hashed.bytes(file), "{file} differs");
+    }
+}

@@ -1,0 +1,81 @@
+//! A node's state from outside: hashes of all of it, and its parts for comparing.
+//! Looking changes nothing.
+
+use belljar_cpu::{PAGE_SIZE, StateItem};
+use twox_hash::{XxHash3_64, XxHash3_128};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryRegion};
+
+use super::Node;
+
+/// Hashes of a node's state (XXH3, 128 bits; not meant to withstand an adversary).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateHashes {
+    /// Of the processor's registers.
+    pub processor: u128,
+    /// Of RAM.
+    pub memory: u128,
+    /// Of interrupt controllers, clock, power registers, what is due when, and the
+    /// network card's counters.
+    pub devices: u128,
+}
+
+impl Node {
+    /// The processor's registers and all other state that the guest could see of it.
+    pub fn processor_state(&self) -> Vec<StateItem> {
+        self.vcpu.state()
+    }
+
+    /// Hashes of everything. Takes a pass over RAM.
+    pub fn state_hashes(&self) -> StateHashes {
+        let mut processor = XxHash3_128::new();
+        for item in self.processor_state() {
+            processor.write(item.name.as_bytes());
+            processor.write(&item.bytes);
+        }
+        let mut memory = XxHash3_128::new();
+        for (_, hash) in self.page_hashes() {
+            memory.write(&hash.to_le_bytes());
+        }
+        let devices = &self.devices;
+        let devices = format!(
+            "{} {:?} {:?}",
+            devices.describe(),
+            self.next_cycle(),
+            self.halted
+        );
+        StateHashes {
+            processor: processor.finish_128(),
+            memory: memory.finish_128(),
+            devices: XxHash3_128::oneshot(devices.as_bytes()),
+        }
+    }
+
+    /// The guest-physical address and the hash of every page of RAM, in ascending order.
+    pub fn page_hashes(&self) -> Vec<(u64, u64)> {
+        let ram = &self.devices.ram;
+        let mut hashes = Vec::new();
+        let mut page = [0; PAGE_SIZE as usize];
+        for region in ram.iter() {
+            let start = region.start_addr().0;
+            for offset in (0..region.len()).step_by(PAGE_SIZE as usize) {
+                let length = (region.len() - offset).min(PAGE_SIZE) as usize;
+                let bytes = &mut page[..length];
+                // Regions are whole, so the read reaches every byte.
+                if ram.read_slice(bytes, GuestAddress(start + offset)).is_ok() {
+                    hashes.push((start + offset, XxHash3_64::oneshot(bytes)));
+                }
+            }
+        }
+        hashes
+    }
+
+    /// Reads RAM at a guest-physical address; `None` where there is not as much.
+    pub fn read_physical(&self, address: u64, length: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        let read = self
+            .devices
+            .ram
+            .read_slice(&mut bytes, GuestAddress(address));
+        read.ok().map(|()| bytes)
+    }
+}
