@@ -29,12 +29,12 @@ const PAGES: usize = 8;
 #[derive(Debug, thiserror::Error)]
 pub enum BisectError {
     /// A file of a run is missing.
-    #[error("cannot read {path}: {source}; give directories of runs with --state-hash")]
+    #[error("cannot read {path}: {reason}; give directories of runs with --state-hash")]
     Read {
         /// The file.
         path: PathBuf,
-        /// The host's reason.
-        source: io::Error,
+        /// The host's.
+        reason: io::Error,
     },
     /// A file of hashes is none.
     #[error("{path}: {reason}; run the scenario again with --state-hash")]
@@ -156,9 +156,9 @@ impl Difference {
 
 fn load(directory: &Path) -> Result<Repeatable, BisectError> {
     let read = |path: &Path| {
-        fs::read_to_string(path).map_err(|source| BisectError::Read {
+        fs::read_to_string(path).map_err(|reason| BisectError::Read {
             path: path.to_owned(),
-            source,
+            reason,
         })
     };
     let path = directory.join(SCENARIO_FILE);

@@ -28,7 +28,8 @@ enum Command {
     Run(RunArguments),
     /// Boot any kernel on one node, its serial console on standard output.
     Boot(BootArguments),
-    /// Name the first instruction at which two runs with --state-hash differ.
+    /// Name the first instruction at which two runs with --state-hash differ; ends with 2
+    /// when they do, with 0 when they do not.
     Bisect(BisectArguments),
     /// Print what a scenario comes to, without running it.
     Check(CheckArguments),

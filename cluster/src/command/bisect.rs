@@ -15,8 +15,8 @@ const ADDRESSES: usize = 16;
 /// Bytes that are compared and shown together.
 const WORD: usize = 8;
 
-/// Exit code when there is a difference, as `cmp` has it.
-const DIFFERENT: u8 = 1;
+/// Exit code when there is a difference; any failure has 1.
+const DIFFERENT: u8 = 2;
 
 pub(crate) fn bisect(arguments: &BisectArguments) -> Result<ExitCode> {
     let sandbox = sandbox(arguments.no_sandbox)?;

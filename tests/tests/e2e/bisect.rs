@@ -30,7 +30,7 @@ fn part(scenario: &Scenario, every: u64, setting: &str) -> Option<String> {
         .each_ref()
         .map(|folder| folder.to_str().expect("a plain path"));
     let (found, errors, code) = dir.call(&["bisect", "--quiet", folders[0], folders[1]]);
-    assert_eq!(code, Some(1), "{found}{errors}");
+    assert_eq!(code, Some(2), "{found}{errors}");
     let words: Vec<&str> = found.split([' ', ',']).collect();
     let at = words
         .iter()
@@ -48,6 +48,12 @@ fn part(scenario: &Scenario, every: u64, setting: &str) -> Option<String> {
     assert!(!step("behind", instruction), "{found}");
     let (same, errors, code) = dir.call(&["bisect", folders[0], folders[0]]);
     assert_eq!(code, Some(0), "{same}{errors}");
+    let (found_nothing, errors, code) = dir.call(&["bisect", folders[0], "nowhere"]);
+    assert_eq!((found_nothing.as_str(), code), ("", Some(1)));
+    assert!(
+        errors.contains("nowhere") && errors.contains("--state-hash"),
+        "{errors}"
+    );
     Some(found)
 }
 
