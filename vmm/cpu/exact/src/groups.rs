@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::decode::GuestInstruction;
+use crate::decode::{Follow, GuestInstruction};
 use crate::symbols::{Key, Symbols, analyse};
 
 /// Bytes that one check covers at most. A wider range meets page boundaries more
@@ -96,7 +96,10 @@ impl Plan {
         let mut at = index;
         while !flags_dead[at] {
             at = at.checked_sub(1)?;
-            let past_branch = run[at].class.ends_block();
+            let past_branch = matches!(
+                run[at].follow,
+                Follow::NotTaken | Follow::Taken | Follow::Return(_)
+            );
             if (past_branch && !steady) || !self.is_known(key, at) {
                 return None;
             }
