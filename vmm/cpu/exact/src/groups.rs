@@ -135,3 +135,80 @@ impl Plan {
         Some((number as u8, registers[number].offset))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use iced_x86::code_asm::*;
+
+    use super::*;
+    use crate::analyse::classify;
+    use crate::features::Features;
+    use crate::flags::{are_all, dead_flags};
+
+    fn planned(build: impl FnOnce(&mut CodeAssembler)) -> Plan {
+        let mut assembler = CodeAssembler::new(64).expect("64 bits");
+        build(&mut assembler);
+        let bytes = assembler.assemble(0x1000).expect("it assembles");
+        let features = Features::new(&belljar_cpu::InstructionSet::default());
+        let run: Vec<_> = iced_x86::Decoder::with_ip(64, &bytes, 0x1000, 0)
+            .into_iter()
+            .map(|instruction| GuestInstruction {
+                instruction,
+                class: classify(&instruction, &features),
+                follow: Follow::Next,
+            })
+            .collect();
+        let dead: Vec<bool> = dead_flags(&run).into_iter().map(are_all).collect();
+        plan(&run, &dead, &BTreeSet::new())
+    }
+
+    #[test]
+    fn what_moves_with_the_stack_pointer_shares_a_check() {
+        let plan = planned(|a| {
+            a.xor(eax, eax).unwrap();
+            a.push(rbx).unwrap();
+            a.push(rbp).unwrap();
+            a.mov(qword_ptr(rsp + 8), rcx).unwrap();
+            a.pop(rbp).unwrap();
+            a.pop(rbx).unwrap();
+            a.add(rax, rcx).unwrap();
+        });
+        assert_eq!(plan.groups.len(), 1);
+        let group = &plan.groups[0];
+        assert_eq!((group.low, group.high, group.write), (-16, 0, true));
+    }
+
+    #[test]
+    fn a_pointer_that_advances_by_constants_stays_in_its_group() {
+        let plan = planned(|a| {
+            a.mov(rax, qword_ptr(rsi)).unwrap();
+            a.add(rsi, 8).unwrap();
+            a.mov(rdx, rsi).unwrap();
+            a.add(rax, qword_ptr(rdx + 8)).unwrap();
+            a.mov(rsi, rax).unwrap();
+            a.add(rcx, qword_ptr(rsi)).unwrap();
+        });
+        assert_eq!(plan.uses[0], plan.uses[3]);
+        assert_ne!(plan.uses[0], plan.uses[5], "RSI is another pointer there");
+        assert_eq!((plan.groups[0].low, plan.groups[0].high), (0, 24));
+    }
+
+    #[test]
+    fn a_check_stands_only_where_flags_are_dead_and_the_address_is_known() {
+        let plan = planned(|a| {
+            a.cmp(rax, rbx).unwrap();
+            a.mov(rcx, qword_ptr(rdi)).unwrap();
+            a.cmovl(rax, rcx).unwrap();
+            a.add(rax, rbx).unwrap();
+        });
+        assert_eq!(plan.groups[0].at, 0, "in front of what sets the flags");
+        let plan = planned(|a| {
+            a.cmp(rax, rbx).unwrap();
+            a.lea(rdi, ptr(rdx + rcx)).unwrap();
+            a.mov(rcx, qword_ptr(rdi)).unwrap();
+            a.cmovl(rax, rcx).unwrap();
+            a.add(rax, rbx).unwrap();
+        });
+        assert_eq!(plan.uses[2], None, "the address comes after the comparison");
+    }
+}
