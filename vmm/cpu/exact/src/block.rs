@@ -2,6 +2,7 @@
 
 use iced_x86::Instruction;
 
+use crate::decode::MAX_INSTRUCTIONS;
 use crate::rename::Renamed;
 use crate::size::CodeSize;
 
@@ -17,8 +18,8 @@ pub(crate) struct Mode {
     pub user: bool,
     /// x87 and SSE run.
     pub fpu: bool,
-    /// A part of a block: what is left of a budget, or one instruction.
-    pub single: bool,
+    /// How much of the code it may run at once.
+    pub pace: Pace,
     /// Stub instructions do not count.
     pub free_stubs: bool,
     /// What kind of code it is.
@@ -27,13 +28,53 @@ pub(crate) struct Mode {
     pub skew: u16,
 }
 
+/// How much code runs between two looks at the budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Whole blocks, and hot ones where there are.
+    Full,
+    /// Whole blocks, none of them hot: the budget is nearly spent.
+    Slow,
+    /// Two to this power instructions at most: it does not cover the block.
+    Piece(u8),
+}
+
+impl Pace {
+    /// The largest piece that a budget covers.
+    pub(crate) fn piece_of(budget: i64) -> Self {
+        let most = budget.clamp(1, MAX_INSTRUCTIONS as i64);
+        Self::Piece(most.ilog2() as u8)
+    }
+
+    /// Instructions that a block may have.
+    pub(crate) fn limit(self) -> usize {
+        match self {
+            Self::Full | Self::Slow => MAX_INSTRUCTIONS,
+            Self::Piece(power) => 1 << power,
+        }
+    }
+
+    fn bits(self) -> u32 {
+        match self {
+            Self::Full => 0,
+            Self::Slow => 1,
+            Self::Piece(power) => 2 + u32::from(power),
+        }
+    }
+}
+
 impl Mode {
+    /// Whether what runs is a part of a block.
+    pub(crate) fn is_piece(self) -> bool {
+        matches!(self.pace, Pace::Piece(_))
+    }
+
     /// A number that tells modes apart, and plain blocks from hot ones.
     pub(crate) fn bits(self, hot: bool) -> u32 {
         u32::from(hot) << 31
             | u32::from(self.user)
             | u32::from(self.fpu) << 1
-            | u32::from(self.single) << 2
+            | self.pace.bits() << 24
             | u32::from(self.free_stubs) << 3
             | (self.size as u32) << 4
             | u32::from(self.skew) << 8
@@ -72,8 +113,6 @@ pub(crate) struct Block {
     pub host_end: u64,
     /// Counted instructions; zero for a stub.
     pub counted: u16,
-    /// The first of its sites.
-    pub first_site: SiteId,
     /// Distance of each instruction from `rip`.
     pub offsets: Box<[i16]>,
     /// Where host code for an instruction begins (offset from `indirect_entry`), ascending.

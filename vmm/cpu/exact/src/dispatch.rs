@@ -3,7 +3,7 @@
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::{CpuError, Cycles, Exit, PAGE_SIZE, SegmentRegister};
 
-use crate::block::{BlockId, Incoming, Mode, SiteId, SiteKind};
+use crate::block::{BlockId, Incoming, Mode, Pace, SiteId, SiteKind};
 use crate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
 use crate::enter::{Door, begin_run, end_run};
 use crate::rename::Renamed;
@@ -19,6 +19,28 @@ struct PendingLink {
     stub: u64,
     generation: u64,
     plain: bool,
+}
+
+/// Where a run goes on, and how.
+#[derive(Default)]
+struct Course {
+    link: Option<PendingLink>,
+    /// The next block must check each access by itself.
+    plain: bool,
+    /// A hot block's instructions are more than the budget covers: none is entered any more.
+    slow: bool,
+    /// So are a plain block's: the rest goes in pieces.
+    rest: bool,
+}
+
+impl Course {
+    fn pace(&self, budget: i64) -> Pace {
+        match (self.rest, self.slow) {
+            (true, _) => Pace::piece_of(budget),
+            (_, true) => Pace::Slow,
+            _ => Pace::Full,
+        }
+    }
 }
 
 /// What became of an exit from translated code.
@@ -79,9 +101,7 @@ impl ExactVcpu {
     }
 
     fn run_loop(&mut self) -> Exit {
-        let mut link: Option<PendingLink> = None;
-        let mut single = false;
-        let mut plain = false;
+        let mut course = Course::default();
         loop {
             if let Some(exit) = self.boundary() {
                 return exit;
@@ -90,26 +110,24 @@ impl ExactVcpu {
             self.state.holds_traps = false;
             let stepping = self.state.flags & flag::TF != 0;
             let checked = self.checks_alignment();
-            let one = shadowed || stepping || checked;
-            // The rest of a budget that no whole block fits into.
-            let rest = std::mem::take(&mut single) && !one;
-            let mode = self.mode(rest || one);
-            let found = if rest {
-                self.translate_rest(mode)
+            let mode = self.mode(if shadowed || stepping || checked {
+                Pace::Piece(0)
             } else {
-                self.find_block(mode, std::mem::take(&mut plain))
-            };
+                course.pace(self.context.count)
+            });
+            let plain = std::mem::take(&mut course.plain);
+            let found = self.find_block(mode, plain);
             let block = match found {
                 Ok(block) => block,
                 Err(fault) => {
-                    link = None;
+                    course.link = None;
                     match self.deliver(fault) {
                         Next::Exit(exit) => return exit,
                         _ => continue,
                     }
                 }
             };
-            if let Some(wanted) = link.take() {
+            if let Some(wanted) = course.link.take() {
                 self.link(wanted, block, mode);
             }
             if checked && let Some(fault) = self.misalignment() {
@@ -123,16 +141,9 @@ impl ExactVcpu {
             }
             let before = self.context.count;
             let entry = self.store.block(block).entry;
-            let next = self.visit(entry, &mut link, &mut single);
-            if let Next::Plain = next {
-                plain = true;
-            }
-            if let Some(wanted) = &link {
-                plain |= wanted.plain;
-            }
-            if rest {
-                self.drop_rest(block);
-            }
+            let next = self.visit(entry, &mut course);
+            course.plain = matches!(next, Next::Plain)
+                || course.link.as_ref().is_some_and(|wanted| wanted.plain);
             match next {
                 Next::Exit(exit) => return exit,
                 _ if stepping
@@ -166,7 +177,7 @@ impl ExactVcpu {
         None
     }
 
-    pub(crate) fn mode(&self, single: bool) -> Mode {
+    pub(crate) fn mode(&self, pace: Pace) -> Mode {
         let size = self.state.code_size();
         let skew = match size {
             CodeSize::Long | CodeSize::Flat32 => 0,
@@ -177,7 +188,7 @@ impl ExactVcpu {
             skew: skew as u16,
             user: self.state.is_user(),
             fpu: self.state.has_fpu(),
-            single,
+            pace,
             free_stubs: self.free_stubs,
         }
     }
@@ -205,7 +216,7 @@ impl ExactVcpu {
 
     fn link(&mut self, wanted: PendingLink, block: BlockId, mode: Mode) {
         let target = self.store.block(block);
-        let chainable = target.pages[1].is_none() && !mode.single;
+        let chainable = target.pages[1].is_none() && !mode.is_piece();
         if chainable && wanted.generation == self.store.generation() {
             let jump = Incoming {
                 hole: wanted.hole,
@@ -218,7 +229,7 @@ impl ExactVcpu {
 
     /// Visits translated code at `entry`, and again as long as it only needs help
     /// in the middle of a block.
-    fn visit(&mut self, entry: u64, link: &mut Option<PendingLink>, single: &mut bool) -> Next {
+    fn visit(&mut self, entry: u64, course: &mut Course) -> Next {
         let mut at = entry;
         loop {
             self.context.target = self.store.enter_code();
@@ -235,7 +246,7 @@ impl ExactVcpu {
                 site => {
                     let names = self.names_of(site);
                     self.exchange(names);
-                    let next = self.leave_site(site, link, single);
+                    let next = self.leave_site(site, course);
                     if let Next::Resume(_) = next {
                         self.exchange(names);
                     }
@@ -266,7 +277,7 @@ impl ExactVcpu {
         }
     }
 
-    fn leave_site(&mut self, id: u32, link: &mut Option<PendingLink>, single: &mut bool) -> Next {
+    fn leave_site(&mut self, id: u32, course: &mut Course) -> Next {
         let site = self.store.site(id);
         let (block, index) = (site.block, site.index);
         match &site.kind {
@@ -274,7 +285,11 @@ impl ExactVcpu {
                 let block = self.store.block(block);
                 self.context.count += i64::from(block.counted);
                 self.state.rip = block.rip;
-                *single = self.context.count > 0;
+                if block.hot {
+                    course.slow = true;
+                } else {
+                    course.rest = true;
+                }
                 Next::Boundary
             }
             SiteKind::FreeSpent => {
@@ -290,7 +305,7 @@ impl ExactVcpu {
                 plain,
             } => {
                 self.state.rip = target;
-                *link = Some(PendingLink {
+                course.link = Some(PendingLink {
                     hole,
                     stub,
                     generation: self.store.generation(),

@@ -6,7 +6,7 @@ use iced_x86::{Encoder, Instruction, InstructionInfoFactory};
 
 use crate::analyse::Class;
 use crate::asm::{Asm, Hole};
-use crate::block::{CheckForm, Mode, Site, SiteId, SiteKind};
+use crate::block::{CheckForm, Mode, Pace, Site, SiteId, SiteKind};
 use crate::context::at;
 use crate::decode::{Follow, GuestBlock, GuestInstruction};
 use crate::flags::{are_all, dead_flags};
@@ -137,7 +137,7 @@ impl Emitter {
             mode: Mode {
                 user: false,
                 fpu: true,
-                single: false,
+                pace: Pace::Full,
                 free_stubs: false,
                 size: CodeSize::Long,
                 skew: 0,

@@ -3,7 +3,7 @@
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::{Access, PAGE_SIZE, SegmentRegister};
 
-use crate::block::{BlockId, Mode};
+use crate::block::{BlockId, Mode, Pace};
 use crate::context::{ARITHMETIC, HOT_RUNS};
 use crate::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
 use crate::features::Features;
@@ -35,7 +35,7 @@ impl ExactVcpu {
             Some(id) => id,
             None => self.translate_block(rip, physical, mode)?,
         };
-        if !mode.single && !plain {
+        if mode.pace == Pace::Full && !plain {
             self.keep_jumps_to(mode);
             self.store.note_recent(id);
             let code = self.store.block(id).indirect_entry;
@@ -121,33 +121,7 @@ impl ExactVcpu {
     }
 
     fn translate_block(&mut self, rip: u64, physical: u64, mode: Mode) -> Result<BlockId, Fault> {
-        let limit = if mode.single { 1 } else { MAX_INSTRUCTIONS };
-        self.translate_up_to(limit, rip, physical, mode)
-    }
-
-    /// A block of no more instructions than the budget has left. Stops come anywhere,
-    /// so it is not worth keeping: [`drop_rest`](Self::drop_rest) takes it back.
-    pub(crate) fn translate_rest(&mut self, mode: Mode) -> Result<BlockId, Fault> {
-        self.drop_stale_code();
-        let rip = self.state.rip;
-        let physical = self.fetch_address(self.state.code_address(rip))?;
-        let limit = self.context.count.clamp(1, MAX_INSTRUCTIONS as i64) as usize;
-        if let Some(known) = self.store.find(physical, rip, mode) {
-            let clean = self.store.discard(known);
-            self.unwatch(clean);
-        }
-        self.translate_up_to(limit, rip, physical, mode)
-    }
-
-    pub(crate) fn drop_rest(&mut self, block: BlockId) {
-        let clean = self.store.take_back(block);
-        self.unwatch(clean);
-    }
-
-    fn unwatch(&mut self, pages: Vec<u64>) {
-        for page in pages {
-            self.memory.watch(page, false);
-        }
+        self.translate_up_to(mode.pace.limit(), rip, physical, mode)
     }
 
     fn translate_up_to(
@@ -251,7 +225,7 @@ impl ExactVcpu {
             return 0;
         };
         if !self.code_is_stale
-            && let Some(id) = self.store.find(physical, rip, self.mode(false))
+            && let Some(id) = self.store.find(physical, rip, self.mode(Pace::Full))
         {
             return self.store.block(id).dead_flags;
         }

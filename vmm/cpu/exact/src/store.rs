@@ -8,7 +8,7 @@ use iced_x86::Instruction;
 
 use crate::analyse::Class;
 use crate::asm::Asm;
-use crate::block::{Block, BlockId, Incoming, Mode, Site, SiteId};
+use crate::block::{Block, BlockId, Incoming, Mode, Pace, Site, SiteId};
 use crate::cache::CodeMemory;
 use crate::context::{Context, EXIT_LOOKUP, HEATS, SLOTS, at};
 use crate::decode::GuestBlock;
@@ -219,7 +219,10 @@ impl Store {
         let base = self.memory.next();
         let first_site = self.sites.len() as SiteId;
         let tier = match scattered {
-            None => Tier::Plain((!free && !mode.single).then_some(self.heats)),
+            None => {
+                let counts = !free && mode.pace == Pace::Full;
+                Tier::Plain(counts.then_some(self.heats))
+            }
             Some(scattered) => Tier::Hot {
                 first_slot: self.slots,
                 scattered,
@@ -249,7 +252,6 @@ impl Store {
             indirect_entry: base,
             host_end: base + self.emitter.code().len() as u64,
             counted: emitted.counted,
-            first_site,
             offsets: guest
                 .instructions
                 .iter()
@@ -347,20 +349,6 @@ impl Store {
         let mut clean = Vec::new();
         if self.blocks[id as usize].valid {
             self.remove(id, &mut clean);
-        }
-        clean
-    }
-
-    /// Forgets the block added last, and takes its room back, which no other block
-    /// can have a use for: nothing was ever linked to it.
-    pub(crate) fn take_back(&mut self, id: BlockId) -> Vec<u64> {
-        let clean = self.discard(id);
-        if id as usize + 1 == self.blocks.len() {
-            let start = self.blocks[id as usize].indirect_entry - self.memory.range().start;
-            self.memory.truncate(start as usize);
-            self.sites
-                .truncate(self.blocks[id as usize].first_site as usize);
-            self.blocks.pop();
         }
         clean
     }
