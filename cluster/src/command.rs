@@ -104,7 +104,12 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
         )
     })?;
     let summary = Summary::of(&plan, &run, &ending);
-    let host = HostSummary::of(&summary, progress.elapsed(), threads);
+    let busy: Vec<_> = run
+        .crew()
+        .runners()
+        .map(|runner| runner.host_time())
+        .collect();
+    let host = HostSummary::of(&summary, progress.elapsed(), &busy, threads);
     conclude(directory, &summary, &host, &ending)
 }
 

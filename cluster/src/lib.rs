@@ -20,5 +20,6 @@ pub mod run_disk;
 pub mod runner;
 pub mod sandbox;
 pub mod scenario;
+mod stopwatch;
 pub mod summary;
 pub mod watch;

@@ -10,6 +10,7 @@ use belljar_sim::Time;
 use belljar_tracer::{Event, GuestMemory, MagicRegisters, NodeSummary, NodeTracer};
 use belljar_vmm::{Node, NodeError, NodeStop};
 
+use crate::stopwatch::Stopwatch;
 use crate::watch::{Sample, Watch};
 
 /// Lines of a console that an error message shows.
@@ -49,6 +50,7 @@ pub struct Runner {
     pub out_of_memory: Option<String>,
     /// The words with which its kernel panicked.
     pub panicked: Option<String>,
+    busy: Stopwatch,
 }
 
 /// The node's memory as the tracer sees it.
@@ -90,6 +92,7 @@ impl Runner {
             sent: 0,
             out_of_memory: None,
             panicked: None,
+            busy: Stopwatch::default(),
         }
     }
 
@@ -160,6 +163,21 @@ impl Runner {
     }
 
     fn run_with(
+        &mut self,
+        run: impl Fn(&mut Node) -> Result<NodeStop, NodeError>,
+    ) -> Result<(), NodeError> {
+        let since = self.busy.lap();
+        let result = self.run_on(run);
+        self.busy.add(since);
+        result
+    }
+
+    /// Host time that the node took so far.
+    pub fn host_time(&self) -> std::time::Duration {
+        self.busy.total()
+    }
+
+    fn run_on(
         &mut self,
         run: impl Fn(&mut Node) -> Result<NodeStop, NodeError>,
     ) -> Result<(), NodeError> {

@@ -69,6 +69,8 @@ pub struct HostSummary {
     pub speed: f64,
     /// Million guest instructions per host second, all nodes together.
     pub mips: f64,
+    /// For each node, per host second that it ran.
+    pub node_mips: Vec<f64>,
     /// Host threads.
     pub threads: usize,
 }
@@ -201,6 +203,7 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
             .sum::<u64>(),
         summary.rounds
     );
+    let _ = writeln!(text, "{}", node_speeds(&host.node_mips));
     for warning in &summary.warnings {
         let _ = writeln!(text, "warning: {warning}");
     }
@@ -208,15 +211,36 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
     text
 }
 
+/// How fast each node ran while it ran; of many, the slowest and the fastest.
+fn node_speeds(mips: &[f64]) -> String {
+    const FEW: usize = 8;
+    let list = if mips.len() <= FEW {
+        let each: Vec<String> = mips.iter().map(|mips| format!("{mips:.0}")).collect();
+        each.join(", ")
+    } else {
+        let low = mips.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = mips.iter().copied().fold(0.0, f64::max);
+        format!("{low:.0} to {high:.0}")
+    };
+    format!("each node while it ran: {list} million instructions/s")
+}
+
 impl HostSummary {
-    /// Figures for a run that took `elapsed`.
-    pub fn of(summary: &Summary, elapsed: Duration, threads: usize) -> Self {
+    /// Figures for a run that took `elapsed`, and whose nodes took the host times
+    /// `busy`.
+    pub fn of(summary: &Summary, elapsed: Duration, busy: &[Duration], threads: usize) -> Self {
         let seconds = elapsed.as_secs_f64().max(1e-9);
         let instructions: u64 = summary.nodes.iter().map(|node| node.instructions).sum();
         Self {
             seconds,
             speed: summary.virtual_time_ps as f64 / 1e12 / seconds,
             mips: instructions as f64 / 1e6 / seconds,
+            node_mips: summary
+                .nodes
+                .iter()
+                .zip(busy)
+                .map(|(node, busy)| node.instructions as f64 / 1e6 / busy.as_secs_f64().max(1e-9))
+                .collect(),
             threads,
         }
     }
