@@ -235,8 +235,10 @@ fn summarise(table: &[Times]) {
 }
 
 fn points(table: &[Times]) -> Vec<(String, f64)> {
+    // The chart's first bar stands at its bottom.
     table
         .iter()
+        .rev()
         .filter_map(|row| Some((row.name.to_owned(), row.native?)))
         .collect()
 }

@@ -23,19 +23,14 @@ fn draw(into: &mut String, points: &[(String, f64)]) -> Result<(), Box<dyn std::
             ("sans-serif", 18),
         )
         .margin(12)
-        .x_label_area_size(90)
-        .y_label_area_size(44)
-        .build_cartesian_2d((0..count - 1).into_segmented(), 0.0..top)?;
+        .x_label_area_size(30)
+        .y_label_area_size(90)
+        .build_cartesian_2d(0.0..top, (0..count - 1).into_segmented())?;
     chart
         .configure_mesh()
-        .disable_x_mesh()
-        .x_labels(count)
-        .x_label_style(
-            ("sans-serif", 13)
-                .into_font()
-                .transform(FontTransform::Rotate90),
-        )
-        .x_label_formatter(&|value| match value {
+        .disable_y_mesh()
+        .y_labels(count)
+        .y_label_formatter(&|value| match value {
             SegmentValue::CenterOf(index) => points
                 .get(*index)
                 .map_or(String::new(), |point| point.0.clone()),
@@ -44,17 +39,17 @@ fn draw(into: &mut String, points: &[(String, f64)]) -> Result<(), Box<dyn std::
         .draw()?;
     chart.draw_series(points.iter().enumerate().map(|(index, point)| {
         let corners = [
-            (SegmentValue::Exact(index), 0.0),
-            (SegmentValue::Exact(index + 1), point.1),
+            (0.0, SegmentValue::Exact(index)),
+            (point.1, SegmentValue::Exact(index + 1)),
         ];
         let mut bar = Rectangle::new(corners, RGBColor(60, 110, 170).filled());
-        bar.set_margin(0, 0, 5, 5);
+        bar.set_margin(4, 4, 0, 0);
         bar
     }))?;
     for goal in [1.0, 1.4, 2.5] {
         let line = [
-            (SegmentValue::Exact(0), goal),
-            (SegmentValue::Exact(count), goal),
+            (goal, SegmentValue::Exact(0)),
+            (goal, SegmentValue::Exact(count)),
         ];
         chart.draw_series(LineSeries::new(line, RED.mix(0.5)))?;
     }
