@@ -70,31 +70,17 @@ pub(crate) fn use_first_scratch(instruction: &mut Instruction) {
     }
 }
 
-const GENERAL: [Register; 16] = [
-    Register::RAX,
-    Register::RCX,
-    Register::RDX,
-    Register::RBX,
-    Register::RSP,
-    Register::RBP,
-    Register::RSI,
-    Register::RDI,
-    Register::R8,
-    Register::R9,
-    Register::R10,
-    Register::R11,
-    Register::R12,
-    Register::R13,
-    Register::R14,
-    Register::R15,
-];
+/// The 64-bit general register of this number.
+fn general(number: u8) -> Register {
+    Register::RAX + u32::from(number)
+}
 
 /// Replaces the memory operand by a host one, without segment.
 pub(crate) fn set_memory(instruction: &mut Instruction, operand: Operand) {
     instruction.set_code(without_offset_form(instruction.code()));
-    instruction.set_memory_base(GENERAL[operand.base as usize]);
+    instruction.set_memory_base(general(operand.base));
     let (index, scale) = operand.index.map_or((Register::None, 1), |(index, scale)| {
-        (GENERAL[index as usize], scale)
+        (general(index), scale)
     });
     instruction.set_memory_index(index);
     instruction.set_memory_index_scale(u32::from(scale));

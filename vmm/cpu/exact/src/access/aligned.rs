@@ -4,13 +4,10 @@
 //! checked, which is left open, nor are the lanes of gathers and scatters and the bit
 //! strings of BT and its like.
 
-use iced_x86::{
-    Code, Decoder, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
-};
+use iced_x86::{Code, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 
 use super::refine::{has_pending_x87, waits_for_x87};
 use crate::analyse::{Class, classify};
-use crate::decode::{MAX_BYTES, options};
 use crate::masked::{is_masked, touched_bytes};
 use crate::state::{Fault, cr0, flag, vector};
 use crate::system::is_bit_string;
@@ -37,15 +34,7 @@ impl ExactVcpu {
     /// The #AC that the instruction at `state.rip` raises, unless the same access
     /// raises something else first.
     pub(crate) fn misalignment(&mut self) -> Option<Fault> {
-        let rip = self.state.rip;
-        let mut bytes = vec![0u8; MAX_BYTES];
-        let at = self.state.code_address(rip);
-        while !bytes.is_empty() && self.read_linear(at, &mut bytes, false).is_err() {
-            bytes.pop();
-        }
-        let features = self.features_now();
-        let bits = features.size.bits();
-        let instruction = Decoder::with_ip(bits, &bytes, rip, options(&features)).decode();
+        let (instruction, features) = self.present_instruction();
         let class = classify(&instruction, &features);
         let op_code = instruction.code().op_code();
         if matches!(class, Class::Fault(_) | Class::Nop | Class::Lea)

@@ -6,16 +6,16 @@ use iced_x86::{Code, Decoder, EncodingKind, Instruction, Mnemonic as M, OpKind, 
 
 use crate::decode::{MAX_BYTES, options};
 use crate::enter::{FxImage, save_x87};
-use crate::features::X87;
+use crate::features::{Features, X87};
 use crate::mmu::is_canonical;
 use crate::state::{Fault, vector};
 use crate::system::has_pending;
 use crate::vcpu::ExactVcpu;
 
 impl ExactVcpu {
-    /// What the instruction at `state.rip` raises for an access to `linear` that
-    /// raised `fault` by its address alone.
-    pub(super) fn refine(&mut self, linear: u64, fault: Fault) -> Fault {
+    /// The instruction at `state.rip`, as far as its bytes can be read, and what decides
+    /// how it is decoded.
+    pub(super) fn present_instruction(&mut self) -> (Instruction, Features) {
         let rip = self.state.rip;
         let mut bytes = vec![0u8; MAX_BYTES];
         let at = self.state.code_address(rip);
@@ -25,6 +25,13 @@ impl ExactVcpu {
         let features = self.features_now();
         let bits = features.size.bits();
         let instruction = Decoder::with_ip(bits, &bytes, rip, options(&features)).decode();
+        (instruction, features)
+    }
+
+    /// What the instruction at `state.rip` raises for an access to `linear` that
+    /// raised `fault` by its address alone.
+    pub(super) fn refine(&mut self, linear: u64, fault: Fault) -> Fault {
+        let (instruction, _) = self.present_instruction();
         if waits_for_x87(&instruction) && has_pending_x87() {
             return Fault::plain(vector::X87);
         }

@@ -1,7 +1,7 @@
 //! Code behind the block: what leaves translated code, and what seldom runs.
 
 use super::{Cold, ColdKind, Emitter};
-use crate::asm::{Hole, RCX, S1};
+use crate::asm::{Hole, RCX, S0, S1};
 use crate::block::{CheckForm, Site, SiteId, SiteKind};
 use crate::context::at;
 
@@ -119,7 +119,7 @@ impl Emitter {
         for hole in exits.missed {
             self.asm.land(hole);
         }
-        self.low_address_for_exit(group);
+        self.low_address(group, S0);
         let described = &self.plan.groups[group];
         let kind = SiteKind::Group {
             span: described.span(),

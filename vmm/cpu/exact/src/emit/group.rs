@@ -142,7 +142,7 @@ impl Emitter {
 
     /// Leaves the linear address of a group's lowest byte, as of the present
     /// instruction, in `target`, S0 or S1.
-    fn low_address(&mut self, group: usize, target: Reg) {
+    pub(super) fn low_address(&mut self, group: usize, target: Reg) {
         let Group { key, low, at, .. } = self.plan.groups[group];
         if key.page.is_some() {
             self.asm.mov_imm(target, low as u64);
@@ -217,11 +217,6 @@ impl Emitter {
         self.asm.store(at::CARRIED, S1);
         self.low_address(group, S0);
         self.asm.load(S1, at::CARRIED);
-    }
-
-    /// Leaves the group's lowest address in S0 for the dispatcher.
-    pub(super) fn low_address_for_exit(&mut self, group: usize) {
-        self.low_address(group, S0);
     }
 }
 
