@@ -45,11 +45,16 @@ impl Guest {
     }
 
     pub(crate) fn with_ratio(code: &[u8], ratio: CyclesPerInstruction) -> Self {
-        Self::build(code, ratio, &InstructionSet::default())
+        Self::build(code, ratio, &InstructionSet::default(), RAM_BYTES)
     }
 
     /// One whose processor has `set`, with all of its state switched on.
     pub(crate) fn with_set(set: &InstructionSet) -> Self {
+        Self::with_ram(set, RAM_BYTES)
+    }
+
+    /// As [`with_set`](Self::with_set), with `ram_bytes` of memory, of which 4 MiB are mapped.
+    pub(crate) fn with_ram(set: &InstructionSet, ram_bytes: usize) -> Self {
         let states = set.state_components();
         // mov rax, cr4; or eax, 1 << 18; mov cr4, rax; mov eax, states; xor edx, edx;
         // xor ecx, ecx; xsetbv; out 0x80, al
@@ -60,14 +65,19 @@ impl Guest {
             code.clear();
         }
         code.extend_from_slice(&[0xe6, 0x80]);
-        let mut guest = Self::build(&code, CyclesPerInstruction::default(), set);
+        let mut guest = Self::build(&code, CyclesPerInstruction::default(), set, ram_bytes);
         let exit = guest.run(100);
         assert!(matches!(exit, Exit::PioWrite { .. }), "{exit:?}");
         guest
     }
 
-    fn build(code: &[u8], ratio: CyclesPerInstruction, set: &InstructionSet) -> Self {
-        let ram = guest_ram(&[(0, RAM_BYTES)]).unwrap();
+    fn build(
+        code: &[u8],
+        ratio: CyclesPerInstruction,
+        set: &InstructionSet,
+        ram_bytes: usize,
+    ) -> Self {
+        let ram = guest_ram(&[(0, ram_bytes)]).unwrap();
         write_tables(&ram);
         ram.write_slice(code, GuestAddress(CODE)).unwrap();
         let mut vcpu = ExactVcpu::new(ExactConfig {

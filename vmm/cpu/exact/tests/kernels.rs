@@ -1,0 +1,170 @@
+//! The kernels that the engine is measured by, stopped again and again.
+//!
+//! Each is the same static program as in the bench, with less to do, in user mode of a
+//! bare guest. It runs unstopped, stopped each 211 instructions, and stopped each 10,007
+//! by a vCPU of another level, whose translated code counts in another place; all three
+//! end with the same registers, memory and number of instructions, and print what the
+//! host prints. `BELLJAR_EFFORT=N` gives them N times as much to do, up to eight.
+#![allow(missing_docs, clippy::print_stderr)]
+
+mod bare;
+mod host;
+mod process;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use belljar_cpu::{InstructionSet, Level, StateItem};
+use belljar_exact::host_requirements;
+use host::number;
+use process::{Ended, Process};
+
+const KERNELS: &str = "../../../images/programs/kernels.c";
+const CROSSING: &str = "tests/programs/crossing.c";
+/// What is stopped at both steps.
+const BOTH: u64 = 211 * 10_007;
+/// By how much less there is to do than in the bench.
+const SHRINK: u64 = 8;
+
+fn shrink() -> u64 {
+    (SHRINK / number("BELLJAR_EFFORT").unwrap_or(1)).max(1)
+}
+
+/// The program from a source, below the crate's folder; `None` without a compiler.
+fn compile(source: &str) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+    let name = format!("{}-{}", source.file_stem()?.to_str()?, shrink());
+    let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let started = Command::new("gcc")
+        .args(["-O2", "-fno-math-errno", "-static"])
+        .arg(format!("-DSHRINK={}", shrink()))
+        .arg("-o")
+        .arg(&binary)
+        .arg(&source)
+        .status();
+    let Ok(status) = started else {
+        eprintln!("SKIPPED: there is no gcc");
+        return None;
+    };
+    assert!(status.success(), "gcc cannot compile {}", source.display());
+    Some(binary)
+}
+
+fn kernels() -> Option<&'static Path> {
+    static BINARY: OnceLock<Option<PathBuf>> = OnceLock::new();
+    BINARY.get_or_init(|| compile(KERNELS)).as_deref()
+}
+
+/// What the host's own processor makes of it.
+fn native(binary: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(binary).args(arguments).output().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn level(wanted: &[Level]) -> Option<InstructionSet> {
+    let sets = wanted.iter().map(|&level| InstructionSet::from(level));
+    sets.into_iter().find(|set| host_requirements(set).is_ok())
+}
+
+/// All but what differs between levels.
+fn shown(state: &[StateItem]) -> impl Iterator<Item = &StateItem> {
+    state.iter().filter(|item| item.name != "xcr0")
+}
+
+fn assert_same_state(found: &[StateItem], expected: &[StateItem], what: &str) {
+    for (found, expected) in shown(found).zip(shown(expected)) {
+        assert_eq!(
+            (&found.name, found.hex()),
+            (&expected.name, expected.hex()),
+            "{what}"
+        );
+    }
+}
+
+fn assert_same(found: &Ended, expected: &Ended, what: &str) {
+    assert_eq!(found.output, expected.output, "{what}");
+    assert_eq!(found.retired, expected.retired, "instructions, {what}");
+    assert_same_state(&found.state, &expected.state, what);
+    let mut bytes = found.memory.iter().zip(&expected.memory);
+    let differs = bytes.position(|(found, expected)| found != expected);
+    assert_eq!(differs, None, "physical memory, {what}");
+}
+
+fn agree(binary: &Path, arguments: &[&str], wide: bool) {
+    let Some(set) = level(&[Level::V3, Level::V2]) else {
+        panic!("the engine runs on this host");
+    };
+    if wide && host_requirements(&Level::V3.into()).is_err() {
+        eprintln!("SKIPPED: this host has no AVX2");
+        return;
+    }
+    let other = level(&[Level::V4]).unwrap_or_else(|| set.clone());
+    let file = fs::read(binary).unwrap();
+    let ram = (32 + 160 / shrink() as usize) << 20;
+    let run =
+        |set: &InstructionSet, step: u64| Process::new(&file, arguments, set, ram).run(step, BOTH);
+    let whole = run(&set, u64::MAX / 4);
+    assert_eq!(whole.output, native(binary, &arguments[1..]));
+    assert!(whole.statistics.promoted > 0, "no code became hot");
+    let often = run(&set, 211);
+    assert_same(&often, &whole, "stopped each 211");
+    let seldom = run(&other, 10_007);
+    assert_same(&seldom, &whole, "stopped each 10,007");
+    assert_eq!(seldom.stops.len() as u64, whole.retired / BOTH);
+    for ((at, often), (_, seldom)) in often.stops.iter().zip(&seldom.stops) {
+        assert_same_state(often, seldom, &format!("at instruction {at}"));
+    }
+}
+
+macro_rules! kernels {
+    ($($test:ident $name:literal)*) => {
+        const NAMES: &[&str] = &[$($name),*];
+        $(
+            #[test]
+            fn $test() {
+                if let Some(binary) = kernels() {
+                    agree(binary, &["kernels", $name, "1"], $name.ends_with("avx2"));
+                }
+            }
+        )*
+    };
+}
+
+kernels! {
+    xorshift "xorshift"
+    crc32 "crc32"
+    sieve "sieve"
+    sort "sort"
+    sha_rounds "sha-rounds"
+    bytecode "bytecode"
+    fib "fib"
+    nbody "nbody"
+    dgemm "dgemm"
+    dgemm_avx2 "dgemm-avx2"
+    stencil "stencil"
+    triad "triad"
+    triad_avx2 "triad-avx2"
+    chase_near "chase-near"
+    chase_far "chase-far"
+    tree "tree"
+    rep_movsb "rep-movsb"
+    strings "strings"
+}
+
+#[test]
+fn no_kernel_is_left_out() {
+    if let Some(binary) = kernels() {
+        let names = native(binary, &["list"]);
+        assert_eq!(names.lines().collect::<Vec<_>>(), NAMES);
+    }
+}
+
+#[test]
+fn accesses_across_pages() {
+    if let Some(binary) = compile(CROSSING) {
+        agree(&binary, &["crossing"], false);
+    }
+}
