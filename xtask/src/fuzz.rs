@@ -1,6 +1,10 @@
 //! `cargo xtask fuzz`: property tests without an end.
 
-use anyhow::Result;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::shell::{cargo, run_with};
@@ -12,6 +16,21 @@ enum Target {
     /// What differs is cut down to as few instructions as still differ, and printed
     /// as assembly and as a row for `tests/sequences.rs`.
     Engine,
+    /// The exact engine, by arbitrary code in every mode, with hostile page tables and
+    /// handlers; whole and in pieces.
+    Code,
+    /// Page walks through arbitrary tables, beside a second walker.
+    Walk,
+    /// virtio devices driven by arbitrary registers, rings and descriptors.
+    Virtio,
+    /// Interrupt controllers, serial port, clock and power, register by register.
+    Registers,
+    /// Kernel files of every kind, loaded and entered.
+    Boot,
+    /// Trace files, read, listed and analysed.
+    Trace,
+    /// Scenario files and overrides.
+    Scenario,
 }
 
 /// The command line.
@@ -21,15 +40,37 @@ pub(crate) struct Arguments {
     /// How long.
     #[arg(long, value_name = "N", default_value_t = 60)]
     seconds: u64,
-    /// Which programs; each seed has its own.
+    /// Which programs or mutations; each seed has its own.
     #[arg(long, value_name = "S", default_value_t = 2)]
     seed: u64,
+    /// Only try this input, say one that failed before. Not for `engine`.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seconds", "seed"])]
+    input: Option<PathBuf>,
 }
 
-/// Fuzzes until time is up or ten programs differ.
+/// What makes rustc mark the branches that a run takes: the same that cargo-fuzz uses
+/// without a sanitizer, which needs no nightly compiler.
+const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+     -Cllvm-args=-sanitizer-coverage-pc-table -Cdebug-assertions -Coverflow-checks -Cforce-frame-pointers";
+/// Asked for by name, so that build scripts do without those flags.
+const HOST: &str = "x86_64-unknown-linux-gnu";
+/// Seconds that one input may take.
+const PATIENCE: u32 = 20;
+const MEMORY_MIB: u32 = 4096;
+
+/// Fuzzes until time is up or something fails.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let Target::Engine = arguments.target;
-    let (seconds, seed) = (arguments.seconds.to_string(), arguments.seed.to_string());
+    match arguments.target {
+        Target::Engine if arguments.input.is_some() => {
+            bail!("`fuzz engine` prints a row for tests/sequences.rs and takes no input")
+        }
+        Target::Engine => engine(arguments.seconds, arguments.seed),
+        target => guided(target, arguments),
+    }
+}
+
+fn engine(seconds: u64, seed: u64) -> Result<()> {
     run_with(
         &cargo(),
         &[
@@ -45,6 +86,143 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             "--ignored",
             "--nocapture",
         ],
-        &[("BELLJAR_SECONDS", &seconds), ("BELLJAR_SEED", &seed)],
+        &[
+            ("BELLJAR_SECONDS", &seconds.to_string()),
+            ("BELLJAR_SEED", &seed.to_string()),
+        ],
     )
+}
+
+/// Lets libFuzzer look for inputs that reach new code; it keeps those in the corpus.
+fn guided(target: Target, arguments: &Arguments) -> Result<()> {
+    let name = target.to_possible_value().context("it has a name")?;
+    let fuzzer = Fuzzer {
+        binary: build()?,
+        name: name.get_name().to_owned(),
+    };
+    if let Some(input) = &arguments.input {
+        return fuzzer.run(&[path_of(input)?]);
+    }
+    let folder = crate::root().join("target/fuzz");
+    let corpus = folder.join("corpus").join(&fuzzer.name);
+    let failures = folder.join("failures").join(&fuzzer.name);
+    for folder in [&corpus, &failures] {
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
+    fuzzer.write_seeds(&corpus)?;
+    let before = files(&failures)?;
+    let options = [
+        path_of(&corpus)?,
+        format!("-max_total_time={}", arguments.seconds),
+        format!("-seed={}", arguments.seed),
+        format!("-timeout={PATIENCE}"),
+        format!("-rss_limit_mb={MEMORY_MIB}"),
+        format!("-artifact_prefix={}/", path_of(&failures)?),
+        "-max_len=4096".to_owned(),
+        "-print_final_stats=1".to_owned(),
+    ];
+    let result = fuzzer.run(&options);
+    let after = files(&failures)?;
+    let found: Vec<_> = after.iter().filter(|path| !before.contains(path)).collect();
+    for failure in &found {
+        fuzzer.minimise(failure)?;
+    }
+    result.with_context(|| format!("the target `{}` failed", fuzzer.name))
+}
+
+fn build() -> Result<PathBuf> {
+    let target = crate::root().join("target/fuzz");
+    run_with(
+        &cargo(),
+        &[
+            "build",
+            "--release",
+            "--quiet",
+            "--package",
+            "belljar-fuzz",
+            "--features",
+            "guided",
+            "--bin",
+            "guided",
+            "--target",
+            HOST,
+            "--target-dir",
+            &path_of(&target)?,
+        ],
+        &[("RUSTFLAGS", COVERAGE)],
+    )?;
+    Ok(target.join(HOST).join("release/guided"))
+}
+
+struct Fuzzer {
+    binary: PathBuf,
+    name: String,
+}
+
+impl Fuzzer {
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.env("BELLJAR_FUZZ_TARGET", &self.name);
+        command.env("RUST_BACKTRACE", "0");
+        command
+    }
+
+    fn run(&self, arguments: &[String]) -> Result<()> {
+        let status = self
+            .command()
+            .args(arguments)
+            .status()
+            .with_context(|| format!("cannot start {}", self.binary.display()))?;
+        if !status.success() {
+            bail!("{} {} failed ({status})", self.name, arguments.join(" "));
+        }
+        Ok(())
+    }
+
+    fn write_seeds(&self, corpus: &Path) -> Result<()> {
+        let status = self
+            .command()
+            .env("BELLJAR_FUZZ_SEEDS", corpus)
+            .status()
+            .with_context(|| format!("cannot start {}", self.binary.display()))?;
+        if !status.success() {
+            bail!("the seeds cannot be written to {}", corpus.display());
+        }
+        Ok(())
+    }
+
+    /// Cuts a failing input down, and says how to try it again.
+    fn minimise(&self, failure: &Path) -> Result<()> {
+        let smaller = failure.with_extension("smaller");
+        let options = [
+            "-minimize_crash=1".to_owned(),
+            "-max_total_time=20".to_owned(),
+            format!("-timeout={PATIENCE}"),
+            format!("-exact_artifact_path={}", path_of(&smaller)?),
+            path_of(failure)?,
+        ];
+        // libFuzzer ends with a failure however far it came.
+        let output = self.command().args(options).output();
+        output.with_context(|| format!("cannot start {}", self.binary.display()))?;
+        let best = if smaller.exists() { &smaller } else { failure };
+        eprintln!(
+            "failing input of {} bytes; again: cargo xtask fuzz {} --input {}",
+            fs::metadata(best).map_or(0, |data| data.len()),
+            self.name,
+            best.display()
+        );
+        Ok(())
+    }
+}
+
+fn path_of(path: &Path) -> Result<String> {
+    let text = path.to_str();
+    Ok(text.context("the path is not text")?.to_owned())
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder)
+        .with_context(|| format!("cannot read the folder {}", folder.display()))?;
+    Ok(entries.flatten().map(|entry| entry.path()).collect())
 }

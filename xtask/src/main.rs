@@ -35,7 +35,7 @@ enum Command {
     Bench(bench::Arguments),
     /// Run kvm-unit-tests' x86 cases, from a tree that is built, and print a table.
     KvmUnitTests(kvm_unit_tests::Arguments),
-    /// Let random programs run against the host's processor for as long as wanted.
+    /// Give random programs, code, tables, descriptors or files to one part, as long as wanted.
     Fuzz(fuzz::Arguments),
     /// Write the files that are generated from others' headers.
     Generate {

@@ -300,8 +300,12 @@ fn error_bits(request: Request, system: &SystemRegisters) -> u32 {
     match request.access {
         Access::Read => {}
         Access::Write => bits |= error::WRITE,
-        Access::Fetch if system.efer & efer::NXE != 0 => bits |= error::FETCH,
-        Access::Fetch => {}
+        Access::Fetch => {
+            // Two-level tables have no execute rights to tell of.
+            if system.efer & efer::NXE != 0 && system.cr4 & legacy::CR4_PAE != 0 {
+                bits |= error::FETCH;
+            }
+        }
     }
     bits
 }

@@ -7,7 +7,7 @@ use super::{Memory, RESERVED_ADDRESS, Request, entry, error, error_bits, is_allo
 use crate::state::{Fault, cr0, efer};
 
 const CR4_PSE: u64 = 1 << 4;
-const CR4_PAE: u64 = 1 << 5;
+pub(super) const CR4_PAE: u64 = 1 << 5;
 /// Bits of a PDPTE that must be zero: writable, user and others belong to lower levels.
 const PDPTE_RESERVED: u64 = 0x1e6 | RESERVED_ADDRESS | 0xfff0_0000_0000_0000;
 /// Bits 52 to 62 of PAE entries must be zero.

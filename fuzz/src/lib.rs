@@ -1,0 +1,87 @@
+//! Fuzz targets: functions that give arbitrary bytes to what guests and files can reach.
+//!
+//! A target must neither panic, nor abort, nor run without end, whatever the bytes; and
+//! most compare what they see with a second opinion. The tests of this crate run each
+//! on its seeds and on mutations of them; `cargo xtask fuzz TARGET` lets libFuzzer look
+//! for bytes that reach what none reached before.
+
+mod boot;
+mod code;
+mod files;
+mod machine;
+pub mod mutate;
+mod registers;
+mod virtio;
+mod walk;
+
+/// One fuzz target.
+pub struct Target {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is about, for people.
+    pub about: &'static str,
+    /// Runs it on an input; panics where it finds a defect.
+    pub run: fn(&[u8]),
+    /// Inputs that get somewhere, to mutate from.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Longest input worth trying, in bytes.
+    pub longest: usize,
+}
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "code",
+        about: "arbitrary code in every mode, with hostile page tables and handlers",
+        run: code::target,
+        seeds: code::seeds,
+        longest: 512,
+    },
+    Target {
+        name: "walk",
+        about: "page walks through arbitrary tables, beside a second walker",
+        run: walk::target,
+        seeds: walk::seeds,
+        longest: 512,
+    },
+    Target {
+        name: "virtio",
+        about: "virtio devices driven by arbitrary registers, rings and descriptors",
+        run: virtio::target,
+        seeds: virtio::seeds,
+        longest: 2048,
+    },
+    Target {
+        name: "registers",
+        about: "interrupt controllers, serial port, clock and power, register by register",
+        run: registers::target,
+        seeds: registers::seeds,
+        longest: 1024,
+    },
+    Target {
+        name: "boot",
+        about: "kernel files of every kind, loaded and entered",
+        run: boot::target,
+        seeds: boot::seeds,
+        longest: 4096,
+    },
+    Target {
+        name: "trace",
+        about: "trace files, read, listed and analysed",
+        run: files::trace,
+        seeds: files::trace_seeds,
+        longest: 4096,
+    },
+    Target {
+        name: "scenario",
+        about: "scenario files and overrides",
+        run: files::scenario,
+        seeds: files::scenario_seeds,
+        longest: 4096,
+    },
+];
+
+/// The target of that name.
+pub fn target(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
