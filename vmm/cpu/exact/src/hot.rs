@@ -94,7 +94,7 @@ impl ExactVcpu {
 
     /// Follows the blocks from `head` on along the way that most runs take, within
     /// its page.
-    fn trace(&mut self, head: u64, physical: u64, mode: Mode) -> Option<GuestBlock> {
+    pub(crate) fn trace(&mut self, head: u64, physical: u64, mode: Mode) -> Option<GuestBlock> {
         let page = physical & !(PAGE_SIZE - 1);
         let mut trace = GuestBlock {
             rip: head,

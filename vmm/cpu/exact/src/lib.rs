@@ -21,6 +21,8 @@ mod enter;
 mod exception;
 mod features;
 mod flags;
+#[cfg(test)]
+mod golden;
 mod groups;
 mod host;
 mod hot;
@@ -37,6 +39,9 @@ mod store;
 mod symbols;
 mod system;
 mod vcpu;
+
+#[cfg(test)]
+extern crate self as belljar_exact;
 
 pub use clock::CyclesPerInstruction;
 pub use host::host_requirements;

@@ -1,0 +1,315 @@
+//! Host code as text in which nothing depends on where things happen to lie.
+
+use std::fmt::Write;
+use std::mem::offset_of;
+
+use iced_x86::{
+    Decoder, FlowControl, Formatter, Instruction, IntelFormatter, OpKind, Register, SymbolResolver,
+    SymbolResult,
+};
+
+use super::BASE;
+use crate::block::SiteKind;
+use crate::context::{Context, STEPS, Slots, Tlb, View};
+use crate::decode::GuestBlock;
+use crate::emit::{Emitted, Shared};
+
+/// One translated block.
+pub(super) struct Listing<'a> {
+    pub(super) block: &'a GuestBlock,
+    pub(super) emitted: &'a Emitted,
+    pub(super) code: &'a [u8],
+    pub(super) shared: Shared,
+}
+
+impl Listing<'_> {
+    /// Guest instructions, each before its host code; then what stands apart; then sites.
+    /// Of what is long, the end is only a checksum.
+    pub(super) fn text(&self) -> String {
+        let host: Vec<Instruction> = Decoder::with_ip(64, self.code, BASE, 0).iter().collect();
+        let names = Names {
+            labels: self.labels(&host),
+            shared: self.shared,
+        };
+        let apart = self.end_of_body(&host);
+        let (body, rest): (Vec<_>, Vec<_>) = host
+            .iter()
+            .partition(|one| ((one.ip() - BASE) as u32) < apart);
+        let mut text = shortened(&self.lines(&body, &names), BODY_LINES);
+        text.push_str("; apart\n");
+        text.push_str(&shortened(&self.lines(&rest, &names), APART_LINES));
+        let sites = self.emitted.sites.iter().enumerate();
+        let sites: Vec<String> = sites
+            .map(|(number, site)| {
+                let kind = names.site(&site.kind);
+                format!("site {number}, instruction {}: {kind}", site.index)
+            })
+            .collect();
+        text.push_str(&shortened(&sites, SITE_LINES));
+        let _ = writeln!(
+            text,
+            "{} counted, {} slots, {} bytes",
+            self.emitted.counted,
+            self.emitted.slots,
+            self.code.len()
+        );
+        text
+    }
+
+    /// Host instructions, with labels, and with the guest's before theirs.
+    fn lines(&self, host: &[&Instruction], names: &Names) -> Vec<String> {
+        let mut formatter = formatter(Some(Box::new(names.clone())));
+        let mut lines = Vec::new();
+        for instruction in host {
+            let offset = (instruction.ip() - BASE) as u32;
+            if offset == self.emitted.entry {
+                lines.push("entry:".to_owned());
+            }
+            for &(start, index) in &self.emitted.host_map {
+                if start == offset {
+                    lines.push(format!("; {}", self.guest(usize::from(index))));
+                }
+            }
+            if let Some(number) = names.label(instruction.ip()) {
+                lines.push(format!("L{number}:"));
+            }
+            let mut line = "    ".to_owned();
+            formatter.format(instruction, &mut line);
+            lines.push(line);
+        }
+        lines
+    }
+
+    fn guest(&self, index: usize) -> String {
+        let mut line = String::new();
+        formatter(None).format(&self.block.instructions[index].instruction, &mut line);
+        line
+    }
+
+    /// Where the code that stands apart begins: behind the last instruction's own.
+    fn end_of_body(&self, host: &[Instruction]) -> u32 {
+        // Bounced stores stand apart and come again, behind all that are in their order.
+        let number = self.block.instructions.len() as u16 - 1;
+        let mut map = self.emitted.host_map.iter();
+        let last = map
+            .find(|(_, index)| *index == number)
+            .map_or(0, |one| one.0);
+        let mut behind = host
+            .iter()
+            .map(|one| ((one.ip() - BASE) as u32, one))
+            .skip_while(|&(offset, _)| offset < last);
+        let jump = behind.find(|(_, one)| one.flow_control() == FlowControl::UnconditionalBranch);
+        jump.map_or(u32::MAX, |(offset, one)| offset + one.len() as u32)
+    }
+
+    /// The host addresses that something in the block leads to, in their order.
+    fn labels(&self, host: &[Instruction]) -> Vec<u64> {
+        let within = BASE..BASE + self.code.len() as u64;
+        let jumps = host.iter().filter_map(|one| {
+            let near = one.is_jcc_short_or_near()
+                || one.is_jmp_short_or_near()
+                || one.is_jcx_short()
+                || one.is_loop();
+            near.then(|| one.near_branch64())
+        });
+        let sites = self.emitted.sites.iter().flat_map(|site| match site.kind {
+            SiteKind::Miss { resume, bounce, .. } => vec![resume, bounce],
+            SiteKind::Commit { resume, .. } | SiteKind::Group { resume, .. } => vec![resume],
+            SiteKind::Link { stub, .. } => vec![stub],
+            _ => vec![],
+        });
+        let mut labels: Vec<u64> = jumps
+            .chain(sites)
+            .filter(|at| within.contains(at))
+            .collect();
+        labels.sort_unstable();
+        labels.dedup();
+        labels
+    }
+}
+
+/// Lines of each part that are kept as they are: two rounds of a short loop, and the way
+/// of its first group.
+const BODY_LINES: usize = 90;
+const APART_LINES: usize = 60;
+const SITE_LINES: usize = 12;
+
+fn shortened(lines: &[String], keep: usize) -> String {
+    let mut text: String = lines
+        .iter()
+        .take(keep)
+        .map(|line| format!("{line}\n"))
+        .collect();
+    if let Some(more @ [_, ..]) = lines.get(keep..) {
+        let sum = crc32fast::hash(more.join("\n").as_bytes());
+        let _ = writeln!(text, "... {} lines more, CRC-32 {sum:08x}", more.len());
+    }
+    text
+}
+
+fn formatter(names: Option<Box<dyn SymbolResolver>>) -> IntelFormatter {
+    let mut formatter = IntelFormatter::with_options(names, None);
+    let options = formatter.options_mut();
+    options.set_branch_leading_zeros(false);
+    options.set_hex_prefix("0x");
+    options.set_hex_suffix("");
+    options.set_uppercase_hex(false);
+    formatter
+}
+
+/// What addresses are called.
+#[derive(Clone)]
+struct Names {
+    labels: Vec<u64>,
+    shared: Shared,
+}
+
+impl Names {
+    fn label(&self, address: u64) -> Option<usize> {
+        self.labels.binary_search(&address).ok()
+    }
+
+    fn place(&self, address: u64) -> String {
+        match self.label(address) {
+            Some(number) => format!("L{number}"),
+            None => format!("{:#x}", address.wrapping_sub(BASE)),
+        }
+    }
+
+    fn site(&self, kind: &SiteKind) -> String {
+        match kind {
+            &SiteKind::Miss {
+                size,
+                write,
+                form,
+                resume,
+                bounce,
+            } => format!(
+                "miss of {size} bytes, write {write}, {form:?}, on at {}, bounced at {}",
+                self.place(resume),
+                self.place(bounce)
+            ),
+            &SiteKind::Commit { size, resume, call } => format!(
+                "commit {size} bytes, on at {}, call {call}",
+                self.place(resume)
+            ),
+            &SiteKind::Link {
+                target,
+                stub,
+                plain,
+                ..
+            } => format!(
+                "link to {target:#x} from {}, plain {plain}",
+                self.place(stub)
+            ),
+            &SiteKind::Group {
+                span,
+                write,
+                resume,
+            } => format!(
+                "group of {span} bytes, write {write}, on at {}",
+                self.place(resume)
+            ),
+            SiteKind::Helper(instruction) => format!("helper {:?}", instruction.code()),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+impl SymbolResolver for Names {
+    fn symbol(
+        &mut self,
+        instruction: &Instruction,
+        _: u32,
+        operand: Option<u32>,
+        address: u64,
+        _: u32,
+    ) -> Option<SymbolResult<'_>> {
+        let kind = instruction.op_kind(operand?);
+        let branch = kind == OpKind::NearBranch64;
+        if let Some(number) = self.label(address).filter(|_| branch) {
+            return Some(SymbolResult::with_string(address, format!("L{number}")));
+        }
+        if address == self.shared.leave {
+            return Some(SymbolResult::with_str(address, "leave"));
+        }
+        if address == self.shared.lookup {
+            return Some(SymbolResult::with_str(address, "lookup"));
+        }
+        if kind != OpKind::Memory || instruction.segment_prefix() != Register::GS {
+            return None;
+        }
+        let name = field(usize::try_from(address).ok()?)?;
+        Some(SymbolResult::with_string(address, name))
+    }
+}
+
+/// The context's field at an offset.
+fn field(offset: usize) -> Option<String> {
+    macro_rules! words {
+        ($($name:ident)*) => {
+            [$((stringify!($name), offset_of!(Context, $name))),*]
+        };
+    }
+    let words = words! {
+        flags count free borrowed carried tlb_mask page_mask jump_mask sign_mask fs_base
+        gs_base exit_site host_mxcsr guest_mxcsr fault_trap fault_pc target resume leave
+    };
+    if let Some((name, _)) = words.iter().find(|(_, start)| *start == offset) {
+        return Some((*name).to_owned());
+    }
+    let within = |start: usize, count: usize, bytes: usize| {
+        let index = offset.checked_sub(start)? / bytes;
+        (index < count && (offset - start).is_multiple_of(bytes)).then_some(index)
+    };
+    if let Some(number) = within(offset_of!(Context, gpr), 16, 8) {
+        return Some(format!("gpr{number}"));
+    }
+    if let Some(number) = within(offset_of!(Context, scratch), 2, 8) {
+        return Some(format!("scratch{number}"));
+    }
+    if let Some(number) = within(offset_of!(Context, segment_bases), 4, 8) {
+        return Some(format!("segment_base{number}"));
+    }
+    if let Some(number) = within(offset_of!(Context, steps), 2 * STEPS + 1, 8) {
+        return Some(format!("step({})", number as i64 - STEPS as i64));
+    }
+    if let Some(number) = within(offset_of!(Context, heat), 16, 4) {
+        return Some(format!("heat{number}"));
+    }
+    slot(offset).or_else(|| view(offset))
+}
+
+fn slot(offset: usize) -> Option<String> {
+    let offset = offset.checked_sub(offset_of!(Context, slots))?;
+    let fields = [
+        ("limit", offset_of!(Slots, limit), 8),
+        ("base", offset_of!(Slots, base), 8),
+        ("delta", offset_of!(Slots, delta), 8),
+        ("fills", offset_of!(Slots, fills), 4),
+    ];
+    let (name, start, bytes) = fields.into_iter().rfind(|field| field.1 <= offset)?;
+    let number = (offset - start) / bytes;
+    (offset < size_of::<Slots>()).then(|| format!("slot{number}.{name}"))
+}
+
+fn view(offset: usize) -> Option<String> {
+    let offset = offset.checked_sub(offset_of!(Context, views))?;
+    let (number, offset) = (offset / size_of::<View>(), offset % size_of::<View>());
+    let level = ["supervisor", "user"].get(number)?;
+    if offset == offset_of!(View, jump) {
+        return Some(format!("{level}.jump"));
+    }
+    let offset = offset.checked_sub(offset_of!(View, tlb))?;
+    let access = ["read", "write"].get(offset / size_of::<Tlb>())?;
+    let fields = [
+        ("tag", offset_of!(Tlb, tag)),
+        ("page", offset_of!(Tlb, page)),
+        ("delta", offset_of!(Tlb, delta)),
+        ("range", offset_of!(Tlb, range)),
+        ("range_bytes", offset_of!(Tlb, range_bytes)),
+    ];
+    let at = offset % size_of::<Tlb>();
+    let (name, _) = fields.into_iter().find(|field| field.1 == at)?;
+    Some(format!("{level}.{access}.{name}"))
+}
