@@ -215,3 +215,42 @@ fn random_loops_end_alike_however_they_are_stopped() {
         .unwrap_or_else(|failure| panic!("{failure}"));
     assert!(hot.get() > 20, "only {} runs had hot code", hot.get());
 }
+
+/// What a REP STOS counts as depends on the number of its repetitions, not on how far the
+/// TLB knew memory to hang together, which hot code finds out and other code does not.
+#[test]
+fn a_long_fill_counts_alike_behind_hot_code_and_cold() {
+    const HIGH: u64 = 0x4000_0000_0000;
+    let mut a = CodeAssembler::new(64).unwrap();
+    let (mut page, mut same) = (a.create_label(), a.create_label());
+    a.mov(rdi, HIGH).unwrap();
+    a.mov(ebp, 512).unwrap();
+    a.set_label(&mut page).unwrap();
+    a.mov(qword_ptr(rdi), rax).unwrap();
+    a.add(rdi, 4096).unwrap();
+    a.sub(ebp, 1).unwrap();
+    a.jnz(page).unwrap();
+    a.mov(rdi, HIGH).unwrap();
+    a.mov(ebp, 4000).unwrap();
+    a.set_label(&mut same).unwrap();
+    a.mov(qword_ptr(rdi), rax).unwrap();
+    a.mov(qword_ptr(rdi + 8), rax).unwrap();
+    a.sub(ebp, 1).unwrap();
+    a.jnz(same).unwrap();
+    a.mov(rdi, HIGH + 0x800).unwrap();
+    a.mov(ecx, 0x18_0000).unwrap();
+    a.rep().stosb().unwrap();
+    a.hlt().unwrap();
+    let code = a.assemble(CODE).unwrap();
+    let counted = [1, 1 << 30].map(|step| {
+        let mut guest = Guest::new(&code);
+        guest.map_far(HIGH, DATA);
+        // The directory's entry: a page of 2 MiB.
+        guest.write(0xb000, &(DATA | 0x87).to_le_bytes());
+        while guest.run(step) == Exit::Deadline {}
+        (guest.vcpu.retired(), guest.vcpu.statistics().promoted > 0)
+    });
+    let [(slow, _), (fast, is_hot)] = counted;
+    assert!(is_hot);
+    assert_eq!(slow, fast);
+}

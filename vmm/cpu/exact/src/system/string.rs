@@ -101,10 +101,11 @@ impl ExactVcpu {
             if op.repeat && left == 0 {
                 return Ok(Done::Next);
             }
-            if op.repeat && start.wrapping_sub(left) >= ELEMENTS_AT_A_TIME {
+            let done = start.wrapping_sub(left) & mask(op.address_size);
+            if op.repeat && done >= ELEMENTS_AT_A_TIME {
                 return Ok(Done::Part);
             }
-            if self.bulk(op)? {
+            if self.bulk(op, ELEMENTS_AT_A_TIME - done)? {
                 continue;
             }
             if let Some(done) = self.element(op)? {
@@ -239,8 +240,9 @@ impl ExactVcpu {
                     && bytes <= 0xffff_ffff - self.target(op)))
     }
 
-    /// REP MOVS and REP STOS over RAM, a page at a time. Whether it did anything.
-    fn bulk(&mut self, op: StringOp) -> Result<bool, Stop> {
+    /// REP MOVS and REP STOS over RAM, as far as it hangs together, `most` elements at
+    /// most. Whether it did anything.
+    fn bulk(&mut self, op: StringOp, most: u64) -> Result<bool, Stop> {
         let suits = op.repeat
             && self.runs_straight(op)
             && self.state.flags & flag::DF == 0
@@ -250,7 +252,7 @@ impl ExactVcpu {
         }
         let user = self.state.is_user();
         let size = op.size as u64;
-        let wanted = self.register(counter(op)).saturating_mul(size);
+        let wanted = self.register(counter(op)).min(most).saturating_mul(size);
         let source = if op.operation == Operation::Move {
             let Some(run) = self.direct_run(self.source(op), wanted, false, user)? else {
                 return Ok(false);
