@@ -132,6 +132,7 @@ impl Booted {
                 cpuid: parts.cpuid,
                 instruction_set: parts.instruction_set,
                 ratio: CyclesPerInstruction::default(),
+                timing: None,
                 random: Random::new(Seed(1), "rdrand", 0),
             })?))
         })?;

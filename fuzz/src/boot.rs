@@ -37,6 +37,7 @@ pub(crate) fn target(data: &[u8]) {
             cpuid: parts.cpuid,
             instruction_set: parts.instruction_set,
             ratio: CyclesPerInstruction::default(),
+            timing: None,
             random: Random::new(Seed(1), "fuzz", 0),
         })?))
     });

@@ -122,6 +122,7 @@ pub(crate) fn vcpu(ram: &GuestRam, level: Level) -> ExactVcpu {
         cpuid: CpuidTable::default(),
         instruction_set: set,
         ratio: CyclesPerInstruction::default(),
+        timing: None,
         random: Random::new(Seed(1), "fuzz", 0),
     })
     .expect("the host has what the level needs");

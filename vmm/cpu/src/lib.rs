@@ -4,6 +4,7 @@
 //! cycle, look at why it stopped, answer, run on. Exits are plain values; an
 //! engine never calls upward.
 
+mod account;
 mod cpuid;
 mod exit;
 mod isa;
@@ -14,6 +15,7 @@ mod state;
 mod watch;
 mod xstate;
 
+pub use account::TimeAccount;
 pub use cpuid::{CpuidEntry, CpuidTable};
 pub use exit::{Exit, ShutdownCause};
 pub use isa::{CpuidBit, CpuidRegister, Feature, InstructionSet, IsaError, Level};
@@ -100,6 +102,11 @@ pub trait Vcpu {
 
     /// Guest instructions retired since reset, those of traced stubs left out.
     fn retired(&self) -> u64;
+
+    /// What the time went into so far; `None` where time is nothing but instructions.
+    fn account(&self) -> Option<TimeAccount> {
+        None
+    }
 
     /// Answers the question of the last `PioRead`, `MmioRead` or `MsrRead` exit.
     fn complete_read(&mut self, data: u64);

@@ -6,8 +6,10 @@ use belljar_cpu::{Access, Exit, PAGE_SIZE};
 use crate::block::{BlockId, CheckForm};
 use crate::context::tlb_index;
 use crate::dispatch::Next;
+use crate::lines::Payment;
 use crate::mmu::{Request, map};
 use crate::state::Fault;
+use crate::timing::LINE_BYTES;
 use crate::vcpu::{Answer, ExactVcpu};
 
 mod aligned;
@@ -16,10 +18,10 @@ mod refine;
 
 /// A part of a guest access within one page.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
-    physical: u64,
+pub(crate) struct Piece {
+    pub physical: u64,
     start: usize,
-    bytes: usize,
+    pub bytes: usize,
 }
 
 /// Why host code could not finish an access to guest memory.
@@ -39,6 +41,24 @@ impl From<Fault> for Stop {
         Self::Fault(fault)
     }
 }
+
+impl Piece {
+    /// An access of `bytes` bytes that lie in one page.
+    pub(crate) fn whole(physical: u64, bytes: usize) -> Self {
+        Self {
+            physical,
+            start: 0,
+            bytes,
+        }
+    }
+}
+
+/// No second piece.
+const NO_PIECE: Piece = Piece {
+    physical: 0,
+    start: 0,
+    bytes: 0,
+};
 
 impl ExactVcpu {
     /// Translates for an access at the current privilege level.
@@ -72,10 +92,12 @@ impl ExactVcpu {
     ) -> Next {
         self.statistics.misses += 1;
         let linear = self.missed_address(write, form);
+        let payment = self.payment(block, index);
         self.replies.begin();
+        let bytes = usize::from(size);
         let opened = match self.store.block(block).masked(index) {
-            Some(&instruction) => self.open_masked(&instruction, linear, usize::from(size), write),
-            None => self.open_access(linear, usize::from(size), write),
+            Some(&instruction) => self.open_masked(&instruction, linear, bytes, write, payment),
+            None => self.open_access(linear, bytes, write, payment),
         };
         if !matches!(opened, Err(Stop::Ask(Exit::MmioRead { .. }))) {
             self.replies.clear();
@@ -89,6 +111,10 @@ impl ExactVcpu {
                 self.bounced = linear;
                 self.context.scratch = [0, self.bounce_address(linear)];
                 Next::Resume(bounce)
+            }
+            Ok(Opened::NotCovered) => {
+                self.refund(block, index);
+                Next::Single
             }
             Err(Stop::Fault(fault)) => {
                 self.refund(block, index);
@@ -105,7 +131,11 @@ impl ExactVcpu {
     fn missed_address(&self, write: bool, form: CheckForm) -> u64 {
         let [left, entry] = self.context.scratch;
         let view = &self.context.views[usize::from(self.state.is_user())];
-        let tags = &view.tlb[usize::from(write)].tag;
+        let tags: &[u64] = if self.has_caches() {
+            &self.context.lines[usize::from(self.state.is_user())][usize::from(write)].tag
+        } else {
+            &view.tlb[usize::from(write)].tag
+        };
         match form {
             CheckForm::Xor => left ^ tags[entry as usize / 8],
             CheckForm::Difference => left.wrapping_add(tags[entry as usize]),
@@ -121,14 +151,30 @@ impl ExactVcpu {
         &mut self.context.bounce.0[start..start + bytes]
     }
 
-    fn open_access(&mut self, linear: u64, bytes: usize, write: bool) -> Result<Opened, Stop> {
+    fn open_access(
+        &mut self,
+        linear: u64,
+        bytes: usize,
+        write: bool,
+        payment: Payment,
+    ) -> Result<Opened, Stop> {
         let user = self.state.is_user();
-        let pieces = self.pieces(linear, bytes, write, user)?;
+        let pieces = match self.known_piece(linear, bytes, write) {
+            // Without caches the TLB was asked before.
+            Some(piece) if self.has_caches() => [piece, NO_PIECE],
+            _ => self.pieces(linear, bytes, write, user)?,
+        };
+        if !self.pay(payment, &pieces) {
+            return Ok(Opened::NotCovered);
+        }
         if let [piece, Piece { bytes: 0, .. }] = pieces
             && let Some(page) = self.memory.host_page(piece.physical)
             && !(write && self.memory.is_watched(piece.physical))
         {
             self.fill(linear, page, write);
+            if payment != Payment::None && linear % LINE_BYTES + bytes as u64 <= LINE_BYTES {
+                self.fill_line(linear, page, write);
+            }
             return Ok(Opened::Direct {
                 offset: linear % PAGE_SIZE,
                 page,
@@ -143,9 +189,13 @@ impl ExactVcpu {
 
     pub(crate) fn fill(&mut self, linear: u64, page: u64, write: bool) {
         let entry = tlb_index(linear);
-        let view = &mut self.context.views[usize::from(self.state.is_user())];
-        let tlb = &mut view.tlb[usize::from(write)];
         let tag = linear & !(PAGE_SIZE - 1);
+        let user = usize::from(self.state.is_user());
+        let old = self.context.views[user].tlb[usize::from(write)].tag[entry];
+        if old != tag && self.has_caches() {
+            self.replace_page(old, write);
+        }
+        let tlb = &mut self.context.views[user].tlb[usize::from(write)];
         tlb.tag[entry] = tag;
         tlb.page[entry] = page;
         tlb.delta[entry] = page.wrapping_sub(tag);
@@ -237,7 +287,8 @@ impl ExactVcpu {
         let user = self.state.is_user();
         let written = match self.store.block(block).masked(index) {
             Some(&instruction) => self.commit_masked(&instruction, linear, &data[..bytes]),
-            None => self.write_linear(linear, &data[..bytes], user),
+            // What it costs was paid when it was opened.
+            None => self.write_past_caches(linear, &data[..bytes], user),
         };
         match written {
             Ok(()) if call || self.store.block(block).valid => Next::Resume(resume),
@@ -259,6 +310,11 @@ impl ExactVcpu {
         user: bool,
     ) -> Result<(), Stop> {
         let pieces = self.pieces(linear, data.len(), true, user)?;
+        self.touch_pieces(&pieces);
+        self.write_pieces(&pieces, data)
+    }
+
+    fn write_pieces(&mut self, pieces: &[Piece; 2], data: &[u8]) -> Result<(), Stop> {
         let mut ask = None;
         for piece in pieces.iter().filter(|piece| piece.bytes > 0) {
             let part = &data[piece.start..piece.start + piece.bytes];
@@ -287,7 +343,39 @@ impl ExactVcpu {
         user: bool,
     ) -> Result<(), Stop> {
         let pieces = self.pieces(linear, into.len(), false, user)?;
+        self.touch_pieces(&pieces);
         self.read_pieces(&pieces, into, false)
+    }
+
+    /// As [`read_linear`](Self::read_linear), past the caches.
+    pub(crate) fn read_past_caches(
+        &mut self,
+        linear: u64,
+        into: &mut [u8],
+        user: bool,
+    ) -> Result<(), Stop> {
+        let pieces = self.pieces(linear, into.len(), false, user)?;
+        self.read_pieces(&pieces, into, false)
+    }
+
+    /// As [`write_linear`](Self::write_linear), past the caches.
+    pub(crate) fn write_past_caches(
+        &mut self,
+        linear: u64,
+        data: &[u8],
+        user: bool,
+    ) -> Result<(), Stop> {
+        let pieces = self.pieces(linear, data.len(), true, user)?;
+        self.write_pieces(&pieces, data)
+    }
+
+    /// The guest-physical address of what was just accessed.
+    pub(crate) fn physical_at(&mut self, linear: u64, write: bool) -> Option<u64> {
+        let user = self.state.is_user();
+        match self.known_run(linear, write, user) {
+            Some((host, _)) => self.memory.physical_of(host),
+            None => self.data_address(linear, write, user).ok(),
+        }
     }
 
     /// Host address and length of what of `bytes` bytes at `linear` can be copied
@@ -322,7 +410,7 @@ impl ExactVcpu {
 
     /// What the TLB knows of `linear`: its host address, and how far memory hangs
     /// together from there on.
-    fn known_run(&self, linear: u64, write: bool, user: bool) -> Option<(u64, u64)> {
+    pub(crate) fn known_run(&self, linear: u64, write: bool, user: bool) -> Option<(u64, u64)> {
         let tlb = &self.context.views[usize::from(user)].tlb[usize::from(write)];
         let entry = tlb_index(linear);
         if tlb.tag[entry] != linear & !(PAGE_SIZE - 1) {
@@ -381,6 +469,11 @@ impl Replies {
 }
 
 enum Opened {
-    Direct { offset: u64, page: u64 },
+    /// The budget does not cover what the access costs.
+    NotCovered,
+    Direct {
+        offset: u64,
+        page: u64,
+    },
     Bounced,
 }

@@ -144,6 +144,25 @@ impl Asm {
         self.imm32(disp);
     }
 
+    /// `vpaddq xmm31, xmm31, [rip + rel32]`, to be filled in (AVX-512VL).
+    pub(crate) fn add_constant_to_xmm31(&mut self) -> Hole {
+        self.bytes(&[0x62, 0x61, 0x85, 0x00, 0xd4, 0x3d]);
+        self.imm32(0);
+        self.hole(4)
+    }
+
+    /// `vmovhps xmm31, xmm31, gs:[disp]` (AVX-512F).
+    pub(crate) fn load_xmm31_high(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x62, 0x61, 0x04, 0x00, 0x16, 0x3c, 0x25]);
+        self.imm32(disp);
+    }
+
+    /// `vmovhps gs:[disp], xmm31` (AVX-512F).
+    pub(crate) fn store_xmm31_high(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x62, 0x61, 0x7c, 0x08, 0x17, 0x3c, 0x25]);
+        self.imm32(disp);
+    }
+
     /// `vmovq S1, xmm31` (AVX-512F).
     pub(crate) fn move_xmm31_to_s1(&mut self) {
         self.wrote(S1);

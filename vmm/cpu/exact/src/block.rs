@@ -40,10 +40,11 @@ pub(crate) enum Pace {
 }
 
 impl Pace {
-    /// The largest piece that a budget covers.
-    pub(crate) fn piece_of(budget: i64) -> Self {
+    /// The largest piece that a budget of instructions covers, of two to the power of
+    /// `largest` at most.
+    pub(crate) fn piece_of(budget: i64, largest: u8) -> Self {
         let most = budget.clamp(1, MAX_INSTRUCTIONS as i64);
-        Self::Piece(most.ilog2() as u8)
+        Self::Piece(largest.min(most.ilog2() as u8))
     }
 
     /// Instructions that a block may have.
@@ -113,6 +114,8 @@ pub(crate) struct Block {
     pub host_end: u64,
     /// Counted instructions; zero for a stub.
     pub counted: u16,
+    /// With a time model: ticks of each counted instruction and those behind it.
+    pub rest: Box<[i32]>,
     /// Distance of each instruction from `rip`.
     pub offsets: Box<[i16]>,
     /// Where host code for an instruction begins (offset from `indirect_entry`), ascending.
@@ -136,7 +139,41 @@ pub(crate) struct Block {
     pub valid: bool,
 }
 
+/// What running code takes off the budget and adds to the count of instructions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Charge {
+    pub ticks: i64,
+    pub instructions: i64,
+}
+
 impl Block {
+    /// What the entry took for counted instruction `index` and those behind it.
+    pub(crate) fn charge_from(&self, index: u16) -> Charge {
+        let instructions = i64::from(self.counted.saturating_sub(index));
+        let ticks = self.rest.get(usize::from(index)).copied();
+        Charge {
+            // Without a time model each is one tick, and behind the last there is none.
+            ticks: ticks.map_or(
+                if self.rest.is_empty() {
+                    instructions
+                } else {
+                    0
+                },
+                i64::from,
+            ),
+            instructions,
+        }
+    }
+
+    /// What the entry took for instruction `index` alone.
+    pub(crate) fn charge_of(&self, index: u16) -> Charge {
+        let (from, behind) = (self.charge_from(index), self.charge_from(index + 1));
+        Charge {
+            ticks: from.ticks - behind.ticks,
+            instructions: from.instructions - behind.instructions,
+        }
+    }
+
     /// RIP of instruction `index`.
     pub(crate) fn rip_of(&self, index: u16) -> u64 {
         self.rip

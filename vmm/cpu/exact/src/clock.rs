@@ -1,4 +1,5 @@
-//! Virtual time as a function of retired instructions.
+//! Virtual time as a function of ticks: retired instructions, or with a time model
+//! what they cost.
 
 use belljar_cpu::Cycles;
 
@@ -20,13 +21,16 @@ impl Default for CyclesPerInstruction {
     }
 }
 
-/// The clock: cycles that passed while instructions ran, and those skipped.
+/// The clock: cycles that passed while instructions ran, and those skipped. The ratio
+/// is of cycles to ticks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     ratio: CyclesPerInstruction,
     /// Cycles that no instruction took.
     skipped: Cycles,
-    /// Instructions retired before this run.
+    /// Ticks before this run.
+    pub ticks: u64,
+    /// Instructions retired before this run: without a time model, the ticks.
     pub retired: u64,
 }
 
@@ -39,19 +43,20 @@ impl Clock {
         Self {
             ratio,
             skipped: 0,
+            ticks: 0,
             retired: 0,
         }
     }
 
-    /// The time when `retired` instructions have retired.
-    pub(crate) fn at(&self, retired: u64) -> Cycles {
-        let cycles = u128::from(retired) * u128::from(self.ratio.cycles)
-            / u128::from(self.ratio.instructions);
+    /// The time after `ticks` ticks.
+    pub(crate) fn at(&self, ticks: u64) -> Cycles {
+        let cycles =
+            u128::from(ticks) * u128::from(self.ratio.cycles) / u128::from(self.ratio.instructions);
         self.skipped + cycles as u64
     }
 
-    /// How many more instructions retire until the time is `until` or later.
-    pub(crate) fn instructions_until(&self, until: Cycles) -> u64 {
+    /// How many more ticks it takes until the time is `until` or later.
+    pub(crate) fn ticks_until(&self, until: Cycles) -> u64 {
         let Some(cycles) = until.checked_sub(self.skipped) else {
             return 0;
         };
@@ -59,12 +64,17 @@ impl Clock {
             .div_ceil(u128::from(self.ratio.cycles));
         u64::try_from(needed)
             .unwrap_or(u64::MAX)
-            .saturating_sub(self.retired)
+            .saturating_sub(self.ticks)
+    }
+
+    /// Cycles that passed without an instruction.
+    pub(crate) fn idle(&self) -> Cycles {
+        self.skipped
     }
 
     /// Lets time pass up to `to` without an instruction.
     pub(crate) fn skip_to(&mut self, to: Cycles) {
-        let now = self.at(self.retired);
+        let now = self.at(self.ticks);
         self.skipped += to.saturating_sub(now);
     }
 }
@@ -82,10 +92,10 @@ mod tests {
             });
             clock.skip_to(17);
             for until in 0..200 {
-                let count = clock.instructions_until(until);
-                assert!(clock.at(clock.retired + count) >= until);
+                let count = clock.ticks_until(until);
+                assert!(clock.at(clock.ticks + count) >= until);
                 if count > 0 {
-                    assert!(clock.at(clock.retired + count - 1) < until);
+                    assert!(clock.at(clock.ticks + count - 1) < until);
                 }
             }
         }

@@ -3,9 +3,15 @@
 
 use std::mem::offset_of;
 
+use belljar_cpu::PAGE_SIZE;
+
+use crate::timing::LINE_BYTES;
+
 /// Entries of each software TLB table; a power of two. Fewer than 1,024 thrash
 /// on blocked matrix code, more gain nothing.
 pub(crate) const TLB_ENTRIES: usize = 1024;
+/// Lines of a page.
+pub(crate) const LINE_ENTRIES: usize = (PAGE_SIZE / LINE_BYTES) as usize;
 /// Entries of each jump cache; a power of two.
 pub(crate) const JUMP_ENTRIES: usize = 4096;
 /// Bytes of the buffer through which an access goes that has no host page:
@@ -48,6 +54,16 @@ pub(crate) struct Tlb {
     pub range: [u64; TLB_ENTRIES],
     /// Bytes of that range; zero where nobody looked yet.
     pub range_bytes: [u64; TLB_ENTRIES],
+}
+
+/// Cache lines that may be accessed without a look at the caches, each at the index that
+/// its place in a page has.
+#[repr(C)]
+pub(crate) struct Lines {
+    /// Linear address of the line, or one that can never match.
+    pub tag: [u64; LINE_ENTRIES],
+    /// Its host address.
+    pub host: [u64; LINE_ENTRIES],
 }
 
 /// The group checks' memory. A group's range of guest memory is in reach when its
@@ -148,6 +164,15 @@ pub(crate) struct Context {
     pub slots: Slots,
     /// Runs left until a block is hot.
     pub heat: [i32; HEATS],
+    /// Instructions retired in this run, where a time model counts them apart from
+    /// ticks. Translated code may keep them beside `count`.
+    pub retired: i64,
+    /// Mask of the address bits that index `lines`, for PEXT.
+    pub line_mask: u64,
+    /// Mask of the bits above an offset in a line, for PEXT.
+    pub above_line_mask: u64,
+    /// Supervisor, then user; what may be read, then what may be written.
+    pub lines: [[Lines; 2]; 2],
 }
 
 impl View {
@@ -216,6 +241,19 @@ impl View {
     }
 }
 
+impl Lines {
+    /// Forgets the line with this index. The tag is two lines off, so that an access which
+    /// runs into the next line cannot match either.
+    pub(crate) fn forget(&mut self, index: usize) {
+        self.tag[index] = (index ^ 2) as u64 * LINE_BYTES;
+    }
+
+    /// Forgets every line.
+    pub(crate) fn flush(&mut self) {
+        (0..LINE_ENTRIES).for_each(|index| self.forget(index));
+    }
+}
+
 impl Slots {
     /// Empties the first `used` slots.
     pub(crate) fn flush(&mut self, used: u32) {
@@ -231,6 +269,9 @@ impl Context {
         context.page_mask = !0xfff;
         context.jump_mask = (JUMP_ENTRIES - 1) as u64;
         context.sign_mask = 1 << 63;
+        context.line_mask = (LINE_ENTRIES as u64 - 1) * LINE_BYTES;
+        context.above_line_mask = !(LINE_BYTES - 1);
+        context.lines.iter_mut().flatten().for_each(Lines::flush);
         for (index, step) in context.steps.iter_mut().enumerate() {
             *step = index as i64 - STEPS as i64;
         }
@@ -252,6 +293,11 @@ pub(crate) fn tlb_index(linear: u64) -> usize {
     (linear >> 12) as usize & (TLB_ENTRIES - 1)
 }
 
+/// The index among [`Lines`] for an address.
+pub(crate) fn line_index(address: u64) -> usize {
+    (address / LINE_BYTES) as usize % LINE_ENTRIES
+}
+
 /// The jump-cache entry for a RIP: its page moves what stands at one offset in many.
 pub(crate) fn jump_index(rip: u64) -> usize {
     rip.wrapping_add(rip.rotate_right(12)) as usize & (JUMP_ENTRIES - 1)
@@ -259,13 +305,14 @@ pub(crate) fn jump_index(rip: u64) -> usize {
 
 /// Offsets from the GS base, as translated code encodes them.
 pub(crate) mod at {
-    use super::{Context, STEPS, Slots, Tlb, View, offset_of};
+    use super::{Context, Lines, STEPS, Slots, Tlb, View, offset_of};
 
     pub(crate) const fn gpr(number: usize) -> i32 {
         (offset_of!(Context, gpr) + number * 8) as i32
     }
 
     pub(crate) const COUNT: i32 = offset_of!(Context, count) as i32;
+    pub(crate) const RETIRED: i32 = offset_of!(Context, retired) as i32;
     pub(crate) const FREE: i32 = offset_of!(Context, free) as i32;
     pub(crate) const BORROWED: i32 = offset_of!(Context, borrowed) as i32;
     pub(crate) const CARRIED: i32 = offset_of!(Context, carried) as i32;
@@ -297,6 +344,22 @@ pub(crate) mod at {
     pub(crate) const fn pages(user: bool, write: bool) -> i32 {
         tlb(user, write, offset_of!(Tlb, page))
     }
+
+    const fn lines(user: bool, write: bool, field: usize) -> i32 {
+        let table = user as usize * 2 + write as usize;
+        (offset_of!(Context, lines) + table * size_of::<Lines>() + field) as i32
+    }
+
+    pub(crate) const fn line_tags(user: bool, write: bool) -> i32 {
+        lines(user, write, offset_of!(Lines, tag))
+    }
+
+    pub(crate) const fn line_hosts(user: bool, write: bool) -> i32 {
+        lines(user, write, offset_of!(Lines, host))
+    }
+
+    pub(crate) const LINE_MASK: i32 = offset_of!(Context, line_mask) as i32;
+    pub(crate) const ABOVE_LINE_MASK: i32 = offset_of!(Context, above_line_mask) as i32;
 
     pub(crate) const fn deltas(user: bool, write: bool) -> i32 {
         tlb(user, write, offset_of!(Tlb, delta))

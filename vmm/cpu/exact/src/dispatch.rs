@@ -22,21 +22,36 @@ struct PendingLink {
 }
 
 /// Where a run goes on, and how.
-#[derive(Default)]
 struct Course {
     link: Option<PendingLink>,
     /// The next block must check each access by itself.
     plain: bool,
+    /// The next instruction must run by itself.
+    single: bool,
     /// A hot block's instructions are more than the budget covers: none is entered any more.
     slow: bool,
     /// So are a plain block's: the rest goes in pieces.
     rest: bool,
+    /// The power of two of the largest of these.
+    largest: u8,
 }
 
 impl Course {
+    fn new() -> Self {
+        Self {
+            link: None,
+            plain: false,
+            single: false,
+            slow: false,
+            rest: false,
+            largest: u8::MAX,
+        }
+    }
+
+    /// How to go on with a budget that covers so many instructions, if they are cheap.
     fn pace(&self, budget: i64) -> Pace {
         match (self.rest, self.slow) {
-            (true, _) => Pace::piece_of(budget),
+            (true, _) => Pace::piece_of(budget, self.largest),
             (_, true) => Pace::Slow,
             _ => Pace::Full,
         }
@@ -49,6 +64,8 @@ pub(crate) enum Next {
     Boundary,
     /// As `Boundary`, and the block there must check each access by itself.
     Plain,
+    /// As `Boundary`, and the budget may cover the next instruction alone.
+    Single,
     /// Go on in the middle of a block, at this host address.
     Resume(u64),
     /// The caller is needed; the guest stands at `state.rip`.
@@ -59,10 +76,11 @@ impl ExactVcpu {
     /// Runs until the clock shows `until` or something else ends the run.
     pub(crate) fn dispatch(&mut self, until: Cycles) -> Result<Exit, CpuError> {
         self.forget_written_pages();
+        self.settle_clock();
         let grant = self
             .clock
-            .instructions_until(until)
-            .min(self.stop_at.saturating_sub(self.clock.retired))
+            .ticks_until(until)
+            .min(self.ticks_to_stop())
             .min(i64::MAX as u64 / 2) as i64;
         self.granted = grant;
         self.context.count = grant;
@@ -71,6 +89,7 @@ impl ExactVcpu {
             self.store.leave_code(),
             &mut self.context,
         )?;
+        self.flush_lines();
         begin_run(&mut self.context, &self.fx);
         self.refusable = None;
         let exit = match self.take_refusal() {
@@ -79,9 +98,7 @@ impl ExactVcpu {
         };
         end_run(&mut self.fx);
         drop(catching);
-        self.clock.retired = self.retired_now();
-        self.granted = 0;
-        self.context.count = 0;
+        self.settle_clock();
         self.settle_flags();
         Ok(exit)
     }
@@ -101,7 +118,8 @@ impl ExactVcpu {
     }
 
     fn run_loop(&mut self) -> Exit {
-        let mut course = Course::default();
+        let cheapest = i64::from(self.cheapest());
+        let mut course = Course::new();
         loop {
             if let Some(exit) = self.boundary() {
                 return exit;
@@ -110,10 +128,11 @@ impl ExactVcpu {
             self.state.holds_traps = false;
             let stepping = self.state.flags & flag::TF != 0;
             let checked = self.checks_alignment();
-            let mode = self.mode(if shadowed || stepping || checked {
+            let single = std::mem::take(&mut course.single);
+            let mode = self.mode(if shadowed || stepping || checked || single {
                 Pace::Piece(0)
             } else {
-                course.pace(self.context.count)
+                course.pace(self.context.count / cheapest)
             });
             let plain = std::mem::take(&mut course.plain);
             let found = self.find_block(mode, plain);
@@ -144,6 +163,7 @@ impl ExactVcpu {
             let next = self.visit(entry, &mut course);
             course.plain = matches!(next, Next::Plain)
                 || course.link.as_ref().is_some_and(|wanted| wanted.plain);
+            course.single = matches!(next, Next::Single);
             match next {
                 Next::Exit(exit) => return exit,
                 _ if stepping
@@ -282,13 +302,12 @@ impl ExactVcpu {
         let (block, index) = (site.block, site.index);
         match &site.kind {
             SiteKind::Stop => {
+                self.refund(block, 0);
                 let block = self.store.block(block);
-                self.context.count += i64::from(block.counted);
-                self.state.rip = block.rip;
-                if block.hot {
-                    course.slow = true;
-                } else {
-                    course.rest = true;
+                match block.mode.pace {
+                    _ if block.hot => course.slow = true,
+                    Pace::Piece(power) => course.largest = power.saturating_sub(1),
+                    _ => course.rest = true,
                 }
                 Next::Boundary
             }
@@ -347,29 +366,6 @@ impl ExactVcpu {
                 self.deliver(Fault::plain(vector))
             }
         }
-    }
-
-    /// Gives back what the block's entry took off for instruction `index` and
-    /// those behind it, and puts RIP on it.
-    pub(crate) fn refund(&mut self, block: BlockId, index: u16) {
-        let block = self.store.block(block);
-        if block.counted > 0 {
-            self.context.count += i64::from(block.counted - index);
-        }
-        self.state.rip = block.rip_of(index);
-    }
-
-    /// As [`refund`](Self::refund), but instruction `index` is done.
-    pub(crate) fn refund_behind(&mut self, block: BlockId, index: u16) {
-        let block = self.store.block(block);
-        if block.counted > 0 {
-            self.context.count += i64::from(block.counted - index) - 1;
-        }
-        self.state.rip = if usize::from(index) + 1 < block.offsets.len() {
-            block.rip_of(index + 1)
-        } else {
-            block.end
-        };
     }
 
     fn host_fault(&mut self) -> Next {

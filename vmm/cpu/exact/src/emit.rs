@@ -7,6 +7,7 @@ use iced_x86::{Encoder, Instruction, InstructionInfoFactory};
 use crate::analyse::Class;
 use crate::asm::{Asm, Hole};
 use crate::block::{CheckForm, Mode, Pace, Site, SiteId, SiteKind};
+use crate::classes::Prices;
 use crate::context::at;
 use crate::decode::{Follow, GuestBlock, GuestInstruction};
 use crate::flags::{are_all, dead_flags};
@@ -34,6 +35,8 @@ pub(crate) struct Emitted {
     /// Offset of the entry for chained jumps.
     pub entry: u32,
     pub counted: u16,
+    /// With a time model: ticks of each counted instruction and those behind it.
+    pub rest: Box<[i32]>,
     /// Slots of group checks.
     pub slots: u32,
     /// RIPs of the accesses that share each slot.
@@ -90,6 +93,8 @@ enum ColdKind {
     Link { target: u64 },
     /// A jump out of the middle of a run, which gives back what was not executed.
     SideExit { target: u64 },
+    /// Not code: what is added to both halves of XMM31.
+    Pair { ticks: i32, instructions: i32 },
     /// A return that did not lead where the run goes on; the target is in S0.
     SideReturn,
     /// A group's slot did not cover its addresses; `resume` is behind the check.
@@ -110,6 +115,12 @@ pub(crate) struct Emitter {
     index: u16,
     /// Instructions that the entry counts.
     counted: u16,
+    /// What instructions cost, with a time model.
+    prices: Option<Prices>,
+    /// Accesses are checked line by line, for a cache model.
+    lines: bool,
+    /// See [`Emitted::rest`].
+    rest: Vec<i32>,
     plan: Plan,
     first_slot: u32,
     /// What the scratch registers hold for later accesses, and which was used last.
@@ -145,6 +156,9 @@ impl Emitter {
             page: 0,
             index: 0,
             counted: 0,
+            prices: None,
+            lines: false,
+            rest: Vec::new(),
             plan: Plan::default(),
             first_slot: 0,
             held: [None; 2],
@@ -154,6 +168,16 @@ impl Emitter {
             rips: Vec::new(),
             calls: Vec::new(),
         }
+    }
+
+    /// Takes what instructions cost off the budget from now on.
+    pub(crate) fn count_prices(&mut self, prices: Prices) {
+        self.prices = Some(prices);
+    }
+
+    /// Checks accesses line by line from now on, for a cache model.
+    pub(crate) fn check_lines(&mut self) {
+        self.lines = true;
     }
 
     /// The code of the block emitted last.
@@ -217,6 +241,7 @@ impl Emitter {
             host_map: std::mem::take(&mut self.host_map),
             entry,
             counted,
+            rest: self.rest.as_slice().into(),
             slots: self.plan.groups.len() as u32,
             members: self.members(),
             dead_flags: dead_flags[0],
@@ -241,6 +266,7 @@ impl Emitter {
         self.index = 0;
         let length = block.instructions.len() as u16;
         self.counted = if free { 0 } else { length };
+        self.add_up(block);
         self.plan = Plan::default();
         self.held = [None; 2];
         self.itself = None;
@@ -257,6 +283,20 @@ impl Emitter {
             .map(|guest| matches!(guest.class, Class::Call | Class::CallIndirect));
         self.calls.clear();
         self.calls.extend(calls);
+    }
+
+    /// Fills `rest` for the block's counted instructions.
+    fn add_up(&mut self, block: &GuestBlock) {
+        self.rest.clear();
+        let Some(prices) = self.prices.as_ref().filter(|_| self.counted > 0) else {
+            return;
+        };
+        let mut sum = 0;
+        for guest in block.instructions.iter().rev() {
+            sum += prices.of(&guest.instruction, &mut self.info) as i32;
+            self.rest.push(sum);
+        }
+        self.rest.reverse();
     }
 
     fn leave_from(&mut self, hole: Hole, kind: SiteKind, restore: bool) {

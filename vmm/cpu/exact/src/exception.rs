@@ -81,7 +81,8 @@ impl ExactVcpu {
         }
         self.delivery_streak += 1;
         if self.delivery_streak > DELIVERY_STREAK {
-            self.context.count -= 1;
+            let charge = self.charge_of_event();
+            self.take(charge);
             self.delivered_at = self.retired_now();
         }
     }

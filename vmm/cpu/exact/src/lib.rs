@@ -12,6 +12,8 @@ mod analyse;
 mod asm;
 mod block;
 mod cache;
+mod caches;
+mod classes;
 mod clock;
 mod context;
 mod decode;
@@ -27,6 +29,8 @@ mod groups;
 mod host;
 mod hot;
 mod inspect;
+mod ledger;
+mod lines;
 mod lookup;
 mod masked;
 mod mmu;
@@ -38,11 +42,16 @@ mod state;
 mod store;
 mod symbols;
 mod system;
+mod timing;
 mod vcpu;
 
 #[cfg(test)]
 extern crate self as belljar_exact;
 
+pub use classes::CostClass;
 pub use clock::CyclesPerInstruction;
 pub use host::host_requirements;
+pub use timing::{
+    CacheLevel, CacheModel, Costs, LEVEL_NAMES, LINE_BYTES, TICKS_PER_CYCLE, Timing, TimingError,
+};
 pub use vcpu::{ExactConfig, ExactVcpu, Statistics, VectorState};

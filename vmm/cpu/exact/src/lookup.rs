@@ -162,6 +162,7 @@ impl ExactVcpu {
             for view in &mut self.context.views {
                 view.forbid_writes_to(host);
             }
+            self.flush_lines();
             self.flush_slots();
         }
     }

@@ -57,6 +57,14 @@ impl Memory {
         Some(region.host as u64 + offset)
     }
 
+    /// Guest-physical address of the byte of RAM at a host address.
+    pub(crate) fn physical_of(&self, host: u64) -> Option<u64> {
+        self.regions.iter().find_map(|region| {
+            let offset = host.checked_sub(region.host as u64)?;
+            (offset < region.bytes).then(|| region.start + offset)
+        })
+    }
+
     /// Watches or forgets the page that holds `physical`.
     pub(crate) fn watch(&self, physical: u64, on: bool) {
         if let Some((region, offset)) = self.region(physical) {

@@ -10,6 +10,7 @@ use crate::analyse::Class;
 use crate::asm::Asm;
 use crate::block::{Block, BlockId, Incoming, Mode, Pace, Site, SiteId};
 use crate::cache::CodeMemory;
+use crate::classes::Prices;
 use crate::context::{Context, EXIT_LOOKUP, HEATS, SLOTS, at};
 use crate::decode::GuestBlock;
 use crate::emit::{Counter, Emitter, Shared, Tier};
@@ -48,6 +49,7 @@ pub(crate) struct Store {
     /// Slots and heat counters in use.
     slots: u32,
     heats: u32,
+    lines: bool,
 }
 
 /// What forgetting code asks of the caller.
@@ -68,19 +70,26 @@ fn recent_index(rip: u64) -> usize {
 }
 
 impl Store {
-    /// Makes an empty one; `counter` tells where its code counts instructions.
-    pub(crate) fn new(counter: Counter) -> Result<Self, CpuError> {
+    /// Makes an empty one; `counter` tells where its code counts instructions, and
+    /// `prices` what each costs, where that is modelled.
+    pub(crate) fn new(counter: Counter, prices: Option<Prices>) -> Result<Self, CpuError> {
         let mut memory = CodeMemory::new()?;
         let mut asm = Asm::default();
         asm.restart(memory.next());
         let leave = asm.here();
         if counter == Counter::Xmm31 {
             asm.store_xmm31(at::COUNT);
+            if prices.is_some() {
+                asm.store_xmm31_high(at::RETIRED);
+            }
         }
         asm.jump_slot(offset_of!(Context, leave) as i32);
         let enter = asm.here();
         if counter == Counter::Xmm31 {
             asm.load_xmm31(at::COUNT);
+            if prices.is_some() {
+                asm.load_xmm31_high(at::RETIRED);
+            }
         }
         asm.jump_slot(offset_of!(Context, resume) as i32);
         let lookup = asm.here();
@@ -93,10 +102,14 @@ impl Store {
             enter,
             counter,
         };
+        let mut emitter = Emitter::new(shared);
+        if let Some(prices) = prices {
+            emitter.count_prices(prices);
+        }
         Ok(Self {
             reserved: memory.used(),
             memory,
-            emitter: Emitter::new(shared),
+            emitter,
             shared,
             blocks: Vec::new(),
             sites: Vec::new(),
@@ -106,7 +119,15 @@ impl Store {
             recent: vec![BlockId::MAX; RECENT],
             slots: 0,
             heats: 0,
+            lines: false,
         })
+    }
+
+    /// Emits for a cache model from now on: accesses are checked line by line, and no
+    /// code becomes hot.
+    pub(crate) fn check_lines(&mut self) {
+        self.lines = true;
+        self.emitter.check_lines();
     }
 
     /// Host address at which every visit begins.
@@ -220,7 +241,7 @@ impl Store {
         let first_site = self.sites.len() as SiteId;
         let tier = match scattered {
             None => {
-                let counts = !free && mode.pace == Pace::Full;
+                let counts = !free && !self.lines && mode.pace == Pace::Full;
                 Tier::Plain(counts.then_some(self.heats))
             }
             Some(scattered) => Tier::Hot {
@@ -252,6 +273,7 @@ impl Store {
             indirect_entry: base,
             host_end: base + self.emitter.code().len() as u64,
             counted: emitted.counted,
+            rest: emitted.rest,
             offsets: guest
                 .instructions
                 .iter()

@@ -54,17 +54,19 @@ impl ExactVcpu {
     /// Carries out `instruction`, number `index` of `block`.
     pub(crate) fn help(&mut self, block: BlockId, index: u16, instruction: &Instruction) -> Next {
         self.refund(block, index);
-        let counted = self.store.block(block).counted > 0;
+        let charge = self.store.block(block).charge_of(index);
         let next_rip = instruction.next_ip();
         self.replies.begin();
         let result = self.carry_out(instruction);
+        // It may have changed what is mapped where.
+        self.flush_lines();
         if !matches!(result, Err(Stop::Ask(Exit::MmioRead { .. }))) {
             self.replies.clear();
         }
         match result {
             Ok(done) => {
-                if counted && !matches!(done, Done::Again(_)) {
-                    self.context.count -= 1;
+                if !matches!(done, Done::Again(_)) {
+                    self.take(charge);
                 }
                 match done {
                     Done::Next => self.state.rip = next_rip,
@@ -84,9 +86,7 @@ impl ExactVcpu {
                 self.deliver(fault)
             }
             Err(Stop::Ask(exit @ Exit::MmioWrite { .. })) => {
-                if counted {
-                    self.context.count -= 1;
-                }
+                self.take(charge);
                 self.state.rip = next_rip;
                 Next::Exit(exit)
             }
@@ -106,7 +106,7 @@ impl ExactVcpu {
         let rip = self.state.rip;
         let mut bytes = vec![0u8; 15];
         let linear = self.state.code_address(rip);
-        while !bytes.is_empty() && self.read_linear(linear, &mut bytes, false).is_err() {
+        while !bytes.is_empty() && self.read_past_caches(linear, &mut bytes, false).is_err() {
             bytes.pop();
         }
         let undefined = matches!(bytes.get(..2), Some([0x0f, 0x0b | 0xb9 | 0xff]));
@@ -232,7 +232,7 @@ impl ExactVcpu {
         }
         self.context.free = FREE_INSTRUCTIONS;
         Exit::Magic {
-            at: self.clock.at(retired),
+            at: self.clock.at(self.ticks_now()),
         }
     }
 
@@ -253,7 +253,7 @@ impl ExactVcpu {
     /// The guest's time-stamp counter.
     pub(crate) fn tsc(&self) -> u64 {
         self.clock
-            .at(self.retired_now())
+            .at(self.ticks_now())
             .wrapping_add(self.tsc_offset)
     }
 

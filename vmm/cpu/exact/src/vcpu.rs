@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use belljar_cpu::{
     Access, CpuError, CpuidTable, Cycles, EngineReport, Exit, GuestRam, InstructionSet, Registers,
-    ShutdownCause, StateItem, SystemRegisters, Unimplemented, Vcpu,
+    ShutdownCause, StateItem, SystemRegisters, TimeAccount, Unimplemented, Vcpu,
 };
 use belljar_sim::Random;
 
@@ -15,10 +15,12 @@ use crate::emit::Counter;
 use crate::enter::{Door, FxImage};
 use crate::features::{Features, Vectors};
 use crate::host::host_requirements;
+use crate::ledger::Ledger;
 use crate::lookup::{FETCHED, NOT_FETCHED};
 use crate::mmu::{Memory, Request, translate};
 use crate::state::{State, efer, flag};
 use crate::store::Store;
+use crate::timing::{TICKS_PER_CYCLE, Timing};
 
 /// What an [`ExactVcpu`] is made from.
 pub struct ExactConfig {
@@ -28,8 +30,10 @@ pub struct ExactConfig {
     pub cpuid: CpuidTable,
     /// The instructions that run; all others raise #UD.
     pub instruction_set: InstructionSet,
-    /// The time model: cycles per retired instruction.
+    /// Cycles per retired instruction, where there is no time model.
     pub ratio: CyclesPerInstruction,
+    /// The time model, if there is one; its caches are [checked](crate::CacheModel::check).
+    pub timing: Option<Timing>,
     /// Where RDRAND and RDSEED draw from.
     pub random: Random,
 }
@@ -95,7 +99,9 @@ pub struct ExactVcpu {
     /// Translated code no longer fits `features`.
     pub(crate) code_is_stale: bool,
     pub(crate) random: Random,
-    /// Instructions granted to the present run.
+    /// The time model, if there is one.
+    pub(crate) ledger: Option<Box<Ledger>>,
+    /// Ticks granted to the present run.
     pub(crate) granted: i64,
     /// Retired instructions at which every run ends.
     pub(crate) stop_at: u64,
@@ -146,7 +152,19 @@ impl ExactVcpu {
         let door = Door::new(Vectors::of(&config.instruction_set));
         context.leave = door.leave_address();
         context.free = FREE_INSTRUCTIONS;
-        let store = Store::new(counter(door.width()))?;
+        let ledger = config.timing.as_ref().map(Ledger::new).map(Box::new);
+        let prices = ledger.as_ref().map(|ledger| ledger.prices.clone());
+        let mut store = Store::new(counter(door.width()), prices)?;
+        if config.timing.is_some_and(|timing| timing.caches.is_some()) {
+            store.check_lines();
+        }
+        let ratio = match ledger {
+            None => config.ratio,
+            Some(_) => CyclesPerInstruction {
+                cycles: 1,
+                instructions: TICKS_PER_CYCLE,
+            },
+        };
         for view in &mut context.views {
             view.flush_jumps(store.lookup_code());
         }
@@ -155,7 +173,7 @@ impl ExactVcpu {
             state: State::new(),
             memory: Memory::new(config.ram),
             store,
-            clock: Clock::new(config.ratio),
+            clock: Clock::new(ratio),
             fx: FxImage::reset(),
             door,
             cpuid: config.cpuid,
@@ -163,6 +181,7 @@ impl ExactVcpu {
             instruction_set: config.instruction_set,
             code_is_stale: false,
             random: config.random,
+            ledger,
             granted: 0,
             stop_at: u64::MAX,
             window_wanted: false,
@@ -235,13 +254,6 @@ impl ExactVcpu {
         self.context.guest_mxcsr = state.mxcsr & 0xffff;
     }
 
-    /// Instructions retired, in the middle of a run too.
-    pub(crate) fn retired_now(&self) -> u64 {
-        self.clock
-            .retired
-            .wrapping_add((self.granted - self.context.count) as u64)
-    }
-
     /// RFLAGS with its arithmetic part.
     pub(crate) fn rflags(&self) -> u64 {
         self.state.flags | self.context.flags & ARITHMETIC | flag::FIXED
@@ -306,19 +318,36 @@ fn large_pages(linear: u64) -> [(u64, u64); 2] {
 
 impl Vcpu for ExactVcpu {
     fn run(&mut self, until: Cycles) -> Result<Exit, CpuError> {
-        self.dispatch(until)
+        loop {
+            let exit = self.dispatch(until)?;
+            // What no instruction was too dear for may leave room for more.
+            if exit != Exit::Deadline || self.now() >= until || self.retired() >= self.stop_at {
+                return Ok(exit);
+            }
+        }
     }
 
     fn now(&self) -> Cycles {
-        self.clock.at(self.clock.retired)
+        self.clock.at(self.ticks_now())
     }
 
     fn skip_to(&mut self, to: Cycles) {
+        self.settle_clock();
         self.clock.skip_to(to);
     }
 
     fn retired(&self) -> u64 {
-        self.clock.retired
+        self.retired_now()
+    }
+
+    fn account(&self) -> Option<TimeAccount> {
+        let ledger = self.ledger.as_ref()?;
+        Some(TimeAccount {
+            instructions: self.retired_now(),
+            caches: ledger.spent_in_caches,
+            memory: ledger.spent_in_memory,
+            idle: self.clock.idle(),
+        })
     }
 
     fn complete_read(&mut self, data: u64) {
@@ -329,7 +358,8 @@ impl Vcpu for ExactVcpu {
         match self.refusable.take() {
             Some(rip) => {
                 self.state.rip = rip;
-                self.clock.retired -= 1;
+                let charge = self.charge_of_system();
+                self.give(charge);
                 self.refused = true;
             }
             None => self.answer = Answer::Refused,
@@ -404,7 +434,8 @@ impl Vcpu for ExactVcpu {
         self.context.gpr[Registers::R11] = target;
         self.state.rip = self.state.rip.wrapping_add(2);
         if !self.in_free_stub_at(self.state.rip.wrapping_sub(2)) {
-            self.clock.retired += 1;
+            let charge = self.charge_of_system();
+            self.take(charge);
         }
     }
 

@@ -4,6 +4,7 @@ use belljar_cpu::PAGE_SIZE;
 use iced_x86::Instruction;
 
 use super::{Opened, Stop};
+use crate::lines::Payment;
 use crate::masked::touched_bytes;
 use crate::vcpu::ExactVcpu;
 
@@ -16,6 +17,7 @@ impl ExactVcpu {
         linear: u64,
         bytes: usize,
         write: bool,
+        payment: Payment,
     ) -> Result<Opened, Stop> {
         let touched = touched_bytes(instruction, &self.context);
         let in_one_page = linear % PAGE_SIZE + bytes as u64 <= PAGE_SIZE;
@@ -23,7 +25,11 @@ impl ExactVcpu {
             let user = self.state.is_user();
             let first = linear.wrapping_add(u64::from(touched.trailing_zeros()));
             self.data_address(first, write, user)?;
-            return self.open_access(linear, bytes, write);
+            return self.open_access(linear, bytes, write, payment);
+        }
+        if payment == Payment::IfCovered {
+            // Too rare to be worth a sum over all its runs.
+            return Ok(Opened::NotCovered);
         }
         let mut data = [0u8; 64];
         for run in runs(touched) {
@@ -31,6 +37,7 @@ impl ExactVcpu {
             let user = self.state.is_user();
             let at = linear.wrapping_add(run.start as u64);
             let pieces = self.pieces(at, run.len(), write, user)?;
+            self.pay(payment, &pieces);
             self.read_pieces(&pieces, &mut data[run], write)?;
         }
         self.bounce_slice(linear, bytes)
@@ -51,7 +58,7 @@ impl ExactVcpu {
         let mut ask = Ok(());
         for run in runs(touched) {
             let at = linear.wrapping_add(run.start as u64);
-            let done = self.write_linear(at, &data[run], user);
+            let done = self.write_past_caches(at, &data[run], user);
             match done {
                 Err(Stop::Fault(_)) => return done,
                 Err(_) => ask = done,

@@ -19,7 +19,7 @@ impl ExactVcpu {
         let rip = self.state.rip;
         let mut bytes = vec![0u8; MAX_BYTES];
         let at = self.state.code_address(rip);
-        while !bytes.is_empty() && self.read_linear(at, &mut bytes, false).is_err() {
+        while !bytes.is_empty() && self.read_past_caches(at, &mut bytes, false).is_err() {
             bytes.pop();
         }
         let features = self.features_now();

@@ -1,13 +1,15 @@
 //! Guest addresses, and the check that turns one into a host address.
 
+use belljar_cpu::PAGE_SIZE;
 use iced_x86::{Instruction, Register};
 
 use super::{Cold, ColdKind, Emitter};
 use crate::asm::{Operand, RCX, Reg, S0, S1};
 use crate::block::CheckForm;
-use crate::context::{TLB_ENTRIES, at};
+use crate::context::{LINE_ENTRIES, TLB_ENTRIES, at};
 use crate::rewrite::general_number;
 use crate::size::CodeSize;
+use crate::timing::LINE_BYTES;
 
 /// Guest registers of this number and above live in memory.
 pub(super) const FIRST_SPILLED: u8 = 14;
@@ -26,6 +28,42 @@ pub(super) enum Address<'a> {
     Of(&'a Instruction),
     /// A host register that holds the guest's, and a displacement.
     On(Reg, i32),
+}
+
+/// What one check covers, and the tables that it looks into.
+struct Reach {
+    bytes: i32,
+    entries: usize,
+    tags: i32,
+    hosts: i32,
+    index_mask: i32,
+    above_mask: i32,
+}
+
+impl Reach {
+    /// A page, by the TLB.
+    fn page(user: bool, write: bool) -> Self {
+        Self {
+            bytes: PAGE_SIZE as i32,
+            entries: TLB_ENTRIES,
+            tags: at::tags(user, write),
+            hosts: at::pages(user, write),
+            index_mask: at::TLB_MASK,
+            above_mask: at::PAGE_MASK,
+        }
+    }
+
+    /// A cache line, where caches are modelled.
+    fn line(user: bool, write: bool) -> Self {
+        Self {
+            bytes: LINE_BYTES as i32,
+            entries: LINE_ENTRIES,
+            tags: at::line_tags(user, write),
+            hosts: at::line_hosts(user, write),
+            index_mask: at::LINE_MASK,
+            above_mask: at::ABOVE_LINE_MASK,
+        }
+    }
 }
 
 impl Emitter {
@@ -147,27 +185,31 @@ impl Emitter {
     /// page and S1 the page's host address, so that `[S0 + S1]` is the operand.
     /// Must be followed by the access and [`end_access`](Self::end_access).
     pub(super) fn begin_access(&mut self, size: u16, write: bool, flags_dead: bool) -> Access {
-        let user = self.mode.user;
+        let reach = if self.lines {
+            Reach::line(self.mode.user, write)
+        } else {
+            Reach::page(self.mode.user, write)
+        };
         let (hole, form) = if flags_dead {
-            self.table_index();
-            self.asm.xor_table(S0, at::tags(user, write));
-            self.asm.cmp(S0, 4096 - i32::from(size));
+            self.index_in(&reach);
+            self.asm.xor_table(S0, reach.tags);
+            self.asm.cmp(S0, reach.bytes - i32::from(size));
             let hole = self.asm.jump_if(CONDITION_ABOVE);
-            self.asm.load_table(S1, at::pages(user, write));
+            self.asm.load_table(S1, reach.hosts);
             (hole, CheckForm::Xor)
         } else {
-            self.asm.pext(S1, S0, at::TLB_MASK);
+            self.asm.pext(S1, S0, reach.index_mask);
             self.asm.store(at::BORROWED, RCX);
-            self.asm.load_table8(RCX, at::tags(user, write));
+            self.asm.load_table8(RCX, reach.tags);
             self.asm.not(RCX);
             self.asm.lea_sum(S0, S0, RCX, 1);
             self.asm.lea(RCX, S0, i32::from(size) - 1);
-            self.asm.pext(RCX, RCX, at::PAGE_MASK);
+            self.asm.pext(RCX, RCX, reach.above_mask);
             let hit = self.asm.jump_rcx_zero();
             let hole = self.asm.jump();
             self.asm.land(hit);
             self.asm.load(RCX, at::BORROWED);
-            self.asm.load_table8(S1, at::pages(user, write));
+            self.asm.load_table8(S1, reach.hosts);
             (hole, CheckForm::Difference)
         };
         self.cold.push(Cold {
@@ -190,8 +232,12 @@ impl Emitter {
 
     /// S1: byte offset in a TLB table for the address in S0. Changes the flags.
     pub(super) fn table_index(&mut self) {
-        self.asm.rorx(S1, S0, 12 - 3);
-        self.asm.and32(S1, ((TLB_ENTRIES - 1) << 3) as u32);
+        self.index_in(&Reach::page(false, false));
+    }
+
+    fn index_in(&mut self, reach: &Reach) {
+        self.asm.rorx(S1, S0, reach.bytes.ilog2() as u8 - 3);
+        self.asm.and32(S1, ((reach.entries - 1) << 3) as u32);
     }
 
     /// Ends what [`open`](Self::open) began: the code between the

@@ -56,6 +56,13 @@ impl Emitter {
                 self.give_back(cold.index + 1);
                 self.jump_cached();
             }
+            ColdKind::Pair {
+                ticks,
+                instructions,
+            } => {
+                self.asm.bytes(&i64::from(ticks).to_le_bytes());
+                self.asm.bytes(&i64::from(instructions).to_le_bytes());
+            }
             ColdKind::Group { group, resume } => self.cold_check(group, resume, sites),
             ColdKind::Miss {
                 size,

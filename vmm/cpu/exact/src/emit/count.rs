@@ -1,8 +1,8 @@
 //! Counting guest instructions, and the entry of a block.
 
-use super::{CONDITION_SIGN, Emitter};
+use super::{CONDITION_SIGN, ColdKind, Emitter};
 use crate::asm::{RCX, S0, S1};
-use crate::block::SiteKind;
+use crate::block::{Pace, SiteKind};
 use crate::context::at;
 
 /// Where translated code keeps the budget of instructions.
@@ -47,10 +47,56 @@ impl Emitter {
         if free {
             return self.count_in_memory(at::FREE, SiteKind::FreeSpent, instructions, flags_dead);
         }
+        if let Some(&ticks) = self.rest.first() {
+            return self.count_priced(ticks, instructions, flags_dead);
+        }
         if self.shared.counter == Counter::Memory {
             return self.count_in_memory(at::COUNT, SiteKind::Stop, instructions, flags_dead);
         }
         self.asm.add_to_xmm31(at::step(-instructions));
+        self.leave_if_overdrawn(flags_dead);
+    }
+
+    /// As [`count`](Self::count), where instructions have prices. A single instruction
+    /// runs to its end, even if that lies behind the deadline.
+    fn count_priced(&mut self, ticks: i32, instructions: i32, flags_dead: bool) {
+        let checked = self.mode.pace != Pace::Piece(0);
+        if self.shared.counter == Counter::Xmm31 {
+            self.add_pair(-ticks, instructions);
+            if checked {
+                self.leave_if_overdrawn(flags_dead);
+            }
+            return;
+        }
+        self.add_in_memory(at::RETIRED, instructions);
+        if checked {
+            self.count_in_memory(at::COUNT, SiteKind::Stop, ticks, flags_dead);
+        } else {
+            self.add_in_memory(at::COUNT, -ticks);
+        }
+    }
+
+    /// Adds to both halves of XMM31, ticks and instructions.
+    fn add_pair(&mut self, ticks: i32, instructions: i32) {
+        let hole = self.asm.add_constant_to_xmm31();
+        self.put_off(
+            hole,
+            ColdKind::Pair {
+                ticks,
+                instructions,
+            },
+        );
+    }
+
+    /// Takes S1, changes no flag.
+    fn add_in_memory(&mut self, counter: i32, by: i32) {
+        self.asm.load(S1, counter);
+        self.asm.lea(S1, S1, by);
+        self.asm.store(counter, S1);
+    }
+
+    /// Leaves when the budget in XMM31 did not cover the block.
+    fn leave_if_overdrawn(&mut self, flags_dead: bool) {
         if flags_dead {
             self.asm.move_xmm31_to_s1();
             self.asm.test_s1();
@@ -96,13 +142,15 @@ impl Emitter {
         if left == 0 {
             return;
         }
-        match self.shared.counter {
-            Counter::Memory => {
-                self.asm.load(S1, at::COUNT);
-                self.asm.lea(S1, S1, left);
-                self.asm.store(at::COUNT, S1);
+        let ticks = self.rest.get(usize::from(index)).copied();
+        match (self.shared.counter, ticks) {
+            (Counter::Memory, None) => self.add_in_memory(at::COUNT, left),
+            (Counter::Memory, Some(ticks)) => {
+                self.add_in_memory(at::COUNT, ticks);
+                self.add_in_memory(at::RETIRED, -left);
             }
-            Counter::Xmm31 => self.asm.add_to_xmm31(at::step(left)),
+            (Counter::Xmm31, None) => self.asm.add_to_xmm31(at::step(left)),
+            (Counter::Xmm31, Some(ticks)) => self.add_pair(ticks, -left),
         }
     }
 }

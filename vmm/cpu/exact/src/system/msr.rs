@@ -106,7 +106,7 @@ impl ExactVcpu {
         if is_address && !is_canonical(value) {
             return Err(Fault::protection(0));
         }
-        let now = self.clock.at(self.retired_now());
+        let now = self.clock.at(self.ticks_now());
         let msrs = &mut self.state.msrs;
         match index {
             TSC => self.tsc_offset = value.wrapping_sub(now),

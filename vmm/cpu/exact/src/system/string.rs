@@ -12,6 +12,10 @@ use crate::access::Stop;
 use crate::state::flag;
 use crate::vcpu::{Answer, ExactVcpu};
 
+mod cost;
+
+use cost::Trail;
+
 /// Repetitions that count as one instruction: more than an operating system asks
 /// for at once, and few enough to keep a hostile count from stopping the clock.
 const ELEMENTS_AT_A_TIME: u64 = 1 << 20;
@@ -96,6 +100,18 @@ impl ExactVcpu {
             address_size: address_size(instruction),
         };
         let start = self.register(counter(op));
+        let result = self.elements(op, start);
+        if op.repeat {
+            let done = start.wrapping_sub(self.register(counter(op)));
+            let paid = !matches!(result, Err(_) | Ok(Done::Again(_)));
+            self.pay_elements(op, done & mask(op.address_size), paid);
+        }
+        result
+    }
+
+    /// Carries out elements until the instruction or a part of it is done.
+    fn elements(&mut self, op: StringOp, start: u64) -> Result<Done, Stop> {
+        let mut trail = Trail::default();
         loop {
             let left = self.register(counter(op));
             if op.repeat && left == 0 {
@@ -105,10 +121,15 @@ impl ExactVcpu {
             if op.repeat && done >= ELEMENTS_AT_A_TIME {
                 return Ok(Done::Part);
             }
-            if self.bulk(op, ELEMENTS_AT_A_TIME - done)? {
+            if self.bulk(op, ELEMENTS_AT_A_TIME - done, &mut trail)? {
                 continue;
             }
-            if let Some(done) = self.element(op)? {
+            let from = (self.source(op), self.target(op));
+            let ends = self.element(op)?;
+            if !matches!(ends, Some(Done::Again(Exit::PioRead { .. }))) {
+                self.touch_elements(op, from, 1, &mut trail);
+            }
+            if let Some(done) = ends {
                 return Ok(done);
             }
             self.replies.clear();
@@ -155,7 +176,7 @@ impl ExactVcpu {
     fn element(&mut self, op: StringOp) -> Result<Option<Done>, Stop> {
         match op.operation {
             Operation::Move => {
-                let value = self.load(self.source(op), op.size)?;
+                let value = self.load_element(self.source(op), op.size)?;
                 self.store_element(op, value, true)?;
             }
             Operation::Store => {
@@ -163,18 +184,18 @@ impl ExactVcpu {
                 self.store_element(op, value, false)?;
             }
             Operation::Load => {
-                let value = self.load(self.source(op), op.size)?;
+                let value = self.load_element(self.source(op), op.size)?;
                 self.set_register(accumulator(op.size), value);
                 self.advance(op, Register::RSI, 1);
             }
             Operation::Scan => {
-                let value = self.load(self.target(op), op.size)?;
+                let value = self.load_element(self.target(op), op.size)?;
                 self.compare_flags(self.context.gpr[0] & mask(op.size), value, op.size);
                 self.advance(op, Register::RDI, 1);
             }
             Operation::Compare => {
-                let left = self.load(self.source(op), op.size)?;
-                let right = self.load(self.target(op), op.size)?;
+                let left = self.load_element(self.source(op), op.size)?;
+                let right = self.load_element(self.target(op), op.size)?;
                 self.compare_flags(left, right, op.size);
                 self.advance(op, Register::RSI, 1);
                 self.advance(op, Register::RDI, 1);
@@ -188,7 +209,7 @@ impl ExactVcpu {
     /// the instruction goes on behind it. A repeated store to a device leaves the
     /// instruction for its sake, unfinished and so not counted.
     fn store_element(&mut self, op: StringOp, value: u64, moves_source: bool) -> Result<(), Stop> {
-        let result = self.store(self.target(op), value, op.size);
+        let result = self.store_element_at(self.target(op), value, op.size);
         if !matches!(result, Err(Stop::Fault(_))) {
             self.advance(op, Register::RDI, 1);
             if moves_source {
@@ -209,7 +230,7 @@ impl ExactVcpu {
         let port = self.context.gpr[Registers::RDX] as u16;
         let len = op.size as u8;
         if op.operation == Operation::Output {
-            let data = self.load(self.source(op), op.size)? as u32;
+            let data = self.load_element(self.source(op), op.size)? as u32;
             self.advance(op, Register::RSI, 1);
             let exit = Exit::PioWrite { port, len, data };
             if op.repeat {
@@ -220,7 +241,7 @@ impl ExactVcpu {
         }
         match self.take_answer() {
             Answer::Value(value) => {
-                self.store(self.target(op), value, op.size)?;
+                self.store_element_at(self.target(op), value, op.size)?;
                 self.advance(op, Register::RDI, 1);
                 Ok(None)
             }
@@ -242,7 +263,7 @@ impl ExactVcpu {
 
     /// REP MOVS and REP STOS over RAM, as far as it hangs together, `most` elements at
     /// most. Whether it did anything.
-    fn bulk(&mut self, op: StringOp, most: u64) -> Result<bool, Stop> {
+    fn bulk(&mut self, op: StringOp, most: u64, trail: &mut Trail) -> Result<bool, Stop> {
         let suits = op.repeat
             && self.runs_straight(op)
             && self.state.flags & flag::DF == 0
@@ -276,12 +297,26 @@ impl ExactVcpu {
             Some((source, _)) => copy_forward(source, target, bytes, size),
             None => fill(target, bytes, self.context.gpr[0], op.size),
         }
+        let from = (self.source(op), self.target(op));
+        self.touch_elements(op, from, bytes / size, trail);
         if source.is_some() {
             self.advance(op, Register::RSI, bytes / size);
         }
         self.advance(op, Register::RDI, bytes / size);
         self.step_counter(op, bytes / size);
         Ok(true)
+    }
+
+    fn load_element(&mut self, linear: u64, size: usize) -> Result<u64, Stop> {
+        let mut bytes = [0; 8];
+        let user = self.state.is_user();
+        self.read_past_caches(linear, &mut bytes[..size], user)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    fn store_element_at(&mut self, linear: u64, value: u64, size: usize) -> Result<(), Stop> {
+        let user = self.state.is_user();
+        self.write_past_caches(linear, &value.to_le_bytes()[..size], user)
     }
 
     /// Flags of `left - right` in `size` bytes.

@@ -5,7 +5,7 @@ use belljar_cpu::{
     CpuidTable, DescriptorTable, Exit, GuestRam, InstructionSet, Registers, Segment,
     SystemRegisters, Vcpu, guest_ram,
 };
-use belljar_exact::{CyclesPerInstruction, ExactConfig, ExactVcpu};
+use belljar_exact::{CyclesPerInstruction, ExactConfig, ExactVcpu, Timing};
 use belljar_sim::{Random, Seed};
 use vm_memory::{Bytes, GuestAddress};
 
@@ -45,7 +45,13 @@ impl Guest {
     }
 
     pub(crate) fn with_ratio(code: &[u8], ratio: CyclesPerInstruction) -> Self {
-        Self::build(code, ratio, &InstructionSet::default(), RAM_BYTES)
+        Self::build(code, (ratio, None), &InstructionSet::default(), RAM_BYTES)
+    }
+
+    /// One whose time passes as `timing` says.
+    pub(crate) fn with_timing(code: &[u8], timing: Timing) -> Self {
+        let time = (CyclesPerInstruction::default(), Some(timing));
+        Self::build(code, time, &InstructionSet::default(), RAM_BYTES)
     }
 
     /// One whose processor has `set`, with all of its state switched on.
@@ -65,7 +71,8 @@ impl Guest {
             code.clear();
         }
         code.extend_from_slice(&[0xe6, 0x80]);
-        let mut guest = Self::build(&code, CyclesPerInstruction::default(), set, ram_bytes);
+        let time = (CyclesPerInstruction::default(), None);
+        let mut guest = Self::build(&code, time, set, ram_bytes);
         let exit = guest.run(100);
         assert!(matches!(exit, Exit::PioWrite { .. }), "{exit:?}");
         guest
@@ -73,7 +80,7 @@ impl Guest {
 
     fn build(
         code: &[u8],
-        ratio: CyclesPerInstruction,
+        (ratio, timing): (CyclesPerInstruction, Option<Timing>),
         set: &InstructionSet,
         ram_bytes: usize,
     ) -> Self {
@@ -85,6 +92,7 @@ impl Guest {
             cpuid: CpuidTable::default(),
             instruction_set: set.clone(),
             ratio,
+            timing,
             random: Random::new(Seed(1), "test", 0),
         })
         .unwrap();

@@ -1,0 +1,464 @@
+//! The time model: random programs against a plain model of their own, instruction by
+//! instruction, and against themselves however they are stopped.
+#![allow(missing_docs)]
+
+mod bare;
+
+use std::collections::BTreeMap;
+
+use bare::{CODE, DATA, Guest, RAM_BYTES};
+use belljar_cpu::{Exit, Registers, TimeAccount, Vcpu};
+use belljar_exact::{CacheLevel, CacheModel, CostClass, Costs, TICKS_PER_CYCLE, Timing};
+use iced_x86::code_asm::*;
+use iced_x86::{Decoder, Instruction, InstructionInfoFactory, Mnemonic as M, OpAccess};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+/// One step of a loop's body: what to do, and on which registers and how far.
+type Step = (u8, usize, usize, i32);
+
+const ROUNDS: u32 = 900;
+
+fn register(number: usize) -> AsmRegister64 {
+    // RSP, RSI and RDI are addresses; RBP counts.
+    [rax, rdx, rbx, r8, r9, r10, r11, r12, r13, r14, r15][number % 11]
+}
+
+fn address(step: &Step) -> AsmMemoryOperand {
+    let disp = step.3 & 0x1fff;
+    match step.2 % 5 {
+        0 => ptr(rsi + disp),
+        1 => ptr(rdi + disp),
+        2 => ptr(rsp - 8 - (disp & 0x78)),
+        3 => ptr(rsi + rbp * 8 + disp),
+        _ => ptr(rdi + rbp + disp),
+    }
+}
+
+fn emit(a: &mut CodeAssembler, step: &Step, callee: CodeLabel) -> Result<(), IcedError> {
+    let (to, from) = (register(step.1), register(step.2));
+    match step.0 % 24 {
+        0 => a.add(to, from),
+        1 | 2 => a.mov(to, qword_ptr(address(step))),
+        3 | 4 => a.mov(qword_ptr(address(step)), to),
+        5 => a.add(qword_ptr(address(step)), to),
+        6 => a.add(to, qword_ptr(address(step))),
+        7 => a.push(to).and_then(|()| a.pop(from)),
+        8 => a.call(callee),
+        9 => a.imul_2(to, from),
+        10 => a.addsd(xmm1, xmm2),
+        11 => a.mulpd(xmm1, xmmword_ptr(DATA + 0x4000)),
+        12 => a.movups(xmm2, xmmword_ptr(address(step))),
+        13 => a.movups(xmmword_ptr(address(step)), xmm2),
+        14 => a.push(qword_ptr(address(step))).and_then(|()| a.pop(to)),
+        15 => a.lock().add(qword_ptr(address(step)), to),
+        16 => a.bts(qword_ptr(rsi), rbp),
+        17 => {
+            a.mov(ecx, (step.3 & 0xff) as u32)?;
+            a.push(rsi)?;
+            a.push(rdi)?;
+            a.rep().movsb()?;
+            a.pop(rdi)?;
+            a.pop(rsi)
+        }
+        18 => {
+            a.mov(ecx, (step.3 & 0x3f) as u32)?;
+            a.push(rdi)?;
+            a.repne().scasw()?;
+            a.pop(rdi)
+        }
+        19 => a.fxsave(ptr(rdi + (step.3 & 0xff0))),
+        20 => a.adc(byte_ptr(address(step)), al),
+        21 => a.add(rsi, 8),
+        22 => {
+            a.xor(edx, edx)?;
+            a.mov(ecx, 7)?;
+            a.mov(eax, 1000)?;
+            a.div(ecx)
+        }
+        _ => a.cmovl(to, from),
+    }
+}
+
+/// A loop over the steps; `skips` are conditional jumps over what follows them.
+fn program(steps: &[Step], skips: &[(usize, u8)]) -> Result<Vec<u8>, IcedError> {
+    let mut a = CodeAssembler::new(64)?;
+    let (mut head, mut start) = (a.create_label(), a.create_label());
+    let mut callee = a.create_label();
+    a.jmp(start)?;
+    a.set_label(&mut callee)?;
+    a.add(r12, qword_ptr(rsp))?;
+    a.ret()?;
+    a.set_label(&mut start)?;
+    a.mov(rsi, DATA + 0xe80)?;
+    a.mov(rdi, DATA + 0x1_2f40)?;
+    a.mov(ebp, ROUNDS)?;
+    a.set_label(&mut head)?;
+    for (index, step) in steps.iter().enumerate() {
+        let skip = skips.iter().find(|skip| skip.0 % steps.len() == index);
+        let mut over = a.create_label();
+        match skip.map(|skip| skip.1 % 4) {
+            Some(0) => a.jc(over)?,
+            Some(1) => a.jz(over)?,
+            Some(2) => a.js(over)?,
+            Some(_) => a.jp(over)?,
+            None => {}
+        }
+        emit(&mut a, step, callee)?;
+        if skip.is_some() {
+            a.set_label(&mut over)?;
+            a.nop()?;
+        }
+    }
+    a.and(rsi, 0xf_fff8)?;
+    a.or(rsi, DATA as i32)?;
+    a.dec(rbp)?;
+    a.jnz(head)?;
+    a.hlt()?;
+    a.assemble(CODE)
+}
+
+/// A cache as one would explain it: for each set, its lines, the one used last behind.
+struct PlainCache {
+    sets: Vec<Vec<u64>>,
+    ways: usize,
+    latency: u64,
+}
+
+impl PlainCache {
+    fn holds(&mut self, line: u64) -> bool {
+        let number = (line % self.sets.len() as u64) as usize;
+        let set = &mut self.sets[number];
+        let before = set.len();
+        set.retain(|&known| known != line);
+        let hit = set.len() < before;
+        set.push(line);
+        if set.len() > self.ways {
+            set.remove(0);
+        }
+        hit
+    }
+}
+
+/// The time model as one would explain it.
+struct Plain {
+    costs: Costs,
+    caches: Option<(Vec<PlainCache>, u64)>,
+    ticks: u64,
+    account: TimeAccount,
+}
+
+impl Plain {
+    fn new(timing: &Timing) -> Self {
+        let caches = timing.caches.as_ref().map(|model| {
+            let level = |level: &CacheLevel| PlainCache {
+                sets: vec![Vec::new(); (level.bytes / 64 / u64::from(level.ways)) as usize],
+                ways: level.ways as usize,
+                latency: level.latency.into(),
+            };
+            (
+                model.levels.iter().map(level).collect(),
+                model.memory.into(),
+            )
+        });
+        Self {
+            costs: timing.costs.clone(),
+            caches,
+            ticks: 0,
+            account: TimeAccount::default(),
+        }
+    }
+
+    fn access(&mut self, at: u64, bytes: u64) {
+        let Some((levels, memory)) = &mut self.caches else {
+            return;
+        };
+        for line in at / 64..=(at + bytes - 1) / 64 {
+            let mut hit = None;
+            for (number, level) in levels.iter_mut().enumerate() {
+                if level.holds(line) {
+                    hit = Some(number);
+                    break;
+                }
+            }
+            match hit {
+                Some(0) => {}
+                Some(number) => self.account.caches += levels[number].latency,
+                None => self.account.memory += *memory,
+            }
+        }
+    }
+
+    /// What is done by `instruction`, before which the registers are `before`, and
+    /// `after` behind it.
+    fn execute(&mut self, instruction: &Instruction, before: &Registers, after: &Registers) {
+        use CostClass as K;
+        let elements = before.gpr[1].wrapping_sub(after.gpr[1]);
+        let class = match instruction.mnemonic() {
+            M::Imul => K::Multiply,
+            M::Div => K::Divide,
+            M::Jmp | M::Jb | M::Je | M::Js | M::Jp | M::Jne | M::Call | M::Ret => K::Branch,
+            M::Addsd => K::Fp,
+            M::Mulpd => K::VectorFp,
+            M::Movups => K::VectorInteger,
+            M::Movsb | M::Scasw => K::String,
+            M::Fxsave | M::Hlt => K::System,
+            _ if instruction.has_lock_prefix() => K::Atomic,
+            _ => K::Integer,
+        };
+        self.account.instructions += 1;
+        self.ticks += u64::from(self.costs.ticks(class));
+        match instruction.mnemonic() {
+            M::Movsb | M::Scasw => self.string(instruction, before, elements),
+            M::Fxsave => {
+                let at = before.gpr[7].wrapping_add(instruction.memory_displacement64());
+                self.access(at, 32);
+                self.access(at + 32, 128);
+                self.access(at + 160, 256);
+            }
+            M::Lea => {}
+            _ => self.operands(instruction, before, class),
+        }
+    }
+
+    fn operands(&mut self, instruction: &Instruction, before: &Registers, class: CostClass) {
+        let mut info = InstructionInfoFactory::new();
+        let mut accesses = Vec::new();
+        for memory in info.info(instruction).used_memory() {
+            let mut at = memory
+                .virtual_address(0, |register, _, _| {
+                    Some(if register.is_segment_register() {
+                        0
+                    } else {
+                        before.gpr[register.number()]
+                    })
+                })
+                .expect("every register is known");
+            if instruction.mnemonic() == M::Bts {
+                at += before.gpr[5] / 64 * 8;
+            }
+            accesses.push((at, memory.memory_size().size() as u64, memory.access()));
+        }
+        // What is pushed or called through is read before it is pushed.
+        accesses.sort_by_key(|access| access.2 == OpAccess::Write);
+        for (at, bytes, access) in accesses {
+            if class != CostClass::Atomic {
+                let reads = matches!(access, OpAccess::Read | OpAccess::ReadWrite);
+                let writes = matches!(access, OpAccess::Write | OpAccess::ReadWrite);
+                assert!(reads || writes, "{access:?} of {instruction}");
+                self.ticks += u64::from(reads) * u64::from(self.costs.ticks(CostClass::Load));
+                self.ticks += u64::from(writes) * u64::from(self.costs.ticks(CostClass::Store));
+            }
+            self.access(at, bytes);
+        }
+    }
+
+    fn string(&mut self, instruction: &Instruction, before: &Registers, elements: u64) {
+        let (from, to) = (before.gpr[6], before.gpr[7]);
+        let mut last = [u64::MAX; 2];
+        let moves = instruction.mnemonic() == M::Movsb;
+        let bytes = if moves { elements } else { elements * 2 };
+        for byte in 0..bytes {
+            for (side, start) in [from, to].into_iter().enumerate() {
+                let line = (start + byte) / 64;
+                if (moves || side == 1) && last[side] != line {
+                    last[side] = line;
+                    self.access(start + byte, 1);
+                }
+            }
+        }
+        let units = if moves {
+            elements.div_ceil(64)
+        } else {
+            elements
+        };
+        let more = u64::from(units.saturating_sub(1) as u32);
+        self.ticks += more * u64::from(self.costs.ticks(CostClass::String));
+    }
+
+    fn cycles(&self) -> u64 {
+        self.ticks / u64::from(TICKS_PER_CYCLE) + self.account.caches + self.account.memory
+    }
+}
+
+#[derive(Debug, PartialEq)]
+struct Seen {
+    now: u64,
+    account: TimeAccount,
+    registers: Registers,
+    xmm: [u8; 64],
+}
+
+fn look(guest: &Guest) -> Seen {
+    Seen {
+        now: guest.vcpu.now(),
+        account: guest.vcpu.account().unwrap(),
+        registers: guest.vcpu.registers(),
+        xmm: guest.vcpu.vectors().vectors[1],
+    }
+}
+
+fn start(code: &[u8], timing: &Timing, seed: u64) -> Guest {
+    let mut guest = Guest::with_timing(code, timing.clone());
+    let mut registers = guest.vcpu.registers();
+    for (number, value) in registers.gpr.iter_mut().enumerate() {
+        if number != Registers::RSP {
+            *value = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15 + 2 * number as u64);
+        }
+    }
+    guest.vcpu.set_registers(&registers);
+    guest
+}
+
+struct Run {
+    stops: BTreeMap<u64, Seen>,
+    memory: Vec<u8>,
+    hot: u64,
+}
+
+/// Runs instruction by instruction beside the plain model.
+fn walk(code: &[u8], timing: &Timing, seed: u64) -> Run {
+    let mut guest = start(code, timing, seed);
+    let mut plain = Plain::new(timing);
+    let mut stops = BTreeMap::new();
+    stops.insert(0, look(&guest));
+    for number in 1.. {
+        let before = guest.vcpu.registers();
+        let at = (before.rip - CODE) as usize;
+        let instruction = Decoder::with_ip(64, &code[at..], before.rip, 0).decode();
+        guest.vcpu.stop_at(number);
+        let exit = guest.vcpu.run(u64::MAX).unwrap();
+        let seen = look(&guest);
+        plain.execute(&instruction, &before, &seen.registers);
+        assert_eq!(seen.account, plain.account, "{instruction} number {number}");
+        assert_eq!(seen.now, plain.cycles(), "{instruction} number {number}");
+        stops.insert(number, seen);
+        match exit {
+            Exit::Deadline => {}
+            Exit::Halt => break,
+            other => panic!("{other:?}"),
+        }
+        assert!(number < 1_000_000, "the loop does not end");
+    }
+    Run {
+        stops,
+        memory: guest.read(0, RAM_BYTES),
+        hot: 0,
+    }
+}
+
+/// Runs with a stop each `step` cycles, which must be the first boundary there.
+fn run(code: &[u8], timing: &Timing, step: u64, seed: u64, slow: &Run) -> Run {
+    let mut guest = start(code, timing, seed);
+    let mut stops = BTreeMap::new();
+    loop {
+        let until = guest.vcpu.now() + step;
+        let exit = guest.vcpu.run(until).unwrap();
+        let seen = look(&guest);
+        let number = seen.account.instructions;
+        if exit == Exit::Deadline {
+            let before = &slow.stops[&(number - 1)];
+            assert!(
+                seen.now >= until && before.now < until,
+                "stopped each {step}: {until} lies not between {} and {}",
+                before.now,
+                seen.now
+            );
+        }
+        stops.insert(number, seen);
+        match exit {
+            Exit::Deadline => {}
+            Exit::Halt => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    Run {
+        stops,
+        memory: guest.read(0, RAM_BYTES),
+        hot: guest.vcpu.statistics().promoted,
+    }
+}
+
+/// How many of the fast runs had hot code.
+fn agree(code: &[u8], timing: &Timing, seed: u64) -> Result<usize, TestCaseError> {
+    let mut hot = 0;
+    let slow = walk(code, timing, seed);
+    for step in [7, 211, 10_007, 1 << 30] {
+        let fast = run(code, timing, step, seed, &slow);
+        hot += usize::from(fast.hot > 0);
+        for (at, seen) in &fast.stops {
+            let expected = slow.stops.get(at);
+            prop_assert_eq!(Some(seen), expected, "at {}, stopped each {}", at, step);
+        }
+        let last = |run: &Run| run.stops.keys().next_back().copied();
+        prop_assert_eq!(last(&fast), last(&slow), "the end, stopped each {}", step);
+        let mut pairs = slow.memory.iter().zip(&fast.memory);
+        let differs = pairs.position(|(a, b)| a != b);
+        prop_assert_eq!(differs, None, "memory, stopped each {}", step);
+    }
+    Ok(hot)
+}
+
+fn try_all(timing: &Timing, cases: u32) -> usize {
+    let asked = std::env::var("BELLJAR_CASES").ok();
+    let config = Config {
+        cases: asked.and_then(|cases| cases.parse().ok()).unwrap_or(cases),
+        failure_persistence: None,
+        max_shrink_iters: 400,
+        ..Config::default()
+    };
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let step = (any::<u8>(), 0..16usize, 0..16usize, any::<i32>());
+    let steps = prop::collection::vec(step, 1..24);
+    let skips = prop::collection::vec((0..24usize, any::<u8>()), 0..4);
+    let hot = std::cell::Cell::new(0);
+    TestRunner::new_with_rng(config, rng)
+        .run(&(steps, skips, any::<u64>()), |(steps, skips, seed)| {
+            let code = program(&steps, &skips).expect("the steps assemble");
+            agree(&code, timing, seed).map(|more| hot.set(hot.get() + more))
+        })
+        .unwrap_or_else(|failure| panic!("{failure}"));
+    hot.get()
+}
+
+fn level(bytes: u64, ways: u32, latency: u32) -> CacheLevel {
+    CacheLevel {
+        bytes,
+        ways,
+        latency,
+    }
+}
+
+#[test]
+fn costs_are_paid_alike_however_a_program_is_stopped() {
+    let timing = Timing {
+        costs: Costs::default(),
+        caches: None,
+    };
+    let hot = try_all(&timing, 12);
+    assert!(hot > 10, "only {hot} runs had hot code");
+}
+
+#[test]
+fn caches_are_as_the_plain_model_however_a_program_is_stopped() {
+    for (levels, memory) in [
+        (
+            vec![
+                level(1024, 2, 0),
+                level(8192, 4, 11),
+                level(32 << 10, 8, 37),
+            ],
+            203,
+        ),
+        (vec![level(128, 1, 0)], 97),
+        (vec![level(48 << 10, 12, 0), level(2 << 20, 16, 14)], 150),
+        (vec![level(512 << 10, 4, 0)], 50),
+    ] {
+        let timing = Timing {
+            costs: Costs::default(),
+            caches: Some(CacheModel { levels, memory }),
+        };
+        timing.caches.as_ref().unwrap().check().unwrap();
+        try_all(&timing, 5);
+    }
+}

@@ -1,0 +1,15 @@
+//! What a processor's time went into.
+
+/// Sums since reset, of which all but `instructions` are in cycles. What is left of the
+/// clock is the core's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeAccount {
+    /// Instructions retired, those of traced stubs left out.
+    pub instructions: u64,
+    /// Cycles in caches behind the first level.
+    pub caches: u64,
+    /// Cycles in memory.
+    pub memory: u64,
+    /// Cycles without an instruction: the processor was halted.
+    pub idle: u64,
+}
