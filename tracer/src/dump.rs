@@ -10,6 +10,7 @@ use std::path::Path;
 use belljar_sim::Time;
 
 use crate::communicators::{Collector, Communicators};
+use crate::cpi::{CpiCollector, CpiStatistics, Ratio};
 use crate::event::Event;
 use crate::selection::matches;
 use crate::stat::{StatCollector, Statistics};
@@ -135,6 +136,27 @@ pub fn statistics(path: &Path, filter: &Filter) -> Result<(Statistics, TraceStat
     // What a filter leaves out was not unrecorded.
     let summary = reader.summary().filter(|_| *filter == Filter::default());
     Ok((collector.finish(summary), reader.state().clone()))
+}
+
+/// Cycles per instruction from the wanted events of the trace at `path`, and whether it
+/// is complete. Where events do not tell, instructions are cycles by `ratio`.
+///
+/// # Errors
+/// [`TraceError`] when the file cannot be read as a trace.
+pub fn cpi(
+    path: &Path,
+    filter: &Filter,
+    ratio: Ratio,
+) -> Result<(CpiStatistics, TraceState), TraceError> {
+    let communicators = communicators(path)?;
+    let mut reader = TraceReader::open(path)?;
+    let header = reader.header().clone();
+    let ratio = (!reader.is_accounted()).then_some(ratio);
+    let mut collector = CpiCollector::new(&communicators, ratio);
+    for event in reader.by_ref().filter(|event| filter.wants(event, &header)) {
+        collector.observe(&event);
+    }
+    Ok((collector.finish(), reader.state().clone()))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use belljar_abi::{FUNCTIONS, Function};
 use bincode::{Decode, Encode};
 use serde::Serialize;
 
+use crate::account::Accounts;
 use crate::object::{Datatype, Fact};
 
 /// Which MPI implementation a process runs; it decides how handles, constants and
@@ -69,6 +70,8 @@ pub struct Event {
     pub status: Option<Status>,
     /// What it told of the process's MPI objects.
     pub fact: Option<Fact>,
+    /// What the node's time went into until entry and until exit.
+    pub accounts: Accounts,
 }
 
 impl Event {

@@ -3,6 +3,7 @@
 //! A [`NodeTracer`] turns the magic exits of a node into [`Event`]s, a [`TraceWriter`] stores them, a
 //! [`TraceReader`] gives them back, and the analyses work on what it gives.
 
+mod account;
 mod action;
 mod arguments;
 mod calls;
@@ -10,6 +11,7 @@ mod codec;
 mod collective;
 mod communicators;
 mod counters;
+mod cpi;
 mod datatypes;
 mod dump;
 mod event;
@@ -25,10 +27,14 @@ mod stat;
 mod table;
 mod trace;
 
+pub use account::{Account, Accounts};
 pub use communicators::{Collector, Communicators, Members, ProcessKey};
 pub use counters::{Counters, NodeSummary, ProcessInfo, TraceSummary, Warnings};
+pub use cpi::{CpiCollector, CpiPart, CpiStat, CpiStatistics, Ratio};
 pub use datatypes::{PREDEFINED, Predefined};
-pub use dump::{AnalysisError, DumpFormat, Filter, communicators, dump, statistics, write_event};
+pub use dump::{
+    AnalysisError, DumpFormat, Filter, communicators, cpi, dump, statistics, write_event,
+};
 pub use event::{
     Amount, Collective, Completion, Direction, Event, Implementation, Peer, Phase, Status, Text,
     Transfer, Who,
@@ -42,6 +48,7 @@ pub use stat::{
 };
 pub use trace::{
     MAGIC, TRACE_FILE, TraceError, TraceHeader, TraceReader, TraceState, TraceWriter, VERSION,
+    VERSION_WITH_ACCOUNTS,
 };
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use belljar_abi::{
     STUB_BASE, TABLE_OFFSET, fact,
 };
 
+use crate::account::{Account, Accounts};
 use crate::calls::{OpenCall, OpenCalls, Returned, Space};
 use crate::counters::{Counters, NodeSummary, ProcessInfo};
 use crate::event::{Event, Implementation};
@@ -34,7 +35,7 @@ const MAX_PROCESSES: usize = 1 << 12;
 /// Most processes that the summary lists.
 const MAX_LISTED: usize = 1 << 16;
 
-/// A vCPU's registers at a magic exit.
+/// A vCPU's registers, and its account, at a magic exit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MagicRegisters {
     /// General registers, indexed by their number in the instruction encoding.
@@ -45,6 +46,8 @@ pub struct MagicRegisters {
     pub cr3: u64,
     /// The base of FS: tells threads apart.
     pub fs_base: u64,
+    /// What the node's time went into so far, with a time model.
+    pub account: Option<Account>,
 }
 
 /// Follows the MPI calls of one node.
@@ -242,6 +245,7 @@ impl NodeTracer {
         event.node = self.node;
         event.vcpu = vcpu;
         event.entry = at;
+        event.accounts = Accounts(registers.account.map(|account| [account; 2]));
         event.depth = depth;
         event.selected = selected;
         let handles = process.enter(&mut event, Reader(memory));
@@ -300,6 +304,9 @@ impl NodeTracer {
             ..
         } = *call;
         event.exit = Some(at);
+        if let (Some([_, left]), Some(account)) = (&mut event.accounts.0, registers.account) {
+            *left = account;
+        }
         event.result = result(&event, registers.gpr[RAX]);
         if let Some(process) = self.processes.get_mut(&space) {
             process.leave(&mut event, &handles, Reader(memory));

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use belljar_abi::{Base, FUNCTIONS, OPEN_MPI_OBJECTS};
 
+use crate::account::Accounts;
 use crate::action::Action;
 use crate::arguments::Arguments;
 use crate::event::{Event, Implementation, Peer};
@@ -158,6 +159,7 @@ impl Process {
             completed: Vec::new(),
             status: None,
             fact: None,
+            accounts: Accounts::default(),
         }
     }
 

@@ -7,8 +7,10 @@
 //! its last whole chunk. The first chunk is the [`TraceHeader`], then come chunks of
 //! events, the last is the footer. In a chunk of events structure is apart from
 //! timing: what is called again and again the same way compresses to almost nothing, and
-//! only the times of it remain.
+//! only the times of it remain. With a time model, whose chunks have a kind of their own,
+//! columns of what the time went into follow; without one the file is of the first version.
 
+mod accounts;
 mod reader;
 mod timing;
 mod writer;
@@ -31,6 +33,9 @@ pub const MAGIC: [u8; 8] = *b"BelljarT";
 /// Version of the format, behind [`MAGIC`] as 16 bits, little endian.
 pub const VERSION: u16 = 1;
 
+/// Version of a file whose events tell what the time went into.
+pub const VERSION_WITH_ACCOUNTS: u16 = 2;
+
 /// Bytes before a chunk's payload: kind, raw length, stored length, CRC-32.
 const CHUNK_HEAD: usize = 1 + 4 + 4 + 4;
 
@@ -43,6 +48,7 @@ const MAX_NODES: usize = 1 << 20;
 const KIND_HEADER: u8 = 0;
 const KIND_EVENTS: u8 = 1;
 const KIND_FOOTER: u8 = 2;
+const KIND_ACCOUNTED_EVENTS: u8 = 3;
 
 /// What is known of a trace before its first event.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -138,7 +144,7 @@ pub enum TraceError {
         reason: String,
     },
     /// A version of the format that this program does not read.
-    #[error("the trace {} has format version {version}, this program reads version {VERSION}: read it with the Belljar that wrote it", path.display())]
+    #[error("the trace {} has format version {version}, this program reads versions {VERSION} and {VERSION_WITH_ACCOUNTS}: read it with the Belljar that wrote it", path.display())]
     Version {
         /// The file.
         path: PathBuf,

@@ -8,8 +8,8 @@ mod memory;
 mod stops;
 
 use belljar_cpu::{
-    CpuidTable, Cycles, EngineReport, GuestRam, InstructionSet, Registers, SystemRegisters, Vcpu,
-    guest_ram,
+    CpuidTable, Cycles, EngineReport, GuestRam, InstructionSet, Registers, SystemRegisters,
+    TimeAccount, Vcpu, guest_ram,
 };
 use belljar_devices::virtio::NetCounters;
 use belljar_sim::{Frequency, Time};
@@ -259,6 +259,11 @@ impl Node {
     /// Instructions retired, those of traced stubs left out.
     pub fn retired(&self) -> u64 {
         self.vcpu.retired()
+    }
+
+    /// What the node's time went into so far; `None` without a time model.
+    pub fn account(&self) -> Option<TimeAccount> {
+        self.vcpu.account()
     }
 
     /// When the node does something next: now, while its processor executes; else

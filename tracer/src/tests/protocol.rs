@@ -270,6 +270,7 @@ fn a_stack_that_cannot_be_written_leaves_a_call_without_exit() {
             gpr
         },
         fs_base: 0,
+        account: None,
     };
     let target = tracer.magic(1, 0, &registers, &mut guest.memory);
     assert_ne!(target, 0);
@@ -366,6 +367,7 @@ proptest! {
                 rip: MAGIC_ADDRESS,
                 cr3: guest.cr3,
                 fs_base: 0,
+                account: None,
                 gpr: std::array::from_fn(|index| words[index]),
             };
             registers.gpr[4] = stack & !7;

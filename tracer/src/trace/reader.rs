@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
+use super::accounts::AccountedChunk;
 use super::timing::EventChunk;
 use super::{
-    CHUNK_HEAD, Footer, KIND_EVENTS, KIND_FOOTER, KIND_HEADER, MAGIC, MAX_PAYLOAD, TraceError,
-    TraceHeader, VERSION,
+    CHUNK_HEAD, Footer, KIND_ACCOUNTED_EVENTS, KIND_EVENTS, KIND_FOOTER, KIND_HEADER, MAGIC,
+    MAX_PAYLOAD, TraceError, TraceHeader, VERSION, VERSION_WITH_ACCOUNTS,
 };
 use crate::codec;
 use crate::counters::TraceSummary;
@@ -35,6 +36,7 @@ pub enum TraceState {
 pub struct TraceReader {
     file: BufReader<File>,
     header: TraceHeader,
+    accounted: bool,
     offset: u64,
     events: std::vec::IntoIter<Event>,
     read_events: u64,
@@ -71,7 +73,7 @@ impl TraceReader {
             return Err(not_a_trace("it does not begin like one".to_owned()));
         }
         let version = u16::from_le_bytes([start[MAGIC.len()], start[MAGIC.len() + 1]]);
-        if version != VERSION {
+        if version != VERSION && version != VERSION_WITH_ACCOUNTS {
             return Err(TraceError::Version {
                 path: path.to_owned(),
                 version,
@@ -91,6 +93,7 @@ impl TraceReader {
         Ok(Self {
             file,
             header,
+            accounted: version == VERSION_WITH_ACCOUNTS,
             offset: start.len() as u64 + length,
             events: Vec::new().into_iter(),
             read_events: 0,
@@ -103,6 +106,11 @@ impl TraceReader {
     /// What was known before the first event.
     pub fn header(&self) -> &TraceHeader {
         &self.header
+    }
+
+    /// Whether its events tell what their nodes' time went into.
+    pub fn is_accounted(&self) -> bool {
+        self.accounted
     }
 
     /// How the trace ended, once all events were taken.
@@ -133,18 +141,25 @@ impl TraceReader {
         }
     }
 
+    fn hand_out(&mut self, events: Option<Vec<Event>>) -> Result<(), String> {
+        let events = events.ok_or("a chunk's times do not fit its events")?;
+        self.read_chunks += 1;
+        self.read_events += events.len() as u64;
+        self.events = events.into_iter();
+        Ok(())
+    }
+
     fn take(&mut self, chunk: Chunk) -> Result<(), String> {
         match chunk.kind {
             KIND_EVENTS => {
                 let chunk: EventChunk =
                     codec::decode(&chunk.raw).map_err(|error| error.to_string())?;
-                let events = chunk
-                    .join()
-                    .ok_or("a chunk's times do not fit its events")?;
-                self.read_chunks += 1;
-                self.read_events += events.len() as u64;
-                self.events = events.into_iter();
-                Ok(())
+                self.hand_out(chunk.join())
+            }
+            KIND_ACCOUNTED_EVENTS if self.accounted => {
+                let chunk: AccountedChunk =
+                    codec::decode(&chunk.raw).map_err(|error| error.to_string())?;
+                self.hand_out(chunk.join())
             }
             KIND_FOOTER => {
                 let footer: Footer =

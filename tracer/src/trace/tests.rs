@@ -6,6 +6,7 @@ use belljar_sim::Frequency;
 use proptest::prelude::*;
 
 use super::*;
+use crate::account::{Account, Accounts};
 use crate::counters::{NodeSummary, TraceSummary};
 use crate::event::{
     Amount, Collective, Completion, Direction, Event, Implementation, Peer, Phase, Status, Text,
@@ -95,6 +96,7 @@ fn event(number: u64) -> Event {
                 },
             })),
         },
+        accounts: crate::account::Accounts::default(),
     }
 }
 
@@ -300,4 +302,38 @@ proptest! {
         let refused = matches!(state, TraceState::Incomplete { .. });
         prop_assert!(refused);
     }
+}
+
+#[test]
+fn accounts_are_kept_in_a_version_of_their_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("accounted.bjt");
+    let sums = |number: u64| Account {
+        instructions: number * 900,
+        caches: number * number,
+        memory: u64::MAX - number,
+        idle: 7 * number,
+    };
+    let events: Vec<Event> = (0..20_000)
+        .map(|number| Event {
+            accounts: Accounts(Some([sums(number), sums(number + 1)])),
+            ..event(number)
+        })
+        .collect();
+    let mut writer = TraceWriter::create_accounted(&path, &header()).unwrap();
+    writer.append(&events).unwrap();
+    writer.finish(&summary()).unwrap();
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!(
+        bytes[MAGIC.len()..][..2],
+        VERSION_WITH_ACCOUNTS.to_le_bytes()
+    );
+    let (back, state) = read(directory.path(), &bytes).unwrap();
+    assert_eq!(state, TraceState::Complete);
+    assert!(back == events);
+    // The chunks of one version mean nothing in the other.
+    let mut changed = bytes.clone();
+    changed[MAGIC.len()] = VERSION as u8;
+    let (none, state) = read(directory.path(), &changed).unwrap();
+    assert!(none.is_empty() && matches!(state, TraceState::Incomplete { .. }));
 }

@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use super::accounts::AccountedChunk;
 use super::timing::EventChunk;
 use super::{
-    Footer, KIND_EVENTS, KIND_FOOTER, KIND_HEADER, MAGIC, MAX_PAYLOAD, TraceError, TraceHeader,
-    VERSION,
+    Footer, KIND_ACCOUNTED_EVENTS, KIND_EVENTS, KIND_FOOTER, KIND_HEADER, MAGIC, MAX_PAYLOAD,
+    TraceError, TraceHeader, VERSION, VERSION_WITH_ACCOUNTS,
 };
 use crate::codec;
 use crate::counters::TraceSummary;
@@ -29,6 +30,7 @@ const LEVEL: i32 = 3;
 pub struct TraceWriter {
     file: File,
     path: PathBuf,
+    accounted: bool,
     pending: Vec<Event>,
     weight: usize,
     events: u64,
@@ -41,6 +43,18 @@ impl TraceWriter {
     /// # Errors
     /// [`TraceError::Io`] when the host refuses it.
     pub fn create(path: &Path, header: &TraceHeader) -> Result<Self, TraceError> {
+        Self::create_as(path, header, false)
+    }
+
+    /// As [`create`](Self::create), for events that tell what their nodes' time went into.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn create_accounted(path: &Path, header: &TraceHeader) -> Result<Self, TraceError> {
+        Self::create_as(path, header, true)
+    }
+
+    fn create_as(path: &Path, header: &TraceHeader, accounted: bool) -> Result<Self, TraceError> {
         let file = File::create(path).map_err(|source| TraceError::Io {
             action: "create",
             path: path.to_owned(),
@@ -49,13 +63,19 @@ impl TraceWriter {
         let mut writer = Self {
             file,
             path: path.to_owned(),
+            accounted,
             pending: Vec::new(),
             weight: 0,
             events: 0,
             chunks: 0,
         };
         let mut start = MAGIC.to_vec();
-        start.extend_from_slice(&VERSION.to_le_bytes());
+        let version = if accounted {
+            VERSION_WITH_ACCOUNTS
+        } else {
+            VERSION
+        };
+        start.extend_from_slice(&version.to_le_bytes());
         writer.write(&start)?;
         writer.write_chunk(KIND_HEADER, header)?;
         Ok(writer)
@@ -89,6 +109,9 @@ impl TraceWriter {
         self.weight = 0;
         self.events += events.len() as u64;
         self.chunks += 1;
+        if self.accounted {
+            return self.write_chunk(KIND_ACCOUNTED_EVENTS, &AccountedChunk::split(events));
+        }
         self.write_chunk(KIND_EVENTS, &EventChunk::split(events))
     }
 
