@@ -148,10 +148,13 @@ impl<'a> Run<'a> {
             runners.push(Runner::new(index, node, tracer, console));
         }
         let trace = if plan.trace.enabled {
-            Some(TraceWriter::create(
-                &directory.path().join(belljar_tracer::TRACE_FILE),
-                &header(plan),
-            )?)
+            let path = directory.path().join(belljar_tracer::TRACE_FILE);
+            let create = if plan.timing.is_some() {
+                TraceWriter::create_accounted
+            } else {
+                TraceWriter::create
+            };
+            Some(create(&path, &header(plan))?)
         } else {
             None
         };

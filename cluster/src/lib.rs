@@ -22,4 +22,5 @@ pub mod sandbox;
 pub mod scenario;
 mod stopwatch;
 pub mod summary;
+mod time_model;
 pub mod watch;

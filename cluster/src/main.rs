@@ -195,6 +195,9 @@ struct DumpArguments {
 struct StatArguments {
     /// A run directory, or a trace file.
     trace: PathBuf,
+    /// Instead, cycles per instruction: core + caches + memory + idle + MPI.
+    #[arg(long)]
+    cpi: bool,
     /// As JSON.
     #[arg(long)]
     json: bool,

@@ -98,7 +98,7 @@ impl Parts {
                 cpuid: parts.cpuid,
                 instruction_set: parts.instruction_set,
                 ratio: plan.ratio,
-                timing: None,
+                timing: plan.timing.clone(),
                 random,
             })?))
         })

@@ -7,13 +7,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use belljar_cpu::{CpuError, InstructionSet, IsaError};
-use belljar_exact::CyclesPerInstruction;
+use belljar_exact::{CyclesPerInstruction, Timing, TimingError};
 use belljar_fabric::{LinkId, LinkSpec, SwitchSpec, Topology, TopologyError};
 use belljar_images::{Image, ImageError, Recipe, RecipeError};
 use belljar_sim::{Frequency, Time};
 
 use crate::quantity::{Bytes, Rate, describe_link};
-use crate::scenario::{FileSource, Network, Scenario, TopologyKind, Trace};
+use crate::scenario::{FileSource, Network, Nodes, Scenario, TopologyKind, Trace};
+use crate::time_model;
 
 /// Why a scenario cannot be carried out.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +52,9 @@ pub enum PlanError {
         /// The host's reason.
         source: std::io::Error,
     },
+    /// The time model cannot be.
+    #[error("nodes.timing: {0}")]
+    Timing(#[from] TimingError),
     /// The processor cannot be.
     #[error("nodes.extensions: {0}")]
     Extensions(#[from] IsaError),
@@ -97,6 +101,8 @@ pub struct Plan {
     pub instruction_set: InstructionSet,
     /// Cycles for each instruction.
     pub ratio: CyclesPerInstruction,
+    /// The time model, if there is one.
+    pub timing: Option<Timing>,
     /// The network.
     pub topology: Topology,
     /// Links to record.
@@ -138,10 +144,8 @@ impl Plan {
             memory: scenario.nodes.memory.0,
             clock: scenario.nodes.clock.0,
             instruction_set,
-            ratio: CyclesPerInstruction {
-                cycles: (scenario.nodes.cycles_per_instruction * RATIO_PARTS).round() as u32,
-                instructions: RATIO_PARTS as u32,
-            },
+            ratio: cycles_per_instruction(&scenario.nodes),
+            timing: time_model::resolve(&scenario.nodes)?,
             topology,
             pcap,
             command: scenario.workload.command.clone(),
@@ -153,14 +157,27 @@ impl Plan {
     }
 }
 
+fn cycles_per_instruction(nodes: &Nodes) -> CyclesPerInstruction {
+    let (cycles, instructions) = ratio_parts(nodes.ratio());
+    CyclesPerInstruction {
+        cycles,
+        instructions,
+    }
+}
+
+/// Cycles per instruction as a fraction, as exactly as the engine counts.
+pub fn ratio_parts(ratio: f64) -> (u32, u32) {
+    ((ratio * RATIO_PARTS).round() as u32, RATIO_PARTS as u32)
+}
+
 fn check_ranges(scenario: &Scenario) -> Result<(), PlanError> {
     let fail = |key, value: String, limits| Err(PlanError::Range { key, value, limits });
     let nodes = &scenario.nodes;
     if !(1..=MAX_NODES).contains(&nodes.count) {
         return fail("nodes.count", nodes.count.to_string(), "from 1 to 4096");
     }
-    if !(0.001..=1000.0).contains(&nodes.cycles_per_instruction) {
-        let value = nodes.cycles_per_instruction.to_string();
+    if !(0.001..=1000.0).contains(&nodes.ratio()) {
+        let value = nodes.ratio().to_string();
         return fail("nodes.cycles-per-instruction", value, "from 0.001 to 1000");
     }
     if scenario.name.is_empty()
@@ -301,16 +318,25 @@ impl fmt::Display for Plan {
         }
         writeln!(f, "seed       {}", self.seed)?;
         writeln!(f, "image      {}", self.image.dir.display())?;
-        writeln!(
+        write!(
             f,
-            "nodes      {} x {} at {}, {}, {} cycles per {} instructions, engine exact",
+            "nodes      {} x {} at {}, {}, ",
             self.nodes,
             Bytes(self.memory),
             Rate(self.clock),
             self.instruction_set,
-            self.ratio.cycles,
-            self.ratio.instructions
         )?;
+        match &self.timing {
+            None => writeln!(
+                f,
+                "{} cycles per {} instructions, engine exact",
+                self.ratio.cycles, self.ratio.instructions
+            )?,
+            Some(timing) => {
+                writeln!(f, "engine exact")?;
+                f.write_str(&time_model::describe(timing))?;
+            }
+        }
         writeln!(
             f,
             "network    {} switches, {} links; nodes' links {link}; lookahead {}",

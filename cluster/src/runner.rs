@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
 use belljar_abi::{MAGIC_ADDRESS, STUB_BASE, TABLE_OFFSET};
-use belljar_cpu::{Registers, SegmentRegister};
+use belljar_cpu::{Registers, SegmentRegister, TimeAccount};
 use belljar_sim::Time;
-use belljar_tracer::{Event, GuestMemory, MagicRegisters, NodeSummary, NodeTracer};
+use belljar_tracer::{Account, Event, GuestMemory, MagicRegisters, NodeSummary, NodeTracer};
 use belljar_vmm::{Node, NodeError, NodeStop};
 
 use crate::stopwatch::Stopwatch;
@@ -200,6 +200,7 @@ impl Runner {
             rip: registers.rip,
             cr3: system.cr3,
             fs_base: system.segments[SegmentRegister::Fs as usize].base,
+            account: self.node.account().map(account),
         };
         let target = match &mut self.tracer {
             Some(tracer) => tracer.magic(at, 0, &magic, &mut View(&mut self.node)),
@@ -294,6 +295,16 @@ impl Runner {
             .chain(Some(self.line.as_str()));
         let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
         lines.iter().map(|line| format!("    {line}\n")).collect()
+    }
+}
+
+/// A node's account as the tracer takes it.
+fn account(time: TimeAccount) -> Account {
+    Account {
+        instructions: time.instructions,
+        caches: time.caches,
+        memory: time.memory,
+        idle: time.idle,
     }
 }
 

@@ -86,9 +86,64 @@ pub struct Nodes {
     /// Extensions beside the level, such as `aes`.
     #[serde(default)]
     pub extensions: Vec<String>,
-    /// Virtual cycles for each retired instruction.
-    #[serde(default = "default_cycles_per_instruction")]
-    pub cycles_per_instruction: f64,
+    /// Virtual cycles for each retired instruction; 1 when absent.
+    pub cycles_per_instruction: Option<f64>,
+    /// What time is made of beside instructions; nothing else when absent.
+    pub timing: Option<TimingTable>,
+}
+
+impl Nodes {
+    /// Virtual cycles for each retired instruction, where those have no cost of their own.
+    pub fn ratio(&self) -> f64 {
+        self.cycles_per_instruction.unwrap_or(1.0)
+    }
+}
+
+/// A time model.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimingTable {
+    /// Cycles by class of instructions. Classes that are not named have their defaults;
+    /// without this table every instruction costs `cycles-per-instruction`.
+    pub costs: Option<BTreeMap<String, f64>>,
+    /// The caches; not modelled when absent.
+    pub caches: Option<CachesTable>,
+}
+
+/// Data caches and memory.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct CachesTable {
+    /// The first level.
+    pub l1d: FirstCache,
+    /// The second, if there is one.
+    pub l2: Option<FartherCache>,
+    /// The third, if there is one; needs a second.
+    pub l3: Option<FartherCache>,
+    /// Cycles of an access that misses all of them, beside its instruction's cost.
+    pub memory_latency: u32,
+}
+
+/// The first level of caches, whose hits cost nothing beside their instructions.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FirstCache {
+    /// Its size.
+    pub size: Bytes,
+    /// Its associativity.
+    pub ways: u32,
+}
+
+/// A level of caches behind the first.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FartherCache {
+    /// Its size.
+    pub size: Bytes,
+    /// Its associativity.
+    pub ways: u32,
+    /// Cycles of a hit beside its instruction's cost.
+    pub latency: u32,
 }
 
 /// A level by its name.
@@ -102,10 +157,6 @@ impl TryFrom<String> for LevelName {
     fn try_from(name: String) -> Result<Self, IsaError> {
         name.parse().map(Self)
     }
-}
-
-fn default_cycles_per_instruction() -> f64 {
-    1.0
 }
 
 /// What connects the nodes.
@@ -389,6 +440,8 @@ workload = { command = "true" }
             .unwrap_err()
             .to_string();
         assert!(error.contains("enable"), "{error}");
+        let error = parse(SMALL, &["nodes.timing.cost.divide=3"]).unwrap_err();
+        assert!(error.to_string().contains("`cost`"), "{error}");
         let error = parse(SMALL, &["nodes.memory=5 us"])
             .unwrap_err()
             .to_string();

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use belljar_fabric::LinkStatistics;
+use belljar_vmm::Node;
 use serde::Serialize;
 
 use crate::coordinator::{Ending, Run};
@@ -47,6 +48,39 @@ pub struct NodeSummary {
     pub instructions: u64,
     /// Frames sent.
     pub frames_sent: u64,
+    /// What its time went into, with a time model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<TimeSummary>,
+}
+
+/// What a node's time went into, in cycles of its clock.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct TimeSummary {
+    /// All of it.
+    pub cycles: u64,
+    /// The core: what is left.
+    pub core: u64,
+    /// Caches behind the first level.
+    pub caches: u64,
+    /// Memory.
+    pub memory: u64,
+    /// Without an instruction.
+    pub idle: u64,
+}
+
+impl TimeSummary {
+    fn of(node: &Node) -> Option<Self> {
+        let account = node.account()?;
+        let cycles = node.now_cycles();
+        let elsewhere = account.caches + account.memory + account.idle;
+        Some(Self {
+            cycles,
+            core: cycles.saturating_sub(elsewhere),
+            caches: account.caches,
+            memory: account.memory,
+            idle: account.idle,
+        })
+    }
 }
 
 /// One link.
@@ -83,6 +117,7 @@ impl Summary {
             ready_ps: runner.ready.map(|time| time.as_ps()),
             instructions: runner.node().retired(),
             frames_sent: runner.sent,
+            time: TimeSummary::of(runner.node()),
         });
         let topology = run.fabric().topology();
         let links = run

@@ -1,13 +1,17 @@
 //! `belljar trace`, and the table that ends a run.
 
+use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use belljar_cluster::plan;
 use belljar_cluster::quantity::Duration;
+use belljar_cluster::run_directory::SCENARIO_FILE;
+use belljar_cluster::scenario::Scenario;
 use belljar_sim::Time;
-use belljar_tracer::{AnalysisError, DumpFormat, Filter, TRACE_FILE, TraceState};
+use belljar_tracer::{AnalysisError, DumpFormat, Filter, Ratio, TRACE_FILE, TraceState};
 
 use crate::{DumpArguments, FilterArguments, StatArguments};
 
@@ -79,6 +83,9 @@ fn stopped_reading(error: io::Error) -> Result<ExitCode> {
 /// `belljar trace stat`.
 pub(crate) fn stat(arguments: &StatArguments) -> Result<ExitCode> {
     let path = trace_file(&arguments.trace);
+    if arguments.cpi {
+        return cpi(arguments, &path);
+    }
     let (statistics, state) = belljar_tracer::statistics(&path, &filter(&arguments.filter)?)?;
     let mut out = io::stdout().lock();
     let written = if arguments.json {
@@ -91,6 +98,41 @@ pub(crate) fn stat(arguments: &StatArguments) -> Result<ExitCode> {
     }
     remark(&state);
     Ok(ExitCode::SUCCESS)
+}
+
+/// `belljar trace stat --cpi`.
+fn cpi(arguments: &StatArguments, path: &Path) -> Result<ExitCode> {
+    let filter = filter(&arguments.filter)?;
+    let (statistics, state) = belljar_tracer::cpi(path, &filter, ratio(path)?)?;
+    let mut out = io::stdout().lock();
+    let written = if arguments.json {
+        statistics.write_json(&mut out)
+    } else {
+        statistics.write(&mut out)
+    };
+    if let Err(error) = written {
+        return stopped_reading(error);
+    }
+    remark(&state);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Cycles per instruction of the run whose trace this is, by the scenario beside it; 1
+/// where there is none.
+fn ratio(trace: &Path) -> Result<Ratio> {
+    let scenario = trace.with_file_name(SCENARIO_FILE);
+    let ratio = match fs::read_to_string(&scenario) {
+        Ok(text) => Scenario::parse(&scenario, &text, &[])?.nodes.ratio(),
+        Err(error) if error.kind() == ErrorKind::NotFound => 1.0,
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot read {}", scenario.display()));
+        }
+    };
+    let (cycles, instructions) = plan::ratio_parts(ratio);
+    Ok(Ratio {
+        cycles: cycles.into(),
+        instructions: instructions.into(),
+    })
 }
 
 /// Prints the statistics of a run's trace, if it has one.
