@@ -23,7 +23,6 @@ use host::{host_set, number};
 use iced_x86::{Code, Mnemonic as M};
 use machine::guest::Engine;
 use machine::inputs::{inputs, is_wild, undefined_flags};
-use machine::open::{open_flags, settle_order};
 use machine::{END, Machine, Outcome};
 use native::Native;
 use std::ops::Range;
@@ -53,8 +52,7 @@ impl Bench {
             self.cases += 1;
             self.faults += u64::from(expected.vector != END);
             excuse(form, &machine, &mut expected, &mut found);
-            settle_order(bytes, &mut found, &expected);
-            let differences = found.differences(&expected, open_flags(bytes, &expected));
+            let differences = found.differences(&expected, true);
             if !differences.is_empty() {
                 self.complaints.push(format!(
                     "{} ({:?}) {bytes:02x?}, exception {} at {:x?}\n{differences}",
@@ -87,6 +85,11 @@ fn excuse(form: &Form, start: &Machine, expected: &mut Outcome, found: &mut Outc
     if expected.vector == 17 && found.vector == 14 && expected.rip == found.rip {
         *expected = found.clone();
     }
+    // Which of the two operands of CMPS is looked at first differs between processors.
+    let faults = |outcome: &Outcome| matches!(outcome.vector, 13 | 14);
+    if compares_strings(form) && faults(expected) && faults(found) && expected.rip == found.rip {
+        *expected = found.clone();
+    }
     // Which byte of a large structure is looked at first is left open.
     if form.instruction.memory_size().size() > 10 && found.vector == 14 && is_x87_state(form) {
         expected.address = found.address;
@@ -103,6 +106,14 @@ fn excuse(form: &Form, start: &Machine, expected: &mut Outcome, found: &mut Outc
     if gathers && expected.vector != END && found.vector == expected.vector {
         expected.machine = found.machine.clone();
     }
+}
+
+fn compares_strings(form: &Form) -> bool {
+    form.instruction.is_string_instruction()
+        && matches!(
+            form.instruction.mnemonic(),
+            M::Cmpsb | M::Cmpsw | M::Cmpsd | M::Cmpsq
+        )
 }
 
 /// Where an instruction that saves the x87 puts pointers and what is reserved.
