@@ -104,12 +104,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
         )
     })?;
     let summary = Summary::of(&plan, &run, &ending);
-    let busy: Vec<_> = run
-        .crew()
-        .runners()
-        .map(|runner| runner.host_time())
-        .collect();
-    let host = HostSummary::of(&summary, progress.elapsed(), &busy, threads);
+    let host = HostSummary::of(&summary, &run, progress.elapsed(), threads);
     conclude(directory, &summary, &host, &ending)
 }
 

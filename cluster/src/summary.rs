@@ -1,6 +1,7 @@
 //! What is told of a run: `summary.json`, the same for equal scenarios; `host.json`,
 //! which is about this host; and a few lines for people.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -105,6 +106,8 @@ pub struct HostSummary {
     pub mips: f64,
     /// For each node, per host second that it ran.
     pub node_mips: Vec<f64>,
+    /// For each node, what its engine counted of its own doings.
+    pub engines: Vec<BTreeMap<&'static str, u64>>,
     /// Host threads.
     pub threads: usize,
 }
@@ -261,9 +264,9 @@ fn node_speeds(mips: &[f64]) -> String {
 }
 
 impl HostSummary {
-    /// Figures for a run that took `elapsed`, and whose nodes took the host times
-    /// `busy`.
-    pub fn of(summary: &Summary, elapsed: Duration, busy: &[Duration], threads: usize) -> Self {
+    /// Figures for a run with the results `summary` that took `elapsed`.
+    pub fn of(summary: &Summary, run: &Run<'_>, elapsed: Duration, threads: usize) -> Self {
+        let runners = || run.crew().runners();
         let seconds = elapsed.as_secs_f64().max(1e-9);
         let instructions: u64 = summary.nodes.iter().map(|node| node.instructions).sum();
         Self {
@@ -273,8 +276,11 @@ impl HostSummary {
             node_mips: summary
                 .nodes
                 .iter()
-                .zip(busy)
+                .zip(runners().map(|runner| runner.host_time()))
                 .map(|(node, busy)| node.instructions as f64 / 1e6 / busy.as_secs_f64().max(1e-9))
+                .collect(),
+            engines: runners()
+                .map(|runner| runner.node().engine_report().counters.into_iter().collect())
                 .collect(),
             threads,
         }
