@@ -31,15 +31,13 @@ pub(crate) enum Group {
     Bisect,
     /// Guests' threads under seccomp.
     Sandbox,
-    /// Guests that try to break out, and what becomes of their runs.
-    Hostile,
     /// Traces against independent counts.
     Trace,
     /// Bad input and bad ends.
     Input,
 }
 
-const END_TO_END: [Group; 11] = [
+const END_TO_END: [Group; 10] = [
     Group::Boot,
     Group::Kernels,
     Group::Network,
@@ -48,7 +46,6 @@ const END_TO_END: [Group; 11] = [
     Group::Perturbation,
     Group::Bisect,
     Group::Sandbox,
-    Group::Hostile,
     Group::Trace,
     Group::Input,
 ];

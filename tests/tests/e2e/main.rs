@@ -5,7 +5,6 @@
 mod bisect;
 mod boot;
 mod determinism;
-mod hostile;
 mod input;
 mod kernels;
 mod mpi;

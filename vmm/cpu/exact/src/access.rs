@@ -70,15 +70,8 @@ impl ExactVcpu {
             mark: true,
         };
         let mapping = map(&self.memory, &self.state.system, linear, request)?;
-        self.note_large(linear, mapping.page_bytes);
+        self.note_mapping(linear, &mapping, request.access);
         Ok(mapping.physical)
-    }
-
-    /// Remembers that parts of a large page may stand in the TLB.
-    pub(crate) fn note_large(&mut self, linear: u64, page_bytes: u64) {
-        if page_bytes > PAGE_SIZE {
-            self.large.insert((page_bytes, linear / page_bytes));
-        }
     }
 
     /// Handles a TLB miss: fills the TLB, or sends the access through the bounce

@@ -70,10 +70,9 @@ impl Mode {
         matches!(self.pace, Pace::Piece(_))
     }
 
-    /// A number that tells modes apart, and plain blocks from hot ones.
-    pub(crate) fn bits(self, hot: bool) -> u32 {
-        u32::from(hot) << 31
-            | u32::from(self.user)
+    /// A number that tells modes apart.
+    pub(crate) fn bits(self) -> u32 {
+        u32::from(self.user)
             | u32::from(self.fpu) << 1
             | self.pace.bits() << 24
             | u32::from(self.free_stubs) << 3
@@ -93,6 +92,20 @@ pub(crate) struct Incoming {
     pub plain: bool,
 }
 
+/// Guest-physical addresses of a block's first byte, and of its first in a second page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub first: u64,
+    pub second: Option<u64>,
+}
+
+impl Origin {
+    /// An address in each of its pages.
+    pub(crate) fn each(self) -> impl Iterator<Item = u64> {
+        std::iter::once(self.first).chain(self.second)
+    }
+}
+
 /// A translated block.
 #[derive(Debug)]
 pub(crate) struct Block {
@@ -100,8 +113,8 @@ pub(crate) struct Block {
     pub mode: Mode,
     /// Made from a hot block and those that follow it.
     pub hot: bool,
-    /// Guest-physical addresses of the pages that it was decoded from.
-    pub pages: [Option<u64>; 2],
+    /// Where it was decoded from.
+    pub origin: Origin,
     /// Guest addresses of the first and behind the last byte that it was decoded from.
     pub bytes: (u64, u64),
     /// RIP behind the last instruction.
@@ -253,5 +266,7 @@ pub(crate) struct Site {
     pub block: BlockId,
     /// The instruction in execution.
     pub index: u16,
+    /// Its block has other registers in the places of R14 and R15.
+    pub renames: bool,
     pub kind: SiteKind,
 }

@@ -9,7 +9,7 @@ use std::ptr;
 use belljar_cpu::CpuError;
 
 /// Bytes for translated code. Filling it throws all code away and starts over.
-pub(crate) const CACHE_BYTES: usize = 32 << 20;
+pub(crate) const CACHE_BYTES: usize = 64 << 20;
 
 /// A write window and an execute window on the same memory.
 #[derive(Debug)]

@@ -12,8 +12,9 @@ use crate::timing::LINE_BYTES;
 pub(crate) const TLB_ENTRIES: usize = 1024;
 /// Lines of a page.
 pub(crate) const LINE_ENTRIES: usize = (PAGE_SIZE / LINE_BYTES) as usize;
-/// Entries of each jump cache; a power of two.
-pub(crate) const JUMP_ENTRIES: usize = 4096;
+/// Entries of each jump cache; a power of two. A kernel that forks and runs programs
+/// keeps more than 4,096 busy.
+pub(crate) const JUMP_ENTRIES: usize = 16384;
 /// Bytes of the buffer through which an access goes that has no host page:
 /// page crossings, device registers, pages that hold translated code. Data stands
 /// there at its own offset modulo 64, so that alignment faults stay what they are.
@@ -31,13 +32,16 @@ pub(crate) const EXIT_LOOKUP: u32 = u32::MAX;
 pub(crate) const EXIT_SIGNAL: u32 = u32::MAX - 1;
 
 /// Checks of whole groups of accesses that remember where they last led.
-pub(crate) const SLOTS: usize = 8192;
+pub(crate) const SLOTS: usize = 16384;
 /// Blocks whose runs can be counted.
-pub(crate) const HEATS: usize = 1 << 17;
+pub(crate) const HEATS: usize = 1 << 18;
 /// Longest run of instructions that is counted in one step.
 pub(crate) const STEPS: usize = 512;
 /// Runs after which a block is hot.
 pub(crate) const HOT_RUNS: i32 = 600;
+/// More than the bytes that a group of accesses covers, by which a slot's limit falls
+/// short of its range.
+const LONGEST_SPAN: u64 = 1 << 16;
 /// Times that a slot may be filled before it is asked whether it is worth it.
 pub(crate) const SLOT_FILLS: i32 = 1024;
 
@@ -87,6 +91,8 @@ pub(crate) struct View {
     pub jump: [u64; JUMP_ENTRIES],
     /// The page number of that RIP.
     pub jump_page: [u64; JUMP_ENTRIES],
+    /// Not zero when a jump into the lower half of the address space was kept.
+    pub jumps_below: u64,
 }
 
 /// The bounce buffer, aligned as the largest operand.
@@ -190,6 +196,29 @@ impl View {
         }
     }
 
+    /// Forgets what lies in the lower half of the address space; jumps there, and
+    /// then others too, lead to `miss` again.
+    pub(crate) fn flush_below(&mut self, miss: u64) {
+        for tlb in &mut self.tlb {
+            for (index, tag) in tlb.tag.iter_mut().enumerate() {
+                if *tag >> 63 == 0 {
+                    *tag = Self::never(index);
+                }
+            }
+        }
+        if self.jumps_below != 0 {
+            self.flush_jumps(miss);
+        }
+    }
+
+    /// Forgets the translations of a page that nothing else is cached of.
+    pub(crate) fn forget_translation(&mut self, page: u64) {
+        let index = tlb_index(page);
+        for tlb in &mut self.tlb {
+            tlb.tag[index] = Self::never(index);
+        }
+    }
+
     /// Forgets the page that holds `linear`.
     pub(crate) fn flush_page(&mut self, linear: u64) {
         let index = tlb_index(linear);
@@ -213,6 +242,7 @@ impl View {
     /// Points every jump-cache entry at the code for a miss.
     pub(crate) fn flush_jumps(&mut self, miss: u64) {
         self.jump.fill(miss);
+        self.jumps_below = 0;
     }
 
     /// Lets indirect jumps to `rip` find host code at `code`.
@@ -220,6 +250,7 @@ impl View {
         let index = jump_index(rip);
         self.jump[index] = code;
         self.jump_page[index] = rip >> 12;
+        self.jumps_below |= u64::from(rip >> 63 == 0);
     }
 
     /// Forgets where an indirect jump to `rip` leads, if that is `code`.
@@ -233,9 +264,13 @@ impl View {
     /// Forgets all jumps into the page that holds `linear`, and into the one before it,
     /// whose last block may reach into this one.
     pub(crate) fn forget_jumps_into(&mut self, linear: u64, miss: u64) {
-        for (entry, page) in self.jump.iter_mut().zip(&self.jump_page) {
-            if (linear >> 12).wrapping_sub(*page) <= 1 {
-                *entry = miss;
+        for page in [linear, linear.wrapping_sub(PAGE_SIZE)].map(|at| at >> 12) {
+            let first = jump_index(page << 12);
+            for at in first..first + PAGE_SIZE as usize {
+                let index = at % JUMP_ENTRIES;
+                if self.jump_page[index] == page {
+                    self.jump[index] = miss;
+                }
             }
         }
     }
@@ -258,6 +293,39 @@ impl Slots {
     /// Empties the first `used` slots.
     pub(crate) fn flush(&mut self, used: u32) {
         self.limit[..used as usize].fill(0);
+    }
+
+    /// Empties those of the first `used` slots that lead to the lower half of the
+    /// address space.
+    pub(crate) fn flush_below(&mut self, used: u32) {
+        let used = used as usize;
+        for (limit, base) in self.limit[..used].iter_mut().zip(&self.base) {
+            if base >> 63 == 0 {
+                *limit = 0;
+            }
+        }
+    }
+
+    /// Empties those of the first `used` slots whose range begins at `start`.
+    pub(crate) fn flush_from(&mut self, start: u64, used: u32) {
+        let used = used as usize;
+        for (limit, base) in self.limit[..used].iter_mut().zip(&self.base) {
+            if *base == start {
+                *limit = 0;
+            }
+        }
+    }
+
+    /// Empties those of the first `used` slots that may lead to the page that holds
+    /// `linear`.
+    pub(crate) fn flush_page(&mut self, linear: u64, used: u32) {
+        let used = used as usize;
+        let page = linear & !0xfff;
+        for (limit, base) in self.limit[..used].iter_mut().zip(&self.base) {
+            if page.wrapping_sub(*base) < limit.saturating_add(LONGEST_SPAN) {
+                *limit = 0;
+            }
+        }
     }
 }
 

@@ -136,8 +136,8 @@ impl ExactVcpu {
             });
             let plain = std::mem::take(&mut course.plain);
             let found = self.find_block(mode, plain);
-            let block = match found {
-                Ok(block) => block,
+            let found = match found {
+                Ok(found) => found,
                 Err(fault) => {
                     course.link = None;
                     match self.deliver(fault) {
@@ -147,7 +147,7 @@ impl ExactVcpu {
                 }
             };
             if let Some(wanted) = course.link.take() {
-                self.link(wanted, block, mode);
+                self.link(wanted, found.id, mode);
             }
             if checked && let Some(fault) = self.misalignment() {
                 match self.deliver(fault) {
@@ -159,8 +159,7 @@ impl ExactVcpu {
                 self.show_segment_bases();
             }
             let before = self.context.count;
-            let entry = self.store.block(block).entry;
-            let next = self.visit(entry, &mut course);
+            let next = self.visit(found.entry, &mut course);
             course.plain = matches!(next, Next::Plain)
                 || course.link.as_ref().is_some_and(|wanted| wanted.plain);
             course.single = matches!(next, Next::Single);
@@ -236,7 +235,7 @@ impl ExactVcpu {
 
     fn link(&mut self, wanted: PendingLink, block: BlockId, mode: Mode) {
         let target = self.store.block(block);
-        let chainable = target.pages[1].is_none() && !mode.is_piece();
+        let chainable = target.origin.second.is_none() && !mode.is_piece();
         if chainable && wanted.generation == self.store.generation() {
             let jump = Incoming {
                 hole: wanted.hole,
@@ -286,6 +285,7 @@ impl ExactVcpu {
         let site = self.store.site(site);
         match site.kind {
             SiteKind::Link { .. } => None,
+            _ if !site.renames => None,
             _ => self.store.block(site.block).renamed,
         }
     }

@@ -7,10 +7,11 @@ use belljar_cpu::{Access, PAGE_SIZE};
 use iced_x86::Instruction;
 
 use crate::analyse::Class;
-use crate::block::{BlockId, Mode};
+use crate::block::{BlockId, Mode, Origin};
 use crate::context::{HOT_RUNS, SLOT_FILLS, tlb_index};
 use crate::decode::{Follow, GuestBlock, GuestInstruction, MAX_INSTRUCTIONS};
 use crate::dispatch::Next;
+use crate::flush::is_above;
 use crate::mmu::{Request, map};
 use crate::rename::{choose, rename};
 use crate::size::CodeSize;
@@ -37,6 +38,15 @@ struct Stretch {
     end: u64,
     /// Host address less linear address.
     delta: u64,
+    /// Nothing may be cached that reaches beyond it.
+    alone: bool,
+}
+
+impl Stretch {
+    /// Whether one range may cover both.
+    fn joins(&self, other: &Self) -> bool {
+        self.delta == other.delta && !self.alone && !other.alone
+    }
 }
 
 /// What became of following a trace one block further.
@@ -55,17 +65,16 @@ impl ExactVcpu {
             return;
         }
         let block = self.store.block(head);
-        let (rip, mode, pages) = (block.rip, block.mode, block.pages);
+        let (rip, mode, origin) = (block.rip, block.mode, block.origin);
         if let Some(heat) = block.heat {
             self.context.heat[heat as usize] = i32::MAX;
         }
-        let [Some(physical), None] = pages else {
-            return;
-        };
+        let physical = origin.first;
         // Other code is not worth the work: only its first steps of booting run there.
         if mode.size != CodeSize::Long
+            || origin.second.is_some()
             || !block.valid
-            || self.store.find_best(physical, rip, mode) != Some(head)
+            || self.found(physical, rip, mode, false) != Some(head)
         {
             return;
         }
@@ -78,9 +87,9 @@ impl ExactVcpu {
         }
         let hot = self
             .store
-            .add(&trace, pages, mode, false, Some(&self.scattered));
+            .add(&trace, origin, mode, false, Some(&self.scattered))
+            .id;
         self.store.redirect(head, hot);
-        self.store.note_recent(hot);
         self.statistics.promoted += 1;
         let slots = self.store.block(hot).slots.clone();
         for slot in slots {
@@ -106,7 +115,8 @@ impl ExactVcpu {
         let mut rip = head;
         loop {
             let in_page = rip % PAGE_SIZE;
-            let Ok((block, [_, None])) = self.decode_at(rip, page + in_page, MAX_INSTRUCTIONS)
+            let Ok((block, Origin { second: None, .. })) =
+                self.decode_at(rip, page + in_page, MAX_INSTRUCTIONS)
             else {
                 break;
             };
@@ -204,7 +214,7 @@ impl ExactVcpu {
     /// How often the block at `rip` was run, as far as it is counted.
     fn runs(&self, page: u64, rip: u64, mode: Mode) -> i32 {
         let physical = page + rip % PAGE_SIZE;
-        let block = self.store.find(physical, rip, mode);
+        let block = self.found(physical, rip, mode, true);
         let heat = block.and_then(|id| self.store.block(id).heat);
         heat.map_or(0, |heat| {
             let left = self.context.heat[heat as usize];
@@ -216,9 +226,13 @@ impl ExactVcpu {
         })
     }
 
+    fn found(&self, physical: u64, rip: u64, mode: Mode, plain: bool) -> Option<BlockId> {
+        let found = self.store.find(physical, rip, mode, plain);
+        found.map(|found| found.id)
+    }
+
     fn begins_loop(&self, physical: u64, rip: u64, mode: Mode) -> bool {
-        self.store
-            .find_best(physical, rip, mode)
+        self.found(physical, rip, mode, false)
             .is_some_and(|id| self.store.block(id).loops)
     }
 
@@ -249,13 +263,13 @@ impl ExactVcpu {
         let (mut start, mut end) = (here.start, here.end);
         for _ in 0..NEIGHBOURS {
             match self.stretch(end, write) {
-                Some(next) if next.delta == here.delta => end = next.end,
+                Some(next) if here.joins(&next) => end = next.end,
                 _ => break,
             }
         }
         for _ in 0..NEIGHBOURS {
             match self.stretch(start.wrapping_sub(1), write) {
-                Some(before) if before.delta == here.delta => start = before.start,
+                Some(before) if here.joins(&before) => start = before.start,
                 _ => break,
             }
         }
@@ -281,7 +295,7 @@ impl ExactVcpu {
         if !mapping.marked {
             return None;
         }
-        self.note_large(linear, mapping.page_bytes);
+        self.note_mapping(linear, &mapping, request.access);
         for bytes in [mapping.page_bytes.min(LARGEST), PAGE_SIZE] {
             let start = linear & !(bytes - 1);
             let physical = mapping.physical & !(bytes - 1);
@@ -290,6 +304,7 @@ impl ExactVcpu {
                     start,
                     end: start.wrapping_add(bytes),
                     delta: host.wrapping_sub(start),
+                    alone: is_above(linear) && !mapping.global,
                 });
             }
         }
@@ -307,12 +322,11 @@ impl ExactVcpu {
         self.context.slots.fills[slot as usize] = SLOT_FILLS;
         if runs < SLOT_FILLS as u64 * WORTH {
             let group = (slot - block.slots.start) as usize;
-            let (rip, mode, pages) = (block.rip, block.mode, block.pages);
+            let (rip, mode, physical) = (block.rip, block.mode, block.origin.first);
             let members = block.members[group].clone();
             self.scattered.extend(members);
             self.forget_hot(id);
-            if let [Some(physical), _] = pages
-                && let Some(plain) = self.store.find(physical, rip, mode)
+            if let Some(plain) = self.found(physical, rip, mode, true)
                 && let Some(heat) = self.store.block(plain).heat
             {
                 self.context.heat[heat as usize] = 1;

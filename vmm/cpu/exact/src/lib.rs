@@ -23,17 +23,20 @@ mod enter;
 mod exception;
 mod features;
 mod flags;
+mod flush;
 #[cfg(test)]
 mod golden;
 mod groups;
 mod host;
 mod hot;
+mod index;
 mod inspect;
 mod ledger;
 mod lines;
 mod lookup;
 mod masked;
 mod mmu;
+
 mod rename;
 mod rewrite;
 mod signals;

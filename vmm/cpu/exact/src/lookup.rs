@@ -3,11 +3,12 @@
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::{Access, PAGE_SIZE, SegmentRegister};
 
-use crate::block::{BlockId, Mode, Pace};
+use crate::block::{BlockId, Mode, Origin, Pace};
 use crate::context::{ARITHMETIC, HOT_RUNS};
 use crate::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
 use crate::features::Features;
 use crate::flags::{dead_at, to_rflags};
+use crate::index::Found;
 use crate::mmu::{Request, map, translate};
 use crate::size::CodeSize;
 use crate::state::Fault;
@@ -21,27 +22,21 @@ pub(crate) const NOT_FETCHED: (u64, u64) = (u64::MAX, 0);
 impl ExactVcpu {
     /// The block at `state.rip`, translated if need be.
     /// With `plain`, not a hot one.
-    pub(crate) fn find_block(&mut self, mode: Mode, plain: bool) -> Result<BlockId, Fault> {
+    pub(crate) fn find_block(&mut self, mode: Mode, plain: bool) -> Result<Found, Fault> {
         self.drop_stale_code();
         let rip = self.state.rip;
         let physical = self.fetch_address(self.state.code_address(rip))?;
-        let known = if plain {
-            self.store.find(physical, rip, mode)
-        } else {
-            self.store.find_best(physical, rip, mode)
-        };
-        let known = known.filter(|&id| self.still_crosses(id));
-        let id = match known {
-            Some(id) => id,
+        let known = self.store.find(physical, rip, mode, plain);
+        let known = known.filter(|found| !found.crosses || self.still_crosses(found.id));
+        let found = match known {
+            Some(found) => found,
             None => self.translate_block(rip, physical, mode)?,
         };
         if mode.pace == Pace::Full && !plain {
             self.keep_jumps_to(mode);
-            self.store.note_recent(id);
-            let code = self.store.block(id).indirect_entry;
-            self.context.views[usize::from(mode.user)].set_jump(rip, code);
+            self.context.views[usize::from(mode.user)].set_jump(rip, found.indirect_entry);
         }
-        Ok(id)
+        Ok(found)
     }
 
     /// What decides how code is translated at this moment.
@@ -77,7 +72,7 @@ impl ExactVcpu {
             CodeSize::Long => 0,
             _ => self.state.segment(SegmentRegister::Cs).base,
         };
-        let key = (mode.bits(false), base);
+        let key = (mode.bits(), base);
         let view = usize::from(mode.user);
         if self.jumps_of[view] != key {
             self.jumps_of[view] = key;
@@ -89,7 +84,7 @@ impl ExactVcpu {
     /// Whether the second page of a block that crosses is still mapped where it was.
     fn still_crosses(&mut self, id: BlockId) -> bool {
         let block = self.store.block(id);
-        let Some(second) = block.pages[1] else {
+        let Some(second) = block.origin.second else {
             return true;
         };
         let next_page = (self.state.code_address(block.rip) | (PAGE_SIZE - 1)).wrapping_add(1);
@@ -109,47 +104,26 @@ impl ExactVcpu {
             mark: true,
         };
         let mapping = map(&self.memory, &self.state.system, linear, request)?;
-        self.note_large(linear, mapping.page_bytes);
+        self.note_mapping(linear, &mapping, request.access);
         let page = mapping.physical & !(PAGE_SIZE - 1);
         self.fetched[usize::from(user)][index] = (linear >> 12, page);
         Ok(mapping.physical)
     }
 
-    /// Forgets where code was fetched from.
-    pub(crate) fn forget_fetched(&mut self) {
-        self.fetched = [[NOT_FETCHED; FETCHED]; 2];
-    }
-
-    fn translate_block(&mut self, rip: u64, physical: u64, mode: Mode) -> Result<BlockId, Fault> {
-        self.translate_up_to(mode.pace.limit(), rip, physical, mode)
-    }
-
-    fn translate_up_to(
-        &mut self,
-        limit: usize,
-        rip: u64,
-        physical: u64,
-        mode: Mode,
-    ) -> Result<BlockId, Fault> {
-        let (guest, pages) = self.decode_at(rip, physical, limit)?;
+    fn translate_block(&mut self, rip: u64, physical: u64, mode: Mode) -> Result<Found, Fault> {
+        let (guest, origin) = self.decode_at(rip, physical, mode.pace.limit())?;
         if !self.store.has_room() {
             self.flush_code();
         }
         let free = mode.free_stubs && mode.user && rip.wrapping_sub(STUB_BASE) < STUB_LENGTH;
-        for page in pages.into_iter().flatten() {
+        for page in origin.each() {
             self.watch_page(page);
         }
-        let id = self.store.add(&guest, pages, mode, free, None);
-        if let Some(heat) = self.store.block(id).heat {
+        let found = self.store.add(&guest, origin, mode, free, None);
+        if let Some(heat) = self.store.block(found.id).heat {
             self.context.heat[heat as usize] = HOT_RUNS;
         }
-        Ok(id)
-    }
-
-    /// Forgets where group checks last led.
-    pub(crate) fn flush_slots(&mut self) {
-        let used = self.store.slots();
-        self.context.slots.flush(used);
+        Ok(found)
     }
 
     /// From now on every write to this page of RAM goes through [`Store::forget`](crate::store::Store::forget).
@@ -179,13 +153,13 @@ impl ExactVcpu {
         }
     }
 
-    /// Decodes at `rip`; also tells the pages that the bytes are from.
+    /// Decodes at `rip`; also tells where the bytes are from.
     pub(crate) fn decode_at(
         &mut self,
         rip: u64,
         physical: u64,
         limit: usize,
-    ) -> Result<(GuestBlock, [Option<u64>; 2]), Fault> {
+    ) -> Result<(GuestBlock, Origin), Fault> {
         let features = self.features_now();
         let mut bytes = [0u8; (MAX_INSTRUCTIONS + 1) * MAX_BYTES];
         let in_page = (PAGE_SIZE - physical % PAGE_SIZE) as usize;
@@ -194,14 +168,24 @@ impl ExactVcpu {
             return Err(Fault::protection(0));
         }
         if let Decoded::Block(block) = decode(rip, &bytes[..left], limit, &features) {
-            return Ok((block, [Some(physical), None]));
+            let origin = Origin {
+                first: physical,
+                second: None,
+            };
+            return Ok((block, origin));
         }
         let next = self.fetch_address(self.state.code_address(rip.wrapping_add(left as u64)))?;
         if !self.memory.read(next, &mut bytes[left..left + MAX_BYTES]) {
             return Err(Fault::protection(0));
         }
         match decode(rip, &bytes[..left + MAX_BYTES], 1, &features) {
-            Decoded::Block(block) => Ok((block, [Some(physical), Some(next)])),
+            Decoded::Block(block) => {
+                let origin = Origin {
+                    first: physical,
+                    second: Some(next),
+                };
+                Ok((block, origin))
+            }
             Decoded::Crosses => Err(Fault::protection(0)),
         }
     }
@@ -226,9 +210,9 @@ impl ExactVcpu {
             return 0;
         };
         if !self.code_is_stale
-            && let Some(id) = self.store.find(physical, rip, self.mode(Pace::Full))
+            && let Some(found) = self.store.find(physical, rip, self.mode(Pace::Full), true)
         {
-            return self.store.block(id).dead_flags;
+            return self.store.block(found.id).dead_flags;
         }
         let mut bytes = [0u8; (MAX_INSTRUCTIONS + 1) * MAX_BYTES];
         let most = MAX_INSTRUCTIONS * MAX_BYTES;

@@ -6,7 +6,7 @@ use std::ptr;
 use belljar_cpu::{Access, CodeWatch, GuestRam, PAGE_SIZE, SystemRegisters};
 use vm_memory::{Address, GuestMemoryBackend, GuestMemoryRegion};
 
-use crate::state::{Fault, cr0, efer};
+use crate::state::{Fault, cr0, cr4, efer};
 
 const PAGE_MASK: u64 = !(PAGE_SIZE - 1);
 
@@ -164,6 +164,7 @@ mod entry {
     pub(super) const ACCESSED: u64 = 1 << 5;
     pub(super) const DIRTY: u64 = 1 << 6;
     pub(super) const LARGE: u64 = 1 << 7;
+    pub(super) const GLOBAL: u64 = 1 << 8;
     pub(super) const NO_EXECUTE: u64 = 1 << 63;
     pub(super) const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
     /// The memory type's upper bit, where an entry maps a large page.
@@ -203,6 +204,8 @@ pub(crate) struct Mapping {
     pub physical: u64,
     /// Bytes of the page.
     pub page_bytes: u64,
+    /// It holds in all address spaces.
+    pub global: bool,
     /// The tables are marked already as this access marks them.
     pub marked: bool,
 }
@@ -235,6 +238,7 @@ pub(crate) fn map(
     let small = |physical| Mapping {
         physical,
         page_bytes: PAGE_SIZE,
+        global: false,
         marked: false,
     };
     if system.cr0 & cr0::PG == 0 {
@@ -292,6 +296,7 @@ pub(crate) fn map(
             return Ok(Mapping {
                 physical: table & !span | linear & span,
                 page_bytes: span + 1,
+                global: value & entry::GLOBAL != 0 && system.cr4 & cr4::PGE != 0,
                 marked: value & leaf == leaf
                     && above.iter().all(|&(_, value)| value & entry::ACCESSED != 0),
             });

@@ -29,6 +29,7 @@ pub(crate) mod cr0 {
 
 /// CR4 bits.
 pub(crate) mod cr4 {
+    pub(crate) const PGE: u64 = 1 << 7;
     pub(crate) const OSFXSR: u64 = 1 << 9;
     pub(crate) const OSXMMEXCPT: u64 = 1 << 10;
     pub(crate) const OSXSAVE: u64 = 1 << 18;

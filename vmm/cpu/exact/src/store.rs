@@ -8,28 +8,21 @@ use iced_x86::Instruction;
 
 use crate::analyse::Class;
 use crate::asm::Asm;
-use crate::block::{Block, BlockId, Incoming, Mode, Pace, Site, SiteId};
+use crate::block::{Block, BlockId, Incoming, Mode, Origin, Pace, Site, SiteId};
 use crate::cache::CodeMemory;
 use crate::classes::Prices;
 use crate::context::{Context, EXIT_LOOKUP, HEATS, SLOTS, at};
 use crate::decode::GuestBlock;
 use crate::emit::{Counter, Emitter, Shared, Tier};
 use crate::hot::MAX_RUN;
+use crate::index::{BlockIndex, Found};
 use crate::masked::is_masked;
 
 /// Room that the largest block may need, generously: a trace of accesses each of
 /// which is a group.
 const BLOCK_ROOM: usize = 192 << 10;
 /// Sites beyond which everything is thrown away, to bound memory.
-const MAX_SITES: usize = 1 << 19;
-
-/// Blocks that hold bytes of one guest page.
-#[derive(Debug, Default)]
-struct PageCode {
-    blocks: BTreeMap<(u64, u32), BlockId>,
-    /// Blocks that begin in the page before and reach into this one.
-    spills: Vec<BlockId>,
-}
+const MAX_SITES: usize = 1 << 20;
 
 /// The translated code of a vCPU.
 pub(crate) struct Store {
@@ -40,12 +33,12 @@ pub(crate) struct Store {
     reserved: usize,
     blocks: Vec<Block>,
     sites: Vec<Site>,
-    pages: BTreeMap<u64, PageCode>,
+    /// Blocks that hold bytes of a guest page, by its number.
+    pages: BTreeMap<u64, Vec<BlockId>>,
     /// How often everything was thrown away.
     flushes: u64,
     translated: u64,
-    /// The block last found for a RIP with this index.
-    recent: Vec<BlockId>,
+    index: BlockIndex,
     /// Slots and heat counters in use.
     slots: u32,
     heats: u32,
@@ -60,13 +53,6 @@ pub(crate) struct Forgotten {
     pub jumps: Vec<(u64, u64, bool)>,
     /// Pages that hold no code any more.
     pub clean: Vec<u64>,
-}
-
-/// Entries of the table of recent blocks; a power of two.
-const RECENT: usize = 1 << 14;
-
-fn recent_index(rip: u64) -> usize {
-    rip.wrapping_add(rip >> 12) as usize & (RECENT - 1)
 }
 
 impl Store {
@@ -116,7 +102,7 @@ impl Store {
             pages: BTreeMap::new(),
             flushes: 0,
             translated: 0,
-            recent: vec![BlockId::MAX; RECENT],
+            index: BlockIndex::new(),
             slots: 0,
             heats: 0,
             lines: false,
@@ -168,36 +154,10 @@ impl Store {
         self.translated
     }
 
-    /// The block for `rip` in `mode` whose first byte is at `physical`.
-    pub(crate) fn find(&self, physical: u64, rip: u64, mode: Mode) -> Option<BlockId> {
-        let page = self.pages.get(&(physical / PAGE_SIZE))?;
-        page.blocks.get(&(rip, mode.bits(false))).copied()
-    }
-
-    /// As [`find`](Self::find), but the hot one made from it, if there is one.
-    pub(crate) fn find_best(&self, physical: u64, rip: u64, mode: Mode) -> Option<BlockId> {
-        let recent = self.recent[recent_index(rip)];
-        if let Some(block) = self.blocks.get(recent as usize)
-            && block.valid
-            && block.rip == rip
-            && block.mode == mode
-            && block.pages[0] == Some(physical)
-        {
-            return Some(recent);
-        }
-        self.search(physical, rip, mode)
-    }
-
-    /// Lets [`find_best`](Self::find_best) find block `id` quickly.
-    pub(crate) fn note_recent(&mut self, id: BlockId) {
-        let index = recent_index(self.blocks[id as usize].rip);
-        self.recent[index] = id;
-    }
-
-    fn search(&self, physical: u64, rip: u64, mode: Mode) -> Option<BlockId> {
-        let page = self.pages.get(&(physical / PAGE_SIZE))?;
-        let get = |hot| page.blocks.get(&(rip, mode.bits(hot))).copied();
-        get(true).or_else(|| get(false))
+    /// The block for `rip` in `mode` whose first byte is at `physical`: the hot one, if
+    /// there is one, unless it must be `plain`.
+    pub(crate) fn find(&self, physical: u64, rip: u64, mode: Mode, plain: bool) -> Option<Found> {
+        self.index.find((rip, physical, mode.bits()), plain)
     }
 
     /// Slots in use.
@@ -218,7 +178,7 @@ impl Store {
         self.memory.truncate(self.reserved);
         self.blocks.clear();
         self.sites.clear();
-        self.recent.fill(BlockId::MAX);
+        self.index = BlockIndex::new();
         self.slots = 0;
         self.heats = 0;
         self.flushes += 1;
@@ -226,16 +186,16 @@ impl Store {
         pages.into_keys().map(|page| page * PAGE_SIZE).collect()
     }
 
-    /// Translates `guest`, whose bytes lie in `pages` (guest-physical addresses;
+    /// Translates `guest`, whose bytes lie at `origin` (guest-physical addresses;
     /// the second when it crosses), and keeps it.
     pub(crate) fn add(
         &mut self,
         guest: &GuestBlock,
-        pages: [Option<u64>; 2],
+        origin: Origin,
         mode: Mode,
         free: bool,
         scattered: Option<&BTreeSet<u64>>,
-    ) -> BlockId {
+    ) -> Found {
         let id = self.blocks.len() as BlockId;
         let base = self.memory.next();
         let first_site = self.sites.len() as SiteId;
@@ -266,7 +226,7 @@ impl Store {
             rip: guest.rip,
             mode,
             hot: scattered.is_some(),
-            pages,
+            origin,
             bytes: guest.bytes,
             end: guest.end,
             entry: base + u64::from(emitted.entry),
@@ -290,22 +250,11 @@ impl Store {
             dead_flags: emitted.dead_flags,
             valid: true,
         });
-        let key = (guest.rip, mode.bits(scattered.is_some()));
-        if let [Some(first), second] = pages {
-            self.pages
-                .entry(first / PAGE_SIZE)
-                .or_default()
-                .blocks
-                .insert(key, id);
-            if let Some(second) = second {
-                self.pages
-                    .entry(second / PAGE_SIZE)
-                    .or_default()
-                    .spills
-                    .push(id);
-            }
+        for page in origin.each() {
+            self.pages.entry(page / PAGE_SIZE).or_default().push(id);
         }
-        id
+        let key = (guest.rip, origin.first, mode.bits());
+        self.index.add(key, &self.blocks[id as usize])
     }
 
     /// Lets `jump` lead to block `id`.
@@ -342,21 +291,15 @@ impl Store {
             return forgotten;
         };
         let start = physical % PAGE_SIZE;
-        let hit: Vec<BlockId> = page
-            .blocks
-            .values()
-            .chain(&page.spills)
-            .copied()
-            .filter(|&id| {
-                overlaps(
-                    &self.blocks[id as usize],
-                    physical / PAGE_SIZE,
-                    start,
-                    start + bytes,
-                )
-            })
-            .collect();
-        for id in hit {
+        let hit = page.iter().copied().filter(|&id| {
+            overlaps(
+                &self.blocks[id as usize],
+                physical / PAGE_SIZE,
+                start,
+                start + bytes,
+            )
+        });
+        for id in hit.collect::<Vec<_>>() {
             let block = &self.blocks[id as usize];
             forgotten
                 .jumps
@@ -378,18 +321,15 @@ impl Store {
     fn remove(&mut self, id: BlockId, clean: &mut Vec<u64>) {
         let block = &mut self.blocks[id as usize];
         block.valid = false;
-        let key = (block.rip, block.mode.bits(block.hot));
         for jump in std::mem::take(&mut block.incoming) {
             self.memory.patch(jump.hole, jump.stub);
         }
-        for physical in block.pages.into_iter().flatten() {
+        self.index.remove(id);
+        for physical in block.origin.each() {
             let number = physical / PAGE_SIZE;
             if let Some(page) = self.pages.get_mut(&number) {
-                if page.blocks.get(&key) == Some(&id) {
-                    page.blocks.remove(&key);
-                }
-                page.spills.retain(|&spill| spill != id);
-                if page.blocks.is_empty() && page.spills.is_empty() {
+                page.retain(|&other| other != id);
+                if page.is_empty() {
                     self.pages.remove(&number);
                     clean.push(number * PAGE_SIZE);
                 }
@@ -414,10 +354,9 @@ fn masked_accesses(guest: &GuestBlock) -> Box<[(u16, Instruction)]> {
 fn overlaps(block: &Block, page: u64, start: u64, end: u64) -> bool {
     let first = (block.bytes.0 + u64::from(block.mode.skew)) % PAGE_SIZE;
     let last = first + (block.bytes.1.wrapping_sub(block.bytes.0) & 0xffff);
-    let in_first = block.pages[0].is_some_and(|at| at / PAGE_SIZE == page)
-        && start < last.min(PAGE_SIZE)
-        && end > first;
-    let in_second = block.pages[1].is_some_and(|at| at / PAGE_SIZE == page)
+    let in_first =
+        block.origin.first / PAGE_SIZE == page && start < last.min(PAGE_SIZE) && end > first;
+    let in_second = block.origin.second.is_some_and(|at| at / PAGE_SIZE == page)
         && last > PAGE_SIZE
         && start < last - PAGE_SIZE;
     in_first || in_second

@@ -14,11 +14,12 @@ use crate::context::{ARITHMETIC, Context, FREE_INSTRUCTIONS, SLOTS};
 use crate::emit::Counter;
 use crate::enter::{Door, FxImage};
 use crate::features::{Features, Vectors};
+use crate::flush::LocalPages;
 use crate::host::host_requirements;
 use crate::ledger::Ledger;
 use crate::lookup::{FETCHED, NOT_FETCHED};
 use crate::mmu::{Memory, Request, translate};
-use crate::state::{State, efer, flag};
+use crate::state::{State, flag};
 use crate::store::Store;
 use crate::timing::{TICKS_PER_CYCLE, Timing};
 
@@ -82,6 +83,12 @@ pub struct Statistics {
     pub promoted: u64,
     /// Group checks that the dispatcher had to see to.
     pub group_misses: u64,
+    /// Times that the present address space was forgotten, but not its global pages.
+    pub address_spaces: u64,
+    /// Times that one page was forgotten.
+    pub pages_flushed: u64,
+    /// Times that all translations were forgotten.
+    pub complete_flushes: u64,
 }
 
 /// The deterministic vCPU.
@@ -127,8 +134,10 @@ pub struct ExactVcpu {
     pub(crate) scattered: BTreeSet<u64>,
     /// Instructions retired when a slot was last asked for its worth.
     pub(crate) slot_asked: Vec<u64>,
-    /// Large pages of which the TLB may hold parts; see [`large_pages`].
+    /// Large pages of which the TLB may hold parts: bytes and number.
     pub(crate) large: BTreeSet<(u64, u64)>,
+    /// What a change of address space must forget in the upper half.
+    pub(crate) local_above: LocalPages,
     /// An interrupt that could not be delivered at all.
     pub(crate) shutdown: Option<ShutdownCause>,
     /// RIP of a WRMSR that the caller may still refuse.
@@ -200,6 +209,7 @@ impl ExactVcpu {
             scattered: BTreeSet::new(),
             slot_asked: vec![0; SLOTS],
             large: BTreeSet::new(),
+            local_above: LocalPages::default(),
             shutdown: None,
             refusable: None,
             jumps_of: [(u32::MAX, 0); 2],
@@ -264,39 +274,6 @@ impl ExactVcpu {
         self.context.flags = value & ARITHMETIC;
         self.state.flags = value & flag::SYSTEM | flag::FIXED;
     }
-
-    /// Forgets what is cached of the address space: translations, and which code
-    /// stands at which RIP.
-    pub(crate) fn flush_translations(&mut self) {
-        let lookup = self.store.lookup_code();
-        for view in &mut self.context.views {
-            view.flush_tlb();
-            view.flush_jumps(lookup);
-        }
-        self.large.clear();
-        self.forget_fetched();
-        self.flush_slots();
-    }
-
-    /// Forgets one page of the address space.
-    pub(crate) fn flush_page(&mut self, linear: u64) {
-        let long = self.state.system.efer & efer::LMA != 0;
-        if !long
-            || large_pages(linear)
-                .iter()
-                .any(|page| self.large.contains(page))
-        {
-            // The TLB holds parts of it under many entries.
-            return self.flush_translations();
-        }
-        let lookup = self.store.lookup_code();
-        for view in &mut self.context.views {
-            view.flush_page(linear);
-            view.forget_jumps_into(linear, lookup);
-        }
-        self.forget_fetched();
-        self.flush_slots();
-    }
 }
 
 /// Where translated code counts: in a register, if the host has one to spare.
@@ -309,11 +286,6 @@ fn counter(guest: Vectors) -> Counter {
     } else {
         Counter::Memory
     }
-}
-
-/// The large pages that may hold a linear address: bytes and number.
-fn large_pages(linear: u64) -> [(u64, u64); 2] {
-    [1 << 21, 1 << 30].map(|bytes| (bytes, linear / bytes))
 }
 
 impl Vcpu for ExactVcpu {
@@ -461,6 +433,11 @@ impl Vcpu for ExactVcpu {
                 ("modified code", statistics.modified),
                 ("translated", statistics.translated),
                 ("cache flushes", statistics.flushes),
+                ("promoted", statistics.promoted),
+                ("group misses", statistics.group_misses),
+                ("address spaces", statistics.address_spaces),
+                ("pages flushed", statistics.pages_flushed),
+                ("complete flushes", statistics.complete_flushes),
             ],
         }
     }

@@ -97,6 +97,7 @@ impl Emitter {
         self.asm.jump_to(self.shared.leave);
         sites.list.push(Site {
             block: sites.block,
+            renames: self.renamed.is_some(),
             index: self.index,
             kind,
         });

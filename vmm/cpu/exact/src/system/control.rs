@@ -89,7 +89,7 @@ impl ExactVcpu {
                     ..self.state.system
                 };
                 self.switch_paging(system, true)?;
-                self.flush_translations();
+                self.flush_address_space();
             }
             Register::CR4 => self.set_cr4(value)?,
             Register::CR8 if value < 16 => self.state.cr8 = value,

@@ -4,7 +4,6 @@
 
 pub(crate) mod guest;
 pub(crate) mod inputs;
-pub(crate) mod open;
 
 use std::fmt::Write;
 
@@ -184,10 +183,10 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// What differs from `other`, line by line; empty when nothing does. Each flag of
-    /// `open` may be zero instead: what the engine shows at a fault where the code
-    /// behind overwrites it unread.
-    pub(crate) fn differences(&self, other: &Self, open: u64) -> String {
+    /// What differs from `other`, line by line; empty when nothing does. With
+    /// `loose_flags`, each arithmetic flag may be zero instead: what the engine shows
+    /// at a fault where the code behind overwrites it unread.
+    pub(crate) fn differences(&self, other: &Self, loose_flags: bool) -> String {
         if self == other {
             return String::new();
         }
@@ -226,7 +225,11 @@ impl Outcome {
                 format!("{:#x}", theirs.gpr[number]),
             );
         }
-        let mask = !open | ours.flags;
+        let mask = if self.vector != END && loose_flags {
+            !ARITHMETIC | ours.flags
+        } else {
+            u64::MAX
+        };
         differ(
             "flags",
             format!("{:#x}", ours.flags & mask),
