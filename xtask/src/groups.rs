@@ -31,13 +31,15 @@ pub(crate) enum Group {
     Bisect,
     /// Guests' threads under seccomp.
     Sandbox,
+    /// The time model, and cycles per instruction.
+    Timing,
     /// Traces against independent counts.
     Trace,
     /// Bad input and bad ends.
     Input,
 }
 
-const END_TO_END: [Group; 10] = [
+const END_TO_END: [Group; 11] = [
     Group::Boot,
     Group::Kernels,
     Group::Network,
@@ -46,6 +48,7 @@ const END_TO_END: [Group; 10] = [
     Group::Perturbation,
     Group::Bisect,
     Group::Sandbox,
+    Group::Timing,
     Group::Trace,
     Group::Input,
 ];

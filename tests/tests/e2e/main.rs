@@ -11,4 +11,5 @@ mod mpi;
 mod network;
 mod perturbation;
 mod sandbox;
+mod timing;
 mod trace;

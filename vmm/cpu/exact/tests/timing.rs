@@ -7,7 +7,7 @@ mod bare;
 use std::collections::BTreeMap;
 
 use bare::{CODE, DATA, Guest, RAM_BYTES};
-use belljar_cpu::{Exit, Registers, TimeAccount, Vcpu};
+use belljar_cpu::{Exit, InstructionSet, Level, Registers, TimeAccount, Vcpu};
 use belljar_exact::{CacheLevel, CacheModel, CostClass, Costs, TICKS_PER_CYCLE, Timing};
 use iced_x86::code_asm::*;
 use iced_x86::{Decoder, Instruction, InstructionInfoFactory, Mnemonic as M, OpAccess};
@@ -281,6 +281,12 @@ impl Plain {
     }
 }
 
+/// What a guest is made with.
+struct Model {
+    timing: Timing,
+    set: InstructionSet,
+}
+
 #[derive(Debug, PartialEq)]
 struct Seen {
     now: u64,
@@ -298,8 +304,8 @@ fn look(guest: &Guest) -> Seen {
     }
 }
 
-fn start(code: &[u8], timing: &Timing, seed: u64) -> Guest {
-    let mut guest = Guest::with_timing(code, timing.clone());
+fn start(code: &[u8], model: &Model, seed: u64) -> Guest {
+    let mut guest = Guest::with_timing(code, model.timing.clone(), &model.set);
     let mut registers = guest.vcpu.registers();
     for (number, value) in registers.gpr.iter_mut().enumerate() {
         if number != Registers::RSP {
@@ -317,9 +323,9 @@ struct Run {
 }
 
 /// Runs instruction by instruction beside the plain model.
-fn walk(code: &[u8], timing: &Timing, seed: u64) -> Run {
-    let mut guest = start(code, timing, seed);
-    let mut plain = Plain::new(timing);
+fn walk(code: &[u8], model: &Model, seed: u64) -> Run {
+    let mut guest = start(code, model, seed);
+    let mut plain = Plain::new(&model.timing);
     let mut stops = BTreeMap::new();
     stops.insert(0, look(&guest));
     for number in 1.. {
@@ -348,8 +354,8 @@ fn walk(code: &[u8], timing: &Timing, seed: u64) -> Run {
 }
 
 /// Runs with a stop each `step` cycles, which must be the first boundary there.
-fn run(code: &[u8], timing: &Timing, step: u64, seed: u64, slow: &Run) -> Run {
-    let mut guest = start(code, timing, seed);
+fn run(code: &[u8], model: &Model, step: u64, seed: u64, slow: &Run) -> Run {
+    let mut guest = start(code, model, seed);
     let mut stops = BTreeMap::new();
     loop {
         let until = guest.vcpu.now() + step;
@@ -380,11 +386,11 @@ fn run(code: &[u8], timing: &Timing, step: u64, seed: u64, slow: &Run) -> Run {
 }
 
 /// How many of the fast runs had hot code.
-fn agree(code: &[u8], timing: &Timing, seed: u64) -> Result<usize, TestCaseError> {
+fn agree(code: &[u8], model: &Model, seed: u64) -> Result<usize, TestCaseError> {
     let mut hot = 0;
-    let slow = walk(code, timing, seed);
+    let slow = walk(code, model, seed);
     for step in [7, 211, 10_007, 1 << 30] {
-        let fast = run(code, timing, step, seed, &slow);
+        let fast = run(code, model, step, seed, &slow);
         hot += usize::from(fast.hot > 0);
         for (at, seen) in &fast.stops {
             let expected = slow.stops.get(at);
@@ -399,7 +405,7 @@ fn agree(code: &[u8], timing: &Timing, seed: u64) -> Result<usize, TestCaseError
     Ok(hot)
 }
 
-fn try_all(timing: &Timing, cases: u32) -> usize {
+fn try_all(model: &Model, cases: u32) -> usize {
     let asked = std::env::var("BELLJAR_CASES").ok();
     let config = Config {
         cases: asked.and_then(|cases| cases.parse().ok()).unwrap_or(cases),
@@ -415,7 +421,7 @@ fn try_all(timing: &Timing, cases: u32) -> usize {
     TestRunner::new_with_rng(config, rng)
         .run(&(steps, skips, any::<u64>()), |(steps, skips, seed)| {
             let code = program(&steps, &skips).expect("the steps assemble");
-            agree(&code, timing, seed).map(|more| hot.set(hot.get() + more))
+            agree(&code, model, seed).map(|more| hot.set(hot.get() + more))
         })
         .unwrap_or_else(|failure| panic!("{failure}"));
     hot.get()
@@ -429,36 +435,96 @@ fn level(bytes: u64, ways: u32, latency: u32) -> CacheLevel {
     }
 }
 
+fn caches(levels: Vec<CacheLevel>, memory: u32) -> Timing {
+    let model = CacheModel { levels, memory };
+    model.check().unwrap();
+    Timing {
+        costs: Costs::default(),
+        caches: Some(model),
+    }
+}
+
 #[test]
 fn costs_are_paid_alike_however_a_program_is_stopped() {
     let timing = Timing {
         costs: Costs::default(),
         caches: None,
     };
-    let hot = try_all(&timing, 12);
+    let set = InstructionSet::default();
+    let hot = try_all(&Model { timing, set }, 12);
     assert!(hot > 10, "only {hot} runs had hot code");
+}
+
+/// Guests with AVX-512 leave no register to count in.
+#[test]
+fn costs_are_paid_alike_when_they_are_counted_in_memory() {
+    let set = InstructionSet::from(Level::V4);
+    if belljar_exact::host_requirements(&set).is_err() {
+        eprintln!("SKIPPED: this host lacks AVX-512");
+        return;
+    }
+    let timing = Timing {
+        costs: Costs::default(),
+        caches: None,
+    };
+    let set_of = |timing| Model {
+        timing,
+        set: set.clone(),
+    };
+    let hot = try_all(&set_of(timing), 6);
+    assert!(hot > 5, "only {hot} runs had hot code");
+    try_all(&set_of(caches(vec![level(4096, 4, 0)], 80)), 4);
 }
 
 #[test]
 fn caches_are_as_the_plain_model_however_a_program_is_stopped() {
-    for (levels, memory) in [
-        (
-            vec![
-                level(1024, 2, 0),
-                level(8192, 4, 11),
-                level(32 << 10, 8, 37),
-            ],
-            203,
-        ),
-        (vec![level(128, 1, 0)], 97),
-        (vec![level(48 << 10, 12, 0), level(2 << 20, 16, 14)], 150),
-        (vec![level(512 << 10, 4, 0)], 50),
-    ] {
-        let timing = Timing {
-            costs: Costs::default(),
-            caches: Some(CacheModel { levels, memory }),
-        };
-        timing.caches.as_ref().unwrap().check().unwrap();
-        try_all(&timing, 5);
+    let small = vec![
+        level(1024, 2, 0),
+        level(8192, 4, 11),
+        level(32 << 10, 8, 37),
+    ];
+    let direct = vec![level(128, 1, 0)];
+    let usual = vec![level(48 << 10, 12, 0), level(2 << 20, 16, 14)];
+    let large = vec![level(512 << 10, 4, 0)];
+    for (levels, memory) in [(small, 203), (direct, 97), (usual, 150), (large, 50)] {
+        let timing = caches(levels, memory);
+        let set = InstructionSet::default();
+        try_all(&Model { timing, set }, 5);
     }
+}
+
+/// Reads an array of `kib` KiB 20 times, a word of each line; cycles in caches and memory
+/// for each read.
+fn sweep(kib: u64) -> (f64, f64) {
+    let levels = vec![level(4 << 10, 4, 0), level(64 << 10, 8, 12)];
+    let lines = kib * 16;
+    let mut a = CodeAssembler::new(64).unwrap();
+    let (mut again, mut next) = (a.create_label(), a.create_label());
+    a.mov(ebx, 20).unwrap();
+    a.set_label(&mut again).unwrap();
+    a.mov(rsi, DATA).unwrap();
+    a.mov(ecx, lines as u32).unwrap();
+    a.set_label(&mut next).unwrap();
+    a.add(rax, qword_ptr(rsi)).unwrap();
+    a.add(rsi, 64).unwrap();
+    a.sub(ecx, 1).unwrap();
+    a.jnz(next).unwrap();
+    a.dec(ebx).unwrap();
+    a.jnz(again).unwrap();
+    a.hlt().unwrap();
+    let code = a.assemble(CODE).unwrap();
+    let mut guest = Guest::with_timing(&code, caches(levels, 200), &InstructionSet::default());
+    assert_eq!(guest.run(1 << 40), Exit::Halt);
+    let account = guest.vcpu.account().unwrap();
+    let reads = (lines * 20) as f64;
+    (account.caches as f64 / reads, account.memory as f64 / reads)
+}
+
+#[test]
+fn an_array_costs_more_when_it_outgrows_a_level() {
+    // The first of 20 rounds goes to memory; LRU then keeps all of an array or nothing.
+    let first = 200.0 / 20.0;
+    assert_eq!(sweep(4), (0.0, first));
+    assert_eq!(sweep(64), (12.0 * 19.0 / 20.0, first));
+    assert_eq!(sweep(256), (0.0, 200.0));
 }

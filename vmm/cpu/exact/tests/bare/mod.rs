@@ -48,10 +48,10 @@ impl Guest {
         Self::build(code, (ratio, None), &InstructionSet::default(), RAM_BYTES)
     }
 
-    /// One whose time passes as `timing` says.
-    pub(crate) fn with_timing(code: &[u8], timing: Timing) -> Self {
+    /// One whose processor has `set`, and whose time passes as `timing` says.
+    pub(crate) fn with_timing(code: &[u8], timing: Timing, set: &InstructionSet) -> Self {
         let time = (CyclesPerInstruction::default(), Some(timing));
-        Self::build(code, time, &InstructionSet::default(), RAM_BYTES)
+        Self::build(code, time, set, RAM_BYTES)
     }
 
     /// One whose processor has `set`, with all of its state switched on.

@@ -1,0 +1,124 @@
+//! The time model, and what the trace tells of it.
+
+use std::collections::BTreeMap;
+
+use belljar_tests::{Dir, Outcome, Scenario};
+use serde_json::Value;
+
+const COSTS: &str = "nodes.timing.costs={}";
+const CACHES: &str = "nodes.timing.caches={ l1d = { size = \"32 KiB\", ways = 8 }, \
+                      l2 = { size = \"1 MiB\", ways = 16, latency = 14 }, memory-latency = 200 }";
+
+/// `belljar trace stat --cpi --json` of a run: one value for each job and rank.
+fn cpi(dir: &Dir, out: &str) -> BTreeMap<(u64, u64), Value> {
+    let (text, error, code) = dir.call(&["trace", "stat", "--cpi", "--json", out]);
+    assert_eq!(code, Some(0), "{error}");
+    let all: Value = serde_json::from_str(&text).expect("JSON");
+    let ranks = all["ranks"].as_array().expect("ranks");
+    let key = |stat: &Value| Some((stat["job"].as_u64()?, stat["rank"].as_u64()?));
+    ranks
+        .iter()
+        .map(|stat| (key(stat).expect("a job and a rank"), stat.clone()))
+        .collect()
+}
+
+fn cycles(stat: &Value, part: &str) -> u64 {
+    let cycles = stat[part]["cycles"].as_u64();
+    cycles.unwrap_or_else(|| panic!("{part} in {stat}"))
+}
+
+fn per_instruction(stat: &Value, part: &str) -> f64 {
+    stat[part]["per_instruction"].as_f64().expect("a number")
+}
+
+/// From the entry of each process's first call to the exit of its last, in cycles at
+/// 2 GHz: by node and process.
+fn lengths(dir: &Dir, out: &str) -> Vec<u64> {
+    let (dump, error, code) = dir.call(&["trace", "dump", "--json", out]);
+    assert_eq!(code, Some(0), "{error}");
+    let mut spans: BTreeMap<(u64, u64), (u64, u64)> = BTreeMap::new();
+    for line in dump.lines() {
+        let event: Value = serde_json::from_str(line).expect("JSON");
+        let number = |key: &str| {
+            event[key]
+                .as_u64()
+                .unwrap_or_else(|| panic!("{key}: {line}"))
+        };
+        if number("depth") > 0 {
+            continue;
+        }
+        let (entry, exit) = (
+            number("entry_ps"),
+            number("entry_ps") + number("duration_ps"),
+        );
+        let span = spans
+            .entry((number("node"), number("process")))
+            .or_insert((entry, exit));
+        *span = (span.0.min(entry), span.1.max(exit));
+    }
+    let mut lengths: Vec<u64> = spans
+        .values()
+        .map(|(first, last)| (last - first) / 500)
+        .collect();
+    lengths.sort_unstable();
+    lengths
+}
+
+fn run(dir: &Dir, scenario: &Scenario, out: &str, threads: &str) -> Outcome {
+    let more = ["--threads", threads, "--set", COSTS, "--set", CACHES];
+    dir.run(scenario, out, &more).success()
+}
+
+#[test]
+fn parts_add_up_and_grow_with_what_no_cache_holds() {
+    let Some(dir) = Dir::new() else { return };
+    let command = "for kib in 8 256 4096; do mpiexec.hydra -n 2 sweep $kib 300000; done";
+    let scenario = Scenario::new(2, command);
+    let one = run(&dir, &scenario, "one", "1");
+    one.assert_same(&run(&dir, &scenario, "two", "2"));
+    let found = cpi(&dir, "one");
+    assert_eq!(found.len(), 6, "{found:?}");
+    let mut totals: Vec<u64> = Vec::new();
+    for stat in found.values() {
+        let parts = ["core", "caches", "memory", "idle", "mpi"];
+        let sum: u64 = parts.iter().map(|part| cycles(stat, part)).sum();
+        assert_eq!(sum, cycles(stat, "total"), "{stat}");
+        totals.push(sum);
+    }
+    totals.sort_unstable();
+    assert_eq!(totals, lengths(&dir, "one"));
+    for rank in 0..2 {
+        let [small, middle, large] = [0, 1, 2].map(|job| &found[&(job, rank)]);
+        // Each read that its level does not hold costs 14 or 200 cycles, for the few
+        // instructions of a round.
+        assert!(per_instruction(small, "caches") < 0.5, "{small}");
+        assert!(per_instruction(middle, "caches") > 1.0, "{middle}");
+        assert!(per_instruction(middle, "memory") < 3.0, "{middle}");
+        assert!(per_instruction(large, "memory") > 8.0, "{large}");
+    }
+    let time = &one.summary()["nodes"][0]["time"];
+    assert!(time["memory"].as_u64() > Some(0), "{time}");
+}
+
+#[test]
+fn without_a_time_model_the_core_takes_the_ratio() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(2, "mpiexec.hydra -n 2 sweep 8 1000");
+    let ratio = ["--set", "nodes.cycles-per-instruction=1.25"];
+    let outcome = dir.run(&scenario, "out", &ratio).success();
+    assert!(outcome.summary()["nodes"][0].get("time").is_none());
+    for stat in cpi(&dir, "out").values() {
+        assert!(
+            (per_instruction(stat, "core") - 1.25).abs() < 1e-3,
+            "{stat}"
+        );
+        assert!(
+            stat["caches"].is_null() && stat["memory"].is_null(),
+            "{stat}"
+        );
+        assert_eq!(
+            cycles(stat, "core") + cycles(stat, "mpi"),
+            cycles(stat, "total")
+        );
+    }
+}
