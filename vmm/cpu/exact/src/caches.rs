@@ -4,7 +4,7 @@
 //! level knows what another holds, nothing is written back, and devices leave the
 //! caches alone.
 
-use crate::timing::{CacheModel, LINE_BYTES};
+use crate::timing::{CacheModel, LINE_BYTES, TICKS_PER_CYCLE};
 
 /// No line has this number.
 const EMPTY: u64 = u64::MAX;
@@ -42,6 +42,8 @@ impl Found {
 pub(crate) struct Caches {
     levels: Box<[Level]>,
     memory: u32,
+    /// Ticks of the dearest access to a line.
+    worst: i64,
 }
 
 impl Caches {
@@ -53,10 +55,18 @@ impl Caches {
             set_mask: level.sets() - 1,
             latency: level.latency,
         };
+        let latencies = model.levels.iter().map(|level| level.latency);
+        let worst = latencies.chain([model.memory]).max().unwrap_or(0);
         Self {
             levels: model.levels.iter().map(level).collect(),
             memory: model.memory,
+            worst: i64::from(worst) * i64::from(TICKS_PER_CYCLE),
         }
+    }
+
+    /// What no access to a line costs more than, in ticks.
+    pub(crate) fn worst(&self) -> i64 {
+        self.worst
     }
 
     /// Where an access to line number `line` would find it. Changes nothing.

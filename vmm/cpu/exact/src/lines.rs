@@ -54,7 +54,7 @@ impl ExactVcpu {
     }
 
     fn touch_line(&mut self, line: u64) {
-        let Some(ledger) = &mut self.ledger else {
+        let Some(ledger) = self.ledger.as_deref_mut() else {
             return;
         };
         let Some(caches) = &mut ledger.caches else {
@@ -96,6 +96,33 @@ impl ExactVcpu {
         } else {
             Payment::IfCovered
         }
+    }
+
+    /// The short way through a miss: an access within one line of a page that the TLB knows,
+    /// where the budget covers the worst. Where it leads in the host, or `None` for the long
+    /// way.
+    pub(crate) fn open_line(
+        &mut self,
+        linear: u64,
+        bytes: usize,
+        write: bool,
+        payment: Payment,
+    ) -> Option<u64> {
+        let caches = self.ledger.as_ref()?.caches.as_ref()?;
+        let pays = match payment {
+            Payment::None => false,
+            Payment::Due => true,
+            Payment::IfCovered => caches.worst() <= self.context.count,
+        };
+        let offset = linear % LINE_BYTES;
+        if !pays || offset + bytes as u64 > LINE_BYTES {
+            return None;
+        }
+        let (host, _) = self.known_run(linear, write, self.state.is_user())?;
+        let physical = self.memory.physical_of(host)?;
+        self.touch_line(physical / LINE_BYTES);
+        self.fill_line(linear, host - linear % PAGE_SIZE, write);
+        Some(host)
     }
 
     /// Whether the budget covers what an access to `pieces` will cost beside what has
