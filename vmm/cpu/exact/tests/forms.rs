@@ -23,6 +23,7 @@ use host::{host_set, number};
 use iced_x86::{Code, Mnemonic as M};
 use machine::guest::Engine;
 use machine::inputs::{inputs, is_wild, undefined_flags};
+use machine::open::{open_flags, settle_order};
 use machine::{END, Machine, Outcome};
 use native::Native;
 use std::ops::Range;
@@ -52,7 +53,8 @@ impl Bench {
             self.cases += 1;
             self.faults += u64::from(expected.vector != END);
             excuse(form, &machine, &mut expected, &mut found);
-            let differences = found.differences(&expected, true);
+            settle_order(bytes, &mut found, &expected);
+            let differences = found.differences(&expected, open_flags(bytes, &expected));
             if !differences.is_empty() {
                 self.complaints.push(format!(
                     "{} ({:?}) {bytes:02x?}, exception {} at {:x?}\n{differences}",

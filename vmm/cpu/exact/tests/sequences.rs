@@ -23,6 +23,7 @@ use encoding::Dice;
 use host::{host_set, number};
 use iced_x86::{Decoder, Formatter, IntelFormatter};
 use machine::guest::Engine;
+use machine::open::{open_flags, settle_order};
 use machine::{CODE_AT, END, inputs};
 use native::Native;
 use program::{Generator, Piece, assemble};
@@ -98,7 +99,9 @@ impl Duel {
         self.engine.load(code);
         let expected = self.native.run(&machine, code.len());
         self.ended += u64::from(expected.vector == END);
+        let open = open_flags(code, &expected);
         let mut counts = Vec::new();
+        let mut flags = Vec::new();
         for round in 0..if hot { 2 * STEPS.len() } else { STEPS.len() } {
             if round == STEPS.len() {
                 for _ in 0..HOT_RUNS {
@@ -106,8 +109,9 @@ impl Duel {
                 }
             }
             let step = STEPS[round % STEPS.len()];
-            let (found, retired) = self.engine.run(&machine, step);
-            let differences = found.differences(&expected, true);
+            let (mut found, retired) = self.engine.run(&machine, step);
+            settle_order(code, &mut found, &expected);
+            let differences = found.differences(&expected, open);
             if !differences.is_empty() {
                 return Some(format!(
                     "round {round}, stopped each {step} instructions, exception {}:\n{differences}",
@@ -115,6 +119,10 @@ impl Duel {
                 ));
             }
             counts.push(retired);
+            flags.push(found.machine.registers.flags);
+        }
+        if flags.iter().any(|&one| one != flags[0]) {
+            return Some(format!("flags, by stops: {flags:#x?}\n"));
         }
         (counts.iter().any(|&count| count != counts[0]))
             .then(|| format!("instructions retired, by stops: {counts:?}\n"))

@@ -4,6 +4,7 @@
 
 pub(crate) mod guest;
 pub(crate) mod inputs;
+pub(crate) mod open;
 
 use std::fmt::Write;
 
@@ -183,10 +184,10 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// What differs from `other`, line by line; empty when nothing does. With
-    /// `loose_flags`, each arithmetic flag may be zero instead: what the engine shows
-    /// at a fault where the code behind overwrites it unread.
-    pub(crate) fn differences(&self, other: &Self, loose_flags: bool) -> String {
+    /// What differs from `other`, line by line; empty when nothing does. Each flag of
+    /// `open` may be zero instead: what the engine shows at a fault where the code
+    /// behind overwrites it unread.
+    pub(crate) fn differences(&self, other: &Self, open: u64) -> String {
         if self == other {
             return String::new();
         }
@@ -225,11 +226,7 @@ impl Outcome {
                 format!("{:#x}", theirs.gpr[number]),
             );
         }
-        let mask = if self.vector != END && loose_flags {
-            !ARITHMETIC | ours.flags
-        } else {
-            u64::MAX
-        };
+        let mask = !open | ours.flags;
         differ(
             "flags",
             format!("{:#x}", ours.flags & mask),

@@ -1,9 +1,9 @@
-//! Random programs: straight runs of instructions of all forms, with branches
-//! forward, whose accesses stay in the arena.
+//! Random programs: instructions of all forms, with branches forward and loops, whose
+//! accesses stay in the arena.
 #![allow(dead_code)]
 
 use belljar_cpu::InstructionSet;
-use iced_x86::{Code, Mnemonic as M, OpKind};
+use iced_x86::{Code, Encoder, EncodingKind, Instruction, Mnemonic as M, OpKind, Register};
 
 use crate::encoding::{Dice, Form, has_memory_form, is_comparable, make};
 use crate::machine::inputs::{is_bit_string, is_wild, target, uses_stack};
@@ -23,10 +23,22 @@ pub(crate) enum Piece {
     Indirect {
         skip: usize,
     },
+    /// A jump back over `back` pieces, so that they run `rounds` times.
+    Loop {
+        back: usize,
+        rounds: u8,
+    },
 }
 
 const BRANCH_BYTES: usize = 6;
 const INDIRECT_BYTES: usize = 9;
+/// `dec dword [counter]; jg back`.
+const LOOP_BYTES: usize = 12;
+/// `mov dword [counter], rounds`, before everything else: who jumps into a loop's middle
+/// finds its counter set, or used up.
+const COUNTER_BYTES: usize = 10;
+/// Where counters stand: the page behind the code's, whose data nothing compares.
+const COUNTERS: usize = 0x1800;
 
 impl Piece {
     fn bytes(&self) -> usize {
@@ -34,36 +46,62 @@ impl Piece {
             Self::Code(bytes) => bytes.len(),
             Self::Branch { .. } => BRANCH_BYTES,
             Self::Indirect { .. } => INDIRECT_BYTES,
+            Self::Loop { .. } => LOOP_BYTES,
         }
     }
 }
 
 /// The bytes of a program.
 pub(crate) fn assemble(pieces: &[Piece]) -> Vec<u8> {
-    let mut starts = vec![0];
+    let mut code = counters(pieces);
+    let mut starts = vec![code.len()];
     for piece in pieces {
         starts.push(starts[starts.len() - 1] + piece.bytes());
     }
-    let mut code = Vec::new();
+    let mut loops = 0;
     for (number, piece) in pieces.iter().enumerate() {
-        let to = |skip: &usize| starts[(number + 1 + skip).min(pieces.len())] as i32;
+        let end = starts[number + 1] as i32;
+        let to = |skip: &usize| starts[(number + 1 + skip).min(pieces.len())] as i32 - end;
         match piece {
             Piece::Code(bytes) => code.extend_from_slice(bytes),
             Piece::Branch { condition, skip } => {
-                let away = to(skip) - starts[number + 1] as i32;
                 code.extend_from_slice(&[0x0f, 0x80 | condition]);
-                code.extend_from_slice(&away.to_le_bytes());
+                code.extend_from_slice(&to(skip).to_le_bytes());
             }
             Piece::Indirect { skip } => {
                 // lea rax, [rip + away]; jmp rax
-                let away = to(skip) - (starts[number + 1] as i32 - 2);
                 code.extend_from_slice(&[0x48, 0x8d, 0x05]);
-                code.extend_from_slice(&away.to_le_bytes());
+                code.extend_from_slice(&(to(skip) + 2).to_le_bytes());
                 code.extend_from_slice(&[0xff, 0xe0]);
+            }
+            Piece::Loop { back, .. } => {
+                let counter = (COUNTERS + loops * 4) as i32 - (end - 6);
+                let away = starts[number.saturating_sub(*back)] as i32 - end;
+                code.extend_from_slice(&[0xff, 0x0d]);
+                code.extend_from_slice(&counter.to_le_bytes());
+                code.extend_from_slice(&[0x0f, 0x8f]);
+                code.extend_from_slice(&away.to_le_bytes());
+                loops += 1;
             }
         }
     }
     code
+}
+
+/// Sets all loops' counters.
+fn counters(pieces: &[Piece]) -> Vec<u8> {
+    let rounds = pieces.iter().filter_map(|piece| match piece {
+        Piece::Loop { rounds, .. } => Some(*rounds),
+        _ => None,
+    });
+    let set = rounds.enumerate().flat_map(|(number, rounds)| {
+        let away = (COUNTERS + number * 4 - (number + 1) * COUNTER_BYTES) as u32;
+        let mut code = vec![0xc7, 0x05];
+        code.extend_from_slice(&away.to_le_bytes());
+        code.extend_from_slice(&u32::from(rounds).to_le_bytes());
+        code
+    });
+    set.collect()
 }
 
 /// Makes programs of the forms that a processor with one instruction set has.
@@ -91,8 +129,15 @@ impl Generator {
                     condition: dice.below(16) as u8,
                     skip: dice.below(4) as usize,
                 },
-                1 if dice.below(4) == 0 => Piece::Indirect {
-                    skip: dice.below(3) as usize,
+                1 => match dice.below(4) {
+                    0 => Piece::Indirect {
+                        skip: dice.below(3) as usize,
+                    },
+                    1 => Piece::Loop {
+                        back: 1 + dice.below(6) as usize,
+                        rounds: dice.pick(&[2, 3, 5, 40]),
+                    },
+                    _ => self.instruction(dice, near, spread),
                 },
                 2 | 3 => self.instruction(dice, 0, self.codes.len() as u64),
                 _ => self.instruction(dice, near, spread),
@@ -111,7 +156,7 @@ impl Generator {
             let Some((form, bytes)) = make(dice, code, memory) else {
                 continue;
             };
-            if form.vector_index.is_some() || is_wild(&form) {
+            if is_wild(&form) {
                 continue;
             }
             if let Some(code) = with_setup(dice, &form, bytes) {
@@ -149,14 +194,15 @@ fn set_register(code: &mut Vec<u8>, number: usize, value: u64) {
 fn with_setup(dice: &mut Dice, form: &Form, bytes: Vec<u8>) -> Option<Vec<u8>> {
     let mut code = Vec::new();
     let instruction = &form.instruction;
+    if form.vector_index.is_some() {
+        return gathering(dice, form, &bytes);
+    }
     let size = instruction.memory_size().size().max(1) as u64;
     // Mostly where nothing faults: a program should get far.
-    let mut aim = || {
-        if dice.below(12) == 0 {
-            target(dice, size)
-        } else {
-            INNER + dice.below((2 * HALF - size) / 64) * 64 + dice.pick(&[0, 0, 0, 8, 61, 63])
-        }
+    let mut aim = || match dice.below(12) {
+        0 => target(dice, size),
+        1 => INNER + HALF - dice.below(size.min(HALF) + 1),
+        _ => INNER + dice.below((2 * HALF - size) / 64) * 64 + dice.pick(&[0, 0, 0, 8, 61, 63]),
     };
     for (number, kind) in [
         (6, OpKind::MemorySegRSI),
@@ -211,6 +257,33 @@ fn with_setup(dice: &mut Dice, form: &Form, bytes: Vec<u8>) -> Option<Vec<u8>> {
         // cmp eax, ebx: the bit string left flags undefined.
         code.extend_from_slice(&[0x39, 0xd8]);
     }
+    Some(code)
+}
+
+/// A gather or scatter whose lanes all lie in the arena: which of them are done where one
+/// faults is left open.
+fn gathering(dice: &mut Dice, form: &Form, bytes: &[u8]) -> Option<Vec<u8>> {
+    let instruction = &form.instruction;
+    let index = instruction.memory_index();
+    let base = form.base?;
+    let evex = instruction.encoding() == EncodingKind::EVEX;
+    let narrow = form.vector_index.is_some_and(|(_, bytes)| bytes == 4);
+    // Indices from 0 to 15.
+    let (shift, by) = match (evex, narrow) {
+        (true, true) => (Code::EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8, 28),
+        (true, false) => (Code::EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8, 60),
+        (false, true) => (Code::VEX_Vpsrld_ymm_ymm_imm8, 28),
+        (false, false) => (Code::VEX_Vpsrlq_ymm_ymm_imm8, 60),
+    };
+    let first = if evex { Register::ZMM0 } else { Register::YMM0 };
+    let whole = first + index.number() as u32;
+    let shift = Instruction::with3(shift, whole, whole, by).ok()?;
+    let mut encoder = Encoder::new(64);
+    encoder.encode(&shift, 0).ok()?;
+    let mut code = encoder.take_buffer();
+    let at = (INNER + dice.below(2 * HALF - 200)).wrapping_sub(instruction.memory_displacement64());
+    set_register(&mut code, base, at);
+    code.extend_from_slice(bytes);
     Some(code)
 }
 
