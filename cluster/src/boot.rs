@@ -233,6 +233,11 @@ impl Booted {
         self.node.registers().rip
     }
 
+    /// What virtio devices complain of, by their slots, when the guest's driver broke a queue.
+    pub fn complaints(&self) -> Vec<(usize, String)> {
+        self.node.complaints()
+    }
+
     /// What the engine tells of the run.
     pub fn report(&self) -> EngineReport {
         self.node.engine_report()

@@ -31,6 +31,8 @@ pub(crate) enum Group {
     Bisect,
     /// Guests' threads under seccomp.
     Sandbox,
+    /// Guests that try to break out, and what becomes of their runs.
+    Hostile,
     /// The time model, and cycles per instruction.
     Timing,
     /// Traces against independent counts.
@@ -39,7 +41,7 @@ pub(crate) enum Group {
     Input,
 }
 
-const END_TO_END: [Group; 11] = [
+const END_TO_END: [Group; 12] = [
     Group::Boot,
     Group::Kernels,
     Group::Network,
@@ -48,6 +50,7 @@ const END_TO_END: [Group; 11] = [
     Group::Perturbation,
     Group::Bisect,
     Group::Sandbox,
+    Group::Hostile,
     Group::Timing,
     Group::Trace,
     Group::Input,

@@ -50,6 +50,9 @@ fn tell(booted: &Booted) {
             unknown.count, unknown.rip, unknown.bytes
         );
     }
+    for (slot, complaint) in booted.complaints() {
+        eprintln!("note: the virtio device in slot {slot} waits for a reset: {complaint}");
+    }
     eprintln!(
         "{} of virtual time, {} instructions",
         booted.now(),

@@ -5,6 +5,7 @@
 mod bisect;
 mod boot;
 mod determinism;
+mod hostile;
 mod input;
 mod kernels;
 mod mpi;
