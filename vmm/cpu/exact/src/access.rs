@@ -13,6 +13,7 @@ use crate::timing::LINE_BYTES;
 use crate::vcpu::{Answer, ExactVcpu};
 
 mod aligned;
+pub(crate) use aligned::DataAccess;
 mod masked;
 mod refine;
 

@@ -125,11 +125,24 @@ impl ExactVcpu {
                 return exit;
             }
             let shadowed = std::mem::take(&mut self.state.shadow);
-            self.state.holds_traps = false;
+            let holds_traps = std::mem::take(&mut self.state.holds_traps);
+            let resumes = self.state.flags & flag::RF;
+            self.state.flags &= !flag::RF;
+            let watched = self.has_breakpoints();
+            if watched
+                && resumes == 0
+                && !holds_traps
+                && let Some(fault) = self.code_breakpoint()
+            {
+                match self.deliver(fault) {
+                    Next::Exit(exit) => return exit,
+                    _ => continue,
+                }
+            }
             let stepping = self.state.flags & flag::TF != 0;
             let checked = self.checks_alignment();
             let single = std::mem::take(&mut course.single);
-            let mode = self.mode(if shadowed || stepping || checked || single {
+            let mode = self.mode(if shadowed || stepping || checked || watched || single {
                 Pace::Piece(0)
             } else {
                 course.pace(self.context.count / cheapest)
@@ -158,19 +171,27 @@ impl ExactVcpu {
             if mode.size.is_segmented() {
                 self.show_segment_bases();
             }
+            let hits = if watched { self.data_breakpoints() } else { 0 };
+            let traps = stepping || hits != 0;
             let before = self.context.count;
             let next = self.visit(found.entry, &mut course);
             course.plain = matches!(next, Next::Plain)
                 || course.link.as_ref().is_some_and(|wanted| wanted.plain);
             course.single = matches!(next, Next::Single);
             match next {
+                Next::Exit(exit) if self.context.count == before => {
+                    // The same instruction may run again.
+                    self.state.flags |= resumes;
+                    return exit;
+                }
+                Next::Exit(exit) if traps => {
+                    if let Some(exit) = self.trap_behind(exit, hits, stepping) {
+                        return exit;
+                    }
+                }
                 Next::Exit(exit) => return exit,
-                _ if stepping
-                    && self.context.count < before
-                    && !std::mem::take(&mut self.state.holds_traps) =>
-                {
-                    self.note_single_step();
-                    if let Next::Exit(exit) = self.deliver(Fault::plain(vector::DEBUG)) {
+                _ if traps && self.context.count < before && !self.state.holds_traps => {
+                    if let Next::Exit(exit) = self.trap(hits, stepping) {
                         return exit;
                     }
                 }

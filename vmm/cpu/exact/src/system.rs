@@ -11,6 +11,7 @@ use crate::dispatch::Next;
 use crate::state::{Fault, flag, vector};
 use crate::vcpu::{Answer, ExactVcpu};
 
+mod breakpoints;
 mod control;
 mod debug;
 mod far;

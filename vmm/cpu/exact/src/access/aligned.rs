@@ -17,10 +17,10 @@ use crate::vcpu::ExactVcpu;
 const LARGEST: usize = 10;
 
 /// An access that an instruction is about to make.
-struct Planned {
-    linear: u64,
-    bytes: usize,
-    write: bool,
+pub(crate) struct DataAccess {
+    pub(crate) linear: u64,
+    pub(crate) bytes: usize,
+    pub(crate) write: bool,
 }
 
 impl ExactVcpu {
@@ -47,7 +47,16 @@ impl ExactVcpu {
         {
             return None;
         }
-        for access in self.planned(&instruction) {
+        // Behind a mask each element is an access of its own.
+        let size = if is_masked(&instruction) {
+            instruction.memory_size().element_size()
+        } else {
+            instruction.memory_size().size()
+        };
+        for access in self.accesses(&instruction, size) {
+            if !(2..=LARGEST).contains(&access.bytes) {
+                continue;
+            }
             let odd = !access
                 .linear
                 .is_multiple_of(access.bytes.next_power_of_two().min(8) as u64);
@@ -71,20 +80,14 @@ impl ExactVcpu {
         None
     }
 
-    /// The accesses of an instruction, in their order.
-    fn planned(&self, instruction: &Instruction) -> Vec<Planned> {
+    /// The accesses of an instruction, in their order; `size` is that of its operand.
+    pub(crate) fn accesses(&self, instruction: &Instruction, size: usize) -> Vec<DataAccess> {
         let mut factory = InstructionInfoFactory::new();
         let info = factory.info(instruction);
-        // Behind a mask each element is an access of its own.
-        let size = if is_masked(instruction) {
-            instruction.memory_size().element_size()
-        } else {
-            instruction.memory_size().size()
-        };
         let mut planned = Vec::new();
         let mut add = |linear, bytes, write| {
-            if (2..=LARGEST).contains(&bytes) {
-                planned.push(Planned {
+            if bytes > 0 {
+                planned.push(DataAccess {
                     linear: self.state.wrap_linear(linear),
                     bytes,
                     write,

@@ -15,7 +15,7 @@ use crate::vcpu::ExactVcpu;
 impl ExactVcpu {
     /// The instruction at `state.rip`, as far as its bytes can be read, and what decides
     /// how it is decoded.
-    pub(super) fn present_instruction(&mut self) -> (Instruction, Features) {
+    pub(crate) fn present_instruction(&mut self) -> (Instruction, Features) {
         let rip = self.state.rip;
         let mut bytes = vec![0u8; MAX_BYTES];
         let at = self.state.code_address(rip);

@@ -1,8 +1,9 @@
-//! Debug registers (Intel SDM vol. 3, 18.2). They hold what is written to them, and
-//! DR6 tells of single steps; breakpoints in DR0 to DR3 never match.
+//! Debug registers (Intel SDM vol. 3, 18.2).
 
+use belljar_cpu::Exit;
 use iced_x86::Instruction;
 
+use crate::dispatch::Next;
 use crate::state::{Fault, vector};
 use crate::vcpu::ExactVcpu;
 
@@ -11,6 +12,8 @@ const CR4_DE: u64 = 1 << 3;
 /// DR6: B0 to B3, BD, BS and BT; the rest reads as one, but for bit 12.
 const STATUS_KNOWN: u64 = 0xe00f;
 const STATUS_FIXED: u64 = 0xffff_0ff0;
+/// B0 to B3: only of the last breakpoints, as processors have it.
+pub(super) const STATUS_BREAKPOINTS: u64 = 15;
 const STATUS_GENERAL_DETECT: u64 = 1 << 13;
 const STATUS_SINGLE_STEP: u64 = 1 << 14;
 /// DR7: all but reserved bits; bit 10 reads as one.
@@ -54,9 +57,25 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// Notes that the debug exception to come is a single step's.
-    pub(crate) fn note_single_step(&mut self) {
-        self.state.debug[6] |= STATUS_SINGLE_STEP;
+    /// Takes the debug exception behind an instruction: for the breakpoints `hits`, of
+    /// which DR6 tells alone, and for a single step.
+    pub(crate) fn trap(&mut self, hits: u64, stepping: bool) -> Next {
+        let step = if stepping { STATUS_SINGLE_STEP } else { 0 };
+        self.state.debug[6] = self.state.debug[6] & !STATUS_BREAKPOINTS | hits | step;
+        self.deliver(Fault::plain(vector::DEBUG))
+    }
+
+    /// Behind an instruction that the caller has to see to, HLT among them: as
+    /// [`trap`](Self::trap). A WRMSR that may still be refused lets none in.
+    pub(crate) fn trap_behind(&mut self, exit: Exit, hits: u64, stepping: bool) -> Option<Exit> {
+        if matches!(exit, Exit::MsrWrite { .. } | Exit::Shutdown(_)) {
+            return Some(exit);
+        }
+        self.state.halted = false;
+        match self.trap(hits, stepping) {
+            Next::Exit(shutdown) => Some(shutdown),
+            _ => (exit != Exit::Halt).then_some(exit),
+        }
     }
 
     /// What the delivery of a debug exception changes.

@@ -96,7 +96,9 @@ impl ExactVcpu {
         } else {
             None
         };
-        self.pop_flags(rflags & !flag::RF, size);
+        self.pop_flags(rflags, size);
+        // Code breakpoints leave the next instruction alone.
+        self.state.flags |= rflags & flag::RF;
         match stack {
             Some((rsp, ss)) => self.go_outward(cs, &code, rsp, ss),
             None => {
@@ -117,7 +119,9 @@ impl ExactVcpu {
         let cs = self.peek(bytes, size)? as u16;
         let rflags = self.peek(2 * bytes, size)?;
         self.drop_stack(3 * bytes);
-        self.pop_flags(rflags & !flag::RF, size);
+        self.pop_flags(rflags, size);
+        // Code breakpoints leave the next instruction alone.
+        self.state.flags |= rflags & flag::RF;
         self.set_real_code(cs);
         self.state.rip = rip & 0xffff_ffff;
         Ok(())
