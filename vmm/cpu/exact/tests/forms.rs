@@ -87,11 +87,6 @@ fn excuse(form: &Form, start: &Machine, expected: &mut Outcome, found: &mut Outc
     if expected.vector == 17 && found.vector == 14 && expected.rip == found.rip {
         *expected = found.clone();
     }
-    // Which of the two operands of CMPS is looked at first differs between processors.
-    let faults = |outcome: &Outcome| matches!(outcome.vector, 13 | 14);
-    if compares_strings(form) && faults(expected) && faults(found) && expected.rip == found.rip {
-        *expected = found.clone();
-    }
     // Which byte of a large structure is looked at first is left open.
     if form.instruction.memory_size().size() > 10 && found.vector == 14 && is_x87_state(form) {
         expected.address = found.address;
@@ -108,14 +103,6 @@ fn excuse(form: &Form, start: &Machine, expected: &mut Outcome, found: &mut Outc
     if gathers && expected.vector != END && found.vector == expected.vector {
         expected.machine = found.machine.clone();
     }
-}
-
-fn compares_strings(form: &Form) -> bool {
-    form.instruction.is_string_instruction()
-        && matches!(
-            form.instruction.mnemonic(),
-            M::Cmpsb | M::Cmpsw | M::Cmpsd | M::Cmpsq
-        )
 }
 
 /// Where an instruction that saves the x87 puts pointers and what is reserved.
