@@ -100,6 +100,50 @@ fn parts_add_up_and_grow_with_what_no_cache_holds() {
     assert!(time["memory"].as_u64() > Some(0), "{time}");
 }
 
+/// A program's calls, with their times.
+fn calls(dir: &Dir, out: &str) -> String {
+    let (dump, error, code) = dir.call(&["trace", "dump", "--json", out]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(!dump.is_empty());
+    dump
+}
+
+#[test]
+fn a_model_in_which_everything_costs_a_cycle_changes_nothing() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(2, "mpiexec.hydra -n 2 pingpong 2; date +%N");
+    let without = dir.run(&scenario, "without", &[]).success();
+    let model = ["--set", "nodes.timing={}"];
+    let with = dir.run(&scenario, "with", &model).success();
+    assert_eq!(without.console(0), with.console(0));
+    assert_eq!(calls(&dir, "without"), calls(&dir, "with"));
+    let node = &with.summary()["nodes"][0];
+    assert_eq!(node["time"]["core"], node["instructions"]);
+}
+
+#[test]
+fn looking_at_states_changes_nothing_under_a_time_model() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(1, "sweep 64 10000");
+    let model = ["--set", COSTS, "--set", CACHES];
+    let plain = dir.run(&scenario, "plain", &model).success();
+    let more = [&model[..], &["--state-hash", "90000001"]].concat();
+    let looked = dir.run(&scenario, "looked", &more).success();
+    assert_eq!(plain.bytes("summary.json"), looked.bytes("summary.json"));
+    assert_eq!(plain.bytes("trace.bjt"), looked.bytes("trace.bjt"));
+    let states = String::from_utf8(looked.bytes("state/node0.txt")).expect("text");
+    let stops = states
+        .lines()
+        .filter_map(|line| line.split(' ').next()?.parse::<u64>().ok());
+    assert!(
+        stops
+            .filter(|at| *at > 0 && at.is_multiple_of(90_000_001))
+            .count()
+            > 5,
+        "{states}"
+    );
+}
+
 #[test]
 fn without_a_time_model_the_core_takes_the_ratio() {
     let Some(dir) = Dir::new() else { return };

@@ -16,6 +16,8 @@ pub const LINE_BYTES: u64 = 64;
 const MOST_COST: u32 = 1_000;
 /// The most that an access may cost beside its instruction, in cycles.
 const MOST_LATENCY: u32 = 100_000;
+/// The most ways of a cache; a set is searched way by way.
+const MOST_WAYS: u32 = 64;
 /// The most bytes of a cache.
 const MOST_CACHE: u64 = 1 << 30;
 
@@ -42,7 +44,7 @@ pub enum TimingError {
     },
     /// A cache that cannot be divided into sets.
     #[error(
-        "cache {level} of {bytes} bytes in {ways} ways: bytes / (64 x ways), its sets, must be a power of two from 2 on, and bytes 1 GiB at most"
+        "cache {level} of {bytes} bytes in {ways} ways: bytes / (64 x ways), its sets, must be a power of two from 2 on, ways 64 and bytes 1 GiB at most"
     )]
     Geometry {
         /// Its name.
@@ -185,7 +187,7 @@ impl CacheLevel {
     }
 
     fn has_sets(&self) -> bool {
-        self.ways > 0
+        (1..=MOST_WAYS).contains(&self.ways)
             && self.bytes <= MOST_CACHE
             && self.bytes.is_multiple_of(LINE_BYTES * u64::from(self.ways))
             && self.sets() >= 2
@@ -242,7 +244,14 @@ mod tests {
         };
         assert_eq!(model(48 << 10, 12).check(), Ok(()));
         assert_eq!(model(128, 1).check(), Ok(()));
-        for (bytes, ways) in [(48 << 10, 8), (64, 1), (0, 1), (4096, 0), (100, 1)] {
+        for (bytes, ways) in [
+            (48 << 10, 8),
+            (64, 1),
+            (0, 1),
+            (4096, 0),
+            (100, 1),
+            (1 << 20, 128),
+        ] {
             assert!(model(bytes, ways).check().is_err(), "{bytes} in {ways}");
         }
         let mut slow = model(48 << 10, 12);
