@@ -173,13 +173,13 @@ impl ExactVcpu {
             }
             let hits = if watched { self.data_breakpoints() } else { 0 };
             let traps = stepping || hits != 0;
-            let before = self.context.count;
+            let before = self.retired_now();
             let next = self.visit(found.entry, &mut course);
             course.plain = matches!(next, Next::Plain)
                 || course.link.as_ref().is_some_and(|wanted| wanted.plain);
             course.single = matches!(next, Next::Single);
             match next {
-                Next::Exit(exit) if self.context.count == before => {
+                Next::Exit(exit) if self.retired_now() == before => {
                     // The same instruction may run again.
                     self.state.flags |= resumes;
                     return exit;
@@ -190,7 +190,7 @@ impl ExactVcpu {
                     }
                 }
                 Next::Exit(exit) => return exit,
-                _ if traps && self.context.count < before && !self.state.holds_traps => {
+                _ if traps && self.retired_now() != before && !self.state.holds_traps => {
                     if let Next::Exit(exit) = self.trap(hits, stepping) {
                         return exit;
                     }

@@ -528,3 +528,18 @@ fn an_array_costs_more_when_it_outgrows_a_level() {
     assert_eq!(sweep(64), (12.0 * 19.0 / 20.0, first));
     assert_eq!(sweep(256), (0.0, 200.0));
 }
+
+/// A line that an instruction paid for does not make it one that retired: what faults is
+/// not stepped over.
+#[test]
+fn an_access_of_what_faults_is_no_single_step() {
+    let mut a = CodeAssembler::new(64).unwrap();
+    a.pushfq().unwrap();
+    a.or(qword_ptr(rsp), 0x100).unwrap();
+    a.popfq().unwrap();
+    a.div(qword_ptr(DATA)).unwrap();
+    let code = a.assemble(CODE).unwrap();
+    let timing = caches(vec![level(4096, 4, 0)], 200);
+    let mut guest = Guest::with_timing(&code, timing, &InstructionSet::default());
+    assert_eq!(guest.run_to_halt(), Some(0));
+}
