@@ -3,14 +3,16 @@
 #![allow(missing_docs, clippy::print_stderr)]
 
 mod bare;
+mod plain;
 
 use std::collections::BTreeMap;
 
 use bare::{CODE, DATA, Guest, RAM_BYTES};
 use belljar_cpu::{Exit, InstructionSet, Level, Registers, TimeAccount, Vcpu};
-use belljar_exact::{CacheLevel, CacheModel, CostClass, Costs, TICKS_PER_CYCLE, Timing};
+use belljar_exact::{CacheLevel, CacheModel, Costs, Timing};
+use iced_x86::Decoder;
 use iced_x86::code_asm::*;
-use iced_x86::{Decoder, Instruction, InstructionInfoFactory, Mnemonic as M, OpAccess};
+use plain::Plain;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
@@ -116,169 +118,6 @@ fn program(steps: &[Step], skips: &[(usize, u8)]) -> Result<Vec<u8>, IcedError> 
     a.jnz(head)?;
     a.hlt()?;
     a.assemble(CODE)
-}
-
-/// A cache as one would explain it: for each set, its lines, the one used last behind.
-struct PlainCache {
-    sets: Vec<Vec<u64>>,
-    ways: usize,
-    latency: u64,
-}
-
-impl PlainCache {
-    fn holds(&mut self, line: u64) -> bool {
-        let number = (line % self.sets.len() as u64) as usize;
-        let set = &mut self.sets[number];
-        let before = set.len();
-        set.retain(|&known| known != line);
-        let hit = set.len() < before;
-        set.push(line);
-        if set.len() > self.ways {
-            set.remove(0);
-        }
-        hit
-    }
-}
-
-/// The time model as one would explain it.
-struct Plain {
-    costs: Costs,
-    caches: Option<(Vec<PlainCache>, u64)>,
-    ticks: u64,
-    account: TimeAccount,
-}
-
-impl Plain {
-    fn new(timing: &Timing) -> Self {
-        let caches = timing.caches.as_ref().map(|model| {
-            let level = |level: &CacheLevel| PlainCache {
-                sets: vec![Vec::new(); (level.bytes / 64 / u64::from(level.ways)) as usize],
-                ways: level.ways as usize,
-                latency: level.latency.into(),
-            };
-            (
-                model.levels.iter().map(level).collect(),
-                model.memory.into(),
-            )
-        });
-        Self {
-            costs: timing.costs.clone(),
-            caches,
-            ticks: 0,
-            account: TimeAccount::default(),
-        }
-    }
-
-    fn access(&mut self, at: u64, bytes: u64) {
-        let Some((levels, memory)) = &mut self.caches else {
-            return;
-        };
-        for line in at / 64..=(at + bytes - 1) / 64 {
-            let mut hit = None;
-            for (number, level) in levels.iter_mut().enumerate() {
-                if level.holds(line) {
-                    hit = Some(number);
-                    break;
-                }
-            }
-            match hit {
-                Some(0) => {}
-                Some(number) => self.account.caches += levels[number].latency,
-                None => self.account.memory += *memory,
-            }
-        }
-    }
-
-    /// What is done by `instruction`, before which the registers are `before`, and
-    /// `after` behind it.
-    fn execute(&mut self, instruction: &Instruction, before: &Registers, after: &Registers) {
-        use CostClass as K;
-        let elements = before.gpr[1].wrapping_sub(after.gpr[1]);
-        let class = match instruction.mnemonic() {
-            M::Imul => K::Multiply,
-            M::Div => K::Divide,
-            M::Jmp | M::Jb | M::Je | M::Js | M::Jp | M::Jne | M::Call | M::Ret => K::Branch,
-            M::Addsd => K::Fp,
-            M::Mulpd => K::VectorFp,
-            M::Movups => K::VectorInteger,
-            M::Movsb | M::Scasw => K::String,
-            M::Fxsave | M::Hlt => K::System,
-            _ if instruction.has_lock_prefix() => K::Atomic,
-            _ => K::Integer,
-        };
-        self.account.instructions += 1;
-        self.ticks += u64::from(self.costs.ticks(class));
-        match instruction.mnemonic() {
-            M::Movsb | M::Scasw => self.string(instruction, before, elements),
-            M::Fxsave => {
-                let at = before.gpr[7].wrapping_add(instruction.memory_displacement64());
-                self.access(at, 32);
-                self.access(at + 32, 128);
-                self.access(at + 160, 256);
-            }
-            M::Lea => {}
-            _ => self.operands(instruction, before, class),
-        }
-    }
-
-    fn operands(&mut self, instruction: &Instruction, before: &Registers, class: CostClass) {
-        let mut info = InstructionInfoFactory::new();
-        let mut accesses = Vec::new();
-        for memory in info.info(instruction).used_memory() {
-            let mut at = memory
-                .virtual_address(0, |register, _, _| {
-                    Some(if register.is_segment_register() {
-                        0
-                    } else {
-                        before.gpr[register.number()]
-                    })
-                })
-                .expect("every register is known");
-            if instruction.mnemonic() == M::Bts {
-                at += before.gpr[5] / 64 * 8;
-            }
-            accesses.push((at, memory.memory_size().size() as u64, memory.access()));
-        }
-        // What is pushed or called through is read before it is pushed.
-        accesses.sort_by_key(|access| access.2 == OpAccess::Write);
-        for (at, bytes, access) in accesses {
-            if class != CostClass::Atomic {
-                let reads = matches!(access, OpAccess::Read | OpAccess::ReadWrite);
-                let writes = matches!(access, OpAccess::Write | OpAccess::ReadWrite);
-                assert!(reads || writes, "{access:?} of {instruction}");
-                self.ticks += u64::from(reads) * u64::from(self.costs.ticks(CostClass::Load));
-                self.ticks += u64::from(writes) * u64::from(self.costs.ticks(CostClass::Store));
-            }
-            self.access(at, bytes);
-        }
-    }
-
-    fn string(&mut self, instruction: &Instruction, before: &Registers, elements: u64) {
-        let (from, to) = (before.gpr[6], before.gpr[7]);
-        let mut last = [u64::MAX; 2];
-        let moves = instruction.mnemonic() == M::Movsb;
-        let bytes = if moves { elements } else { elements * 2 };
-        for byte in 0..bytes {
-            for (side, start) in [from, to].into_iter().enumerate() {
-                let line = (start + byte) / 64;
-                if (moves || side == 1) && last[side] != line {
-                    last[side] = line;
-                    self.access(start + byte, 1);
-                }
-            }
-        }
-        let units = if moves {
-            elements.div_ceil(64)
-        } else {
-            elements
-        };
-        let more = u64::from(units.saturating_sub(1) as u32);
-        self.ticks += more * u64::from(self.costs.ticks(CostClass::String));
-    }
-
-    fn cycles(&self) -> u64 {
-        self.ticks / u64::from(TICKS_PER_CYCLE) + self.account.caches + self.account.memory
-    }
 }
 
 /// What a guest is made with.

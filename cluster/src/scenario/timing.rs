@@ -1,0 +1,54 @@
+//! `[nodes.timing]`: the time model as a scenario's file says it.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::quantity::Bytes;
+
+/// A time model.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimingTable {
+    /// Cycles by class of instructions. Classes that are not named have their defaults;
+    /// without this table every instruction costs `cycles-per-instruction`.
+    pub costs: Option<BTreeMap<String, f64>>,
+    /// The caches; not modelled when absent.
+    pub caches: Option<CachesTable>,
+}
+
+/// Data caches and memory.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct CachesTable {
+    /// The first level.
+    pub l1d: FirstCache,
+    /// The second, if there is one.
+    pub l2: Option<FartherCache>,
+    /// The third, if there is one; needs a second.
+    pub l3: Option<FartherCache>,
+    /// Cycles of an access that misses all of them, beside its instruction's cost.
+    pub memory_latency: u32,
+}
+
+/// The first level of caches, whose hits cost nothing beside their instructions.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FirstCache {
+    /// Its size.
+    pub size: Bytes,
+    /// Its associativity.
+    pub ways: u32,
+}
+
+/// A level of caches behind the first.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FartherCache {
+    /// Its size.
+    pub size: Bytes,
+    /// Its associativity.
+    pub ways: u32,
+    /// Cycles of a hit beside its instruction's cost.
+    pub latency: u32,
+}
