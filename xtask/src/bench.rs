@@ -15,14 +15,20 @@ use clap::Args;
 use crate::packages::{self, BENCH, BUILD};
 use crate::shell::build_belljar;
 
+use qemu::{Link, Machine};
+
+mod cluster;
 mod engine;
 mod plot;
+mod qemu;
+mod share;
 
 /// What to measure, and how.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Rows; all when none is named. `engine`, alone or with names of kernels behind it,
-    /// measures the engine beside the bare processor and QEMU.
+    /// measures the engine beside the bare processor and QEMU; `hpl` four nodes that
+    /// compute together; `share` where the host's time goes.
     names: Vec<String>,
     /// With `engine`: also draw the ratios to the bare processor here, as SVG.
     #[arg(long, value_name = "FILE")]
@@ -82,6 +88,11 @@ struct Measured {
 /// Measures and prints the table.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     packages::ensure(&[BUILD, BENCH])?;
+    match arguments.names.first().map(String::as_str) {
+        Some("hpl") => return cluster::run(arguments.runs.max(1)),
+        Some("share") => return share::run(),
+        _ => {}
+    }
     if let Some((first, kernels)) = arguments.names.split_first()
         && first == "engine"
     {
@@ -221,22 +232,44 @@ impl Bench {
     }
 
     fn time_ours(&self, work: &Workload) -> Result<f64> {
-        let scenario = self.scenario(work)?;
-        let out = self.folder.join("out");
-        for stale in [out.clone(), out.with_extension("incomplete")] {
-            let _ = fs::remove_dir_all(stale);
-        }
+        self.time_run(&self.scenario(work)?)
+    }
+
+    /// How long Belljar takes for a scenario.
+    fn time_run(&self, scenario: &Path) -> Result<f64> {
         let mut run = Command::new(&self.belljar);
         run.arg("run")
             .arg(scenario)
             .arg("--quiet")
             .arg("--out")
-            .arg(out);
+            .arg(self.fresh_out());
         timed(&mut run)
     }
 
+    /// A run directory that is not there yet.
+    fn fresh_out(&self) -> PathBuf {
+        let out = self.folder.join("out");
+        for stale in [out.clone(), out.with_extension("incomplete")] {
+            let _ = fs::remove_dir_all(stale);
+        }
+        out
+    }
+
     fn time_qemu(&self, work: &Workload) -> Result<f64> {
-        let scenario = self.scenario(work)?;
+        let disk = self.run_disk(&self.scenario(work)?)?;
+        let machine = Machine {
+            image: &self.image,
+            disk: &disk,
+            level: work.level,
+            memory_mib: 512,
+            node: (0, 1),
+            link: Link::None,
+        };
+        timed(&mut machine.command())
+    }
+
+    /// A scenario's run disk, for QEMU.
+    fn run_disk(&self, scenario: &Path) -> Result<PathBuf> {
         let disk = self.folder.join("run-disk.tar");
         let written = Command::new(&self.belljar)
             .arg("check")
@@ -250,71 +283,7 @@ impl Bench {
                 String::from_utf8_lossy(&written.stderr)
             );
         }
-        timed(&mut self.qemu(&disk, work.level))
-    }
-
-    fn qemu(&self, disk: &Path, level: &str) -> Command {
-        let image = |name: &str| self.image.join(name).display().to_string();
-        let mut qemu = Command::new("qemu-system-x86_64");
-        qemu.args([
-            "-M",
-            "microvm,acpi=on",
-            "-cpu",
-            if level == "x86-64-v3" {
-                "Haswell,+rdrand,-hle,-rtm,-pcid,-invpcid,-tsc-deadline"
-            } else {
-                "Westmere,+rdrand"
-            },
-            "-accel",
-            "tcg",
-            "-icount",
-            "shift=0,sleep=off",
-        ]);
-        qemu.args([
-            "-m",
-            "512",
-            "-nodefaults",
-            "-no-reboot",
-            "-display",
-            "none",
-            "-serial",
-            "null",
-        ]);
-        qemu.args([
-            "-kernel",
-            &image("vmlinuz"),
-            "-initrd",
-            &image("initrd.cpio"),
-        ]);
-        qemu.arg("-append");
-        qemu.arg("console=ttyS0 tsc=reliable mitigations=off nokaslr random.trust_cpu=on belljar.node=0 belljar.nodes=1");
-        for (id, file) in [
-            ("root", image("root.erofs")),
-            ("run", disk.display().to_string()),
-        ] {
-            qemu.arg("-drive").arg(format!(
-                "id={id},if=none,format=raw,readonly=on,file={file}"
-            ));
-            qemu.arg("-device")
-                .arg(format!("virtio-blk-device,drive={id}"));
-        }
-        qemu.args([
-            "-device",
-            "virtio-serial-device",
-            "-chardev",
-            "null,id=control",
-            "-device",
-            "virtconsole,chardev=control",
-        ]);
-        qemu.args([
-            "-netdev",
-            "hubport,id=net,hubid=0",
-            "-device",
-            "virtio-net-device,netdev=net",
-            "-device",
-            "virtio-rng-device",
-        ]);
-        qemu
+        Ok(disk)
     }
 }
 

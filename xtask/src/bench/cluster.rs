@@ -1,0 +1,138 @@
+//! `cargo xtask bench hpl`: Linpack on four nodes, beside four of QEMU's guests in
+//! counted mode whose network is the host's loopback.
+//!
+//! QEMU's guests do not share a time: this compares what it takes to get the result at
+//! all. Boot counts on both sides.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::qemu::{Link, Machine};
+use super::{Bench, median};
+
+const NODES: u32 = 4;
+const MEMORY_MIB: u32 = 512;
+/// Orders of the matrix. The larger one is mostly arithmetic, the smaller one mostly
+/// boot and network.
+const ORDERS: [u32; 2] = [1000, 3000];
+/// Longest that one side may take.
+const LIMIT: Duration = Duration::from_secs(900);
+/// Port of the multicast group that QEMU's guests meet on.
+const PORT: u16 = 17_791;
+
+/// Measures and prints a line for each order.
+pub(super) fn run(runs: usize) -> Result<()> {
+    let bench = Bench::prepare()?;
+    for order in ORDERS {
+        let scenario = write_scenario(&bench, order)?;
+        let (mut ours, mut peer, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..runs {
+            let our = bench.time_run(&scenario)?;
+            let their = time_qemu(&bench, &scenario)?;
+            ours.push(our);
+            peer.push(their);
+            ratios.push(their / our);
+        }
+        println!(
+            "HPL, N = {order}, four nodes: ours {:.1} s   qemu -icount {:.1} s   {:.2} times faster (goal 15)",
+            median(&mut ours),
+            median(&mut peer),
+            median(&mut ratios)
+        );
+    }
+    Ok(())
+}
+
+fn write_scenario(bench: &Bench, order: u32) -> Result<PathBuf> {
+    let root = crate::root();
+    let input = fs::read_to_string(root.join("scenarios/hpl/HPL.dat"))?;
+    let lines: Vec<String> = input
+        .lines()
+        .map(|line| match line.trim_end().strip_suffix("Ns") {
+            Some(_) => format!("{order} Ns"),
+            None => line.to_owned(),
+        })
+        .collect();
+    let matrix = bench.folder.join("HPL.dat");
+    fs::write(&matrix, lines.join("\n") + "\n")?;
+    let path = bench.folder.join(format!("hpl-{order}.toml"));
+    let recipe = root.join("images/bookworm-mpich.toml");
+    let text = format!(
+        "name = \"hpl\"\nimage = {{ recipe = {recipe:?} }}\n\
+         nodes = {{ count = {NODES}, memory = \"{MEMORY_MIB} MiB\", clock = \"1 GHz\" }}\n\
+         network = {{ topology = \"star\", bandwidth = \"10 Gb/s\", latency = \"1 us\" }}\n\
+         workload = {{ command = \"mpiexec.hydra -n {NODES} xhpl\", limit = \"1000 s\", \
+         files = {{ \"HPL.dat\" = {matrix:?} }} }}\n\
+         trace = {{ enabled = false, library = false }}\n"
+    );
+    fs::write(&path, text)?;
+    Ok(path)
+}
+
+fn time_qemu(bench: &Bench, scenario: &Path) -> Result<f64> {
+    let disk = bench.run_disk(scenario)?;
+    let consoles: Vec<PathBuf> = (0..NODES)
+        .map(|node| bench.folder.join(format!("console{node}")))
+        .collect();
+    let start = Instant::now();
+    let mut guests = Guests(Vec::new());
+    for node in (0..NODES).rev() {
+        let machine = Machine {
+            image: &bench.image,
+            disk: &disk,
+            level: "x86-64-v2",
+            memory_mib: MEMORY_MIB,
+            node: (node, NODES),
+            link: Link::Multicast {
+                port: PORT,
+                console: &consoles[node as usize],
+            },
+        };
+        let child = machine
+            .command()
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("cannot start qemu-system-x86_64")?;
+        guests.0.push(child);
+    }
+    let first = guests.0.last_mut().context("there are no guests")?;
+    wait(first, start + LIMIT)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let console = fs::read(&consoles[0])?;
+    if !String::from_utf8_lossy(&console).contains("PASSED") {
+        bail!(
+            "HPL did not pass under QEMU; its console says:\n{}",
+            String::from_utf8_lossy(&console)
+        );
+    }
+    Ok(seconds)
+}
+
+fn wait(child: &mut Child, until: Instant) -> Result<()> {
+    while child.try_wait()?.is_none() {
+        if Instant::now() > until {
+            bail!("QEMU's guests did not end within {} s", LIMIT.as_secs());
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// Running guests, which end with this value.
+struct Guests(Vec<Child>);
+
+impl Drop for Guests {
+    fn drop(&mut self) {
+        for guest in &mut self.0 {
+            let _ = guest.kill();
+            let _ = guest.wait();
+        }
+    }
+}
