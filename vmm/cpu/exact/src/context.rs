@@ -5,6 +5,7 @@ use std::mem::offset_of;
 
 use belljar_cpu::PAGE_SIZE;
 
+use crate::jumps::{FIRST_MASK, Jumps, SECOND_MASK};
 use crate::timing::LINE_BYTES;
 
 /// Entries of each software TLB table; a power of two. Fewer than 1,024 thrash
@@ -12,9 +13,6 @@ use crate::timing::LINE_BYTES;
 pub(crate) const TLB_ENTRIES: usize = 1024;
 /// Lines of a page.
 pub(crate) const LINE_ENTRIES: usize = (PAGE_SIZE / LINE_BYTES) as usize;
-/// Entries of each jump cache; a power of two. A kernel that forks and runs programs
-/// keeps more than 4,096 busy.
-pub(crate) const JUMP_ENTRIES: usize = 16384;
 /// Bytes of the buffer through which an access goes that has no host page:
 /// page crossings, device registers, pages that hold translated code. Data stands
 /// there at its own offset modulo 64, so that alignment faults stay what they are.
@@ -87,12 +85,8 @@ pub(crate) struct Slots {
 pub(crate) struct View {
     /// What may be read, and what may be written.
     pub tlb: [Tlb; 2],
-    /// Host address of the code for the block at a RIP, by the RIP's low bits.
-    pub jump: [u64; JUMP_ENTRIES],
-    /// The page number of that RIP.
-    pub jump_page: [u64; JUMP_ENTRIES],
-    /// Not zero when a jump into the lower half of the address space was kept.
-    pub jumps_below: u64,
+    /// Where code leads.
+    pub jumps: Jumps,
 }
 
 /// The bounce buffer, aligned as the largest operand.
@@ -127,8 +121,8 @@ pub(crate) struct Context {
     pub tlb_mask: u64,
     /// Mask of the bits above a page offset, for PEXT.
     pub page_mask: u64,
-    /// Mask of the RIP bits that index the jump cache, for PEXT.
-    pub jump_mask: u64,
+    /// Masks of what indexes the jump caches, for PEXT.
+    pub jump_masks: [u64; 2],
     /// The sign bit, for PEXT.
     pub sign_mask: u64,
     /// Base of FS.
@@ -196,18 +190,14 @@ impl View {
         }
     }
 
-    /// Forgets what lies in the lower half of the address space; jumps there, and
-    /// then others too, lead to `miss` again.
-    pub(crate) fn flush_below(&mut self, miss: u64) {
+    /// Forgets translations of the lower half of the address space.
+    pub(crate) fn flush_below(&mut self) {
         for tlb in &mut self.tlb {
             for (index, tag) in tlb.tag.iter_mut().enumerate() {
                 if *tag >> 63 == 0 {
                     *tag = Self::never(index);
                 }
             }
-        }
-        if self.jumps_below != 0 {
-            self.flush_jumps(miss);
         }
     }
 
@@ -237,42 +227,6 @@ impl View {
             }
         }
         tlb.range_bytes.fill(0);
-    }
-
-    /// Points every jump-cache entry at the code for a miss.
-    pub(crate) fn flush_jumps(&mut self, miss: u64) {
-        self.jump.fill(miss);
-        self.jumps_below = 0;
-    }
-
-    /// Lets indirect jumps to `rip` find host code at `code`.
-    pub(crate) fn set_jump(&mut self, rip: u64, code: u64) {
-        let index = jump_index(rip);
-        self.jump[index] = code;
-        self.jump_page[index] = rip >> 12;
-        self.jumps_below |= u64::from(rip >> 63 == 0);
-    }
-
-    /// Forgets where an indirect jump to `rip` leads, if that is `code`.
-    pub(crate) fn forget_jump(&mut self, rip: u64, code: u64, miss: u64) {
-        let entry = &mut self.jump[jump_index(rip)];
-        if *entry == code {
-            *entry = miss;
-        }
-    }
-
-    /// Forgets all jumps into the page that holds `linear`, and into the one before it,
-    /// whose last block may reach into this one.
-    pub(crate) fn forget_jumps_into(&mut self, linear: u64, miss: u64) {
-        for page in [linear, linear.wrapping_sub(PAGE_SIZE)].map(|at| at >> 12) {
-            let first = jump_index(page << 12);
-            for at in first..first + PAGE_SIZE as usize {
-                let index = at % JUMP_ENTRIES;
-                if self.jump_page[index] == page {
-                    self.jump[index] = miss;
-                }
-            }
-        }
     }
 }
 
@@ -335,7 +289,7 @@ impl Context {
         let mut context = zeroed_box();
         context.tlb_mask = ((TLB_ENTRIES - 1) as u64) << 12;
         context.page_mask = !0xfff;
-        context.jump_mask = (JUMP_ENTRIES - 1) as u64;
+        context.jump_masks = [FIRST_MASK, SECOND_MASK];
         context.sign_mask = 1 << 63;
         context.line_mask = (LINE_ENTRIES as u64 - 1) * LINE_BYTES;
         context.above_line_mask = !(LINE_BYTES - 1);
@@ -366,14 +320,9 @@ pub(crate) fn line_index(address: u64) -> usize {
     (address / LINE_BYTES) as usize % LINE_ENTRIES
 }
 
-/// The jump-cache entry for a RIP: its page moves what stands at one offset in many.
-pub(crate) fn jump_index(rip: u64) -> usize {
-    rip.wrapping_add(rip.rotate_right(12)) as usize & (JUMP_ENTRIES - 1)
-}
-
 /// Offsets from the GS base, as translated code encodes them.
 pub(crate) mod at {
-    use super::{Context, Lines, STEPS, Slots, Tlb, View, offset_of};
+    use super::{Context, Jumps, Lines, STEPS, Slots, Tlb, View, offset_of};
 
     pub(crate) const fn gpr(number: usize) -> i32 {
         (offset_of!(Context, gpr) + number * 8) as i32
@@ -386,7 +335,11 @@ pub(crate) mod at {
     pub(crate) const CARRIED: i32 = offset_of!(Context, carried) as i32;
     pub(crate) const TLB_MASK: i32 = offset_of!(Context, tlb_mask) as i32;
     pub(crate) const PAGE_MASK: i32 = offset_of!(Context, page_mask) as i32;
-    pub(crate) const JUMP_MASK: i32 = offset_of!(Context, jump_mask) as i32;
+    /// Masks of the first and the second jump cache's index.
+    pub(crate) const JUMP_MASKS: [i32; 2] = [
+        offset_of!(Context, jump_masks) as i32,
+        offset_of!(Context, jump_masks) as i32 + 8,
+    ];
     pub(crate) const SIGN_MASK: i32 = offset_of!(Context, sign_mask) as i32;
     /// Base of ES, CS, SS or DS, by its number in the encoding.
     pub(crate) const fn segment_base(number: usize) -> i32 {
@@ -470,7 +423,19 @@ pub(crate) mod at {
         (offset_of!(Context, heat) + id as usize * 4) as i32
     }
 
-    pub(crate) const fn jumps(user: bool) -> i32 {
-        view(user) + offset_of!(View, jump) as i32
+    const fn jumps(user: bool, field: usize) -> i32 {
+        view(user) + (offset_of!(View, jumps) + field) as i32
+    }
+
+    pub(crate) const fn first_jumps(user: bool) -> i32 {
+        jumps(user, offset_of!(Jumps, first))
+    }
+
+    pub(crate) const fn second_negated(user: bool) -> i32 {
+        jumps(user, offset_of!(Jumps, second_negated))
+    }
+
+    pub(crate) const fn second_jumps(user: bool) -> i32 {
+        jumps(user, offset_of!(Jumps, second))
     }
 }

@@ -51,7 +51,9 @@ pub(crate) struct Shared {
     /// Saves the guest's registers and returns to the dispatcher.
     pub leave: u64,
     /// Leaves with `EXIT_LOOKUP`.
-    pub lookup: u64,
+    pub unknown: u64,
+    /// Looks into the second jump cache, the supervisor's or the user's, before.
+    pub lookup: [u64; 2],
     /// Where every visit begins: goes on at the context's `resume`.
     pub enter: u64,
     pub counter: Counter,

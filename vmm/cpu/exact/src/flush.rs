@@ -63,10 +63,9 @@ impl ExactVcpu {
     /// Forgets all address spaces, global pages too.
     pub(crate) fn flush_translations(&mut self) {
         self.statistics.complete_flushes += 1;
-        let lookup = self.store.lookup_code();
         for view in &mut self.context.views {
             view.flush_tlb();
-            view.flush_jumps(lookup);
+            view.jumps.flush();
         }
         self.large.clear();
         self.local_above = LocalPages::default();
@@ -80,9 +79,9 @@ impl ExactVcpu {
             return self.flush_translations();
         }
         self.statistics.address_spaces += 1;
-        let lookup = self.store.lookup_code();
         for view in &mut self.context.views {
-            view.flush_below(lookup);
+            view.flush_below();
+            view.jumps.flush_below();
         }
         self.large
             .retain(|&(bytes, number)| is_above(number.wrapping_mul(bytes)));
@@ -113,10 +112,9 @@ impl ExactVcpu {
             return self.flush_translations();
         }
         self.statistics.pages_flushed += 1;
-        let lookup = self.store.lookup_code();
         for view in &mut self.context.views {
             view.flush_page(linear);
-            view.forget_jumps_into(linear, lookup);
+            view.jumps.forget_into(linear);
         }
         for fetched in &mut self.fetched {
             let page = &mut fetched[(linear >> 12) as usize % FETCHED];

@@ -98,7 +98,9 @@ impl ExactVcpu {
             self.slot_asked[slot as usize] = self.retired_now();
         }
         let code = self.store.block(hot).indirect_entry;
-        self.context.views[usize::from(mode.user)].set_jump(rip, code);
+        self.context.views[usize::from(mode.user)]
+            .jumps
+            .set(rip, code);
     }
 
     /// Follows the blocks from `head` on along the way that most runs take, within
@@ -342,8 +344,9 @@ impl ExactVcpu {
         }
         let block = self.store.block(id);
         let (rip, code, user) = (block.rip, block.indirect_entry, block.mode.user);
-        let lookup = self.store.lookup_code();
-        self.context.views[usize::from(user)].forget_jump(rip, code, lookup);
+        self.context.views[usize::from(user)]
+            .jumps
+            .forget(rip, code);
     }
 }
 

@@ -31,6 +31,7 @@ mod host;
 mod hot;
 mod index;
 mod inspect;
+mod jumps;
 mod ledger;
 mod lines;
 mod lookup;

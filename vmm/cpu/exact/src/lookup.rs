@@ -34,7 +34,9 @@ impl ExactVcpu {
         };
         if mode.pace == Pace::Full && !plain {
             self.keep_jumps_to(mode);
-            self.context.views[usize::from(mode.user)].set_jump(rip, found.indirect_entry);
+            self.context.views[usize::from(mode.user)]
+                .jumps
+                .set(rip, found.indirect_entry);
         }
         Ok(found)
     }
@@ -76,8 +78,7 @@ impl ExactVcpu {
         let view = usize::from(mode.user);
         if self.jumps_of[view] != key {
             self.jumps_of[view] = key;
-            let lookup = self.store.lookup_code();
-            self.context.views[view].flush_jumps(lookup);
+            self.context.views[view].jumps.flush();
         }
     }
 
@@ -147,9 +148,8 @@ impl ExactVcpu {
         for page in self.store.flush() {
             self.memory.watch(page, false);
         }
-        let lookup = self.store.lookup_code();
         for view in &mut self.context.views {
-            view.flush_jumps(lookup);
+            view.jumps.flush();
         }
     }
 
@@ -245,10 +245,11 @@ impl ExactVcpu {
         for page in forgotten.clean {
             self.memory.watch(page, false);
         }
-        let lookup = self.store.lookup_code();
         self.statistics.modified += forgotten.jumps.len() as u64;
         for (rip, code, user) in forgotten.jumps {
-            self.context.views[usize::from(user)].forget_jump(rip, code, lookup);
+            self.context.views[usize::from(user)]
+                .jumps
+                .forget(rip, code);
         }
     }
 }

@@ -7,7 +7,7 @@ use belljar_cpu::{CpuError, PAGE_SIZE};
 use iced_x86::Instruction;
 
 use crate::analyse::Class;
-use crate::asm::Asm;
+use crate::asm::{Asm, RCX, S0, S1};
 use crate::block::{Block, BlockId, Incoming, Mode, Origin, Pace, Site, SiteId};
 use crate::cache::CodeMemory;
 use crate::classes::Prices;
@@ -78,12 +78,14 @@ impl Store {
             }
         }
         asm.jump_slot(offset_of!(Context, resume) as i32);
-        let lookup = asm.here();
+        let unknown = asm.here();
         asm.store_imm32(at::EXIT_SITE, EXIT_LOOKUP);
         asm.jump_to(leave);
+        let lookup = [false, true].map(|user| second_look(&mut asm, user, unknown));
         memory.place(asm.code());
         let shared = Shared {
             leave,
+            unknown,
             lookup,
             enter,
             counter,
@@ -126,9 +128,9 @@ impl Store {
         self.shared.leave
     }
 
-    /// Host address of the code for a jump-cache miss.
-    pub(crate) fn lookup_code(&self) -> u64 {
-        self.shared.lookup
+    /// Host address of the code for jumps that the first jump cache leads astray.
+    pub(crate) fn lookup_code(&self, user: bool) -> u64 {
+        self.shared.lookup[usize::from(user)]
     }
 
     /// Host addresses at which translated code executes.
@@ -336,6 +338,25 @@ impl Store {
             }
         }
     }
+}
+
+/// Code that looks for the RIP in S0 in the second jump cache, and leaves by `unknown`
+/// when it is not there.
+fn second_look(asm: &mut Asm, user: bool, unknown: u64) -> u64 {
+    let here = asm.here();
+    asm.store(at::BORROWED, RCX);
+    asm.rorx(S1, S0, 12);
+    asm.lea_full(S1, Some(S0), Some((S1, 8)), 0, false);
+    asm.pext(S1, S1, at::JUMP_MASKS[1]);
+    asm.load_table8(RCX, at::second_negated(user));
+    asm.lea_sum(RCX, RCX, S0, 0);
+    let found = asm.jump_rcx_zero();
+    asm.load(RCX, at::BORROWED);
+    asm.jump_to(unknown);
+    asm.land(found);
+    asm.load(RCX, at::BORROWED);
+    asm.jump_table8(at::second_jumps(user));
+    here
 }
 
 fn masked_accesses(guest: &GuestBlock) -> Box<[(u16, Instruction)]> {

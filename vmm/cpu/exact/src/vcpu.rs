@@ -174,8 +174,8 @@ impl ExactVcpu {
                 instructions: TICKS_PER_CYCLE,
             },
         };
-        for view in &mut context.views {
-            view.flush_jumps(store.lookup_code());
+        for (view, user) in context.views.iter_mut().zip([false, true]) {
+            view.jumps.begin(store.lookup_code(user));
         }
         Ok(Self {
             context,

@@ -23,7 +23,8 @@ impl Emitter {
         self.distance_to_rcx(rip);
         let same = self.asm.jump_rcx_zero();
         self.asm.mov(RCX, S1);
-        self.asm.jump_to(self.shared.lookup);
+        let lookup = self.shared.lookup[usize::from(self.mode.user)];
+        self.asm.jump_to(lookup);
         self.asm.land(same);
         self.asm.mov(RCX, S1);
     }

@@ -58,14 +58,14 @@ impl Emitter {
     /// Goes on at the guest address in S0.
     pub(super) fn jump_cached(&mut self) {
         if self.mode.pace != Pace::Full {
-            self.asm.jump_to(self.shared.lookup);
+            self.asm.jump_to(self.shared.unknown);
             return;
         }
         self.exchange_renamed();
         self.asm.rorx(S1, S0, 12);
         self.asm.lea_sum(S1, S0, S1, 0);
-        self.asm.pext(S1, S1, at::JUMP_MASK);
-        self.asm.jump_table8(at::jumps(self.mode.user));
+        self.asm.pext(S1, S1, at::JUMP_MASKS[0]);
+        self.asm.jump_table8(at::first_jumps(self.mode.user));
     }
 
     pub(super) fn jump_if(&mut self, instruction: &Instruction) {

@@ -233,7 +233,10 @@ impl SymbolResolver for Names {
         if address == self.shared.leave {
             return Some(SymbolResult::with_str(address, "leave"));
         }
-        if address == self.shared.lookup {
+        if address == self.shared.unknown {
+            return Some(SymbolResult::with_str(address, "unknown"));
+        }
+        if self.shared.lookup.contains(&address) {
             return Some(SymbolResult::with_str(address, "lookup"));
         }
         if kind != OpKind::Memory || instruction.segment_prefix() != Register::GS {
@@ -252,7 +255,7 @@ fn field(offset: usize) -> Option<String> {
         };
     }
     let words = words! {
-        flags count free borrowed carried tlb_mask page_mask jump_mask sign_mask fs_base
+        flags count free borrowed carried tlb_mask page_mask jump_masks sign_mask fs_base
         gs_base exit_site host_mxcsr guest_mxcsr fault_trap fault_pc target resume leave
     };
     if let Some((name, _)) = words.iter().find(|(_, start)| *start == offset) {
@@ -297,7 +300,7 @@ fn view(offset: usize) -> Option<String> {
     let offset = offset.checked_sub(offset_of!(Context, views))?;
     let (number, offset) = (offset / size_of::<View>(), offset % size_of::<View>());
     let level = ["supervisor", "user"].get(number)?;
-    if offset == offset_of!(View, jump) {
+    if offset == offset_of!(View, jumps) {
         return Some(format!("{level}.jump"));
     }
     let offset = offset.checked_sub(offset_of!(View, tlb))?;

@@ -1,0 +1,155 @@
+//! The jump caches: which translated code stands at a RIP, for indirect jumps and for
+//! jumps between pages.
+//!
+//! Translated code jumps through the first cache without looking; the block that it
+//! comes to knows its own RIP and leads on to the second cache when it was the wrong
+//! one. That cache is indexed otherwise, so that two RIPs which drive each other out of
+//! the first do not meet again there.
+
+use belljar_cpu::PAGE_SIZE;
+
+/// Entries of the first cache; a power of two. A kernel that forks and runs programs
+/// keeps more than 4,096 busy.
+const FIRST: usize = 16384;
+/// Entries of the second cache; a power of two.
+const SECOND: usize = 8192;
+/// Masks of the index bits, for PEXT.
+pub(crate) const FIRST_MASK: u64 = FIRST as u64 - 1;
+pub(crate) const SECOND_MASK: u64 = SECOND as u64 - 1;
+
+/// The jump caches of one privilege level.
+#[repr(C)]
+pub(crate) struct Jumps {
+    /// Host code, which checks that it is the right one; `miss` where there is none.
+    pub first: [u64; FIRST],
+    /// The page number of that code's RIP.
+    first_page: [u64; FIRST],
+    /// RIPs, negated: so that a sum of zero tells that one is the right one.
+    pub second_negated: [u64; SECOND],
+    /// Host code for each.
+    pub second: [u64; SECOND],
+    /// Host code that looks into the second cache.
+    miss: u64,
+    /// Not zero when a RIP in the lower half of the address space was kept.
+    below: u64,
+}
+
+/// Index in the first cache: its page moves what stands at one offset in many pages.
+/// Those of a page are in a row.
+fn first_index(rip: u64) -> usize {
+    (rip.wrapping_add(rip.rotate_right(12)) & FIRST_MASK) as usize
+}
+
+/// Index in the second cache. Those of a page are in a row, too.
+fn second_index(rip: u64) -> usize {
+    (rip.wrapping_add(rip.rotate_right(12) << 3) & SECOND_MASK) as usize
+}
+
+/// What no RIP with this index in the second cache makes zero: a neighbour's.
+fn never(index: usize) -> u64 {
+    (index as u64 ^ 1).wrapping_neg()
+}
+
+impl Jumps {
+    /// Sets `miss`, where jumps lead that find nothing, and forgets all others.
+    pub(crate) fn begin(&mut self, miss: u64) {
+        self.miss = miss;
+        self.flush();
+    }
+
+    /// Forgets everything.
+    pub(crate) fn flush(&mut self) {
+        self.first.fill(self.miss);
+        for (index, negated) in self.second_negated.iter_mut().enumerate() {
+            *negated = never(index);
+        }
+        self.below = 0;
+    }
+
+    /// Forgets what lies in the lower half of the address space, and then perhaps more.
+    pub(crate) fn flush_below(&mut self) {
+        if self.below != 0 {
+            self.flush();
+        }
+    }
+
+    /// Lets jumps to `rip` find host code at `code`.
+    pub(crate) fn set(&mut self, rip: u64, code: u64) {
+        let index = first_index(rip);
+        self.first[index] = code;
+        self.first_page[index] = rip >> 12;
+        let index = second_index(rip);
+        self.second_negated[index] = rip.wrapping_neg();
+        self.second[index] = code;
+        self.below |= u64::from(rip >> 63 == 0);
+    }
+
+    /// Forgets where jumps to `rip` lead, if that is `code`.
+    pub(crate) fn forget(&mut self, rip: u64, code: u64) {
+        let entry = &mut self.first[first_index(rip)];
+        if *entry == code {
+            *entry = self.miss;
+        }
+        let index = second_index(rip);
+        if self.second[index] == code {
+            self.second_negated[index] = never(index);
+        }
+    }
+
+    /// Forgets all jumps into the page that holds `linear`, and into the one before it,
+    /// whose last block may reach into this one.
+    pub(crate) fn forget_into(&mut self, linear: u64) {
+        for page in [linear, linear.wrapping_sub(PAGE_SIZE)].map(|at| at >> 12) {
+            let first = first_index(page << 12);
+            let second = second_index(page << 12);
+            for offset in 0..PAGE_SIZE as usize {
+                let index = (first + offset) % FIRST;
+                if self.first_page[index] == page {
+                    self.first[index] = self.miss;
+                }
+                let index = (second + offset) % SECOND;
+                if self.second_negated[index].wrapping_neg() >> 12 == page {
+                    self.second_negated[index] = never(index);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_entry_is_nobodys() {
+        for index in 0..SECOND {
+            let rip = never(index).wrapping_neg();
+            assert_ne!(second_index(rip), index, "{rip:#x}");
+        }
+    }
+
+    #[test]
+    fn a_page_is_a_row() {
+        for page in [0, 1, 0x40_1000 >> 12, 0xffff_ffff_8101_2000 >> 12] {
+            for offset in [0u64, 1, 17, 4095] {
+                let rip = page << 12 | offset;
+                let from = |start: usize, size| (start + offset as usize) % size;
+                assert_eq!(first_index(rip), from(first_index(page << 12), FIRST));
+                assert_eq!(second_index(rip), from(second_index(page << 12), SECOND));
+            }
+        }
+    }
+
+    #[test]
+    fn what_meets_in_the_first_cache_does_not_in_the_second() {
+        let rip = 0xffff_ffff_812b_8895_u64;
+        for pages in 1..4096u64 {
+            let other = rip
+                .wrapping_add(pages << 12)
+                .wrapping_sub(pages * 4097 % FIRST as u64);
+            if first_index(other) == first_index(rip) {
+                assert_ne!(second_index(other), second_index(rip));
+            }
+        }
+    }
+}
