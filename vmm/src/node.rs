@@ -54,6 +54,7 @@ pub struct Node {
     /// delivered before it has.
     unfinished: bool,
     window: bool,
+    nmi_window: bool,
     magic: Option<Cycles>,
     /// Retired instructions at which the node stops for its owner to look at it.
     pause: u64,
@@ -94,6 +95,7 @@ impl Node {
             halted: false,
             unfinished: false,
             window: false,
+            nmi_window: false,
             magic: None,
             pause: u64::MAX,
             ended: None,
@@ -214,6 +216,12 @@ impl Node {
     }
 
     fn take_interrupts(&mut self) {
+        if self.devices.interrupts.local.has_nmi() && self.vcpu.takes_nmi() {
+            self.devices.interrupts.local.accept_nmi();
+            self.vcpu.nmi();
+            self.counts.interrupts += 1;
+            self.halted = false;
+        }
         while let Some(vector) = self.devices.interrupts.local.pending() {
             if !self.vcpu.interruptible() {
                 break;
@@ -230,6 +238,11 @@ impl Node {
         if wanted != self.window {
             self.vcpu.request_interrupt_window(wanted);
             self.window = wanted;
+        }
+        let nmi = self.devices.interrupts.local.has_nmi();
+        if nmi != self.nmi_window {
+            self.vcpu.request_nmi_window(nmi);
+            self.nmi_window = nmi;
         }
     }
 
@@ -273,8 +286,9 @@ impl Node {
         if self.ended.is_some() {
             return None;
         }
-        let interrupted =
-            self.vcpu.interruptible() && self.devices.interrupts.local.pending().is_some();
+        let local = &self.devices.interrupts.local;
+        let interrupted = (self.vcpu.interruptible() && local.pending().is_some())
+            || (self.vcpu.takes_nmi() && local.has_nmi());
         if !self.halted || interrupted {
             return Some(self.now());
         }

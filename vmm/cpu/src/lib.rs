@@ -126,6 +126,17 @@ pub trait Vcpu {
     /// Asks for [`Exit::InterruptWindow`] as soon as an external interrupt can be taken.
     fn request_interrupt_window(&mut self, wanted: bool);
 
+    /// Whether a non-maskable interrupt would be taken now: none was taken since the last
+    /// `IRET`, and no `STI` or `MOV SS` shadow is open.
+    fn takes_nmi(&self) -> bool;
+
+    /// Takes a non-maskable interrupt now. Only legal while
+    /// [`takes_nmi`](Vcpu::takes_nmi); wakes a halted processor.
+    fn nmi(&mut self);
+
+    /// Asks for [`Exit::InterruptWindow`] as soon as a non-maskable interrupt can be taken.
+    fn request_nmi_window(&mut self, wanted: bool);
+
     /// The task priority (CR8), 0 to 15: interrupts of this class or lower wait.
     fn task_priority(&self) -> u8;
 

@@ -44,7 +44,9 @@ pub enum Delivery {
     Fixed,
     /// To the vector, at the least busy destination.
     LowestPriority,
-    /// SMI, NMI, INIT, start-up or ExtINT: nothing on this machine sends or takes them.
+    /// As a non-maskable interrupt, whatever the vector.
+    Nmi,
+    /// SMI, INIT, start-up or ExtINT: nothing on this machine sends or takes them.
     Other(u8),
 }
 
@@ -54,6 +56,7 @@ impl Delivery {
         match bits & 7 {
             0 => Self::Fixed,
             1 => Self::LowestPriority,
+            4 => Self::Nmi,
             other => Self::Other(other),
         }
     }
@@ -97,6 +100,8 @@ pub struct LocalApic {
     logical_destination: u32,
     destination_format: u32,
     timer: Timer,
+    /// A non-maskable interrupt that the processor has yet to take.
+    nmi: bool,
     undeliverable: u64,
 }
 
@@ -121,6 +126,7 @@ impl LocalApic {
             logical_destination: 0,
             destination_format: 0,
             timer: Timer::new(cycles_per_tick),
+            nmi: false,
             undeliverable: 0,
         };
         apic.reset();
@@ -132,6 +138,7 @@ impl LocalApic {
         self.requested = VectorSet::default();
         self.in_service = VectorSet::default();
         self.level = VectorSet::default();
+        self.nmi = false;
         self.task_priority = 0;
         self.spurious = 0xff;
         self.errors = 0;
@@ -152,6 +159,16 @@ impl LocalApic {
         self.requested
             .highest()
             .filter(|vector| vector >> 4 > self.processor_priority() >> 4)
+    }
+
+    /// Whether a non-maskable interrupt waits for the processor.
+    pub fn has_nmi(&self) -> bool {
+        self.nmi
+    }
+
+    /// The processor takes the non-maskable interrupt.
+    pub fn accept_nmi(&mut self) {
+        self.nmi = false;
     }
 
     /// The processor takes `vector`: it is in service until its EOI.
@@ -190,18 +207,25 @@ impl LocalApic {
     /// Takes `message` when it is meant for this APIC. `false` when it is not, or
     /// when the APIC cannot take it; a level interrupt then keeps asking.
     pub fn deliver(&mut self, message: &Message) -> bool {
-        if !self.is_destination(message.destination, message.logical) || !self.accepts() {
+        if !self.is_destination(message.destination, message.logical) {
             return false;
         }
-        if let Delivery::Other(_) = message.delivery {
-            self.undeliverable += 1;
-            return false;
+        match message.delivery {
+            // Software that switches the APIC off does not keep these out.
+            Delivery::Nmi => self.nmi = true,
+            _ if !self.accepts() => return false,
+            Delivery::Fixed | Delivery::LowestPriority => {
+                self.request(message.vector, message.level);
+            }
+            Delivery::Other(_) => {
+                self.undeliverable += 1;
+                return false;
+            }
         }
-        self.request(message.vector, message.level);
         true
     }
 
-    /// Messages of kinds that this machine does not deliver (NMI, SMI, INIT, start-up).
+    /// Messages of kinds that this machine does not deliver (SMI, INIT, start-up).
     pub fn undeliverable(&self) -> u64 {
         self.undeliverable
     }

@@ -1,7 +1,7 @@
 //! The run loop: find the next block, visit translated code, see why it came back.
 
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
-use belljar_cpu::{CpuError, Cycles, Exit, PAGE_SIZE, SegmentRegister};
+use belljar_cpu::{CpuError, Cycles, Exit, PAGE_SIZE, SegmentRegister, Vcpu};
 
 use crate::block::{BlockId, Incoming, Mode, Pace, SiteId, SiteKind};
 use crate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
@@ -211,7 +211,9 @@ impl ExactVcpu {
         if self.context.count <= 0 {
             return Some(Exit::Deadline);
         }
-        if self.window_wanted && belljar_cpu::Vcpu::interruptible(self) {
+        if (self.window_wanted && self.interruptible())
+            || (self.nmi_window_wanted && self.takes_nmi())
+        {
             return Some(Exit::InterruptWindow);
         }
         None

@@ -49,6 +49,7 @@ impl ExactVcpu {
             ("tsc_offset", self.tsc_offset),
             ("halted", self.state.halted.into()),
             ("shadow", self.state.shadow.into()),
+            ("in_nmi", self.state.in_nmi.into()),
         ];
         items.extend(single.map(|(name, value)| StateItem::word(name, value)));
         for (name, values) in [

@@ -88,6 +88,8 @@ pub(crate) struct State {
     pub halted: bool,
     /// The instruction just done, a load of SS, lets no single-step trap in.
     pub holds_traps: bool,
+    /// A non-maskable interrupt was taken, and no IRET came since: no other may come.
+    pub in_nmi: bool,
 }
 
 impl State {
@@ -108,6 +110,7 @@ impl State {
             shadow: false,
             halted: false,
             holds_traps: false,
+            in_nmi: false,
         }
     }
 
@@ -154,6 +157,7 @@ pub(crate) struct Fault {
 pub(crate) mod vector {
     pub(crate) const DIVIDE: u8 = 0;
     pub(crate) const DEBUG: u8 = 1;
+    pub(crate) const NMI: u8 = 2;
     pub(crate) const INVALID_OPCODE: u8 = 6;
     pub(crate) const NO_FPU: u8 = 7;
     pub(crate) const DOUBLE_FAULT: u8 = 8;

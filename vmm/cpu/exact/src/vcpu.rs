@@ -19,7 +19,7 @@ use crate::host::host_requirements;
 use crate::ledger::Ledger;
 use crate::lookup::{FETCHED, NOT_FETCHED};
 use crate::mmu::{Memory, Request, translate};
-use crate::state::{State, flag};
+use crate::state::{State, flag, vector};
 use crate::store::Store;
 use crate::timing::{TICKS_PER_CYCLE, Timing};
 
@@ -113,6 +113,7 @@ pub struct ExactVcpu {
     /// Retired instructions at which every run ends.
     pub(crate) stop_at: u64,
     pub(crate) window_wanted: bool,
+    pub(crate) nmi_window_wanted: bool,
     pub(crate) answer: Answer,
     pub(crate) replies: Replies,
     /// Linear address of the operand in the bounce buffer.
@@ -194,6 +195,7 @@ impl ExactVcpu {
             granted: 0,
             stop_at: u64::MAX,
             window_wanted: false,
+            nmi_window_wanted: false,
             answer: Answer::None,
             replies: Replies::default(),
             bounced: 0,
@@ -262,6 +264,15 @@ impl ExactVcpu {
             self.context.masks = state.masks;
         }
         self.context.guest_mxcsr = state.mxcsr & 0xffff;
+    }
+
+    /// Whether an interrupt of any kind may come in: not in a shadow, among stubs, or in
+    /// the middle of an instruction that asked for something.
+    fn is_between_instructions(&self) -> bool {
+        !self.state.shadow
+            && !self.in_free_stub()
+            && self.answer == Answer::None
+            && self.replies.is_empty()
     }
 
     /// RFLAGS with its arithmetic part.
@@ -339,11 +350,20 @@ impl Vcpu for ExactVcpu {
     }
 
     fn interruptible(&self) -> bool {
-        self.state.flags & flag::IF != 0
-            && !self.state.shadow
-            && !self.in_free_stub()
-            && self.answer == Answer::None
-            && self.replies.is_empty()
+        self.state.flags & flag::IF != 0 && self.is_between_instructions()
+    }
+
+    fn takes_nmi(&self) -> bool {
+        !self.state.in_nmi && self.is_between_instructions()
+    }
+
+    fn nmi(&mut self) {
+        self.interrupt(vector::NMI);
+        self.state.in_nmi = true;
+    }
+
+    fn request_nmi_window(&mut self, wanted: bool) {
+        self.nmi_window_wanted = wanted;
     }
 
     fn interrupt(&mut self, vector: u8) {

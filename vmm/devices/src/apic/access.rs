@@ -298,7 +298,8 @@ impl LocalApic {
             Delivery::Fixed | Delivery::LowestPriority if to_self => {
                 self.send_to_self(command as u8);
             }
-            Delivery::Fixed | Delivery::LowestPriority => {}
+            Delivery::Nmi if to_self => self.nmi = true,
+            Delivery::Fixed | Delivery::LowestPriority | Delivery::Nmi => {}
             Delivery::Other(_) => self.undeliverable += 1,
         }
         Effect::None

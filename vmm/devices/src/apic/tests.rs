@@ -189,3 +189,24 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_non_maskable_interrupt_to_oneself_waits_until_it_is_taken() {
+    let mut apic = LocalApic::new(0, true, 1);
+    // Interrupt command: NMI, to the sender; another to everyone else.
+    apic.write_page(0x300, 4, 0xc_0400, 0);
+    assert!(!apic.has_nmi());
+    apic.write_page(0x300, 4, 0x4_0400, 0);
+    assert!(apic.has_nmi() && apic.pending().is_none());
+    apic.accept_nmi();
+    assert!(!apic.has_nmi());
+    let message = Message {
+        vector: 0,
+        delivery: Delivery::from_bits(4),
+        level: false,
+        destination: 0,
+        logical: false,
+    };
+    assert!(apic.deliver(&message) && apic.has_nmi());
+    assert_eq!(apic.undeliverable(), 0);
+}

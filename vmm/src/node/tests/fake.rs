@@ -243,6 +243,16 @@ impl Vcpu for Fake {
         self.enabled = false;
     }
 
+    fn takes_nmi(&self) -> bool {
+        false
+    }
+
+    fn nmi(&mut self) {
+        unreachable!("this processor takes none");
+    }
+
+    fn request_nmi_window(&mut self, _: bool) {}
+
     fn request_interrupt_window(&mut self, wanted: bool) {
         self.window = wanted;
     }

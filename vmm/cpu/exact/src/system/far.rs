@@ -97,6 +97,7 @@ impl ExactVcpu {
             None
         };
         self.pop_flags(rflags, size);
+        self.state.in_nmi = false;
         // Code breakpoints leave the next instruction alone.
         self.state.flags |= rflags & flag::RF;
         match stack {
@@ -120,6 +121,7 @@ impl ExactVcpu {
         let rflags = self.peek(2 * bytes, size)?;
         self.drop_stack(3 * bytes);
         self.pop_flags(rflags, size);
+        self.state.in_nmi = false;
         // Code breakpoints leave the next instruction alone.
         self.state.flags |= rflags & flag::RF;
         self.set_real_code(cs);
