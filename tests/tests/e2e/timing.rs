@@ -145,6 +145,22 @@ fn looking_at_states_changes_nothing_under_a_time_model() {
 }
 
 #[test]
+fn tracing_moves_no_cycle_under_a_time_model() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(2, "mpiexec.hydra -n 2 pingpong 2; date +%N");
+    let run = |out, enabled| {
+        let more = ["--set", COSTS, "--set", CACHES, "--set", enabled];
+        dir.run(&scenario, out, &more).success()
+    };
+    let (on, off) = (
+        run("on", "trace.enabled=true"),
+        run("off", "trace.enabled=false"),
+    );
+    assert_eq!(on.console(0), off.console(0));
+    assert_eq!(on.summary()["nodes"], off.summary()["nodes"]);
+}
+
+#[test]
 fn without_a_time_model_the_core_takes_the_ratio() {
     let Some(dir) = Dir::new() else { return };
     let scenario = Scenario::new(2, "mpiexec.hydra -n 2 sweep 8 1000");

@@ -108,10 +108,15 @@ impl Level {
     fn touch(&mut self, line: u64) -> bool {
         let start = (line & self.set_mask) as usize * self.ways;
         let set = &mut self.lines[start..start + self.ways];
-        let at = set.iter().position(|&known| known == line);
-        set[..=at.unwrap_or(self.ways - 1)].rotate_right(1);
-        set[0] = line;
-        at.is_some()
+        // Each line moves down by one, until the place that `line` had.
+        let mut carried = line;
+        for known in set {
+            std::mem::swap(known, &mut carried);
+            if carried == line {
+                return true;
+            }
+        }
+        false
     }
 }
 
