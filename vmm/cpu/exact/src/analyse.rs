@@ -44,6 +44,12 @@ pub(crate) enum Class {
     JumpIndirect,
     /// Near call through a register or memory.
     CallIndirect,
+    /// CLI.
+    ClearInterrupts,
+    /// STI.
+    SetInterrupts,
+    /// 64-bit PUSHF.
+    PushFlags,
     /// Carried out in Rust.
     Helper,
     /// Raises this exception: #UD or #NM.
@@ -82,6 +88,9 @@ pub(crate) fn classify(instruction: &Instruction, features: &Features) -> Class 
     if features.size != CodeSize::Long
         && let Some(class) = legacy::classify(instruction, features.size)
     {
+        return class;
+    }
+    if let Some(class) = classify_flags(instruction, features) {
         return class;
     }
     if handler(instruction).is_some() {
@@ -163,6 +172,19 @@ fn lacks_fpu(instruction: &Instruction, features: &Features) -> bool {
         && !matches!(mnemonic, Mnemonic::Xgetbv | Mnemonic::Xsetbv);
     let waits_only = mnemonic == Mnemonic::Wait;
     (!features.fpu && switched) || (!features.x87 && !waits_only && X87.has_any(needed))
+}
+
+/// What 64-bit kernels do with the interrupt flag at every turn.
+fn classify_flags(instruction: &Instruction, features: &Features) -> Option<Class> {
+    if features.size != CodeSize::Long {
+        return None;
+    }
+    match instruction.code() {
+        Code::Cli => Some(Class::ClearInterrupts),
+        Code::Sti => Some(Class::SetInterrupts),
+        Code::Pushfq => Some(Class::PushFlags),
+        _ => None,
+    }
 }
 
 fn classify_flow(instruction: &Instruction) -> Option<Class> {

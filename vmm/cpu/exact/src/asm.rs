@@ -292,6 +292,26 @@ impl Asm {
         self.imm32(disp);
     }
 
+    /// `pdep dst, src, gs:[disp]` (BMI2).
+    pub(crate) fn pdep(&mut self, dst: Reg, src: Reg, disp: i32) {
+        self.wrote(dst);
+        let r = (!dst >> 3 & 1) << 7;
+        self.bytes(&[0x65, 0xc4, r | 0x62, 0x80 | (!src & 15) << 3 | 3, 0xf5]);
+        self.bytes(&[(dst & 7) << 3 | 4, 0x25]);
+        self.imm32(disp);
+    }
+
+    /// `pushfq`.
+    pub(crate) fn push_host_flags(&mut self) {
+        self.bytes(&[0x9c]);
+    }
+
+    /// `pop` S1.
+    pub(crate) fn pop_s1(&mut self) {
+        self.wrote(S1);
+        self.bytes(&[0x41, 0x5f]);
+    }
+
     /// `rorx dst, src, count`.
     pub(crate) fn rorx(&mut self, dst: Reg, src: Reg, count: u8) {
         self.wrote(dst);

@@ -111,6 +111,14 @@ pub(crate) struct Context {
     /// Guest instructions left until the run must stop. Translated code may keep them
     /// in a register; see [`Counter`](crate::emit::Counter).
     pub count: i64,
+    /// IF, as RFLAGS has it.
+    pub interrupt_flag: u64,
+    /// Not zero when the caller waits for IF to be set.
+    pub window_wanted: u64,
+    /// What PUSHF stores beside IF and the arithmetic flags.
+    pub pushed_flags: u64,
+    /// Mask of the arithmetic flags, for PEXT and PDEP.
+    pub arithmetic_mask: u64,
     /// Uncounted stub instructions left until they count after all.
     pub free: i64,
     /// Where a sequence keeps RCX, or another register, while it borrows it.
@@ -291,6 +299,7 @@ impl Context {
         context.page_mask = !0xfff;
         context.jump_masks = [FIRST_MASK, SECOND_MASK];
         context.sign_mask = 1 << 63;
+        context.arithmetic_mask = ARITHMETIC;
         context.line_mask = (LINE_ENTRIES as u64 - 1) * LINE_BYTES;
         context.above_line_mask = !(LINE_BYTES - 1);
         context.lines.iter_mut().flatten().for_each(Lines::flush);
@@ -330,6 +339,11 @@ pub(crate) mod at {
 
     pub(crate) const COUNT: i32 = offset_of!(Context, count) as i32;
     pub(crate) const RETIRED: i32 = offset_of!(Context, retired) as i32;
+    pub(crate) const INTERRUPT_FLAG: i32 = offset_of!(Context, interrupt_flag) as i32;
+    pub(crate) const WINDOW_WANTED: i32 = offset_of!(Context, window_wanted) as i32;
+    pub(crate) const PUSHED_FLAGS: i32 = offset_of!(Context, pushed_flags) as i32;
+    pub(crate) const ARITHMETIC_MASK: i32 = offset_of!(Context, arithmetic_mask) as i32;
+    pub(crate) const HOST_RSP: i32 = offset_of!(Context, host_rsp) as i32;
     pub(crate) const FREE: i32 = offset_of!(Context, free) as i32;
     pub(crate) const BORROWED: i32 = offset_of!(Context, borrowed) as i32;
     pub(crate) const CARRIED: i32 = offset_of!(Context, carried) as i32;

@@ -211,7 +211,7 @@ impl ExactVcpu {
         if self.context.count <= 0 {
             return Some(Exit::Deadline);
         }
-        if (self.window_wanted && self.interruptible())
+        if (self.context.window_wanted != 0 && self.interruptible())
             || (self.nmi_window_wanted && self.takes_nmi())
         {
             return Some(Exit::InterruptWindow);
@@ -273,6 +273,7 @@ impl ExactVcpu {
     /// in the middle of a block.
     fn visit(&mut self, entry: u64, course: &mut Course) -> Next {
         let mut at = entry;
+        self.context.pushed_flags = self.state.flags & !(flag::RF | flag::VM);
         loop {
             self.context.target = self.store.enter_code();
             self.context.resume = at;

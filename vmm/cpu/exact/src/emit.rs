@@ -21,6 +21,7 @@ mod cold;
 mod count;
 mod flow;
 mod group;
+mod interrupts;
 pub(crate) mod legacy;
 mod operands;
 
@@ -332,15 +333,21 @@ impl Emitter {
             Class::Ret => self.ret(instruction, follow, flags_dead),
             Class::JumpIndirect => self.jump_indirect(instruction, flags_dead),
             Class::CallIndirect => self.call_indirect(instruction, flags_dead),
-            Class::Helper => {
-                let hole = self.asm.jump();
-                self.leave_from(hole, SiteKind::Helper(Box::new(*instruction)), false);
-            }
+            Class::ClearInterrupts => self.clear_interrupts(instruction),
+            Class::SetInterrupts => self.set_interrupts(instruction, follow),
+            Class::PushFlags => self.push_flags(flags_dead),
+            Class::Helper => self.helper(instruction),
             Class::Fault(vector) => {
                 let hole = self.asm.jump();
                 self.leave_from(hole, SiteKind::Fault { vector }, false);
             }
         }
+    }
+
+    /// Lets the dispatcher carry an instruction out.
+    fn helper(&mut self, instruction: &Instruction) {
+        let hole = self.asm.jump();
+        self.leave_from(hole, SiteKind::Helper(Box::new(*instruction)), false);
     }
 
     /// Encodes a rewritten guest instruction here. One for which there is no encoding

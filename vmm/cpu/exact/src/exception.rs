@@ -183,7 +183,7 @@ impl ExactVcpu {
         }
         self.state.flags &= !(flag::TF | flag::NT | flag::RF);
         if gate.kind == INTERRUPT_GATE {
-            self.state.flags &= !flag::IF;
+            self.context.interrupt_flag = 0;
         }
         self.state.shadow = false;
         Ok(())

@@ -11,6 +11,7 @@ pub(crate) mod flag {
     pub(crate) const IOPL: u64 = 3 << 12;
     pub(crate) const NT: u64 = 1 << 14;
     pub(crate) const RF: u64 = 1 << 16;
+    pub(crate) const VM: u64 = 1 << 17;
     pub(crate) const AC: u64 = 1 << 18;
     pub(crate) const ID: u64 = 1 << 21;
     /// What POPF and its like may change beside the arithmetic flags, at level 0.
@@ -75,7 +76,7 @@ pub(crate) struct Msrs {
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub rip: u64,
-    /// RFLAGS without arithmetic flags.
+    /// RFLAGS without arithmetic flags and IF.
     pub flags: u64,
     pub system: SystemRegisters,
     /// Which state XSAVE keeps, and so which vector registers there are.

@@ -180,7 +180,9 @@ impl Walk {
 
     fn step(&mut self, instruction: &Instruction, class: Class) {
         match class {
-            Class::Push | Class::Call | Class::CallIndirect => self.now[RSP].offset -= 8,
+            Class::Push | Class::PushFlags | Class::Call | Class::CallIndirect => {
+                self.now[RSP].offset -= 8;
+            }
             Class::Pop => {
                 self.now[RSP].offset += 8;
                 let target = instruction.op0_register().number();
@@ -199,7 +201,11 @@ impl Walk {
                 self.now[RSP].offset += 8;
                 self.now[RBP] = self.fresh();
             }
-            Class::Nop | Class::Jump | Class::JumpIndirect => {}
+            Class::Nop
+            | Class::Jump
+            | Class::JumpIndirect
+            | Class::ClearInterrupts
+            | Class::SetInterrupts => {}
             _ => self.compute(instruction),
         }
         // Far away from where it began, an offset is of no use, and must not overflow.

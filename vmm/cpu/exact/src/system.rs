@@ -143,12 +143,12 @@ impl ExactVcpu {
             M::Std => self.state.flags |= flag::DF,
             M::Cli => {
                 self.require_io_level()?;
-                self.state.flags &= !flag::IF;
+                self.context.interrupt_flag = 0;
             }
             M::Sti => {
                 self.require_io_level()?;
-                self.state.shadow = self.state.flags & flag::IF == 0;
-                self.state.flags |= flag::IF;
+                self.state.shadow = self.context.interrupt_flag == 0;
+                self.context.interrupt_flag = flag::IF;
             }
             M::Hlt => {
                 self.require_supervisor()?;
@@ -156,7 +156,7 @@ impl ExactVcpu {
                 return Ok(Done::Exit(Exit::Halt));
             }
             M::Pushf | M::Pushfd | M::Pushfq => {
-                let value = self.rflags() & !(flag::RF | 1 << 17);
+                let value = self.rflags() & !(flag::RF | flag::VM);
                 self.push(value, width(instruction))?;
             }
             M::Popf | M::Popfd | M::Popfq => {
@@ -193,7 +193,8 @@ impl ExactVcpu {
             changeable &= 0xffff;
         }
         self.context.flags = value & crate::context::ARITHMETIC;
-        self.state.flags = self.state.flags & !changeable | value & changeable;
+        let old = self.state.flags | self.context.interrupt_flag;
+        self.set_system_flags(old & !changeable | value & changeable);
     }
 
     fn cpuid(&mut self, _: &Instruction) -> Result<Done, Stop> {

@@ -112,7 +112,6 @@ pub struct ExactVcpu {
     pub(crate) granted: i64,
     /// Retired instructions at which every run ends.
     pub(crate) stop_at: u64,
-    pub(crate) window_wanted: bool,
     pub(crate) nmi_window_wanted: bool,
     pub(crate) answer: Answer,
     pub(crate) replies: Replies,
@@ -194,7 +193,6 @@ impl ExactVcpu {
             ledger,
             granted: 0,
             stop_at: u64::MAX,
-            window_wanted: false,
             nmi_window_wanted: false,
             answer: Answer::None,
             replies: Replies::default(),
@@ -277,13 +275,20 @@ impl ExactVcpu {
 
     /// RFLAGS with its arithmetic part.
     pub(crate) fn rflags(&self) -> u64 {
-        self.state.flags | self.context.flags & ARITHMETIC | flag::FIXED
+        let arithmetic = self.context.flags & ARITHMETIC;
+        self.state.flags | self.context.interrupt_flag | arithmetic | flag::FIXED
     }
 
     /// Replaces RFLAGS.
     pub(crate) fn set_rflags(&mut self, value: u64) {
         self.context.flags = value & ARITHMETIC;
-        self.state.flags = value & flag::SYSTEM | flag::FIXED;
+        self.set_system_flags(value & flag::SYSTEM);
+    }
+
+    /// Replaces RFLAGS without its arithmetic part.
+    pub(crate) fn set_system_flags(&mut self, value: u64) {
+        self.context.interrupt_flag = value & flag::IF;
+        self.state.flags = value & !flag::IF | flag::FIXED;
     }
 }
 
@@ -350,7 +355,7 @@ impl Vcpu for ExactVcpu {
     }
 
     fn interruptible(&self) -> bool {
-        self.state.flags & flag::IF != 0 && self.is_between_instructions()
+        self.context.interrupt_flag != 0 && self.is_between_instructions()
     }
 
     fn takes_nmi(&self) -> bool {
@@ -373,7 +378,7 @@ impl Vcpu for ExactVcpu {
     }
 
     fn request_interrupt_window(&mut self, wanted: bool) {
-        self.window_wanted = wanted;
+        self.context.window_wanted = u64::from(wanted);
     }
 
     fn task_priority(&self) -> u8 {

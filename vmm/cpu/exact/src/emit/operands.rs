@@ -206,7 +206,7 @@ impl Emitter {
         self.asm.store(at::CARRIED, S0);
     }
 
-    fn push_carried(&mut self, flags_dead: bool) {
+    pub(super) fn push_carried(&mut self, flags_dead: bool) {
         self.asm.lea(S0, RSP, -8);
         let (operand, access) = self.open_linear(8, true, flags_dead);
         let operand = self.free_first(operand);

@@ -8,9 +8,6 @@ use crate::size::attribute;
 use crate::state::{Fault, flag, vector};
 use crate::vcpu::ExactVcpu;
 
-/// RFLAGS.VM.
-const VIRTUAL_8086: u64 = 1 << 17;
-
 /// An interrupt or trap gate of 16 or 32 bits.
 struct Gate {
     selector: u16,
@@ -72,7 +69,8 @@ impl ExactVcpu {
         self.set_stack_pointer(stack.sp);
         self.set_real_code(u16::from_le_bytes([entry[2], entry[3]]));
         self.state.rip = u64::from(u16::from_le_bytes([entry[0], entry[1]]));
-        self.state.flags &= !(flag::TF | flag::IF | flag::AC | flag::RF);
+        self.context.interrupt_flag = 0;
+        self.state.flags &= !(flag::TF | flag::AC | flag::RF);
         self.state.shadow = false;
         Ok(())
     }
@@ -167,9 +165,9 @@ impl ExactVcpu {
         self.set_code_segment(gate.selector & !3 | u16::from(level), &code);
         self.set_stack_pointer(stack.sp);
         self.state.rip = gate.offset;
-        self.state.flags &= !(flag::TF | flag::NT | flag::RF | VIRTUAL_8086);
+        self.state.flags &= !(flag::TF | flag::NT | flag::RF | flag::VM);
         if !gate.is_trap {
-            self.state.flags &= !flag::IF;
+            self.context.interrupt_flag = 0;
         }
         self.state.shadow = false;
         Ok(())

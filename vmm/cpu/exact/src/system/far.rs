@@ -11,9 +11,6 @@ use crate::mmu::is_canonical;
 use crate::state::{Fault, flag};
 use crate::vcpu::ExactVcpu;
 
-/// RFLAGS.VM.
-const VIRTUAL_8086: u64 = 1 << 17;
-
 /// Operand size in bytes of a far transfer.
 fn operand_size(instruction: &Instruction) -> usize {
     match instruction.code() {
@@ -78,9 +75,8 @@ impl ExactVcpu {
         let rip = self.peek(0, size)?;
         let cs = self.peek(bytes, size)? as u16;
         let rflags = self.peek(2 * bytes, size)?;
-        let to_virtual = rflags & VIRTUAL_8086 != 0
-            && self.state.privilege() == 0
-            && !self.state.is_long_active();
+        let to_virtual =
+            rflags & flag::VM != 0 && self.state.privilege() == 0 && !self.state.is_long_active();
         if self.state.flags & flag::NT != 0 || to_virtual {
             return Err(Fault::protection(0).into());
         }

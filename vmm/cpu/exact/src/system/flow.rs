@@ -122,7 +122,8 @@ impl ExactVcpu {
         }
         let to_long = self.state.is_long_active();
         let mask = if to_long { u64::MAX } else { 0xffff_ffff };
-        self.state.flags &= !(flag::IF | flag::RF);
+        self.context.interrupt_flag = 0;
+        self.state.flags &= !flag::RF;
         self.enter_flat(selector, 0, 0, to_long);
         self.context.gpr[Registers::RSP] = esp & mask;
         self.state.rip = eip & mask;

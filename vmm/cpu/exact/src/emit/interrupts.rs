@@ -1,0 +1,57 @@
+//! The interrupt flag, which stands in the context by itself, so that no other flag
+//! changes with it.
+
+use iced_x86::Instruction;
+
+use super::Emitter;
+use crate::asm::{RCX, RSP, S0, S1};
+use crate::block::SiteKind;
+use crate::context::at;
+use crate::decode::Follow;
+use crate::state::flag;
+
+impl Emitter {
+    /// CLI. What a user may depends on IOPL, which only the dispatcher knows.
+    pub(super) fn clear_interrupts(&mut self, instruction: &Instruction) {
+        if self.mode.user {
+            return self.helper(instruction);
+        }
+        self.asm.store_imm32(at::INTERRUPT_FLAG, 0);
+    }
+
+    /// STI. Interrupts come at the earliest behind the instruction that follows: that
+    /// one is in the same block, so nothing stops between the two, unless somebody
+    /// waits for interrupts to be possible.
+    pub(super) fn set_interrupts(&mut self, instruction: &Instruction, follow: Follow) {
+        if self.mode.user || follow != Follow::Next {
+            return self.helper(instruction);
+        }
+        self.asm.mov(S0, RCX);
+        self.asm.load(RCX, at::WINDOW_WANTED);
+        let nobody = self.asm.jump_rcx_zero();
+        self.asm.mov(RCX, S0);
+        let hole = self.asm.jump();
+        let kind = SiteKind::Helper(Box::new(*instruction));
+        self.leave_from(hole, kind, false);
+        self.asm.land(nobody);
+        self.asm.mov(RCX, S0);
+        self.asm.store_imm32(at::INTERRUPT_FLAG, flag::IF as u32);
+    }
+
+    /// PUSHFQ: the host's stack lends a place to see the flags.
+    pub(super) fn push_flags(&mut self, flags_dead: bool) {
+        self.asm.mov(S0, RSP);
+        self.asm.load(RSP, at::HOST_RSP);
+        self.asm.push_host_flags();
+        self.asm.pop_s1();
+        self.asm.mov(RSP, S0);
+        self.asm.pext(S1, S1, at::ARITHMETIC_MASK);
+        self.asm.pdep(S1, S1, at::ARITHMETIC_MASK);
+        for part in [at::PUSHED_FLAGS, at::INTERRUPT_FLAG] {
+            self.asm.load(S0, part);
+            self.asm.lea_sum(S1, S1, S0, 0);
+        }
+        self.asm.store(at::CARRIED, S1);
+        self.push_carried(flags_dead);
+    }
+}
