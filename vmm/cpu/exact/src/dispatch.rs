@@ -1,43 +1,43 @@
-//! The run loop: find the next block, visit translated code, see why it came back.
+//! The run loop: find the next block, visit translated code, see what comes behind it.
 
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::{CpuError, Cycles, Exit, PAGE_SIZE, SegmentRegister, Vcpu};
 
-use crate::block::{BlockId, Incoming, Mode, Pace, SiteId, SiteKind};
-use crate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
-use crate::enter::{Door, begin_run, end_run};
-use crate::rename::Renamed;
+use crate::block::{BlockId, Incoming, Mode, Pace};
+use crate::enter::{begin_run, end_run};
 use crate::signals::Catching;
 use crate::size::CodeSize;
-use crate::state::{Fault, cr4, flag, vector};
+use crate::state::{Fault, flag};
 use crate::vcpu::{Answer, ExactVcpu};
 
 /// A jump that wants to be linked to the block found next.
 #[derive(Clone, Copy)]
-struct PendingLink {
-    hole: u64,
-    stub: u64,
-    generation: u64,
-    plain: bool,
+pub(crate) struct PendingLink {
+    pub hole: u64,
+    pub stub: u64,
+    pub generation: u64,
+    pub plain: bool,
 }
 
 /// Where a run goes on, and how.
-struct Course {
-    link: Option<PendingLink>,
+pub(crate) struct Course {
+    pub link: Option<PendingLink>,
     /// The next block must check each access by itself.
     plain: bool,
     /// The next instruction must run by itself.
     single: bool,
     /// A hot block's instructions are more than the budget covers: none is entered any more.
-    slow: bool,
+    pub slow: bool,
     /// So are a plain block's: the rest goes in pieces.
-    rest: bool,
+    pub rest: bool,
     /// The power of two of the largest of these.
-    largest: u8,
+    pub largest: u8,
+    /// What the cheapest instruction costs, in units of the budget.
+    cheapest: i64,
 }
 
 impl Course {
-    fn new() -> Self {
+    fn new(cheapest: u32) -> Self {
         Self {
             link: None,
             plain: false,
@@ -45,16 +45,42 @@ impl Course {
             slow: false,
             rest: false,
             largest: u8::MAX,
+            cheapest: i64::from(cheapest),
         }
     }
 
-    /// How to go on with a budget that covers so many instructions, if they are cheap.
-    fn pace(&self, budget: i64) -> Pace {
+    /// How to go on with a `budget`, by a `single` instruction if that is wanted.
+    fn pace(&self, single: bool, budget: i64) -> Pace {
         match (self.rest, self.slow) {
-            (true, _) => Pace::piece_of(budget, self.largest),
+            _ if single => Pace::Piece(0),
+            (true, _) => Pace::piece_of(budget / self.cheapest, self.largest),
             (_, true) => Pace::Slow,
             _ => Pace::Full,
         }
+    }
+}
+
+/// What concerns the next instruction alone.
+#[derive(Debug)]
+struct Care {
+    /// RF, which keeps a breakpoint from being hit again.
+    resumes: u64,
+    /// Interrupts wait behind it.
+    shadowed: bool,
+    /// Breakpoints and single steps wait behind it.
+    holds_traps: bool,
+    /// There are breakpoints.
+    watched: bool,
+    /// A single step ends behind it.
+    stepping: bool,
+    /// Its accesses must be aligned.
+    checked: bool,
+}
+
+impl Care {
+    /// Whether it must run by itself.
+    fn wants_one(&self) -> bool {
+        self.shadowed || self.stepping || self.checked || self.watched
     }
 }
 
@@ -118,85 +144,107 @@ impl ExactVcpu {
     }
 
     fn run_loop(&mut self) -> Exit {
-        let cheapest = i64::from(self.cheapest());
-        let mut course = Course::new();
+        let mut course = Course::new(self.cheapest());
         loop {
             if let Some(exit) = self.boundary() {
                 return exit;
             }
-            let shadowed = std::mem::take(&mut self.state.shadow);
-            let holds_traps = std::mem::take(&mut self.state.holds_traps);
-            let resumes = self.state.flags & flag::RF;
-            self.state.flags &= !flag::RF;
-            let watched = self.has_breakpoints();
-            if watched
-                && resumes == 0
-                && !holds_traps
-                && let Some(fault) = self.code_breakpoint()
-            {
-                match self.deliver(fault) {
-                    Next::Exit(exit) => return exit,
-                    _ => continue,
+            if let Err(exit) = self.go_on(&mut course) {
+                return exit;
+            }
+        }
+    }
+
+    /// Goes on with the block at `state.rip`, and with what is linked to it.
+    fn go_on(&mut self, course: &mut Course) -> Result<(), Exit> {
+        let care = self.take_care();
+        if let Some(fault) = self.breakpoint_before(&care) {
+            return self.raise(fault);
+        }
+        let single = std::mem::take(&mut course.single) || care.wants_one();
+        let mode = self.mode(course.pace(single, self.context.count));
+        let plain = std::mem::take(&mut course.plain);
+        let found = match self.find_block(mode, plain) {
+            Ok(found) => found,
+            Err(fault) => {
+                course.link = None;
+                return self.raise(fault);
+            }
+        };
+        if let Some(wanted) = course.link.take() {
+            self.link(wanted, found.id, mode);
+        }
+        if care.checked
+            && let Some(fault) = self.misalignment()
+        {
+            return self.raise(fault);
+        }
+        if mode.size.is_segmented() {
+            self.show_segment_bases();
+        }
+        let hits = if care.watched {
+            self.data_breakpoints()
+        } else {
+            0
+        };
+        let before = self.retired_now();
+        let next = self.visit(found.entry, course);
+        course.plain =
+            matches!(next, Next::Plain) || course.link.as_ref().is_some_and(|wanted| wanted.plain);
+        course.single = matches!(next, Next::Single);
+        self.conclude(next, &care, hits, before)
+    }
+
+    /// Takes from the state what concerns the next instruction alone.
+    fn take_care(&mut self) -> Care {
+        let resumes = self.state.flags & flag::RF;
+        self.state.flags &= !flag::RF;
+        Care {
+            resumes,
+            shadowed: std::mem::take(&mut self.state.shadow),
+            holds_traps: std::mem::take(&mut self.state.holds_traps),
+            watched: self.has_breakpoints(),
+            stepping: self.state.flags & flag::TF != 0,
+            checked: self.checks_alignment(),
+        }
+    }
+
+    fn breakpoint_before(&mut self, care: &Care) -> Option<Fault> {
+        if care.watched && care.resumes == 0 && !care.holds_traps {
+            self.code_breakpoint()
+        } else {
+            None
+        }
+    }
+
+    fn raise(&mut self, fault: Fault) -> Result<(), Exit> {
+        match self.deliver(fault) {
+            Next::Exit(exit) => Err(exit),
+            _ => Ok(()),
+        }
+    }
+
+    /// What comes behind an instruction: traps, and what the caller is needed for.
+    fn conclude(&mut self, next: Next, care: &Care, hits: u64, before: u64) -> Result<(), Exit> {
+        let traps = care.stepping || hits != 0;
+        let stands = self.retired_now() == before;
+        match next {
+            Next::Exit(exit) if stands => {
+                // The same instruction may run again.
+                self.state.flags |= care.resumes;
+                Err(exit)
+            }
+            Next::Exit(exit) if traps => self
+                .trap_behind(exit, hits, care.stepping)
+                .map_or(Ok(()), Err),
+            Next::Exit(exit) => Err(exit),
+            _ if traps && !stands && !self.state.holds_traps => {
+                match self.trap(hits, care.stepping) {
+                    Next::Exit(exit) => Err(exit),
+                    _ => Ok(()),
                 }
             }
-            let stepping = self.state.flags & flag::TF != 0;
-            let checked = self.checks_alignment();
-            let single = std::mem::take(&mut course.single);
-            let mode = self.mode(if shadowed || stepping || checked || watched || single {
-                Pace::Piece(0)
-            } else {
-                course.pace(self.context.count / cheapest)
-            });
-            let plain = std::mem::take(&mut course.plain);
-            let found = self.find_block(mode, plain);
-            let found = match found {
-                Ok(found) => found,
-                Err(fault) => {
-                    course.link = None;
-                    match self.deliver(fault) {
-                        Next::Exit(exit) => return exit,
-                        _ => continue,
-                    }
-                }
-            };
-            if let Some(wanted) = course.link.take() {
-                self.link(wanted, found.id, mode);
-            }
-            if checked && let Some(fault) = self.misalignment() {
-                match self.deliver(fault) {
-                    Next::Exit(exit) => return exit,
-                    _ => continue,
-                }
-            }
-            if mode.size.is_segmented() {
-                self.show_segment_bases();
-            }
-            let hits = if watched { self.data_breakpoints() } else { 0 };
-            let traps = stepping || hits != 0;
-            let before = self.retired_now();
-            let next = self.visit(found.entry, &mut course);
-            course.plain = matches!(next, Next::Plain)
-                || course.link.as_ref().is_some_and(|wanted| wanted.plain);
-            course.single = matches!(next, Next::Single);
-            match next {
-                Next::Exit(exit) if self.retired_now() == before => {
-                    // The same instruction may run again.
-                    self.state.flags |= resumes;
-                    return exit;
-                }
-                Next::Exit(exit) if traps => {
-                    if let Some(exit) = self.trap_behind(exit, hits, stepping) {
-                        return exit;
-                    }
-                }
-                Next::Exit(exit) => return exit,
-                _ if traps && self.retired_now() != before && !self.state.holds_traps => {
-                    if let Next::Exit(exit) = self.trap(hits, stepping) {
-                        return exit;
-                    }
-                }
-                _ => {}
-            }
+            _ => Ok(()),
         }
     }
 
@@ -269,166 +317,8 @@ impl ExactVcpu {
         }
     }
 
-    /// Visits translated code at `entry`, and again as long as it only needs help
-    /// in the middle of a block.
-    fn visit(&mut self, entry: u64, course: &mut Course) -> Next {
-        let mut at = entry;
-        self.context.pushed_flags = self.state.flags & !(flag::RF | flag::VM);
-        loop {
-            self.context.target = self.store.enter_code();
-            self.context.resume = at;
-            self.statistics.visits += 1;
-            enter_translated(self.door);
-            let next = match self.context.exit_site {
-                EXIT_LOOKUP => {
-                    self.statistics.lookups += 1;
-                    self.state.rip = self.context.scratch[0];
-                    Next::Boundary
-                }
-                EXIT_SIGNAL => self.host_fault(),
-                site => {
-                    let names = self.names_of(site);
-                    self.exchange(names);
-                    let next = self.leave_site(site, course);
-                    if let Next::Resume(_) = next {
-                        self.exchange(names);
-                    }
-                    next
-                }
-            };
-            match next {
-                Next::Resume(address) => at = address,
-                other => return other,
-            }
-        }
-    }
-
-    /// What stands in for R14 and R15 where a site leaves its block. Jumps to other
-    /// blocks have put them back.
-    fn names_of(&self, site: SiteId) -> Renamed {
-        let site = self.store.site(site);
-        match site.kind {
-            SiteKind::Link { .. } => None,
-            _ if !site.renames => None,
-            _ => self.store.block(site.block).renamed,
-        }
-    }
-
-    fn exchange(&mut self, names: Renamed) {
-        if let Some([first, second]) = names {
-            self.context.gpr.swap(14, usize::from(first));
-            self.context.gpr.swap(15, usize::from(second));
-        }
-    }
-
-    fn leave_site(&mut self, id: u32, course: &mut Course) -> Next {
-        let site = self.store.site(id);
-        let (block, index) = (site.block, site.index);
-        match &site.kind {
-            SiteKind::Stop => {
-                self.refund(block, 0);
-                let block = self.store.block(block);
-                match block.mode.pace {
-                    _ if block.hot => course.slow = true,
-                    Pace::Piece(power) => course.largest = power.saturating_sub(1),
-                    _ => course.rest = true,
-                }
-                Next::Boundary
-            }
-            SiteKind::FreeSpent => {
-                self.free_stubs = false;
-                self.state.rip = self.store.block(block).rip;
-                self.flush_translations();
-                Next::Boundary
-            }
-            &SiteKind::Link {
-                target,
-                hole,
-                stub,
-                plain,
-            } => {
-                self.state.rip = target;
-                course.link = Some(PendingLink {
-                    hole,
-                    stub,
-                    generation: self.store.generation(),
-                    plain,
-                });
-                Next::Boundary
-            }
-            &SiteKind::Miss {
-                size,
-                write,
-                form,
-                resume,
-                bounce,
-            } => self.miss(block, index, (size, write, form), (resume, bounce)),
-            &SiteKind::Commit { size, resume, call } => {
-                self.commit((block, index), size, (resume, call))
-            }
-            SiteKind::Hot => {
-                self.state.rip = self.store.block(block).rip;
-                self.promote(block);
-                Next::Boundary
-            }
-            &SiteKind::Group {
-                span,
-                write,
-                resume,
-            } => self.group_miss((block, index), span, write, resume),
-            &SiteKind::Refilled { slot } => self.refilled((block, index), slot),
-            SiteKind::Helper(instruction) => {
-                let instruction = **instruction;
-                self.statistics.helpers += 1;
-                self.help(block, index, &instruction)
-            }
-            &SiteKind::Fault { vector } => {
-                self.refund(block, index);
-                if vector == vector::INVALID_OPCODE {
-                    self.note_unimplemented();
-                }
-                self.deliver(Fault::plain(vector))
-            }
-        }
-    }
-
-    fn host_fault(&mut self) -> Next {
-        let pc = self.context.fault_pc;
-        let found = self
-            .store
-            .block_at(pc)
-            .and_then(|id| Some((id, self.store.block(id).instruction_at(pc)?)));
-        let Some((block, index)) = found else {
-            unreachable!("a host fault outside every block, at {pc:#x}");
-        };
-        self.exchange(self.store.block(block).renamed);
-        self.refund(block, index);
-        let fault = match self.context.fault_trap {
-            0 => Fault::plain(vector::DIVIDE),
-            6 => Fault::invalid_opcode(),
-            16 => Fault::plain(vector::X87),
-            17 => Fault {
-                vector: vector::ALIGNMENT,
-                error: Some(0),
-                address: None,
-            },
-            19 if self.state.system.cr4 & cr4::OSXMMEXCPT == 0 => Fault::invalid_opcode(),
-            19 => Fault::plain(vector::SIMD),
-            _ => Fault::protection(0),
-        };
-        self.deliver(fault)
-    }
-
     /// Whether a question was answered that has not been consumed.
     pub(crate) fn take_answer(&mut self) -> Answer {
         std::mem::replace(&mut self.answer, Answer::None)
     }
-}
-
-#[allow(unsafe_code)]
-fn enter_translated(door: Door) {
-    // SAFETY: only called between `begin_run` and `end_run`, which point GS at the
-    // context, with a target in translated code and the signal stack in place; the
-    // vCPU's construction checked that the host has the guest's registers.
-    unsafe { door.pass() };
 }

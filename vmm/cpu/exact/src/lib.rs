@@ -31,6 +31,7 @@ mod host;
 mod hot;
 mod index;
 mod inspect;
+mod interface;
 mod jumps;
 mod ledger;
 mod lines;
@@ -43,11 +44,13 @@ mod rewrite;
 mod signals;
 mod size;
 mod state;
+mod statistics;
 mod store;
 mod symbols;
 mod system;
 mod timing;
 mod vcpu;
+mod visit;
 
 #[cfg(test)]
 extern crate self as belljar_exact;
@@ -55,7 +58,8 @@ extern crate self as belljar_exact;
 pub use classes::CostClass;
 pub use clock::CyclesPerInstruction;
 pub use host::host_requirements;
+pub use statistics::Statistics;
 pub use timing::{
     CacheLevel, CacheModel, Costs, LEVEL_NAMES, LINE_BYTES, TICKS_PER_CYCLE, Timing, TimingError,
 };
-pub use vcpu::{ExactConfig, ExactVcpu, Statistics, VectorState};
+pub use vcpu::{ExactConfig, ExactVcpu, VectorState};

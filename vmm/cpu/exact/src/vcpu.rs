@@ -1,11 +1,8 @@
-//! The exact engine's vCPU as a value, and its face to the machine.
+//! The exact engine's vCPU as a value.
 
 use std::collections::BTreeSet;
 
-use belljar_cpu::{
-    Access, CpuError, CpuidTable, Cycles, EngineReport, Exit, GuestRam, InstructionSet, Registers,
-    ShutdownCause, StateItem, SystemRegisters, TimeAccount, Unimplemented, Vcpu,
-};
+use belljar_cpu::{CpuError, CpuidTable, GuestRam, InstructionSet, ShutdownCause, Unimplemented};
 use belljar_sim::Random;
 
 use crate::access::Replies;
@@ -18,8 +15,9 @@ use crate::flush::LocalPages;
 use crate::host::host_requirements;
 use crate::ledger::Ledger;
 use crate::lookup::{FETCHED, NOT_FETCHED};
-use crate::mmu::{Memory, Request, translate};
-use crate::state::{State, flag, vector};
+use crate::mmu::Memory;
+use crate::state::{State, flag};
+use crate::statistics::Statistics;
 use crate::store::Store;
 use crate::timing::{TICKS_PER_CYCLE, Timing};
 
@@ -58,37 +56,6 @@ pub(crate) enum Answer {
     Value(u64),
     /// There is no such register.
     Refused,
-}
-
-/// What a vCPU did, for the summary of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Visits to translated code.
-    pub visits: u64,
-    /// Accesses that missed the TLB.
-    pub misses: u64,
-    /// Instructions carried out in Rust.
-    pub helpers: u64,
-    /// Jumps that missed the jump cache.
-    pub lookups: u64,
-    /// Exceptions and interrupts delivered.
-    pub deliveries: u64,
-    /// Blocks forgotten because their code was written to.
-    pub modified: u64,
-    /// Guest instructions translated, repetitions counted.
-    pub translated: u64,
-    /// Times that the code cache was full.
-    pub flushes: u64,
-    /// Hot blocks made.
-    pub promoted: u64,
-    /// Group checks that the dispatcher had to see to.
-    pub group_misses: u64,
-    /// Times that the present address space was forgotten, but not its global pages.
-    pub address_spaces: u64,
-    /// Times that one page was forgotten.
-    pub pages_flushed: u64,
-    /// Times that all translations were forgotten.
-    pub complete_flushes: u64,
 }
 
 /// The deterministic vCPU.
@@ -266,7 +233,7 @@ impl ExactVcpu {
 
     /// Whether an interrupt of any kind may come in: not in a shadow, among stubs, or in
     /// the middle of an instruction that asked for something.
-    fn is_between_instructions(&self) -> bool {
+    pub(crate) fn is_between_instructions(&self) -> bool {
         !self.state.shadow
             && !self.in_free_stub()
             && self.answer == Answer::None
@@ -301,169 +268,5 @@ fn counter(guest: Vectors) -> Counter {
         Counter::Xmm31
     } else {
         Counter::Memory
-    }
-}
-
-impl Vcpu for ExactVcpu {
-    fn run(&mut self, until: Cycles) -> Result<Exit, CpuError> {
-        loop {
-            let exit = self.dispatch(until)?;
-            // What no instruction was too dear for may leave room for more.
-            if exit != Exit::Deadline || self.now() >= until || self.retired() >= self.stop_at {
-                return Ok(exit);
-            }
-        }
-    }
-
-    fn now(&self) -> Cycles {
-        self.clock.at(self.ticks_now())
-    }
-
-    fn skip_to(&mut self, to: Cycles) {
-        self.settle_clock();
-        self.clock.skip_to(to);
-    }
-
-    fn retired(&self) -> u64 {
-        self.retired_now()
-    }
-
-    fn account(&self) -> Option<TimeAccount> {
-        let ledger = self.ledger.as_ref()?;
-        Some(TimeAccount {
-            instructions: self.retired_now(),
-            caches: ledger.spent_in_caches,
-            memory: ledger.spent_in_memory,
-            idle: self.clock.idle(),
-        })
-    }
-
-    fn complete_read(&mut self, data: u64) {
-        self.answer = Answer::Value(data);
-    }
-
-    fn refuse_msr(&mut self) {
-        match self.refusable.take() {
-            Some(rip) => {
-                self.state.rip = rip;
-                let charge = self.charge_of_system();
-                self.give(charge);
-                self.refused = true;
-            }
-            None => self.answer = Answer::Refused,
-        }
-    }
-
-    fn interruptible(&self) -> bool {
-        self.context.interrupt_flag != 0 && self.is_between_instructions()
-    }
-
-    fn takes_nmi(&self) -> bool {
-        !self.state.in_nmi && self.is_between_instructions()
-    }
-
-    fn nmi(&mut self) {
-        self.interrupt(vector::NMI);
-        self.state.in_nmi = true;
-    }
-
-    fn request_nmi_window(&mut self, wanted: bool) {
-        self.nmi_window_wanted = wanted;
-    }
-
-    fn interrupt(&mut self, vector: u8) {
-        self.state.halted = false;
-        self.statistics.deliveries += 1;
-        self.deliver_interrupt(vector);
-    }
-
-    fn request_interrupt_window(&mut self, wanted: bool) {
-        self.context.window_wanted = u64::from(wanted);
-    }
-
-    fn task_priority(&self) -> u8 {
-        self.state.cr8 as u8
-    }
-
-    fn set_task_priority(&mut self, class: u8) {
-        self.state.cr8 = u64::from(class & 15);
-    }
-
-    fn registers(&self) -> Registers {
-        Registers {
-            gpr: self.context.gpr,
-            rip: self.state.rip,
-            rflags: self.rflags(),
-        }
-    }
-
-    fn set_registers(&mut self, registers: &Registers) {
-        self.context.gpr = registers.gpr;
-        self.state.rip = registers.rip;
-        self.set_rflags(registers.rflags);
-    }
-
-    fn system(&self) -> SystemRegisters {
-        let mut system = self.state.system;
-        system.segments[4].base = self.context.fs_base;
-        system.segments[5].base = self.context.gs_base;
-        system
-    }
-
-    fn set_system(&mut self, system: &SystemRegisters) {
-        self.state.system = *system;
-        self.context.fs_base = system.segments[4].base;
-        self.context.gs_base = system.segments[5].base;
-        self.settle_features();
-        self.flush_translations();
-    }
-
-    fn translate(&self, linear: u64, access: Access) -> Option<u64> {
-        let request = Request {
-            access,
-            user: false,
-            mark: false,
-        };
-        translate(&self.memory, &self.state.system, linear, request).ok()
-    }
-
-    fn complete_magic(&mut self, target: u64) {
-        self.context.gpr[Registers::R11] = target;
-        self.state.rip = self.state.rip.wrapping_add(2);
-        if !self.in_free_stub_at(self.state.rip.wrapping_sub(2)) {
-            let charge = self.charge_of_system();
-            self.take(charge);
-        }
-    }
-
-    fn stop_at(&mut self, instructions: u64) {
-        self.stop_at = instructions;
-    }
-
-    fn state(&self) -> Vec<StateItem> {
-        self.state_items()
-    }
-
-    fn report(&self) -> EngineReport {
-        let statistics = self.statistics();
-        EngineReport {
-            unimplemented: self.unimplemented.clone(),
-            stubs_abused: !self.free_stubs,
-            counters: vec![
-                ("visits", statistics.visits),
-                ("tlb misses", statistics.misses),
-                ("helpers", statistics.helpers),
-                ("jump lookups", statistics.lookups),
-                ("deliveries", statistics.deliveries),
-                ("modified code", statistics.modified),
-                ("translated", statistics.translated),
-                ("cache flushes", statistics.flushes),
-                ("promoted", statistics.promoted),
-                ("group misses", statistics.group_misses),
-                ("address spaces", statistics.address_spaces),
-                ("pages flushed", statistics.pages_flushed),
-                ("complete flushes", statistics.complete_flushes),
-            ],
-        }
     }
 }

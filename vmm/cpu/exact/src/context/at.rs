@@ -1,0 +1,123 @@
+//! Offsets from the GS base, as translated code encodes them.
+
+use super::{Context, Jumps, Lines, STEPS, Slots, Tlb, View, offset_of};
+
+pub(crate) const fn gpr(number: usize) -> i32 {
+    (offset_of!(Context, gpr) + number * 8) as i32
+}
+
+pub(crate) const COUNT: i32 = offset_of!(Context, count) as i32;
+pub(crate) const RETIRED: i32 = offset_of!(Context, retired) as i32;
+pub(crate) const INTERRUPT_FLAG: i32 = offset_of!(Context, interrupt_flag) as i32;
+pub(crate) const WINDOW_WANTED: i32 = offset_of!(Context, window_wanted) as i32;
+pub(crate) const PUSHED_FLAGS: i32 = offset_of!(Context, pushed_flags) as i32;
+pub(crate) const ARITHMETIC_MASK: i32 = offset_of!(Context, arithmetic_mask) as i32;
+pub(crate) const HOST_RSP: i32 = offset_of!(Context, host_rsp) as i32;
+pub(crate) const FREE: i32 = offset_of!(Context, free) as i32;
+pub(crate) const BORROWED: i32 = offset_of!(Context, borrowed) as i32;
+pub(crate) const CARRIED: i32 = offset_of!(Context, carried) as i32;
+pub(crate) const TLB_MASK: i32 = offset_of!(Context, tlb_mask) as i32;
+pub(crate) const PAGE_MASK: i32 = offset_of!(Context, page_mask) as i32;
+/// Masks of the first and the second jump cache's index.
+pub(crate) const JUMP_MASKS: [i32; 2] = [
+    offset_of!(Context, jump_masks) as i32,
+    offset_of!(Context, jump_masks) as i32 + 8,
+];
+pub(crate) const SIGN_MASK: i32 = offset_of!(Context, sign_mask) as i32;
+/// Base of ES, CS, SS or DS, by its number in the encoding.
+pub(crate) const fn segment_base(number: usize) -> i32 {
+    (offset_of!(Context, segment_bases) + number * 8) as i32
+}
+
+pub(crate) const FS_BASE: i32 = offset_of!(Context, fs_base) as i32;
+pub(crate) const GS_BASE: i32 = offset_of!(Context, gs_base) as i32;
+pub(crate) const EXIT_SITE: i32 = offset_of!(Context, exit_site) as i32;
+
+const fn view(user: bool) -> i32 {
+    (offset_of!(Context, views) + user as usize * size_of::<View>()) as i32
+}
+
+const fn tlb(user: bool, write: bool, field: usize) -> i32 {
+    view(user) + (offset_of!(View, tlb) + write as usize * size_of::<Tlb>() + field) as i32
+}
+
+pub(crate) const fn tags(user: bool, write: bool) -> i32 {
+    tlb(user, write, offset_of!(Tlb, tag))
+}
+
+pub(crate) const fn pages(user: bool, write: bool) -> i32 {
+    tlb(user, write, offset_of!(Tlb, page))
+}
+
+const fn lines(user: bool, write: bool, field: usize) -> i32 {
+    let table = user as usize * 2 + write as usize;
+    (offset_of!(Context, lines) + table * size_of::<Lines>() + field) as i32
+}
+
+pub(crate) const fn line_tags(user: bool, write: bool) -> i32 {
+    lines(user, write, offset_of!(Lines, tag))
+}
+
+pub(crate) const fn line_hosts(user: bool, write: bool) -> i32 {
+    lines(user, write, offset_of!(Lines, host))
+}
+
+pub(crate) const LINE_MASK: i32 = offset_of!(Context, line_mask) as i32;
+pub(crate) const ABOVE_LINE_MASK: i32 = offset_of!(Context, above_line_mask) as i32;
+
+pub(crate) const fn deltas(user: bool, write: bool) -> i32 {
+    tlb(user, write, offset_of!(Tlb, delta))
+}
+
+pub(crate) const fn ranges(user: bool, write: bool) -> i32 {
+    tlb(user, write, offset_of!(Tlb, range))
+}
+
+pub(crate) const fn range_bytes(user: bool, write: bool) -> i32 {
+    tlb(user, write, offset_of!(Tlb, range_bytes))
+}
+
+const fn slot(field: usize, id: u32, bytes: usize) -> i32 {
+    (offset_of!(Context, slots) + field + id as usize * bytes) as i32
+}
+
+pub(crate) const fn slot_limit(id: u32) -> i32 {
+    slot(offset_of!(Slots, limit), id, 8)
+}
+
+pub(crate) const fn slot_base(id: u32) -> i32 {
+    slot(offset_of!(Slots, base), id, 8)
+}
+
+pub(crate) const fn slot_delta(id: u32) -> i32 {
+    slot(offset_of!(Slots, delta), id, 8)
+}
+
+pub(crate) const fn slot_fills(id: u32) -> i32 {
+    slot(offset_of!(Slots, fills), id, 4)
+}
+
+/// The number `by`, of [`STEPS`] at most.
+pub(crate) const fn step(by: i32) -> i32 {
+    offset_of!(Context, steps) as i32 + (STEPS as i32 + by) * 8
+}
+
+pub(crate) const fn heat(id: u32) -> i32 {
+    (offset_of!(Context, heat) + id as usize * 4) as i32
+}
+
+const fn jumps(user: bool, field: usize) -> i32 {
+    view(user) + (offset_of!(View, jumps) + field) as i32
+}
+
+pub(crate) const fn first_jumps(user: bool) -> i32 {
+    jumps(user, offset_of!(Jumps, first))
+}
+
+pub(crate) const fn second_negated(user: bool) -> i32 {
+    jumps(user, offset_of!(Jumps, second_negated))
+}
+
+pub(crate) const fn second_jumps(user: bool) -> i32 {
+    jumps(user, offset_of!(Jumps, second))
+}

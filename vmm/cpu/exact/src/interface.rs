@@ -1,0 +1,160 @@
+//! The vCPU's face to the machine.
+
+use belljar_cpu::{
+    Access, CpuError, Cycles, EngineReport, Exit, Registers, StateItem, SystemRegisters,
+    TimeAccount, Vcpu,
+};
+
+use crate::mmu::{Request, translate};
+use crate::state::vector;
+use crate::vcpu::{Answer, ExactVcpu};
+
+impl Vcpu for ExactVcpu {
+    fn run(&mut self, until: Cycles) -> Result<Exit, CpuError> {
+        loop {
+            let exit = self.dispatch(until)?;
+            // What no instruction was too dear for may leave room for more.
+            if exit != Exit::Deadline || self.now() >= until || self.retired() >= self.stop_at {
+                return Ok(exit);
+            }
+        }
+    }
+
+    fn now(&self) -> Cycles {
+        self.clock.at(self.ticks_now())
+    }
+
+    fn skip_to(&mut self, to: Cycles) {
+        self.settle_clock();
+        self.clock.skip_to(to);
+    }
+
+    fn retired(&self) -> u64 {
+        self.retired_now()
+    }
+
+    fn account(&self) -> Option<TimeAccount> {
+        let ledger = self.ledger.as_ref()?;
+        Some(TimeAccount {
+            instructions: self.retired_now(),
+            caches: ledger.spent_in_caches,
+            memory: ledger.spent_in_memory,
+            idle: self.clock.idle(),
+        })
+    }
+
+    fn complete_read(&mut self, data: u64) {
+        self.answer = Answer::Value(data);
+    }
+
+    fn refuse_msr(&mut self) {
+        match self.refusable.take() {
+            Some(rip) => {
+                self.state.rip = rip;
+                let charge = self.charge_of_system();
+                self.give(charge);
+                self.refused = true;
+            }
+            None => self.answer = Answer::Refused,
+        }
+    }
+
+    fn interruptible(&self) -> bool {
+        self.context.interrupt_flag != 0 && self.is_between_instructions()
+    }
+
+    fn takes_nmi(&self) -> bool {
+        !self.state.in_nmi && self.is_between_instructions()
+    }
+
+    fn nmi(&mut self) {
+        self.interrupt(vector::NMI);
+        self.state.in_nmi = true;
+    }
+
+    fn request_nmi_window(&mut self, wanted: bool) {
+        self.nmi_window_wanted = wanted;
+    }
+
+    fn interrupt(&mut self, vector: u8) {
+        self.state.halted = false;
+        self.statistics.deliveries += 1;
+        self.deliver_interrupt(vector);
+    }
+
+    fn request_interrupt_window(&mut self, wanted: bool) {
+        self.context.window_wanted = u64::from(wanted);
+    }
+
+    fn task_priority(&self) -> u8 {
+        self.state.cr8 as u8
+    }
+
+    fn set_task_priority(&mut self, class: u8) {
+        self.state.cr8 = u64::from(class & 15);
+    }
+
+    fn registers(&self) -> Registers {
+        Registers {
+            gpr: self.context.gpr,
+            rip: self.state.rip,
+            rflags: self.rflags(),
+        }
+    }
+
+    fn set_registers(&mut self, registers: &Registers) {
+        self.context.gpr = registers.gpr;
+        self.state.rip = registers.rip;
+        self.set_rflags(registers.rflags);
+    }
+
+    fn system(&self) -> SystemRegisters {
+        let mut system = self.state.system;
+        system.segments[4].base = self.context.fs_base;
+        system.segments[5].base = self.context.gs_base;
+        system
+    }
+
+    fn set_system(&mut self, system: &SystemRegisters) {
+        self.state.system = *system;
+        self.context.fs_base = system.segments[4].base;
+        self.context.gs_base = system.segments[5].base;
+        self.settle_features();
+        self.flush_translations();
+    }
+
+    fn translate(&self, linear: u64, access: Access) -> Option<u64> {
+        let request = Request {
+            access,
+            user: false,
+            mark: false,
+        };
+        translate(&self.memory, &self.state.system, linear, request).ok()
+    }
+
+    fn complete_magic(&mut self, target: u64) {
+        self.context.gpr[Registers::R11] = target;
+        self.state.rip = self.state.rip.wrapping_add(2);
+        if !self.in_free_stub_at(self.state.rip.wrapping_sub(2)) {
+            let charge = self.charge_of_system();
+            self.take(charge);
+        }
+    }
+
+    fn stop_at(&mut self, instructions: u64) {
+        self.stop_at = instructions;
+    }
+
+    fn state(&self) -> Vec<StateItem> {
+        self.state_items()
+    }
+
+    fn report(&self) -> EngineReport {
+        let statistics = self.statistics();
+        EngineReport {
+            unimplemented: self.unimplemented.clone(),
+            stubs_abused: !self.free_stubs,
+            counters: statistics.counters(),
+        }
+    }
+}

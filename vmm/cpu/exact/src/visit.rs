@@ -1,0 +1,169 @@
+//! A visit to translated code, and what its exits ask for.
+
+use crate::block::{Pace, SiteId, SiteKind};
+use crate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
+use crate::dispatch::{Course, Next, PendingLink};
+use crate::enter::Door;
+use crate::rename::Renamed;
+use crate::state::{Fault, cr4, flag, vector};
+use crate::vcpu::ExactVcpu;
+
+impl ExactVcpu {
+    /// Visits translated code at `entry`, and again as long as it only needs help
+    /// in the middle of a block.
+    pub(crate) fn visit(&mut self, entry: u64, course: &mut Course) -> Next {
+        let mut at = entry;
+        self.context.pushed_flags = self.state.flags & !(flag::RF | flag::VM);
+        loop {
+            self.context.target = self.store.enter_code();
+            self.context.resume = at;
+            self.statistics.visits += 1;
+            enter_translated(self.door);
+            let next = match self.context.exit_site {
+                EXIT_LOOKUP => {
+                    self.statistics.lookups += 1;
+                    self.state.rip = self.context.scratch[0];
+                    Next::Boundary
+                }
+                EXIT_SIGNAL => self.host_fault(),
+                site => {
+                    let names = self.names_of(site);
+                    self.exchange(names);
+                    let next = self.leave_site(site, course);
+                    if let Next::Resume(_) = next {
+                        self.exchange(names);
+                    }
+                    next
+                }
+            };
+            match next {
+                Next::Resume(address) => at = address,
+                other => return other,
+            }
+        }
+    }
+
+    /// What stands in for R14 and R15 where a site leaves its block. Jumps to other
+    /// blocks have put them back.
+    fn names_of(&self, site: SiteId) -> Renamed {
+        let site = self.store.site(site);
+        match site.kind {
+            SiteKind::Link { .. } => None,
+            _ if !site.renames => None,
+            _ => self.store.block(site.block).renamed,
+        }
+    }
+
+    fn exchange(&mut self, names: Renamed) {
+        if let Some([first, second]) = names {
+            self.context.gpr.swap(14, usize::from(first));
+            self.context.gpr.swap(15, usize::from(second));
+        }
+    }
+
+    fn leave_site(&mut self, id: u32, course: &mut Course) -> Next {
+        let site = self.store.site(id);
+        let (block, index) = (site.block, site.index);
+        match &site.kind {
+            SiteKind::Stop => {
+                self.refund(block, 0);
+                let block = self.store.block(block);
+                match block.mode.pace {
+                    _ if block.hot => course.slow = true,
+                    Pace::Piece(power) => course.largest = power.saturating_sub(1),
+                    _ => course.rest = true,
+                }
+                Next::Boundary
+            }
+            SiteKind::FreeSpent => {
+                self.free_stubs = false;
+                self.state.rip = self.store.block(block).rip;
+                self.flush_translations();
+                Next::Boundary
+            }
+            &SiteKind::Link {
+                target,
+                hole,
+                stub,
+                plain,
+            } => {
+                self.state.rip = target;
+                course.link = Some(PendingLink {
+                    hole,
+                    stub,
+                    generation: self.store.generation(),
+                    plain,
+                });
+                Next::Boundary
+            }
+            &SiteKind::Miss {
+                size,
+                write,
+                form,
+                resume,
+                bounce,
+            } => self.miss(block, index, (size, write, form), (resume, bounce)),
+            &SiteKind::Commit { size, resume, call } => {
+                self.commit((block, index), size, (resume, call))
+            }
+            SiteKind::Hot => {
+                self.state.rip = self.store.block(block).rip;
+                self.promote(block);
+                Next::Boundary
+            }
+            &SiteKind::Group {
+                span,
+                write,
+                resume,
+            } => self.group_miss((block, index), span, write, resume),
+            &SiteKind::Refilled { slot } => self.refilled((block, index), slot),
+            SiteKind::Helper(instruction) => {
+                let instruction = **instruction;
+                self.statistics.helpers += 1;
+                self.help(block, index, &instruction)
+            }
+            &SiteKind::Fault { vector } => {
+                self.refund(block, index);
+                if vector == vector::INVALID_OPCODE {
+                    self.note_unimplemented();
+                }
+                self.deliver(Fault::plain(vector))
+            }
+        }
+    }
+
+    fn host_fault(&mut self) -> Next {
+        let pc = self.context.fault_pc;
+        let found = self
+            .store
+            .block_at(pc)
+            .and_then(|id| Some((id, self.store.block(id).instruction_at(pc)?)));
+        let Some((block, index)) = found else {
+            unreachable!("a host fault outside every block, at {pc:#x}");
+        };
+        self.exchange(self.store.block(block).renamed);
+        self.refund(block, index);
+        let fault = match self.context.fault_trap {
+            0 => Fault::plain(vector::DIVIDE),
+            6 => Fault::invalid_opcode(),
+            16 => Fault::plain(vector::X87),
+            17 => Fault {
+                vector: vector::ALIGNMENT,
+                error: Some(0),
+                address: None,
+            },
+            19 if self.state.system.cr4 & cr4::OSXMMEXCPT == 0 => Fault::invalid_opcode(),
+            19 => Fault::plain(vector::SIMD),
+            _ => Fault::protection(0),
+        };
+        self.deliver(fault)
+    }
+}
+
+#[allow(unsafe_code)]
+fn enter_translated(door: Door) {
+    // SAFETY: only called between `begin_run` and `end_run`, which point GS at the
+    // context, with a target in translated code and the signal stack in place; the
+    // vCPU's construction checked that the host has the guest's registers.
+    unsafe { door.pass() };
+}
