@@ -36,6 +36,8 @@ const PARTS: [(&str, &[&str]); 8] = [
         "dispatch",
         &[
             "belljar_exact::dispatch",
+            "belljar_exact::visit",
+            "belljar_exact::interface",
             "belljar_exact::lookup",
             "belljar_exact::index",
             "belljar_exact::enter",
