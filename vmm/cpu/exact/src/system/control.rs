@@ -133,7 +133,6 @@ impl ExactVcpu {
             self.flush_translations();
         }
         self.settle_features();
-        self.settle_features();
         Ok(())
     }
 
