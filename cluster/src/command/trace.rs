@@ -1,7 +1,7 @@
 //! `belljar trace`, and the table that ends a run.
 
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -87,16 +87,21 @@ pub(crate) fn stat(arguments: &StatArguments) -> Result<ExitCode> {
         return cpi(arguments, &path);
     }
     let (statistics, state) = belljar_tracer::statistics(&path, &filter(&arguments.filter)?)?;
-    let mut out = io::stdout().lock();
-    let written = if arguments.json {
-        statistics.write_json(&mut out)
-    } else {
-        statistics.write(&mut out)
-    };
-    if let Err(error) = written {
+    show(&state, |out| match arguments.json {
+        true => statistics.write_json(out),
+        false => statistics.write(out),
+    })
+}
+
+/// Writes results to standard output, and then what is to be said of their trace.
+fn show(
+    state: &TraceState,
+    write: impl FnOnce(&mut StdoutLock<'_>) -> io::Result<()>,
+) -> Result<ExitCode> {
+    if let Err(error) = write(&mut io::stdout().lock()) {
         return stopped_reading(error);
     }
-    remark(&state);
+    remark(state);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -104,17 +109,10 @@ pub(crate) fn stat(arguments: &StatArguments) -> Result<ExitCode> {
 fn cpi(arguments: &StatArguments, path: &Path) -> Result<ExitCode> {
     let filter = filter(&arguments.filter)?;
     let (statistics, state) = belljar_tracer::cpi(path, &filter, ratio(path)?)?;
-    let mut out = io::stdout().lock();
-    let written = if arguments.json {
-        statistics.write_json(&mut out)
-    } else {
-        statistics.write(&mut out)
-    };
-    if let Err(error) = written {
-        return stopped_reading(error);
-    }
-    remark(&state);
-    Ok(ExitCode::SUCCESS)
+    show(&state, |out| match arguments.json {
+        true => statistics.write_json(out),
+        false => statistics.write(out),
+    })
 }
 
 /// Cycles per instruction of the run whose trace this is, by the scenario beside it; 1
