@@ -88,15 +88,17 @@ impl ExactVcpu {
         self.statistics.misses += 1;
         let linear = self.missed_address(write, form);
         let payment = self.payment(block, index);
-        let masked = self.store.block(block).masked(index).is_some();
-        if !masked && let Some(host) = self.open_line(linear, usize::from(size), write, payment) {
+        let masked = self.store.block(block).masked(index).copied();
+        if masked.is_none()
+            && let Some(host) = self.open_line(linear, usize::from(size), write, payment)
+        {
             self.context.scratch = [0, host];
             return Next::Resume(resume);
         }
         self.replies.begin();
         let bytes = usize::from(size);
-        let opened = match self.store.block(block).masked(index) {
-            Some(&instruction) => self.open_masked(&instruction, linear, bytes, write, payment),
+        let opened = match masked {
+            Some(instruction) => self.open_masked(&instruction, linear, bytes, write, payment),
             None => self.open_access(linear, bytes, write, payment),
         };
         if !matches!(opened, Err(Stop::Ask(Exit::MmioRead { .. }))) {
