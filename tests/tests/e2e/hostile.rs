@@ -92,11 +92,11 @@ fn endless_exceptions_come_to_the_limit() {
     assert!(error.contains("the limit of 5.000 ms"), "{error}");
 }
 
-#[test]
-fn a_queue_out_of_memory_stops_its_device_alone() {
-    let mut code = Vec::new();
-    // Status; features; a queue whose parts lie far outside of RAM; going.
-    for (register, value) in [
+/// Code that starts the console with one queue, whose descriptors and rings stand at
+/// `parts`, and above 4 GiB at `high`, and tells the device of it.
+fn start_console(parts: [u32; 3], high: u32) -> Vec<u8> {
+    let [descriptors, available, used] = parts;
+    [
         (0x70, 1),
         (0x70, 3),
         (0x24, 1),
@@ -104,18 +104,26 @@ fn a_queue_out_of_memory_stops_its_device_alone() {
         (0x70, 0xb),
         (0x30, 1),
         (0x38, 4),
-        (0x80, 0xffff_f000),
-        (0x84, 0xff),
-        (0x90, 0xffff_f000),
-        (0x94, 0xff),
-        (0xa0, 0xffff_f000),
-        (0xa4, 0xff),
+        (0x80, descriptors),
+        (0x84, high),
+        (0x90, available),
+        (0x94, high),
+        (0xa0, used),
+        (0xa4, high),
         (0x44, 1),
         (0x70, 0xf),
         (0x50, 1),
-    ] {
-        code.extend(store(CONSOLE + register, value));
-    }
+    ]
+    .into_iter()
+    .flat_map(|(register, value)| store(CONSOLE + register, value))
+    .collect()
+}
+
+#[test]
+fn a_queue_out_of_memory_stops_its_device_alone() {
+    let mut code = Vec::new();
+    // Its parts lie far outside of RAM.
+    code.extend(start_console([0xffff_f000; 3], 0xff));
     code.extend(WELL);
     let Some((error, code)) = boot(&code) else {
         return;
@@ -141,23 +149,7 @@ fn a_chain_that_goes_round_stops_its_device_alone() {
     ] {
         code.extend(store(QUEUE + offset, value));
     }
-    for (register, value) in [
-        (0x70, 1),
-        (0x70, 3),
-        (0x24, 1),
-        (0x20, 1),
-        (0x70, 0xb),
-        (0x30, 1),
-        (0x38, 4),
-        (0x80, QUEUE),
-        (0x90, QUEUE + 0x1000),
-        (0xa0, QUEUE + 0x2000),
-        (0x44, 1),
-        (0x70, 0xf),
-        (0x50, 1),
-    ] {
-        code.extend(store(CONSOLE + register, value));
-    }
+    code.extend(start_console([QUEUE, QUEUE + 0x1000, QUEUE + 0x2000], 0));
     code.extend(WELL);
     let Some((error, code)) = boot(&code) else {
         return;

@@ -7,6 +7,7 @@
 #![allow(missing_docs)]
 
 mod bare;
+mod skipping;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use belljar_cpu::{Exit, Registers, Vcpu};
 use iced_x86::code_asm::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use skipping::skipping;
 
 /// One step of a loop's body: what to do, and on which registers and how far.
 type Step = (u8, usize, usize, i32);
@@ -88,22 +90,7 @@ fn program(steps: &[Step], skips: &[(usize, u8)]) -> Result<Vec<u8>, IcedError> 
     a.mov(rdi, DATA + 0x2f40)?;
     a.mov(ebp, ROUNDS)?;
     a.set_label(&mut head)?;
-    for (index, step) in steps.iter().enumerate() {
-        let skip = skips.iter().find(|skip| skip.0 % steps.len() == index);
-        let mut over = a.create_label();
-        match skip.map(|skip| skip.1 % 4) {
-            Some(0) => a.jc(over)?,
-            Some(1) => a.jz(over)?,
-            Some(2) => a.js(over)?,
-            Some(_) => a.jp(over)?,
-            None => {}
-        }
-        emit(&mut a, step, callee)?;
-        if skip.is_some() {
-            a.set_label(&mut over)?;
-            a.nop()?;
-        }
-    }
+    skipping(&mut a, steps, skips, |a, step| emit(a, step, callee))?;
     a.and(rsi, 0x1f_ffff)?;
     a.or(rsi, DATA as i32)?;
     a.dec(rbp)?;
