@@ -1,8 +1,9 @@
 //! Host threads that run nodes side by side.
 //!
 //! A round is short, some ten microseconds of work, so threads wait for the next
-//! one awake, and only doze off when none comes. Which thread runs which node is
-//! left to chance; nothing depends on it.
+//! one awake, and only doze off when none comes. A node stays with one thread, in whose
+//! caches its state is, unless that thread has more to do than others. Nothing depends
+//! on who runs what.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use belljar_sim::Time;
 use belljar_vmm::NodeError;
 
+use crate::horizon::Turn;
 use crate::runner::Runner;
 use crate::sandbox::{Sandbox, SandboxError};
 
@@ -26,11 +28,11 @@ const NAP: Duration = Duration::from_micros(100);
 /// All nodes, and the state of the present round.
 struct Shared {
     runners: Vec<Mutex<Runner>>,
-    /// The round's end, in picoseconds.
-    end: AtomicU64,
-    /// The next node to take; stored last when a round begins.
-    next: AtomicUsize,
-    /// Nodes not yet done with.
+    /// When each node does something next, in picoseconds; `u64::MAX` for never.
+    next: Vec<AtomicU64>,
+    /// Turns of the round that nobody took yet, by the thread whose nodes they are.
+    lanes: Vec<Mutex<Vec<Turn>>>,
+    /// Turns not yet done with.
     remaining: AtomicUsize,
     /// Counts rounds, to wake who waits.
     round: AtomicU64,
@@ -65,16 +67,19 @@ impl Crew {
         sandbox: Option<&Sandbox>,
     ) -> Result<Self, SandboxError> {
         let shared = Arc::new(Shared {
-            next: AtomicUsize::new(runners.len()),
+            next: runners
+                .iter()
+                .map(|runner| next_of(runner).into())
+                .collect(),
             runners: runners.into_iter().map(Mutex::new).collect(),
-            end: AtomicU64::new(0),
+            lanes: (0..threads.max(1)).map(|_| Mutex::default()).collect(),
             remaining: AtomicUsize::new(0),
             round: AtomicU64::new(0),
             quit: AtomicBool::new(false),
             failure: Mutex::new(None),
         });
         let (tell, hear) = channel();
-        let helpers = (1..threads).map(|_| {
+        let helpers = (1..threads).map(|lane| {
             let (shared, tell, sandbox) = (shared.clone(), tell.clone(), sandbox.cloned());
             thread::spawn(move || {
                 let entered = sandbox.map_or(Ok(()), |sandbox| sandbox.enter());
@@ -84,7 +89,7 @@ impl Crew {
                 // The crew waits until all are through here.
                 drop(tell);
                 if may_work {
-                    shared.work();
+                    shared.work(lane);
                 }
             })
         });
@@ -117,22 +122,39 @@ impl Crew {
         self.shared.runners.iter().map(lock)
     }
 
-    /// Runs every node that has something to do before `end` up to there.
+    /// When a node does something next.
+    pub fn next(&self, node: u32) -> Time {
+        Time::from_ps(self.shared.next[node as usize].load(Ordering::Relaxed))
+    }
+
+    /// Gives a node a frame that arrives at `time`.
+    pub fn deliver(&self, node: u32, time: Time, frame: Vec<u8>) {
+        let mut runner = self.runner(node as usize);
+        runner.node_mut().deliver_frame(time, frame);
+        self.shared.note(node, &runner);
+    }
+
+    /// Runs nodes as `turns` say, no node twice.
     ///
     /// # Errors
     /// The failure of the node with the lowest number, with that number.
-    pub fn round(&self, end: Time) -> Result<(), (u32, NodeError)> {
+    pub(crate) fn round(&self, turns: &[Turn]) -> Result<(), (u32, NodeError)> {
         let shared = &*self.shared;
-        shared.end.store(end.as_ps(), Ordering::Relaxed);
-        shared
-            .remaining
-            .store(shared.runners.len(), Ordering::Relaxed);
-        shared.next.store(0, Ordering::Release);
-        shared.round.fetch_add(1, Ordering::Release);
-        shared.take_nodes();
-        let mut waited = 0;
-        while shared.remaining.load(Ordering::Acquire) > 0 {
-            pause(&mut waited, false);
+        if let [turn] = turns {
+            // Not worth waking anybody.
+            shared.remaining.store(1, Ordering::Relaxed);
+            shared.take(*turn);
+        } else {
+            shared.remaining.store(turns.len(), Ordering::Relaxed);
+            for turn in turns {
+                lock(&shared.lanes[turn.node as usize % shared.lanes.len()]).push(*turn);
+            }
+            shared.round.fetch_add(1, Ordering::Release);
+            shared.take_turns(0);
+            let mut waited = 0;
+            while shared.remaining.load(Ordering::Acquire) > 0 {
+                pause(&mut waited, false);
+            }
         }
         match lock(&shared.failure).take() {
             Some(failure) => Err(failure),
@@ -152,7 +174,7 @@ impl Drop for Crew {
 }
 
 impl Shared {
-    fn work(&self) {
+    fn work(&self, lane: usize) {
         let mut seen = 0;
         let mut waited = 0;
         while !self.quit.load(Ordering::Acquire) {
@@ -163,29 +185,36 @@ impl Shared {
             }
             seen = round;
             waited = 0;
-            self.take_nodes();
+            self.take_turns(lane);
         }
     }
 
-    /// Takes nodes until none is left. A thread that comes late from an earlier
-    /// round joins the present one, whose end it sees: the index is stored last.
-    fn take_nodes(&self) {
-        loop {
-            let index = self.next.fetch_add(1, Ordering::Acquire);
-            let Some(runner) = self.runners.get(index) else {
-                return;
-            };
-            let done = Done(&self.remaining);
-            let end = Time::from_ps(self.end.load(Ordering::Relaxed));
-            let mut runner = lock(runner);
-            if runner.node().next_event().is_some_and(|next| next < end)
-                && let Err(error) = runner.run(end)
-            {
-                self.fail(runner.index, error);
+    /// Takes turns until none is left, those of its own lane first. What a thread finds
+    /// that comes late from an earlier round belongs to the present one.
+    fn take_turns(&self, lane: usize) {
+        let lanes = self.lanes.len();
+        for other in 0..lanes {
+            let lane = &self.lanes[(lane + other) % lanes];
+            // The lock must not be held while the node runs.
+            while let Some(turn) = { lock(lane).pop() } {
+                self.take(turn);
             }
-            drop(runner);
-            drop(done);
         }
+    }
+
+    fn take(&self, turn: Turn) {
+        let done = Done(&self.remaining);
+        let mut runner = lock(&self.runners[turn.node as usize]);
+        if let Err(error) = runner.run_ahead(turn.end, turn.echo) {
+            self.fail(runner.index, error);
+        }
+        self.note(turn.node, &runner);
+        drop(runner);
+        drop(done);
+    }
+
+    fn note(&self, node: u32, runner: &Runner) {
+        self.next[node as usize].store(next_of(runner), Ordering::Relaxed);
     }
 
     fn fail(&self, node: u32, error: NodeError) {
@@ -194,6 +223,12 @@ impl Shared {
             *failure = Some((node, error));
         }
     }
+}
+
+fn next_of(runner: &Runner) -> u64 {
+    let never = runner.ended.is_some();
+    let next = runner.node().next_event().filter(|_| !never);
+    next.unwrap_or(Time::MAX).as_ps()
 }
 
 /// A node whose thread panicked is in no state to go on: the panic is passed on.

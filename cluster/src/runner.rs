@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 
 use belljar_abi::{MAGIC_ADDRESS, STUB_BASE, TABLE_OFFSET};
 use belljar_cpu::{Registers, SegmentRegister, TimeAccount};
-use belljar_sim::Time;
+use belljar_sim::{Span, Time};
 use belljar_tracer::{Account, Event, GuestMemory, MagicRegisters, NodeSummary, NodeTracer};
 use belljar_vmm::{Node, NodeError, NodeStop};
 
@@ -146,28 +146,13 @@ impl Runner {
             .map(|tracer| tracer.summary(self.node.now_cycles()))
     }
 
-    /// Runs the node until `limit`.
+    /// Runs the node as [`Node::run_ahead`] does.
     ///
     /// # Errors
     /// When the host fails it.
-    pub fn run(&mut self, limit: Time) -> Result<(), NodeError> {
-        self.run_with(|node| node.run_until(limit))
-    }
-
-    /// Runs the node until `limit`, or until it has sent a frame.
-    ///
-    /// # Errors
-    /// When the host fails it.
-    pub fn run_until_frame(&mut self, limit: Time) -> Result<(), NodeError> {
-        self.run_with(|node| node.run_until_frame(limit))
-    }
-
-    fn run_with(
-        &mut self,
-        run: impl Fn(&mut Node) -> Result<NodeStop, NodeError>,
-    ) -> Result<(), NodeError> {
+    pub fn run_ahead(&mut self, limit: Time, echo: Span) -> Result<(), NodeError> {
         let since = self.busy.lap();
-        let result = self.run_on(run);
+        let result = self.run_on(limit, echo);
         self.busy.add(since);
         result
     }
@@ -177,12 +162,20 @@ impl Runner {
         self.busy.total()
     }
 
-    fn run_on(
-        &mut self,
-        run: impl Fn(&mut Node) -> Result<NodeStop, NodeError>,
-    ) -> Result<(), NodeError> {
+    /// Brings the node to `end` exactly, unless it has ended.
+    ///
+    /// # Errors
+    /// When the host fails it.
+    pub fn run_to(&mut self, end: Time) -> Result<(), NodeError> {
+        if self.ended.is_none() {
+            self.node.run_until(end)?;
+        }
+        Ok(())
+    }
+
+    fn run_on(&mut self, limit: Time, echo: Span) -> Result<(), NodeError> {
         while self.ended.is_none() {
-            match run(&mut self.node)? {
+            match self.node.run_ahead(limit, echo)? {
                 NodeStop::Limit => break,
                 NodeStop::Magic { at } => self.magic(at),
                 NodeStop::Paused => self.look(),

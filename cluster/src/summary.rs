@@ -26,8 +26,6 @@ pub struct Summary {
     pub exit_code: Option<i32>,
     /// Virtual time at the end, in picoseconds.
     pub virtual_time_ps: u64,
-    /// Rounds.
-    pub rounds: u64,
     /// MPI calls recorded.
     pub mpi_calls: u64,
     /// The nodes.
@@ -108,13 +106,15 @@ pub struct HostSummary {
     pub node_mips: Vec<f64>,
     /// For each node, what its engine counted of its own doings.
     pub engines: Vec<BTreeMap<&'static str, u64>>,
+    /// Rounds, in each of which some nodes had their turn.
+    pub rounds: u64,
     /// Host threads.
     pub threads: usize,
 }
 
 impl Summary {
     /// Gathers the results of `run`.
-    pub fn of(plan: &Plan, run: &Run<'_>, ending: &Ending) -> Self {
+    pub fn of(plan: &Plan, run: &Run, ending: &Ending) -> Self {
         let nodes = run.crew().runners().map(|runner| NodeSummary {
             node: runner.index,
             ready_ps: runner.ready.map(|time| time.as_ps()),
@@ -142,8 +142,7 @@ impl Summary {
                 _ => None,
             },
             virtual_time_ps: run.now().as_ps(),
-            rounds: run.rounds,
-            mpi_calls: run.events,
+            mpi_calls: run.events(),
             nodes: nodes.collect(),
             links: links.collect(),
             warnings: warnings(run),
@@ -152,7 +151,7 @@ impl Summary {
 }
 
 /// What a person should read before trusting the results.
-fn warnings(run: &Run<'_>) -> Vec<String> {
+fn warnings(run: &Run) -> Vec<String> {
     let mut warnings = Vec::new();
     for runner in run.crew().runners() {
         let report = runner.node().engine_report();
@@ -199,21 +198,6 @@ fn warnings(run: &Run<'_>) -> Vec<String> {
     warnings
 }
 
-impl std::fmt::Display for Ending {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Workload(0) => write!(f, "the workload ended well"),
-            Self::Workload(code) => write!(f, "the workload ended with exit code {code}"),
-            Self::Interrupted => write!(f, "interrupted"),
-            Self::NodeEnded { node, how, .. } => {
-                write!(f, "node {node} ended before the workload: {how}")
-            }
-            Self::Limit => write!(f, "the limit of virtual time was reached"),
-            Self::Deadlock => write!(f, "no node has anything left to do"),
-        }
-    }
-}
-
 /// The lines that end a run on the terminal.
 pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String {
     let mut text = String::new();
@@ -239,7 +223,7 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
             .iter()
             .map(|node| node.frames_sent)
             .sum::<u64>(),
-        summary.rounds
+        host.rounds
     );
     let _ = writeln!(text, "{}", node_speeds(&host.node_mips));
     for warning in &summary.warnings {
@@ -265,7 +249,7 @@ fn node_speeds(mips: &[f64]) -> String {
 
 impl HostSummary {
     /// Figures for a run with the results `summary` that took `elapsed`.
-    pub fn of(summary: &Summary, run: &Run<'_>, elapsed: Duration, threads: usize) -> Self {
+    pub fn of(summary: &Summary, run: &Run, elapsed: Duration, threads: usize) -> Self {
         let runners = || run.crew().runners();
         let seconds = elapsed.as_secs_f64().max(1e-9);
         let instructions: u64 = summary.nodes.iter().map(|node| node.instructions).sum();
@@ -282,6 +266,7 @@ impl HostSummary {
             engines: runners()
                 .map(|runner| runner.node().engine_report().counters.into_iter().collect())
                 .collect(),
+            rounds: run.rounds,
             threads,
         }
     }

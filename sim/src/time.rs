@@ -45,6 +45,8 @@ impl Time {
 impl Span {
     /// No time at all.
     pub const ZERO: Self = Self(0);
+    /// Longer than all of time; sums stay there.
+    pub const MAX: Self = Self(u64::MAX);
 
     /// `ps` picoseconds.
     pub const fn from_ps(ps: u64) -> Self {

@@ -8,11 +8,11 @@ mod memory;
 mod stops;
 
 use belljar_cpu::{
-    CpuidTable, Cycles, EngineReport, GuestRam, InstructionSet, Registers, SystemRegisters,
+    CpuidTable, Cycles, EngineReport, Exit, GuestRam, InstructionSet, Registers, SystemRegisters,
     TimeAccount, Vcpu, guest_ram,
 };
 use belljar_devices::virtio::NetCounters;
-use belljar_sim::{Frequency, Time};
+use belljar_sim::{Frequency, Span, Time};
 
 use crate::config::NodeConfig;
 use crate::{boot, cpuid};
@@ -111,25 +111,36 @@ impl Node {
     /// # Errors
     /// [`NodeError`] when the host fails the engine or a disk; never by the guest's doing.
     pub fn run_until(&mut self, limit: Time) -> Result<NodeStop, NodeError> {
-        self.run_while(limit, |_| true)
+        self.run_while(self.frequency.cycle_at(limit), None)
     }
 
-    /// As [`run_until`](Self::run_until), but comes back with [`NodeStop::Limit`] as
-    /// soon as the node has sent a frame: for a node that runs ahead of others as
-    /// long as none of them can hear of it.
+    /// Runs for a caller that has other nodes to run: until about `limit`, never beyond
+    /// it, and coming back with [`NodeStop::Limit`] earlier
+    /// - some instructions before `limit`, where stopping there costs less;
+    /// - `echo` after the first frame that it sent, before which no answer can come, so
+    ///   that `limit` need not consider answers;
+    /// - as soon as the guest wrote to its control console.
+    ///
+    /// What the guest does depends on none of this.
     ///
     /// # Errors
     /// As [`run_until`](Self::run_until).
-    pub fn run_until_frame(&mut self, limit: Time) -> Result<NodeStop, NodeError> {
-        self.run_while(limit, |devices| !devices.has_frames())
+    pub fn run_ahead(&mut self, limit: Time, echo: Span) -> Result<NodeStop, NodeError> {
+        self.run_while(self.frequency.cycle_at(limit), Some(echo))
     }
 
-    fn run_while(
-        &mut self,
-        limit: Time,
-        go_on: fn(&Devices) -> bool,
-    ) -> Result<NodeStop, NodeError> {
-        let limit = self.frequency.cycle_at(limit);
+    /// The last cycle but one that a run with others may reach.
+    fn bound(&self, limit: Cycles, echo: Span) -> Cycles {
+        if self.devices.console.device().has_output() {
+            return 0;
+        }
+        self.devices.first_frame().map_or(limit, |sent| {
+            let answer = self.frequency.time_of(sent) + echo;
+            limit.min(self.frequency.cycle_at(answer))
+        })
+    }
+
+    fn run_while(&mut self, limit: Cycles, echo: Option<Span>) -> Result<NodeStop, NodeError> {
         loop {
             if let Some(stop) = self.ended {
                 return Ok(stop);
@@ -140,19 +151,24 @@ impl Node {
             if self.vcpu.retired() >= self.pause {
                 return Ok(NodeStop::Paused);
             }
+            let limit = echo.map_or(limit, |echo| self.bound(limit, echo));
             let now = self.vcpu.now();
-            if now >= limit || !go_on(&self.devices) {
+            if now >= limit {
                 return Ok(NodeStop::Limit);
             }
             if !self.unfinished {
                 self.fire_due(now)?;
                 self.take_interrupts();
             }
-            let next = self.next_cycle().map_or(limit, |cycle| cycle.min(limit));
+            let next = self.next_cycle().filter(|cycle| *cycle < limit);
             if self.halted {
-                self.wait(next);
+                self.wait(next.unwrap_or(limit));
             } else {
-                self.execute(next)?;
+                let about = next.is_none() && echo.is_some();
+                let spent = self.execute(next.unwrap_or(limit), about)?;
+                if about && spent {
+                    return Ok(NodeStop::Limit);
+                }
             }
         }
     }
@@ -173,10 +189,15 @@ impl Node {
         }
     }
 
-    fn execute(&mut self, until: Cycles) -> Result<(), NodeError> {
+    /// Runs the processor until `until`, or `about` then. Whether it did nothing but run.
+    fn execute(&mut self, until: Cycles, about: bool) -> Result<bool, NodeError> {
         // An answered read may have raised an interrupt that its instruction's end lets in.
         self.ask_for_window();
-        let exit = self.vcpu.run(until)?;
+        let exit = if about {
+            self.vcpu.run_about(until)?
+        } else {
+            self.vcpu.run(until)?
+        };
         self.unfinished = false;
         self.counts.count(&exit);
         let now = self.vcpu.now();
@@ -199,7 +220,7 @@ impl Node {
             Action::Magic(at) => self.magic = Some(at),
             Action::End(stop) => self.ended = Some(stop),
         }
-        Ok(())
+        Ok(exit == Exit::Deadline)
     }
 
     /// Does what is due at or before `now`.

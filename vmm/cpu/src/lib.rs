@@ -93,6 +93,16 @@ pub trait Vcpu {
     /// [`CpuError`] when the host fails the engine; the guest cannot cause one.
     fn run(&mut self, until: Cycles) -> Result<Exit, CpuError>;
 
+    /// As [`run`](Self::run), but may end with [`Exit::Deadline`] some instructions before
+    /// `until`, where stopping costs less than on the cycle: for a caller that only must
+    /// not let the guest go further. Executes one instruction at least.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    fn run_about(&mut self, until: Cycles) -> Result<Exit, CpuError> {
+        self.run(until)
+    }
+
     /// The virtual clock, in cycles, at the current instruction boundary.
     fn now(&self) -> Cycles;
 

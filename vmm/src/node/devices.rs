@@ -166,11 +166,9 @@ impl Devices {
         self.settle_serial();
     }
 
-    /// Whether the node sent frames that nobody took yet.
-    pub(super) fn has_frames(&self) -> bool {
-        self.net
-            .as_ref()
-            .is_some_and(|net| net.device().has_frames())
+    /// When the first of the frames was sent that nobody took yet.
+    pub(super) fn first_frame(&self) -> Option<Cycles> {
+        self.net.as_ref().and_then(|net| net.device().first_frame())
     }
 
     pub(super) fn take_frames(&mut self) -> Vec<(Cycles, Vec<u8>)> {

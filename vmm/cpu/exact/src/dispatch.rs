@@ -10,6 +10,9 @@ use crate::size::CodeSize;
 use crate::state::{Fault, flag};
 use crate::vcpu::{Answer, ExactVcpu};
 
+/// The part of a budget that a run at ease may leave when it comes to a hot block.
+const EASE: i64 = 8;
+
 /// A jump that wants to be linked to the block found next.
 #[derive(Clone, Copy)]
 pub(crate) struct PendingLink {
@@ -152,7 +155,20 @@ impl ExactVcpu {
             if let Err(exit) = self.go_on(&mut course) {
                 return exit;
             }
+            if self.at_ease && self.is_nearly_spent(&course) {
+                return Exit::Deadline;
+            }
         }
+    }
+
+    /// Whether so little of the budget is left that the rest is better run together with
+    /// what comes next: what is cut to measure is translated for this one time.
+    fn is_nearly_spent(&self, course: &Course) -> bool {
+        let little = self.granted / EASE;
+        (course.rest || course.slow && self.context.count <= little)
+            && self.context.count < self.granted
+            && !self.state.shadow
+            && !self.state.holds_traps
     }
 
     /// Goes on with the block at `state.rip`, and with what is linked to it.

@@ -20,6 +20,18 @@ impl Vcpu for ExactVcpu {
         }
     }
 
+    fn run_about(&mut self, until: Cycles) -> Result<Exit, CpuError> {
+        self.settle_clock();
+        self.at_ease = self.ticks_to_stop() > self.clock.ticks_until(until);
+        let began = self.retired_now();
+        let exit = self.dispatch(until);
+        self.at_ease = false;
+        match exit? {
+            Exit::Deadline if self.retired_now() == began => self.run(until),
+            exit => Ok(exit),
+        }
+    }
+
     fn now(&self) -> Cycles {
         self.clock.at(self.ticks_now())
     }

@@ -77,6 +77,8 @@ pub struct ExactVcpu {
     pub(crate) ledger: Option<Box<Ledger>>,
     /// Ticks granted to the present run.
     pub(crate) granted: i64,
+    /// The present run may end where the budget does not cover a whole block.
+    pub(crate) at_ease: bool,
     /// Retired instructions at which every run ends.
     pub(crate) stop_at: u64,
     pub(crate) nmi_window_wanted: bool,
@@ -159,6 +161,7 @@ impl ExactVcpu {
             random: config.random,
             ledger,
             granted: 0,
+            at_ease: false,
             stop_at: u64::MAX,
             nmi_window_wanted: false,
             answer: Answer::None,

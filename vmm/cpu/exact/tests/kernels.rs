@@ -1,9 +1,9 @@
 //! The kernels that the engine is measured by, stopped again and again.
 //!
 //! Each is the same static program as in the bench, with less to do, in user mode of a
-//! bare guest. It runs unstopped, stopped each 211 instructions, and stopped each 10,007
-//! by a vCPU of another level, whose translated code counts in another place; all three
-//! end with the same registers, memory and number of instructions, and print what the
+//! bare guest. It runs unstopped, stopped about each 2,400 and each 211 instructions, and
+//! stopped each 10,007 by a vCPU of another level, whose translated code counts in another
+//! place; all four end with the same registers, memory and number of instructions, and print what the
 //! host prints. `BELLJAR_EFFORT=N` gives them N times as much to do, up to eight.
 #![allow(missing_docs, clippy::print_stderr)]
 
@@ -109,6 +109,8 @@ fn agree(binary: &Path, arguments: &[&str], wide: bool) {
     let whole = run(&set, u64::MAX / 4);
     assert_eq!(whole.output, native(binary, &arguments[1..]));
     assert!(whole.statistics.promoted > 0, "no code became hot");
+    let about = Process::new(&file, arguments, &set, ram).run_about(2_400);
+    assert_same(&about, &whole, "stopped about each 2,400");
     let often = run(&set, 211);
     assert_same(&often, &whole, "stopped each 211");
     let seldom = run(&other, 10_007);

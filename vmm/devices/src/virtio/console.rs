@@ -30,6 +30,11 @@ impl Console {
         std::mem::take(&mut self.output)
     }
 
+    /// Whether the guest wrote something that nobody took yet.
+    pub fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
     /// Keeps `bytes` for a driver that is not there yet.
     pub fn hold(&mut self, bytes: &[u8]) {
         self.input.extend(bytes);

@@ -58,9 +58,10 @@ impl Net {
         }
     }
 
-    /// Whether frames were sent since the last [`take_frames`](Self::take_frames).
-    pub fn has_frames(&self) -> bool {
-        !self.outgoing.is_empty()
+    /// When the first of the frames was sent that nobody took with
+    /// [`take_frames`](Self::take_frames) yet.
+    pub fn first_frame(&self) -> Option<Cycles> {
+        self.outgoing.first().map(|(at, _)| *at)
     }
 
     /// Takes the frames sent since the last call, each with the cycle of the

@@ -152,11 +152,27 @@ impl Process {
 
     /// Runs to the end, stopping at each multiple of `step` instructions; keeps the
     /// states at multiples of `keep`.
-    pub(crate) fn run(mut self, step: u64, keep: u64) -> Ended {
+    pub(crate) fn run(self, step: u64, keep: u64) -> Ended {
+        self.run_by(keep, |guest| {
+            let retired = guest.vcpu.retired();
+            guest.run(step - retired % step)
+        })
+    }
+
+    /// Runs to the end, stopping about each `step` instructions, never later.
+    pub(crate) fn run_about(self, step: u64) -> Ended {
+        self.run_by(u64::MAX, |guest| {
+            let until = guest.vcpu.now() + step;
+            let exit = guest.vcpu.run_about(until).unwrap();
+            assert!(guest.vcpu.now() <= until);
+            exit
+        })
+    }
+
+    fn run_by(mut self, keep: u64, mut run: impl FnMut(&mut Guest) -> Exit) -> Ended {
         let mut stops = Vec::new();
         loop {
-            let retired = self.guest.vcpu.retired();
-            let exit = self.guest.run(step - retired % step);
+            let exit = run(&mut self.guest);
             match exit {
                 Exit::Deadline => {
                     let retired = self.guest.vcpu.retired();

@@ -1,0 +1,158 @@
+//! How a run ends: at a point of virtual time that follows from what the guests did.
+
+use std::fmt;
+
+use belljar_sim::{Span, Time};
+use belljar_vmm::NodeStop;
+
+use crate::runner::{Runner, Word};
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The workload ended with this exit code.
+    Workload(i32),
+    /// It was stopped by the user.
+    Interrupted,
+    /// A node ended before the workload did.
+    NodeEnded {
+        /// Which.
+        node: u32,
+        /// How, in words.
+        how: String,
+        /// The end of its console.
+        last_words: String,
+    },
+    /// The virtual time limit was reached.
+    Limit,
+    /// No node has anything left to do, and no frame is on its way.
+    Deadlock,
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Workload(0) => write!(f, "the workload ended well"),
+            Self::Workload(code) => write!(f, "the workload ended with exit code {code}"),
+            Self::Interrupted => write!(f, "interrupted"),
+            Self::NodeEnded { node, how, .. } => {
+                write!(f, "node {node} ended before the workload: {how}")
+            }
+            Self::Limit => write!(f, "the limit of virtual time was reached"),
+            Self::Deadlock => write!(f, "no node has anything left to do"),
+        }
+    }
+}
+
+/// The way to a run's end.
+///
+/// When the workload says at `t` that it is through, other nodes may be somewhat before
+/// or behind `t`. All first run up to `t`, in case one of them ends the run earlier, then
+/// on to the time by which they could all have heard of it, which none can be beyond.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    cap: Time,
+    /// What ends the run, when, and at which node.
+    cause: Option<(Time, u32, Ending)>,
+    /// All nodes got to the cause.
+    certain: bool,
+}
+
+impl Closing {
+    /// The way to the end at `limit`, unless something ends the run before.
+    pub(crate) fn at_limit(limit: Time) -> Self {
+        Self {
+            cap: limit,
+            cause: None,
+            certain: false,
+        }
+    }
+
+    /// Nothing is known that ends the run before its limit.
+    pub(crate) fn is_open(&self) -> bool {
+        self.cause.is_none()
+    }
+
+    /// No node goes further for now.
+    pub(crate) fn cap(&self) -> Time {
+        self.cap
+    }
+
+    /// The network does not go beyond this.
+    pub(crate) fn end_of_network(&self) -> Time {
+        if self.certain || self.is_open() {
+            self.cap
+        } else {
+            Time::MAX
+        }
+    }
+
+    /// Looks whether what a node did and said ends the run.
+    pub(crate) fn consider(&mut self, runner: &Runner, words: &[Word]) {
+        if self.certain || (runner.ended.is_none() && words.is_empty()) {
+            return;
+        }
+        let Some(ending) = ending_of(runner, words) else {
+            return;
+        };
+        let (at, node) = (runner.node().now(), runner.index);
+        let first = match &self.cause {
+            Some((time, other, _)) => (at, node) < (*time, *other),
+            None => at < self.cap,
+        };
+        if first {
+            self.cap = at;
+            self.cause = Some((at, node, ending));
+        }
+    }
+
+    /// To be called when all nodes are at the cap. How the run ended, if that was its end;
+    /// `longest` is the time in which all can hear of each other.
+    pub(crate) fn pass(&mut self, longest: Span) -> Option<Ending> {
+        match &self.cause {
+            None => Some(Ending::Limit),
+            Some((_, _, ending)) if self.certain => Some(ending.clone()),
+            Some(_) => {
+                self.certain = true;
+                self.cap += longest;
+                None
+            }
+        }
+    }
+
+    /// The time to which all are brought in the end, unless the run is broken off.
+    pub(crate) fn end(&self) -> Option<Time> {
+        (self.certain || self.is_open()).then_some(self.cap)
+    }
+}
+
+fn ending_of(runner: &Runner, words: &[Word]) -> Option<Ending> {
+    let exit = words.iter().find_map(|word| match word {
+        Word::Exit(code) => Some(*code),
+        Word::Ready => None,
+    });
+    if let (Some(code), 0) = (exit, runner.index) {
+        return Some(Ending::Workload(code));
+    }
+    let stop = runner.ended?;
+    Some(Ending::NodeEnded {
+        node: runner.index,
+        how: describe_stop(stop, runner),
+        last_words: runner.last_words(),
+    })
+}
+
+fn describe_stop(stop: NodeStop, runner: &Runner) -> String {
+    match stop {
+        NodeStop::Reset => match &runner.panicked {
+            Some(words) => format!("its kernel panicked: {words}"),
+            None => "it reset itself".into(),
+        },
+        NodeStop::PoweredOff => "it switched itself off".into(),
+        NodeStop::Exited(value) => format!("it ended through the exit device with {value}"),
+        NodeStop::Hung => "it halted with interrupts off".into(),
+        NodeStop::Shutdown(cause) => format!("its processor shut down ({cause:?})"),
+        NodeStop::Paused => "it was stopped to be looked at".into(),
+        NodeStop::Limit | NodeStop::Magic { .. } => "it stopped".into(),
+    }
+}

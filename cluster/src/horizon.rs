@@ -1,0 +1,149 @@
+//! How far each node may run before anybody else must be heard.
+//!
+//! Conservative synchronisation after Chandy and Misra, with a lookahead for each pair
+//! of nodes: node `i` may run to the least `next_j + distance(j, i)` over all other
+//! nodes `j`, where `next_j` is the first time at which `j` does anything. A chain of
+//! answers that begins at `j` takes no shorter way (the triangle inequality), and one
+//! that begins at `i` itself is bounded while `i` runs: it stops an echo after its
+//! first frame. Nothing of this shows in results; it decides only how often nodes
+//! take turns.
+
+use belljar_fabric::Distances;
+use belljar_sim::{Span, Time};
+
+/// Nodes about to act up to which each pair is looked at. For more, what the nearest
+/// two could do bounds all: then all are busy, and neighbours are what counts.
+const MOST_PAIRED: usize = 48;
+
+/// How far a node runs by itself before the host looks after it again.
+const ALONE_AT_MOST: Span = Span::from_ms(2);
+
+/// A node's part of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// Which node.
+    pub node: u32,
+    /// It must not go further.
+    pub end: Time,
+    /// Nor further than this behind the first frame that it sends.
+    pub echo: Span,
+}
+
+/// What bounds the nodes of a cluster.
+#[derive(Debug)]
+pub(crate) struct Horizons {
+    distances: Distances,
+    /// When each node does anything next.
+    next: Vec<Time>,
+    least_tail: Span,
+    /// Nodes that could act before all have heard of the first.
+    soon: Vec<u32>,
+}
+
+impl Horizons {
+    pub(crate) fn new(distances: Distances, nodes: u32) -> Self {
+        let tails = (0..nodes).map(|node| distances.tail(node));
+        Self {
+            least_tail: tails.min().unwrap_or(Span::MAX),
+            next: vec![Time::ZERO; nodes as usize],
+            soon: Vec::new(),
+            distances,
+        }
+    }
+
+    /// The distances that it goes by.
+    pub(crate) fn distances(&self) -> &Distances {
+        &self.distances
+    }
+
+    /// Tells when `node` does anything next; [`Time::MAX`] for never.
+    pub(crate) fn set(&mut self, node: u32, next: Time) {
+        self.next[node as usize] = next;
+    }
+
+    /// No node does anything before this.
+    pub(crate) fn first(&self) -> Time {
+        self.next.iter().copied().min().unwrap_or(Time::MAX)
+    }
+
+    /// No node does anything before this, though frames that are on their way, of which
+    /// the first moves on at `frames`, may yet arrive.
+    pub(crate) fn settled(&self, frames: Option<Time>) -> Time {
+        let arrival = frames.map_or(Time::MAX, |frames| frames + self.least_tail);
+        self.first().min(arrival)
+    }
+
+    /// The turns of a round: those that are worth their while, and always that of the
+    /// node that is the first to act. Every arrival before `frames` plus a node's tail
+    /// must be known to the node. Nobody goes beyond `cap`.
+    pub(crate) fn turns(&mut self, frames: Option<Time>, cap: Time, turns: &mut Vec<Turn>) {
+        turns.clear();
+        let [(first, least), second] = self.least_two();
+        let (soon, later) = self.who_is_soon(least);
+        for &node in &soon {
+            let next = self.next[node as usize];
+            let others = if soon.len() <= MOST_PAIRED {
+                self.pairwise(node, &soon)
+            } else {
+                let other = if node == first { second.1 } else { least };
+                other + self.distances.nearest(node)
+            };
+            let nearest = self.distances.nearest(node);
+            let arrivals = frames.map_or(Time::MAX, |at| at + self.distances.tail(node));
+            let end = others.min(later + nearest).min(arrivals).min(cap);
+            let worthwhile = node == first || end == cap || end.since(next) >= half(nearest);
+            if next < end && worthwhile {
+                turns.push(Turn {
+                    node,
+                    end: end.min(next + ALONE_AT_MOST),
+                    echo: nearest + nearest,
+                });
+            }
+        }
+        self.soon = soon;
+    }
+
+    /// The two nodes that act first, and when; the first of equals.
+    fn least_two(&self) -> [(u32, Time); 2] {
+        let mut two = [(u32::MAX, Time::MAX); 2];
+        for (node, &next) in (0..).zip(&self.next) {
+            if next < two[0].1 {
+                two = [(node, next), two[0]];
+            } else if next < two[1].1 {
+                two[1] = (node, next);
+            }
+        }
+        two
+    }
+
+    /// The nodes that act before all can have heard of what happens at `least`, and when
+    /// the first of the others does.
+    fn who_is_soon(&mut self, least: Time) -> (Vec<u32>, Time) {
+        let mut soon = std::mem::take(&mut self.soon);
+        soon.clear();
+        let bound = least + self.distances.longest();
+        let mut later = Time::MAX;
+        for (node, &next) in (0..).zip(&self.next) {
+            if next < bound {
+                soon.push(node);
+            } else {
+                later = later.min(next);
+            }
+        }
+        (soon, later)
+    }
+
+    fn pairwise(&self, node: u32, others: &[u32]) -> Time {
+        let others = others.iter().filter(|other| **other != node);
+        let heard =
+            others.map(|&other| self.next[other as usize] + self.distances.least(other, node));
+        heard.min().unwrap_or(Time::MAX)
+    }
+}
+
+fn half(span: Span) -> Span {
+    Span::from_ps(span.as_ps() / 2)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! The calls of all nodes, in the order of virtual time, in one trace.
+
+use belljar_sim::{Frequency, Span, Time};
+use belljar_tracer::{
+    Event, NodeTracer, Selection, TraceError, TraceHeader, TraceSummary, TraceWriter, Window,
+};
+
+use crate::coordinator::RunError;
+use crate::crew::Crew;
+use crate::ending::Ending;
+use crate::plan::Plan;
+use crate::run_directory::RunDirectory;
+use crate::runner::Runner;
+
+/// Calls that wait for earlier ones of other nodes before they are put into order: enough
+/// to do it seldom.
+const BATCH: usize = 1024;
+
+/// Collects calls and writes them to the trace.
+pub(crate) struct Recorder {
+    writer: Option<TraceWriter>,
+    clock: Frequency,
+    /// Calls which others that are not known yet may precede.
+    held: Vec<Event>,
+    /// How many may be held until the next look.
+    patience: usize,
+    events: u64,
+}
+
+impl Recorder {
+    /// Starts the trace of a run, if it is to have one.
+    pub(crate) fn create(plan: &Plan, directory: &RunDirectory) -> Result<Self, TraceError> {
+        let writer = if plan.trace.enabled {
+            let path = directory.path().join(belljar_tracer::TRACE_FILE);
+            let create = if plan.timing.is_some() {
+                TraceWriter::create_accounted
+            } else {
+                TraceWriter::create
+            };
+            Some(create(&path, &header(plan))?)
+        } else {
+            None
+        };
+        Ok(Self {
+            writer,
+            clock: plan.clock,
+            held: Vec::new(),
+            patience: BATCH,
+            events: 0,
+        })
+    }
+
+    /// Calls taken so far.
+    pub(crate) fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Takes what a node called.
+    pub(crate) fn take(&mut self, runner: &mut Runner) {
+        if self.writer.is_some() {
+            let events = runner.take_events();
+            self.events += events.len() as u64;
+            self.held.extend(events);
+        }
+    }
+
+    /// Writes what returned before `settled`, which no call will do any more.
+    pub(crate) fn settle(&mut self, settled: Time) -> Result<(), TraceError> {
+        if self.held.len() < self.patience {
+            return Ok(());
+        }
+        self.write_before(self.clock.cycle_at(settled))?;
+        self.patience = self.held.len() + BATCH;
+        Ok(())
+    }
+
+    fn write_before(&mut self, cycle: u64) -> Result<(), TraceError> {
+        let Some(writer) = &mut self.writer else {
+            return Ok(());
+        };
+        self.held.sort_by_key(|event| (event.exit, event.node));
+        let returned = |event: &Event| event.exit.is_none_or(|exit| exit < cycle);
+        let ready = self.held.partition_point(returned);
+        writer.append(&self.held[..ready])?;
+        self.held.drain(..ready);
+        Ok(())
+    }
+
+    /// Writes what is held, the calls that did not return, and, for a run that is
+    /// whole, the trace's end.
+    pub(crate) fn finish(&mut self, crew: &Crew, ending: &Ending) -> Result<(), RunError> {
+        self.held
+            .extend(crew.runners().flat_map(|mut runner| runner.take_events()));
+        self.write_before(u64::MAX)?;
+        let Some(mut writer) = self.writer.take() else {
+            return Ok(());
+        };
+        let mut open: Vec<Event> = Vec::new();
+        let mut nodes = Vec::new();
+        for runner in crew.runners() {
+            open.extend(
+                runner
+                    .tracer()
+                    .map_or_else(Vec::new, NodeTracer::open_calls),
+            );
+            nodes.extend(runner.trace_summary());
+        }
+        writer.append(&open)?;
+        let ended = ending.to_string();
+        if matches!(ending, Ending::Workload(_)) {
+            writer.finish(&TraceSummary {
+                nodes,
+                ending: ended,
+            })?;
+        } else {
+            writer.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// Which calls a run records.
+pub(crate) fn selection(plan: &Plan) -> Selection {
+    let cycle = |time: Span| plan.clock.cycle_at(Time::ZERO + time);
+    Selection {
+        functions: plan.trace.functions.clone(),
+        window: (plan.trace.from.is_some() || plan.trace.until.is_some()).then(|| Window {
+            start: plan.trace.from.map_or(0, |from| cycle(from.0)),
+            end: plan.trace.until.map_or(u64::MAX, |until| cycle(until.0)),
+        }),
+        sampling: plan.trace.sample.clone(),
+    }
+}
+
+fn header(plan: &Plan) -> TraceHeader {
+    TraceHeader::new(&plan.name, &vec![plan.clock; plan.nodes as usize])
+}
