@@ -26,6 +26,8 @@ pub(crate) struct Mode {
     pub size: CodeSize,
     /// The base of CS modulo the page size: what separates RIP from a page offset.
     pub skew: u16,
+    /// The number of the features that decide how it is translated.
+    pub features: u8,
 }
 
 /// How much code runs between two looks at the budget.
@@ -70,6 +72,9 @@ impl Mode {
         matches!(self.pace, Pace::Piece(_))
     }
 
+    /// Sets of features that modes tell apart.
+    pub(crate) const FEATURE_SETS: usize = 16;
+
     /// A number that tells modes apart.
     pub(crate) fn bits(self) -> u32 {
         u32::from(self.user)
@@ -78,6 +83,7 @@ impl Mode {
             | u32::from(self.free_stubs) << 3
             | (self.size as u32) << 4
             | u32::from(self.skew) << 8
+            | u32::from(self.features) << 28
     }
 }
 

@@ -296,6 +296,7 @@ impl ExactVcpu {
             fpu: self.state.has_fpu(),
             pace,
             free_stubs: self.free_stubs,
+            features: self.features_number,
         }
     }
 

@@ -155,6 +155,7 @@ impl Emitter {
                 free_stubs: false,
                 size: CodeSize::Long,
                 skew: 0,
+                features: 0,
             },
             page: 0,
             index: 0,

@@ -55,6 +55,7 @@ fn mode(sample: &Sample) -> Mode {
         free_stubs: true,
         size: sample.size,
         skew: 0,
+        features: 0,
     }
 }
 

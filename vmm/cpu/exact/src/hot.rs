@@ -14,6 +14,7 @@ use crate::dispatch::Next;
 use crate::flush::is_above;
 use crate::mmu::{Request, map};
 use crate::rename::{choose, rename};
+use crate::share::News;
 use crate::size::CodeSize;
 use crate::vcpu::ExactVcpu;
 
@@ -85,12 +86,10 @@ impl ExactVcpu {
         if let Some(pairs) = trace.renamed {
             rename(&mut trace.instructions, pairs);
         }
-        let hot = self
-            .store
-            .add(&trace, origin, mode, false, Some(&self.scattered))
-            .id;
+        let hot = self.store.add(&trace, origin, mode, false, true).id;
         self.store.redirect(head, hot);
         self.statistics.promoted += 1;
+        self.statistics.translated += trace.instructions.len() as u64;
         let slots = self.store.block(hot).slots.clone();
         for slot in slots {
             self.context.slots.limit[slot as usize] = 0;
@@ -326,7 +325,7 @@ impl ExactVcpu {
             let group = (slot - block.slots.start) as usize;
             let (rip, mode, physical) = (block.rip, block.mode, block.origin.first);
             let members = block.members[group].clone();
-            self.scattered.extend(members);
+            self.store.scatter(members);
             self.forget_hot(id);
             if let Some(plain) = self.found(physical, rip, mode, true)
                 && let Some(heat) = self.store.block(plain).heat
@@ -347,6 +346,7 @@ impl ExactVcpu {
         self.context.views[usize::from(user)]
             .jumps
             .forget(rip, code);
+        self.store.tell(News::Forgotten { rip, code, user });
     }
 }
 

@@ -11,13 +11,15 @@ use crate::vcpu::{Answer, ExactVcpu};
 
 impl Vcpu for ExactVcpu {
     fn run(&mut self, until: Cycles) -> Result<Exit, CpuError> {
-        loop {
-            let exit = self.dispatch(until)?;
-            // What no instruction was too dear for may leave room for more.
-            if exit != Exit::Deadline || self.now() >= until || self.retired() >= self.stop_at {
-                return Ok(exit);
+        self.with_code(|vcpu| {
+            loop {
+                let exit = vcpu.dispatch(until)?;
+                // What no instruction was too dear for may leave room for more.
+                if exit != Exit::Deadline || vcpu.now() >= until || vcpu.retired() >= vcpu.stop_at {
+                    return Ok(exit);
+                }
             }
-        }
+        })
     }
 
     fn run_about(&mut self, until: Cycles) -> Result<Exit, CpuError> {
@@ -91,7 +93,7 @@ impl Vcpu for ExactVcpu {
     fn interrupt(&mut self, vector: u8) {
         self.state.halted = false;
         self.statistics.deliveries += 1;
-        self.deliver_interrupt(vector);
+        self.with_code(|vcpu| vcpu.deliver_interrupt(vector));
     }
 
     fn request_interrupt_window(&mut self, wanted: bool) {
@@ -131,8 +133,10 @@ impl Vcpu for ExactVcpu {
         self.state.system = *system;
         self.context.fs_base = system.segments[4].base;
         self.context.gs_base = system.segments[5].base;
-        self.settle_features();
-        self.flush_translations();
+        self.with_code(|vcpu| {
+            vcpu.settle_features();
+            vcpu.flush_translations();
+        });
     }
 
     fn translate(&self, linear: u64, access: Access) -> Option<u64> {

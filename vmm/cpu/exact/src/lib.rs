@@ -41,6 +41,7 @@ mod mmu;
 
 mod rename;
 mod rewrite;
+mod share;
 mod signals;
 mod size;
 mod state;
@@ -58,6 +59,7 @@ extern crate self as belljar_exact;
 pub use classes::CostClass;
 pub use clock::CyclesPerInstruction;
 pub use host::host_requirements;
+pub use share::CodeShare;
 pub use statistics::Statistics;
 pub use timing::{
     CacheLevel, CacheModel, Costs, LEVEL_NAMES, LINE_BYTES, TICKS_PER_CYCLE, Timing, TimingError,

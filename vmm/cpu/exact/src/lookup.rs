@@ -4,12 +4,13 @@ use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::{Access, PAGE_SIZE, SegmentRegister};
 
 use crate::block::{BlockId, Mode, Origin, Pace};
-use crate::context::{ARITHMETIC, HOT_RUNS};
+use crate::context::ARITHMETIC;
 use crate::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
 use crate::features::Features;
 use crate::flags::{dead_at, to_rflags};
 use crate::index::Found;
 use crate::mmu::{Request, map, translate};
+use crate::share::News;
 use crate::size::CodeSize;
 use crate::state::Fault;
 use crate::vcpu::ExactVcpu;
@@ -23,7 +24,6 @@ impl ExactVcpu {
     /// The block at `state.rip`, translated if need be.
     /// With `plain`, not a hot one.
     pub(crate) fn find_block(&mut self, mode: Mode, plain: bool) -> Result<Found, Fault> {
-        self.drop_stale_code();
         let rip = self.state.rip;
         let physical = self.fetch_address(self.state.code_address(rip))?;
         let known = self.store.find(physical, rip, mode, plain);
@@ -50,21 +50,19 @@ impl ExactVcpu {
         }
     }
 
-    /// To be called when a control register changed that decides how code is
-    /// translated: what was translated otherwise is void.
+    /// To be called when a control register changed that decides how code is translated,
+    /// and when features have got new numbers.
     pub(crate) fn settle_features(&mut self) {
         let system = &self.state.system;
-        let features = self.features.under(system.cr0, system.cr4, self.state.xcr0);
-        if features != self.features {
-            self.features = features;
-            self.code_is_stale = true;
-        }
-    }
-
-    fn drop_stale_code(&mut self) {
-        if std::mem::take(&mut self.code_is_stale) {
-            self.flush_code();
-        }
+        self.features = self.features.under(system.cr0, system.cr4, self.state.xcr0);
+        self.features_number = match self.store.number_of(&self.features) {
+            Some(number) => number,
+            None => {
+                self.flush_code();
+                self.store.forget_features();
+                self.store.number_of(&self.features).unwrap_or(0)
+            }
+        };
     }
 
     /// Empties the jump cache of this privilege level when what it leads to was
@@ -120,10 +118,9 @@ impl ExactVcpu {
         for page in origin.each() {
             self.watch_page(page);
         }
-        let found = self.store.add(&guest, origin, mode, free, None);
-        if let Some(heat) = self.store.block(found.id).heat {
-            self.context.heat[heat as usize] = HOT_RUNS;
-        }
+        let found = self.store.add(&guest, origin, mode, free, false);
+        self.statistics.translated += guest.instructions.len() as u64;
+        self.begin_heats();
         Ok(found)
     }
 
@@ -139,18 +136,21 @@ impl ExactVcpu {
             }
             self.flush_lines();
             self.flush_slots();
+            self.store.tell(News::Watched(host));
         }
     }
 
     pub(crate) fn flush_code(&mut self) {
+        self.statistics.flushes += 1;
         self.flush_slots();
-        self.scattered.clear();
         for page in self.store.flush() {
             self.memory.watch(page, false);
         }
         for view in &mut self.context.views {
             view.jumps.flush();
         }
+        self.store.restart_heats();
+        self.store.tell(News::Flushed);
     }
 
     /// Decodes at `rip`; also tells where the bytes are from.
@@ -209,9 +209,7 @@ impl ExactVcpu {
         let Ok(physical) = translate(&self.memory, &self.state.system, linear, request) else {
             return 0;
         };
-        if !self.code_is_stale
-            && let Some(found) = self.store.find(physical, rip, self.mode(Pace::Full), true)
-        {
+        if let Some(found) = self.store.find(physical, rip, self.mode(Pace::Full), true) {
             return self.store.block(found.id).dead_flags;
         }
         let mut bytes = [0u8; (MAX_INSTRUCTIONS + 1) * MAX_BYTES];
@@ -250,6 +248,7 @@ impl ExactVcpu {
             self.context.views[usize::from(user)]
                 .jumps
                 .forget(rip, code);
+            self.store.tell(News::Forgotten { rip, code, user });
         }
     }
 }

@@ -14,9 +14,11 @@ use crate::classes::Prices;
 use crate::context::{Context, EXIT_LOOKUP, HEATS, SLOTS, at};
 use crate::decode::GuestBlock;
 use crate::emit::{Counter, Emitter, Shared, Tier};
+use crate::features::Features;
 use crate::hot::MAX_RUN;
 use crate::index::{BlockIndex, Found};
 use crate::masked::is_masked;
+use crate::share::NewsLog;
 
 /// Room that the largest block may need, generously: a trace of accesses each of
 /// which is a group.
@@ -24,7 +26,7 @@ const BLOCK_ROOM: usize = 192 << 10;
 /// Sites beyond which everything is thrown away, to bound memory.
 const MAX_SITES: usize = 1 << 20;
 
-/// The translated code of a vCPU.
+/// The translated code of a node's vCPUs.
 pub(crate) struct Store {
     memory: CodeMemory,
     emitter: Emitter,
@@ -37,12 +39,17 @@ pub(crate) struct Store {
     pages: BTreeMap<u64, Vec<BlockId>>,
     /// How often everything was thrown away.
     flushes: u64,
-    translated: u64,
     index: BlockIndex,
     /// Slots and heat counters in use.
     slots: u32,
     heats: u32,
     lines: bool,
+    /// Instructions whose accesses seldom go where the last one went.
+    scattered: BTreeSet<u64>,
+    /// What code was translated under, by the numbers that are part of modes.
+    features: Vec<Features>,
+    /// What vCPUs must know that are not running.
+    pub news: NewsLog,
 }
 
 /// What forgetting code asks of the caller.
@@ -103,11 +110,13 @@ impl Store {
             sites: Vec::new(),
             pages: BTreeMap::new(),
             flushes: 0,
-            translated: 0,
             index: BlockIndex::new(),
             slots: 0,
             heats: 0,
             lines: false,
+            scattered: BTreeSet::new(),
+            features: Vec::new(),
+            news: NewsLog::default(),
         })
     }
 
@@ -151,15 +160,39 @@ impl Store {
         self.flushes
     }
 
-    /// Guest instructions translated so far, repetitions counted.
-    pub(crate) fn translated(&self) -> u64 {
-        self.translated
+    /// The number of what decides how code is translated; `None` when there are too many,
+    /// and all must be [forgotten](Self::forget_features).
+    pub(crate) fn number_of(&mut self, features: &Features) -> Option<u8> {
+        let known = self.features.iter().position(|known| known == features);
+        let number = known.unwrap_or(self.features.len());
+        if number == Mode::FEATURE_SETS {
+            return None;
+        }
+        if known.is_none() {
+            self.features.push(*features);
+        }
+        Some(number as u8)
+    }
+
+    /// Forgets the numbers of features; no code may be left that was translated under them.
+    pub(crate) fn forget_features(&mut self) {
+        self.features.clear();
+    }
+
+    /// Does not group the accesses of these instructions any more.
+    pub(crate) fn scatter(&mut self, instructions: impl IntoIterator<Item = u64>) {
+        self.scattered.extend(instructions);
     }
 
     /// The block for `rip` in `mode` whose first byte is at `physical`: the hot one, if
     /// there is one, unless it must be `plain`.
     pub(crate) fn find(&self, physical: u64, rip: u64, mode: Mode, plain: bool) -> Option<Found> {
         self.index.find((rip, physical, mode.bits()), plain)
+    }
+
+    /// Heat counters in use.
+    pub(crate) fn heats_used(&self) -> u32 {
+        self.heats
     }
 
     /// Slots in use.
@@ -183,33 +216,33 @@ impl Store {
         self.index = BlockIndex::new();
         self.slots = 0;
         self.heats = 0;
+        self.scattered.clear();
         self.flushes += 1;
         let pages = std::mem::take(&mut self.pages);
         pages.into_keys().map(|page| page * PAGE_SIZE).collect()
     }
 
     /// Translates `guest`, whose bytes lie at `origin` (guest-physical addresses;
-    /// the second when it crosses), and keeps it.
+    /// the second when it crosses), and keeps it; as a `hot` trace or as a block.
     pub(crate) fn add(
         &mut self,
         guest: &GuestBlock,
         origin: Origin,
         mode: Mode,
         free: bool,
-        scattered: Option<&BTreeSet<u64>>,
+        hot: bool,
     ) -> Found {
         let id = self.blocks.len() as BlockId;
         let base = self.memory.next();
         let first_site = self.sites.len() as SiteId;
-        let tier = match scattered {
-            None => {
-                let counts = !free && !self.lines && mode.pace == Pace::Full;
-                Tier::Plain(counts.then_some(self.heats))
-            }
-            Some(scattered) => Tier::Hot {
+        let counts = !free && !self.lines && mode.pace == Pace::Full;
+        let tier = if hot {
+            Tier::Hot {
                 first_slot: self.slots,
-                scattered,
-            },
+                scattered: &self.scattered,
+            }
+        } else {
+            Tier::Plain(counts.then_some(self.heats))
         };
         let emitted = self
             .emitter
@@ -222,12 +255,11 @@ impl Store {
         let slots = self.slots..self.slots + emitted.slots;
         self.slots = slots.end;
         self.memory.place(self.emitter.code());
-        self.translated += guest.instructions.len() as u64;
         self.sites.extend(emitted.sites);
         self.blocks.push(Block {
             rip: guest.rip,
             mode,
-            hot: scattered.is_some(),
+            hot,
             origin,
             bytes: guest.bytes,
             end: guest.end,

@@ -16,6 +16,7 @@ use crate::host::host_requirements;
 use crate::ledger::Ledger;
 use crate::lookup::{FETCHED, NOT_FETCHED};
 use crate::mmu::Memory;
+use crate::share::{CodeShare, Lease};
 use crate::state::{State, flag};
 use crate::statistics::Statistics;
 use crate::store::Store;
@@ -63,15 +64,15 @@ pub struct ExactVcpu {
     pub(crate) context: Box<Context>,
     pub(crate) state: State,
     pub(crate) memory: Memory,
-    pub(crate) store: Store,
+    pub(crate) store: Lease,
     pub(crate) clock: Clock,
     pub(crate) fx: FxImage,
     pub(crate) door: Door,
     pub(crate) cpuid: CpuidTable,
     pub(crate) instruction_set: InstructionSet,
     pub(crate) features: Features,
-    /// Translated code no longer fits `features`.
-    pub(crate) code_is_stale: bool,
+    /// Their number in the store.
+    pub(crate) features_number: u8,
     pub(crate) random: Random,
     /// The time model, if there is one.
     pub(crate) ledger: Option<Box<Ledger>>,
@@ -99,8 +100,6 @@ pub struct ExactVcpu {
     pub(crate) unimplemented: Vec<Unimplemented>,
     /// Pages that code was fetched from, supervisor and user: number and physical address.
     pub(crate) fetched: [[(u64, u64); FETCHED]; 2],
-    /// Instructions whose accesses seldom go where the last one went.
-    pub(crate) scattered: BTreeSet<u64>,
     /// Instructions retired when a slot was last asked for its worth.
     pub(crate) slot_asked: Vec<u64>,
     /// Large pages of which the TLB may hold parts: bytes and number.
@@ -125,17 +124,31 @@ impl ExactVcpu {
     /// When the host's processor or kernel lacks what translated code needs, or
     /// refuses memory.
     pub fn new(config: ExactConfig) -> Result<Self, CpuError> {
+        Self::sharing(config, &CodeShare::default())
+    }
+
+    /// As [`new`](Self::new), with the translated code of those that are made with clones
+    /// of the same `share`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn sharing(config: ExactConfig, share: &CodeShare) -> Result<Self, CpuError> {
         host_requirements(&config.instruction_set)?;
         let mut context = Context::boxed();
         let door = Door::new(Vectors::of(&config.instruction_set));
         context.leave = door.leave_address();
         context.free = FREE_INSTRUCTIONS;
         let ledger = config.timing.as_ref().map(Ledger::new).map(Box::new);
-        let prices = ledger.as_ref().map(|ledger| ledger.prices.clone());
-        let mut store = Store::new(counter(door.width()), prices)?;
-        if config.timing.is_some_and(|timing| timing.caches.is_some()) {
-            store.check_lines();
-        }
+        let mut store = Lease::new(share, || {
+            let prices = ledger.as_ref().map(|ledger| ledger.prices.clone());
+            let mut store = Store::new(counter(door.width()), prices)?;
+            if config.timing.is_some_and(|timing| timing.caches.is_some()) {
+                store.check_lines();
+            }
+            Ok(store)
+        })?;
+        let features = Features::new(&config.instruction_set);
+        let features_number = store.number_of(&features).unwrap_or(0);
         let ratio = match ledger {
             None => config.ratio,
             Some(_) => CyclesPerInstruction {
@@ -146,6 +159,7 @@ impl ExactVcpu {
         for (view, user) in context.views.iter_mut().zip([false, true]) {
             view.jumps.begin(store.lookup_code(user));
         }
+        store.give_back();
         Ok(Self {
             context,
             state: State::new(),
@@ -155,9 +169,9 @@ impl ExactVcpu {
             fx: FxImage::reset(),
             door,
             cpuid: config.cpuid,
-            features: Features::new(&config.instruction_set),
+            features,
             instruction_set: config.instruction_set,
-            code_is_stale: false,
+            features_number,
             random: config.random,
             ledger,
             granted: 0,
@@ -176,7 +190,6 @@ impl ExactVcpu {
             statistics: Statistics::default(),
             unimplemented: Vec::new(),
             fetched: [[NOT_FETCHED; FETCHED]; 2],
-            scattered: BTreeSet::new(),
             slot_asked: vec![0; SLOTS],
             large: BTreeSet::new(),
             local_above: LocalPages::default(),
@@ -189,11 +202,7 @@ impl ExactVcpu {
 
     /// What the vCPU did so far.
     pub fn statistics(&self) -> Statistics {
-        Statistics {
-            translated: self.store.translated(),
-            flushes: self.store.generation(),
-            ..self.statistics
-        }
+        self.statistics
     }
 
     /// The vector registers and masks.

@@ -1,0 +1,234 @@
+//! Translated code that the vCPUs of a node share.
+//!
+//! Translated code finds all that belongs to a vCPU through the GS base, so any vCPU may
+//! run it. They run one at a time: the store is in the hands of the one that runs. What
+//! each keeps for itself of the code, its jump caches, and what it may write unseen, may
+//! be void when it comes back: the store keeps a list of news for that, which every vCPU
+//! goes through before it runs again.
+
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use belljar_cpu::CpuError;
+
+use crate::context::{HOT_RUNS, SLOTS};
+use crate::store::Store;
+use crate::vcpu::ExactVcpu;
+
+type Shelf = Arc<Mutex<Option<Box<Store>>>>;
+
+/// What vCPUs are given that share their translated code: clones of one value. They must
+/// have the same RAM, instruction set and time model, and never run at the same time.
+#[derive(Clone, Default)]
+pub struct CodeShare(Shelf);
+
+/// A vCPU's part in the code: the store itself, while it is in its hands.
+pub(crate) struct Lease {
+    shelf: Shelf,
+    store: Option<Box<Store>>,
+    /// News heard so far.
+    heard: u64,
+    /// Heat counters of this vCPU that have their first value.
+    heats: u32,
+}
+
+impl Lease {
+    /// A part in `share`, whose first owner makes the store.
+    pub(crate) fn new(
+        share: &CodeShare,
+        make: impl FnOnce() -> Result<Store, CpuError>,
+    ) -> Result<Self, CpuError> {
+        let shelf = share.0.clone();
+        let mut store = shelf.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if store.is_none() {
+            store = Some(Box::new(make()?));
+        }
+        Ok(Self {
+            shelf,
+            store,
+            heard: 0,
+            heats: 0,
+        })
+    }
+
+    /// Takes the store in hand; whether it was in other hands meanwhile.
+    fn take(&mut self) -> bool {
+        if self.store.is_some() {
+            return false;
+        }
+        let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        self.store = shelf.take();
+        true
+    }
+
+    /// Gives the store back, if there is anybody else who may want it.
+    pub(crate) fn give_back(&mut self) {
+        if Arc::strong_count(&self.shelf) > 1 {
+            let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+            *shelf = self.store.take();
+        }
+    }
+
+    /// All heat counters are unused again.
+    pub(crate) fn restart_heats(&mut self) {
+        self.heats = 0;
+    }
+
+    /// Tells the others. Whoever tells has done by itself what follows from it.
+    pub(crate) fn tell(&mut self, news: News) {
+        self.news.push(news);
+        self.heard = self.news.end();
+    }
+}
+
+impl Deref for Lease {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        match &self.store {
+            Some(store) => store,
+            None => unreachable!("translated code is used by a vCPU that does not run"),
+        }
+    }
+}
+
+impl DerefMut for Lease {
+    fn deref_mut(&mut self) -> &mut Store {
+        match &mut self.store {
+            Some(store) => store,
+            None => unreachable!("translated code is used by a vCPU that does not run"),
+        }
+    }
+}
+
+/// What other vCPUs must know before they run again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// The code at that host address, for that RIP, is void.
+    Forgotten { rip: u64, code: u64, user: bool },
+    /// The page of RAM at that host address holds code now: writes must be seen.
+    Watched(u64),
+    /// All code is void, and what was numbered starts over.
+    Flushed,
+}
+
+/// The latest news, numbered.
+#[derive(Debug, Default)]
+pub(crate) struct NewsLog {
+    dropped: u64,
+    kept: VecDeque<News>,
+}
+
+impl NewsLog {
+    /// News that are kept. Who missed more does as if everything had changed.
+    const KEPT: usize = 256;
+
+    fn push(&mut self, news: News) {
+        if self.kept.len() == Self::KEPT {
+            self.kept.pop_front();
+            self.dropped += 1;
+        }
+        self.kept.push_back(news);
+    }
+
+    fn end(&self) -> u64 {
+        self.dropped + self.kept.len() as u64
+    }
+
+    /// What came behind the first `heard`; `None` when some of it is not kept.
+    fn since(&self, heard: u64) -> Option<Vec<News>> {
+        let skipped = heard.checked_sub(self.dropped)?;
+        Some(self.kept.iter().skip(skipped as usize).copied().collect())
+    }
+}
+
+impl ExactVcpu {
+    /// Does something for which the translated code must be in hand.
+    pub(crate) fn with_code<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        if self.store.take() {
+            self.hear();
+        }
+        let result = work(self);
+        self.store.give_back();
+        result
+    }
+
+    /// Catches up with what other vCPUs did to the code.
+    fn hear(&mut self) {
+        let heard = self.store.heard;
+        let end = self.store.news.end();
+        if heard != end {
+            self.store.heard = end;
+            match self.store.news.since(heard) {
+                Some(news) if !news.contains(&News::Flushed) => self.follow(&news),
+                _ => self.forget_all_code(),
+            }
+        }
+        self.begin_heats();
+    }
+
+    fn follow(&mut self, news: &[News]) {
+        let mut watched = false;
+        for &one in news {
+            match one {
+                News::Forgotten { rip, code, user } => {
+                    self.context.views[usize::from(user)]
+                        .jumps
+                        .forget(rip, code);
+                }
+                News::Watched(host) => {
+                    watched = true;
+                    for view in &mut self.context.views {
+                        view.forbid_writes_to(host);
+                    }
+                }
+                News::Flushed => self.forget_all_code(),
+            }
+        }
+        if watched {
+            self.flush_lines();
+            self.flush_slots();
+        }
+    }
+
+    fn forget_all_code(&mut self) {
+        self.store.heats = 0;
+        for view in &mut self.context.views {
+            view.flush_tlb();
+            view.jumps.flush();
+        }
+        self.flush_lines();
+        // Not only those in use: they may be fewer now.
+        self.context.slots.flush(SLOTS as u32);
+        self.settle_features();
+    }
+
+    /// Gives the heat counters that others put into use their first value.
+    pub(crate) fn begin_heats(&mut self) {
+        let used = self.store.heats_used();
+        let begun = std::mem::replace(&mut self.store.heats, used);
+        if begun < used {
+            self.context.heat[begun as usize..used as usize].fill(HOT_RUNS);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn news_are_kept_for_who_is_not_far_behind() {
+        let mut log = NewsLog::default();
+        assert_eq!(log.since(0), Some(Vec::new()));
+        for page in 0..300 {
+            log.push(News::Watched(page));
+        }
+        assert_eq!(log.end(), 300);
+        assert_eq!(log.since(298).unwrap(), [298, 299].map(News::Watched));
+        assert_eq!(log.since(300), Some(Vec::new()));
+        assert_eq!(log.since(44).unwrap().len(), NewsLog::KEPT);
+        assert_eq!(log.since(43), None);
+    }
+}
