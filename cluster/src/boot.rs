@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use belljar_cpu::{EngineReport, InstructionSet};
 use belljar_devices::virtio::{Disk, DiskError};
-use belljar_exact::{CyclesPerInstruction, ExactConfig, ExactVcpu};
+use belljar_exact::{CodeShare, CyclesPerInstruction, ExactConfig, ExactVcpu};
 use belljar_sim::{Frequency, Random, Seed, Span, Time};
 use belljar_vmm::{DiskConfig, KernelError, KernelImage, Node, NodeConfig, NodeError, NodeStop};
 
@@ -32,7 +32,11 @@ pub struct BootPlan {
     pub append: String,
     /// RAM in bytes.
     pub memory: u64,
-    /// The processor's clock.
+    /// Processors.
+    pub vcpus: u32,
+    /// How long each runs before it is the next one's turn.
+    pub slice: Span,
+    /// The processors' clock.
     pub clock: Frequency,
     /// The instructions that the processor has.
     pub instruction_set: InstructionSet,
@@ -116,6 +120,8 @@ impl Booted {
             index: 0,
             seed: Seed(1),
             memory: plan.memory,
+            vcpus: plan.vcpus,
+            slice: plan.slice,
             frequency: plan.clock,
             kernel: Arc::new(KernelImage::open(&plan.kernel)?),
             initrd: initrd.transpose()?.map(Into::into),
@@ -126,15 +132,17 @@ impl Booted {
             exit_device: plan.exit_device,
             instruction_set: plan.instruction_set.clone(),
         };
+        let share = CodeShare::default();
         let node = Node::new(&config, |parts| {
-            Ok(Box::new(ExactVcpu::new(ExactConfig {
+            let config = ExactConfig {
                 ram: parts.ram,
                 cpuid: parts.cpuid,
                 instruction_set: parts.instruction_set,
                 ratio: CyclesPerInstruction::default(),
                 timing: None,
-                random: Random::new(Seed(1), "rdrand", 0),
-            })?))
+                random: Random::new(Seed(1), "rdrand", u64::from(parts.index)),
+            };
+            Ok(Box::new(ExactVcpu::sharing(config, &share)?))
         })?;
         Ok(Self {
             node,

@@ -124,7 +124,7 @@ impl Run {
             turns: Vec::new(),
             recorder,
             now: Time::ZERO,
-            closing: Closing::at_limit(plan.limit),
+            closing: Closing::at_limit(plan.limit, (plan.vcpus > 1).then_some(plan.slice)),
             rounds: 0,
         })
     }

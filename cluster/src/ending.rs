@@ -52,6 +52,8 @@ impl fmt::Display for Ending {
 #[derive(Debug)]
 pub(crate) struct Closing {
     cap: Time,
+    /// Caps lie at multiples of this, where nodes have to be brought there by whole slices.
+    slice: Option<Span>,
     /// What ends the run, when, and at which node.
     cause: Option<(Time, u32, Ending)>,
     /// All nodes got to the cause.
@@ -59,10 +61,12 @@ pub(crate) struct Closing {
 }
 
 impl Closing {
-    /// The way to the end at `limit`, unless something ends the run before.
-    pub(crate) fn at_limit(limit: Time) -> Self {
+    /// The way to the end at `limit`, or where slices end that have begun before it,
+    /// unless something ends the run before.
+    pub(crate) fn at_limit(limit: Time, slice: Option<Span>) -> Self {
         Self {
-            cap: limit,
+            cap: reachable(limit, slice),
+            slice,
             cause: None,
             certain: false,
         }
@@ -101,7 +105,7 @@ impl Closing {
             None => at < self.cap,
         };
         if first {
-            self.cap = at;
+            self.cap = reachable(at, self.slice);
             self.cause = Some((at, node, ending));
         }
     }
@@ -114,7 +118,7 @@ impl Closing {
             Some((_, _, ending)) if self.certain => Some(ending.clone()),
             Some(_) => {
                 self.certain = true;
-                self.cap += longest;
+                self.cap = reachable(self.cap + longest, self.slice);
                 None
             }
         }
@@ -124,6 +128,12 @@ impl Closing {
     pub(crate) fn end(&self) -> Option<Time> {
         (self.certain || self.is_open()).then_some(self.cap)
     }
+}
+
+/// The first end of a slice that is not before `at`.
+fn reachable(at: Time, slice: Option<Span>) -> Time {
+    let end = slice.and_then(|slice| at.as_ps().checked_next_multiple_of(slice.as_ps()));
+    end.map_or(at, Time::from_ps)
 }
 
 fn ending_of(runner: &Runner, words: &[Word]) -> Option<Ending> {
@@ -154,5 +164,24 @@ fn describe_stop(stop: NodeStop, runner: &Runner) -> String {
         NodeStop::Shutdown(cause) => format!("its processor shut down ({cause:?})"),
         NodeStop::Paused => "it was stopped to be looked at".into(),
         NodeStop::Limit | NodeStop::Magic { .. } => "it stopped".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_where_slices_end() {
+        let limit = |slice| Closing::at_limit(Time::from_ps(1_001), slice).cap();
+        assert_eq!(limit(None), Time::from_ps(1_001));
+        assert_eq!(limit(Some(Span::from_ps(250))), Time::from_ps(1_250));
+        assert_eq!(limit(Some(Span::from_ps(1_001))), Time::from_ps(1_001));
+        let never = Closing::at_limit(Time::MAX, Some(Span::from_ps(250)));
+        assert_eq!(never.cap(), Time::MAX);
+        let mut closing = Closing::at_limit(Time::from_ps(500), Some(Span::from_ps(250)));
+        closing.cause = Some((Time::from_ps(300), 0, Ending::Workload(0)));
+        assert_eq!(closing.pass(Span::from_ps(1)), None);
+        assert_eq!(closing.cap(), Time::from_ps(750));
     }
 }

@@ -117,7 +117,13 @@ struct BootArguments {
     /// The node's memory.
     #[arg(long, value_name = "SIZE", default_value = "512 MiB")]
     memory: Bytes,
-    /// The processor's clock.
+    /// Processors, at most 64.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    vcpus: u32,
+    /// How long each of several processors runs before it is the next one's turn.
+    #[arg(long, value_name = "TIME", default_value = "10 us")]
+    slice: Duration,
+    /// The processors' clock.
     #[arg(long, value_name = "RATE", default_value = "2.6 GHz")]
     clock: Rate,
     /// The processor's level, x86-64-v1 to x86-64-v4.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use belljar_devices::virtio::{Disk, DiskError};
-use belljar_exact::{ExactConfig, ExactVcpu};
+use belljar_exact::{CodeShare, ExactConfig, ExactVcpu};
 use belljar_fabric::Mac;
 use belljar_sim::{Random, Seed, Span};
 use belljar_vmm::{DiskConfig, KernelError, KernelImage, NetConfig, Node, NodeConfig, NodeError};
@@ -78,6 +78,8 @@ impl Parts {
             index: u64::from(index),
             seed: Seed(plan.seed),
             memory: plan.memory,
+            vcpus: plan.vcpus,
+            slice: plan.slice,
             frequency: plan.clock,
             instruction_set: plan.instruction_set.clone(),
             kernel: self.kernel.clone(),
@@ -91,16 +93,20 @@ impl Parts {
             date: START_DATE,
             exit_device: false,
         };
-        let random = Random::new(Seed(plan.seed), "rdrand", u64::from(index));
+        let share = CodeShare::default();
         Node::new(&config, |parts| {
-            Ok(Box::new(ExactVcpu::new(ExactConfig {
+            // The first vCPU draws what the only one would.
+            let stream = u64::from(parts.index) << 32 | u64::from(index);
+            let random = Random::new(Seed(plan.seed), "rdrand", stream);
+            let config = ExactConfig {
                 ram: parts.ram,
                 cpuid: parts.cpuid,
                 instruction_set: parts.instruction_set,
                 ratio: plan.ratio,
                 timing: plan.timing.clone(),
                 random,
-            })?))
+            };
+            Ok(Box::new(ExactVcpu::sharing(config, &share)?))
         })
     }
 }

@@ -10,7 +10,8 @@ use belljar_cpu::{CpuError, InstructionSet, IsaError};
 use belljar_exact::{CyclesPerInstruction, Timing, TimingError};
 use belljar_fabric::{LinkId, LinkSpec, SwitchSpec, Topology, TopologyError};
 use belljar_images::{Image, ImageError, Recipe, RecipeError};
-use belljar_sim::{Frequency, Time};
+use belljar_sim::{Frequency, Span, Time};
+use belljar_vmm::MOST_VCPUS;
 
 use crate::quantity::{Bytes, Rate, describe_link};
 use crate::scenario::{FileSource, Network, Nodes, Scenario, TopologyKind, Trace};
@@ -95,6 +96,11 @@ pub struct Plan {
     pub nodes: u32,
     /// RAM of each node in bytes.
     pub memory: u64,
+    /// Processors of each node.
+    pub vcpus: u32,
+    /// How long each of several processors runs before it is the next one's turn: what
+    /// the scenario says, or as much of it as fits a round.
+    pub slice: Span,
     /// Clock of each node.
     pub clock: Frequency,
     /// The instructions that the processors have.
@@ -142,6 +148,8 @@ impl Plan {
             append: scenario.image.append.clone(),
             nodes: scenario.nodes.count,
             memory: scenario.nodes.memory.0,
+            vcpus: scenario.nodes.vcpus,
+            slice: slice(&scenario.nodes, &topology),
             clock: scenario.nodes.clock.0,
             instruction_set,
             ratio: cycles_per_instruction(&scenario.nodes),
@@ -154,6 +162,17 @@ impl Plan {
             limit: Time::ZERO + scenario.workload.limit.0,
             trace: scenario.trace.clone(),
         })
+    }
+}
+
+/// Nodes of several vCPUs are stopped between slices only, so that how they run does not
+/// depend on where rounds are cut; so none is longer than a round. A node alone has no
+/// rounds to keep to.
+fn slice(nodes: &Nodes, topology: &Topology) -> Span {
+    if nodes.count > 1 {
+        nodes.slice.0.min(topology.lookahead())
+    } else {
+        nodes.slice.0
     }
 }
 
@@ -175,6 +194,13 @@ fn check_ranges(scenario: &Scenario) -> Result<(), PlanError> {
     let nodes = &scenario.nodes;
     if !(1..=MAX_NODES).contains(&nodes.count) {
         return fail("nodes.count", nodes.count.to_string(), "from 1 to 4096");
+    }
+    if !(1..=MOST_VCPUS).contains(&nodes.vcpus) {
+        return fail("nodes.vcpus", nodes.vcpus.to_string(), "from 1 to 64");
+    }
+    if !(Span::from_ns(100)..=Span::from_ms(1)).contains(&nodes.slice.0) {
+        let value = nodes.slice.0.to_string();
+        return fail("nodes.slice", value, "from 100 ns to 1 ms");
     }
     if !(0.001..=1000.0).contains(&nodes.ratio()) {
         let value = nodes.ratio().to_string();
@@ -326,6 +352,9 @@ impl fmt::Display for Plan {
             Rate(self.clock),
             self.instruction_set,
         )?;
+        if self.vcpus > 1 {
+            write!(f, "{} vCPUs in turns of {}, ", self.vcpus, self.slice)?;
+        }
         match &self.timing {
             None => writeln!(
                 f,

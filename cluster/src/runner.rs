@@ -177,7 +177,7 @@ impl Runner {
         while self.ended.is_none() {
             match self.node.run_ahead(limit, echo)? {
                 NodeStop::Limit => break,
-                NodeStop::Magic { at } => self.magic(at),
+                NodeStop::Magic { at, vcpu } => self.magic(at, vcpu),
                 NodeStop::Paused => self.look(),
                 ended => self.ended = Some(ended),
             }
@@ -185,7 +185,7 @@ impl Runner {
         Ok(())
     }
 
-    fn magic(&mut self, at: u64) {
+    fn magic(&mut self, at: u64, vcpu: u32) {
         let registers = self.node.registers();
         let system = self.node.system();
         let magic = MagicRegisters {
@@ -196,7 +196,7 @@ impl Runner {
             account: self.node.account().map(account),
         };
         let target = match &mut self.tracer {
-            Some(tracer) => tracer.magic(at, 0, &magic, &mut View(&mut self.node)),
+            Some(tracer) => tracer.magic(at, vcpu, &magic, &mut View(&mut self.node)),
             None => real_function(&registers, &self.node),
         };
         self.node.complete_magic(target);

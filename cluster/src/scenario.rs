@@ -82,6 +82,12 @@ pub struct Nodes {
     pub count: u32,
     /// RAM of each.
     pub memory: Bytes,
+    /// Processors of each.
+    #[serde(default = "one_vcpu")]
+    pub vcpus: u32,
+    /// How long each of several processors runs before it is the next one's turn.
+    #[serde(default = "default_slice")]
+    pub slice: Duration,
     /// Processor clock.
     pub clock: Rate,
     /// The level of the x86-64 psABI that the processors have.
@@ -94,6 +100,14 @@ pub struct Nodes {
     pub cycles_per_instruction: Option<f64>,
     /// What time is made of beside instructions; nothing else when absent.
     pub timing: Option<TimingTable>,
+}
+
+fn one_vcpu() -> u32 {
+    1
+}
+
+fn default_slice() -> Duration {
+    Duration(belljar_sim::Span::from_us(10))
 }
 
 impl Nodes {

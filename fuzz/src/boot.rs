@@ -74,6 +74,8 @@ fn config(kernel: KernelImage) -> NodeConfig {
         index: 0,
         seed: Seed(1),
         memory: MEMORY,
+        vcpus: 1,
+        slice: belljar_sim::Span::from_us(10),
         frequency: Frequency::from_hz(HERTZ).expect("it is not zero"),
         instruction_set: InstructionSet::from(Level::V2),
         kernel: Arc::new(kernel),

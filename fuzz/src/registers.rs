@@ -1,9 +1,12 @@
 //! Devices that are nothing but registers: interrupt controllers, serial port, clock, power.
 
 use arbitrary::{Result, Unstructured};
-use belljar_devices::{InterruptController, PINS, POWER_PORTS, Power, Rtc, Serial, TestDevice};
+use belljar_devices::{
+    InterruptController, Moment, PINS, POWER_PORTS, Power, Rtc, Serial, TestDevice,
+};
 
 const STEPS: usize = 300;
+const PROCESSORS: usize = 3;
 /// MSRs of the local APIC: its base, the deadline, and x2APIC's registers.
 const APIC_BASE: u32 = 0x1b;
 const TSC_DEADLINE: u32 = 0x6e0;
@@ -15,18 +18,22 @@ struct Board {
     rtc: Rtc,
     power: Power,
     test: TestDevice,
-    now: u64,
+    /// Each processor's clock.
+    clocks: [u64; PROCESSORS],
+    /// Whose turn it is.
+    current: usize,
 }
 
 /// Writes and reads registers as `data` says, and lets time pass.
 pub(crate) fn target(data: &[u8]) {
     let mut board = Board {
-        interrupts: InterruptController::new(100),
+        interrupts: InterruptController::new(PROCESSORS as u32, 100),
         serial: Serial::default(),
         rtc: Rtc::new(1_704_067_200),
         power: Power::default(),
         test: TestDevice::default(),
-        now: 0,
+        clocks: [0; PROCESSORS],
+        current: 0,
     };
     let mut u = Unstructured::new(data);
     for _ in 0..STEPS {
@@ -38,58 +45,68 @@ pub(crate) fn target(data: &[u8]) {
 }
 
 impl Board {
+    fn now(&self) -> u64 {
+        self.clocks[self.current]
+    }
+
     fn step(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
         let choice: u8 = u.arbitrary()?;
         let high = choice >> 4;
         let len = 1 << (high & 3);
+        let at = Moment {
+            processor: self.current,
+            now: self.now(),
+        };
         match choice & 15 {
             0..=2 => {
                 // Mostly registers, at times any byte of the page.
                 let offset = u64::from(u.arbitrary::<u8>()? & 0x3f) << 4;
                 let within = if high & 8 == 0 { 0 } else { u64::from(high) };
                 let value = self.value(u)?;
-                let local = &mut self.interrupts.local;
-                let effect = local.write_page(offset + within, 4, value, self.now);
-                if let Some(class) = self.interrupts.apply(effect) {
+                let local = self.interrupts.local_mut(at.processor);
+                let effect = local.write_page(offset + within, 4, value, at.now);
+                if let Some(class) = self.interrupts.apply(effect, at) {
                     assert!(class < 16, "task class {class}");
                 }
             }
             3 => {
                 let offset = u64::from(u.arbitrary::<u16>()?);
-                self.interrupts.local.read_page(offset, len, self.now);
+                let local = self.interrupts.local_mut(at.processor);
+                local.read_page(offset, len, at.now);
             }
             4 => {
                 let index = self.msr(u, high)?;
                 let value = self.value(u)?;
-                let local = &mut self.interrupts.local;
-                if let Ok(effect) = local.write_msr(index, value, self.now) {
-                    self.interrupts.apply(effect);
+                let local = self.interrupts.local_mut(at.processor);
+                if let Ok(effect) = local.write_msr(index, value, at.now) {
+                    self.interrupts.apply(effect, at);
                 }
             }
             5 => {
                 let index = self.msr(u, high)?;
                 // A register that is not there is an answer, too.
-                let _ = self.interrupts.local.read_msr(index, self.now);
+                let local = self.interrupts.local_mut(at.processor);
+                let _ = local.read_msr(index, at.now);
             }
             6 => {
                 let value: u32 = u.arbitrary()?;
                 self.interrupts.io.write(u64::from(high & 1) << 4, value);
-                self.interrupts.settle();
+                self.interrupts.settle(at);
                 self.interrupts.io.read(u64::from(high & 2) << 3);
             }
-            7 => self
-                .interrupts
-                .set_line(usize::from(u.arbitrary::<u8>()? & 31), high & 1 != 0),
-            8 => {
-                self.now = self.now.saturating_add(self.value(u)?);
-                self.interrupts.advance(self.now);
+            7 => {
+                let pin = usize::from(u.arbitrary::<u8>()? & 31);
+                self.interrupts.set_line(pin, high & 1 != 0, at);
             }
+            8 => self.pass(u, usize::from(high))?,
             9 | 10 => {
-                if let Some(vector) = self.interrupts.local.pending() {
-                    self.interrupts.local.accept(vector);
+                let local = self.interrupts.local_mut(at.processor);
+                if let Some(vector) = local.pending() {
+                    local.accept(vector);
                 }
+                while local.take_start().is_some() {}
             }
-            11 => self.interrupts.local.set_task_class(high),
+            11 => self.interrupts.local_mut(at.processor).set_task_class(high),
             12 => self.serial(u, high)?,
             13 => {
                 self.rtc.select(u.arbitrary()?);
@@ -110,13 +127,25 @@ impl Board {
         Ok(())
     }
 
+    /// Lets time pass, and at times passes the turn on.
+    fn pass(&mut self, u: &mut Unstructured<'_>, high: usize) -> Result<()> {
+        if high >= 8 {
+            self.current = high % PROCESSORS;
+        }
+        let processor = self.current;
+        let now = self.now().saturating_add(self.value(u)?);
+        self.clocks[processor] = now;
+        self.interrupts.advance(Moment { processor, now });
+        Ok(())
+    }
+
     /// Small, large, or near the present time.
     fn value(&self, u: &mut Unstructured<'_>) -> Result<u64> {
         let byte: u8 = u.arbitrary()?;
         Ok(match byte >> 6 {
             0 => u64::from(byte),
             1 => u.arbitrary::<u32>()?.into(),
-            2 => self.now.wrapping_add(u64::from(byte & 0x3f)),
+            2 => self.now().wrapping_add(u64::from(byte & 0x3f)),
             _ => u.arbitrary()?,
         })
     }
@@ -147,10 +176,12 @@ impl Board {
 
     /// What holds whatever a guest writes.
     fn check(&self) {
-        let local = &self.interrupts.local;
-        if let Some(vector) = local.pending() {
-            assert!(vector >= 16, "vector {vector} is an exception's");
-            assert!(vector >> 4 > local.processor_priority() >> 4);
+        for processor in 0..PROCESSORS {
+            let local = self.interrupts.local(processor);
+            if let Some(vector) = local.pending() {
+                assert!(vector >= 16, "vector {vector} is an exception's");
+                assert!(vector >> 4 > local.processor_priority() >> 4);
+            }
         }
         assert!(self.interrupts.io.requests() >> PINS == 0);
     }

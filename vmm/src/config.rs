@@ -14,6 +14,10 @@ const LEAST_MEMORY: u64 = 64 * MIB;
 /// What the guest's 40 physical address bits leave room for, with a wide margin.
 const MOST_MEMORY: u64 = 512 << 30;
 const PAGE: u64 = 4096;
+/// The most vCPUs of a node.
+pub const MOST_VCPUS: u32 = 64;
+/// The shortest and the longest slice.
+const SLICES: std::ops::RangeInclusive<Span> = Span::from_ns(100)..=Span::from_ms(1);
 
 /// A disk of a node.
 #[derive(Clone, Debug)]
@@ -44,9 +48,14 @@ pub struct NodeConfig {
     pub seed: Seed,
     /// RAM in bytes, a multiple of 4096.
     pub memory: u64,
-    /// The processor's clock, a multiple of 1 kHz (of 2 kHz from 4.29 GHz on).
+    /// Processors, all alike, from 1 to [`MOST_VCPUS`].
+    pub vcpus: u32,
+    /// How long each of several processors runs before it is the next one's turn; from
+    /// 100 ns to 1 ms. One processor alone has no slices.
+    pub slice: Span,
+    /// The processors' clock, a multiple of 1 kHz (of 2 kHz from 4.29 GHz on).
     pub frequency: Frequency,
-    /// The instructions that the processor has.
+    /// The instructions that the processors have.
     pub instruction_set: InstructionSet,
     /// The kernel.
     pub kernel: Arc<KernelImage>,
@@ -73,6 +82,12 @@ pub enum ConfigError {
         "a node cannot have {0} bytes of memory; give it a multiple of 4096 from 64 MiB to 512 GiB"
     )]
     Memory(u64),
+    /// More processors than there may be, or none.
+    #[error("a node cannot have {0} vCPUs; give it 1 to {MOST_VCPUS}")]
+    Vcpus(u32),
+    /// Turns that are too short to be worth it or too long to be even.
+    #[error("vCPUs cannot take turns of {0}; use 100 ns to 1 ms")]
+    Slice(Span),
     /// A clock that a guest cannot be told exactly.
     #[error(
         "a node's clock cannot be {0} Hz; use a multiple of 1 kHz (2 kHz above 4.29 GHz) from 1 MHz to 8 GHz"
@@ -97,6 +112,12 @@ impl NodeConfig {
         if !(LEAST_MEMORY..=MOST_MEMORY).contains(&self.memory) || !self.memory.is_multiple_of(PAGE)
         {
             return Err(ConfigError::Memory(self.memory));
+        }
+        if !(1..=MOST_VCPUS).contains(&self.vcpus) {
+            return Err(ConfigError::Vcpus(self.vcpus));
+        }
+        if !SLICES.contains(&self.slice) {
+            return Err(ConfigError::Slice(self.slice));
         }
         let hz = self.frequency.as_hz();
         let unit = 1_000 * crate::cpuid::crystal_divider(self.frequency);

@@ -11,7 +11,9 @@ use belljar_cpu::{
 };
 use belljar_sim::Frequency;
 
-const HIGHEST_BASIC: u32 = 0x16;
+/// The highest basic leaf of a single processor, and of one of several: theirs tells
+/// how they hang together.
+const HIGHEST_BASIC: [u32; 2] = [0x16, 0x1f];
 const HIGHEST_EXTENDED: u32 = 0x8000_0008;
 const HYPERVISOR: u32 = 0x4000_0000;
 
@@ -34,6 +36,8 @@ const FEATURES_ECX: u32 = bits(&[21, 24, 30, 31]);
 const FEATURES_EDX: u32 = bits(&[
     0, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 19, 23, 24, 25, 26,
 ]);
+/// The bit of EDX that says that leaf 1 counts the package's logical processors.
+const HYPER_THREADING: u32 = 28;
 /// ERMS, RDSEED.
 const STRUCTURED_EBX: u32 = bits(&[9, 18]);
 /// SYSCALL, NX, 1 GiB pages, RDTSCP, long mode.
@@ -67,14 +71,30 @@ pub fn crystal_divider(frequency: Frequency) -> u64 {
     }
 }
 
-/// What CPUID answers on a processor of instruction set `set` with clock `frequency`
-/// and APIC id `apic_id`. What depends on CR4 and XCR0 (OSXSAVE, the size of an
+/// One of a node's processors: which, and of how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its APIC id, from 0 on.
+    pub id: u32,
+    /// How many there are, all cores of one package.
+    pub of: u32,
+}
+
+impl Place {
+    /// Bits of an APIC id that tell the cores of the package apart.
+    fn core_bits(self) -> u32 {
+        self.of.next_power_of_two().ilog2()
+    }
+}
+
+/// What CPUID answers on the processor at `place`, of instruction set `set` with clock
+/// `frequency`. What depends on CR4 and XCR0 (OSXSAVE, the size of an
 /// XSAVE area) is the engine's to fill in.
-pub fn table(frequency: Frequency, apic_id: u8, set: &InstructionSet) -> CpuidTable {
-    let mut entries = basic(frequency, apic_id, set.level());
+pub fn table(frequency: Frequency, place: Place, set: &InstructionSet) -> CpuidTable {
+    let mut entries = basic(frequency, place, set.level());
     entries.extend(extended_states(set));
-    entries.extend(caches());
-    entries.extend(topology(apic_id));
+    entries.extend(caches(place));
+    entries.extend(topology(place));
     entries.extend(hypervisor());
     entries.extend(extended(frequency));
     for feature in set.features() {
@@ -153,10 +173,12 @@ fn word(text: &[u8], index: usize) -> u32 {
     u32::from_le_bytes(bytes)
 }
 
-fn basic(frequency: Frequency, apic_id: u8, level: Level) -> Vec<CpuidEntry> {
+fn basic(frequency: Frequency, place: Place, level: Level) -> Vec<CpuidEntry> {
     let vendor = b"GenuineIntel";
-    // CLFLUSH lines of 8 times 8 bytes, one logical processor.
-    let ebx = u32::from(apic_id) << 24 | 1 << 16 | 8 << 8;
+    let many = place.of > 1;
+    // CLFLUSH lines of 8 times 8 bytes; room for that many APIC ids in the package.
+    let ebx = place.id << 24 | 1 << (place.core_bits() + 16) | 8 << 8;
+    let edx = FEATURES_EDX | u32::from(many) << HYPER_THREADING;
     let divider = crystal_divider(frequency);
     let crystal = u32::try_from(frequency.as_hz() / divider).unwrap_or(u32::MAX);
     let mhz = u32::try_from(frequency.as_hz() / 1_000_000).unwrap_or(u32::MAX) & 0xffff;
@@ -164,13 +186,13 @@ fn basic(frequency: Frequency, apic_id: u8, level: Level) -> Vec<CpuidEntry> {
         entry(
             0,
             [
-                HIGHEST_BASIC,
+                HIGHEST_BASIC[usize::from(many)],
                 word(vendor, 0),
                 word(vendor, 2),
                 word(vendor, 1),
             ],
         ),
-        entry(1, [model(level), ebx, FEATURES_ECX, FEATURES_EDX]),
+        entry(1, [model(level), ebx, FEATURES_ECX, edx]),
         // Descriptor 0xff: the caches are in leaf 4.
         entry(2, [0xff01, 0, 0, 0]),
         entry(6, [POWER_EAX, 0, 0, 0]),
@@ -180,10 +202,13 @@ fn basic(frequency: Frequency, apic_id: u8, level: Level) -> Vec<CpuidEntry> {
     ]
 }
 
-/// Leaf 4: data and instruction caches of 32 KiB, 256 KiB, then 12 MiB.
-fn caches() -> Vec<CpuidEntry> {
+/// Leaf 4: data and instruction caches of 32 KiB, 256 KiB for each core, then 12 MiB
+/// for all of them.
+fn caches(place: Place) -> Vec<CpuidEntry> {
+    let ids = (1 << place.core_bits()) - 1;
     let cache = |index, kind: u32, level: u32, ways: u32, sets: u32| {
-        let eax = kind | level << 5 | 1 << 8;
+        let sharing = if level == 3 { ids } else { 0 };
+        let eax = kind | level << 5 | 1 << 8 | sharing << 14 | ids << 26;
         subleaf(4, index, [eax, 63 | (ways - 1) << 22, sets - 1, 0])
     };
     vec![
@@ -194,14 +219,22 @@ fn caches() -> Vec<CpuidEntry> {
     ]
 }
 
-/// Leaf 0xb: one thread per core, one core per package.
-fn topology(apic_id: u8) -> Vec<CpuidEntry> {
-    let id = u32::from(apic_id);
-    vec![
-        subleaf(0xb, 0, [0, 1, 1 << 8, id]),
-        subleaf(0xb, 1, [0, 1, 2 << 8 | 1, id]),
-        subleaf(0xb, 2, [0, 0, 2, id]),
-    ]
+/// Leaves 0xb and, with several processors, 0x1f, which says the same: one thread per
+/// core, all cores in one package.
+fn topology(place: Place) -> Vec<CpuidEntry> {
+    let Place { id, of } = place;
+    let levels = |leaf| {
+        [
+            subleaf(leaf, 0, [0, 1, 1 << 8, id]),
+            subleaf(leaf, 1, [place.core_bits(), of, 2 << 8 | 1, id]),
+            subleaf(leaf, 2, [0, 0, 2, id]),
+        ]
+    };
+    let mut entries = levels(0xb).to_vec();
+    if of > 1 {
+        entries.extend(levels(0x1f));
+    }
+    entries
 }
 
 /// KVM's signature with no feature: it is what lets Linux use x2APIC without
@@ -257,15 +290,48 @@ mod tests {
     use super::*;
     use belljar_cpu::Feature;
 
+    const ALONE: Place = Place { id: 0, of: 1 };
+
     fn of(level: Level) -> CpuidTable {
-        table(Frequency::from_hz(2_600_000_000).unwrap(), 0, &level.into())
+        table(
+            Frequency::from_hz(2_600_000_000).unwrap(),
+            ALONE,
+            &level.into(),
+        )
+    }
+
+    #[test]
+    fn several_processors_are_cores_of_one_package() {
+        let frequency = Frequency::from_hz(2_600_000_000).unwrap();
+        let of = |id, of| table(frequency, Place { id, of }, &InstructionSet::default());
+        for (count, bits, room) in [(2, 1, 2), (3, 2, 4), (32, 5, 32), (64, 6, 64)] {
+            let last = of(count - 1, count);
+            let [_, ebx, _, edx] = last.answer(1, 0);
+            assert_eq!((ebx >> 24, ebx >> 16 & 0xff), (count - 1, room));
+            assert_eq!(edx >> HYPER_THREADING & 1, 1);
+            for leaf in [0xb, 0x1f] {
+                assert!(last.answer(0, 0)[0] >= leaf);
+                assert_eq!(last.answer(leaf, 0), [0, 1, 0x100, count - 1]);
+                assert_eq!(last.answer(leaf, 1), [bits, count, 0x201, count - 1]);
+            }
+            assert_eq!(
+                last.answer(4, 0)[0] >> 14 & 0xfff,
+                0,
+                "cores share no first level"
+            );
+            assert_eq!(last.answer(4, 3)[0] >> 14, (room - 1) * 0x1001);
+        }
+        let alone = of(0, 1);
+        assert_eq!(alone.answer(1, 0)[3] >> HYPER_THREADING & 1, 0);
+        assert_eq!(alone.answer(0xb, 1), [0, 1, 0x201, 0]);
+        assert_eq!(alone.answer(0x1f, 0), [0; 4]);
     }
 
     #[test]
     fn linux_calculates_the_exact_frequency() {
         for rate in [2_600_000_000, 1_000_000, 4_294_967_000, 5_000_000_000] {
             let frequency = Frequency::from_hz(rate).unwrap();
-            let table = table(frequency, 0, &InstructionSet::default());
+            let table = table(frequency, ALONE, &InstructionSet::default());
             let [denominator, numerator, crystal, _] = table.answer(0x15, 0);
             // native_calibrate_tsc, in the kernel's 32-bit arithmetic.
             let khz = (crystal / 1000).checked_mul(numerator).unwrap() / denominator;
@@ -309,7 +375,7 @@ mod tests {
         }
         assert_eq!(fourth.answer(7, 1), [0; 4]);
         let more = InstructionSet::new(Level::V2, ["aes", "sha"]).unwrap();
-        let more = table(Frequency::from_hz(1_000_000).unwrap(), 0, &more);
+        let more = table(Frequency::from_hz(1_000_000).unwrap(), ALONE, &more);
         assert_eq!(promised(&more)[second.len()..], ["aes", "sha"]);
     }
 

@@ -1,9 +1,10 @@
 //! One guest node: memory, boot, devices and the run loop.
 //!
-//! A [`Node`] is built from a [`NodeConfig`] and a vCPU; from then on it only
+//! A [`Node`] is built from a [`NodeConfig`] and its vCPUs; from then on it only
 //! runs: [`Node::run_until`] a point of virtual time, with frames put in and taken
 //! out between runs. What a node does is a pure function of its configuration and
-//! of what was delivered to it and when; how the time was cut into runs changes nothing.
+//! of what was delivered to it and when; how the time was cut into runs changes nothing,
+//! as long as nodes of several vCPUs are cut between slices.
 
 mod boot;
 mod config;
@@ -11,5 +12,5 @@ pub mod cpuid;
 mod node;
 
 pub use boot::{BootError, DEFAULT_COMMAND_LINE, DecompressError, KernelError, KernelImage};
-pub use config::{ConfigError, DiskConfig, NetConfig, NodeConfig};
+pub use config::{ConfigError, DiskConfig, MOST_VCPUS, NetConfig, NodeConfig};
 pub use node::{BadAddress, ExitCounts, Node, NodeError, NodeStop, StateHashes, VcpuParts};

@@ -5,32 +5,36 @@ mod devices;
 mod exits;
 mod inspect;
 mod memory;
+mod processor;
+mod rotation;
 mod stops;
+mod turns;
 
 use belljar_cpu::{
-    CpuidTable, Cycles, EngineReport, Exit, GuestRam, InstructionSet, Registers, SystemRegisters,
+    CpuidTable, Cycles, EngineReport, GuestRam, InstructionSet, Registers, SystemRegisters,
     TimeAccount, Vcpu, guest_ram,
 };
 use belljar_devices::virtio::NetCounters;
-use belljar_sim::{Frequency, Span, Time};
+use belljar_sim::{Frequency, Time};
 
 use crate::config::NodeConfig;
 use crate::{boot, cpuid};
 use arrivals::{Arrival, Arrivals};
 use devices::Devices;
-use exits::Action;
+use processor::{Activity, Processor};
+use rotation::Rotation;
 
 pub use exits::ExitCounts;
 pub use inspect::StateHashes;
 pub use memory::BadAddress;
 pub use stops::{NodeError, NodeStop};
 
-const INTERRUPT_FLAG: u64 = 1 << 9;
-
-/// What an engine is made from: a node's memory and its processor's identity.
+/// What an engine is made from: a node's memory and a processor's identity.
 #[derive(Clone, Debug)]
 pub struct VcpuParts {
-    /// The node's RAM, shared with its devices.
+    /// Which of the node's processors it is, from 0 on.
+    pub index: u32,
+    /// The node's RAM, shared with its devices and its other processors.
     pub ram: GuestRam,
     /// What CPUID answers.
     pub cpuid: CpuidTable,
@@ -40,21 +44,18 @@ pub struct VcpuParts {
 
 /// One guest node.
 ///
-/// Events that fall on one cycle happen in a fixed order: the local APIC's timer,
-/// then disks in the order of their slots, then deliveries in the order in which
-/// they were asked for; then the processor takes interrupts by priority.
+/// Its processors run by turns; see `rotation`. Events that fall on one cycle happen in
+/// a fixed order: the local APIC's timer, messages from other processors, then disks in
+/// the order of their slots, then deliveries in the order in which they were asked for;
+/// then the processor takes interrupts by priority. What concerns all processors happens
+/// in the turn of the first that comes to its time.
 pub struct Node {
-    vcpu: Box<dyn Vcpu + Send>,
+    processors: Vec<Processor>,
+    rotation: Rotation,
     devices: Devices,
     frequency: Frequency,
     arrivals: Arrivals,
     counts: ExitCounts,
-    halted: bool,
-    /// An instruction whose question was answered has yet to end: nothing may be
-    /// delivered before it has.
-    unfinished: bool,
-    window: bool,
-    nmi_window: bool,
     magic: Option<Cycles>,
     /// Retired instructions at which the node stops for its owner to look at it.
     pause: u64,
@@ -63,14 +64,15 @@ pub struct Node {
 
 impl Node {
     /// Builds the node that `config` describes: allocates memory, loads the kernel,
-    /// and has `engine` make the processor, which is then set to the kernel's entry.
+    /// and has `engine` make the processors in order. The first is set to the kernel's
+    /// entry, the others wait until it starts them.
     ///
     /// # Errors
     /// [`NodeError`], when the configuration is outside its limits, the kernel or
     /// the initrd does not fit, or the host refuses memory or the engine.
-    pub fn new<F>(config: &NodeConfig, engine: F) -> Result<Self, NodeError>
+    pub fn new<F>(config: &NodeConfig, mut engine: F) -> Result<Self, NodeError>
     where
-        F: FnOnce(VcpuParts) -> Result<Box<dyn Vcpu + Send>, belljar_cpu::CpuError>,
+        F: FnMut(VcpuParts) -> Result<Box<dyn Vcpu + Send>, belljar_cpu::CpuError>,
     {
         config.check()?;
         let ram =
@@ -79,248 +81,112 @@ impl Node {
                 source,
             })?;
         let start = boot::load(config, &ram)?;
-        let mut vcpu = engine(VcpuParts {
-            ram: ram.clone(),
-            cpuid: cpuid::table(config.frequency, 0, &config.instruction_set),
-            instruction_set: config.instruction_set.clone(),
-        })?;
-        vcpu.set_system(&start.system);
-        vcpu.set_registers(&start.registers);
+        let mut processors = Vec::new();
+        for index in 0..config.vcpus {
+            let place = cpuid::Place {
+                id: index,
+                of: config.vcpus,
+            };
+            let mut vcpu = engine(VcpuParts {
+                index,
+                ram: ram.clone(),
+                cpuid: cpuid::table(config.frequency, place, &config.instruction_set),
+                instruction_set: config.instruction_set.clone(),
+            })?;
+            if index == 0 {
+                vcpu.set_system(&start.system);
+                vcpu.set_registers(&start.registers);
+                processors.push(Processor::new(vcpu, Activity::Running));
+            } else {
+                vcpu.init();
+                processors.push(Processor::new(vcpu, Activity::Waiting));
+            }
+        }
         Ok(Self {
-            vcpu,
+            rotation: Rotation::new(processors.len(), config.slice, config.frequency),
+            processors,
             devices: Devices::new(config, ram),
             frequency: config.frequency,
             arrivals: Arrivals::default(),
             counts: ExitCounts::default(),
-            halted: false,
-            unfinished: false,
-            window: false,
-            nmi_window: false,
             magic: None,
             pause: u64::MAX,
             ended: None,
         })
     }
 
-    /// Runs until the node's clock reaches `limit`, or until something stops it.
-    /// What is due at `limit` itself happens in the next run, so that what is
-    /// delivered for that very time can still come before it.
-    ///
-    /// A node that ended (power-off, reset, shutdown, hang) returns the same stop again.
-    ///
-    /// # Errors
-    /// [`NodeError`] when the host fails the engine or a disk; never by the guest's doing.
-    pub fn run_until(&mut self, limit: Time) -> Result<NodeStop, NodeError> {
-        self.run_while(self.frequency.cycle_at(limit), None)
+    /// The processor whose turn it is.
+    fn current(&self) -> &Processor {
+        &self.processors[self.rotation.current]
     }
 
-    /// Runs for a caller that has other nodes to run: until about `limit`, never beyond
-    /// it, and coming back with [`NodeStop::Limit`] earlier
-    /// - some instructions before `limit`, where stopping there costs less;
-    /// - `echo` after the first frame that it sent, before which no answer can come, so
-    ///   that `limit` need not consider answers;
-    /// - as soon as the guest wrote to its control console.
-    ///
-    /// What the guest does depends on none of this.
-    ///
-    /// # Errors
-    /// As [`run_until`](Self::run_until).
-    pub fn run_ahead(&mut self, limit: Time, echo: Span) -> Result<NodeStop, NodeError> {
-        self.run_while(self.frequency.cycle_at(limit), Some(echo))
+    fn current_mut(&mut self) -> &mut Processor {
+        &mut self.processors[self.rotation.current]
     }
 
-    /// The last cycle but one that a run with others may reach.
-    fn bound(&self, limit: Cycles, echo: Span) -> Cycles {
-        if self.devices.console.device().has_output() {
-            return 0;
-        }
-        self.devices.first_frame().map_or(limit, |sent| {
-            let answer = self.frequency.time_of(sent) + echo;
-            limit.min(self.frequency.cycle_at(answer))
-        })
+    /// How many processors it has.
+    pub fn vcpus(&self) -> usize {
+        self.processors.len()
     }
 
-    fn run_while(&mut self, limit: Cycles, echo: Option<Span>) -> Result<NodeStop, NodeError> {
-        loop {
-            if let Some(stop) = self.ended {
-                return Ok(stop);
-            }
-            if let Some(at) = self.magic {
-                return Ok(NodeStop::Magic { at });
-            }
-            if self.vcpu.retired() >= self.pause {
-                return Ok(NodeStop::Paused);
-            }
-            let limit = echo.map_or(limit, |echo| self.bound(limit, echo));
-            let now = self.vcpu.now();
-            if now >= limit {
-                return Ok(NodeStop::Limit);
-            }
-            if !self.unfinished {
-                self.fire_due(now)?;
-                self.take_interrupts();
-            }
-            let next = self.next_cycle().filter(|cycle| *cycle < limit);
-            if self.halted {
-                self.wait(next.unwrap_or(limit));
-            } else {
-                let about = next.is_none() && echo.is_some();
-                let spent = self.execute(next.unwrap_or(limit), about)?;
-                if about && spent {
-                    return Ok(NodeStop::Limit);
-                }
-            }
-        }
+    /// The number of the processor whose turn it is, of which
+    /// [`registers`](Self::registers) and [`system`](Self::system) tell.
+    pub fn current_vcpu(&self) -> u32 {
+        self.rotation.current as u32
     }
 
-    /// Makes runs stop with [`NodeStop::Paused`] when `instructions` have retired, before
-    /// anything else happens; `u64::MAX` for never. Stopping changes nothing of the run.
-    pub fn pause_at(&mut self, instructions: u64) {
-        self.pause = instructions;
-        self.vcpu.stop_at(instructions);
-    }
-
-    /// Lets a halted processor's time pass.
-    fn wait(&mut self, until: Cycles) {
-        if self.vcpu.registers().rflags & INTERRUPT_FLAG == 0 {
-            self.ended = Some(NodeStop::Hung);
-        } else {
-            self.vcpu.skip_to(until);
-        }
-    }
-
-    /// Runs the processor until `until`, or `about` then. Whether it did nothing but run.
-    fn execute(&mut self, until: Cycles, about: bool) -> Result<bool, NodeError> {
-        // An answered read may have raised an interrupt that its instruction's end lets in.
-        self.ask_for_window();
-        let exit = if about {
-            self.vcpu.run_about(until)?
-        } else {
-            self.vcpu.run(until)?
-        };
-        self.unfinished = false;
-        self.counts.count(&exit);
-        let now = self.vcpu.now();
-        match exits::handle(&exit, &mut self.devices, now)? {
-            Action::Continue => {}
-            Action::Answer(value) => {
-                self.vcpu.complete_read(value);
-                self.unfinished = true;
-            }
-            Action::RefuseMsr => {
-                self.vcpu.refuse_msr();
-                self.unfinished = true;
-            }
-            Action::TakeTaskPriority => {
-                let class = self.vcpu.task_priority();
-                self.devices.interrupts.local.set_task_class(class);
-            }
-            Action::SetTaskPriority(class) => self.vcpu.set_task_priority(class),
-            Action::Halt => self.halted = true,
-            Action::Magic(at) => self.magic = Some(at),
-            Action::End(stop) => self.ended = Some(stop),
-        }
-        Ok(exit == Exit::Deadline)
-    }
-
-    /// Does what is due at or before `now`.
-    fn fire_due(&mut self, now: Cycles) -> Result<(), NodeError> {
-        self.devices.advance(now)?;
-        while let Some(arrival) = self.arrivals.pop_due(now) {
-            match arrival {
-                Arrival::Frame(frame) => self.devices.receive_frame(frame)?,
-                Arrival::Control(bytes) => self.devices.receive_control(&bytes)?,
-                Arrival::Console(bytes) => self.devices.receive_console(&bytes),
-            }
-        }
-        Ok(())
-    }
-
-    fn take_interrupts(&mut self) {
-        if self.devices.interrupts.local.has_nmi() && self.vcpu.takes_nmi() {
-            self.devices.interrupts.local.accept_nmi();
-            self.vcpu.nmi();
-            self.counts.interrupts += 1;
-            self.halted = false;
-        }
-        while let Some(vector) = self.devices.interrupts.local.pending() {
-            if !self.vcpu.interruptible() {
-                break;
-            }
-            self.devices.interrupts.local.accept(vector);
-            self.vcpu.interrupt(vector);
-            self.counts.interrupts += 1;
-            self.halted = false;
-        }
-    }
-
-    fn ask_for_window(&mut self) {
-        let wanted = self.devices.interrupts.local.pending().is_some();
-        if wanted != self.window {
-            self.vcpu.request_interrupt_window(wanted);
-            self.window = wanted;
-        }
-        let nmi = self.devices.interrupts.local.has_nmi();
-        if nmi != self.nmi_window {
-            self.vcpu.request_nmi_window(nmi);
-            self.nmi_window = nmi;
-        }
-    }
-
-    fn next_cycle(&self) -> Option<Cycles> {
-        self.devices
-            .deadline()
-            .into_iter()
-            .chain(self.arrivals.next())
-            .min()
-    }
-
-    /// The node's clock, in cycles of its processor since reset.
+    /// The node's clock, in cycles since reset: that of the processor furthest behind.
     pub fn now_cycles(&self) -> Cycles {
-        self.vcpu.now()
+        let clocks = self.processors.iter().map(Processor::now);
+        clocks.min().unwrap_or(0)
     }
 
     /// The node's clock.
     pub fn now(&self) -> Time {
-        self.frequency.time_of(self.vcpu.now())
+        self.frequency.time_of(self.now_cycles())
     }
 
-    /// The processor's clock rate.
+    /// The processors' clock rate.
     pub fn frequency(&self) -> Frequency {
         self.frequency
     }
 
-    /// Instructions retired, those of traced stubs left out.
+    /// Instructions retired by all processors, those of traced stubs left out.
     pub fn retired(&self) -> u64 {
-        self.vcpu.retired()
+        let each = self.processors.iter();
+        each.map(|processor| processor.vcpu.retired()).sum()
     }
 
-    /// What the node's time went into so far; `None` without a time model.
+    /// What the processors' time went into so far, added up; `None` without a time model.
     pub fn account(&self) -> Option<TimeAccount> {
-        self.vcpu.account()
+        let mut accounts = self.processors.iter().map(|one| one.vcpu.account());
+        accounts.try_fold(TimeAccount::default(), |sum, one| Some(sum + one?))
     }
 
-    /// When the node does something next: now, while its processor executes; else
+    /// When the node does something next: now, while a processor executes; else
     /// at its first own event or delivery. `None`: only a delivery can wake it, or
     /// it has ended.
     pub fn next_event(&self) -> Option<Time> {
         if self.ended.is_some() {
             return None;
         }
-        let local = &self.devices.interrupts.local;
-        let interrupted = (self.vcpu.interruptible() && local.pending().is_some())
-            || (self.vcpu.takes_nmi() && local.has_nmi());
-        if !self.halted || interrupted {
-            return Some(self.now());
-        }
-        let cycle = self.next_cycle()?.max(self.vcpu.now());
+        let own = self.processors.iter().enumerate().map(|(index, one)| {
+            let local = self.devices.interrupts.local(index);
+            if one.is_busy(local) {
+                return Some(one.now());
+            }
+            Some(local.next_deadline()?.max(one.now()))
+        });
+        let shared = self.next_shared().map(|at| at.max(self.now_cycles()));
+        let cycle = own.flatten().chain(shared).min()?;
         Some(self.frequency.time_of(cycle))
     }
 
-    /// Whether the node has ended, or its processor is halted and nothing is due yet.
+    /// Whether the node has ended, or its processors are halted and nothing is due yet.
     pub fn is_idle(&self) -> bool {
+        let runs = |one: &Processor| one.activity == Activity::Running;
         self.next_event()
-            .is_none_or(|next| self.halted && next > self.now())
+            .is_none_or(|next| !self.processors.iter().any(runs) && next > self.now())
     }
 
     /// Delivers a frame from the wire at `at`; one in the past arrives at once.
@@ -341,12 +207,15 @@ impl Node {
             .push(self.frequency.cycle_at(at), Arrival::Console(bytes));
     }
 
-    /// Takes the frames that the node sent since the last call, in order, each with
-    /// the time of the notification that sent it.
+    /// Takes the frames that the node sent since the last call, in the order of the times
+    /// of the notifications that sent them. The next call may give earlier ones, if a run
+    /// ended within a slice.
     pub fn take_frames(&mut self) -> Vec<(Time, Vec<u8>)> {
         let frequency = self.frequency;
-        let frames = self.devices.take_frames().into_iter();
+        let mut frames = self.devices.take_frames();
+        frames.sort_by_key(|(at, _)| *at);
         frames
+            .into_iter()
             .map(|(at, frame)| (frequency.time_of(at), frame))
             .collect()
     }
@@ -361,30 +230,34 @@ impl Node {
         self.devices.console.device_mut().take_output()
     }
 
-    /// General registers of the processor.
+    /// General registers of the processor whose turn it is.
     pub fn registers(&self) -> Registers {
-        self.vcpu.registers()
+        self.current().vcpu.registers()
     }
 
-    /// Segments, tables and control registers of the processor.
+    /// Segments, tables and control registers of the processor whose turn it is.
     pub fn system(&self) -> SystemRegisters {
-        self.vcpu.system()
+        self.current().vcpu.system()
     }
 
-    /// What the engine tells of the run so far.
+    /// What the engines tell of the run so far, added up.
     pub fn engine_report(&self) -> EngineReport {
-        self.vcpu.report()
+        let mut sum = EngineReport::default();
+        for processor in &self.processors {
+            sum.add(processor.vcpu.report());
+        }
+        sum
     }
 
     /// Ends a magic stop: the guest goes on behind the magic instruction with
     /// `target` in R11. Without a magic stop it does nothing.
     pub fn complete_magic(&mut self, target: u64) {
         if self.magic.take().is_some() {
-            self.vcpu.complete_magic(target);
+            self.current_mut().vcpu.complete_magic(target);
         }
     }
 
-    /// Exits of the processor, by kind.
+    /// Exits of the processors, by kind.
     pub fn exit_counts(&self) -> ExitCounts {
         self.counts
     }

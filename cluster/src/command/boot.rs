@@ -18,6 +18,8 @@ pub(crate) fn boot(arguments: &BootArguments) -> Result<ExitCode> {
         initrd: arguments.initrd.clone(),
         append: arguments.append.join(" "),
         memory: arguments.memory.0,
+        vcpus: arguments.vcpus,
+        slice: arguments.slice.0,
         clock: arguments.clock.0,
         instruction_set: InstructionSet::new(
             arguments.level.parse::<Level>()?,

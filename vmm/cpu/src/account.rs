@@ -13,3 +13,16 @@ pub struct TimeAccount {
     /// Cycles without an instruction: the processor was halted.
     pub idle: u64,
 }
+
+impl std::ops::Add for TimeAccount {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            instructions: self.instructions + other.instructions,
+            caches: self.caches + other.caches,
+            memory: self.memory + other.memory,
+            idle: self.idle + other.idle,
+        }
+    }
+}

@@ -159,6 +159,11 @@ pub trait Vcpu {
     /// Replaces general registers, RIP and RFLAGS.
     fn set_registers(&mut self, registers: &Registers);
 
+    /// Resets the processor as INIT does (Intel SDM volume 3, "Processor State After
+    /// Reset"): registers and control registers to their first values; model-specific
+    /// registers but EFER, the clock, x87 and vectors stay as they are.
+    fn init(&mut self);
+
     /// Segments, tables, control registers.
     fn system(&self) -> SystemRegisters;
 

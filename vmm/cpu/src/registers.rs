@@ -102,3 +102,54 @@ pub struct SystemRegisters {
     /// EFER.
     pub efer: u64,
 }
+
+/// A segment in real mode with this selector and type.
+const fn real_mode(selector: u16, base: u64, attributes: u16) -> Segment {
+    Segment {
+        selector,
+        base,
+        limit: 0xffff,
+        attributes,
+    }
+}
+
+impl SystemRegisters {
+    /// The state after a reset or an INIT (Intel SDM volume 3, "Processor State After
+    /// Reset"): real mode, at the reset vector below 4 GiB.
+    pub fn initial() -> Self {
+        const PRESENT_DATA: u16 = 0x93;
+        const PRESENT_CODE: u16 = 0x9b;
+        const LDT: u16 = 0x82;
+        const BUSY_TASK: u16 = 0x8b;
+        let mut segments = [real_mode(0, 0, PRESENT_DATA); 8];
+        segments[SegmentRegister::Cs as usize] = real_mode(0xf000, 0xffff_0000, PRESENT_CODE);
+        segments[SegmentRegister::Tr as usize] = real_mode(0, 0, BUSY_TASK);
+        segments[SegmentRegister::Ldt as usize] = real_mode(0, 0, LDT);
+        let table = DescriptorTable {
+            base: 0,
+            limit: 0xffff,
+        };
+        Self {
+            segments,
+            gdt: table,
+            idt: table,
+            // Caches off, extension type.
+            cr0: 0x6000_0010,
+            ..Self::default()
+        }
+    }
+}
+
+impl Registers {
+    /// The state after a reset or an INIT of a processor with that signature (EAX of
+    /// CPUID leaf 1), which EDX tells.
+    pub fn initial(signature: u32) -> Self {
+        let mut registers = Self {
+            rip: 0xfff0,
+            rflags: 2,
+            ..Self::default()
+        };
+        registers.gpr[Self::RDX] = signature.into();
+        registers
+    }
+}

@@ -21,3 +21,54 @@ pub struct EngineReport {
     /// The engine's own counters, by name.
     pub counters: Vec<(&'static str, u64)>,
 }
+
+impl EngineReport {
+    /// Adds what another processor's engine tells.
+    pub fn add(&mut self, other: Self) {
+        for met in other.unimplemented {
+            let known = self.unimplemented.iter_mut();
+            match known.into_iter().find(|known| known.rip == met.rip) {
+                Some(known) => known.count += met.count,
+                None => self.unimplemented.push(met),
+            }
+        }
+        self.stubs_abused |= other.stubs_abused;
+        for (name, count) in other.counters {
+            let known = self.counters.iter_mut().find(|(known, _)| *known == name);
+            match known {
+                Some((_, sum)) => *sum += count,
+                None => self.counters.push((name, count)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_add_up_by_place_and_by_name() {
+        let report = |rip, name, abused| EngineReport {
+            unimplemented: vec![Unimplemented {
+                rip,
+                bytes: Vec::new(),
+                count: 2,
+            }],
+            stubs_abused: abused,
+            counters: vec![(name, 5)],
+        };
+        let mut sum = EngineReport::default();
+        sum.add(report(7, "misses", false));
+        sum.add(report(7, "misses", true));
+        sum.add(report(8, "visits", false));
+        let met: Vec<(u64, u64)> = sum
+            .unimplemented
+            .iter()
+            .map(|met| (met.rip, met.count))
+            .collect();
+        assert_eq!(met, [(7, 4), (8, 2)]);
+        assert!(sum.stubs_abused);
+        assert_eq!(sum.counters, [("misses", 10), ("visits", 5)]);
+    }
+}

@@ -3,13 +3,18 @@
 
 mod access;
 mod bits;
+mod message;
 mod timer;
 
 use belljar_cpu::Cycles;
 use bits::VectorSet;
+use message::Inbox;
+use std::collections::VecDeque;
 use timer::{Mode, Timer};
 
 pub use access::{Effect, NoSuchRegister};
+pub(crate) use message::Signal;
+pub use message::{Command, Delivery, Message, Shorthand, StartSignal};
 
 /// Guest-physical address of the xAPIC page; a guest cannot move it.
 pub const APIC_BASE: u64 = 0xfee0_0000;
@@ -21,46 +26,6 @@ const LVT_MASKED: u32 = 1 << 16;
 const ESR_SEND_ILLEGAL_VECTOR: u32 = 1 << 5;
 const ESR_RECEIVE_ILLEGAL_VECTOR: u32 = 1 << 6;
 const ESR_ILLEGAL_REGISTER: u32 = 1 << 7;
-
-/// An interrupt message on its way to local APICs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// The vector.
-    pub vector: u8,
-    /// How it is delivered.
-    pub delivery: Delivery,
-    /// Level rather than edge triggered: its EOI is broadcast to the IO-APIC.
-    pub level: bool,
-    /// The destination, physical APIC id or logical mask.
-    pub destination: u32,
-    /// Whether `destination` is logical.
-    pub logical: bool,
-}
-
-/// Delivery modes that this machine knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivery {
-    /// To the vector.
-    Fixed,
-    /// To the vector, at the least busy destination.
-    LowestPriority,
-    /// As a non-maskable interrupt, whatever the vector.
-    Nmi,
-    /// SMI, INIT, start-up or ExtINT: nothing on this machine sends or takes them.
-    Other(u8),
-}
-
-impl Delivery {
-    /// Decodes the three delivery-mode bits of LVT, ICR and redirection entries.
-    pub fn from_bits(bits: u8) -> Self {
-        match bits & 7 {
-            0 => Self::Fixed,
-            1 => Self::LowestPriority,
-            4 => Self::Nmi,
-            other => Self::Other(other),
-        }
-    }
-}
 
 /// The LVT entries that this file knows by name, by their place in
 /// `LocalApic::lvt`; 1 and 2 are thermal and performance monitoring.
@@ -102,7 +67,11 @@ pub struct LocalApic {
     timer: Timer,
     /// A non-maskable interrupt that the processor has yet to take.
     nmi: bool,
-    undeliverable: u64,
+    /// What the processor has yet to do to itself.
+    starts: VecDeque<StartSignal>,
+    inbox: Inbox,
+    /// Level interrupts that arrived while the APIC was off.
+    refused: Vec<u8>,
 }
 
 impl LocalApic {
@@ -127,7 +96,9 @@ impl LocalApic {
             destination_format: 0,
             timer: Timer::new(cycles_per_tick),
             nmi: false,
-            undeliverable: 0,
+            starts: VecDeque::new(),
+            inbox: Inbox::default(),
+            refused: Vec::new(),
         };
         apic.reset();
         apic
@@ -192,42 +163,73 @@ impl LocalApic {
         self.task_priority = (class & 0xf) << 4;
     }
 
-    /// The cycle at which the timer fires next.
+    /// The cycle at which the timer fires or a message arrives next.
     pub fn next_deadline(&self) -> Option<Cycles> {
-        self.timer.deadline()
+        self.timer
+            .deadline()
+            .into_iter()
+            .chain(self.inbox.next())
+            .min()
     }
 
-    /// Requests the timer's interrupt when its deadline is at or before `now`.
+    /// Whether messages are on their way here.
+    pub fn expects_messages(&self) -> bool {
+        self.inbox.next().is_some()
+    }
+
+    /// Requests the timer's interrupt when its deadline is at or before `now`, then
+    /// takes the messages that have arrived by then.
     pub fn advance(&mut self, now: Cycles) {
         if self.timer.expire(now) {
             self.raise_local(Lvt::Timer);
         }
-    }
-
-    /// Takes `message` when it is meant for this APIC. `false` when it is not, or
-    /// when the APIC cannot take it; a level interrupt then keeps asking.
-    pub fn deliver(&mut self, message: &Message) -> bool {
-        if !self.is_destination(message.destination, message.logical) {
-            return false;
-        }
-        match message.delivery {
-            // Software that switches the APIC off does not keep these out.
-            Delivery::Nmi => self.nmi = true,
-            _ if !self.accepts() => return false,
-            Delivery::Fixed | Delivery::LowestPriority => {
-                self.request(message.vector, message.level);
-            }
-            Delivery::Other(_) => {
-                self.undeliverable += 1;
-                return false;
+        while let Some(signal) = self.inbox.pop_due(now) {
+            match signal {
+                signal if self.takes(signal) => self.receive(signal),
+                Signal::Vector {
+                    vector,
+                    level: true,
+                } => self.refused.push(vector),
+                _ => {}
             }
         }
-        true
     }
 
-    /// Messages of kinds that this machine does not deliver (SMI, INIT, start-up).
-    pub fn undeliverable(&self) -> u64 {
-        self.undeliverable
+    /// Takes the vectors of level interrupts that arrived and were not taken.
+    pub(crate) fn take_refused(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.refused)
+    }
+
+    /// Takes what the processor has to do to itself before it goes on, in order.
+    pub fn take_start(&mut self) -> Option<StartSignal> {
+        self.starts.pop_front()
+    }
+
+    /// Whether this APIC takes a message of that kind now. One that software switched
+    /// off keeps only interrupts out.
+    pub(crate) fn takes(&self, signal: Signal) -> bool {
+        self.accepts() || !matches!(signal, Signal::Vector { .. })
+    }
+
+    /// Takes a message that has arrived.
+    pub(crate) fn receive(&mut self, signal: Signal) {
+        match signal {
+            Signal::Vector { vector, level } => self.request(vector, level),
+            Signal::Nmi => self.nmi = true,
+            Signal::Start(start) => {
+                if start == StartSignal::Init {
+                    self.reset();
+                    // Nothing of what came before it is left.
+                    self.starts.clear();
+                }
+                self.starts.push_back(start);
+            }
+        }
+    }
+
+    /// Takes a message that arrives at `at` by this processor's clock.
+    pub(crate) fn expect(&mut self, at: Cycles, signal: Signal) {
+        self.inbox.push(at, signal);
     }
 
     /// Whether the guest reaches the registers through the xAPIC page.
@@ -271,7 +273,8 @@ impl LocalApic {
         self.level.contains(vector).then_some(vector)
     }
 
-    fn is_destination(&self, destination: u32, logical: bool) -> bool {
+    /// Whether a message to `destination` is meant for this APIC.
+    pub(crate) fn is_destination(&self, destination: u32, logical: bool) -> bool {
         let broadcast = destination == u32::MAX || destination == 0xff;
         if broadcast || !logical {
             return broadcast || destination == self.id;

@@ -14,7 +14,7 @@ mod serial;
 mod test_device;
 pub mod virtio;
 
-pub use interrupts::InterruptController;
+pub use interrupts::{InterruptController, Moment};
 pub use ioapic::{IoApic, PINS};
 pub use power::{
     POWER_PORTS, Power, PowerEvent, RESET_PORT, RESET_VALUE, SLEEP_CONTROL_PORT, SLEEP_STATUS_PORT,

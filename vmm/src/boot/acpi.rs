@@ -51,15 +51,15 @@ impl Area {
     }
 }
 
-/// The tables of a machine with one processor and `slots` virtio devices.
-pub(super) fn tables(slots: usize) -> Tables {
+/// The tables of a machine with `vcpus` processors and `slots` virtio devices.
+pub(super) fn tables(vcpus: u32, slots: usize) -> Tables {
     // The RSDP comes first, where kernels look for it; its final contents need
     // the address of the XSDT, which comes last.
     let mut area = Area::default();
     let rsdp = area.add(&Rsdp::new(OEM, 0));
     let dsdt = area.add(&Table(dsdt(slots)));
     let fadt = area.add(&fadt(dsdt));
-    let madt = area.add(&madt());
+    let madt = area.add(&madt(vcpus));
     let mut xsdt = XSDT::new(OEM, OEM_TABLE, REVISION);
     xsdt.add_entry(fadt);
     xsdt.add_entry(madt);
@@ -109,10 +109,13 @@ fn fadt(dsdt: u64) -> impl Aml {
     fadt.finalize()
 }
 
-fn madt() -> MADT {
+/// Processors are numbered as their APIC ids are, which all fit the entries of xAPICs.
+fn madt(vcpus: u32) -> MADT {
     let local = LocalInterruptController::Address(APIC_BASE as u32);
     let mut madt = MADT::new(OEM, OEM_TABLE, REVISION, local);
-    madt.add_structure(ProcessorLocalApic::new(0, 0, EnabledStatus::Enabled));
+    for id in 0..u8::try_from(vcpus).unwrap_or(u8::MAX) {
+        madt.add_structure(ProcessorLocalApic::new(id, id, EnabledStatus::Enabled));
+    }
     madt.add_structure(IoApicEntry::new(0, IoApic::BASE as u32, 0));
     madt
 }
@@ -180,6 +183,7 @@ fn virtio(slot: usize) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::boot::MAX_SLOTS;
+    use crate::config::MOST_VCPUS;
     use std::process::Command;
 
     /// The table with `signature`, by its own length.
@@ -194,7 +198,7 @@ mod tests {
 
     #[test]
     fn checksums_and_links_hold() {
-        let tables = tables(MAX_SLOTS);
+        let tables = tables(MOST_VCPUS, MAX_SLOTS);
         let sum = |bytes: &[u8]| bytes.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
         for signature in [b"DSDT", b"FACP", b"APIC", b"XSDT"] {
             assert_eq!(sum(find(&tables.bytes, signature)), 0);
@@ -225,7 +229,7 @@ mod tests {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
-        let tables = tables(3);
+        let tables = tables(5, 3);
         for signature in [b"DSDT", b"FACP", b"APIC", b"XSDT"] {
             let name = String::from_utf8_lossy(signature).to_lowercase();
             std::fs::write(

@@ -9,8 +9,8 @@ use belljar_devices::virtio::{
     Block, Console, Entropy, Mmio, Net, NetCounters, WINDOW_SIZE, Window,
 };
 use belljar_devices::{
-    EXIT_PORT, InterruptController, IoApic, POWER_PORTS, Power, PowerEvent, Rtc, SERIAL_PIN,
-    SERIAL_PORT, Serial, TestDevice,
+    EXIT_PORT, InterruptController, IoApic, Moment, POWER_PORTS, Power, PowerEvent, Rtc,
+    SERIAL_PIN, SERIAL_PORT, Serial, TestDevice,
 };
 use belljar_sim::{Frequency, Random};
 
@@ -51,7 +51,7 @@ impl Devices {
         });
         Self {
             ram,
-            interrupts: InterruptController::new(crystal_divider(config.frequency)),
+            interrupts: InterruptController::new(config.vcpus, crystal_divider(config.frequency)),
             serial: Serial::default(),
             console: Mmio::new(Console::new()),
             unknown_msrs: BTreeSet::new(),
@@ -72,7 +72,7 @@ impl Devices {
             self.interrupts,
             self.rtc,
             self.power,
-            self.deadline(),
+            self.disk_deadline(),
             self.net_counters()
         )
     }
@@ -106,31 +106,32 @@ impl Devices {
         self.disks.len() + usize::from(self.net.is_some()) + 1
     }
 
-    /// The first cycle at which a device has something to do of its own.
-    pub(super) fn deadline(&self) -> Option<Cycles> {
+    /// The first cycle at which a disk has something to do.
+    pub(super) fn disk_deadline(&self) -> Option<Cycles> {
         let disks = self.disks.iter().filter_map(|(_, disk)| disk.deadline());
-        disks.chain(self.interrupts.local.next_deadline()).min()
+        disks.min()
     }
 
-    /// Does what is due at or before `now`: the timer, then disks by slot.
-    pub(super) fn advance(&mut self, now: Cycles) -> Result<(), NodeError> {
-        self.interrupts.advance(now);
+    /// Does what is due at or before `at`: that processor's timer and what was sent to
+    /// it, then disks by slot.
+    pub(super) fn advance(&mut self, at: Moment) -> Result<(), NodeError> {
+        self.interrupts.advance(at);
         for slot in 0..self.disks.len() {
             let (name, disk) = &mut self.disks[slot];
-            if disk.deadline().is_some_and(|deadline| deadline <= now) {
-                disk.advance(&self.ram, now)
+            if disk.deadline().is_some_and(|deadline| deadline <= at.now) {
+                disk.advance(&self.ram, at.now)
                     .map_err(|source| NodeError::Disk {
                         name: name.clone(),
                         source,
                     })?;
-                self.interrupts
-                    .set_line(slot_pin(slot), self.disks[slot].1.line());
+                let line = self.disks[slot].1.line();
+                self.interrupts.set_line(slot_pin(slot), line, at);
             }
         }
         Ok(())
     }
 
-    pub(super) fn receive_frame(&mut self, frame: Vec<u8>) -> Result<(), NodeError> {
+    pub(super) fn receive_frame(&mut self, frame: Vec<u8>, at: Moment) -> Result<(), NodeError> {
         let slot = self.net_slot();
         let Some(net) = &mut self.net else {
             return Ok(());
@@ -142,11 +143,11 @@ impl Devices {
         let ram = &self.ram;
         let done = net.drive(ram, |net, queues| net.receive(frame, queues, ram));
         let line = net.line();
-        self.interrupts.set_line(slot_pin(slot), line);
+        self.interrupts.set_line(slot_pin(slot), line, at);
         done.map_err(|source| self.host_failed(slot, source))
     }
 
-    pub(super) fn receive_control(&mut self, bytes: &[u8]) -> Result<(), NodeError> {
+    pub(super) fn receive_control(&mut self, bytes: &[u8], at: Moment) -> Result<(), NodeError> {
         let slot = self.console_slot();
         if !self.console.is_live() {
             self.console.device_mut().hold(bytes);
@@ -157,13 +158,13 @@ impl Devices {
             .console
             .drive(ram, |console, queues| console.receive(bytes, queues, ram));
         self.interrupts
-            .set_line(slot_pin(slot), self.console.line());
+            .set_line(slot_pin(slot), self.console.line(), at);
         done.map_err(|source| self.host_failed(slot, source))
     }
 
-    pub(super) fn receive_console(&mut self, bytes: &[u8]) {
+    pub(super) fn receive_console(&mut self, bytes: &[u8], at: Moment) {
         self.serial.receive(bytes);
-        self.settle_serial();
+        self.settle_serial(at);
     }
 
     /// When the first of the frames was sent that nobody took yet.
@@ -193,24 +194,24 @@ impl Devices {
     }
 
     /// `IN` of `len` bytes, each from its own port; where nothing answers, ones.
-    pub(super) fn read_port(&mut self, port: u16, len: u8, now: Cycles) -> u64 {
+    pub(super) fn read_port(&mut self, port: u16, len: u8, at: Moment) -> u64 {
         if port == PCI_ADDRESS {
             return u64::MAX;
         }
         (0..u16::from(len.min(4))).fold(0, |value, index| {
-            let byte = self.read_port_byte(port.wrapping_add(index), now);
+            let byte = self.read_port_byte(port.wrapping_add(index), at);
             value | u64::from(byte) << (8 * index)
         })
     }
 
-    fn read_port_byte(&mut self, port: u16, now: Cycles) -> u8 {
+    fn read_port_byte(&mut self, port: u16, at: Moment) -> u8 {
         match port {
             port if is_serial(port) => {
                 let value = self.serial.read((port - SERIAL_PORT) as u8);
-                self.settle_serial();
+                self.settle_serial(at);
                 value
             }
-            RTC_DATA => self.rtc.read(now / self.frequency.as_hz()),
+            RTC_DATA => self.rtc.read(at.now / self.frequency.as_hz()),
             port if POWER_PORTS.contains(&port) => self.power.read(port),
             port => {
                 let echo = self.test.as_mut().and_then(|test| test.port(port));
@@ -220,7 +221,13 @@ impl Devices {
     }
 
     /// `OUT` of the low `len` bytes of `data`, each to its own port.
-    pub(super) fn write_port(&mut self, port: u16, len: u8, data: u32) -> Option<PowerEvent> {
+    pub(super) fn write_port(
+        &mut self,
+        port: u16,
+        len: u8,
+        data: u32,
+        at: Moment,
+    ) -> Option<PowerEvent> {
         if port == PCI_ADDRESS {
             return None;
         }
@@ -230,12 +237,12 @@ impl Devices {
         let bytes = data.to_le_bytes();
         let mut event = None;
         for (index, value) in (0..u16::from(len.min(4))).zip(bytes) {
-            event = event.or(self.write_port_byte(port.wrapping_add(index), value));
+            event = event.or(self.write_port_byte(port.wrapping_add(index), value, at));
         }
         event
     }
 
-    fn write_port_byte(&mut self, port: u16, value: u8) -> Option<PowerEvent> {
+    fn write_port_byte(&mut self, port: u16, value: u8, at: Moment) -> Option<PowerEvent> {
         if let Some(byte) = self.test.as_mut().and_then(|test| test.port(port)) {
             *byte = value;
             return None;
@@ -243,7 +250,7 @@ impl Devices {
         match port {
             port if is_serial(port) => {
                 self.serial.write((port - SERIAL_PORT) as u8, value);
-                self.settle_serial();
+                self.settle_serial(at);
                 None
             }
             Rtc::PORT => {
@@ -255,10 +262,11 @@ impl Devices {
     }
 
     /// A load from outside RAM; where nothing answers, ones.
-    pub(super) fn read_mmio(&mut self, addr: u64, len: u8, now: Cycles) -> u64 {
+    pub(super) fn read_mmio(&mut self, addr: u64, len: u8, at: Moment) -> u64 {
+        let local = self.interrupts.local_mut(at.processor);
         match route(addr) {
-            Some(Place::LocalApic(offset)) if self.interrupts.local.is_memory_mapped() => {
-                self.interrupts.local.read_page(offset, len, now)
+            Some(Place::LocalApic(offset)) if local.is_memory_mapped() => {
+                local.read_page(offset, len, at.now)
             }
             Some(Place::IoApic(offset)) => u64::from(self.interrupts.io.read(offset)),
             Some(Place::Virtio(slot, offset)) => {
@@ -278,20 +286,19 @@ impl Devices {
         addr: u64,
         len: u8,
         value: u64,
-        now: Cycles,
+        at: Moment,
     ) -> Result<Option<u8>, NodeError> {
+        let local = self.interrupts.local_mut(at.processor);
         match route(addr) {
-            Some(Place::LocalApic(offset)) if self.interrupts.local.is_memory_mapped() => {
-                let effect = self.interrupts.local.write_page(offset, len, value, now);
-                return Ok(self.interrupts.apply(effect));
+            Some(Place::LocalApic(offset)) if local.is_memory_mapped() => {
+                let effect = local.write_page(offset, len, value, at.now);
+                return Ok(self.interrupts.apply(effect, at));
             }
             Some(Place::IoApic(offset)) => {
                 self.interrupts.io.write(offset, value as u32);
-                self.interrupts.settle();
+                self.interrupts.settle(at);
             }
-            Some(Place::Virtio(slot, offset)) => {
-                self.write_virtio(slot, offset, len, value, now)?
-            }
+            Some(Place::Virtio(slot, offset)) => self.write_virtio(slot, offset, len, value, at)?,
             _ => {
                 if let Some(test) = &mut self.test {
                     test.store(addr, len, value);
@@ -307,15 +314,15 @@ impl Devices {
         offset: u64,
         len: u8,
         value: u64,
-        now: Cycles,
+        at: Moment,
     ) -> Result<(), NodeError> {
         let ram = self.ram.clone();
         let Some(window) = self.window_mut(slot) else {
             return Ok(());
         };
-        let done = window.write(offset, len, value, &ram, now);
+        let done = window.write(offset, len, value, &ram, at.now);
         let line = window.line();
-        self.interrupts.set_line(slot_pin(slot), line);
+        self.interrupts.set_line(slot_pin(slot), line, at);
         done.map_err(|source| self.host_failed(slot, source))
     }
 
@@ -330,9 +337,9 @@ impl Devices {
         }
     }
 
-    fn settle_serial(&mut self) {
+    fn settle_serial(&mut self, at: Moment) {
         if self.serial.take_interrupt() {
-            self.interrupts.pulse(SERIAL_PIN);
+            self.interrupts.pulse(SERIAL_PIN, at);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! the devices, which needs no engine.
 
 use belljar_cpu::{Cycles, Exit};
-use belljar_devices::PowerEvent;
+use belljar_devices::{Moment, PowerEvent};
 
 use super::devices::Devices;
 use super::{NodeError, NodeStop};
@@ -78,36 +78,37 @@ impl ExitCounts {
     }
 }
 
-/// Carries `exit` out on `devices` at cycle `now`.
-pub(super) fn handle(exit: &Exit, devices: &mut Devices, now: Cycles) -> Result<Action, NodeError> {
+/// Carries `exit` of the processor whose turn it is out on `devices`.
+pub(super) fn handle(exit: &Exit, devices: &mut Devices, at: Moment) -> Result<Action, NodeError> {
     Ok(match *exit {
         Exit::Deadline | Exit::InterruptWindow => Action::Continue,
         Exit::Halt => Action::Halt,
-        Exit::PioRead { port, len } => Action::Answer(devices.read_port(port, len, now)),
-        Exit::PioWrite { port, len, data } => match devices.write_port(port, len, data) {
+        Exit::PioRead { port, len } => Action::Answer(devices.read_port(port, len, at)),
+        Exit::PioWrite { port, len, data } => match devices.write_port(port, len, data, at) {
             Some(PowerEvent::Off) => Action::End(NodeStop::PoweredOff),
             Some(PowerEvent::Reset) => Action::End(NodeStop::Reset),
             Some(PowerEvent::Exit(value)) => Action::End(NodeStop::Exited(value)),
             None => Action::Continue,
         },
-        Exit::MmioRead { addr, len } => Action::Answer(devices.read_mmio(addr, len, now)),
+        Exit::MmioRead { addr, len } => Action::Answer(devices.read_mmio(addr, len, at)),
         Exit::MmioWrite { addr, len, data } => {
-            let class = devices.write_mmio(addr, len, data, now)?;
+            let class = devices.write_mmio(addr, len, data, at)?;
             class.map_or(Action::Continue, Action::SetTaskPriority)
         }
-        Exit::MsrRead { index } => read_msr(index, devices, now),
-        Exit::MsrWrite { index, value } => write_msr(index, value, devices, now),
+        Exit::MsrRead { index } => read_msr(index, devices, at),
+        Exit::MsrWrite { index, value } => write_msr(index, value, devices, at),
         Exit::TaskPriority => Action::TakeTaskPriority,
-        Exit::Magic { at } => Action::Magic(at),
+        Exit::Magic { at: cycle } => Action::Magic(cycle),
         Exit::Shutdown(cause) => Action::End(NodeStop::Shutdown(cause)),
     })
 }
 
-fn read_msr(index: u32, devices: &mut Devices, now: Cycles) -> Action {
+fn read_msr(index: u32, devices: &mut Devices, at: Moment) -> Action {
     if INERT_MSRS.contains(&index) {
         return Action::Answer(0);
     }
-    match devices.interrupts.local.read_msr(index, now) {
+    let local = devices.interrupts.local_mut(at.processor);
+    match local.read_msr(index, at.now) {
         Ok(value) => Action::Answer(value),
         Err(missing) => {
             devices.unknown_msrs.insert(missing.0);
@@ -116,13 +117,14 @@ fn read_msr(index: u32, devices: &mut Devices, now: Cycles) -> Action {
     }
 }
 
-fn write_msr(index: u32, value: u64, devices: &mut Devices, now: Cycles) -> Action {
+fn write_msr(index: u32, value: u64, devices: &mut Devices, at: Moment) -> Action {
     if INERT_MSRS.contains(&index) {
         return Action::Continue;
     }
-    match devices.interrupts.local.write_msr(index, value, now) {
+    let local = devices.interrupts.local_mut(at.processor);
+    match local.write_msr(index, value, at.now) {
         Ok(effect) => {
-            let class = devices.interrupts.apply(effect);
+            let class = devices.interrupts.apply(effect, at);
             class.map_or(Action::Continue, Action::SetTaskPriority)
         }
         Err(missing) => {

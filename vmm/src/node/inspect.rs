@@ -10,19 +10,30 @@ use super::Node;
 /// Hashes of a node's state (XXH3, 128 bits; not meant to withstand an adversary).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateHashes {
-    /// Of the processor's registers.
+    /// Of the processors' registers.
     pub processor: u128,
     /// Of RAM.
     pub memory: u128,
-    /// Of interrupt controllers, clock, power registers, what is due when, and the
-    /// network card's counters.
+    /// Of interrupt controllers, clock, power registers, what is due when, whose turn it
+    /// is, and the network card's counters.
     pub devices: u128,
 }
 
 impl Node {
-    /// The processor's registers and all other state that the guest could see of it.
+    /// Every processor's registers and all other state that the guest could see of it.
+    /// Names of several processors' items begin with the processor's number.
     pub fn processor_state(&self) -> Vec<StateItem> {
-        self.vcpu.state()
+        if let [alone] = &self.processors[..] {
+            return alone.vcpu.state();
+        }
+        let mut items = Vec::new();
+        for (index, processor) in self.processors.iter().enumerate() {
+            items.extend(processor.vcpu.state().into_iter().map(|item| StateItem {
+                name: format!("vcpu{index}.{}", item.name),
+                ..item
+            }));
+        }
+        items
     }
 
     /// Hashes of everything. Takes a pass over RAM.
@@ -37,11 +48,13 @@ impl Node {
             memory.write(&hash.to_le_bytes());
         }
         let devices = &self.devices;
+        let activities = self.processors.iter().map(|one| one.activity);
         let devices = format!(
-            "{} {:?} {:?}",
+            "{} {:?} {:?} {:?}",
             devices.describe(),
             self.next_cycle(),
-            self.halted
+            self.rotation,
+            activities.collect::<Vec<_>>()
         );
         StateHashes {
             processor: processor.finish_128(),

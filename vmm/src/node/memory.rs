@@ -1,4 +1,4 @@
-//! A node's memory as its current process sees it.
+//! A node's memory as the process sees it that runs on the processor whose turn it is.
 
 use belljar_cpu::{Access, PAGE_SIZE};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend};
@@ -11,7 +11,8 @@ use super::Node;
 pub struct BadAddress(pub u64);
 
 impl Node {
-    /// Reads guest memory at linear address `addr` through the page tables in force.
+    /// Reads guest memory at linear address `addr` through the page tables in force on
+    /// the processor whose turn it is.
     ///
     /// # Errors
     /// [`BadAddress`] with the first byte that is not mapped; `bytes` is then
@@ -53,7 +54,11 @@ impl Node {
         len: usize,
         access: Access,
     ) -> Result<GuestAddress, BadAddress> {
-        let at = self.vcpu.translate(linear, access).map(GuestAddress);
+        let at = self
+            .current()
+            .vcpu
+            .translate(linear, access)
+            .map(GuestAddress);
         at.filter(|at| self.devices.ram.check_range(*at, len))
             .ok_or(BadAddress(linear))
     }

@@ -10,24 +10,26 @@ use crate::config::ConfigError;
 pub enum NodeStop {
     /// The clock reached the limit.
     Limit,
-    /// As many instructions retired as [`Node::pause_at`](crate::Node::pause_at) asked
+    /// As many instructions retired on all processors together as [`Node::pause_at`](crate::Node::pause_at) asked
     /// for; goes on once that is set to a later one.
     Paused,
     /// The guest switched itself off.
     PoweredOff,
     /// The guest reset itself, as a panicking kernel does under the default command line.
     Reset,
-    /// The processor cannot go on.
+    /// A processor cannot go on.
     Shutdown(ShutdownCause),
     /// A call of the preloaded library; ends with
     /// [`Node::complete_magic`](crate::Node::complete_magic).
     Magic {
         /// The cycle of the call.
         at: Cycles,
+        /// The number of the processor that calls.
+        vcpu: u32,
     },
     /// The guest wrote this value to the exit device.
     Exited(u32),
-    /// `HLT` with interrupts disabled: nothing can wake the node.
+    /// Every processor is halted with interrupts disabled: nothing can wake the node.
     Hung,
 }
 

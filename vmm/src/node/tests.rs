@@ -1,4 +1,5 @@
 mod fake;
+mod vcpus;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ fn config() -> NodeConfig {
         index: 3,
         seed: Seed(1),
         memory: 64 << 20,
+        vcpus: 1,
+        slice: belljar_sim::Span::from_us(10),
         frequency: Frequency::from_hz(GHZ).unwrap(),
         instruction_set: belljar_cpu::InstructionSet::default(),
         kernel: Arc::new(kernel),
@@ -53,11 +56,10 @@ fn ns(cycle: u64) -> Time {
     Time::from_ps(cycle * 1000)
 }
 
-fn node_with(main: Vec<Op>, shape: impl FnOnce(&mut Fake)) -> (Node, Log) {
+fn node_with(main: Vec<Op>, shape: impl Fn(&mut Fake)) -> (Node, Log) {
     let log = Log::default();
-    let kept = log.clone();
     let node = Node::new(&config(), |parts| {
-        let mut fake = Fake::new(parts, main, kept);
+        let mut fake = Fake::new(parts, main.clone(), log.clone());
         shape(&mut fake);
         Ok(Box::new(fake) as Box<dyn Vcpu + Send>)
     });
@@ -414,8 +416,14 @@ fn what_is_due_at_a_limit_waits_for_what_is_delivered_there() {
 #[test]
 fn magic_stops_until_it_is_completed() {
     let (mut node, log) = node(vec![Op::Work, Op::Magic, Op::Work, Op::Halt]);
-    assert_eq!(node.run_until(ns(50)).unwrap(), NodeStop::Magic { at: 1 });
-    assert_eq!(node.run_until(ns(50)).unwrap(), NodeStop::Magic { at: 1 });
+    assert_eq!(
+        node.run_until(ns(50)).unwrap(),
+        NodeStop::Magic { at: 1, vcpu: 0 }
+    );
+    assert_eq!(
+        node.run_until(ns(50)).unwrap(),
+        NodeStop::Magic { at: 1, vcpu: 0 }
+    );
     node.complete_magic(0x1234);
     node.complete_magic(0x9999);
     assert_eq!(node.run_until(ns(50)).unwrap(), NodeStop::Hung);
@@ -458,6 +466,8 @@ fn unfit_configurations_are_refused() {
             .to_string()
     };
     assert!(build(|config| config.memory = 1 << 20).contains("64 MiB"));
+    assert!(build(|config| config.vcpus = 65).contains("1 to 64"));
+    assert!(build(|config| config.slice = Span::from_ns(99)).contains("100 ns to 1 ms"));
     assert!(
         build(|config| config.frequency = Frequency::from_hz(2_600_000_001).unwrap())
             .contains("1 kHz")

@@ -6,7 +6,7 @@ use belljar_cpu::{
 };
 
 use crate::mmu::{Request, translate};
-use crate::state::vector;
+use crate::state::{State, vector};
 use crate::vcpu::{Answer, ExactVcpu};
 
 impl Vcpu for ExactVcpu {
@@ -26,7 +26,7 @@ impl Vcpu for ExactVcpu {
         self.settle_clock();
         self.at_ease = self.ticks_to_stop() > self.clock.ticks_until(until);
         let began = self.retired_now();
-        let exit = self.dispatch(until);
+        let exit = self.with_code(|vcpu| vcpu.dispatch(until));
         self.at_ease = false;
         match exit? {
             Exit::Deadline if self.retired_now() == began => self.run(until),
@@ -120,6 +120,17 @@ impl Vcpu for ExactVcpu {
         self.context.gpr = registers.gpr;
         self.state.rip = registers.rip;
         self.set_rflags(registers.rflags);
+    }
+
+    fn init(&mut self) {
+        let [signature, ..] = self.cpuid.answer(1, 0);
+        self.state = State {
+            xcr0: self.state.xcr0,
+            msrs: self.state.msrs.clone(),
+            ..State::new()
+        };
+        self.set_system(&SystemRegisters::initial());
+        self.set_registers(&Registers::initial(signature));
     }
 
     fn system(&self) -> SystemRegisters {

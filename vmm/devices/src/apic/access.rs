@@ -4,8 +4,8 @@ use belljar_cpu::Cycles;
 
 use super::timer::Mode;
 use super::{
-    APIC_BASE, ApicMode, Delivery, ESR_ILLEGAL_REGISTER, ESR_SEND_ILLEGAL_VECTOR, LVT_COUNT,
-    LVT_MASKED, LocalApic, Lvt, SOFTWARE_ENABLE,
+    APIC_BASE, ApicMode, Command, Delivery, ESR_ILLEGAL_REGISTER, ESR_SEND_ILLEGAL_VECTOR,
+    LVT_COUNT, LVT_MASKED, LocalApic, Lvt, SOFTWARE_ENABLE,
 };
 
 const MSR_APIC_BASE: u32 = 0x1b;
@@ -50,6 +50,8 @@ pub enum Effect {
     EndOfLevel(u8),
     /// The guest set the task priority: its class is now the processor's CR8.
     TaskClass(u8),
+    /// Send a message.
+    Send(Command),
 }
 
 /// There is no such register, or it takes no such value: the guest gets a
@@ -285,24 +287,19 @@ impl LocalApic {
         self.lvt[entry] = value;
     }
 
-    /// Carries out an interrupt command: destination shorthands first, then
-    /// `destination` as the mode reads it.
-    fn send_command(&mut self, command: u64, destination: u32) -> Effect {
-        let logical = command >> 11 & 1 == 1;
-        let to_self = match command >> 18 & 3 {
-            1 | 2 => true,
-            3 => false,
-            _ => self.is_destination(destination, logical),
+    fn send_command(&mut self, register: u64, destination: u32) -> Effect {
+        let Some(command) = Command::decode(register, destination) else {
+            return Effect::None;
         };
-        match Delivery::from_bits((command >> 8) as u8) {
-            Delivery::Fixed | Delivery::LowestPriority if to_self => {
-                self.send_to_self(command as u8);
-            }
-            Delivery::Nmi if to_self => self.nmi = true,
-            Delivery::Fixed | Delivery::LowestPriority | Delivery::Nmi => {}
-            Delivery::Other(_) => self.undeliverable += 1,
+        let has_vector = matches!(
+            command.message.delivery,
+            Delivery::Fixed | Delivery::LowestPriority
+        );
+        if has_vector && command.message.vector < 16 {
+            self.raise_error(ESR_SEND_ILLEGAL_VECTOR);
+            return Effect::None;
         }
-        Effect::None
+        Effect::Send(command)
     }
 
     fn send_to_self(&mut self, vector: u8) {

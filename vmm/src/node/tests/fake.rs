@@ -276,6 +276,15 @@ impl Vcpu for Fake {
         self.registers = *registers;
     }
 
+    fn init(&mut self) {
+        self.enabled = false;
+        self.shadow = false;
+        self.phase = Phase::Ready;
+        self.place = (None, 0);
+        self.system = SystemRegisters::initial();
+        self.registers = Registers::initial(0);
+    }
+
     fn system(&self) -> SystemRegisters {
         self.system
     }

@@ -1,0 +1,208 @@
+//! Nodes of several processors, each with a script of its own.
+
+use super::*;
+
+/// Cycles of a slice.
+const SLICE: u64 = 1_000;
+/// The x2APIC's interrupt command register.
+const COMMAND: u32 = 0x830;
+const IPI: u8 = 0x51;
+
+fn cluster(scripts: &[Vec<Op>]) -> (Node, Vec<Log>) {
+    let logs: Vec<Log> = scripts.iter().map(|_| Log::default()).collect();
+    let config = NodeConfig {
+        vcpus: scripts.len() as u32,
+        slice: Span::from_ns(SLICE),
+        ..config()
+    };
+    let node = Node::new(&config, |parts| {
+        let index = parts.index as usize;
+        let mut fake = Fake::new(parts, scripts[index].clone(), logs[index].clone());
+        fake.handlers.insert(NET_VECTOR, net_handler());
+        Ok(Box::new(fake) as Box<dyn Vcpu + Send>)
+    });
+    (node.unwrap(), logs)
+}
+
+fn command(to: u64, low: u64) -> Op {
+    Op::WriteMsr(COMMAND, to << 32 | low)
+}
+
+/// INIT and start-up, to everybody else.
+fn start_others() -> Vec<Op> {
+    vec![command(0, 0xc_4500), command(0, 0xc_4601)]
+}
+
+/// A look at the clock that the log shows.
+fn look() -> Op {
+    Op::In(0x3fd, 1)
+}
+
+fn seen_at(log: &Log) -> Vec<Cycles> {
+    seen(log).into_iter().map(|(at, _)| at).collect()
+}
+
+#[test]
+fn others_wait_until_they_are_started_and_then_take_turns() {
+    let work = |count| std::iter::repeat_n(Op::Work, count);
+    let mut first = apic_on();
+    first.extend(work(300));
+    first.extend(start_others());
+    first.push(look());
+    first.extend(work(1_500));
+    first.extend([look(), Op::Halt]);
+    let other = vec![look(), Op::Work, look(), Op::Halt];
+    let (mut node, logs) = cluster(&[first, other.clone(), other]);
+    assert_eq!(node.run_until(ns(1)).unwrap(), NodeStop::Limit);
+    assert_eq!(node.next_event(), Some(ns(1)));
+    assert_eq!(node.run_until(ns(10_000)).unwrap(), NodeStop::Hung);
+    // Started by the 305th instruction, seen at the end of that.
+    assert_eq!(seen_at(&logs[1]), [305, 307]);
+    assert_eq!(seen_at(&logs[2]), [305, 307]);
+    assert_eq!(seen_at(&logs[0]), [305, 1_806]);
+    assert_eq!(node.retired(), 1_808 + 2 * 4);
+    assert_eq!(node.processor_state()[0].name, "vcpu0.rip");
+}
+
+#[test]
+fn an_interrupt_is_seen_at_its_sender_s_time_or_one_s_own_if_that_is_later() {
+    let mut first = apic_on();
+    first.extend(start_others());
+    first.push(Op::EnableInterrupts);
+    first.extend(std::iter::repeat_n(Op::Work, 94));
+    first.push(command(1, u64::from(IPI)));
+    let at = first.len();
+    first.extend([Op::Work, Op::Jump(at)]);
+    let mut second = apic_on();
+    second.extend([Op::EnableInterrupts, Op::Halt]);
+    second.extend(std::iter::repeat_n(Op::Work, 50));
+    second.push(command(0, u64::from(IPI)));
+    let (mut node, logs) = cluster(&[first, idle_loop(second)]);
+    node.run_until(ns(3 * SLICE)).unwrap();
+    // Sent by the 101st instruction: the second sleeps by then, within the same slice.
+    let ipi = Seen::Interrupt(IPI);
+    assert_eq!(seen(&logs[1]), [(101, ipi.clone())]);
+    // The answer comes when the first is at the slice's end already.
+    assert_eq!(seen(&logs[0]), [(SLICE, ipi)]);
+}
+
+#[test]
+fn a_device_interrupts_the_processor_that_its_pin_names() {
+    let mut first = apic_on();
+    first.extend(start_others());
+    first.extend(net_on(4));
+    first.extend([
+        Op::Store(0xfec0_0000, 4, 0x11 + 2 * NET_PIN),
+        Op::Store(0xfec0_0010, 4, 1 << 24),
+    ]);
+    let mut second = apic_on();
+    second.extend([Op::EnableInterrupts, Op::Halt]);
+    let (mut node, logs) = cluster(&[idle_loop(first), idle_loop(second)]);
+    node.deliver_frame(ns(4_321), vec![9; 60]);
+    assert_eq!(node.run_until(ns(6_000)).unwrap(), NodeStop::Limit);
+    let seen = |log: &Log| -> Vec<_> {
+        let all = seen(log).into_iter();
+        all.filter(|(_, seen)| matches!(seen, Seen::Interrupt(_)))
+            .collect()
+    };
+    assert_eq!(seen(&logs[1]), [(4_321, Seen::Interrupt(NET_VECTOR))]);
+    assert_eq!(seen(&logs[0]), []);
+}
+
+#[test]
+fn an_init_of_the_first_processor_resets_the_node() {
+    let mut first = apic_on();
+    first.extend(start_others());
+    let second = [apic_on(), vec![command(0, 0x4500), Op::Halt]].concat();
+    let (mut node, _) = cluster(&[idle_loop(first), second]);
+    assert_eq!(node.run_until(ns(10_000)).unwrap(), NodeStop::Reset);
+}
+
+/// What can be observed of a run of several processors.
+type Observed = (Vec<Vec<(Cycles, Seen)>>, Vec<u8>, Vec<(Time, Vec<u8>)>, u64);
+
+fn observe(scripts: &[Vec<Op>], cuts: &[u64], pauses: &[u64], end: u64) -> Observed {
+    let (mut node, logs) = cluster(scripts);
+    let (mut console, mut sent) = (Vec::new(), Vec::new());
+    let mut pauses = pauses.iter().copied();
+    node.pause_at(pauses.next().unwrap_or(u64::MAX));
+    node.deliver_frame(ns(2_500), vec![3; 60]);
+    for cut in cuts.iter().copied().chain([end]) {
+        while node.run_until(ns(cut)).unwrap() == NodeStop::Paused {
+            node.pause_at(pauses.next().unwrap_or(u64::MAX));
+        }
+        console.extend(node.take_console());
+        sent.extend(node.take_frames());
+    }
+    let seen = logs.iter().map(seen).collect();
+    (seen, console, sent, node.retired())
+}
+
+/// As [`observe`], run ahead to wherever `limits` are, in time between slices or not.
+fn observe_ahead(scripts: &[Vec<Op>], limits: &[u64], end: u64) -> Observed {
+    let (mut node, logs) = cluster(scripts);
+    let (mut console, mut sent) = (Vec::new(), Vec::new());
+    node.deliver_frame(ns(2_500), vec![3; 60]);
+    for limit in limits {
+        let limit = ns(*limit);
+        node.run_ahead(limit, Span::from_ns(SLICE)).unwrap();
+        assert!(
+            node.next_event()
+                .is_none_or(|next| next + Span::from_ns(SLICE) > limit)
+                || node.devices.first_frame().is_some()
+        );
+        console.extend(node.take_console());
+        sent.extend(node.take_frames());
+    }
+    node.run_until(ns(end)).unwrap();
+    console.extend(node.take_console());
+    sent.extend(node.take_frames());
+    let seen = logs.iter().map(seen).collect();
+    (seen, console, sent, node.retired())
+}
+
+/// Pieces of programs: work, timers, sleep, and interrupts to one, all and others.
+fn piece() -> impl Strategy<Value = Vec<Op>> {
+    prop_oneof![
+        4 => (1usize..400).prop_map(|count| vec![Op::Work; count]),
+        2 => (1u64..900).prop_map(|after| vec![Op::EnableInterrupts, Op::Arm(after), Op::Halt]),
+        2 => Just(vec![look()]),
+        2 => (0u64..3).prop_map(|to| vec![command(to, u64::from(IPI))]),
+        1 => (2u64..4).prop_map(|to| vec![command(0, to << 18 | 0x61)]),
+        1 => Just(vec![Op::DisableInterrupts, Op::Work, Op::EnableInterrupts]),
+        1 => any::<u8>().prop_map(|byte| vec![Op::Out(0x3f8, 1, u32::from(byte))]),
+        1 => (1u64..3).prop_map(|to| vec![command(to, 0x4500), command(to, 0x4601)]),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+    /// However time is cut between slices, and wherever the node is paused, all
+    /// processors do the same at the same cycles.
+    #[test]
+    fn cutting_time_between_slices_changes_nothing(
+        programs in proptest::collection::vec(proptest::collection::vec(piece(), 1..12), 3),
+        mut cuts in proptest::collection::vec(0u64..8, 0..6),
+        mut pauses in proptest::collection::vec(0u64..4_000, 0..20),
+        mut limits in proptest::collection::vec(0u64..8_000, 0..20),
+    ) {
+        let scripts: Vec<Vec<Op>> = programs.into_iter().enumerate().map(|(index, pieces)| {
+            let mut script = apic_on();
+            if index == 0 {
+                script.extend(net_on(2));
+                script.extend(start_others());
+                script.extend(send(&[1; 60], 1));
+            }
+            script.extend(pieces.concat());
+            idle_loop(script)
+        }).collect();
+        cuts.sort_unstable();
+        pauses.sort_unstable();
+        let cuts: Vec<u64> = cuts.into_iter().map(|cut| cut * SLICE).collect();
+        let whole = observe(&scripts, &[], &[], 8 * SLICE);
+        let cut = observe(&scripts, &cuts, &pauses, 8 * SLICE);
+        prop_assert_eq!(&cut, &whole);
+        limits.sort_unstable();
+        prop_assert_eq!(observe_ahead(&scripts, &limits, 8 * SLICE), whole);
+    }
+}

@@ -1,0 +1,287 @@
+//! The run loop: turn by turn, exit by exit.
+
+use belljar_cpu::{Cycles, Exit};
+use belljar_devices::Moment;
+use belljar_devices::apic::StartSignal;
+use belljar_sim::{Span, Time};
+
+use super::arrivals::Arrival;
+use super::exits::{self, Action};
+use super::processor::Activity;
+use super::{Node, NodeError, NodeStop};
+
+impl Node {
+    /// Runs until the clocks of all processors reach `limit`, or until something stops
+    /// the node. What is due at `limit` itself happens in the next run, so that what is
+    /// delivered for that very time can still come before it.
+    ///
+    /// A node that ended (power-off, reset, shutdown, hang) returns the same stop again.
+    ///
+    /// # Errors
+    /// [`NodeError`] when the host fails the engine or a disk; never by the guest's doing.
+    pub fn run_until(&mut self, limit: Time) -> Result<NodeStop, NodeError> {
+        self.run_while(self.frequency.cycle_at(limit), None)
+    }
+
+    /// Runs for a caller that has other nodes to run: until about `limit`, never beyond
+    /// it, and coming back with [`NodeStop::Limit`] earlier
+    /// - some instructions before `limit`, where stopping there costs less; a node of
+    ///   several processors, between slices only, which must fit what the caller grants;
+    /// - `echo` after the first frame that it sent, before which no answer can come, so
+    ///   that `limit` need not consider answers;
+    /// - as soon as the guest wrote to its control console.
+    ///
+    /// What the guest does depends on none of this.
+    ///
+    /// # Errors
+    /// As [`run_until`](Self::run_until).
+    pub fn run_ahead(&mut self, limit: Time, echo: Span) -> Result<NodeStop, NodeError> {
+        self.run_while(self.frequency.cycle_at(limit), Some(echo))
+    }
+
+    /// The last cycle but one that a run with others may reach.
+    fn bound(&self, limit: Cycles, echo: Span) -> Cycles {
+        if self.devices.console.device().has_output() {
+            return 0;
+        }
+        self.devices.first_frame().map_or(limit, |sent| {
+            let answer = self.frequency.time_of(sent) + echo;
+            limit.min(self.frequency.cycle_at(answer))
+        })
+    }
+
+    fn run_while(&mut self, limit: Cycles, echo: Option<Span>) -> Result<NodeStop, NodeError> {
+        loop {
+            if let Some(stop) = self.ended {
+                return Ok(stop);
+            }
+            if let Some(at) = self.magic {
+                let vcpu = self.current_vcpu();
+                return Ok(NodeStop::Magic { at, vcpu });
+            }
+            if self.pause < u64::MAX && self.retired() >= self.pause {
+                return Ok(NodeStop::Paused);
+            }
+            let limit = echo.map_or(limit, |echo| self.bound(limit, echo));
+            let Some(end) = self.find_turn(limit, echo.is_some()) else {
+                return Ok(NodeStop::Limit);
+            };
+            let about = echo.is_some() && !self.rotation.has_slices();
+            if self.take_turn(end, about)? {
+                return Ok(NodeStop::Limit);
+            }
+        }
+    }
+
+    /// Makes runs stop with [`NodeStop::Paused`] when all processors together have retired
+    /// `instructions`, before anything else happens; `u64::MAX` for never. Stopping
+    /// changes nothing of the run.
+    pub fn pause_at(&mut self, instructions: u64) {
+        self.pause = instructions;
+        if instructions == u64::MAX {
+            for processor in &mut self.processors {
+                processor.vcpu.stop_at(u64::MAX);
+            }
+        }
+    }
+
+    /// Passes the turn on as long as it is nobody's before `limit`, and tells its end;
+    /// `None` when everybody is there. With `whole`, slices are not cut: none begins that
+    /// ends behind `limit`.
+    fn find_turn(&mut self, limit: Cycles, whole: bool) -> Option<Cycles> {
+        let whole = whole && self.rotation.has_slices();
+        loop {
+            let slice = self.rotation.end;
+            let end = if whole { slice } else { slice.min(limit) };
+            let rest = &self.processors[self.rotation.current..];
+            if let Some(ahead) = rest.iter().position(|one| one.now() < end) {
+                self.rotation.current += ahead;
+                return Some(end);
+            }
+            self.rotation.current = 0;
+            if slice >= limit || !self.begin_slice(limit, whole) {
+                return None;
+            }
+        }
+    }
+
+    /// Begins the next slice, or, when all processors sleep, the one in which something
+    /// happens: nothing does in those between. `false` when it must be `whole` and is not
+    /// over at `limit`.
+    fn begin_slice(&mut self, limit: Cycles, whole: bool) -> bool {
+        let mut now = self.now_cycles();
+        if !self.has_busy() && !self.is_hung() {
+            let until = self.next_cycle().map_or(limit, |next| next.min(limit));
+            now = now.max(self.rotation.begin(until));
+            for processor in &mut self.processors {
+                processor.vcpu.skip_to(now);
+            }
+        }
+        let end = self.rotation.end_of(now);
+        let fits = !whole || end <= limit;
+        self.rotation.end = if fits { end } else { now };
+        fits
+    }
+
+    fn has_busy(&self) -> bool {
+        let mut each = self.processors.iter().enumerate();
+        each.any(|(index, one)| one.is_busy(self.devices.interrupts.local(index)))
+    }
+
+    /// Goes on with the processor whose turn it is up to its next event, its next exit, or
+    /// `end`, or `about` then. Whether the last is what it came to by nothing but running.
+    fn take_turn(&mut self, end: Cycles, about: bool) -> Result<bool, NodeError> {
+        if !self.current().unfinished {
+            self.fire_due()?;
+            self.obey_starts();
+            let local = self.devices.interrupts.local_mut(self.rotation.current);
+            let processor = &mut self.processors[self.rotation.current];
+            self.counts.interrupts += processor.take_interrupts(local);
+        }
+        if self.ended.is_some() {
+            return Ok(false);
+        }
+        let next = self.next_of_current().filter(|next| *next < end);
+        if self.current().activity == Activity::Running {
+            let about = about && next.is_none();
+            Ok(self.execute(next.unwrap_or(end), about)? && about)
+        } else {
+            self.wait(next.unwrap_or(end));
+            Ok(false)
+        }
+    }
+
+    /// Lets a sleeping processor's time pass.
+    fn wait(&mut self, until: Cycles) {
+        if self.current().is_dead() && self.is_hung() {
+            self.ended = Some(NodeStop::Hung);
+        } else {
+            self.current_mut().vcpu.skip_to(until);
+        }
+    }
+
+    /// Whether no processor can go on and none was sent anything.
+    fn is_hung(&self) -> bool {
+        let mut each = self.processors.iter().enumerate();
+        each.all(|(index, one)| {
+            one.is_dead() && !self.devices.interrupts.local(index).expects_messages()
+        })
+    }
+
+    /// Runs the processor whose turn it is until `until`, or `about` then. Whether it did
+    /// nothing but run.
+    fn execute(&mut self, until: Cycles, about: bool) -> Result<bool, NodeError> {
+        let index = self.rotation.current;
+        let left = self.pause.saturating_sub(self.retired_if_paused());
+        let processor = &mut self.processors[index];
+        // An answered read may have raised an interrupt that its instruction's end lets in.
+        processor.ask_for_window(self.devices.interrupts.local(index));
+        if self.pause < u64::MAX {
+            let vcpu = &mut processor.vcpu;
+            vcpu.stop_at(vcpu.retired().saturating_add(left));
+        }
+        let exit = if about {
+            processor.vcpu.run_about(until)?
+        } else {
+            processor.vcpu.run(until)?
+        };
+        processor.unfinished = false;
+        self.counts.count(&exit);
+        let at = self.moment();
+        let action = exits::handle(&exit, &mut self.devices, at)?;
+        self.act(action);
+        Ok(exit == Exit::Deadline)
+    }
+
+    fn retired_if_paused(&self) -> u64 {
+        if self.pause < u64::MAX {
+            self.retired()
+        } else {
+            0
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        let index = self.rotation.current;
+        let processor = &mut self.processors[index];
+        match action {
+            Action::Continue => {}
+            Action::Answer(value) => {
+                processor.vcpu.complete_read(value);
+                processor.unfinished = true;
+            }
+            Action::RefuseMsr => {
+                processor.vcpu.refuse_msr();
+                processor.unfinished = true;
+            }
+            Action::TakeTaskPriority => {
+                let class = processor.vcpu.task_priority();
+                let local = self.devices.interrupts.local_mut(index);
+                local.set_task_class(class);
+            }
+            Action::SetTaskPriority(class) => processor.vcpu.set_task_priority(class),
+            Action::Halt => processor.activity = Activity::Halted,
+            Action::Magic(at) => self.magic = Some(at),
+            Action::End(stop) => self.ended = Some(stop),
+        }
+    }
+
+    /// The present time of the processor whose turn it is.
+    fn moment(&self) -> Moment {
+        Moment {
+            processor: self.rotation.current,
+            now: self.current().now(),
+        }
+    }
+
+    /// Does what is due at or before the present time.
+    fn fire_due(&mut self) -> Result<(), NodeError> {
+        let at = self.moment();
+        self.devices.advance(at)?;
+        while let Some(arrival) = self.arrivals.pop_due(at.now) {
+            match arrival {
+                Arrival::Frame(frame) => self.devices.receive_frame(frame, at)?,
+                Arrival::Control(bytes) => self.devices.receive_control(&bytes, at)?,
+                Arrival::Console(bytes) => self.devices.receive_console(&bytes, at),
+            }
+        }
+        Ok(())
+    }
+
+    /// Resets and starts the processor whose turn it is as it was told to. An INIT of
+    /// the first one would lead to the firmware, which there is none of, and which would
+    /// reset the node.
+    fn obey_starts(&mut self) {
+        let index = self.rotation.current;
+        while let Some(signal) = self.devices.interrupts.local_mut(index).take_start() {
+            if index == 0 && signal == StartSignal::Init {
+                self.ended = Some(NodeStop::Reset);
+                return;
+            }
+            self.processors[index].obey(signal);
+        }
+    }
+
+    /// When something happens that any processor may be the first to come to.
+    pub(super) fn next_shared(&self) -> Option<Cycles> {
+        let disks = self.devices.disk_deadline().into_iter();
+        disks.chain(self.arrivals.next()).min()
+    }
+
+    fn next_of_current(&self) -> Option<Cycles> {
+        let local = self.devices.interrupts.local(self.rotation.current);
+        local
+            .next_deadline()
+            .into_iter()
+            .chain(self.next_shared())
+            .min()
+    }
+
+    /// When anything happens by itself to any processor.
+    pub(super) fn next_cycle(&self) -> Option<Cycles> {
+        let all = 0..self.processors.len();
+        all.filter_map(|index| self.devices.interrupts.local(index).next_deadline())
+            .chain(self.next_shared())
+            .min()
+    }
+}
