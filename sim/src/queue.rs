@@ -56,6 +56,11 @@ impl<E> EventQueue<E> {
         (entry.key().time < end).then(|| entry.remove_entry())
     }
 
+    /// All events in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&EventKey, &E)> {
+        self.events.iter()
+    }
+
     /// How many events wait.
     pub fn len(&self) -> usize {
         self.events.len()

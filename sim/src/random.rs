@@ -26,6 +26,12 @@ impl Random {
         self.0.next_u64()
     }
 
+    /// Goes to where `draws` calls of [`next_u64`](Self::next_u64) lead from the start.
+    pub fn seek(&mut self, draws: u64) {
+        // A word of ChaCha has 32 bits.
+        self.0.set_word_pos(u128::from(draws) * 2);
+    }
+
     /// Fills `bytes` with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
@@ -49,5 +55,17 @@ mod tests {
         assert_eq!(draw("rdrand", 0), draw("rdrand", 0));
         assert_ne!(draw("rdrand", 0), draw("rdrand", 1));
         assert_ne!(draw("rdrand", 0), draw("virtio-rng", 0));
+    }
+
+    #[test]
+    fn seeking_leads_where_drawing_does() {
+        let mut drawn = Random::new(Seed(3), "link", 5);
+        let draws: Vec<u64> = (0..100).map(|_| drawn.next_u64()).collect();
+        for at in [0, 1, 7, 8, 31, 32, 99] {
+            let mut sought = Random::new(Seed(3), "link", 5);
+            sought.next_u64();
+            sought.seek(at);
+            assert_eq!(sought.next_u64(), draws[at as usize]);
+        }
     }
 }
