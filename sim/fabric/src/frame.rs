@@ -32,6 +32,14 @@ impl Mac {
         Self([0x52, 0x54, a, b, c, d])
     }
 
+    /// The number of the host with this address; `None` when it is none of theirs.
+    pub fn host_index(self) -> Option<u32> {
+        let [0x52, 0x54, a, b, c, d] = self.0 else {
+            return None;
+        };
+        Some(u32::from_be_bytes([a, b, c, d]))
+    }
+
     /// The destination of a frame; `None` when it is too short to have one.
     pub fn destination(frame: &[u8]) -> Option<Self> {
         Some(Self(frame.get(..6)?.try_into().ok()?))

@@ -1,15 +1,24 @@
 //! Frames on their way.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::vec::Drain;
 
-use belljar_sim::{EventKey, EventQueue, Span, Time};
+use belljar_sim::{EventKey, EventQueue, Seed, Span, Time};
+use serde::{Deserialize, Serialize};
 
 use crate::frame::{Frame, Mac};
-use crate::link::{LinkStatistics, Port};
+use crate::impairment::Impairment;
+use crate::link::{Exit, LinkStatistics, Port, PortSpec, PortState};
+use crate::routing::{Router, Routing, RoutingError};
 use crate::topology::{Endpoint, LinkId, Topology};
+use crate::windows::{LinkRecord, Windows};
+
+mod state;
+
+pub use state::{FabricState, RestoreError};
 
 /// Which way along a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Direction {
     /// From the first end to the second: up, away from the host.
     Up,
@@ -50,77 +59,121 @@ pub struct Captured {
     pub frame: Frame,
 }
 
+/// How a topology is operated.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// How ways are chosen.
+    pub routing: Routing,
+    /// Where chance and hashes come from.
+    pub seed: u64,
+    /// What goes wrong on links; one link must not be named twice.
+    pub impairments: Vec<(LinkId, Impairment)>,
+    /// Length of the windows of time for which [`Fabric::take_records`] has figures; none
+    /// are kept when absent.
+    pub statistics: Option<Span>,
+}
+
 /// Bytes that may wait in a host's NIC: a driver's ring of large frames.
 const HOST_QUEUE_BYTES: u64 = 64 << 20;
-
-/// A frame whose last bit reaches a place over a link.
-#[derive(Clone, Debug)]
-struct Arrival {
-    link: LinkId,
-    direction: Direction,
-    frame: Frame,
-}
 
 /// Kinds of event at one time: frames that hosts send come before those that are
 /// already on their way.
 const KIND_SENT: u8 = 0;
 const KIND_ARRIVAL: u8 = 1;
 
+#[derive(Clone, Debug)]
+enum Event {
+    /// A host sends a frame.
+    Sent { host: u32, frame: Frame },
+    /// A frame's last bit reaches a switch over a link.
+    Arrival {
+        link: LinkId,
+        direction: Direction,
+        frame: Frame,
+    },
+}
+
+/// A link fails, or works again.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    time: Time,
+    link: LinkId,
+    works: bool,
+}
+
 /// A topology in operation.
 pub struct Fabric {
     topology: Topology,
     /// By link, then by direction.
     ports: Vec<[Port; 2]>,
-    /// For each switch and host, the link towards it.
-    routes: Vec<Vec<LinkId>>,
-    /// Links at each switch.
-    switch_links: Vec<Vec<LinkId>>,
-    host_links: Vec<LinkId>,
-    hosts_by_mac: BTreeMap<Mac, u32>,
+    router: Router,
     events: EventQueue<Event>,
-    sequence: u64,
+    /// In order of time.
+    changes: Vec<Change>,
+    /// How many of them are over.
+    changed: usize,
+    /// Frames for which no way was left.
+    unroutable: u64,
     watched: Vec<bool>,
     captured: Vec<Captured>,
     deliveries: Vec<Delivery>,
-}
-
-#[derive(Clone, Debug)]
-enum Event {
-    Sent { host: u32, frame: Frame },
-    Arrival(Arrival),
+    windows: Option<Windows>,
 }
 
 impl Fabric {
-    /// Sets a topology in operation at time zero.
+    /// Sets a topology in operation at time zero, with nothing going wrong and frames
+    /// routed over the links with the lowest numbers.
     pub fn new(topology: Topology) -> Self {
-        let ports = topology
-            .links()
-            .iter()
-            .map(|link| {
-                let port = |from| Port::new(link.spec, queue_of(&topology, from));
-                [port(link.ends[0]), port(link.ends[1])]
-            })
+        let settings = Settings::default();
+        let router = Router::for_any(&topology);
+        Self::assemble(topology, &settings, router)
+    }
+
+    /// Sets a topology in operation at time zero.
+    ///
+    /// # Errors
+    /// When the topology is none for the routing.
+    pub fn with_settings(topology: Topology, settings: &Settings) -> Result<Self, RoutingError> {
+        let router = Router::new(&topology, settings.routing, Seed(settings.seed))?;
+        Ok(Self::assemble(topology, settings, router))
+    }
+
+    fn assemble(topology: Topology, settings: &Settings, router: Router) -> Self {
+        let mut impairments: Vec<Option<Arc<Impairment>>> = vec![None; topology.links().len()];
+        for (link, impairment) in &settings.impairments {
+            if let Some(place) = impairments.get_mut(*link as usize) {
+                *place = Some(Arc::new(impairment.clone()));
+            }
+        }
+        let port = |link: LinkId, direction: Direction| {
+            let of = &topology.links()[link as usize];
+            let capacity = match of.ends[direction.index()] {
+                Endpoint::Host(_) => HOST_QUEUE_BYTES,
+                Endpoint::Switch(switch) => topology.queue_of(link, switch),
+            };
+            let spec = PortSpec {
+                link: of.spec,
+                capacity,
+                number: u64::from(port_number(link, direction)),
+                seed: Seed(settings.seed),
+                impairment: impairments[link as usize].clone(),
+            };
+            Port::new(spec, PortState::default())
+        };
+        let links = 0..topology.links().len() as LinkId;
+        let ports: Vec<[Port; 2]> = links
+            .map(|link| [port(link, Direction::Up), port(link, Direction::Down)])
             .collect();
-        let at = |place| links_at(&topology, place);
-        let switches = 0..topology.switches().len() as u32;
-        let switch_links: Vec<Vec<LinkId>> = switches
-            .map(|switch| at(Endpoint::Switch(switch)))
-            .collect();
-        let host_links: Vec<LinkId> = (0..topology.hosts())
-            .filter_map(|host| at(Endpoint::Host(host)).first().copied())
-            .collect();
-        let hosts_by_mac = (0..topology.hosts())
-            .map(|host| (Mac::of_host(host), host))
-            .collect();
+        let length = settings.statistics.filter(|&length| length > Span::ZERO);
         Self {
+            router,
+            windows: length.map(|length| Windows::new(length, ports.len() * 2)),
+            watched: vec![false; ports.len()],
             ports,
-            routes: routes(&topology, &switch_links),
-            switch_links,
-            host_links,
-            hosts_by_mac,
             events: EventQueue::new(),
-            sequence: 0,
-            watched: vec![false; topology.links().len()],
+            changes: changes(&impairments),
+            changed: 0,
+            unroutable: 0,
             captured: Vec::new(),
             deliveries: Vec::new(),
             topology,
@@ -147,8 +200,21 @@ impl Fabric {
 
     /// What each link carried, by direction.
     pub fn statistics(&self) -> Vec<[LinkStatistics; 2]> {
-        let of = |ports: &[Port; 2]| [ports[0].statistics, ports[1].statistics];
+        let of = |ports: &[Port; 2]| ports.each_ref().map(|port| port.state.statistics);
         self.ports.iter().map(of).collect()
+    }
+
+    /// What links did in the windows of time that end at `settled` or before, and were
+    /// not taken yet: in order of time, then of links, then of directions. `settled` is the
+    /// time before which hosts send nothing any more; `Time::MAX` takes what is left.
+    pub fn take_records(&mut self, settled: Time) -> impl Iterator<Item = LinkRecord> {
+        let windows = self.windows.iter_mut();
+        windows.flat_map(move |windows| windows.take(settled))
+    }
+
+    /// Frames that were dropped because failures left no way to their destination.
+    pub fn unroutable(&self) -> u64 {
+        self.unroutable
     }
 
     /// `host` sends a frame at `time`. Frames of one host must come in order of
@@ -175,46 +241,69 @@ impl Fabric {
     /// May run ahead of hosts that still send: what a host sends at `t` reaches no
     /// switch before `t + hop()`, so with hosts at `t` the fabric may advance to
     /// `t + hop()`, and then every arrival before `t + lookahead()` is known.
-    pub fn advance(&mut self, end: Time) -> Vec<Delivery> {
+    pub fn advance(&mut self, end: Time) -> Drain<'_, Delivery> {
         while let Some((key, event)) = self.events.pop_before(end) {
+            self.change(key.time);
             match event {
                 Event::Sent { host, frame } => {
-                    let link = self.host_links[host as usize];
+                    let link = self.topology.link_of(host);
                     self.transmit(key.time, link, Direction::Up, frame);
                 }
-                Event::Arrival(arrival) => self.forward(key.time, arrival),
+                Event::Arrival {
+                    link,
+                    direction,
+                    frame,
+                } => self.forward(key.time, link, direction, frame),
             }
         }
-        std::mem::take(&mut self.deliveries)
+        self.deliveries.drain(..)
     }
 
-    fn far_end(&self, link: LinkId, direction: Direction) -> Endpoint {
-        let ends = self.topology.links()[link as usize].ends;
-        match direction {
-            Direction::Up => ends[1],
-            Direction::Down => ends[0],
+    /// Has links fail and work again that do so until `time`.
+    fn change(&mut self, time: Time) {
+        while let Some(change) = self.changes.get(self.changed)
+            && change.time <= time
+        {
+            self.router.set_working(change.link, change.works);
+            self.changed += 1;
         }
     }
 
     /// Addresses are known from the start: no switch floods what it has not learnt.
-    fn forward(&mut self, time: Time, arrival: Arrival) {
-        let Endpoint::Switch(switch) = self.far_end(arrival.link, arrival.direction) else {
+    fn forward(&mut self, time: Time, over: LinkId, direction: Direction, frame: Frame) {
+        let Endpoint::Switch(switch) = self.far_end(over, direction) else {
             return;
         };
         let ready = time + self.topology.switches()[switch as usize].latency;
-        let Some(destination) = Mac::destination(&arrival.frame) else {
+        let Some(destination) = Mac::destination(&frame) else {
             return;
         };
         if destination.is_group() {
-            for link in self.switch_links[switch as usize].clone() {
-                if link != arrival.link {
-                    self.leave(ready, switch, link, arrival.frame.clone());
-                }
-            }
-        } else if let Some(&host) = self.hosts_by_mac.get(&destination) {
-            let link = self.routes[switch as usize][host as usize];
-            if link != arrival.link {
-                self.leave(ready, switch, link, arrival.frame);
+            self.flood(ready, switch, over, &frame);
+            return;
+        }
+        let host = destination.host_index();
+        let Some(host) = host.filter(|&host| host < self.topology.hosts()) else {
+            return;
+        };
+        match self.router.towards(&self.topology, switch, host, &frame) {
+            // A host that sends to itself hears nothing of it.
+            Some(link) if link == over && link == self.topology.link_of(host) => {}
+            Some(link) => self.leave(ready, switch, link, frame),
+            None => self.unroutable += 1,
+        }
+    }
+
+    /// Sends a frame on over all of the spanning tree but where it came from. Where it
+    /// came over another link, the tree has just changed, and it stops here.
+    fn flood(&mut self, ready: Time, switch: u32, over: LinkId, frame: &Frame) {
+        if !self.router.floods(&self.topology, over) {
+            return;
+        }
+        for index in 0..self.topology.links_at(switch).len() {
+            let link = self.topology.links_at(switch)[index];
+            if link != over && self.router.floods(&self.topology, link) {
+                self.leave(ready, switch, link, frame.clone());
             }
         }
     }
@@ -231,10 +320,16 @@ impl Fabric {
 
     fn transmit(&mut self, ready: Time, link: LinkId, direction: Direction, frame: Frame) {
         let port = &mut self.ports[link as usize][direction.index()];
-        let Some(passage) = port.send(ready, frame.len()) else {
+        let source = port_number(link, direction);
+        let outcome = port.send(ready, frame.len());
+        let sequence = port.state.accepted;
+        if let Some(windows) = &mut self.windows {
+            windows.note(source, ready, frame.len() as u64, &outcome);
+        }
+        let Ok(passage) = outcome else {
             return;
         };
-        if self.watched[link as usize] {
+        if self.watched[link as usize] && passage.start < passage.leaves {
             self.captured.push(Captured {
                 time: passage.start,
                 link,
@@ -242,29 +337,29 @@ impl Fabric {
                 frame: frame.clone(),
             });
         }
+        let Exit::Arrives(time) = passage.exit else {
+            return;
+        };
         if let Endpoint::Host(host) = self.far_end(link, direction) {
-            self.deliveries.push(Delivery {
-                time: passage.arrival,
-                host,
-                frame,
-            });
+            self.deliveries.push(Delivery { time, host, frame });
             return;
         }
         let key = EventKey {
-            time: passage.arrival,
+            time,
             kind: KIND_ARRIVAL,
-            source: link * 2 + direction.index() as u32,
-            sequence: self.sequence,
+            source,
+            sequence,
         };
-        self.sequence += 1;
-        self.events.push(
-            key,
-            Event::Arrival(Arrival {
-                link,
-                direction,
-                frame,
-            }),
-        );
+        let event = Event::Arrival {
+            link,
+            direction,
+            frame,
+        };
+        self.events.push(key, event);
+    }
+
+    fn far_end(&self, link: LinkId, direction: Direction) -> Endpoint {
+        self.topology.links()[link as usize].ends[1 - direction.index()]
     }
 
     /// The least time from a host's sending to a switch's having the whole frame.
@@ -278,45 +373,21 @@ impl Fabric {
     }
 }
 
-fn queue_of(topology: &Topology, from: Endpoint) -> u64 {
-    match from {
-        Endpoint::Host(_) => HOST_QUEUE_BYTES,
-        Endpoint::Switch(switch) => topology.switches()[switch as usize].queue_bytes,
-    }
+fn port_number(link: LinkId, direction: Direction) -> u32 {
+    link * 2 + direction.index() as u32
 }
 
-fn links_at(topology: &Topology, place: Endpoint) -> Vec<LinkId> {
-    let touches = |(link, id): (&crate::Link, LinkId)| link.ends.contains(&place).then_some(id);
-    topology
-        .links()
-        .iter()
-        .zip(0..)
-        .filter_map(touches)
-        .collect()
-}
-
-/// In a tree there is one way: for each host, walk outward from it and note at
-/// each switch the link it was reached over.
-fn routes(topology: &Topology, switch_links: &[Vec<LinkId>]) -> Vec<Vec<LinkId>> {
-    let mut routes = vec![vec![0; topology.hosts() as usize]; switch_links.len()];
-    for host in 0..topology.hosts() {
-        let mut open: Vec<(Endpoint, Option<LinkId>)> = vec![(Endpoint::Host(host), None)];
-        while let Some((place, over)) = open.pop() {
-            let links = match place {
-                Endpoint::Host(host) if over.is_none() => links_at(topology, Endpoint::Host(host)),
-                Endpoint::Host(_) => continue,
-                Endpoint::Switch(switch) => {
-                    if let Some(link) = over {
-                        routes[switch as usize][host as usize] = link;
-                    }
-                    switch_links[switch as usize].clone()
-                }
-            };
-            for link in links.into_iter().filter(|&link| Some(link) != over) {
-                let [near, far] = topology.links()[link as usize].ends;
-                open.push((if near == place { far } else { near }, Some(link)));
+/// All that fails and is repaired, in order of time, then of links.
+fn changes(impairments: &[Option<Arc<Impairment>>]) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for (impairment, link) in impairments.iter().zip(0..) {
+        for outage in impairment.iter().flat_map(|impairment| &impairment.outages) {
+            for (time, works) in [(outage.from, false), (outage.until, true)] {
+                changes.push(Change { time, link, works });
             }
         }
     }
-    routes
+    // A repair and a failure at one time stand in the order of their outages.
+    changes.sort_by_key(|change| (change.time, change.link));
+    changes
 }

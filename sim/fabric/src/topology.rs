@@ -1,14 +1,27 @@
 //! What is connected to what.
 
 use belljar_sim::Span;
+use serde::{Deserialize, Serialize};
 
 use crate::link::LinkSpec;
+
+mod check;
+mod dragonfly;
+mod fat_tree;
+mod measure;
+mod torus;
+
+pub use check::TopologyError;
+pub use dragonfly::Dragonfly;
+pub use fat_tree::FatTree;
+pub use measure::Measures;
+pub use torus::Torus;
 
 /// Index of a link in its topology.
 pub type LinkId = u32;
 
 /// One end of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Endpoint {
     /// A node's NIC.
     Host(u32),
@@ -25,6 +38,14 @@ pub struct Link {
     pub spec: LinkSpec,
 }
 
+impl Link {
+    /// The end that is not `near`.
+    pub fn other_end(&self, near: Endpoint) -> Endpoint {
+        let [first, second] = self.ends;
+        if first == near { second } else { first }
+    }
+}
+
 /// What a switch is: it forwards a frame once the last bit is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchSpec {
@@ -34,68 +55,94 @@ pub struct SwitchSpec {
     pub queue_bytes: u64,
 }
 
-/// Hosts, switches and links, without loops.
+/// What the parts of a regular topology are, beside its shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartSpecs {
+    /// Links between hosts and switches.
+    pub link: LinkSpec,
+    /// Links between switches.
+    pub uplink: LinkSpec,
+    /// Switches.
+    pub switch: SwitchSpec,
+}
+
+/// Cost of a link where nothing else is said.
+const USUAL_COST: u8 = 1;
+
+/// Hosts, switches and links. Every host has one link, to a switch, and from every
+/// switch there is a way to every other one; there may be loops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     hosts: u32,
     switches: Vec<SwitchSpec>,
     links: Vec<Link>,
+    /// What routing adds up along a way, by link.
+    costs: Vec<u8>,
+    /// Bytes that may wait for a link at a switch, where its own are not meant.
+    queues: Vec<Option<u64>>,
+    /// By switch, in ascending order.
+    switch_links: Vec<Vec<LinkId>>,
+    /// By host.
+    host_links: Vec<LinkId>,
+    /// What a destination's number is divided by at each switch under D-mod-K.
+    divisors: Option<Vec<u64>>,
+    /// Names of hosts and of switches, where they are not just numbered.
+    names: Option<[Vec<String>; 2]>,
 }
 
-/// Why a topology cannot be.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TopologyError {
-    /// A link names something that does not exist.
-    #[error("link {link} leads to {end:?}, which does not exist")]
-    NoSuchEnd {
-        /// The link.
-        link: LinkId,
-        /// What it names.
-        end: Endpoint,
-    },
-    /// A host has none, or more than one.
-    #[error("host {host} has {links} links; it must have exactly one")]
-    HostLinks {
-        /// The host.
-        host: u32,
-        /// How many it has.
-        links: usize,
-    },
-    /// There is more than one way, or none, between two places.
-    #[error("the switches do not form one tree: {links} links between {places} places")]
-    NotATree {
-        /// Links.
-        links: usize,
-        /// Hosts and switches.
-        places: usize,
-    },
-    /// A switch of a tree needs a port downward.
-    #[error("a tree needs at least 2 hosts to a switch, not {0}")]
-    Fanout(u32),
-    /// A link without latency would leave the nodes no time to run on their own.
-    #[error("link {0} has no latency; give it at least 1 ns")]
-    NoLatency(LinkId),
-    /// A link that carries nothing.
-    #[error("link {0} has no bandwidth; give it at least 1 bit per second")]
-    NoBandwidth(LinkId),
-}
-
+/// Most switches of a topology.
+pub(crate) const MAX_SWITCHES: usize = 1 << 16;
 impl Topology {
-    /// A topology from its parts.
+    /// A topology from its parts. All links have cost 1.
     ///
     /// # Errors
-    /// When it is not a tree whose leaves are the hosts.
+    /// When a link leads nowhere, has no latency or bandwidth, a host has not exactly
+    /// one, or places are not connected.
     pub fn new(
         hosts: u32,
         switches: Vec<SwitchSpec>,
         links: Vec<Link>,
     ) -> Result<Self, TopologyError> {
-        let topology = Self {
+        Self::with_names(hosts, switches, links, None)
+    }
+
+    /// As [`new`](Self::new), with names of hosts and switches: one for each, all
+    /// different.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); and when names are missing.
+    pub fn with_names(
+        hosts: u32,
+        switches: Vec<SwitchSpec>,
+        links: Vec<Link>,
+        names: Option<[Vec<String>; 2]>,
+    ) -> Result<Self, TopologyError> {
+        let shape = |reason: &str| TopologyError::Shape {
+            shape: "network",
+            reason: reason.to_owned(),
+        };
+        if switches.len() > MAX_SWITCHES {
+            return Err(shape("it has more than 65 536 switches"));
+        }
+        if let Some([of_hosts, of_switches]) = &names
+            && (of_hosts.len() != hosts as usize || of_switches.len() != switches.len())
+        {
+            return Err(shape("a host or a switch has no name"));
+        }
+        let mut topology = Self {
+            costs: vec![USUAL_COST; links.len()],
+            queues: vec![None; links.len()],
+            switch_links: vec![Vec::new(); switches.len()],
+            host_links: Vec::new(),
+            divisors: None,
             hosts,
             switches,
             links,
+            names,
         };
-        topology.check()?;
+        topology.check_links()?;
+        topology.attach()?;
+        topology.check_connected()?;
         Ok(topology)
     }
 
@@ -110,7 +157,7 @@ impl Topology {
                 spec: link,
             })
             .collect();
-        Self::new(hosts, vec![switch], links)
+        Ok(Self::new(hosts, vec![switch], links)?.levelled(vec![1]))
     }
 
     /// A tree of switches: `fanout` hosts on each leaf switch, `fanout` switches
@@ -149,7 +196,31 @@ impl Topology {
             level = above;
             spec = uplink;
         }
-        Self::new(hosts, vec![switch; switches as usize], links)
+        let tree = Self::new(hosts, vec![switch; switches as usize], links)?;
+        Ok(tree.levelled(vec![1; switches as usize]))
+    }
+
+    /// With what D-mod-K divides a destination's number by at each switch.
+    pub(crate) fn levelled(mut self, divisors: Vec<u64>) -> Self {
+        self.divisors = Some(divisors);
+        self
+    }
+
+    /// Gives a link a cost other than 1: routes have the least sum of costs.
+    ///
+    /// # Errors
+    /// When the link does not exist, or `cost` is 0.
+    pub fn set_cost(&mut self, link: LinkId, cost: u8) -> Result<(), TopologyError> {
+        let place = self.costs.get_mut(link as usize).filter(|_| cost > 0);
+        *place.ok_or(TopologyError::NoCost(link))? = cost;
+        Ok(())
+    }
+
+    /// Lets `bytes` wait at switches' ports to `link`, instead of the switches' own number.
+    pub fn set_queue(&mut self, link: LinkId, bytes: u64) {
+        if let Some(queue) = self.queues.get_mut(link as usize) {
+            *queue = Some(bytes);
+        }
     }
 
     /// Number of hosts.
@@ -167,23 +238,79 @@ impl Topology {
         &self.links
     }
 
-    /// A name for a link, such as `host3-switch0`.
-    pub fn link_name(&self, link: LinkId) -> String {
-        let name = |end| match end {
-            Endpoint::Host(host) => format!("host{host}"),
-            Endpoint::Switch(switch) => format!("switch{switch}"),
+    /// What routing adds up along a way, by link.
+    pub fn costs(&self) -> &[u8] {
+        &self.costs
+    }
+
+    /// The links at `switch`, in ascending order.
+    pub fn links_at(&self, switch: u32) -> &[LinkId] {
+        &self.switch_links[switch as usize]
+    }
+
+    /// The link of `host`.
+    pub fn link_of(&self, host: u32) -> LinkId {
+        self.host_links[host as usize]
+    }
+
+    /// The switch that `host` hangs on.
+    pub fn switch_of(&self, host: u32) -> u32 {
+        let link = &self.links[self.host_links[host as usize] as usize];
+        match link.other_end(Endpoint::Host(host)) {
+            Endpoint::Switch(switch) | Endpoint::Host(switch) => switch,
+        }
+    }
+
+    /// What a destination's number is divided by at each switch under D-mod-K, where
+    /// switches have levels.
+    pub(crate) fn divisors(&self) -> Option<&[u64]> {
+        self.divisors.as_deref()
+    }
+
+    /// Bytes that may wait at a switch's port to `link`.
+    pub(crate) fn queue_of(&self, link: LinkId, switch: u32) -> u64 {
+        self.queues[link as usize].unwrap_or(self.switches[switch as usize].queue_bytes)
+    }
+
+    /// A name for a host or switch, such as `switch0`.
+    pub fn place_name(&self, place: Endpoint) -> String {
+        let (kind, number, word) = match place {
+            Endpoint::Host(host) => (0, host, "host"),
+            Endpoint::Switch(switch) => (1, switch, "switch"),
         };
+        let given = self.names.as_ref();
+        given.map_or_else(
+            || format!("{word}{number}"),
+            |names| names[kind][number as usize].clone(),
+        )
+    }
+
+    /// A name for a link, such as `host3-switch0`; further links between the same
+    /// places are `switch0-switch1.2` and so on.
+    pub fn link_name(&self, link: LinkId) -> String {
         let [near, far] = self.links[link as usize].ends;
-        format!("{}-{}", name(near), name(far))
+        let name = format!("{}-{}", self.place_name(near), self.place_name(far));
+        let Endpoint::Switch(switch) = far else {
+            return name;
+        };
+        let joins = |other: &&LinkId| {
+            let ends = self.links[**other as usize].ends;
+            ends == [near, far] || ends == [far, near]
+        };
+        let before = self.links_at(switch).iter().filter(joins);
+        match before.take_while(|&&other| other < link).count() {
+            0 => name,
+            more => format!("{name}.{}", more + 1),
+        }
     }
 
     /// The least time between the sending of a frame by any host and its last bit's
     /// arrival at a switch.
     pub fn hop(&self) -> Span {
-        self.links
+        self.host_links
             .iter()
-            .filter(|link| matches!(link.ends[0], Endpoint::Host(_)))
-            .map(|link| link.spec.latency + link.spec.transmission(0))
+            .map(|&link| self.links[link as usize].spec)
+            .map(|spec| spec.latency + spec.transmission(0))
             .min()
             .unwrap_or(Span::ZERO)
     }
@@ -195,111 +322,7 @@ impl Topology {
         let through = self.switches.iter().map(|switch| switch.latency).min();
         self.hop() + through.unwrap_or(Span::ZERO) + self.hop()
     }
-
-    fn check(&self) -> Result<(), TopologyError> {
-        for (link, id) in self.links.iter().zip(0..) {
-            for end in link.ends {
-                let exists = match end {
-                    Endpoint::Host(host) => host < self.hosts,
-                    Endpoint::Switch(switch) => (switch as usize) < self.switches.len(),
-                };
-                if !exists {
-                    return Err(TopologyError::NoSuchEnd { link: id, end });
-                }
-            }
-            if link.spec.latency == Span::ZERO {
-                return Err(TopologyError::NoLatency(id));
-            }
-            if link.spec.bandwidth == 0 {
-                return Err(TopologyError::NoBandwidth(id));
-            }
-        }
-        for host in 0..self.hosts {
-            let end = Endpoint::Host(host);
-            let links = self
-                .links
-                .iter()
-                .filter(|link| link.ends.contains(&end))
-                .count();
-            if links != 1 {
-                return Err(TopologyError::HostLinks { host, links });
-            }
-        }
-        let places = self.hosts as usize + self.switches.len();
-        if self.links.len() + 1 != places || self.reachable() != places {
-            return Err(TopologyError::NotATree {
-                links: self.links.len(),
-                places,
-            });
-        }
-        Ok(())
-    }
-
-    fn reachable(&self) -> usize {
-        let mut seen = vec![Endpoint::Switch(0)];
-        let mut next = 0;
-        while let Some(&place) = seen.get(next) {
-            next += 1;
-            for link in &self.links {
-                let [near, far] = link.ends;
-                let other = if near == place {
-                    far
-                } else if far == place {
-                    near
-                } else {
-                    continue;
-                };
-                if !seen.contains(&other) {
-                    seen.push(other);
-                }
-            }
-        }
-        seen.len()
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LINK: LinkSpec = LinkSpec {
-        bandwidth: 1_000_000_000,
-        latency: Span::from_us(5),
-    };
-    const SWITCH: SwitchSpec = SwitchSpec {
-        latency: Span::from_ns(500),
-        queue_bytes: 100_000,
-    };
-
-    #[test]
-    fn a_tree_of_nine_hosts_by_three_has_four_switches() {
-        let tree = Topology::tree(9, 3, LINK, LINK, SWITCH).unwrap();
-        assert_eq!(tree.switches().len(), 4);
-        assert_eq!(tree.links().len(), 12);
-    }
-
-    #[test]
-    fn lookahead_is_the_shortest_way_of_the_shortest_frame() {
-        let star = Topology::star(2, LINK, SWITCH).unwrap();
-        // Twice 5 us and 84 bytes at 8 ns, and the switch.
-        assert_eq!(star.lookahead(), Span::from_ns(2 * (5_000 + 672) + 500));
-    }
-
-    #[test]
-    fn loops_and_loose_ends_are_refused() {
-        let link = |near, far| Link {
-            ends: [near, far],
-            spec: LINK,
-        };
-        let (a, b) = (Endpoint::Switch(0), Endpoint::Switch(1));
-        let links = vec![link(Endpoint::Host(0), a), link(a, b), link(b, a)];
-        let looped = Topology::new(1, vec![SWITCH; 2], links);
-        assert!(matches!(looped, Err(TopologyError::NotATree { .. })));
-        let loose = Topology::new(1, vec![SWITCH], vec![]);
-        assert!(matches!(loose, Err(TopologyError::HostLinks { .. })));
-        assert_eq!(
-            Topology::tree(4, 1, LINK, LINK, SWITCH),
-            Err(TopologyError::Fanout(1))
-        );
-    }
-}
+mod tests;

@@ -21,7 +21,7 @@ fn frame(to: Mac, from: u32, length: usize) -> Frame {
 }
 
 fn all(fabric: &mut Fabric) -> Vec<Delivery> {
-    fabric.advance(Time::MAX)
+    fabric.advance(Time::MAX).collect()
 }
 
 #[test]

@@ -1,0 +1,245 @@
+//! A fabric's running state as plain values.
+
+use belljar_sim::{EventKey, Time};
+use serde::{Deserialize, Serialize};
+
+use super::{Captured, Direction, Event, Fabric, KIND_ARRIVAL, KIND_SENT};
+use crate::link::{Port, PortState};
+use crate::topology::LinkId;
+use crate::windows::WindowsState;
+
+/// All of a [`Fabric`] that changes while it runs: frames on their way, queues, figures,
+/// what chance decided, and which links work. Together with the topology and the settings
+/// it says everything that is to come. Times are picoseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FabricState {
+    /// By link, then by direction.
+    ports: Vec<[PortState; 2]>,
+    events: Vec<EventState>,
+    /// Failures and repairs that are over.
+    changed: u64,
+    unroutable: u64,
+    watched: Vec<LinkId>,
+    captured: Vec<CapturedState>,
+    windows: Option<WindowsState>,
+}
+
+/// A frame on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct EventState {
+    time: Time,
+    /// The host or the direction of a link that it comes from.
+    source: u32,
+    sequence: u64,
+    /// The link that it arrives over; `None` for one that a host is about to send.
+    over: Option<(LinkId, Direction)>,
+    frame: Vec<u8>,
+}
+
+/// A frame that was captured and not taken yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct CapturedState {
+    time: Time,
+    link: LinkId,
+    direction: Direction,
+    frame: Vec<u8>,
+}
+
+/// Why a state is not one of this fabric's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// It was saved from another network.
+    #[error(
+        "the network's state has {saved} {what} and the network {actual}; it was saved from another scenario"
+    )]
+    Other {
+        /// Of what there are different numbers.
+        what: &'static str,
+        /// In the state.
+        saved: usize,
+        /// In the network.
+        actual: usize,
+    },
+    /// No fabric can be in such a state.
+    #[error("the network's state is damaged: {0}")]
+    Damaged(&'static str),
+}
+
+impl Fabric {
+    /// Everything that changes while it runs. What [`advance`](Self::advance) returned
+    /// is not part of it any more.
+    pub fn save(&self) -> FabricState {
+        let ports = self.ports.iter();
+        let captured = self.captured.iter().map(|captured| CapturedState {
+            time: captured.time,
+            link: captured.link,
+            direction: captured.direction,
+            frame: captured.frame.to_vec(),
+        });
+        let watched = self.watched.iter().zip(0..);
+        FabricState {
+            ports: ports
+                .map(|pair| pair.each_ref().map(|port| port.state.clone()))
+                .collect(),
+            events: self
+                .events
+                .iter()
+                .map(|(key, event)| save_event(key, event))
+                .collect(),
+            changed: self.changed as u64,
+            unroutable: self.unroutable,
+            watched: watched
+                .filter_map(|(&watched, link)| watched.then_some(link))
+                .collect(),
+            captured: captured.collect(),
+            windows: self.windows.as_ref().map(super::Windows::save),
+        }
+    }
+
+    /// Goes on from `state`, which was saved from a fabric with the same topology and
+    /// settings. A state may come from a file that anybody wrote.
+    ///
+    /// # Errors
+    /// When it was saved from another network, or is damaged.
+    pub fn restore(&mut self, state: FabricState) -> Result<(), RestoreError> {
+        let links = self.ports.len();
+        let same = |what, saved, actual| {
+            let other = RestoreError::Other {
+                what,
+                saved,
+                actual,
+            };
+            (saved == actual).then_some(()).ok_or(other)
+        };
+        same("links", state.ports.len(), links)?;
+        let kept = |kept: bool| usize::from(kept);
+        same(
+            "tables of figures",
+            kept(state.windows.is_some()),
+            kept(self.windows.is_some()),
+        )?;
+        self.check(&state)?;
+        if let (Some(windows), Some(saved)) = (&mut self.windows, state.windows)
+            && !windows.restore(saved)
+        {
+            return Err(RestoreError::Damaged("figures of links that do not exist"));
+        }
+        for (ports, saved) in self.ports.iter_mut().zip(state.ports) {
+            for (port, saved) in ports.iter_mut().zip(saved) {
+                *port = Port::new(port.spec().clone(), saved);
+            }
+        }
+        self.watched = vec![false; links];
+        for link in state.watched {
+            self.watched[link as usize] = true;
+        }
+        self.captured = state
+            .captured
+            .into_iter()
+            .map(CapturedState::restored)
+            .collect();
+        self.deliveries.clear();
+        self.unroutable = state.unroutable;
+        self.restore_links(state.changed as usize);
+        self.events = Default::default();
+        for event in state.events {
+            let (key, event) = event.restored();
+            if self.events.push(key, event).is_some() {
+                return Err(RestoreError::Damaged("a frame is there twice"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, state: &FabricState) -> Result<(), RestoreError> {
+        let (links, hosts) = (self.ports.len(), self.topology.hosts());
+        let exists = |link: LinkId| (link as usize) < links;
+        let events = state.events.iter().all(|event| match event.over {
+            Some((link, _)) => exists(link),
+            None => event.source < hosts,
+        });
+        let mut captured = state.captured.iter();
+        let named = events
+            && state.watched.iter().all(|&link| exists(link))
+            && captured.all(|captured| exists(captured.link));
+        if !named {
+            return Err(RestoreError::Damaged(
+                "it names a link or host that does not exist",
+            ));
+        }
+        if state.changed > self.changes.len() as u64 {
+            return Err(RestoreError::Damaged("more links failed than do"));
+        }
+        if !state.ports.iter().flatten().all(PortState::is_sound) {
+            return Err(RestoreError::Damaged(
+                "a queue is longer than what is in it",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Brings links into the state behind the first `changed` failures and repairs.
+    fn restore_links(&mut self, changed: usize) {
+        self.router.reset();
+        for change in &self.changes[..changed] {
+            self.router.set_working(change.link, change.works);
+        }
+        self.changed = changed;
+    }
+}
+
+fn save_event(key: &EventKey, event: &Event) -> EventState {
+    let (over, frame) = match event {
+        Event::Sent { frame, .. } => (None, frame),
+        Event::Arrival {
+            link,
+            direction,
+            frame,
+        } => (Some((*link, *direction)), frame),
+    };
+    EventState {
+        time: key.time,
+        source: key.source,
+        sequence: key.sequence,
+        over,
+        frame: frame.to_vec(),
+    }
+}
+
+impl EventState {
+    fn restored(self) -> (EventKey, Event) {
+        let frame = self.frame.into();
+        let (kind, event) = match self.over {
+            Some((link, direction)) => {
+                let event = Event::Arrival {
+                    link,
+                    direction,
+                    frame,
+                };
+                (KIND_ARRIVAL, event)
+            }
+            None => {
+                let host = self.source;
+                (KIND_SENT, Event::Sent { host, frame })
+            }
+        };
+        let key = EventKey {
+            time: self.time,
+            kind,
+            source: self.source,
+            sequence: self.sequence,
+        };
+        (key, event)
+    }
+}
+
+impl CapturedState {
+    fn restored(self) -> Captured {
+        Captured {
+            time: self.time,
+            link: self.link,
+            direction: self.direction,
+            frame: self.frame.into(),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+use super::*;
+
+const LINK: LinkSpec = LinkSpec {
+    bandwidth: 1_000_000_000,
+    latency: Span::from_us(5),
+};
+const SWITCH: SwitchSpec = SwitchSpec {
+    latency: Span::from_ns(500),
+    queue_bytes: 100_000,
+};
+
+fn link(near: Endpoint, far: Endpoint) -> Link {
+    Link {
+        ends: [near, far],
+        spec: LINK,
+    }
+}
+
+#[test]
+fn a_tree_of_nine_hosts_by_three_has_four_switches() {
+    let tree = Topology::tree(9, 3, LINK, LINK, SWITCH).unwrap();
+    assert_eq!(tree.switches().len(), 4);
+    assert_eq!(tree.links().len(), 12);
+}
+
+#[test]
+fn lookahead_is_the_shortest_way_of_the_shortest_frame() {
+    let star = Topology::star(2, LINK, SWITCH).unwrap();
+    // Twice 5 us and 84 bytes at 8 ns, and the switch.
+    assert_eq!(star.lookahead(), Span::from_ns(2 * (5_000 + 672) + 500));
+}
+
+#[test]
+fn loose_ends_are_refused_by_name() {
+    let [a, b] = [0, 1].map(Endpoint::Switch);
+    let [x, y] = [0, 1].map(Endpoint::Host);
+    let make = |hosts, links| Topology::new(hosts, vec![SWITCH; 2], links);
+    let none = make(1, vec![link(a, b)]).unwrap_err();
+    assert!(none.to_string().contains("host0 has 0 links"), "{none}");
+    let two = make(1, vec![link(x, a), link(x, b), link(a, b)]).unwrap_err();
+    assert!(two.to_string().contains("host0 has 2 links"), "{two}");
+    let apart = make(2, vec![link(x, a), link(y, b)]).unwrap_err();
+    assert!(apart.to_string().contains("host1, switch1"), "{apart}");
+    let hosts = make(2, vec![link(x, y), link(a, b)]).unwrap_err();
+    assert!(matches!(hosts, TopologyError::Ends(0, _)));
+    let itself = make(1, vec![link(x, a), link(a, b), link(b, b)]).unwrap_err();
+    assert!(matches!(itself, TopologyError::Ends(2, _)));
+    let nowhere = make(1, vec![link(x, Endpoint::Switch(2)), link(a, b)]).unwrap_err();
+    assert!(matches!(nowhere, TopologyError::NoSuchEnd { link: 0, .. }));
+    assert_eq!(
+        Topology::tree(4, 1, LINK, LINK, SWITCH),
+        Err(TopologyError::Fanout(1))
+    );
+}
+
+#[test]
+fn parallel_links_have_names_of_their_own() {
+    let [a, b] = [0, 1].map(Endpoint::Switch);
+    let links = vec![link(Endpoint::Host(0), a), link(a, b), link(b, a)];
+    let topology = Topology::new(1, vec![SWITCH; 2], links).unwrap();
+    let names: Vec<String> = (0..3).map(|link| topology.link_name(link)).collect();
+    assert_eq!(
+        names,
+        ["host0-switch0", "switch0-switch1", "switch1-switch0.2"]
+    );
+}
