@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use belljar_cpu::{IsaError, Level};
 use serde::Deserialize;
 
-use crate::quantity::{Bandwidth, Bytes, Duration, Rate};
+use crate::quantity::{Bytes, Duration, Rate};
 
+mod network;
 mod timing;
 
+pub use network::{LinkTable, Network, RoutingName, TopologyKind};
 pub use timing::{CachesTable, FartherCache, FirstCache, TimingTable};
 
 /// Why a text is not a scenario.
@@ -130,57 +132,6 @@ impl TryFrom<String> for LevelName {
     }
 }
 
-/// What connects the nodes.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct Network {
-    /// One switch, or a tree of them.
-    pub topology: TopologyKind,
-    /// Ports downward of each switch of a tree.
-    pub fanout: u32,
-    /// Of the nodes' links, each way.
-    pub bandwidth: Bandwidth,
-    /// Of the nodes' links.
-    pub latency: Duration,
-    /// Of links between switches; the nodes' when absent.
-    pub uplink_bandwidth: Option<Bandwidth>,
-    /// Of links between switches; the nodes' when absent.
-    pub uplink_latency: Option<Duration>,
-    /// From the last bit in to the first bit out.
-    pub switch_latency: Duration,
-    /// Room at each output port of a switch.
-    pub switch_queue: Bytes,
-    /// Links to record as pcapng, such as `host0-switch0`; `all` for all.
-    pub pcap: Vec<String>,
-}
-
-/// Shapes of a network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TopologyKind {
-    /// All nodes on one switch.
-    Star,
-    /// A tree of switches.
-    Tree,
-}
-
-impl Default for Network {
-    fn default() -> Self {
-        use belljar_sim::Span;
-        Self {
-            topology: TopologyKind::Star,
-            fanout: 8,
-            bandwidth: Bandwidth(10_000_000_000),
-            latency: Duration(Span::from_us(1)),
-            uplink_bandwidth: None,
-            uplink_latency: None,
-            switch_latency: Duration(Span::from_ns(300)),
-            switch_queue: Bytes(512 << 10),
-            pcap: Vec::new(),
-        }
-    }
-}
-
 /// What runs, and until when.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -290,6 +241,13 @@ impl Scenario {
             .and_then(|image| image.get_mut("recipe"))
         {
             absolute(recipe);
+        }
+        if let Some(file) = table
+            .get_mut("network")
+            .and_then(|network| network.get_mut("topology"))
+            .and_then(|topology| topology.get_mut("graphml"))
+        {
+            absolute(file);
         }
         let files = table
             .get_mut("workload")

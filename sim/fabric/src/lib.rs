@@ -7,6 +7,7 @@
 mod distance;
 mod flow;
 mod frame;
+pub mod graphml;
 mod impairment;
 mod link;
 mod network;

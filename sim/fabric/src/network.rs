@@ -73,6 +73,16 @@ pub struct Settings {
     pub statistics: Option<Span>,
 }
 
+impl Settings {
+    /// Sees that `topology` can be operated so.
+    ///
+    /// # Errors
+    /// When the topology is none for the routing.
+    pub fn check(&self, topology: &Topology) -> Result<(), RoutingError> {
+        Router::new(topology, self.routing, Seed(self.seed)).map(drop)
+    }
+}
+
 /// Bytes that may wait in a host's NIC: a driver's ring of large frames.
 const HOST_QUEUE_BYTES: u64 = 64 << 20;
 

@@ -1,0 +1,197 @@
+//! What connects the nodes.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use belljar_fabric::Routing;
+use belljar_sim::Span;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+
+use crate::quantity::{Bandwidth, Bytes, Duration};
+
+/// What connects the nodes. What belongs to one topology only is absent for the others.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Network {
+    /// Its shape.
+    pub topology: TopologyKind,
+    /// Of a tree: ports downward of each switch; 8 when absent.
+    pub fanout: Option<u32>,
+    /// Of a fat tree: ports of each of its switches, in three levels.
+    pub ports: Option<u32>,
+    /// Of a fat tree: children of each switch, from the lowest level up.
+    pub children: Option<Vec<u32>>,
+    /// Of a fat tree: parents of each place, from the nodes up; the first is 1.
+    pub parents: Option<Vec<u32>>,
+    /// Of a torus: switches along each dimension.
+    pub dimensions: Option<Vec<u32>>,
+    /// Of a torus and a dragonfly, and of a graph that names no hosts: nodes at each
+    /// switch; 1 when absent.
+    pub hosts_per_switch: Option<u32>,
+    /// Of a dragonfly: switches in each group.
+    pub switches_per_group: Option<u32>,
+    /// Of a dragonfly: links of each switch to other groups.
+    pub global_links_per_switch: Option<u32>,
+    /// Of a dragonfly: groups; as few as have room when absent.
+    pub groups: Option<u32>,
+    /// Of a dragonfly's links between groups; those between switches when absent.
+    pub global_bandwidth: Option<Bandwidth>,
+    /// Of a dragonfly's links between groups; those between switches when absent.
+    pub global_latency: Option<Duration>,
+    /// Of the nodes' links, each way.
+    pub bandwidth: Bandwidth,
+    /// Of the nodes' links.
+    pub latency: Duration,
+    /// Of links between switches; the nodes' when absent.
+    pub uplink_bandwidth: Option<Bandwidth>,
+    /// Of links between switches; the nodes' when absent.
+    pub uplink_latency: Option<Duration>,
+    /// From the last bit in to the first bit out.
+    pub switch_latency: Duration,
+    /// Room at each output port of a switch.
+    pub switch_queue: Bytes,
+    /// How one of several equal ways is chosen.
+    pub routing: RoutingName,
+    /// What goes wrong on links.
+    #[serde(rename = "link")]
+    pub links: Vec<LinkTable>,
+    /// Length of the windows for which `links.csv` has figures; no file when absent.
+    pub statistics: Option<Duration>,
+    /// Links to record as pcapng, such as `host0-switch0`; `all` for all.
+    pub pcap: Vec<String>,
+}
+
+/// What goes wrong on some links.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct LinkTable {
+    /// The link's name, or a pattern with `*` and `?` for several.
+    pub name: String,
+    /// Share of frames lost on the wire, each way.
+    #[serde(default)]
+    pub loss: f64,
+    /// The most by which a frame is late.
+    pub jitter: Option<Duration>,
+    /// Virtual time at which the link fails.
+    pub fail_at: Option<Duration>,
+    /// Virtual time at which it works again; never when absent.
+    pub repair_at: Option<Duration>,
+}
+
+/// Shapes of a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TopologyKind {
+    /// All nodes on one switch.
+    Star,
+    /// A tree of switches.
+    Tree,
+    /// A tree whose switches have several parents.
+    FatTree,
+    /// A grid of switches whose edges are joined.
+    Torus,
+    /// Groups of switches, all joined within and each two joined by a link.
+    Dragonfly,
+    /// A graph from a file, relative to the scenario's.
+    Graphml(PathBuf),
+}
+
+impl TopologyKind {
+    const NAMED: [(&str, Self); 5] = [
+        ("star", Self::Star),
+        ("tree", Self::Tree),
+        ("fat-tree", Self::FatTree),
+        ("torus", Self::Torus),
+        ("dragonfly", Self::Dragonfly),
+    ];
+}
+
+impl fmt::Display for TopologyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::Graphml(file) = self {
+            return write!(f, "graph of {}", file.display());
+        }
+        let named = Self::NAMED.iter().find(|(_, kind)| kind == self);
+        f.write_str(named.map_or("", |(name, _)| name))
+    }
+}
+
+/// Reads a name or a table, so that errors say what could have been written.
+struct TopologyVisitor;
+
+impl<'de> Visitor<'de> for TopologyVisitor {
+    type Value = TopologyKind;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("star, tree, fat-tree, torus, dragonfly, or { graphml = \"FILE\" }")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<TopologyKind, E> {
+        let mut named = TopologyKind::NAMED.into_iter();
+        let found = named.find(|(known, _)| *known == name);
+        found.map(|(_, kind)| kind).ok_or_else(|| {
+            let names = ["star", "tree", "fat-tree", "torus", "dragonfly"];
+            E::unknown_variant(name, &names)
+        })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TopologyKind, A::Error> {
+        let mut file = None;
+        while let Some(key) = map.next_key::<String>()? {
+            if key != "graphml" {
+                return Err(A::Error::unknown_field(&key, &["graphml"]));
+            }
+            file = Some(TopologyKind::Graphml(map.next_value()?));
+        }
+        file.ok_or_else(|| A::Error::missing_field("graphml"))
+    }
+}
+
+impl<'de> Deserialize<'de> for TopologyKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TopologyVisitor)
+    }
+}
+
+/// A routing by its name: `shortest`, `ecmp`, `d-mod-k`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct RoutingName(pub Routing);
+
+impl fmt::Display for RoutingName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Routing::Shortest => "shortest",
+            Routing::Ecmp => "ecmp",
+            Routing::DModK => "d-mod-k",
+        })
+    }
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            topology: TopologyKind::Star,
+            fanout: None,
+            ports: None,
+            children: None,
+            parents: None,
+            dimensions: None,
+            hosts_per_switch: None,
+            switches_per_group: None,
+            global_links_per_switch: None,
+            groups: None,
+            global_bandwidth: None,
+            global_latency: None,
+            bandwidth: Bandwidth(10_000_000_000),
+            latency: Duration(Span::from_us(1)),
+            uplink_bandwidth: None,
+            uplink_latency: None,
+            switch_latency: Duration(Span::from_ns(300)),
+            switch_queue: Bytes(512 << 10),
+            routing: RoutingName::default(),
+            links: Vec::new(),
+            statistics: None,
+            pcap: Vec::new(),
+        }
+    }
+}
