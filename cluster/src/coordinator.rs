@@ -15,6 +15,7 @@ use crate::crew::Crew;
 use crate::ending::Closing;
 pub use crate::ending::Ending;
 use crate::horizon::{Horizons, Turn};
+use crate::link_log::{LINKS_FILE, LinkLog};
 use crate::parts::{Parts, PartsError};
 use crate::plan::Plan;
 use crate::progress::{Progress, Snapshot};
@@ -23,7 +24,7 @@ use crate::run_directory::{RunDirectory, RunDirectoryError};
 use crate::runner::Runner;
 use crate::sandbox::{Sandbox, SandboxError};
 use crate::watch::{Probe, STATE_FOLDER, Sample, StateLog, Watch};
-use belljar_fabric::{Distances, Fabric};
+use belljar_fabric::{Distances, Fabric, RoutingError};
 use belljar_sim::Time;
 use belljar_tracer::{NodeTracer, SelectionError, TraceError};
 use belljar_vmm::NodeError;
@@ -65,6 +66,12 @@ pub enum RunError {
     /// A capture cannot be written.
     #[error(transparent)]
     Capture(#[from] CaptureError),
+    /// The network cannot be operated as the plan says.
+    #[error("network.routing: {0}")]
+    Routing(#[from] RoutingError),
+    /// The links' figures cannot be written.
+    #[error("cannot write {LINKS_FILE}: {0}")]
+    Links(io::Error),
 }
 
 /// A run in progress.
@@ -72,6 +79,7 @@ pub struct Run {
     crew: Crew,
     fabric: Fabric,
     captures: Captures,
+    links: Option<LinkLog>,
     horizons: Horizons,
     turns: Vec<Turn>,
     recorder: Recorder,
@@ -94,7 +102,8 @@ impl Run {
         threads: usize,
         sandbox: Option<&Sandbox>,
     ) -> Result<Self, RunError> {
-        let mut fabric = Fabric::new(plan.topology.clone());
+        let mut fabric = Fabric::with_settings(plan.topology.clone(), &plan.network)?;
+        let links = LinkLog::start(plan, directory)?;
         let captures = Captures::start(directory, &mut fabric, &plan.pcap)?;
         let parts = Parts::load(plan)?;
         let selection = selection(plan);
@@ -120,6 +129,7 @@ impl Run {
             crew: Crew::new(runners, threads, sandbox)?,
             fabric,
             captures,
+            links,
             horizons,
             turns: Vec::new(),
             recorder,
@@ -248,6 +258,7 @@ impl Run {
         }
         self.now = self.now.max(settled);
         self.advance_fabric(settled + self.horizons.distances().hop())?;
+        self.log_links(settled)?;
         let frames = self.fabric.next_time();
         self.horizons
             .turns(frames, self.closing.cap(), &mut self.turns);
@@ -269,6 +280,15 @@ impl Run {
         }
         self.captures.write(self.fabric.take_captured(), end)?;
         Ok(())
+    }
+
+    /// Writes what links did in the windows that ended before `settled`.
+    fn log_links(&mut self, settled: Time) -> Result<(), RunError> {
+        let Some(log) = &mut self.links else {
+            return Ok(());
+        };
+        log.write(&mut self.fabric, settled)
+            .map_err(RunError::Links)
     }
 
     /// Takes in what nodes sent, called, and wrote in their turns.
@@ -308,6 +328,7 @@ impl Run {
                     .map_err(|source| RunError::Node { node, source })?;
             }
         }
+        self.log_links(Time::MAX)?;
         for mut runner in self.crew.runners() {
             runner.finish().map_err(|source| RunError::Console {
                 node: runner.index,

@@ -13,6 +13,7 @@ pub mod doctor;
 mod ending;
 mod horizon;
 pub mod keyboard;
+pub mod link_log;
 pub mod parts;
 pub mod plan;
 pub mod progress;

@@ -8,14 +8,20 @@ use std::path::{Path, PathBuf};
 
 use belljar_cpu::{CpuError, InstructionSet, IsaError};
 use belljar_exact::{CyclesPerInstruction, Timing, TimingError};
-use belljar_fabric::{LinkId, LinkSpec, SwitchSpec, Topology, TopologyError};
+use belljar_fabric::{LinkId, Settings, Topology};
 use belljar_images::{Image, ImageError, Recipe, RecipeError};
 use belljar_sim::{Frequency, Span, Time};
 use belljar_vmm::MOST_VCPUS;
 
-use crate::quantity::{Bytes, Rate, describe_link};
-use crate::scenario::{FileSource, Network, Nodes, Scenario, TopologyKind, Trace};
+use crate::quantity::{Bytes, Rate};
+use crate::scenario::{FileSource, Nodes, Scenario, Trace};
 use crate::time_model;
+
+mod graph;
+mod network;
+
+pub use network::NetworkError;
+use network::NetworkPlan;
 
 /// Why a scenario cannot be carried out.
 #[derive(Debug, thiserror::Error)]
@@ -33,16 +39,8 @@ pub enum PlanError {
         recipe: PathBuf,
     },
     /// The network cannot be.
-    #[error("network: {0}")]
-    Topology(#[from] TopologyError),
-    /// A link to record does not exist.
-    #[error("network.pcap: there is no link `{name}`; links are {known}")]
-    NoLink {
-        /// The name as written.
-        name: String,
-        /// Names that exist.
-        known: String,
-    },
+    #[error("network{0}")]
+    Network(#[from] NetworkError),
     /// A file of the workload cannot be read.
     #[error("workload.files: cannot read {path} for `{name}`: {source}")]
     File {
@@ -111,6 +109,10 @@ pub struct Plan {
     pub timing: Option<Timing>,
     /// The network.
     pub topology: Topology,
+    /// How it is operated.
+    pub network: Settings,
+    /// What it is, in words.
+    pub network_words: String,
     /// Links to record.
     pub pcap: Vec<LinkId>,
     /// The workload's script.
@@ -138,8 +140,7 @@ impl Plan {
         )?;
         belljar_exact::host_requirements(&instruction_set)?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        let topology = build_topology(&scenario.network, scenario.nodes.count)?;
-        let pcap = find_links(&topology, &scenario.network.pcap)?;
+        let network = NetworkPlan::resolve(scenario, folder)?;
         Ok(Self {
             name: scenario.name.clone(),
             description: scenario.description.clone(),
@@ -149,13 +150,15 @@ impl Plan {
             nodes: scenario.nodes.count,
             memory: scenario.nodes.memory.0,
             vcpus: scenario.nodes.vcpus,
-            slice: slice(&scenario.nodes, &topology),
+            slice: slice(&scenario.nodes, &network.topology),
             clock: scenario.nodes.clock.0,
             instruction_set,
             ratio: cycles_per_instruction(&scenario.nodes),
             timing: time_model::resolve(&scenario.nodes)?,
-            topology,
-            pcap,
+            topology: network.topology,
+            network: network.settings,
+            network_words: network.words,
+            pcap: network.pcap,
             command: scenario.workload.command.clone(),
             environment: scenario.workload.environment.clone(),
             files: read_files(&scenario.workload.files, folder)?,
@@ -252,53 +255,6 @@ fn find_image(recipe: &Path) -> Result<Image, PlanError> {
     })
 }
 
-fn build_topology(network: &Network, hosts: u32) -> Result<Topology, TopologyError> {
-    let link = LinkSpec {
-        bandwidth: network.bandwidth.0,
-        latency: network.latency.0,
-    };
-    let uplink = LinkSpec {
-        bandwidth: network
-            .uplink_bandwidth
-            .map_or(link.bandwidth, |bandwidth| bandwidth.0),
-        latency: network
-            .uplink_latency
-            .map_or(link.latency, |latency| latency.0),
-    };
-    let switch = SwitchSpec {
-        latency: network.switch_latency.0,
-        queue_bytes: network.switch_queue.0,
-    };
-    match network.topology {
-        TopologyKind::Star => Topology::star(hosts, link, switch),
-        TopologyKind::Tree => Topology::tree(hosts, network.fanout, link, uplink, switch),
-    }
-}
-
-fn find_links(topology: &Topology, names: &[String]) -> Result<Vec<LinkId>, PlanError> {
-    let known: Vec<String> = (0..topology.links().len() as LinkId)
-        .map(|link| topology.link_name(link))
-        .collect();
-    let mut links = Vec::new();
-    for name in names {
-        if name == "all" {
-            links.extend(0..known.len() as LinkId);
-        } else {
-            let link = known
-                .iter()
-                .position(|known| known == name)
-                .ok_or_else(|| PlanError::NoLink {
-                    name: name.clone(),
-                    known: known.join(", "),
-                })?;
-            links.push(link as LinkId);
-        }
-    }
-    links.sort_unstable();
-    links.dedup();
-    Ok(links)
-}
-
 fn read_files(
     files: &BTreeMap<String, FileSource>,
     folder: &Path,
@@ -333,11 +289,6 @@ fn read_files(
 /// The plan as `belljar check` prints it.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let link = self
-            .topology
-            .links()
-            .first()
-            .map_or_else(String::new, |link| describe_link(&link.spec));
         writeln!(f, "scenario   {}", self.name)?;
         if !self.description.is_empty() {
             writeln!(f, "           {}", self.description)?;
@@ -366,13 +317,7 @@ impl fmt::Display for Plan {
                 f.write_str(&time_model::describe(timing))?;
             }
         }
-        writeln!(
-            f,
-            "network    {} switches, {} links; nodes' links {link}; lookahead {}",
-            self.topology.switches().len(),
-            self.topology.links().len(),
-            self.topology.lookahead()
-        )?;
+        f.write_str(&network::describe(self))?;
         for &link in &self.pcap {
             writeln!(f, "pcap       {}", self.topology.link_name(link))?;
         }

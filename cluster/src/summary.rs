@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use belljar_fabric::LinkStatistics;
+use belljar_fabric::{Fabric, LinkStatistics};
 use belljar_vmm::Node;
 use serde::Serialize;
 
@@ -185,17 +185,34 @@ fn warnings(run: &Run) -> Vec<String> {
             ));
         }
     }
-    let drops: u64 = run
-        .fabric()
-        .statistics()
-        .iter()
-        .flatten()
-        .map(|link| link.drops)
-        .sum();
-    if drops > 0 {
-        warnings.push(format!("{drops} frames were dropped at full switch queues"));
-    }
+    warnings.extend(lost_frames(run.fabric()));
     warnings
+}
+
+/// What became of frames that did not arrive.
+fn lost_frames(fabric: &Fabric) -> impl Iterator<Item = String> {
+    let statistics = fabric.statistics();
+    let sum = |count: fn(&LinkStatistics) -> u64| statistics.iter().flatten().map(count).sum();
+    let fates: [(u64, &str); 4] = [
+        (
+            sum(|link| link.drops),
+            "frames were dropped at full switch queues",
+        ),
+        (
+            sum(|link| link.lost),
+            "frames were lost on links with losses",
+        ),
+        (
+            sum(|link| link.failed),
+            "frames were lost on links that failed",
+        ),
+        (
+            fabric.unroutable(),
+            "frames had no way left to their destination",
+        ),
+    ];
+    let some = fates.into_iter().filter(|(count, _)| *count > 0);
+    some.map(|(count, fate)| format!("{count} {fate}"))
 }
 
 /// The lines that end a run on the terminal.

@@ -62,18 +62,18 @@ pub struct Network {
     pub pcap: Vec<String>,
 }
 
-/// What goes wrong on some links.
+/// What goes wrong on some links. Of several tables for a link, each adds its failure, and
+/// the last one that has a loss or a jitter holds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LinkTable {
     /// The link's name, or a pattern with `*` and `?` for several.
     pub name: String,
-    /// Share of frames lost on the wire, each way.
-    #[serde(default)]
-    pub loss: f64,
-    /// The most by which a frame is late.
+    /// Share of frames lost on the wire, each way; none when absent.
+    pub loss: Option<f64>,
+    /// The most by which a frame is late; never when absent.
     pub jitter: Option<Duration>,
-    /// Virtual time at which the link fails.
+    /// Virtual time at which the link fails; never when absent.
     pub fail_at: Option<Duration>,
     /// Virtual time at which it works again; never when absent.
     pub repair_at: Option<Duration>,
@@ -130,8 +130,8 @@ impl<'de> Visitor<'de> for TopologyVisitor {
         let mut named = TopologyKind::NAMED.into_iter();
         let found = named.find(|(known, _)| *known == name);
         found.map(|(_, kind)| kind).ok_or_else(|| {
-            let names = ["star", "tree", "fat-tree", "torus", "dragonfly"];
-            E::unknown_variant(name, &names)
+            const NAMES: &[&str] = &["star", "tree", "fat-tree", "torus", "dragonfly"];
+            E::unknown_variant(name, NAMES)
         })
     }
 

@@ -1,0 +1,297 @@
+//! A scenario's network resolved: its topology built, its links' troubles found.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use belljar_fabric::{
+    Dragonfly, FatTree, Impairment, LinkId, LinkSpec, Outage, PartSpecs, Settings, SwitchSpec,
+    Topology, Torus,
+};
+use belljar_sim::{Span, Time};
+use wildmatch::WildMatch;
+
+use super::graph;
+use crate::scenario::{LinkTable, Network, Scenario, TopologyKind};
+
+mod describe;
+mod error;
+
+pub(super) use describe::describe;
+pub use error::NetworkError;
+
+/// Names that an error lists at most.
+const LISTED: usize = 12;
+/// Bytes of a full Ethernet frame.
+const FULL_FRAME: usize = 1514;
+
+/// A network as it will be operated.
+pub(super) struct NetworkPlan {
+    pub(super) topology: Topology,
+    pub(super) settings: Settings,
+    pub(super) pcap: Vec<LinkId>,
+    pub(super) words: String,
+}
+
+impl NetworkPlan {
+    pub(super) fn resolve(scenario: &Scenario, folder: &Path) -> Result<Self, NetworkError> {
+        let network = &scenario.network;
+        check_keys(network)?;
+        let topology = build(network, scenario.nodes.count, folder)?;
+        check_statistics(network, &topology)?;
+        let names = Names::default();
+        let settings = Settings {
+            routing: network.routing.0,
+            seed: scenario.seed,
+            impairments: impairments(&topology, &names, &network.links)?,
+            statistics: network.statistics.map(|length| length.0),
+        };
+        settings.check(&topology)?;
+        let mut pcap = Vec::new();
+        for name in &network.pcap {
+            let pattern = if name == "all" { "*" } else { name };
+            pcap.extend(names.find(&topology, "pcap", pattern)?);
+        }
+        pcap.sort_unstable();
+        pcap.dedup();
+        Ok(Self {
+            words: words(network),
+            topology,
+            settings,
+            pcap,
+        })
+    }
+}
+
+/// Links' names, made when first asked for.
+#[derive(Default)]
+struct Names(std::cell::OnceCell<Vec<String>>);
+
+impl Names {
+    /// The links whose names match `pattern`.
+    fn find(
+        &self,
+        topology: &Topology,
+        key: &'static str,
+        pattern: &str,
+    ) -> Result<Vec<LinkId>, NetworkError> {
+        let links = 0..topology.links().len() as LinkId;
+        let names = self
+            .0
+            .get_or_init(|| links.map(|link| topology.link_name(link)).collect());
+        let matching = WildMatch::new(pattern);
+        let found: Vec<LinkId> = (0..)
+            .zip(names)
+            .filter_map(|(link, name)| matching.matches(name).then_some(link))
+            .collect();
+        if found.is_empty() {
+            let mut known = names[..names.len().min(LISTED)].join(", ");
+            if names.len() > LISTED {
+                let _ = write!(known, " and {} more", names.len() - LISTED);
+            }
+            let name = pattern.to_owned();
+            return Err(NetworkError::NoLink { key, name, known });
+        }
+        Ok(found)
+    }
+}
+
+/// Refuses keys that belong to another topology: who writes them expects something.
+fn check_keys(network: &Network) -> Result<(), NetworkError> {
+    use TopologyKind::{Dragonfly, FatTree, Graphml, Torus, Tree};
+    let kind = &network.topology;
+    let graph = matches!(kind, Graphml(_));
+    let keys = [
+        ("fanout", network.fanout.is_some(), *kind == Tree),
+        ("ports", network.ports.is_some(), *kind == FatTree),
+        ("children", network.children.is_some(), *kind == FatTree),
+        ("parents", network.parents.is_some(), *kind == FatTree),
+        ("dimensions", network.dimensions.is_some(), *kind == Torus),
+        (
+            "hosts-per-switch",
+            network.hosts_per_switch.is_some(),
+            *kind == Torus || *kind == Dragonfly || graph,
+        ),
+        (
+            "switches-per-group",
+            network.switches_per_group.is_some(),
+            *kind == Dragonfly,
+        ),
+        (
+            "global-links-per-switch",
+            network.global_links_per_switch.is_some(),
+            *kind == Dragonfly,
+        ),
+        ("groups", network.groups.is_some(), *kind == Dragonfly),
+        (
+            "global-bandwidth",
+            network.global_bandwidth.is_some(),
+            *kind == Dragonfly,
+        ),
+        (
+            "global-latency",
+            network.global_latency.is_some(),
+            *kind == Dragonfly,
+        ),
+    ];
+    match keys.iter().find(|(_, given, fits)| *given && !*fits) {
+        Some(&(key, ..)) => Err(NetworkError::Foreign {
+            key,
+            topology: kind.to_string(),
+        }),
+        None => Ok(()),
+    }
+}
+
+fn needed<T>(
+    value: Option<T>,
+    key: &'static str,
+    example: &'static str,
+    network: &Network,
+) -> Result<T, NetworkError> {
+    value.ok_or_else(|| NetworkError::Missing {
+        key,
+        topology: network.topology.to_string(),
+        example,
+    })
+}
+
+pub(super) fn parts(network: &Network) -> PartSpecs {
+    let link = LinkSpec {
+        bandwidth: network.bandwidth.0,
+        latency: network.latency.0,
+    };
+    PartSpecs {
+        link,
+        uplink: LinkSpec {
+            bandwidth: network.uplink_bandwidth.map_or(link.bandwidth, |it| it.0),
+            latency: network.uplink_latency.map_or(link.latency, |it| it.0),
+        },
+        switch: SwitchSpec {
+            latency: network.switch_latency.0,
+            queue_bytes: network.switch_queue.0,
+        },
+    }
+}
+
+fn build(network: &Network, hosts: u32, folder: &Path) -> Result<Topology, NetworkError> {
+    let parts = parts(network);
+    let per_switch = network.hosts_per_switch.unwrap_or(1);
+    Ok(match &network.topology {
+        TopologyKind::Star => Topology::star(hosts, parts.link, parts.switch)?,
+        TopologyKind::Tree => {
+            let fanout = network.fanout.unwrap_or(8);
+            Topology::tree(hosts, fanout, parts.link, parts.uplink, parts.switch)?
+        }
+        TopologyKind::FatTree => fat_tree(network, hosts)?.build(hosts, &parts)?,
+        TopologyKind::Torus => {
+            let dimensions = network.dimensions.clone();
+            let torus = Torus {
+                dimensions: needed(dimensions, "dimensions", "[4, 4]", network)?,
+                hosts_per_switch: per_switch,
+            };
+            torus.build(hosts, &parts)?
+        }
+        TopologyKind::Dragonfly => {
+            let global = network.global_links_per_switch;
+            let mut dragonfly = Dragonfly {
+                switches_per_group: needed(
+                    network.switches_per_group,
+                    "switches-per-group",
+                    "4",
+                    network,
+                )?,
+                hosts_per_switch: per_switch,
+                global_links_per_switch: needed(global, "global-links-per-switch", "2", network)?,
+                groups: 0,
+                global_link: LinkSpec {
+                    bandwidth: network
+                        .global_bandwidth
+                        .map_or(parts.uplink.bandwidth, |it| it.0),
+                    latency: network
+                        .global_latency
+                        .map_or(parts.uplink.latency, |it| it.0),
+                },
+            };
+            dragonfly.groups = network.groups.unwrap_or(dragonfly.groups_for(hosts));
+            dragonfly.build(hosts, &parts)?
+        }
+        TopologyKind::Graphml(file) => graph::build(&folder.join(file), network, hosts)?,
+    })
+}
+
+fn fat_tree(network: &Network, hosts: u32) -> Result<FatTree, NetworkError> {
+    Ok(match (network.ports, &network.children, &network.parents) {
+        (None, None, None) => FatTree::for_hosts(hosts)?,
+        (Some(ports), None, None) => FatTree::of_ports(ports)?,
+        (Some(_), ..) => {
+            return Err(NetworkError::Foreign {
+                key: "ports",
+                topology: "fat-tree with children and parents".into(),
+            });
+        }
+        (None, children, parents) => FatTree {
+            children: needed(children.clone(), "children", "[4, 4]", network)?,
+            parents: needed(parents.clone(), "parents", "[1, 4]", network)?,
+        },
+    })
+}
+
+/// Bounds what is written down for each frame.
+fn check_statistics(network: &Network, topology: &Topology) -> Result<(), NetworkError> {
+    let Some(length) = network.statistics.map(|length| length.0) else {
+        return Ok(());
+    };
+    let links = topology.links().iter();
+    let slowest = links.map(|link| link.spec.transmission(FULL_FRAME)).max();
+    let least = Span::from_us(1).max(Span::from_ps(slowest.unwrap_or(Span::ZERO).as_ps() / 1000));
+    if length < least || !length.as_ps().is_multiple_of(1000) {
+        return Err(NetworkError::Statistics(length));
+    }
+    Ok(())
+}
+
+fn impairments(
+    topology: &Topology,
+    names: &Names,
+    tables: &[LinkTable],
+) -> Result<Vec<(LinkId, Impairment)>, NetworkError> {
+    let mut impaired: BTreeMap<LinkId, Impairment> = BTreeMap::new();
+    for table in tables {
+        let outage = outage(table)?;
+        for link in names.find(topology, "link", &table.name)? {
+            let impairment = impaired.entry(link).or_default();
+            impairment.loss = table.loss.unwrap_or(impairment.loss);
+            impairment.jitter = table.jitter.map_or(impairment.jitter, |jitter| jitter.0);
+            impairment.outages.extend(outage);
+        }
+    }
+    for (&link, impairment) in &mut impaired {
+        impairment.outages.sort_by_key(|outage| outage.from);
+        impairment
+            .check()
+            .map_err(|source| NetworkError::Impairment {
+                name: topology.link_name(link),
+                source,
+            })?;
+    }
+    Ok(impaired.into_iter().collect())
+}
+
+fn outage(table: &LinkTable) -> Result<Option<Outage>, NetworkError> {
+    match (table.fail_at, table.repair_at) {
+        (Some(from), until) => Ok(Some(Outage {
+            from: Time::ZERO + from.0,
+            until: until.map_or(Time::MAX, |until| Time::ZERO + until.0),
+        })),
+        (None, Some(_)) => Err(NetworkError::Repair(table.name.clone())),
+        (None, None) => Ok(None),
+    }
+}
+
+fn words(network: &Network) -> String {
+    format!("{}, routed {}", network.topology, network.routing)
+}
+
+#[cfg(test)]
+mod tests;

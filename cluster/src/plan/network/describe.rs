@@ -1,0 +1,92 @@
+//! A network in words.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use belljar_fabric::{Endpoint, Impairment, LinkSpec};
+use belljar_sim::{Span, Time};
+
+use super::LISTED;
+use crate::plan::Plan;
+use crate::quantity::{Bandwidth, describe_link};
+
+/// The lines about the network of `belljar check`.
+pub(in crate::plan) fn describe(plan: &Plan) -> String {
+    let topology = &plan.topology;
+    let measures = topology.measures();
+    let mut text = String::new();
+    let mut kinds: BTreeMap<(bool, u64, Span), u64> = BTreeMap::new();
+    for link in topology.links() {
+        let inner = matches!(link.ends[0], Endpoint::Switch(_));
+        *kinds
+            .entry((inner, link.spec.bandwidth, link.spec.latency))
+            .or_default() += 1;
+    }
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "network    {}: {} switches, {} links; lookahead {}",
+        plan.network_words,
+        topology.switches().len(),
+        topology.links().len(),
+        topology.lookahead()
+    );
+    let halves = measures
+        .between_halves
+        .map_or_else(String::new, |bandwidth| {
+            format!(
+                "; {} from one half of the nodes to the other",
+                Bandwidth(bandwidth)
+            )
+        });
+    let _ = writeln!(
+        text,
+        "           at most {} links between nodes{halves}",
+        measures.diameter
+    );
+    for ((inner, bandwidth, latency), count) in kinds.iter().take(LISTED) {
+        let of = if *inner {
+            "between switches"
+        } else {
+            "of nodes"
+        };
+        let link = describe_link(&LinkSpec {
+            bandwidth: *bandwidth,
+            latency: *latency,
+        });
+        let _ = writeln!(text, "           {count} links {of}: {link}");
+    }
+    for (link, impairment) in plan.network.impairments.iter().take(LISTED) {
+        let name = topology.link_name(*link);
+        let _ = writeln!(
+            text,
+            "           {name}: {}",
+            describe_impairment(impairment)
+        );
+    }
+    if plan.network.impairments.len() > LISTED {
+        let more = plan.network.impairments.len() - LISTED;
+        let _ = writeln!(
+            text,
+            "           and {more} more links with losses, jitter or failures"
+        );
+    }
+    text
+}
+
+fn describe_impairment(impairment: &Impairment) -> String {
+    let mut words = Vec::new();
+    if impairment.loss > 0.0 {
+        words.push(format!("loses {} of its frames", impairment.loss));
+    }
+    if impairment.jitter > Span::ZERO {
+        words.push(format!("up to {} late", impairment.jitter));
+    }
+    for outage in &impairment.outages {
+        words.push(match outage.until {
+            Time::MAX => format!("fails at {}", outage.from),
+            until => format!("fails from {} to {until}", outage.from),
+        });
+    }
+    words.join(", ")
+}
