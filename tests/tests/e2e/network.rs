@@ -1,5 +1,6 @@
 //! Frames take the time that the scenario's links say.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 
 use belljar_tests::{Dir, Outcome, Scenario};
@@ -101,4 +102,108 @@ fn a_tree_of_switches_carries_further() {
     // Two more links and two more switches each way.
     let difference = far - near;
     assert!((40.0..44.0).contains(&difference), "{near} us and {far} us");
+}
+
+/// Rows of `links.csv` by column.
+fn links(run: &Outcome) -> Vec<BTreeMap<String, String>> {
+    let text = String::from_utf8(run.bytes("links.csv")).unwrap();
+    let mut lines = text.lines().map(|line| line.split(','));
+    let columns: Vec<&str> = lines.next().expect("a title").collect();
+    let row = |fields: std::str::Split<'_, char>| {
+        let named = columns.iter().zip(fields);
+        named
+            .map(|(&column, field)| (column.to_owned(), field.to_owned()))
+            .collect()
+    };
+    lines.map(row).collect()
+}
+
+/// The sum of a column over the rows of a link, or of all links.
+fn sum(rows: &[BTreeMap<String, String>], link: Option<&str>, column: &str) -> u64 {
+    let of_link = rows
+        .iter()
+        .filter(|row| link.is_none_or(|link| row["link"] == link));
+    of_link.map(|row| row[column].parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn a_failed_link_is_gone_round_and_figures_say_so() {
+    let Some(dir) = Dir::new() else { return };
+    // A ring of four switches; the short way from node 0 to node 1 fails between the third
+    // ping and the fourth, the last one's link to its host before it.
+    let ring = network(
+        "10 us",
+        "topology = \"torus\"\ndimensions = [4]\nstatistics = \"100 ms\"\n\
+         [[network.link]]\nname = \"switch0-switch1\"\nfail-at = \"4500 ms\"\n\
+         [[network.link]]\nname = \"host1-*\"\nfail-at = \"6500 ms\"\nrepair-at = \"20 s\"",
+    );
+    let command =
+        "until [ $(cut -d. -f1 /proc/uptime) = 2 ]; do usleep 1000; done; ping -c 6 -i 1 node1";
+    let run = dir.run(&Scenario::new(4, command).with(&ring), "out", &[]);
+    let console = run.console(0);
+    let replies: Vec<f64> = console
+        .lines()
+        .filter_map(|line| line.split("time=").nth(1)?.split(' ').next()?.parse().ok())
+        .collect();
+    assert!(
+        console.contains("6 packets transmitted, 5 packets received"),
+        "{console}"
+    );
+    // Three links one way before, five after, of 10 us each.
+    let (before, after) = (replies[2], replies[3]);
+    assert!((0.040..0.044).contains(&(after - before)), "{replies:?}");
+    let rows = links(&run);
+    // The echo request, and what asks for the address anew.
+    assert!((1..8).contains(&sum(&rows, Some("host1-switch1"), "failed")));
+    assert!(sum(&rows, Some("switch2-switch3"), "frames") >= 4);
+    let totals = run.summary();
+    let bytes: u64 = totals["links"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|link| [&link["up"], &link["down"]])
+        .map(|way| way["bytes"].as_u64().unwrap())
+        .sum();
+    assert_eq!(sum(&rows, None, "bytes"), bytes);
+}
+
+#[test]
+fn mpi_runs_over_any_shape_in_trouble_and_repeats_to_the_byte() {
+    let Some(dir) = Dir::new() else { return };
+    let graph = "<graphml><graph edgedefault=\"undirected\">\
+         <node id=\"north\"/><node id=\"south\"/><node id=\"west\"/>\
+         <edge source=\"north\" target=\"south\"/><edge source=\"south\" target=\"west\"/>\
+         <edge source=\"west\" target=\"north\"/></graph></graphml>";
+    dir.write("triangle.graphml", graph);
+    // A lost segment of TCP would cost all ranks a fifth of a second of spinning.
+    for (name, shape, trouble, command, lost) in [
+        (
+            "graph",
+            "{ graphml = \"triangle.graphml\" }\nhosts-per-switch = 2\nrouting = \"ecmp\"",
+            "loss = 0.05\njitter = \"2 us\"",
+            "ping -c 40 -i 0.01 node2; ping -c 2 node3; true",
+            true,
+        ),
+        (
+            "tree",
+            "\"fat-tree\"\nrouting = \"d-mod-k\"",
+            "jitter = \"2 us\"",
+            "mpiexec.hydra -n 4 counters 1",
+            false,
+        ),
+    ] {
+        let more = format!(
+            "topology = {shape}\nstatistics = \"1 ms\"\n[[network.link]]\nname = \"*\"\n{trouble}"
+        );
+        let scenario = Scenario::new(4, command).with(&network("1 us", &more));
+        let run = |out: &str, threads| {
+            let out = format!("{name}-{out}");
+            dir.run(&scenario, &out, &["--threads", threads]).success()
+        };
+        let (one, two) = (run("one", "1"), run("two", "3"));
+        one.assert_same(&two);
+        let rows = links(&one);
+        assert_eq!(sum(&rows, None, "lost") > 0, lost);
+        assert!(rows.len() > 10, "{}", rows.len());
+    }
 }
