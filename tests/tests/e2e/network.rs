@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 
-use belljar_tests::{Dir, Outcome, Scenario};
+use belljar_tests::{Dir, Outcome, Scenario, root};
 use pcap_file::pcapng::{Block, PcapNgReader};
 
 fn network(latency: &str, more: &str) -> String {
@@ -206,4 +206,48 @@ fn mpi_runs_over_any_shape_in_trouble_and_repeats_to_the_byte() {
         assert_eq!(sum(&rows, None, "lost") > 0, lost);
         assert!(rows.len() > 10, "{}", rows.len());
     }
+}
+
+/// A ready scenario with other values.
+fn ready(dir: &Dir, name: &str, set: &[&str]) -> Outcome {
+    let file = root().join(format!("scenarios/{name}.toml"));
+    let mut arguments = vec!["run", file.to_str().unwrap(), "--quiet", "--out", name];
+    arguments.extend(set.iter().flat_map(|set| ["--set", set]));
+    let (stdout, stderr, code) = dir.call(&arguments);
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    dir.outcome(name)
+}
+
+#[test]
+fn incast_overflows_the_one_queue_that_all_share() {
+    let Some(dir) = Dir::new() else { return };
+    let run = ready(
+        &dir,
+        "incast",
+        &["nodes.count=4", "network.switch-queue=\"8 KiB\""],
+    );
+    assert!(run.console(0).contains("3 x 65536 bytes"));
+    let rows = links(&run);
+    assert!(sum(&rows, Some("host0-switch0"), "dropped") > 0);
+    assert_eq!(sum(&rows, Some("host1-switch0"), "dropped"), 0);
+    let fullest = rows
+        .iter()
+        .map(|row| row["queue_max"].parse::<u64>().unwrap());
+    assert!((7000..=64 << 20).contains(&fullest.max().unwrap()));
+}
+
+#[test]
+fn a_ring_keeps_to_the_links_between_neighbours() {
+    let Some(dir) = Dir::new() else { return };
+    let run = ready(&dir, "ring-on-torus", &["nodes.count=3"]);
+    assert!(run.console(0).contains("ring of 3: 16384 bytes, 4 turns"));
+    let rows = links(&run);
+    // Three nodes in the first row: only its links carry anything but broadcasts.
+    let row: u64 = ["switch0-switch1", "switch1-switch2", "switch2-switch0"]
+        .iter()
+        .map(|link| sum(&rows, Some(link), "bytes"))
+        .sum();
+    let all = rows.iter().filter(|row| !row["link"].starts_with("host"));
+    let all: u64 = all.map(|row| row["bytes"].parse::<u64>().unwrap()).sum();
+    assert!(row > 12 * 3 * 16384 && all - row < 20_000, "{row} of {all}");
 }
