@@ -6,6 +6,7 @@ use crate::root;
 #[derive(Clone, Debug)]
 pub struct Scenario {
     nodes: u32,
+    vcpus: u32,
     command: String,
     more: String,
     recipe: String,
@@ -17,6 +18,7 @@ impl Scenario {
     pub fn new(nodes: u32, command: &str) -> Self {
         Self {
             nodes,
+            vcpus: 1,
             command: command.to_owned(),
             more: String::new(),
             recipe: "bookworm-mpich".to_owned(),
@@ -29,6 +31,13 @@ impl Scenario {
     pub fn on(mut self, recipe: &str) -> Self {
         self.recipe = recipe.to_owned();
         self
+    }
+
+    /// On nodes of several vCPUs, of the image that is made for them.
+    #[must_use]
+    pub fn vcpus(mut self, vcpus: u32) -> Self {
+        self.vcpus = vcpus;
+        self.on("bookworm-smp")
     }
 
     /// With another piece of TOML, such as a section.
@@ -46,14 +55,23 @@ impl Scenario {
         self
     }
 
+    fn memory(&self) -> &'static str {
+        if self.vcpus > 1 { "512 MiB" } else { "256 MiB" }
+    }
+
     /// The file.
     pub fn text(&self) -> String {
         let recipe = root().join(format!("images/{}.toml", self.recipe));
         format!(
             "name = \"test\"\nimage = {{ recipe = {recipe:?} }}\n\
-             nodes = {{ count = {}, memory = \"256 MiB\", clock = \"2 GHz\" }}\n{}\n\
+             nodes = {{ count = {}, vcpus = {}, memory = \"{}\", clock = \"2 GHz\" }}\n{}\n\
              [workload]\ncommand = '''{}'''\nlimit = \"{}\"\n",
-            self.nodes, self.more, self.command, self.limit
+            self.nodes,
+            self.vcpus,
+            self.memory(),
+            self.more,
+            self.command,
+            self.limit
         )
     }
 }

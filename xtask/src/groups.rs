@@ -27,6 +27,8 @@ pub(crate) enum Group {
     Determinism,
     /// The traced program feels nothing.
     Perturbation,
+    /// Nodes of several vCPUs.
+    Smp,
     /// Hashes of states, and where runs part.
     Bisect,
     /// Guests' threads under seccomp.
@@ -41,13 +43,14 @@ pub(crate) enum Group {
     Input,
 }
 
-const END_TO_END: [Group; 12] = [
+const END_TO_END: [Group; 13] = [
     Group::Boot,
     Group::Kernels,
     Group::Network,
     Group::Mpi,
     Group::Determinism,
     Group::Perturbation,
+    Group::Smp,
     Group::Bisect,
     Group::Sandbox,
     Group::Hostile,

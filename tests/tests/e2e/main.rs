@@ -12,5 +12,6 @@ mod mpi;
 mod network;
 mod perturbation;
 mod sandbox;
+mod smp;
 mod timing;
 mod trace;

@@ -6,7 +6,7 @@ use belljar_tests::{Dir, Scenario};
 use serde_json::Value;
 
 /// Calls and bytes by rank and function, as the program itself counted them.
-fn counted(console: &str) -> BTreeMap<(u64, String), (u64, u64)> {
+pub(crate) fn counted(console: &str) -> BTreeMap<(u64, String), (u64, u64)> {
     let lines = console.lines().filter_map(|line| {
         let words: Vec<&str> = line.strip_prefix("COUNT ")?.split(' ').collect();
         let [rank, function, calls, bytes] = words[..] else {
@@ -21,7 +21,7 @@ fn counted(console: &str) -> BTreeMap<(u64, String), (u64, u64)> {
 }
 
 /// The same from `belljar trace dump --json`: outermost calls only.
-fn traced(dir: &Dir) -> BTreeMap<(u64, String), u64> {
+pub(crate) fn traced(dir: &Dir) -> BTreeMap<(u64, String), u64> {
     let (dump, error, code) = dir.call(&["trace", "dump", "--json", "out"]);
     assert_eq!(code, Some(0), "{error}");
     let mut calls = BTreeMap::new();
