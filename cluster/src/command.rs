@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
+use belljar_cluster::control::{Desk, Server};
 use belljar_cluster::coordinator::{Ending, Run};
 use belljar_cluster::plan::Plan;
 use belljar_cluster::progress::Progress as RunProgress;
@@ -89,13 +90,22 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
         .clamp(1, plan.nodes as usize);
     let stop = stop_on_signal()?;
-    let sandbox = sandbox(arguments.no_sandbox)?;
+    let mut sandbox = sandbox(arguments.no_sandbox)?;
+    // Before the sandbox closes: no socket is made after that.
+    let desk = Arc::new(Desk::default());
+    let server = serve(directory.path(), &plan, &desk);
+    if let Some(server) = &server {
+        let listening = |sandbox: Sandbox| sandbox.listening(server.listener());
+        sandbox = sandbox.map(listening).transpose()?;
+    }
     let mut progress = RunProgress::start(arguments.quiet || !io::stderr().is_terminal());
     let mut run = Run::prepare(&plan, &directory, threads, sandbox.as_ref())?;
     if let Some(every) = arguments.state_hash {
         run.log_states(&directory, every)?;
     }
+    run.attend_to(desk);
     let ending = run.go_in(sandbox.as_ref(), &stop, &mut progress);
+    drop(server);
     progress.finish();
     let ending = ending.with_context(|| {
         format!(
@@ -106,6 +116,17 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let summary = Summary::of(&plan, &run, &ending);
     let host = HostSummary::of(&summary, &run, progress.elapsed(), threads);
     conclude(directory, &summary, &host, &ending)
+}
+
+/// Lets others look at the run; without that it goes on all the same.
+fn serve(directory: &Path, plan: &Plan, desk: &Arc<Desk>) -> Option<Server> {
+    match Server::open(directory, &plan.name, plan.nodes, desk.clone()) {
+        Ok(server) => Some(server),
+        Err(error) => {
+            eprintln!("warning: belljar watch and console will not find this run: {error}");
+            None
+        }
+    }
 }
 
 /// The sandbox for threads that run guests, unless it is not wanted.

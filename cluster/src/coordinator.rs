@@ -9,8 +9,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use crate::capture::{CaptureError, Captures};
+use crate::control::{Desk, INPUT_FILE, Viewer};
 use crate::crew::Crew;
 use crate::ending::Closing;
 pub use crate::ending::Ending;
@@ -28,6 +30,11 @@ use belljar_fabric::{Distances, Fabric, RoutingError};
 use belljar_sim::Time;
 use belljar_tracer::{NodeTracer, SelectionError, TraceError};
 use belljar_vmm::NodeError;
+
+mod attend;
+
+/// How long a run sleeps that waits for somebody to type.
+const NAP: Duration = Duration::from_millis(10);
 
 /// Why a run could not go on.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +76,9 @@ pub enum RunError {
     /// The network cannot be operated as the plan says.
     #[error("network.routing: {0}")]
     Routing(#[from] RoutingError),
+    /// What was typed cannot be written down.
+    #[error("cannot write {INPUT_FILE}: {0}")]
+    Input(io::Error),
     /// The links' figures cannot be written.
     #[error("cannot write {LINKS_FILE}: {0}")]
     Links(io::Error),
@@ -85,6 +95,10 @@ pub struct Run {
     recorder: Recorder,
     now: Time,
     closing: Closing,
+    desk: Option<Arc<Desk>>,
+    viewer: Viewer,
+    /// Pieces of input typed into consoles.
+    typed: u64,
     /// Rounds so far.
     pub rounds: u64,
 }
@@ -135,6 +149,9 @@ impl Run {
             recorder,
             now: Time::ZERO,
             closing: Closing::at_limit(plan.limit, (plan.vcpus > 1).then_some(plan.slice)),
+            desk: None,
+            viewer: Viewer::default(),
+            typed: 0,
             rounds: 0,
         })
     }
@@ -216,8 +233,12 @@ impl Run {
             if stop.load(Ordering::Relaxed) {
                 break Ending::Interrupted;
             }
-            if let Some(ending) = self.round()? {
-                break ending;
+            self.attend(stop)?;
+            match self.round()? {
+                // Something may yet be typed.
+                Some(Ending::Deadlock) if self.is_attended() => thread::sleep(NAP),
+                Some(ending) => break ending,
+                None => {}
             }
             if progress.is_due(self.rounds) {
                 progress.show(&self.snapshot());

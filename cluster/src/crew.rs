@@ -134,6 +134,13 @@ impl Crew {
         self.shared.note(node, &runner);
     }
 
+    /// Types `bytes` into a node's serial console at `time`.
+    pub fn type_in(&self, node: u32, time: Time, bytes: Vec<u8>) {
+        let mut runner = self.runner(node as usize);
+        runner.node_mut().write_console(time, bytes);
+        self.shared.note(node, &runner);
+    }
+
     /// Runs nodes as `turns` say, no node twice.
     ///
     /// # Errors

@@ -7,6 +7,7 @@
 pub mod bisect;
 pub mod boot;
 pub mod capture;
+pub mod control;
 pub mod coordinator;
 pub mod crew;
 pub mod doctor;

@@ -268,6 +268,14 @@ impl Runner {
             .map_or_else(Vec::new, NodeTracer::take_events)
     }
 
+    /// Writes out what is buffered of the console.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.console.flush()
+    }
+
     /// Writes out what is buffered of the console, and the last state.
     ///
     /// # Errors

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -142,11 +143,21 @@ impl Sandbox {
     pub fn new() -> Result<Self, SandboxError> {
         let sandbox = Self {
             guest: guest_filter()?.try_into()?,
-            process: process_filter()?.try_into()?,
+            process: process_filter(None)?.try_into()?,
             closed: Arc::default(),
         };
         sandbox.probe()?;
         Ok(sandbox)
+    }
+
+    /// As it is, but lets threads without guests take connections on `listener`, which
+    /// listens already.
+    ///
+    /// # Errors
+    /// [`SandboxError::Compile`].
+    pub fn listening(mut self, listener: BorrowedFd<'_>) -> Result<Self, SandboxError> {
+        self.process = process_filter(Some(listener.as_raw_fd()))?.try_into()?;
+        Ok(self)
     }
 
     /// Puts the calling thread, for good, under the filter for threads with guests.
@@ -212,12 +223,17 @@ fn guest_filter() -> Result<SeccompFilter, seccompiler::BackendError> {
     )
 }
 
-fn process_filter() -> Result<SeccompFilter, seccompiler::BackendError> {
+fn process_filter(listener: Option<RawFd>) -> Result<SeccompFilter, seccompiler::BackendError> {
     let rules = FORBIDDEN_TO_ALL
         .iter()
         .flat_map(|&call| [(call, Vec::new()), (call | X32, Vec::new())]);
+    let mut rules: BTreeMap<c_long, Vec<SeccompRule>> = rules.collect();
+    if let Some(listener) = listener {
+        let another = argument(0, SeccompCmpOp::Ne, listener as u64)?;
+        rules.insert(libc::SYS_accept4, vec![another]);
+    }
     SeccompFilter::new(
-        rules.collect(),
+        rules,
         SeccompAction::Allow,
         SeccompAction::Errno(libc::EPERM as u32),
         TargetArch::x86_64,

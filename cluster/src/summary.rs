@@ -10,6 +10,7 @@ use belljar_fabric::{Fabric, LinkStatistics};
 use belljar_vmm::Node;
 use serde::Serialize;
 
+use crate::control::INPUT_FILE;
 use crate::coordinator::{Ending, Run};
 use crate::plan::Plan;
 
@@ -186,6 +187,12 @@ fn warnings(run: &Run) -> Vec<String> {
         }
     }
     warnings.extend(lost_frames(run.fabric()));
+    if run.typed() > 0 {
+        warnings.push(format!(
+            "{} pieces of input were typed into consoles, see {INPUT_FILE}: a run without them differs",
+            run.typed()
+        ));
+    }
     warnings
 }
 

@@ -1,0 +1,72 @@
+//! What a run does for those who look at it, between rounds.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Run, RunError};
+use crate::control::{Desk, Look};
+
+impl Run {
+    /// Does from now on what `desk` asks for.
+    pub fn attend_to(&mut self, desk: Arc<Desk>) {
+        self.desk = Some(desk);
+    }
+
+    /// How many pieces of input were typed into consoles.
+    pub fn typed(&self) -> u64 {
+        self.typed
+    }
+
+    /// Whether somebody holds virtual time back, and may yet type something.
+    pub(super) fn is_attended(&self) -> bool {
+        self.desk.as_ref().is_some_and(|desk| desk.is_attended())
+    }
+
+    /// Does what there is to do at the desk, and waits as long as virtual time is held
+    /// back.
+    pub(super) fn attend(&mut self, stop: &AtomicBool) -> Result<(), RunError> {
+        let Some(desk) = self.desk.clone().filter(|desk| desk.is_called()) else {
+            return Ok(());
+        };
+        while !stop.load(Ordering::Relaxed) {
+            let work = desk.take();
+            for (node, bytes) in work.typed {
+                self.type_in(&desk, node, bytes)?;
+            }
+            if work.look {
+                self.flush_consoles()?;
+                desk.publish(Look {
+                    paused: work.paused,
+                    rounds: self.rounds,
+                    ..self.viewer.look(self.now, &self.crew, &self.fabric)
+                });
+            }
+            if !desk.hold(self.now) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Types `bytes` into a console at a time that nobody is beyond: nodes have run ahead as
+    /// far as this one could not disturb them, not knowing that it would be typed into.
+    fn type_in(&mut self, desk: &Desk, node: u32, bytes: Vec<u8>) -> Result<(), RunError> {
+        let clocks = self.crew.runners().map(|runner| runner.node().now()).max();
+        let at = clocks.map_or(self.now, |latest| latest.max(self.now));
+        desk.log(at, node, &bytes).map_err(RunError::Input)?;
+        self.crew.type_in(node, at, bytes);
+        self.horizons.set(node, self.crew.next(node));
+        self.typed += 1;
+        Ok(())
+    }
+
+    fn flush_consoles(&self) -> Result<(), RunError> {
+        for mut runner in self.crew.runners() {
+            runner.flush().map_err(|source| RunError::Console {
+                node: runner.index,
+                source,
+            })?;
+        }
+        Ok(())
+    }
+}
