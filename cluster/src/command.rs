@@ -2,6 +2,7 @@
 
 pub(crate) mod bisect;
 pub(crate) mod boot;
+pub(crate) mod look;
 pub(crate) mod trace;
 
 use std::fs;

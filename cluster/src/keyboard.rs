@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
 
-/// On a terminal, Ctrl-A and then `x` leaves; Ctrl-A twice types one.
+/// On a terminal, Ctrl-A and then `x` leaves, `p` has virtual time wait where that can be;
+/// Ctrl-A twice types one.
 const ESCAPE: u8 = 1;
 const LEAVE: u8 = b'x';
+const PAUSE: u8 = b'p';
 const BUFFER: usize = 4096;
 
 /// What was typed since the last look.
@@ -18,6 +20,8 @@ pub struct Typed {
     pub bytes: Vec<u8>,
     /// Whether the person at the terminal wants to leave.
     pub leaves: bool,
+    /// Whether virtual time is to wait if it goes on, and to go on if it waits.
+    pub pauses: bool,
 }
 
 /// Standard input, read by a thread of its own; a terminal is in raw mode meanwhile.
@@ -99,6 +103,7 @@ impl Escapes {
         for &byte in bytes {
             if std::mem::take(&mut self.open) {
                 typed.leaves |= byte == LEAVE;
+                typed.pauses ^= byte == PAUSE;
                 if byte == ESCAPE {
                     typed.bytes.push(byte);
                 }
@@ -144,5 +149,7 @@ mod tests {
         let typed = escapes.take_from(b"x");
         assert_eq!((typed.bytes.as_slice(), typed.leaves), (&b""[..], true));
         assert!(!escapes.take_from(b"\x01q").leaves);
+        let pauses = |bytes: &[u8]| Escapes::default().take_from(bytes).pauses;
+        assert!(pauses(b"\x01p") && !pauses(b"\x01p\x01p") && !pauses(b"p"));
     }
 }

@@ -15,6 +15,7 @@ mod ending;
 mod horizon;
 pub mod keyboard;
 pub mod link_log;
+pub mod monitor;
 pub mod parts;
 pub mod plan;
 pub mod progress;

@@ -31,6 +31,12 @@ enum Command {
     /// Name the first instruction at which two runs with --state-hash differ; ends with 2
     /// when they do, with 0 when they do not.
     Bisect(BisectArguments),
+    /// Show a run that goes on: nodes, speed, MPI calls, links, a console; of one that ended,
+    /// its figures.
+    Watch(WatchArguments),
+    /// Attach to the serial console of a node of a run that goes on, both ways. What is typed
+    /// becomes part of the run, and is kept in its input.log.
+    Console(ConsoleArguments),
     /// Print what a scenario comes to, without running it.
     Check(CheckArguments),
     /// Tell what this machine can do and what to install.
@@ -87,6 +93,30 @@ struct RunArguments {
     /// No seccomp filter around threads that run guests: only for guests you trust.
     #[arg(long)]
     no_sandbox: bool,
+}
+
+#[derive(Args)]
+struct WatchArguments {
+    /// The run's directory, with or without `.incomplete`.
+    directory: PathBuf,
+    /// Print one screen as text and leave.
+    #[arg(long)]
+    once: bool,
+}
+
+#[derive(Args)]
+struct ConsoleArguments {
+    /// The run's directory, with or without `.incomplete`.
+    directory: PathBuf,
+    /// The node.
+    node: u32,
+    /// Let virtual time go as fast as it can; otherwise it is no faster than real time while
+    /// somebody is attached.
+    #[arg(long)]
+    fast: bool,
+    /// Have virtual time wait at first; Ctrl-A p lets it go on.
+    #[arg(long)]
+    pause: bool,
 }
 
 #[derive(Args)]
@@ -219,6 +249,8 @@ fn main() -> ExitCode {
         .init();
     let result = match Arguments::parse().command {
         Command::Run(arguments) => command::run(&arguments),
+        Command::Watch(arguments) => command::look::watch(&arguments),
+        Command::Console(arguments) => command::look::console(&arguments),
         Command::Bisect(arguments) => command::bisect::bisect(&arguments),
         Command::Boot(arguments) => command::boot::boot(&arguments),
         Command::Check(arguments) => command::check(&arguments),

@@ -39,11 +39,13 @@ pub(crate) enum Group {
     Timing,
     /// Traces against independent counts.
     Trace,
+    /// Runs are looked at and typed into while they go on.
+    Look,
     /// Bad input and bad ends.
     Input,
 }
 
-const END_TO_END: [Group; 13] = [
+const END_TO_END: [Group; 14] = [
     Group::Boot,
     Group::Kernels,
     Group::Network,
@@ -56,6 +58,7 @@ const END_TO_END: [Group; 13] = [
     Group::Hostile,
     Group::Timing,
     Group::Trace,
+    Group::Look,
     Group::Input,
 ];
 

@@ -8,6 +8,7 @@ mod determinism;
 mod hostile;
 mod input;
 mod kernels;
+mod look;
 mod mpi;
 mod network;
 mod perturbation;
