@@ -140,7 +140,11 @@ impl Booted {
                 instruction_set: parts.instruction_set,
                 ratio: CyclesPerInstruction::default(),
                 timing: None,
-                random: Random::new(Seed(1), "rdrand", u64::from(parts.index)),
+                random: Random::new(
+                    Seed(1),
+                    belljar_exact::RANDOM_STREAM,
+                    u64::from(parts.index),
+                ),
             };
             Ok(Box::new(ExactVcpu::sharing(config, &share)?))
         })?;

@@ -97,7 +97,7 @@ impl Parts {
         Node::new(&config, |parts| {
             // The first vCPU draws what the only one would.
             let stream = u64::from(parts.index) << 32 | u64::from(index);
-            let random = Random::new(Seed(plan.seed), "rdrand", stream);
+            let random = Random::new(Seed(plan.seed), belljar_exact::RANDOM_STREAM, stream);
             let config = ExactConfig {
                 ram: parts.ram,
                 cpuid: parts.cpuid,

@@ -1,10 +1,12 @@
 //! The ground floor: virtual time, the total order of events, and the only
 //! random generator. Nothing here knows of guests, networks or hosts.
 
+mod codec;
 mod queue;
 mod random;
 mod time;
 
+pub use codec::{CodecError, decode, encode};
 pub use queue::{EventKey, EventQueue};
 pub use random::{Random, Seed};
 pub use time::{Frequency, Span, Time};

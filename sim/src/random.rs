@@ -3,14 +3,49 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
+use serde::{Deserialize, Serialize};
 
 /// The scenario's seed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seed(pub u64);
 
 /// A deterministic stream of random numbers (ChaCha8, by seed and stream number).
-#[derive(Clone, Debug)]
-pub struct Random(ChaCha8Rng);
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "Position", into = "Position")]
+pub struct Random {
+    seed: Seed,
+    rng: ChaCha8Rng,
+}
+
+/// Where a stream stands, from which it goes on.
+#[derive(Serialize, Deserialize)]
+struct Position {
+    seed: Seed,
+    stream: u64,
+    words: u128,
+}
+
+impl From<Random> for Position {
+    fn from(random: Random) -> Self {
+        Self {
+            seed: random.seed,
+            stream: random.rng.get_stream(),
+            words: random.rng.get_word_pos(),
+        }
+    }
+}
+
+impl From<Position> for Random {
+    fn from(position: Position) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(position.seed.0);
+        rng.set_stream(position.stream);
+        rng.set_word_pos(position.words);
+        Self {
+            seed: position.seed,
+            rng,
+        }
+    }
+}
 
 impl Random {
     /// The stream for `purpose` (a fixed word such as `"rdrand"`) of the `index`th
@@ -18,23 +53,23 @@ impl Random {
     pub fn new(seed: Seed, purpose: &str, index: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed.0);
         rng.set_stream(fnv1a(purpose) ^ index.rotate_left(32));
-        Self(rng)
+        Self { seed, rng }
     }
 
     /// The next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
-        self.0.next_u64()
+        self.rng.next_u64()
     }
 
     /// Goes to where `draws` calls of [`next_u64`](Self::next_u64) lead from the start.
     pub fn seek(&mut self, draws: u64) {
         // A word of ChaCha has 32 bits.
-        self.0.set_word_pos(u128::from(draws) * 2);
+        self.rng.set_word_pos(u128::from(draws) * 2);
     }
 
     /// Fills `bytes` with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
-        self.0.fill_bytes(bytes);
+        self.rng.fill_bytes(bytes);
     }
 }
 
@@ -55,6 +90,16 @@ mod tests {
         assert_eq!(draw("rdrand", 0), draw("rdrand", 0));
         assert_ne!(draw("rdrand", 0), draw("rdrand", 1));
         assert_ne!(draw("rdrand", 0), draw("virtio-rng", 0));
+    }
+
+    #[test]
+    fn a_saved_stream_goes_on_where_it_was() {
+        let mut random = Random::new(Seed(7), "rdrand", 3);
+        random.fill(&mut [0; 13]);
+        random.next_u64();
+        let saved = crate::encode(&random).unwrap();
+        let mut restored: Random = crate::decode(&saved).unwrap();
+        assert_eq!(random.next_u64(), restored.next_u64());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Why a vCPU came back to its caller.
 
+use serde::{Deserialize, Serialize};
+
 use crate::Cycles;
 
 /// The reason for which [`Vcpu::run`](crate::Vcpu::run) returned.
@@ -69,7 +71,7 @@ pub enum Exit {
 }
 
 /// What brought a processor down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ShutdownCause {
     /// A fault while delivering a double fault.
     TripleFault {

@@ -4,6 +4,8 @@
 //! cycle, look at why it stopped, answer, run on. Exits are plain values; an
 //! engine never calls upward.
 
+use belljar_sim::Seed;
+
 mod account;
 mod cpuid;
 mod exit;
@@ -11,6 +13,7 @@ mod isa;
 mod memory;
 mod registers;
 mod report;
+mod saved;
 mod state;
 mod watch;
 mod xstate;
@@ -22,6 +25,7 @@ pub use isa::{CpuidBit, CpuidRegister, Feature, InstructionSet, IsaError, Level}
 pub use memory::{GuestRam, PAGE_SIZE, guest_ram};
 pub use registers::{DescriptorTable, Registers, Segment, SegmentRegister, SystemRegisters};
 pub use report::{EngineReport, Unimplemented};
+pub use saved::CpuState;
 pub use state::{StateItem, register_items};
 pub use watch::{CodeWatch, CodeWatchSlice};
 pub use xstate::{
@@ -62,6 +66,9 @@ pub enum CpuError {
         /// What is missing, by name.
         missing: String,
     },
+    /// State that this processor cannot take over.
+    #[error("a processor's saved state is not usable: {0}")]
+    State(String),
     /// The engine broke one of its own rules; a defect of the engine.
     #[error("the vCPU engine broke an invariant: {0}; please report it with the scenario")]
     Internal(String),
@@ -186,6 +193,24 @@ pub trait Vcpu {
 
     /// All state of the processor that the guest could come to see, in a fixed order.
     fn state(&self) -> Vec<StateItem>;
+
+    /// The whole state between two runs. The processor forgets what it holds of page
+    /// tables meanwhile, as a new one must that is [loaded](Self::load) with it: both go
+    /// on alike, whatever the guest does with its tables.
+    ///
+    /// # Errors
+    /// [`CpuError::State`] when there is more of it than can be saved.
+    fn save(&mut self) -> Result<CpuState, CpuError>;
+
+    /// Takes over the state of another processor of the same kind. To be called before
+    /// the first run.
+    ///
+    /// # Errors
+    /// [`CpuError::State`] when it is not that of such a processor.
+    fn load(&mut self, state: &CpuState) -> Result<(), CpuError>;
+
+    /// Draws from the random stream that `seed` has for processor `index` from now on.
+    fn reseed(&mut self, seed: Seed, index: u64);
 
     /// What a person should know of the run so far.
     fn report(&self) -> EngineReport;

@@ -1,8 +1,10 @@
 //! Architectural registers as plain values.
 
+use serde::{Deserialize, Serialize};
+
 /// General registers in the encoding's order (RAX, RCX, RDX, RBX, RSP, RBP, RSI,
 /// RDI, R8 to R15), RIP and RFLAGS.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registers {
     /// General registers, indexed by their number in the instruction encoding.
     pub gpr: [u64; 16],
@@ -40,7 +42,7 @@ impl Registers {
 }
 
 /// A segment register with its hidden part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
     /// The visible selector.
     pub selector: u16,
@@ -74,7 +76,7 @@ pub enum SegmentRegister {
 }
 
 /// GDTR or IDTR.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DescriptorTable {
     /// Linear base address.
     pub base: u64,
@@ -83,7 +85,7 @@ pub struct DescriptorTable {
 }
 
 /// What the kernel of the guest owns: segments, tables, control registers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemRegisters {
     /// Segments, indexed by [`SegmentRegister`].
     pub segments: [Segment; 8],

@@ -1,7 +1,9 @@
 //! What an engine tells of a run.
 
+use serde::{Deserialize, Serialize};
+
 /// An instruction that the engine does not implement, met by the guest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unimplemented {
     /// Where it was met first.
     pub rip: u64,

@@ -21,5 +21,5 @@ pub use power::{
     SLEEP_TYPE_S5,
 };
 pub use rtc::Rtc;
-pub use serial::{SERIAL_PIN, SERIAL_PORT, Serial};
+pub use serial::{SERIAL_PIN, SERIAL_PORT, Serial, SerialState};
 pub use test_device::{EXIT_PORT, TestDevice};

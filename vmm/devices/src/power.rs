@@ -1,6 +1,8 @@
 //! Power-off and reset: the registers that the ACPI tables name, and the two
 //! reset ports of the PC that kernels try when ACPI fails.
 
+use serde::{Deserialize, Serialize};
+
 /// ACPI sleep control register (hardware-reduced), one byte.
 pub const SLEEP_CONTROL_PORT: u16 = 0x600;
 /// ACPI sleep status register, one byte.
@@ -40,7 +42,7 @@ pub enum PowerEvent {
 }
 
 /// The registers.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Power {
     status: u8,
 }

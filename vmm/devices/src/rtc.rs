@@ -1,7 +1,9 @@
 //! The CMOS clock (MC146818), which starts at the scenario's date and runs in virtual time.
 
+use serde::{Deserialize, Serialize};
+
 /// The two ports' state: index at 0x70, data at 0x71.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Rtc {
     start: u64,
     index: u8,

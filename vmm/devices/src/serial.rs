@@ -4,8 +4,9 @@ use std::cell::Cell;
 use std::convert::Infallible;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use vm_superio::Trigger;
-use vm_superio::serial::{NoEvents, Serial as Uart};
+use vm_superio::serial::{NoEvents, Serial as Uart, SerialState as UartState};
 
 /// First of the eight I/O ports.
 pub const SERIAL_PORT: u16 = 0x3f8;
@@ -23,6 +24,15 @@ impl Trigger for Edge {
         self.0.set(true);
         Ok(())
     }
+}
+
+/// A serial port as it is saved.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SerialState {
+    registers: [u8; 9],
+    fifo: Vec<u8>,
+    output: Vec<u8>,
+    input: Vec<u8>,
 }
 
 /// A 16550A whose transmitter is infinitely fast.
@@ -50,6 +60,59 @@ impl Default for Serial {
 }
 
 impl Serial {
+    /// The port's whole state.
+    pub fn save(&self) -> SerialState {
+        let uart = self.uart.state();
+        SerialState {
+            registers: [
+                uart.baud_divisor_low,
+                uart.baud_divisor_high,
+                uart.interrupt_enable,
+                uart.interrupt_identification,
+                uart.line_control,
+                uart.line_status,
+                uart.modem_control,
+                uart.modem_status,
+                uart.scratch,
+            ],
+            fifo: uart.in_buffer,
+            output: self.uart.writer().clone(),
+            input: self.input.clone(),
+        }
+    }
+
+    /// Takes over the state of another port; `None` when it is not such a state.
+    pub fn load(&mut self, saved: SerialState) -> Option<()> {
+        let [
+            low,
+            high,
+            enable,
+            identification,
+            line,
+            status,
+            modem,
+            modem_status,
+            scratch,
+        ] = saved.registers;
+        let state = UartState {
+            baud_divisor_low: low,
+            baud_divisor_high: high,
+            interrupt_enable: enable,
+            interrupt_identification: identification,
+            line_control: line,
+            line_status: status,
+            modem_control: modem,
+            modem_status,
+            scratch,
+            in_buffer: saved.fifo,
+        };
+        self.uart = Uart::from_state(&state, Edge::default(), NoEvents, saved.output).ok()?;
+        // The interrupt that this raises was raised before.
+        self.take_interrupt();
+        self.input = saved.input;
+        Some(())
+    }
+
     /// Reads the register at `offset` (0 to 7) from [`SERIAL_PORT`].
     pub fn read(&mut self, offset: u8) -> u8 {
         let value = self.uart.read(offset);

@@ -2,6 +2,8 @@
 //! a port that ends the node, one that gives back what was written, and memory that
 //! is reached as a device's.
 
+use serde::{Deserialize, Serialize};
+
 /// The exit device, four bytes: a write ends the node.
 pub const EXIT_PORT: u16 = 0xf4;
 /// First of the four ports that give back what was written.
@@ -12,7 +14,7 @@ const MEMORY: u64 = 0xff00_0000;
 const MEMORY_BYTES: usize = 0x1_0000;
 
 /// The device's state.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TestDevice {
     echo: [u8; ECHO_BYTES],
     memory: Vec<u8>,

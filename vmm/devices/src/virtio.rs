@@ -16,15 +16,17 @@ mod queue;
 use std::io;
 
 use belljar_cpu::{Cycles, GuestRam};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-pub use block::{Block, SECTOR};
+pub use block::{Block, BlockState, SECTOR};
 pub use chain::Chain;
-pub use console::Console;
-pub use disk::{Disk, DiskError};
+pub use console::{Console, ConsoleState};
+pub use disk::{Disk, DiskError, Written};
 pub use entropy::Entropy;
-pub use mmio::{Mmio, WINDOW_SIZE, Window};
-pub use net::{Net, NetCounters};
-pub use queue::{QueueError, Virtqueue};
+pub use mmio::{Mmio, MmioState, WINDOW_SIZE, Window};
+pub use net::{Net, NetCounters, NetState};
+pub use queue::{QueueError, QueueState, Virtqueue};
 
 /// What stopped a device.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +45,16 @@ pub trait Device: Send {
     const KIND: u32;
     /// The largest size of each queue.
     const QUEUES: &'static [u16];
+
+    /// What of the device changes while it works.
+    type State: Serialize + DeserializeOwned;
+
+    /// The device's state; what it is made from is left out.
+    fn save(&self) -> Self::State;
+
+    /// Takes over the state of another device of the same make; `None` when it is none
+    /// that this one could get into over `ram`.
+    fn load(&mut self, saved: Self::State, ram: &GuestRam) -> Option<()>;
 
     /// The device-specific feature bits that it offers.
     fn features(&self) -> u64;

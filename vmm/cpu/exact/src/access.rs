@@ -2,6 +2,7 @@
 //! of host code.
 
 use belljar_cpu::{Access, Exit, PAGE_SIZE};
+use serde::{Deserialize, Serialize};
 
 use crate::block::{BlockId, CheckForm};
 use crate::context::tlb_index;
@@ -312,7 +313,7 @@ impl ExactVcpu {
 
 /// What devices answered to the reads of an instruction that runs again for each of
 /// them, in order: one that reads two registers would ask for ever otherwise.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Replies {
     values: Vec<u64>,
     used: usize,

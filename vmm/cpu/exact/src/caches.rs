@@ -38,6 +38,9 @@ impl Found {
     }
 }
 
+/// What lines caches hold, level by level.
+pub(crate) type Contents = Vec<Vec<u64>>;
+
 /// A processor's data caches.
 pub(crate) struct Caches {
     levels: Box<[Level]>,
@@ -47,6 +50,29 @@ pub(crate) struct Caches {
 }
 
 impl Caches {
+    /// What they hold.
+    pub(crate) fn contents(&self) -> Contents {
+        self.levels
+            .iter()
+            .map(|level| level.lines.to_vec())
+            .collect()
+    }
+
+    /// Fills them with what others of the same model hold; false when it is another one.
+    pub(crate) fn fill(&mut self, contents: &Contents) -> bool {
+        let fits = contents.len() == self.levels.len()
+            && contents
+                .iter()
+                .zip(&self.levels)
+                .all(|(from, to)| from.len() == to.lines.len());
+        if fits {
+            for (from, to) in contents.iter().zip(&mut self.levels) {
+                to.lines.copy_from_slice(from);
+            }
+        }
+        fits
+    }
+
     /// Empty ones; `model` was [checked](CacheModel::check).
     pub(crate) fn new(model: &CacheModel) -> Self {
         let level = |level: &crate::timing::CacheLevel| Level {

@@ -67,6 +67,14 @@ impl Clock {
             .saturating_sub(self.ticks)
     }
 
+    /// Goes on from `cycles` after so many instructions, of which `ticks` were taken.
+    pub(crate) fn go_on_from(&mut self, cycles: Cycles, retired: u64, ticks: u64) {
+        self.ticks = ticks;
+        self.retired = retired;
+        self.skipped = 0;
+        self.skipped = cycles.saturating_sub(self.at(ticks));
+    }
+
     /// Cycles that passed without an instruction.
     pub(crate) fn idle(&self) -> Cycles {
         self.skipped

@@ -1,13 +1,18 @@
 //! The vCPU's face to the machine.
 
 use belljar_cpu::{
-    Access, CpuError, Cycles, EngineReport, Exit, Registers, StateItem, SystemRegisters,
+    Access, CpuError, CpuState, Cycles, EngineReport, Exit, Registers, StateItem, SystemRegisters,
     TimeAccount, Vcpu,
 };
+
+use belljar_sim::{Random, Seed};
 
 use crate::mmu::{Request, translate};
 use crate::state::{State, vector};
 use crate::vcpu::{Answer, ExactVcpu};
+
+/// The random stream that RDRAND and RDSEED draw from.
+pub const RANDOM_STREAM: &str = "rdrand";
 
 impl Vcpu for ExactVcpu {
     fn run(&mut self, until: Cycles) -> Result<Exit, CpuError> {
@@ -174,6 +179,18 @@ impl Vcpu for ExactVcpu {
 
     fn state(&self) -> Vec<StateItem> {
         self.state_items()
+    }
+
+    fn save(&mut self) -> Result<CpuState, CpuError> {
+        self.save_state()
+    }
+
+    fn load(&mut self, state: &CpuState) -> Result<(), CpuError> {
+        self.load_state(state)
+    }
+
+    fn reseed(&mut self, seed: Seed, index: u64) {
+        self.random = Random::new(seed, RANDOM_STREAM, index);
     }
 
     fn report(&self) -> EngineReport {

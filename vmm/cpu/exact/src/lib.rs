@@ -41,6 +41,7 @@ mod mmu;
 
 mod rename;
 mod rewrite;
+mod saved;
 mod share;
 mod signals;
 mod size;
@@ -59,6 +60,8 @@ extern crate self as belljar_exact;
 pub use classes::CostClass;
 pub use clock::CyclesPerInstruction;
 pub use host::host_requirements;
+pub use interface::RANDOM_STREAM;
+pub use saved::ENGINE_NAME;
 pub use share::CodeShare;
 pub use statistics::Statistics;
 pub use timing::{

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use belljar_cpu::{CpuError, CpuidTable, GuestRam, InstructionSet, ShutdownCause, Unimplemented};
 use belljar_sim::Random;
+use serde::{Deserialize, Serialize};
 
 use crate::access::Replies;
 use crate::clock::{Clock, CyclesPerInstruction};
@@ -50,7 +51,7 @@ pub struct VectorState {
 }
 
 /// An answer to the question of a read exit, for when its instruction runs again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
     None,
     /// The value read.

@@ -1,12 +1,13 @@
 //! virtio-blk: requests are answered a fixed latency after their notification,
 //! in order.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use belljar_cpu::{Cycles, GuestRam};
 use virtio_bindings::bindings::virtio_blk as spec;
 
-use super::{Chain, Device, DeviceError, Disk, QueueError, Virtqueue};
+use super::{Chain, Device, DeviceError, Disk, QueueError, Virtqueue, Written};
 
 /// Bytes of a sector, the unit of every request.
 pub const SECTOR: u64 = 512;
@@ -25,6 +26,15 @@ pub struct Block {
     name: String,
     latency: Cycles,
     under_way: VecDeque<(Cycles, Chain)>,
+    completed: u64,
+}
+
+/// A disk as it is saved: all but its latency and what it had to read from the start.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BlockState {
+    bytes: u64,
+    written: Option<Written>,
+    under_way: Vec<(Cycles, Chain)>,
     completed: u64,
 }
 
@@ -125,6 +135,31 @@ impl Block {
 impl Device for Block {
     const KIND: u32 = 2;
     const QUEUES: &'static [u16] = &[256];
+
+    type State = BlockState;
+
+    fn save(&self) -> BlockState {
+        BlockState {
+            bytes: self.disk.len(),
+            written: self.disk.written(),
+            under_way: self.under_way.clone().into(),
+            completed: self.completed,
+        }
+    }
+
+    fn load(&mut self, saved: BlockState, ram: &GuestRam) -> Option<()> {
+        let sound = |chain: &Chain| {
+            chain.fits(ram) && chain.readable_len() >= HEADER && chain.writable_len() > 0
+        };
+        let sound = saved.under_way.iter().all(|(_, chain)| sound(chain));
+        if !sound || saved.bytes != self.disk.len() {
+            return None;
+        }
+        self.disk.set_written(saved.written)?;
+        self.under_way = saved.under_way.into();
+        self.completed = saved.completed;
+        Some(())
+    }
 
     fn features(&self) -> u64 {
         let read_only = if self.disk.is_writable() {

@@ -1,5 +1,6 @@
 //! A descriptor chain, checked as a whole before a device touches it.
 
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 use belljar_cpu::GuestRam;
@@ -8,7 +9,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend};
 use super::QueueError;
 
 /// One buffer of guest memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Buffer {
     pub(super) addr: u64,
     pub(super) len: u32,
@@ -16,7 +17,7 @@ pub(super) struct Buffer {
 
 /// A chain of buffers: first those that the device reads, then those that it
 /// writes. Every one of them lies in RAM.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Chain {
     head: u16,
     readable: Vec<Buffer>,
@@ -51,6 +52,15 @@ impl Chain {
             return Err(QueueError::Order { head: self.head });
         }
         Ok(())
+    }
+
+    /// Whether all of it lies in this RAM: so it was when it was made, but not where it
+    /// was saved.
+    pub(super) fn fits(&self, ram: &GuestRam) -> bool {
+        let mut buffers = self.readable.iter().chain(&self.writable);
+        buffers.all(|buffer| {
+            buffer.len > 0 && ram.check_range(GuestAddress(buffer.addr), buffer.len as usize)
+        })
     }
 
     /// Index of the first descriptor.

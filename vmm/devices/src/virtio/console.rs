@@ -1,5 +1,6 @@
 //! virtio-console: the one port `hvc0`, bytes in and bytes out.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use belljar_cpu::{Cycles, GuestRam};
@@ -16,6 +17,13 @@ const MOST: u64 = 1 << 20;
 #[derive(Debug, Default)]
 pub struct Console {
     input: VecDeque<u8>,
+    output: Vec<u8>,
+}
+
+/// A console as it is saved.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ConsoleState {
+    input: Vec<u8>,
     output: Vec<u8>,
 }
 
@@ -95,6 +103,21 @@ impl Console {
 impl Device for Console {
     const KIND: u32 = 3;
     const QUEUES: &'static [u16] = &[128, 128];
+
+    type State = ConsoleState;
+
+    fn save(&self) -> ConsoleState {
+        ConsoleState {
+            input: self.input.clone().into(),
+            output: self.output.clone(),
+        }
+    }
+
+    fn load(&mut self, saved: ConsoleState, _ram: &GuestRam) -> Option<()> {
+        self.input = saved.input.into();
+        self.output = saved.output;
+        Some(())
+    }
 
     fn features(&self) -> u64 {
         0

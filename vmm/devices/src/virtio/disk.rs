@@ -35,6 +35,9 @@ pub enum DiskError {
     },
 }
 
+/// Blocks of 4096 bytes that a guest wrote, by number.
+pub type Written = Vec<(u64, Vec<u8>)>;
+
 /// A disk's contents. Clones share what they have not written.
 #[derive(Clone, Debug)]
 pub struct Disk {
@@ -90,6 +93,30 @@ impl Disk {
     pub fn writable(mut self) -> Self {
         self.written.get_or_insert_default();
         self
+    }
+
+    /// What the guest wrote; `None` for a disk that it may not write to.
+    pub fn written(&self) -> Option<Written> {
+        let blocks = self.written.as_ref()?.iter();
+        Some(blocks.map(|(at, block)| (*at, block.to_vec())).collect())
+    }
+
+    /// Takes over what a guest wrote to another clone of this disk; `None` when none
+    /// could have.
+    pub fn set_written(&mut self, written: Option<Written>) -> Option<()> {
+        let blocks = written.unwrap_or_default();
+        let last = self.len.div_ceil(BLOCK);
+        let sound = |(at, block): &(u64, Vec<u8>)| *at < last && block.len() == BLOCK as usize;
+        if !blocks.iter().all(sound) || (self.written.is_none() && !blocks.is_empty()) {
+            return None;
+        }
+        if let Some(written) = &mut self.written {
+            *written = blocks
+                .into_iter()
+                .map(|(at, block)| (at, block.into()))
+                .collect();
+        }
+        Some(())
     }
 
     /// Whether a guest may write.

@@ -2,6 +2,7 @@
 
 use belljar_cpu::{Cycles, GuestRam};
 use belljar_sim::Random;
+use serde::{Deserialize, Serialize};
 
 use super::{Device, DeviceError, Virtqueue};
 
@@ -9,7 +10,7 @@ use super::{Device, DeviceError, Virtqueue};
 const MOST: u64 = 64 * 1024;
 
 /// A source of entropy, endless and the same in every run.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entropy(Random);
 
 impl Entropy {
@@ -22,6 +23,17 @@ impl Entropy {
 impl Device for Entropy {
     const KIND: u32 = 4;
     const QUEUES: &'static [u16] = &[64];
+
+    type State = Self;
+
+    fn save(&self) -> Self {
+        self.clone()
+    }
+
+    fn load(&mut self, saved: Self, _ram: &GuestRam) -> Option<()> {
+        *self = saved;
+        Some(())
+    }
 
     fn features(&self) -> u64 {
         0

@@ -1,5 +1,6 @@
 //! The register window of a virtio-mmio device, version 2.
 
+use serde::{Deserialize, Serialize};
 use std::io;
 
 use belljar_cpu::{Cycles, GuestRam};
@@ -9,7 +10,7 @@ use virtio_bindings::bindings::virtio_config::{
 };
 use virtio_bindings::bindings::virtio_mmio as register;
 
-use super::{Device, DeviceError, QueueError, Virtqueue};
+use super::{Device, DeviceError, QueueError, QueueState, Virtqueue};
 
 /// Bytes of guest-physical address space of one device.
 pub const WINDOW_SIZE: u64 = 0x1000;
@@ -55,6 +56,20 @@ pub trait Window {
     fn complaint(&self) -> Option<&QueueError>;
 }
 
+/// A virtio device and its queues as they are saved; `S` is the device's own part.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MmioState<S> {
+    device: S,
+    queues: Vec<QueueState>,
+    status: u32,
+    /// Which halves of the features the driver looks at, and writes.
+    halves: (u32, u32),
+    driver_features: u64,
+    selected: u32,
+    interrupts: u32,
+    complaint: Option<String>,
+}
+
 /// A virtio device behind its register window.
 #[derive(Debug)]
 pub struct Mmio<D> {
@@ -83,6 +98,39 @@ impl<D: Device> Mmio<D> {
             interrupts: 0,
             complaint: None,
         }
+    }
+
+    /// The state of device and queues.
+    pub fn save(&self) -> MmioState<D::State> {
+        MmioState {
+            device: self.device.save(),
+            queues: self.queues.iter().map(Virtqueue::save).collect(),
+            status: self.status,
+            halves: (self.device_features_half, self.driver_features_half),
+            driver_features: self.driver_features,
+            selected: self.selected,
+            interrupts: self.interrupts,
+            complaint: self.complaint.as_ref().map(ToString::to_string),
+        }
+    }
+
+    /// Takes over the state of another device of the same make; `None` when it is not
+    /// such a state.
+    pub fn load(&mut self, saved: MmioState<D::State>, ram: &GuestRam) -> Option<()> {
+        if saved.queues.len() != self.queues.len() {
+            return None;
+        }
+        self.device.load(saved.device, ram)?;
+        for (queue, saved) in self.queues.iter_mut().zip(&saved.queues) {
+            queue.load(saved, ram)?;
+        }
+        self.status = saved.status;
+        (self.device_features_half, self.driver_features_half) = saved.halves;
+        self.driver_features = saved.driver_features;
+        self.selected = saved.selected;
+        self.interrupts = saved.interrupts;
+        self.complaint = saved.complaint.map(QueueError::Earlier);
+        Some(())
     }
 
     /// The device itself.

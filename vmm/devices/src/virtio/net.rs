@@ -1,5 +1,6 @@
 //! virtio-net: whole frames in and out, without offloads.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use belljar_cpu::{Cycles, GuestRam};
@@ -23,7 +24,7 @@ const VLAN_TAG: u64 = 4;
 const BACKLOG: usize = 256;
 
 /// Frames counted since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetCounters {
     /// Frames that the guest sent.
     pub sent: u64,
@@ -41,6 +42,14 @@ pub struct Net {
     mac: [u8; 6],
     mtu: u16,
     backlog: VecDeque<Vec<u8>>,
+    outgoing: Vec<(Cycles, Vec<u8>)>,
+    counters: NetCounters,
+}
+
+/// A network card as it is saved: all but its address.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NetState {
+    backlog: Vec<Vec<u8>>,
     outgoing: Vec<(Cycles, Vec<u8>)>,
     counters: NetCounters,
 }
@@ -156,6 +165,23 @@ impl Net {
 impl Device for Net {
     const KIND: u32 = 1;
     const QUEUES: &'static [u16] = &[256, 256];
+
+    type State = NetState;
+
+    fn save(&self) -> NetState {
+        NetState {
+            backlog: self.backlog.clone().into(),
+            outgoing: self.outgoing.clone(),
+            counters: self.counters,
+        }
+    }
+
+    fn load(&mut self, saved: NetState, _ram: &GuestRam) -> Option<()> {
+        self.backlog = saved.backlog.into();
+        self.outgoing = saved.outgoing;
+        self.counters = saved.counters;
+        Some(())
+    }
 
     fn features(&self) -> u64 {
         1 << spec::VIRTIO_NET_F_MAC | 1 << spec::VIRTIO_NET_F_STATUS | 1 << spec::VIRTIO_NET_F_MTU

@@ -1,6 +1,7 @@
 //! One virtqueue: rust-vmm's ring with every chain checked before use.
 
 use belljar_cpu::GuestRam;
+use serde::{Deserialize, Serialize};
 use virtio_bindings::bindings::virtio_ring::VRING_AVAIL_F_NO_INTERRUPT;
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::{Bytes, GuestAddress};
@@ -41,6 +42,9 @@ pub enum QueueError {
         /// What belongs there.
         expected: &'static str,
     },
+    /// What the device complained of before it was saved, in words.
+    #[error("{0}")]
+    Earlier(String),
     /// More chains are under way than the queue has descriptors.
     #[error("more chains are under way than the queue has room for")]
     Overrun,
@@ -53,12 +57,25 @@ impl From<virtio_queue::Error> for QueueError {
 }
 
 /// What a driver writes before it declares a queue ready.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Setup {
     pub(super) size: u32,
     pub(super) descriptors: u64,
     pub(super) available: u64,
     pub(super) used: u64,
+}
+
+/// A queue as it is saved.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct QueueState {
+    size: u16,
+    /// The next available and used entries.
+    next: (u16, u16),
+    ready: bool,
+    /// Descriptors, available ring, used ring.
+    places: [u64; 3],
+    setup: Setup,
+    used: bool,
 }
 
 /// One virtqueue.
@@ -84,6 +101,44 @@ impl Virtqueue {
             setup,
             used: false,
         }
+    }
+
+    /// The queue's whole state.
+    pub(super) fn save(&self) -> QueueState {
+        let ring = self.ring.state();
+        QueueState {
+            size: ring.size,
+            next: (ring.next_avail, ring.next_used),
+            ready: ring.ready,
+            places: [ring.desc_table, ring.avail_ring, ring.used_ring],
+            setup: self.setup,
+            used: self.used,
+        }
+    }
+
+    /// Takes over the state of another queue of this size; `None` when it is none that a
+    /// queue over `ram` can have.
+    pub(super) fn load(&mut self, saved: &QueueState, ram: &GuestRam) -> Option<()> {
+        let [desc_table, avail_ring, used_ring] = saved.places;
+        let state = virtio_queue::QueueState {
+            max_size: self.ring.max_size(),
+            next_avail: saved.next.0,
+            next_used: saved.next.1,
+            event_idx_enabled: false,
+            size: saved.size,
+            ready: saved.ready,
+            desc_table,
+            avail_ring,
+            used_ring,
+        };
+        let ring = Queue::try_from(state).ok()?;
+        if saved.ready && !ring.is_valid(ram) {
+            return None;
+        }
+        self.ring = ring;
+        self.setup = saved.setup;
+        self.used = saved.used;
+        Some(())
     }
 
     pub(super) fn reset(&mut self) {

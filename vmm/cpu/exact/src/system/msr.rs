@@ -40,7 +40,33 @@ fn fixed_mtrr(index: u32) -> Option<usize> {
     }
 }
 
+/// The registers that are nothing but a value, in the order in which they are saved.
+fn plain_msrs() -> impl Iterator<Item = u32> {
+    let fixed = [0x250, 0x258, 0x259].into_iter().chain(0x268..=0x26f);
+    (SYSENTER_CS..=SYSENTER_EIP)
+        .chain([MISC_ENABLE, PAT, MTRR_DEFAULT])
+        .chain([STAR, LSTAR, CSTAR, SFMASK, KERNEL_GS_BASE, TSC_AUX])
+        .chain(MTRR_VARIABLE..=MTRR_VARIABLE_LAST)
+        .chain(fixed)
+}
+
 impl ExactVcpu {
+    /// All that hold a value which stands nowhere else.
+    pub(crate) fn saved_msrs(&self) -> Vec<(u32, u64)> {
+        plain_msrs()
+            .filter_map(|index| Some((index, self.read_msr(index)?)))
+            .collect()
+    }
+
+    /// Takes over what [`saved_msrs`](Self::saved_msrs) gave; false when others are there,
+    /// or a value is none that the guest could have written.
+    pub(crate) fn load_msrs(&mut self, saved: &[(u32, u64)]) -> bool {
+        plain_msrs().eq(saved.iter().map(|(index, _)| *index))
+            && saved
+                .iter()
+                .all(|&(index, value)| self.write_msr(index, value) == Ok(true))
+    }
+
     pub(super) fn msr(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         self.require_supervisor()?;
         let index = self.context.gpr[Registers::RCX] as u32;
