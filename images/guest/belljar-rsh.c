@@ -6,6 +6,7 @@
  *                                 its output on and ends with its exit code
  *   belljar-rsh --wait HOST...    ends when every HOST listens
  *   belljar-rsh --drain           ends when the console has sent everything written to it
+ *   belljar-rsh --seed HEX        the kernel's random numbers depend on these bytes from now on
  *
  * As with rsh, the words of COMMAND are joined with blanks and given to a shell. Standard input of
  * COMMAND is empty. If the caller goes away, COMMAND gets SIGTERM.
@@ -18,6 +19,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/random.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -26,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -376,6 +379,30 @@ static int call_main(const char *host, char **words)
     }
 }
 
+/* Nodes that are clones of one snapshot would draw the same numbers for up to a minute. */
+static int seed_main(const char *hex)
+{
+    /* As struct rand_pool_info, with room at its end. */
+    struct {
+        int entropy_count, buf_size;
+        unsigned char bytes[32];
+    } seed = {0, 0, {0}};
+    size_t count = 0;
+    unsigned byte;
+    while (count < sizeof seed.bytes && sscanf(hex + 2 * count, "%2x", &byte) == 1)
+        seed.bytes[count++] = (unsigned char)byte;
+    if (count == 0 || hex[2 * count] != 0) {
+        errno = EINVAL;
+        die("cannot read the seed", hex);
+    }
+    seed.entropy_count = (int)(8 * count);
+    seed.buf_size = (int)count;
+    int fd = open("/dev/urandom", O_RDWR | O_CLOEXEC);
+    if (fd < 0 || ioctl(fd, RNDADDENTROPY, &seed) != 0 || ioctl(fd, RNDRESEEDCRNG) != 0)
+        die("cannot seed", "/dev/urandom");
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
@@ -386,6 +413,8 @@ int main(int argc, char **argv)
         return wait_main(argv + 2);
     if (argc > 1 && strcmp(argv[1], "--drain") == 0)
         return drain_main();
+    if (argc > 2 && strcmp(argv[1], "--seed") == 0)
+        return seed_main(argv[2]);
     if (argc < 3) {
         fprintf(stderr, "usage: belljar-rsh HOST COMMAND...\n");
         return USAGE;

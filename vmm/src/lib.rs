@@ -10,7 +10,9 @@ mod boot;
 mod config;
 pub mod cpuid;
 mod node;
+mod snapshot;
 
 pub use boot::{BootError, DEFAULT_COMMAND_LINE, DecompressError, KernelError, KernelImage};
 pub use config::{ConfigError, DiskConfig, MOST_VCPUS, NetConfig, NodeConfig};
 pub use node::{BadAddress, ExitCounts, Node, NodeError, NodeStop, StateHashes, VcpuParts};
+pub use snapshot::{Identity, Snapshot, SnapshotError};

@@ -1,6 +1,12 @@
 //! Guest physical memory.
 
-use vm_memory::{GuestAddress, GuestMemoryMmap};
+use std::fs::File;
+use std::sync::Arc;
+
+use vm_memory::mmap::FromRangesError;
+use vm_memory::{
+    FileOffset, GuestAddress, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap, MmapRegion,
+};
 
 use crate::watch::CodeWatch;
 
@@ -16,10 +22,46 @@ pub type GuestRam = GuestMemoryMmap<CodeWatch>;
 ///
 /// # Errors
 /// When a range is empty, overlaps another, or the host refuses the mapping.
-pub fn guest_ram(ranges: &[(u64, usize)]) -> Result<GuestRam, vm_memory::mmap::FromRangesError> {
+pub fn guest_ram(ranges: &[(u64, usize)]) -> Result<GuestRam, FromRangesError> {
     let ranges: Vec<(GuestAddress, usize)> = ranges
         .iter()
         .map(|&(start, len)| (GuestAddress(start), len))
         .collect();
     GuestRam::from_ranges(&ranges)
+}
+
+/// As [`guest_ram`], with the contents of `file` from `offset` on, range after range, a
+/// multiple of [`PAGE_SIZE`] each. What the guest writes goes to pages of its own; all
+/// others are the host's page cache, once for all that share the file, which must not
+/// change or shrink meanwhile.
+///
+/// # Errors
+/// As for [`guest_ram`], and when the file is too short.
+pub fn guest_ram_over(
+    ranges: &[(u64, usize)],
+    file: &Arc<File>,
+    mut offset: u64,
+) -> Result<GuestRam, FromRangesError> {
+    let mut regions = Vec::new();
+    for &(start, bytes) in ranges {
+        let contents = FileOffset::from_arc(file.clone(), offset);
+        let mapping = MmapRegion::build(
+            Some(contents),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_NORESERVE,
+        )?;
+        let region = GuestRegionMmap::new(mapping, GuestAddress(start));
+        regions.push(region.ok_or(FromRangesError::InvalidGuestRegion)?);
+        offset += bytes as u64;
+    }
+    Ok(GuestRam::from_regions(regions)?)
+}
+
+/// The ranges of `ram`, as [`guest_ram`] takes them.
+pub fn ram_ranges(ram: &GuestRam) -> Vec<(u64, usize)> {
+    use vm_memory::GuestMemoryBackend;
+    ram.iter()
+        .map(|region| (region.start_addr().0, region.len() as usize))
+        .collect()
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use belljar_cpu::*;
+use belljar_sim::Seed;
 use vm_memory::{Bytes, GuestAddress};
 
 /// One instruction.
@@ -179,6 +180,16 @@ impl Fake {
 }
 
 impl Vcpu for Fake {
+    fn save(&mut self) -> Result<CpuState, CpuError> {
+        Err(CpuError::State("a scripted processor has none".to_owned()))
+    }
+
+    fn load(&mut self, _: &CpuState) -> Result<(), CpuError> {
+        self.save().map(|_| ())
+    }
+
+    fn reseed(&mut self, _: Seed, _: u64) {}
+
     fn run(&mut self, until: Cycles) -> Result<Exit, CpuError> {
         assert!(
             !matches!(self.phase, Phase::Asked | Phase::AtMagic),

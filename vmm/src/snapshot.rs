@@ -1,0 +1,303 @@
+//! A node as a file, of which any number of nodes can be clones.
+//!
+//! ```text
+//! "BELLSNAP"  version (4)  length of the header (4)  its XXH3 (8)  header
+//! padding to a page
+//! RAM, range after range; pages of zeros are holes
+//! ```
+//!
+//! Numbers are little endian. RAM stands in the file as it stands in memory, so that a
+//! clone maps it and shares each page with all others until it writes to it. The file is
+//! written under another name and then renamed: it is whole or it is not there.
+
+mod pages;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use belljar_cpu::{GuestRam, PAGE_SIZE, guest_ram_over, ram_ranges};
+use belljar_sim::{CodecError, decode, encode};
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash3_64;
+use vm_memory::mmap::FromRangesError;
+
+use pages::Runs;
+
+const MAGIC: &[u8; 8] = b"BELLSNAP";
+/// Grows with every change of the format, or of what saved state means.
+const VERSION: u32 = 1;
+/// Bytes before the header.
+const PREFIX: u64 = 24;
+/// Longest header: what devices hold, not RAM.
+const MOST_HEADER: u32 = 64 << 20;
+
+/// What a snapshot was made for, by name: it fits only what has the same.
+pub type Identity = Vec<(String, String)>;
+
+/// Why a snapshot cannot be written or used.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// The file cannot be read or written.
+    #[error("cannot {action} snapshot {path}: {source}")]
+    Io {
+        /// What was attempted.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The host's reason.
+        source: io::Error,
+    },
+    /// The file is something else.
+    #[error("{0} is no snapshot of a node; make one with: belljar snapshot")]
+    NotASnapshot(PathBuf),
+    /// Another version wrote it.
+    #[error(
+        "snapshot {path} has version {found} of the format, this belljar reads {VERSION}; make it again with: belljar snapshot"
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+    /// Its bytes changed.
+    #[error(
+        "snapshot {path} is damaged: {what}; delete it and make it again with: belljar snapshot"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// It was made for another scenario.
+    #[error(
+        "snapshot {path} does not fit: its {name} is {found}, the scenario's {wanted}; make another with: belljar snapshot"
+    )]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        name: String,
+        /// The snapshot's.
+        found: String,
+        /// The scenario's.
+        wanted: String,
+    },
+    /// There is more state than can be saved.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    /// The host refuses to map it.
+    #[error("cannot map snapshot {path} as memory: {source}")]
+    Map {
+        /// The file.
+        path: PathBuf,
+        /// The host's reason.
+        source: FromRangesError,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    identity: Identity,
+    /// Guest-physical starts and bytes of RAM's ranges.
+    ranges: Vec<(u64, u64)>,
+    /// Pages that are not zero.
+    runs: Runs,
+    /// XXH3 (128 bits) of these pages.
+    hash: u128,
+    state: Vec<u8>,
+    boot_log: Vec<u8>,
+}
+
+/// A snapshot that was read and found whole.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    path: PathBuf,
+    file: Arc<File>,
+    identity: Identity,
+    ranges: Vec<(u64, usize)>,
+    ram_at: u64,
+    state: Arc<[u8]>,
+    boot_log: Arc<[u8]>,
+}
+
+impl Snapshot {
+    /// Writes `state` and `ram` to `path`, in place of what is there. `boot_log` is what the
+    /// node wrote to its console so far.
+    ///
+    /// # Errors
+    /// [`SnapshotError`] when the host refuses the file, or there is too much state.
+    pub fn write(
+        path: &Path,
+        identity: &Identity,
+        state: &[u8],
+        boot_log: &[u8],
+        ram: &GuestRam,
+    ) -> Result<(), SnapshotError> {
+        let failed = |source| SnapshotError::Io {
+            action: "write",
+            path: path.to_owned(),
+            source,
+        };
+        let (runs, hash) = pages::survey(ram);
+        let ranges = ram_ranges(ram);
+        let header = encode(&Header {
+            identity: identity.clone(),
+            ranges: ranges
+                .iter()
+                .map(|&(at, bytes)| (at, bytes as u64))
+                .collect(),
+            runs,
+            hash,
+            state: state.to_vec(),
+            boot_log: boot_log.to_vec(),
+        })?;
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let mut file =
+            tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+        let mut prefix = MAGIC.to_vec();
+        prefix.extend_from_slice(&VERSION.to_le_bytes());
+        prefix.extend_from_slice(&(header.len() as u32).to_le_bytes());
+        prefix.extend_from_slice(&XxHash3_64::oneshot(&header).to_le_bytes());
+        file.write_all(&prefix).map_err(failed)?;
+        file.write_all(&header).map_err(failed)?;
+        pages::write(ram, file.as_file(), ram_at(header.len())).map_err(failed)?;
+        file.as_file().sync_all().map_err(failed)?;
+        file.persist(path)
+            .map_err(|error| failed(error.error))
+            .map(|_| ())
+    }
+
+    /// Reads `path` and checks every byte.
+    ///
+    /// # Errors
+    /// [`SnapshotError`] when it is no whole snapshot of this version.
+    pub fn open(path: &Path) -> Result<Self, SnapshotError> {
+        let failed = |source| SnapshotError::Io {
+            action: "read",
+            path: path.to_owned(),
+            source,
+        };
+        let damaged = |what: &str| SnapshotError::Damaged {
+            path: path.to_owned(),
+            what: what.to_owned(),
+        };
+        let file = File::open(path).map_err(failed)?;
+        let bytes = read_header(&file, path)?;
+        let header: Header = decode(&bytes).map_err(|error| damaged(&error.to_string()))?;
+        let ram_at = ram_at(bytes.len());
+        let total: u64 = header.ranges.iter().map(|(_, bytes)| bytes).sum();
+        let length = file.metadata().map_err(failed)?.len();
+        if header.ranges.is_empty() || ram_at.checked_add(total) != Some(length) {
+            return Err(damaged("it has the wrong length"));
+        }
+        let hash = pages::hash_file(&file, ram_at, total, &header.runs).map_err(failed)?;
+        if hash != Some(header.hash) {
+            return Err(damaged("its memory has another checksum"));
+        }
+        let usable =
+            |&(at, bytes): &(u64, u64)| usize::try_from(bytes).ok().map(|bytes| (at, bytes));
+        let ranges = header.ranges.iter().map(usable).collect::<Option<_>>();
+        Ok(Self {
+            path: path.to_owned(),
+            file: Arc::new(file),
+            identity: header.identity,
+            ranges: ranges.ok_or_else(|| damaged("it is too large for this host"))?,
+            ram_at,
+            state: header.state.into(),
+            boot_log: header.boot_log.into(),
+        })
+    }
+
+    /// Checks that it was made for what is `wanted`.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Other`], naming what differs first.
+    pub fn check(&self, wanted: &Identity) -> Result<(), SnapshotError> {
+        let of = |identity: &Identity, name: &str| {
+            let found = identity.iter().find(|(other, _)| other == name);
+            found.map_or_else(|| "unknown".to_owned(), |(_, value)| value.clone())
+        };
+        for name in wanted.iter().chain(&self.identity).map(|(name, _)| name) {
+            let (found, wanted) = (of(&self.identity, name), of(wanted, name));
+            if found != wanted {
+                return Err(SnapshotError::Other {
+                    path: self.path.clone(),
+                    name: name.clone(),
+                    found,
+                    wanted,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// RAM with the snapshot's contents, written to by nobody else.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Map`] when the host refuses the mapping.
+    pub fn ram(&self) -> Result<GuestRam, SnapshotError> {
+        guest_ram_over(&self.ranges, &self.file, self.ram_at).map_err(|source| SnapshotError::Map {
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    /// The state as it was given.
+    pub fn state(&self) -> &[u8] {
+        &self.state
+    }
+
+    /// What the node wrote to its console until then.
+    pub fn boot_log(&self) -> &[u8] {
+        &self.boot_log
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Where RAM begins behind a header of this length.
+fn ram_at(header: usize) -> u64 {
+    (PREFIX + header as u64).next_multiple_of(PAGE_SIZE)
+}
+
+fn read_header(file: &File, path: &Path) -> Result<Vec<u8>, SnapshotError> {
+    let mut prefix = [0; PREFIX as usize];
+    let other = || SnapshotError::NotASnapshot(path.to_owned());
+    file.read_exact_at(&mut prefix, 0).map_err(|_| other())?;
+    let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| prefix[at + i]));
+    if &prefix[..8] != MAGIC {
+        return Err(other());
+    }
+    if number(8) != VERSION {
+        let path = path.to_owned();
+        let found = number(8);
+        return Err(SnapshotError::Version { path, found });
+    }
+    let damaged = |what: &str| SnapshotError::Damaged {
+        path: path.to_owned(),
+        what: what.to_owned(),
+    };
+    if number(12) > MOST_HEADER {
+        return Err(damaged("its header has no possible length"));
+    }
+    let mut header = vec![0; number(12) as usize];
+    file.read_exact_at(&mut header, PREFIX)
+        .map_err(|_| damaged("it ends within its header"))?;
+    if XxHash3_64::oneshot(&header).to_le_bytes() != prefix[16..24] {
+        return Err(damaged("its header has another checksum"));
+    }
+    Ok(header)
+}
+
+#[cfg(test)]
+mod tests;
