@@ -95,8 +95,7 @@ impl Parts {
         };
         let share = CodeShare::default();
         Node::new(&config, |parts| {
-            // The first vCPU draws what the only one would.
-            let stream = u64::from(parts.index) << 32 | u64::from(index);
+            let stream = VcpuParts::random_stream(parts.index, u64::from(index));
             let random = Random::new(Seed(plan.seed), belljar_exact::RANDOM_STREAM, stream);
             let config = ExactConfig {
                 ram: parts.ram,

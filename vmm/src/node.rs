@@ -7,6 +7,7 @@ mod inspect;
 mod memory;
 mod processor;
 mod rotation;
+mod saved;
 mod stops;
 mod turns;
 
@@ -42,6 +43,14 @@ pub struct VcpuParts {
     pub instruction_set: InstructionSet,
 }
 
+impl VcpuParts {
+    /// The number of the random stream of processor `vcpu` of node `node`: the first of a
+    /// node draws what the only one would.
+    pub fn random_stream(vcpu: u32, node: u64) -> u64 {
+        u64::from(vcpu) << 32 | node
+    }
+}
+
 /// One guest node.
 ///
 /// Its processors run by turns; see `rotation`. Events that fall on one cycle happen in
@@ -70,7 +79,7 @@ impl Node {
     /// # Errors
     /// [`NodeError`], when the configuration is outside its limits, the kernel or
     /// the initrd does not fit, or the host refuses memory or the engine.
-    pub fn new<F>(config: &NodeConfig, mut engine: F) -> Result<Self, NodeError>
+    pub fn new<F>(config: &NodeConfig, engine: F) -> Result<Self, NodeError>
     where
         F: FnMut(VcpuParts) -> Result<Box<dyn Vcpu + Send>, belljar_cpu::CpuError>,
     {
@@ -81,26 +90,35 @@ impl Node {
                 source,
             })?;
         let start = boot::load(config, &ram)?;
+        let mut node = Self::of_parts(config, ram, engine)?;
+        for processor in &mut node.processors[1..] {
+            processor.vcpu.init();
+            processor.activity = Activity::Waiting;
+        }
+        let first = &mut node.processors[0].vcpu;
+        first.set_system(&start.system);
+        first.set_registers(&start.registers);
+        Ok(node)
+    }
+
+    /// The node's parts put together, its processors as `engine` makes them.
+    fn of_parts<F>(config: &NodeConfig, ram: GuestRam, mut engine: F) -> Result<Self, NodeError>
+    where
+        F: FnMut(VcpuParts) -> Result<Box<dyn Vcpu + Send>, belljar_cpu::CpuError>,
+    {
         let mut processors = Vec::new();
         for index in 0..config.vcpus {
             let place = cpuid::Place {
                 id: index,
                 of: config.vcpus,
             };
-            let mut vcpu = engine(VcpuParts {
+            let vcpu = engine(VcpuParts {
                 index,
                 ram: ram.clone(),
                 cpuid: cpuid::table(config.frequency, place, &config.instruction_set),
                 instruction_set: config.instruction_set.clone(),
             })?;
-            if index == 0 {
-                vcpu.set_system(&start.system);
-                vcpu.set_registers(&start.registers);
-                processors.push(Processor::new(vcpu, Activity::Running));
-            } else {
-                vcpu.init();
-                processors.push(Processor::new(vcpu, Activity::Waiting));
-            }
+            processors.push(Processor::new(vcpu, Activity::Running));
         }
         Ok(Self {
             rotation: Rotation::new(processors.len(), config.slice, config.frequency),

@@ -9,6 +9,7 @@ mod timer;
 use belljar_cpu::Cycles;
 use bits::VectorSet;
 use message::Inbox;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use timer::{Mode, Timer};
 
@@ -40,7 +41,7 @@ enum Lvt {
 const LVT_COUNT: usize = 6;
 
 /// How the local APIC is switched on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum ApicMode {
     Disabled,
     XApic,
@@ -48,7 +49,7 @@ enum ApicMode {
 }
 
 /// One processor's local APIC.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LocalApic {
     id: u32,
     bootstrap: bool,

@@ -5,6 +5,7 @@
 //! later. Nothing depends on whose turn comes first but by this rule.
 
 use belljar_cpu::Cycles;
+use serde::{Deserialize, Serialize};
 
 use crate::apic::{Command, Delivery, Effect, LocalApic, Message, Shorthand, Signal};
 use crate::ioapic::{IoApic, PINS};
@@ -19,7 +20,7 @@ pub struct Moment {
 }
 
 /// All processors' local APICs and the node's IO-APIC.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct InterruptController {
     locals: Vec<LocalApic>,
     /// The IO-APIC.
@@ -37,6 +38,11 @@ impl InterruptController {
             io: IoApic::default(),
             undeliverable: 0,
         }
+    }
+
+    /// How many processors there are.
+    pub fn processors(&self) -> usize {
+        self.locals.len()
     }
 
     /// The local APIC of a processor; there must be one of that number.

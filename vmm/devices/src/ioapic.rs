@@ -1,6 +1,7 @@
 //! The IO-APIC (Intel 82093AA, with the EOI register of later versions).
 
 use crate::apic::{Delivery, Message};
+use serde::{Deserialize, Serialize};
 
 /// Interrupt inputs.
 pub const PINS: usize = 24;
@@ -20,7 +21,7 @@ const ENTRY_WRITABLE: u64 = 0xff00_0000_0001_afff;
 
 /// The IO-APIC. A pin's *line* says whether its device asks for attention,
 /// whatever the polarity that the guest believes in.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IoApic {
     id: u32,
     select: u8,

@@ -53,8 +53,9 @@ pub trait Device: Send {
     fn save(&self) -> Self::State;
 
     /// Takes over the state of another device of the same make; `None` when it is none
-    /// that this one could get into over `ram`.
-    fn load(&mut self, saved: Self::State, ram: &GuestRam) -> Option<()>;
+    /// that this one could get into over `ram`. A driver knows the device if it is `live`:
+    /// only then does it have to be made as the other was.
+    fn load(&mut self, saved: Self::State, live: bool, ram: &GuestRam) -> Option<()>;
 
     /// The device-specific feature bits that it offers.
     fn features(&self) -> u64;

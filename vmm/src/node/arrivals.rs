@@ -1,11 +1,12 @@
 //! What arrives at a node from outside, in the order of time, then of asking.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use belljar_cpu::Cycles;
 
 /// One delivery.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Arrival {
     /// A frame from the wire.
     Frame(Vec<u8>),
@@ -16,7 +17,7 @@ pub(super) enum Arrival {
 }
 
 /// Deliveries to come.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Arrivals {
     waiting: BTreeMap<(Cycles, u64), Arrival>,
     count: u64,

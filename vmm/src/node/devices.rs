@@ -6,13 +6,15 @@ use std::io;
 use belljar_cpu::{Cycles, GuestRam};
 use belljar_devices::apic::{APIC_BASE, APIC_SIZE};
 use belljar_devices::virtio::{
-    Block, Console, Entropy, Mmio, Net, NetCounters, WINDOW_SIZE, Window,
+    Block, BlockState, Console, ConsoleState, Entropy, Mmio, MmioState, Net, NetCounters, NetState,
+    WINDOW_SIZE, Window,
 };
 use belljar_devices::{
     EXIT_PORT, InterruptController, IoApic, Moment, POWER_PORTS, Power, PowerEvent, Rtc,
-    SERIAL_PIN, SERIAL_PORT, Serial, TestDevice,
+    SERIAL_PIN, SERIAL_PORT, Serial, SerialState, TestDevice,
 };
-use belljar_sim::{Frequency, Random};
+use belljar_sim::{Frequency, Random, Seed};
+use serde::{Deserialize, Serialize};
 
 use super::NodeError;
 use crate::boot::{VIRTIO_BASE, slot_pin};
@@ -41,9 +43,27 @@ pub(super) struct Devices {
     entropy: Mmio<Entropy>,
 }
 
+/// The random stream of the entropy device.
+const RANDOM_STREAM: &str = "virtio-rng";
+
+/// Devices as they are saved.
+#[derive(Serialize, Deserialize)]
+pub(super) struct DevicesState {
+    interrupts: InterruptController,
+    serial: SerialState,
+    console: MmioState<ConsoleState>,
+    unknown_msrs: BTreeSet<u32>,
+    rtc: Rtc,
+    power: Power,
+    test: Option<TestDevice>,
+    disks: Vec<MmioState<BlockState>>,
+    net: Option<MmioState<NetState>>,
+    entropy: MmioState<Entropy>,
+}
+
 impl Devices {
     pub(super) fn new(config: &NodeConfig, ram: GuestRam) -> Self {
-        let random = Random::new(config.seed, "virtio-rng", config.index);
+        let random = Random::new(config.seed, RANDOM_STREAM, config.index);
         let disks = config.disks.iter().map(|disk| {
             let latency = config.cycles(disk.latency);
             let block = Block::new(disk.disk.clone(), &disk.name, latency);
@@ -63,6 +83,52 @@ impl Devices {
             net: config.net.map(|net| Mmio::new(Net::new(net.mac, net.mtu))),
             entropy: Mmio::new(Entropy::new(random)),
         }
+    }
+
+    /// The state of all devices.
+    pub(super) fn save(&self) -> DevicesState {
+        DevicesState {
+            interrupts: self.interrupts.clone(),
+            serial: self.serial.save(),
+            console: self.console.save(),
+            unknown_msrs: self.unknown_msrs.clone(),
+            rtc: self.rtc.clone(),
+            power: self.power,
+            test: self.test.clone(),
+            disks: self.disks.iter().map(|(_, disk)| disk.save()).collect(),
+            net: self.net.as_ref().map(Mmio::save),
+            entropy: self.entropy.save(),
+        }
+    }
+
+    /// Takes over the state of another node's; `None` when they are not such devices.
+    pub(super) fn load(&mut self, saved: DevicesState) -> Option<()> {
+        let alike = saved.disks.len() == self.disks.len()
+            && saved.net.is_some() == self.net.is_some()
+            && saved.test.is_some() == self.test.is_some()
+            && saved.interrupts.processors() == self.interrupts.processors();
+        if !alike {
+            return None;
+        }
+        self.interrupts = saved.interrupts;
+        self.serial.load(saved.serial)?;
+        self.console.load(saved.console, &self.ram)?;
+        self.unknown_msrs = saved.unknown_msrs;
+        self.rtc = saved.rtc;
+        self.power = saved.power;
+        self.test = saved.test;
+        for ((_, disk), saved) in self.disks.iter_mut().zip(saved.disks) {
+            disk.load(saved, &self.ram)?;
+        }
+        if let (Some(net), Some(saved)) = (&mut self.net, saved.net) {
+            net.load(saved, &self.ram)?;
+        }
+        self.entropy.load(saved.entropy, &self.ram)
+    }
+
+    /// Draws random numbers for the guest from the stream of node `index` from now on.
+    pub(super) fn reseed(&mut self, seed: Seed, index: u64) {
+        *self.entropy.device_mut() = Entropy::new(Random::new(seed, RANDOM_STREAM, index));
     }
 
     /// The state of the devices that have one which is small, as text.

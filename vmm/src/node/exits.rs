@@ -3,6 +3,7 @@
 
 use belljar_cpu::{Cycles, Exit};
 use belljar_devices::{Moment, PowerEvent};
+use serde::{Deserialize, Serialize};
 
 use super::devices::Devices;
 use super::{NodeError, NodeStop};
@@ -39,7 +40,7 @@ pub(super) enum Action {
 }
 
 /// Exits of a processor since reset, by kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitCounts {
     /// The cycle asked for was reached.
     pub deadlines: u64,

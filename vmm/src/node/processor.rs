@@ -1,7 +1,9 @@
 //! One of a node's processors: an engine, and what the node knows of its turn.
 
-use belljar_cpu::{Cycles, Registers, Segment, SegmentRegister, Vcpu};
+use super::NodeError;
+use belljar_cpu::{CpuState, Cycles, Registers, Segment, SegmentRegister, Vcpu};
 use belljar_devices::apic::{LocalApic, StartSignal};
+use serde::{Deserialize, Serialize};
 
 const INTERRUPT_FLAG: u64 = 1 << 9;
 /// A code segment in real mode: present, executable, readable, accessed.
@@ -9,7 +11,7 @@ const REAL_MODE_CODE: u16 = 0x9b;
 const REAL_MODE_LIMIT: u32 = 0xffff;
 
 /// What a processor does when it has its turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Activity {
     /// It executes instructions.
     Running,
@@ -30,6 +32,16 @@ pub(super) struct Processor {
     nmi_window: bool,
 }
 
+/// A processor as it is saved.
+#[derive(Serialize, Deserialize)]
+pub(super) struct ProcessorState {
+    cpu: CpuState,
+    activity: Activity,
+    unfinished: bool,
+    /// Which windows the engine was asked for.
+    windows: (bool, bool),
+}
+
 impl Processor {
     pub(super) fn new(vcpu: Box<dyn Vcpu + Send>, activity: Activity) -> Self {
         Self {
@@ -39,6 +51,23 @@ impl Processor {
             window: false,
             nmi_window: false,
         }
+    }
+
+    pub(super) fn save(&mut self) -> Result<ProcessorState, NodeError> {
+        Ok(ProcessorState {
+            cpu: self.vcpu.save()?,
+            activity: self.activity,
+            unfinished: self.unfinished,
+            windows: (self.window, self.nmi_window),
+        })
+    }
+
+    pub(super) fn load(&mut self, saved: ProcessorState) -> Result<(), NodeError> {
+        self.vcpu.load(&saved.cpu)?;
+        self.activity = saved.activity;
+        self.unfinished = saved.unfinished;
+        (self.window, self.nmi_window) = saved.windows;
+        Ok(())
     }
 
     /// The processor's clock.

@@ -1,12 +1,15 @@
 //! Why a run of a node ended.
 
 use belljar_cpu::{CpuError, Cycles, ShutdownCause};
+use belljar_sim::CodecError;
+use serde::{Deserialize, Serialize};
 
 use crate::boot::BootError;
 use crate::config::ConfigError;
+use crate::snapshot::SnapshotError;
 
 /// Why [`Node::run_until`](crate::Node::run_until) returned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeStop {
     /// The clock reached the limit.
     Limit,
@@ -33,6 +36,12 @@ pub enum NodeStop {
     Hung,
 }
 
+impl From<CodecError> for NodeError {
+    fn from(error: CodecError) -> Self {
+        Self::State(error.to_string())
+    }
+}
+
 /// Why a node cannot be built or cannot go on. None is the guest's doing.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
@@ -53,6 +62,12 @@ pub enum NodeError {
     /// The engine failed.
     #[error(transparent)]
     Cpu(#[from] CpuError),
+    /// Saved state is not that of such a node.
+    #[error("a node's saved state does not fit: {0}")]
+    State(String),
+    /// A snapshot is not usable.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
     /// A disk's image file failed.
     #[error(
         "disk {name} failed on the host: {source}; check that its image is readable and unchanged"

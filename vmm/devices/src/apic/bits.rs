@@ -1,7 +1,9 @@
 //! A set of interrupt vectors, as IRR, ISR and TMR hold them.
 
+use serde::{Deserialize, Serialize};
+
 /// 256 bits, one per vector.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct VectorSet([u32; 8]);
 
 impl VectorSet {

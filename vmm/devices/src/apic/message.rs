@@ -1,6 +1,7 @@
 //! Interrupt messages: what travels between local APICs, and to them from the IO-APIC
 //! (Intel SDM volume 3, "Issuing Interprocessor Interrupts").
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use belljar_cpu::Cycles;
@@ -104,7 +105,7 @@ impl Command {
 }
 
 /// What a message is to the one that takes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Signal {
     Vector { vector: u8, level: bool },
     Nmi,
@@ -126,7 +127,7 @@ impl Signal {
 }
 
 /// What resets a processor and starts it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StartSignal {
     /// It is reset, and waits to be started.
     Init,
@@ -136,7 +137,7 @@ pub enum StartSignal {
 
 /// Messages that another processor has sent and whose time here has not come yet:
 /// processors run by turns, and the sender's clock may be ahead.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Inbox {
     waiting: BTreeMap<(Cycles, u64), Signal>,
     count: u64,

@@ -1,6 +1,7 @@
 //! The local APIC's timer: one-shot, periodic and TSC-deadline, in virtual cycles.
 
 use belljar_cpu::Cycles;
+use serde::{Deserialize, Serialize};
 
 /// The timer's mode, bits 17 and 18 of its LVT entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,7 @@ impl Mode {
 }
 
 /// The counter. Nothing counts: the deadline is known when the counter is loaded.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Timer {
     cycles_per_tick: u64,
     divide: u32,

@@ -147,12 +147,12 @@ impl Device for Block {
         }
     }
 
-    fn load(&mut self, saved: BlockState, ram: &GuestRam) -> Option<()> {
+    fn load(&mut self, saved: BlockState, live: bool, ram: &GuestRam) -> Option<()> {
         let sound = |chain: &Chain| {
             chain.fits(ram) && chain.readable_len() >= HEADER && chain.writable_len() > 0
         };
         let sound = saved.under_way.iter().all(|(_, chain)| sound(chain));
-        if !sound || saved.bytes != self.disk.len() {
+        if !sound || (live && saved.bytes != self.disk.len()) {
             return None;
         }
         self.disk.set_written(saved.written)?;

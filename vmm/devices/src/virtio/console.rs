@@ -113,7 +113,7 @@ impl Device for Console {
         }
     }
 
-    fn load(&mut self, saved: ConsoleState, _ram: &GuestRam) -> Option<()> {
+    fn load(&mut self, saved: ConsoleState, _live: bool, _ram: &GuestRam) -> Option<()> {
         self.input = saved.input.into();
         self.output = saved.output;
         Some(())

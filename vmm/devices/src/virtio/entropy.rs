@@ -30,7 +30,7 @@ impl Device for Entropy {
         self.clone()
     }
 
-    fn load(&mut self, saved: Self, _ram: &GuestRam) -> Option<()> {
+    fn load(&mut self, saved: Self, _live: bool, _ram: &GuestRam) -> Option<()> {
         *self = saved;
         Some(())
     }

@@ -120,7 +120,8 @@ impl<D: Device> Mmio<D> {
         if saved.queues.len() != self.queues.len() {
             return None;
         }
-        self.device.load(saved.device, ram)?;
+        let live = saved.status != 0;
+        self.device.load(saved.device, live, ram)?;
         for (queue, saved) in self.queues.iter_mut().zip(&saved.queues) {
             queue.load(saved, ram)?;
         }

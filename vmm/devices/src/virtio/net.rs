@@ -176,7 +176,7 @@ impl Device for Net {
         }
     }
 
-    fn load(&mut self, saved: NetState, _ram: &GuestRam) -> Option<()> {
+    fn load(&mut self, saved: NetState, _live: bool, _ram: &GuestRam) -> Option<()> {
         self.backlog = saved.backlog.into();
         self.outgoing = saved.outgoing;
         self.counters = saved.counters;
