@@ -22,10 +22,10 @@ use belljar_cluster::run_disk;
 use belljar_cluster::sandbox::Sandbox;
 use belljar_cluster::scenario::Scenario;
 use belljar_cluster::summary::{HostSummary, Summary, render};
-use belljar_cluster::{doctor as examination, summary};
+use belljar_cluster::{doctor as examination, summary, template};
 use belljar_images::{Progress, Recipe};
 
-use crate::{CheckArguments, RunArguments, ScenarioArguments};
+use crate::{CheckArguments, RunArguments, ScenarioArguments, SnapshotArguments};
 
 /// A scenario, and the text with which it can be run again.
 fn read_scenario(arguments: &ScenarioArguments, more: &[String]) -> Result<(Scenario, String)> {
@@ -76,13 +76,16 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
         .iter()
         .map(|link| format!("{link:?}"))
         .collect();
-    let more = if pcap.is_empty() {
-        Vec::new()
-    } else {
-        vec![format!("network.pcap=[{}]", pcap.join(","))]
-    };
+    let mut more = Vec::new();
+    if !pcap.is_empty() {
+        more.push(format!("network.pcap=[{}]", pcap.join(",")));
+    }
+    if arguments.boot_each {
+        more.push("nodes.boot=each".to_owned());
+    }
     let (scenario, text) = read_scenario(&arguments.scenario, &more)?;
-    let plan = Plan::resolve(&scenario, &arguments.scenario.scenario)?;
+    let mut plan = Plan::resolve(&scenario, &arguments.scenario.scenario)?;
+    plan.snapshot.clone_from(&arguments.snapshot);
     let directory = RunDirectory::create(arguments.out.as_deref(), &plan.name)?;
     directory.write("plan.txt", &format!("{plan}\n"))?;
     directory.write(SCENARIO_FILE, &text)?;
@@ -128,6 +131,19 @@ fn serve(directory: &Path, plan: &Plan, desk: &Arc<Desk>) -> Option<Server> {
             None
         }
     }
+}
+
+/// `belljar snapshot`.
+pub(crate) fn snapshot(arguments: &SnapshotArguments) -> Result<ExitCode> {
+    let (scenario, _) = read_scenario(&arguments.scenario, &[])?;
+    let plan = Plan::resolve(&scenario, &arguments.scenario.scenario)?;
+    let path = match &arguments.out {
+        Some(path) => path.clone(),
+        None => template::path_of(&plan)?,
+    };
+    template::write(&plan, sandbox(arguments.no_sandbox)?.as_ref(), &path)?;
+    println!("{}", path.display());
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The sandbox for threads that run guests, unless it is not wanted.

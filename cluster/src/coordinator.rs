@@ -25,6 +25,7 @@ use crate::recorder::{Recorder, selection};
 use crate::run_directory::{RunDirectory, RunDirectoryError};
 use crate::runner::Runner;
 use crate::sandbox::{Sandbox, SandboxError};
+use crate::template::{self, TemplateError};
 use crate::watch::{Probe, STATE_FOLDER, Sample, StateLog, Watch};
 use belljar_fabric::{Distances, Fabric, RoutingError};
 use belljar_sim::Time;
@@ -39,6 +40,9 @@ const NAP: Duration = Duration::from_millis(10);
 /// Why a run could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
+    /// There is no node to clone.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
     /// What the nodes are made of is not usable.
     #[error(transparent)]
     Parts(#[from] PartsError),
@@ -123,8 +127,17 @@ impl Run {
         let selection = selection(plan);
         selection.check()?;
         let mut runners = Vec::new();
+        let snapshot = if plan.boot_each {
+            None
+        } else {
+            Some(template::find(plan, &parts, sandbox)?)
+        };
         for index in 0..plan.nodes {
-            let node = parts.node(plan, index).map_err(|source| RunError::Node {
+            let node = match &snapshot {
+                Some(snapshot) => parts.clone_of(snapshot, plan, index),
+                None => parts.node(plan, index),
+            };
+            let node = node.map_err(|source| RunError::Node {
                 node: index,
                 source,
             })?;
@@ -133,10 +146,22 @@ impl Run {
                 .enabled
                 .then(|| NodeTracer::new(index, &selection));
             let console = directory.file(&format!("console/node{index}.log"))?;
-            runners.push(Runner::new(index, node, tracer, console));
+            let mut runner = Runner::new(index, node, tracer, console);
+            if let Some(snapshot) = &snapshot {
+                let logged = runner.log(snapshot.boot_log());
+                logged.map_err(|source| RunError::Console {
+                    node: index,
+                    source,
+                })?;
+            }
+            runners.push(runner);
         }
         let recorder = Recorder::create(plan, directory)?;
-        let horizons = Horizons::new(Distances::new(&plan.topology), plan.nodes);
+        let mut horizons = Horizons::new(Distances::new(&plan.topology), plan.nodes);
+        for runner in &runners {
+            let next = runner.node().next_event();
+            horizons.set(runner.index, next.unwrap_or(Time::MAX));
+        }
         // Before any thread has a filter of its own, which would be in the way.
         sandbox.map_or(Ok(()), Sandbox::close_process)?;
         Ok(Self {

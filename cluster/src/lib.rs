@@ -28,5 +28,6 @@ pub mod sandbox;
 pub mod scenario;
 mod stopwatch;
 pub mod summary;
+pub mod template;
 mod time_model;
 pub mod watch;

@@ -26,6 +26,8 @@ struct Arguments {
 enum Command {
     /// Run a scenario and fill a run directory.
     Run(RunArguments),
+    /// Boot the node of which a scenario's nodes are clones, and keep it; prints where.
+    Snapshot(SnapshotArguments),
     /// Boot any kernel on one node, its serial console on standard output.
     Boot(BootArguments),
     /// Name the first instruction at which two runs with --state-hash differ; ends with 2
@@ -80,6 +82,12 @@ struct RunArguments {
     /// Links to record as pcapng, such as `host0-switch0`, or `all`.
     #[arg(long, value_name = "LINK")]
     pcap: Vec<String>,
+    /// Boot every node by itself instead of cloning one that booted.
+    #[arg(long, conflicts_with = "snapshot")]
+    boot_each: bool,
+    /// Clone this snapshot's node, which must be of the scenario's kind.
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
     /// Host threads; results do not depend on it.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -117,6 +125,18 @@ struct ConsoleArguments {
     /// Have virtual time wait at first; Ctrl-A p lets it go on.
     #[arg(long)]
     pause: bool,
+}
+
+#[derive(Args)]
+struct SnapshotArguments {
+    #[command(flatten)]
+    scenario: ScenarioArguments,
+    /// The file to write; by default the one that runs of such nodes look for.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// No seccomp filter around the thread that runs the guest: only for guests you trust.
+    #[arg(long)]
+    no_sandbox: bool,
 }
 
 #[derive(Args)]
@@ -253,6 +273,7 @@ fn main() -> ExitCode {
         Command::Console(arguments) => command::look::console(&arguments),
         Command::Bisect(arguments) => command::bisect::bisect(&arguments),
         Command::Boot(arguments) => command::boot::boot(&arguments),
+        Command::Snapshot(arguments) => command::snapshot(&arguments),
         Command::Check(arguments) => command::check(&arguments),
         Command::Doctor => command::doctor(),
         Command::Trace(TraceCommand::Dump(arguments)) => command::trace::dump(&arguments),

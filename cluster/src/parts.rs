@@ -4,11 +4,15 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use belljar_cpu::{CpuError, Vcpu};
 use belljar_devices::virtio::{Disk, DiskError};
 use belljar_exact::{CodeShare, ExactConfig, ExactVcpu};
 use belljar_fabric::Mac;
 use belljar_sim::{Random, Seed, Span};
-use belljar_vmm::{DiskConfig, KernelError, KernelImage, NetConfig, Node, NodeConfig, NodeError};
+use belljar_vmm::{
+    DiskConfig, KernelError, KernelImage, NetConfig, Node, NodeConfig, NodeError, Snapshot,
+    VcpuParts,
+};
 
 use crate::plan::Plan;
 use crate::run_disk;
@@ -17,6 +21,11 @@ use crate::run_disk;
 pub(crate) const START_DATE: u64 = 1_704_067_200;
 pub(crate) const DISK_LATENCY: Span = Span::from_us(20);
 pub(crate) const MTU: u16 = 1500;
+
+/// The seed of what all clones share; each goes on with its own.
+const TEMPLATE_SEED: Seed = Seed(0);
+/// Bytes of an archive without files.
+const EMPTY_ARCHIVE: usize = 1024;
 
 /// Why nodes cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -63,20 +72,58 @@ impl Parts {
         })
     }
 
-    /// Builds node `index`.
+    /// Builds node `index`, to be booted.
     pub(crate) fn node(&self, plan: &Plan, index: u32) -> Result<Node, NodeError> {
-        let disk = |disk: &Disk, name: &str| DiskConfig {
-            disk: disk.clone(),
+        let seed = Seed(plan.seed);
+        let words = identity_words(plan, index);
+        let config = self.config(plan, index, seed, self.run_disk.clone(), &words);
+        Node::new(&config, engine(plan, index, seed))
+    }
+
+    /// Builds the node that clones are made of, to be booted: it knows nothing of what
+    /// nodes or runs differ in.
+    pub(crate) fn template(&self, plan: &Plan) -> Result<Node, NodeError> {
+        let disk = Disk::from_bytes(vec![0; EMPTY_ARCHIVE]);
+        let words = "belljar.identity=console";
+        let config = self.config(plan, 0, TEMPLATE_SEED, disk, words);
+        Node::new(&config, engine(plan, 0, TEMPLATE_SEED))
+    }
+
+    /// Node `index` as a clone of the template's `snapshot`, which is told who it is.
+    pub(crate) fn clone_of(
+        &self,
+        snapshot: &Snapshot,
+        plan: &Plan,
+        index: u32,
+    ) -> Result<Node, NodeError> {
+        let seed = Seed(plan.seed);
+        let config = self.config(plan, index, seed, self.run_disk.clone(), "");
+        let mut node = Node::clone_of(snapshot, &config, engine(plan, index, seed))?;
+        let mut own = [0; 32];
+        Random::new(seed, "guest", u64::from(index)).fill(&mut own);
+        let own: String = own.iter().map(|byte| format!("{byte:02x}")).collect();
+        let words = identity_words(plan, index);
+        let line = format!("{words} belljar.seed={own}\n");
+        node.write_control(node.now(), line.into_bytes());
+        Ok(node)
+    }
+
+    fn config(
+        &self,
+        plan: &Plan,
+        index: u32,
+        seed: Seed,
+        run_disk: Disk,
+        words: &str,
+    ) -> NodeConfig {
+        let disk = |disk: Disk, name: &str| DiskConfig {
+            disk,
             name: name.to_owned(),
             latency: DISK_LATENCY,
         };
-        let command_line = format!(
-            "belljar.node={index} belljar.nodes={} belljar.net=10.77.0.0/16 {}",
-            plan.nodes, plan.append
-        );
-        let config = NodeConfig {
+        NodeConfig {
             index: u64::from(index),
-            seed: Seed(plan.seed),
+            seed,
             memory: plan.memory,
             vcpus: plan.vcpus,
             slice: plan.slice,
@@ -84,28 +131,41 @@ impl Parts {
             instruction_set: plan.instruction_set.clone(),
             kernel: self.kernel.clone(),
             initrd: Some(self.initrd.clone()),
-            command_line: command_line.trim_end().to_owned(),
-            disks: vec![disk(&self.root, "root"), disk(&self.run_disk, "run")],
+            command_line: format!("{words} {}", plan.append).trim_end().to_owned(),
+            disks: vec![disk(self.root.clone(), "root"), disk(run_disk, "run")],
             net: Some(NetConfig {
                 mac: Mac::of_host(index).0,
                 mtu: MTU,
             }),
             date: START_DATE,
             exit_device: false,
+        }
+    }
+}
+
+/// What init must know of node `index`.
+fn identity_words(plan: &Plan, index: u32) -> String {
+    let nodes = plan.nodes;
+    format!("belljar.node={index} belljar.nodes={nodes} belljar.net=10.77.0.0/16")
+}
+
+/// What makes the processors of node `index`.
+fn engine(
+    plan: &Plan,
+    index: u32,
+    seed: Seed,
+) -> impl FnMut(VcpuParts) -> Result<Box<dyn Vcpu + Send>, CpuError> {
+    let share = CodeShare::default();
+    move |parts| {
+        let stream = VcpuParts::random_stream(parts.index, u64::from(index));
+        let config = ExactConfig {
+            ram: parts.ram,
+            cpuid: parts.cpuid,
+            instruction_set: parts.instruction_set,
+            ratio: plan.ratio,
+            timing: plan.timing.clone(),
+            random: Random::new(seed, belljar_exact::RANDOM_STREAM, stream),
         };
-        let share = CodeShare::default();
-        Node::new(&config, |parts| {
-            let stream = VcpuParts::random_stream(parts.index, u64::from(index));
-            let random = Random::new(Seed(plan.seed), belljar_exact::RANDOM_STREAM, stream);
-            let config = ExactConfig {
-                ram: parts.ram,
-                cpuid: parts.cpuid,
-                instruction_set: parts.instruction_set,
-                ratio: plan.ratio,
-                timing: plan.timing.clone(),
-                random,
-            };
-            Ok(Box::new(ExactVcpu::sharing(config, &share)?))
-        })
+        Ok(Box::new(ExactVcpu::sharing(config, &share)?))
     }
 }

@@ -14,7 +14,7 @@ use belljar_sim::{Frequency, Span, Time};
 use belljar_vmm::MOST_VCPUS;
 
 use crate::quantity::{Bytes, Rate};
-use crate::scenario::{FileSource, Nodes, Scenario, Trace};
+use crate::scenario::{BootKind, FileSource, Nodes, Scenario, Trace};
 use crate::time_model;
 
 mod graph;
@@ -121,6 +121,10 @@ pub struct Plan {
     pub environment: BTreeMap<String, String>,
     /// Its files by name in its folder.
     pub files: BTreeMap<String, Vec<u8>>,
+    /// Every node boots by itself instead of being cloned.
+    pub boot_each: bool,
+    /// The snapshot to clone, instead of the one that is kept for such nodes.
+    pub snapshot: Option<PathBuf>,
     /// Virtual time after which the run is given up.
     pub limit: Time,
     /// What is recorded.
@@ -162,6 +166,8 @@ impl Plan {
             command: scenario.workload.command.clone(),
             environment: scenario.workload.environment.clone(),
             files: read_files(&scenario.workload.files, folder)?,
+            boot_each: scenario.nodes.boot == BootKind::Each,
+            snapshot: None,
             limit: Time::ZERO + scenario.workload.limit.0,
             trace: scenario.trace.clone(),
         })

@@ -209,13 +209,22 @@ impl Runner {
     /// When the file cannot be written.
     pub fn collect_output(&mut self) -> io::Result<Vec<Word>> {
         let bytes = self.node.take_console();
-        self.console.write_all(&bytes)?;
+        self.log(&bytes)?;
         if let Some(Watch::Log(log)) = &mut self.watch {
             log.save()?;
         }
-        self.remember(&bytes);
         let bytes = self.node.take_control();
         Ok(self.listen(&bytes))
+    }
+
+    /// Writes `bytes` to the console's file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn log(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.console.write_all(bytes)?;
+        self.remember(bytes);
+        Ok(())
     }
 
     fn remember(&mut self, bytes: &[u8]) {

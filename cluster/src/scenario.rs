@@ -98,6 +98,9 @@ pub struct Nodes {
     /// Extensions beside the level, such as `aes`.
     #[serde(default)]
     pub extensions: Vec<String>,
+    /// Whether nodes are clones of one that booted, or boot each by itself.
+    #[serde(default)]
+    pub boot: BootKind,
     /// Virtual cycles for each retired instruction; 1 when absent.
     pub cycles_per_instruction: Option<f64>,
     /// What time is made of beside instructions; nothing else when absent.
@@ -117,6 +120,17 @@ impl Nodes {
     pub fn ratio(&self) -> f64 {
         self.cycles_per_instruction.unwrap_or(1.0)
     }
+}
+
+/// How nodes come up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BootKind {
+    /// One boots, and all are clones of it that then learn who they are.
+    #[default]
+    Clone,
+    /// Each boots by itself.
+    Each,
 }
 
 /// A level by its name.

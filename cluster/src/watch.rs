@@ -111,7 +111,9 @@ impl StateLog {
 
     fn note(&mut self, node: &Node) {
         self.write_line(node);
-        self.next = self.next.saturating_add(self.every);
+        // A clone does not begin at the first instruction.
+        let lines = node.retired() / self.every + 1;
+        self.next = lines.saturating_mul(self.every);
     }
 
     fn write_line(&mut self, node: &Node) {

@@ -27,6 +27,23 @@ pub enum CacheError {
     Image(#[from] ManifestError),
 }
 
+/// The user's folder for what is kept under `name`: `$XDG_CACHE_HOME/belljar/name`, or
+/// `~/.cache/belljar/name`.
+///
+/// # Errors
+/// When the environment names neither folder.
+pub fn user_folder(name: &str) -> Result<PathBuf, CacheError> {
+    let absolute = |variable: &str| {
+        env::var_os(variable)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    absolute("XDG_CACHE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+        .map(|cache| cache.join("belljar").join(name))
+        .ok_or(CacheError::Home)
+}
+
 /// A folder of built images.
 #[derive(Debug, Clone)]
 pub struct Cache {
@@ -39,15 +56,7 @@ impl Cache {
     /// # Errors
     /// When the environment names neither folder.
     pub fn of_user() -> Result<Self, CacheError> {
-        let absolute = |name: &str| {
-            env::var_os(name)
-                .map(PathBuf::from)
-                .filter(|path| path.is_absolute())
-        };
-        absolute("XDG_CACHE_HOME")
-            .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
-            .map(|cache| Self::at(&cache.join("belljar/images")))
-            .ok_or(CacheError::Home)
+        Ok(Self::at(&user_folder("images")?))
     }
 
     /// A cache in a folder of its own.

@@ -25,7 +25,7 @@ mod rootfs;
 
 pub use bootstrap::BootstrapError;
 pub use build::{ImageError, build, build_in, locate};
-pub use cache::{Cache, CacheError};
+pub use cache::{Cache, CacheError, user_folder};
 pub use chroot::ChrootError;
 pub use command::{CommandError, MissingTool, missing_tools};
 pub use contents::ContentsError;

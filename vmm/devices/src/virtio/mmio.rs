@@ -5,8 +5,8 @@ use std::io;
 
 use belljar_cpu::{Cycles, GuestRam};
 use virtio_bindings::bindings::virtio_config::{
-    VIRTIO_CONFIG_S_DRIVER_OK, VIRTIO_CONFIG_S_FAILED, VIRTIO_CONFIG_S_FEATURES_OK,
-    VIRTIO_CONFIG_S_NEEDS_RESET, VIRTIO_F_VERSION_1,
+    VIRTIO_CONFIG_S_DRIVER, VIRTIO_CONFIG_S_DRIVER_OK, VIRTIO_CONFIG_S_FAILED,
+    VIRTIO_CONFIG_S_FEATURES_OK, VIRTIO_CONFIG_S_NEEDS_RESET, VIRTIO_F_VERSION_1,
 };
 use virtio_bindings::bindings::virtio_mmio as register;
 
@@ -120,7 +120,8 @@ impl<D: Device> Mmio<D> {
         if saved.queues.len() != self.queues.len() {
             return None;
         }
-        let live = saved.status != 0;
+        // A driver that let go of the device has left it reset and acknowledged.
+        let live = saved.status & VIRTIO_CONFIG_S_DRIVER != 0;
         self.device.load(saved.device, live, ram)?;
         for (queue, saved) in self.queues.iter_mut().zip(&saved.queues) {
             queue.load(saved, ram)?;
