@@ -188,7 +188,11 @@ fn boot(plan: &Plan, mut node: Node) -> Result<(Node, Vec<u8>), TemplateError> {
         }
     }
     let end = node.now() + SETTLING;
-    let slices = plan.slice.as_ps().max(1);
+    let slices = if plan.vcpus > 1 {
+        plan.slice.as_ps().max(1)
+    } else {
+        1
+    };
     let end = Time::from_ps(end.as_ps().next_multiple_of(slices));
     while node.next_event().is_some_and(|next| next < end)
         && run(&mut node, end)? == NodeStop::Limit

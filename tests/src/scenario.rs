@@ -11,6 +11,7 @@ pub struct Scenario {
     more: String,
     recipe: String,
     limit: String,
+    boot: &'static str,
 }
 
 impl Scenario {
@@ -23,6 +24,7 @@ impl Scenario {
             more: String::new(),
             recipe: "bookworm-mpich".to_owned(),
             limit: "60 s".to_owned(),
+            boot: "clone",
         }
     }
 
@@ -55,6 +57,13 @@ impl Scenario {
         self
     }
 
+    /// Without clones.
+    #[must_use]
+    pub fn booting_each(mut self) -> Self {
+        self.boot = "each";
+        self
+    }
+
     fn memory(&self) -> &'static str {
         if self.vcpus > 1 { "512 MiB" } else { "256 MiB" }
     }
@@ -64,11 +73,12 @@ impl Scenario {
         let recipe = root().join(format!("images/{}.toml", self.recipe));
         format!(
             "name = \"test\"\nimage = {{ recipe = {recipe:?} }}\n\
-             nodes = {{ count = {}, vcpus = {}, memory = \"{}\", clock = \"2 GHz\" }}\n{}\n\
+             nodes = {{ count = {}, vcpus = {}, memory = \"{}\", clock = \"2 GHz\", boot = {:?} }}\n{}\n\
              [workload]\ncommand = '''{}'''\nlimit = \"{}\"\n",
             self.nodes,
             self.vcpus,
             self.memory(),
+            self.boot,
             self.more,
             self.command,
             self.limit

@@ -31,6 +31,8 @@ pub(crate) enum Group {
     Smp,
     /// Hashes of states, and where runs part.
     Bisect,
+    /// Clones of one node, and files of it.
+    Snapshot,
     /// Guests' threads under seccomp.
     Sandbox,
     /// Guests that try to break out, and what becomes of their runs.
@@ -54,6 +56,7 @@ const END_TO_END: [Group; 14] = [
     Group::Perturbation,
     Group::Smp,
     Group::Bisect,
+    Group::Snapshot,
     Group::Sandbox,
     Group::Hostile,
     Group::Timing,

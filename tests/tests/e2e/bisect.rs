@@ -60,7 +60,7 @@ fn part(scenario: &Scenario, every: u64, setting: &str) -> Option<String> {
 #[test]
 fn runs_of_two_seeds_part_where_randomness_is_drawn() {
     // Long before the workload, which needs not come.
-    let scenario = Scenario::new(1, "true").limited("100 ms");
+    let scenario = Scenario::new(1, "true").booting_each().limited("100 ms");
     let Some(found) = part(&scenario, 20_000_000, "seed=2") else {
         return;
     };

@@ -14,5 +14,6 @@ mod network;
 mod perturbation;
 mod sandbox;
 mod smp;
+mod snapshot;
 mod timing;
 mod trace;

@@ -134,11 +134,11 @@ fn a_failed_link_is_gone_round_and_figures_say_so() {
     let ring = network(
         "10 us",
         "topology = \"torus\"\ndimensions = [4]\nstatistics = \"100 ms\"\n\
-         [[network.link]]\nname = \"switch0-switch1\"\nfail-at = \"4500 ms\"\n\
-         [[network.link]]\nname = \"host1-*\"\nfail-at = \"6500 ms\"\nrepair-at = \"20 s\"",
+         [[network.link]]\nname = \"switch0-switch1\"\nfail-at = \"6500 ms\"\n\
+         [[network.link]]\nname = \"host1-*\"\nfail-at = \"8500 ms\"\nrepair-at = \"22 s\"",
     );
     let command =
-        "until [ $(cut -d. -f1 /proc/uptime) = 2 ]; do usleep 1000; done; ping -c 6 -i 1 node1";
+        "until [ $(cut -d. -f1 /proc/uptime) = 4 ]; do usleep 1000; done; ping -c 6 -i 1 node1";
     let run = dir.run(&Scenario::new(4, command).with(&ring), "out", &[]);
     let console = run.console(0);
     let replies: Vec<f64> = console

@@ -41,7 +41,7 @@ struct Own {
 impl ExactVcpu {
     pub(crate) fn save_state(&mut self) -> Result<CpuState, CpuError> {
         self.settle_clock();
-        self.flush_translations();
+        self.with_code(Self::flush_translations);
         let vectors = self.vectors();
         Ok(CpuState {
             registers: self.registers(),
@@ -102,8 +102,10 @@ impl ExactVcpu {
         self.clock
             .go_on_from(saved.cycles, saved.retired, own.ticks);
         self.load_own(own)?;
-        self.settle_features();
-        self.flush_translations();
+        self.with_code(|vcpu| {
+            vcpu.settle_features();
+            vcpu.flush_translations();
+        });
         Ok(())
     }
 

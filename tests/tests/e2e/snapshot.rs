@@ -1,0 +1,113 @@
+//! Nodes are clones of one that booted, and nobody can tell but by the clock.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use belljar_tests::{Dir, Scenario};
+use serde_json::Value;
+
+/// What each rank called, in order, with its arguments but for addresses. Left out are
+/// polls, whose number depends on when what they wait for comes.
+fn calls(dir: &Dir, out: &str) -> BTreeMap<u64, Vec<String>> {
+    let (dump, error, code) = dir.call(&["trace", "dump", "--json", out]);
+    assert_eq!(code, Some(0), "{error}");
+    let mut ranks: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    for line in dump.lines() {
+        let call: Value = serde_json::from_str(line).expect("a line of JSON");
+        let function = call["function"].as_str().expect("a name");
+        if function.starts_with("MPI_Test") || function.contains("probe") {
+            continue;
+        }
+        let arguments = call["arguments"].as_object().expect("arguments");
+        let values = arguments
+            .iter()
+            .filter(|(_, value)| !value.to_string().contains("0x"));
+        let rank = call["rank"].as_u64().expect("a rank");
+        let what = format!("{function} {:?}", values.collect::<Vec<_>>());
+        ranks.entry(rank).or_default().push(what);
+    }
+    ranks
+}
+
+#[test]
+fn clones_call_what_nodes_call_that_booted_each() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(2, "mpiexec.hydra -n 2 counters");
+    let clones = dir.run(&scenario, "clones", &[]).success();
+    assert!(clones.console(1).contains("belljar.identity=console"));
+    let each = dir.run(&scenario, "each", &["--boot-each"]).success();
+    assert!(each.console(1).contains("belljar.node=1"));
+    let (clones, each) = (calls(&dir, "clones"), calls(&dir, "each"));
+    assert_eq!(clones.len(), 2);
+    assert!(clones[&0].len() > 20, "{clones:?}");
+    for (clone, each) in clones[&0].iter().zip(&each[&0]) {
+        assert_eq!(clone, each);
+    }
+    assert!(clones == each);
+}
+
+#[test]
+fn every_clone_is_somebody_else() {
+    let Some(dir) = Dir::new() else { return };
+    let tell = "hostname; cat /sys/class/net/eth0/address; ip -4 -o addr show dev eth0; \
+                head -c 16 /dev/urandom | od -An -tx1";
+    let scenario = Scenario::new(
+        3,
+        &format!(
+            "for n in node0 node1 node2; do belljar-rsh $n '{tell}' | tr '\\n' ' '; echo; done"
+        ),
+    );
+    let run = dir.run(&scenario, "out", &[]).success();
+    let console = run.console(0);
+    let mut random = Vec::new();
+    for node in 0..3 {
+        let line = console
+            .lines()
+            .find(|line| line.starts_with(&format!("node{node} ")))
+            .unwrap_or_else(|| panic!("node{node} said nothing:\n{console}"));
+        assert!(line.contains(&format!("52:54:00:00:00:0{node}")), "{line}");
+        assert!(line.contains(&format!("10.77.0.{}/16", node + 1)), "{line}");
+        random.push(line.rsplit("  ").next().map(str::to_owned));
+    }
+    random.sort();
+    random.dedup();
+    assert_eq!(random.len(), 3, "{console}");
+}
+
+#[test]
+fn a_snapshot_is_made_again_to_the_byte_and_fits_its_kind_alone() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(1, "true");
+    let file = dir.write("s.toml", &scenario.text());
+    let file = file.to_str().expect("a plain path");
+    for out in ["one", "two"] {
+        let (printed, error, code) = dir.call(&["snapshot", file, "--out", out]);
+        assert_eq!((printed.trim(), code), (out, Some(0)), "{error}");
+    }
+    let one = fs::read(dir.path("one")).expect("the snapshot is there");
+    assert!(one == fs::read(dir.path("two")).expect("the snapshot is there"));
+    let fits = dir.run(&scenario, "fits", &["--snapshot", "one"]);
+    assert_eq!(fits.code, Some(0), "{}", fits.stderr);
+
+    let more = ["--snapshot", "one", "--set", "nodes.clock=3 GHz"];
+    let refused = dir.run(&scenario, "clock", &more).stderr;
+    assert!(
+        refused.contains("its clock is 2000000000 Hz, the scenario's 3000000000 Hz"),
+        "{refused}"
+    );
+    let mut damaged = one;
+    let last = damaged.iter().rposition(|byte| *byte != 0).expect("bytes");
+    damaged[last] ^= 1;
+    fs::write(dir.path("damaged"), damaged).expect("the folder is writable");
+    let refused = dir
+        .run(&scenario, "broken", &["--snapshot", "damaged"])
+        .stderr;
+    assert!(
+        refused.contains("damaged") && refused.contains("checksum"),
+        "{refused}"
+    );
+    let refused = dir
+        .run(&scenario, "other", &["--snapshot", "s.toml"])
+        .stderr;
+    assert!(refused.contains("is no snapshot"), "{refused}");
+}
