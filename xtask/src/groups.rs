@@ -47,7 +47,7 @@ pub(crate) enum Group {
     Input,
 }
 
-const END_TO_END: [Group; 14] = [
+const END_TO_END: &[Group] = &[
     Group::Boot,
     Group::Kernels,
     Group::Network,
@@ -77,7 +77,7 @@ pub(crate) fn run(group: Option<Group>) -> Result<()> {
             lint()?;
             // The differential tests are among the unit tests of their crate.
             unit()?;
-            end_to_end(&END_TO_END)
+            end_to_end(END_TO_END)
         }
     }
 }
