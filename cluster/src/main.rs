@@ -171,7 +171,7 @@ struct BootArguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     vcpus: u32,
     /// How long each of several processors runs before it is the next one's turn.
-    #[arg(long, value_name = "TIME", default_value = "10 us")]
+    #[arg(long, value_name = "TIME", default_value = "5 us")]
     slice: Duration,
     /// The processors' clock.
     #[arg(long, value_name = "RATE", default_value = "2.6 GHz")]

@@ -112,7 +112,7 @@ fn one_vcpu() -> u32 {
 }
 
 fn default_slice() -> Duration {
-    Duration(belljar_sim::Span::from_us(10))
+    Duration(belljar_sim::Span::from_us(5))
 }
 
 impl Nodes {

@@ -53,7 +53,7 @@ pub struct NodeSummary {
     pub time: Option<TimeSummary>,
 }
 
-/// What a node's time went into, in cycles of its clock.
+/// What the time of a node's processors went into, in cycles of their clock.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct TimeSummary {
     /// All of it.
@@ -71,7 +71,8 @@ pub struct TimeSummary {
 impl TimeSummary {
     fn of(node: &Node) -> Option<Self> {
         let account = node.account()?;
-        let cycles = node.now_cycles();
+        // Each processor has its own.
+        let cycles = node.now_cycles() * node.vcpus() as u64;
         let elsewhere = account.caches + account.memory + account.idle;
         Some(Self {
             cycles,

@@ -12,6 +12,8 @@ use crate::shell::build_belljar;
 /// Virtual time and host seconds that one case may take.
 const LIMIT: &str = "20 s";
 const HOST_SECONDS: &str = "120";
+/// Processors that a node has at most.
+const MOST_PROCESSORS: u32 = 64;
 /// What their exit device gives for success, failures, and "skipped".
 const PASSED: i32 = 1;
 const FAILED: i32 = 3;
@@ -57,11 +59,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let belljar = build_belljar()?;
     let folder = arguments.logs.clone().unwrap_or_else(std::env::temp_dir);
     fs::create_dir_all(&folder)?;
-    let environment = folder.join("kvm-unit-tests.env");
-    fs::write(
-        &environment,
-        "NR_CPUS=1\nMEMSIZE=512\nTEST_DEVICE=0\nBOOTLOADER=1\n",
-    )?;
     let mut counts = [0; 3];
     println!(
         "{:<36} {:<8} {:>5} {:>5}  why",
@@ -72,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         if !(arguments.only.is_empty() || wanted) {
             continue;
         }
-        let outcome = try_case(&case, &belljar, &arguments.tree, &environment)?;
+        let outcome = try_case(&case, &belljar, &arguments.tree, &folder)?;
         if let Some(logs) = &arguments.logs {
             fs::write(logs.join(format!("{}.log", case.name)), &outcome.1)?;
         }
@@ -137,12 +134,7 @@ fn megabytes(text: &str) -> Option<u32> {
     }
 }
 
-fn try_case(
-    case: &Case,
-    belljar: &Path,
-    tree: &Path,
-    environment: &Path,
-) -> Result<(Outcome, String)> {
+fn try_case(case: &Case, belljar: &Path, tree: &Path, folder: &Path) -> Result<(Outcome, String)> {
     let skip = |why: &str| Outcome {
         verdict: "SKIP",
         passes: 0,
@@ -156,21 +148,24 @@ fn try_case(
     if case.is_benchmark && case.name != "vmexit_cpuid" {
         return Ok((skip("measures how long exits take"), String::new()));
     }
-    if case.processors > 1 {
-        return Ok((skip("needs several processors"), String::new()));
-    }
     let level = if std::arch::is_x86_feature_detected!("avx2") {
         "x86-64-v3"
     } else {
         "x86-64-v2"
     };
+    let processors = case.processors.min(MOST_PROCESSORS).to_string();
+    let environment = folder.join("kvm-unit-tests.env");
+    fs::write(
+        &environment,
+        format!("NR_CPUS={processors}\nMEMSIZE=512\nTEST_DEVICE=0\nBOOTLOADER=1\n"),
+    )?;
     let memory = format!("{} MiB", case.memory.unwrap_or(512));
     let output = Command::new("timeout")
         .args(["--kill-after=1", HOST_SECONDS])
         .arg(belljar)
         .args(["boot", "--exit-device", "--no-input"])
         .args(["--limit", LIMIT, "--memory", &memory, "--level", level])
-        .args(["--append", &case.arguments])
+        .args(["--vcpus", &processors, "--append", &case.arguments])
         .arg("--kernel")
         .arg(&kernel)
         .arg("--initrd")

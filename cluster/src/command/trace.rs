@@ -5,11 +5,11 @@ use std::io::{self, ErrorKind, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use belljar_cluster::plan;
 use belljar_cluster::quantity::Duration;
 use belljar_cluster::run_directory::SCENARIO_FILE;
-use belljar_cluster::scenario::Scenario;
+use belljar_cluster::scenario::{Nodes, Scenario};
 use belljar_sim::Time;
 use belljar_tracer::{AnalysisError, DumpFormat, Filter, Ratio, TRACE_FILE, TraceState};
 
@@ -108,29 +108,38 @@ fn show(
 /// `belljar trace stat --cpi`.
 fn cpi(arguments: &StatArguments, path: &Path) -> Result<ExitCode> {
     let filter = filter(&arguments.filter)?;
-    let (statistics, state) = belljar_tracer::cpi(path, &filter, ratio(path)?)?;
+    let nodes = nodes_of(path)?;
+    if let Some(nodes) = nodes.as_ref().filter(|nodes| nodes.vcpus > 1) {
+        bail!(
+            "cycles per instruction are known of processors, and ranks share {} of them on each node; run with nodes.vcpus = 1",
+            nodes.vcpus
+        );
+    }
+    let ratio = ratio(nodes.map_or(1.0, |nodes| nodes.ratio()));
+    let (statistics, state) = belljar_tracer::cpi(path, &filter, ratio)?;
     show(&state, |out| match arguments.json {
         true => statistics.write_json(out),
         false => statistics.write(out),
     })
 }
 
-/// Cycles per instruction of the run whose trace this is, by the scenario beside it; 1
-/// where there is none.
-fn ratio(trace: &Path) -> Result<Ratio> {
+/// The nodes of the run whose trace this is, by the scenario beside it, if there is one.
+fn nodes_of(trace: &Path) -> Result<Option<Nodes>> {
     let scenario = trace.with_file_name(SCENARIO_FILE);
-    let ratio = match fs::read_to_string(&scenario) {
-        Ok(text) => Scenario::parse(&scenario, &text, &[])?.nodes.ratio(),
-        Err(error) if error.kind() == ErrorKind::NotFound => 1.0,
-        Err(error) => {
-            return Err(error).with_context(|| format!("cannot read {}", scenario.display()));
-        }
-    };
+    match fs::read_to_string(&scenario) {
+        Ok(text) => Ok(Some(Scenario::parse(&scenario, &text, &[])?.nodes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", scenario.display())),
+    }
+}
+
+/// Cycles per instruction as a fraction.
+fn ratio(ratio: f64) -> Ratio {
     let (cycles, instructions) = plan::ratio_parts(ratio);
-    Ok(Ratio {
+    Ratio {
         cycles: cycles.into(),
         instructions: instructions.into(),
-    })
+    }
 }
 
 /// Prints the statistics of a run's trace, if it has one.

@@ -101,6 +101,9 @@ fn ranks(vcpus: u32) {
     let ranks = calls.keys().map(|(rank, _)| rank).max();
     assert_eq!(ranks, Some(&u64::from(vcpus - 1)));
     assert_eq!(run.summary()["nodes"][0]["frames_sent"], 0);
+    let (_, errors, code) = dir.call(&["trace", "stat", "--cpi", "out"]);
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("nodes.vcpus = 1"), "{errors}");
 }
 
 #[test]
