@@ -303,8 +303,8 @@ impl Run {
             return Ok(self.closing.pass(self.horizons.distances().longest()));
         }
         self.now = self.now.max(settled);
-        self.advance_fabric(settled + self.horizons.distances().hop())?;
-        self.log_links(settled)?;
+        let end = settled + self.horizons.distances().hop();
+        self.advance_fabric(end, settled)?;
         let frames = self.fabric.next_time();
         self.horizons
             .turns(frames, self.closing.cap(), &mut self.turns);
@@ -316,7 +316,9 @@ impl Run {
         Ok(None)
     }
 
-    fn advance_fabric(&mut self, end: Time) -> Result<(), RunError> {
+    /// Lets everything happen in the network that happens before `end`. Hosts may yet send
+    /// from `settled` on: what links carried since then is not written down.
+    fn advance_fabric(&mut self, end: Time, settled: Time) -> Result<(), RunError> {
         let end = end.min(self.closing.end_of_network());
         for delivery in self.fabric.advance(end) {
             let frame = delivery.frame.to_vec();
@@ -324,8 +326,8 @@ impl Run {
             self.horizons
                 .set(delivery.host, self.crew.next(delivery.host));
         }
-        self.captures.write(self.fabric.take_captured(), end)?;
-        Ok(())
+        self.captures.write(self.fabric.take_captured(), settled)?;
+        self.log_links(settled)
     }
 
     /// Writes what links did in the windows that ended before `settled`.
@@ -365,8 +367,7 @@ impl Run {
     fn finish(&mut self, ending: &Ending) -> Result<(), RunError> {
         let end = self.closing.end();
         if let Some(end) = end.filter(|_| *ending != Ending::Interrupted) {
-            self.advance_fabric(end)?;
-            self.captures.write(self.fabric.take_captured(), end)?;
+            self.advance_fabric(end, end)?;
             for mut runner in self.crew.runners() {
                 let node = runner.index;
                 runner

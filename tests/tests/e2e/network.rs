@@ -186,7 +186,7 @@ fn mpi_runs_over_any_shape_in_trouble_and_repeats_to_the_byte() {
         ),
         (
             "tree",
-            "\"fat-tree\"\nrouting = \"d-mod-k\"",
+            "\"fat-tree\"\nrouting = \"d-mod-k\"\npcap = [\"host0-*\"]",
             "jitter = \"2 us\"",
             "mpiexec.hydra -n 4 counters 1",
             false,
@@ -205,6 +205,10 @@ fn mpi_runs_over_any_shape_in_trouble_and_repeats_to_the_byte() {
         let rows = links(&one);
         assert_eq!(sum(&rows, None, "lost") > 0, lost);
         assert!(rows.len() > 10, "{}", rows.len());
+        if name == "tree" {
+            let captured = frames(&one, "host0-switch0");
+            assert!(captured.len() > 100 && captured.is_sorted_by_key(|frame| frame.0));
+        }
     }
 }
 
