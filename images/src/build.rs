@@ -1,5 +1,6 @@
 //! The road from a recipe to an image in the cache.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -227,7 +228,7 @@ impl Builder<'_> {
                 contents.take(chroot, &path)?;
             }
         }
-        contents.close_over_libraries(chroot)?;
+        contents.close_over_libraries(chroot, &BTreeMap::new())?;
         add_folders(&mut contents, &spec.initramfs.directories)?;
         let mut order = String::new();
         for path in modules {
@@ -259,7 +260,7 @@ impl Builder<'_> {
                 ours_file(chroot.read(&format!("{OUTPUT}{path}"))?, true),
             )?;
         }
-        contents.close_over_libraries(chroot)?;
+        contents.close_over_libraries(chroot, &spec.userland.links)?;
         add_folders(&mut contents, &spec.userland.directories)?;
         self.include(&mut contents, Tree::Root)?;
         for (path, target) in &spec.userland.links {
@@ -293,7 +294,7 @@ impl Builder<'_> {
         busybox: &str,
     ) -> Result<(), ImageError> {
         let real = contents.take(chroot, busybox)?;
-        contents.close_over_libraries(chroot)?;
+        contents.close_over_libraries(chroot, &self.recipe.spec().userland.links)?;
         let copy = self.work.join("busybox");
         write(&copy, &chroot.read(&real)?)?;
         make_executable(&copy)?;

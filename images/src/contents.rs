@@ -167,7 +167,12 @@ impl Contents {
     }
 
     /// Takes every shared library that the files in the tree need, and those that these need.
-    pub(crate) fn close_over_libraries(&mut self, chroot: &Chroot) -> Result<(), ContentsError> {
+    /// `links` will lie in the tree beside what the packages have: what they lead to counts.
+    pub(crate) fn close_over_libraries(
+        &mut self,
+        chroot: &Chroot,
+        links: &BTreeMap<String, String>,
+    ) -> Result<(), ContentsError> {
         let mut open: Vec<String> = self.items.keys().cloned().collect();
         let mut seen = BTreeSet::new();
         while let Some(path) = open.pop() {
@@ -181,13 +186,12 @@ impl Contents {
                 continue;
             }
             for library in &needs.libraries {
-                let found =
-                    find_library(chroot, library, &needs.folders, &path).ok_or_else(|| {
-                        ContentsError::Library {
-                            library: library.clone(),
-                            needed_by: path.clone(),
-                        }
-                    })?;
+                let found = folders(&needs.folders, &path)
+                    .find_map(|folder| find_library(chroot, links, &folder, library));
+                let found = found.ok_or_else(|| ContentsError::Library {
+                    library: library.clone(),
+                    needed_by: path.clone(),
+                })?;
                 open.push(self.take(chroot, &found)?);
             }
             if let Some(loader) = needs.loader {
@@ -198,17 +202,34 @@ impl Contents {
     }
 }
 
-fn find_library(chroot: &Chroot, name: &str, own: &[String], path: &str) -> Option<String> {
+/// Where the loader looks for libraries that the file at `path` needs: in `own` folders first.
+fn folders(own: &[String], path: &str) -> impl Iterator<Item = String> {
     let origin = path.rfind('/').map_or("", |end| &path[..end]);
-    let own = own.iter().map(|folder| {
+    let own = own.iter().map(move |folder| {
         folder
             .replace("$ORIGIN", origin)
             .replace("${ORIGIN}", origin)
     });
-    let usual = LIBRARY_FOLDERS.into_iter().map(str::to_owned);
-    own.chain(usual)
-        .map(|folder| format!("{folder}/{name}"))
-        .find(|path| chroot.is_file(path))
+    own.chain(LIBRARY_FOLDERS.into_iter().map(str::to_owned))
+}
+
+fn find_library(
+    chroot: &Chroot,
+    links: &BTreeMap<String, String>,
+    folder: &str,
+    name: &str,
+) -> Option<String> {
+    let path = format!("{folder}/{name}");
+    if chroot.is_file(&path) {
+        return Some(path);
+    }
+    let target = links.get(&path)?;
+    let behind = if target.starts_with('/') {
+        target.clone()
+    } else {
+        format!("{folder}/{target}")
+    };
+    chroot.is_file(&behind).then_some(behind)
 }
 
 #[cfg(test)]
