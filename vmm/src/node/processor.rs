@@ -81,8 +81,8 @@ impl Processor {
             Activity::Running => true,
             Activity::Waiting => false,
             Activity::Halted => {
-                (self.vcpu.interruptible() && local.pending().is_some())
-                    || (self.vcpu.takes_nmi() && local.has_nmi())
+                (local.pending().is_some() && self.vcpu.interruptible())
+                    || (local.has_nmi() && self.vcpu.takes_nmi())
             }
         }
     }

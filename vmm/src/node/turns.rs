@@ -7,7 +7,7 @@ use belljar_sim::{Span, Time};
 
 use super::arrivals::Arrival;
 use super::exits::{self, Action};
-use super::processor::Activity;
+use super::processor::{Activity, Processor};
 use super::{Node, NodeError, NodeStop};
 
 impl Node {
@@ -96,13 +96,29 @@ impl Node {
             let rest = &self.processors[self.rotation.current..];
             if let Some(ahead) = rest.iter().position(|one| one.now() < end) {
                 self.rotation.current += ahead;
-                return Some(end);
+                if !self.sleeps_through(end) {
+                    return Some(end);
+                }
+                self.current_mut().vcpu.skip_to(end);
+                continue;
             }
             self.rotation.current = 0;
             if slice >= limit || !self.begin_slice(limit, whole) {
                 return None;
             }
         }
+    }
+
+    /// Whether nothing happens to the processor whose turn it is before `end`, while others
+    /// run: a short way through a turn without instructions, of which there are many.
+    fn sleeps_through(&self, end: Cycles) -> bool {
+        let current = self.current();
+        let local = self.devices.interrupts.local(self.rotation.current);
+        let runs = |one: &Processor| one.activity == Activity::Running;
+        !runs(current)
+            && !current.is_busy(local)
+            && self.next_of_current().is_none_or(|next| next >= end)
+            && self.processors.iter().any(runs)
     }
 
     /// Begins the next slice, or, when all processors sleep, the one in which something

@@ -36,9 +36,11 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn new(ratio: CyclesPerInstruction) -> Self {
+        let (cycles, instructions) = (ratio.cycles.max(1), ratio.instructions.max(1));
+        let common = greatest_common_divisor(cycles, instructions);
         let ratio = CyclesPerInstruction {
-            cycles: ratio.cycles.max(1),
-            instructions: ratio.instructions.max(1),
+            cycles: cycles / common,
+            instructions: instructions / common,
         };
         Self {
             ratio,
@@ -50,6 +52,10 @@ impl Clock {
 
     /// The time after `ticks` ticks.
     pub(crate) fn at(&self, ticks: u64) -> Cycles {
+        if self.ratio.instructions == 1 {
+            // The clock is read so often that a division counts.
+            return self.skipped + ticks.wrapping_mul(u64::from(self.ratio.cycles));
+        }
         let cycles =
             u128::from(ticks) * u128::from(self.ratio.cycles) / u128::from(self.ratio.instructions);
         self.skipped + cycles as u64
@@ -87,13 +93,21 @@ impl Clock {
     }
 }
 
+fn greatest_common_divisor(one: u32, other: u32) -> u32 {
+    if other == 0 {
+        one
+    } else {
+        greatest_common_divisor(other, one % other)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_run_ends_at_the_first_instruction_on_or_after_its_deadline() {
-        for (cycles, instructions) in [(1, 1), (3, 2), (2, 3), (7, 5)] {
+        for (cycles, instructions) in [(1, 1), (3, 2), (2, 3), (7, 5), (1000, 1000), (6, 2)] {
             let mut clock = Clock::new(CyclesPerInstruction {
                 cycles,
                 instructions,
