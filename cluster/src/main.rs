@@ -283,7 +283,34 @@ fn main() -> ExitCode {
         }
     };
     result.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        eprintln!("error: {}", with_causes(&error));
         ExitCode::FAILURE
     })
+}
+
+/// An error and its causes; what its words include already is not said again.
+fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::with_causes;
+
+    #[test]
+    fn causes_are_said_once() {
+        let error = anyhow!("no such file").context("cannot read x: no such file");
+        let error = error.context("the run is kept");
+        let words = "the run is kept: cannot read x: no such file";
+        assert_eq!(with_causes(&error), words);
+    }
 }
