@@ -10,6 +10,7 @@ mod code;
 mod files;
 mod machine;
 pub mod mutate;
+mod network;
 mod registers;
 mod virtio;
 mod walk;
@@ -77,6 +78,20 @@ pub const TARGETS: &[Target] = &[
         about: "scenario files and overrides",
         run: files::scenario,
         seeds: files::scenario_seeds,
+        longest: 4096,
+    },
+    Target {
+        name: "graphml",
+        about: "networks from GraphML files",
+        run: network::graphml,
+        seeds: network::graphml_seeds,
+        longest: 4096,
+    },
+    Target {
+        name: "fabric",
+        about: "saved states of a network, restored and run",
+        run: network::state,
+        seeds: network::state_seeds,
         longest: 4096,
     },
 ];

@@ -80,6 +80,16 @@ fn scenario() {
 }
 
 #[test]
+fn graphml() {
+    mutations("graphml", 5000);
+}
+
+#[test]
+fn fabric() {
+    mutations("fabric", 5000);
+}
+
+#[test]
 fn targets_have_names_of_their_own() {
     let mut names: Vec<&str> = belljar_fuzz::TARGETS.iter().map(|one| one.name).collect();
     names.sort_unstable();

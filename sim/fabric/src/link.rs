@@ -112,12 +112,26 @@ pub(crate) struct PortState {
     pub(crate) statistics: LinkStatistics,
 }
 
+/// More than anything can have been counted to in all of representable time.
+pub(crate) const MOST_COUNTED: u64 = 1 << 62;
+
 impl PortState {
     /// Whether it could have come about.
     pub(crate) fn is_sound(&self) -> bool {
         let mut waiting = self.waiting.iter();
         let sum = waiting.try_fold(0_u64, |sum, &(_, bytes)| sum.checked_add(bytes));
-        sum == Some(self.queued) && self.waiting.iter().is_sorted_by_key(|&(leaves, _)| leaves)
+        let counted = &self.statistics;
+        let counts = [
+            self.accepted,
+            counted.frames,
+            counted.bytes,
+            counted.drops,
+            counted.lost,
+            counted.failed,
+        ];
+        sum == Some(self.queued)
+            && self.waiting.iter().is_sorted_by_key(|&(leaves, _)| leaves)
+            && counts.iter().all(|&count| count <= MOST_COUNTED)
     }
 }
 

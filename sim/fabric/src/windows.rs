@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::link::{Exit, Passage, Refusal};
+use crate::link::{Exit, MOST_COUNTED, Passage, Refusal};
 
 /// What one direction of a link did in one window of time. An event at the very time
 /// at which one window ends and the next begins belongs to the next.
@@ -30,6 +30,23 @@ pub struct LinkWindow {
     /// Bytes that came into the queue, and that left it.
     entered: u64,
     left: u64,
+}
+
+impl LinkWindow {
+    /// Whether it could have come about.
+    fn is_sound(&self) -> bool {
+        let counts = [
+            self.frames,
+            self.bytes,
+            self.drops,
+            self.lost,
+            self.failed,
+            self.busy_ps,
+            self.entered,
+            self.left,
+        ];
+        counts.iter().all(|&count| count <= MOST_COUNTED)
+    }
 }
 
 /// The figures of one direction of a link in one window. Where nothing happened and
@@ -159,6 +176,8 @@ impl Windows {
                 .open
                 .iter()
                 .any(|((_, port), _)| *port as usize >= ports)
+            || !state.open.iter().all(|(_, window)| window.is_sound())
+            || state.queues.iter().any(|&queue| queue > MOST_COUNTED)
         {
             return false;
         }

@@ -326,3 +326,39 @@ fn a_state_of_another_network_is_refused() {
     let mut other = Fabric::with_settings(star(3), &watching).unwrap();
     assert!(other.restore(state).is_err());
 }
+
+#[test]
+fn damaged_states_are_refused() {
+    let config = bincode::config::standard().with_fixed_int_encoding();
+    let make = || {
+        let settings = Settings {
+            statistics: Some(MILLISECOND),
+            ..Settings::default()
+        };
+        let star = Topology::star(3, net::LINK, net::SWITCH).unwrap();
+        Fabric::with_settings(star, &settings).unwrap()
+    };
+    let mut fabric = make();
+    for host in 0..3 {
+        fabric.send(Time::ZERO, host, 0, datagram(host, (host + 1) % 3, 0, 0));
+    }
+    fabric.advance(Time::ZERO + Span::from_us(1)).for_each(drop);
+    let sound = bincode::serde::encode_to_vec(fabric.save(), config).unwrap();
+    let mut refused = 0;
+    // A word of ones anywhere: a length, a count, a time, a number of a host.
+    for at in 0..sound.len() - 8 {
+        let mut damaged = sound.clone();
+        damaged[at..at + 8].fill(0xff);
+        let limited = config.with_limit::<{ 1 << 20 }>();
+        let Ok((state, _)) = bincode::serde::decode_from_slice::<FabricState, _>(&damaged, limited)
+        else {
+            continue;
+        };
+        let mut fabric = make();
+        match fabric.restore(state) {
+            Ok(()) => fabric.advance(Time::ZERO + MILLISECOND).for_each(drop),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused > 100, "{refused}");
+}

@@ -100,7 +100,8 @@ impl Fabric {
     /// settings. A state may come from a file that anybody wrote.
     ///
     /// # Errors
-    /// When it was saved from another network, or is damaged.
+    /// When it was saved from another network, or is damaged. What the fabric's state is then
+    /// is not said: it must not be used any more.
     pub fn restore(&mut self, state: FabricState) -> Result<(), RestoreError> {
         let links = self.ports.len();
         let same = |what, saved, actual| {
@@ -122,7 +123,9 @@ impl Fabric {
         if let (Some(windows), Some(saved)) = (&mut self.windows, state.windows)
             && !windows.restore(saved)
         {
-            return Err(RestoreError::Damaged("figures of links that do not exist"));
+            return Err(RestoreError::Damaged(
+                "figures that cannot be, or of no link",
+            ));
         }
         for (ports, saved) in self.ports.iter_mut().zip(state.ports) {
             for (port, saved) in ports.iter_mut().zip(saved) {

@@ -1,0 +1,114 @@
+//! Networks from files, and their saved states.
+
+use belljar_fabric::graphml::Graph;
+use belljar_fabric::{
+    Fabric, FabricState, Impairment, LinkSpec, Mac, Outage, PartSpecs, Settings, SwitchSpec, Torus,
+};
+use belljar_sim::{Span, Time};
+
+/// Events of a restored network are handled up to here, in picoseconds.
+const END: u64 = 1 << 40;
+
+/// Reads a graph; what is read must hang together.
+pub(crate) fn graphml(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    // What is wrong with a file is an answer; only panics are not.
+    if let Ok(graph) = Graph::parse(text) {
+        let nodes = graph.nodes.len();
+        let mut ends = graph.edges.iter().flat_map(|edge| edge.ends);
+        assert!(ends.all(|end| end < nodes), "an edge leads nowhere");
+    }
+}
+
+/// Graphs as other tools write them.
+pub(crate) fn graphml_seeds() -> Vec<Vec<u8>> {
+    let undirected = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+        <graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n\
+        <key id=\"k\" for=\"node\" attr.name=\"kind\"><default>switch</default></key>\n\
+        <key id=\"l\" for=\"edge\" attr.name=\"latency\"/>\n\
+        <graph edgedefault=\"undirected\"><node id=\"a\"><data key=\"k\">host</data></node>\n\
+        <node id=\"b\"/><edge source=\"a\" target=\"b\"><data key=\"l\">1 &#117;s</data></edge>\n\
+        <!-- --><edge source=\"b\" target=\"a\"/></graph></graphml>";
+    let directed = undirected.replace("undirected", "directed");
+    [undirected, &directed]
+        .map(|text| text.as_bytes().to_vec())
+        .to_vec()
+}
+
+/// A small network in which everything goes wrong that can.
+fn network() -> Fabric {
+    let link = LinkSpec {
+        bandwidth: 10_000_000_000,
+        latency: Span::from_us(1),
+    };
+    let parts = PartSpecs {
+        link,
+        uplink: link,
+        switch: SwitchSpec {
+            latency: Span::from_ns(300),
+            queue_bytes: 4096,
+        },
+    };
+    let torus = Torus {
+        dimensions: vec![3],
+        hosts_per_switch: 1,
+    };
+    let topology = torus.build(3, &parts).expect("a torus of three");
+    let outage = Outage {
+        from: Time::ZERO + Span::from_us(3),
+        until: Time::ZERO + Span::from_us(9),
+    };
+    let impairment = Impairment {
+        loss: 0.1,
+        jitter: Span::from_us(1),
+        outages: vec![outage],
+    };
+    let settings = Settings {
+        impairments: vec![(3, impairment)],
+        statistics: Some(Span::from_ms(1)),
+        ..Settings::default()
+    };
+    Fabric::with_settings(topology, &settings).expect("any topology has shortest routes")
+}
+
+/// Restores a state and lets the network run.
+pub(crate) fn state(data: &[u8]) {
+    let config = bincode::config::standard().with_limit::<{ 1 << 20 }>();
+    let decoded = bincode::serde::decode_from_slice::<FabricState, _>(data, config);
+    let Ok((state, _)) = decoded else {
+        return;
+    };
+    let mut fabric = network();
+    if fabric.restore(state).is_err() {
+        return;
+    }
+    for _ in fabric.advance(Time::from_ps(END)) {}
+    let _ = fabric.take_captured();
+    assert_eq!(
+        fabric.take_records(Time::ZERO).count(),
+        0,
+        "nothing is settled yet"
+    );
+    let _ = fabric.save();
+}
+
+/// States with nothing and with frames on their way.
+pub(crate) fn state_seeds() -> Vec<Vec<u8>> {
+    let mut busy = network();
+    busy.watch(3);
+    for number in 0..12_u64 {
+        let host = (number % 3) as u32;
+        let mut frame = vec![0; 100];
+        frame[..6].copy_from_slice(&Mac::of_host((host + 1) % 3).0);
+        let time = Time::ZERO + Span::from_ns(number * 400);
+        busy.send(time, host, number, frame.into());
+    }
+    for _ in busy.advance(Time::ZERO + Span::from_us(4)) {}
+    let save =
+        |fabric: &Fabric| bincode::serde::encode_to_vec(fabric.save(), bincode::config::standard());
+    [save(&network()), save(&busy)]
+        .map(|bytes| bytes.expect("plain values"))
+        .to_vec()
+}
