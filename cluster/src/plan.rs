@@ -72,6 +72,8 @@ pub enum PlanError {
     },
 }
 
+/// The shortest turn that a vCPU can have.
+const SHORTEST_SLICE: Span = Span::from_ns(100);
 /// Most nodes of a cluster: what the guests' addresses and the run disk are laid out for.
 const MAX_NODES: u32 = 4096;
 /// Parts of a cycle per instruction that the time model can express.
@@ -154,7 +156,7 @@ impl Plan {
             nodes: scenario.nodes.count,
             memory: scenario.nodes.memory.0,
             vcpus: scenario.nodes.vcpus,
-            slice: slice(&scenario.nodes, &network.topology),
+            slice: slice(&scenario.nodes, network.topology.lookahead())?,
             clock: scenario.nodes.clock.0,
             instruction_set,
             ratio: cycles_per_instruction(&scenario.nodes),
@@ -177,12 +179,19 @@ impl Plan {
 /// Nodes of several vCPUs are stopped between slices only, so that how they run does not
 /// depend on where rounds are cut; so none is longer than a round. A node alone has no
 /// rounds to keep to.
-fn slice(nodes: &Nodes, topology: &Topology) -> Span {
-    if nodes.count > 1 {
-        nodes.slice.0.min(topology.lookahead())
-    } else {
-        nodes.slice.0
+fn slice(nodes: &Nodes, lookahead: Span) -> Result<Span, PlanError> {
+    if nodes.count == 1 || nodes.vcpus == 1 {
+        return Ok(nodes.slice.0);
     }
+    let slice = nodes.slice.0.min(lookahead);
+    if slice < SHORTEST_SLICE {
+        return Err(PlanError::Range {
+            key: "network",
+            value: format!("so fast that nodes of several vCPUs would take turns of {slice}"),
+            limits: "100 ns at least from one node to another",
+        });
+    }
+    Ok(slice)
 }
 
 fn cycles_per_instruction(nodes: &Nodes) -> CyclesPerInstruction {
@@ -207,7 +216,7 @@ fn check_ranges(scenario: &Scenario) -> Result<(), PlanError> {
     if !(1..=MOST_VCPUS).contains(&nodes.vcpus) {
         return fail("nodes.vcpus", nodes.vcpus.to_string(), "from 1 to 64");
     }
-    if !(Span::from_ns(100)..=Span::from_ms(1)).contains(&nodes.slice.0) {
+    if !(SHORTEST_SLICE..=Span::from_ms(1)).contains(&nodes.slice.0) {
         let value = nodes.slice.0.to_string();
         return fail("nodes.slice", value, "from 100 ns to 1 ms");
     }
@@ -363,4 +372,30 @@ fn describe_trace(trace: &Trace) -> String {
         text.push_str(&format!(", every {every}th {function}"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_fit_between_nodes() {
+        let of = |nodes: &str, lookahead| {
+            let text = format!(
+                "name = \"x\"\nimage = {{ recipe = \"r\" }}\nworkload = {{ command = \"\" }}\n\
+                 nodes = {{ memory = \"1 GiB\", clock = \"1 GHz\", {nodes} }}\n"
+            );
+            let scenario = Scenario::parse(Path::new("x.toml"), &text, &[]).unwrap();
+            slice(&scenario.nodes, Span::from_ns(lookahead)).map_err(|error| error.to_string())
+        };
+        assert_eq!(of("count = 2, vcpus = 2", 2_434), Ok(Span::from_ns(2_434)));
+        assert_eq!(of("count = 2, vcpus = 2", 9_000), Ok(Span::from_us(5)));
+        assert_eq!(of("count = 1, vcpus = 2", 15), Ok(Span::from_us(5)));
+        assert_eq!(of("count = 2", 15), Ok(Span::from_us(5)));
+        let error = of("count = 2, vcpus = 2", 15).unwrap_err();
+        assert!(
+            error.contains("turns of") && error.contains("100 ns"),
+            "{error}"
+        );
+    }
 }
