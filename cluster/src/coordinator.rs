@@ -88,6 +88,9 @@ pub enum RunError {
     Links(io::Error),
 }
 
+/// Files that a run opens beside its nodes' consoles, generously.
+const SPARE_FILES: u64 = 1024;
+
 /// A run in progress.
 pub struct Run {
     crew: Crew,
@@ -126,6 +129,8 @@ impl Run {
         let parts = Parts::load(plan)?;
         let selection = selection(plan);
         selection.check()?;
+        // A console for each node; where the host allows fewer, opening one says so.
+        let _ = rlimit::increase_nofile_limit(u64::from(plan.nodes) + SPARE_FILES);
         let mut runners = Vec::new();
         let snapshot = if plan.boot_each {
             None

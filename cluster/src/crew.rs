@@ -11,13 +11,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use belljar_sim::Time;
+use belljar_sim::{Span, Time};
 use belljar_vmm::NodeError;
 
 use crate::horizon::Turn;
 use crate::runner::Runner;
 use crate::sandbox::{Sandbox, SandboxError};
 
+/// Nodes from which on those that sleep long give host memory back.
+const MANY: usize = 16;
+/// How long that is, in virtual time.
+const NAPPING: Span = Span::from_ms(100);
 /// Turns of a waiting thread before it offers its processor to others.
 const SPINS: u32 = 4_000;
 /// Offers before it sleeps.
@@ -214,6 +218,9 @@ impl Shared {
         let mut runner = lock(&self.runners[turn.node as usize]);
         if let Err(error) = runner.run_ahead(turn.end, turn.echo) {
             self.fail(runner.index, error);
+        }
+        if self.runners.len() >= MANY && runner.sleeps_for(NAPPING) {
+            runner.node_mut().rest();
         }
         self.note(turn.node, &runner);
         drop(runner);

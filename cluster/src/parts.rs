@@ -24,6 +24,8 @@ pub(crate) const MTU: u16 = 1500;
 
 /// The seed of what all clones share; each goes on with its own.
 const TEMPLATE_SEED: Seed = Seed(0);
+/// Bytes of translated code of all nodes together. Its tables take three times as much.
+const ALL_CODE: usize = 1 << 30;
 /// Bytes of an archive without files.
 const EMPTY_ARCHIVE: usize = 1024;
 
@@ -155,7 +157,7 @@ fn engine(
     index: u32,
     seed: Seed,
 ) -> impl FnMut(VcpuParts) -> Result<Box<dyn Vcpu + Send>, CpuError> {
-    let share = CodeShare::default();
+    let share = CodeShare::with_room(ALL_CODE / plan.nodes.max(1) as usize);
     move |parts| {
         let stream = VcpuParts::random_stream(parts.index, u64::from(index));
         let config = ExactConfig {

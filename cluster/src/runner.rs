@@ -162,6 +162,13 @@ impl Runner {
         self.busy.total()
     }
 
+    /// Whether the node does nothing by itself for so long.
+    pub fn sleeps_for(&self, span: Span) -> bool {
+        let now = self.node.now();
+        let next = self.node.next_event();
+        next.is_none_or(|next| next.since(now) >= span)
+    }
+
     /// Brings the node to `end` exactly, unless it has ended.
     ///
     /// # Errors

@@ -223,7 +223,7 @@ impl Bench {
         let (command, level) = (&work.command, work.level);
         let text = format!(
             "name = \"bench\"\nimage = {{ recipe = {recipe:?} }}\n\
-             nodes = {{ count = 1, memory = \"512 MiB\", clock = \"1 GHz\", level = {level:?} }}\n\
+             nodes = {{ count = 1, memory = \"512 MiB\", clock = \"1 GHz\", level = {level:?}, boot = \"each\" }}\n\
              workload = {{ command = {command:?}{files} }}\n\
              trace = {{ enabled = false, library = false }}\n"
         );

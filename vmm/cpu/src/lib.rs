@@ -212,6 +212,9 @@ pub trait Vcpu {
     /// Draws from the random stream that `seed` has for processor `index` from now on.
     fn reseed(&mut self, seed: Seed, index: u64);
 
+    /// Gives host memory back that only makes it faster: it will not run for long.
+    fn rest(&mut self) {}
+
     /// What a person should know of the run so far.
     fn report(&self) -> EngineReport;
 }

@@ -64,7 +64,7 @@ fn write_scenario(bench: &Bench, order: u32) -> Result<PathBuf> {
     let recipe = root.join("images/bookworm-mpich.toml");
     let text = format!(
         "name = \"hpl\"\nimage = {{ recipe = {recipe:?} }}\n\
-         nodes = {{ count = {NODES}, memory = \"{MEMORY_MIB} MiB\", clock = \"1 GHz\" }}\n\
+         nodes = {{ count = {NODES}, memory = \"{MEMORY_MIB} MiB\", clock = \"1 GHz\", boot = \"each\" }}\n\
          network = {{ topology = \"star\", bandwidth = \"10 Gb/s\", latency = \"1 us\" }}\n\
          workload = {{ command = \"mpiexec.hydra -n {NODES} xhpl\", limit = \"1000 s\", \
          files = {{ \"HPL.dat\" = {matrix:?} }} }}\n\

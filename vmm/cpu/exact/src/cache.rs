@@ -5,11 +5,14 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use belljar_cpu::CpuError;
 
-/// Bytes for translated code. Filling it throws all code away and starts over.
+/// Most bytes of translated code. Filling it throws all code away and starts over.
 pub(crate) const CACHE_BYTES: usize = 64 << 20;
+/// Bytes of a page of the host's.
+const HOST_PAGE: usize = 4096;
 
 /// A write window and an execute window on the same memory.
 #[derive(Debug)]
@@ -17,14 +20,16 @@ pub(crate) struct CodeMemory {
     write: *mut u8,
     execute: *mut u8,
     used: usize,
+    /// Bytes that may be used.
+    limit: usize,
 }
 
 // SAFETY: the mappings belong to this value alone; they are not tied to a thread.
 unsafe impl Send for CodeMemory {}
 
 impl CodeMemory {
-    /// Maps the cache.
-    pub(crate) fn new() -> Result<Self, CpuError> {
+    /// Maps the cache, of which `limit` bytes are used at most.
+    pub(crate) fn new(limit: usize) -> Result<Self, CpuError> {
         let file = memory_file().map_err(|source| CpuError::Host {
             action: "make the code cache",
             source,
@@ -39,6 +44,7 @@ impl CodeMemory {
             write: map(libc::PROT_READ | libc::PROT_WRITE)?,
             execute: map(libc::PROT_READ | libc::PROT_EXEC)?,
             used: 0,
+            limit: limit.min(CACHE_BYTES),
         })
     }
 
@@ -54,7 +60,7 @@ impl CodeMemory {
 
     /// Whether `bytes` more fit.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.used + bytes <= CACHE_BYTES
+        self.used + bytes <= self.limit
     }
 
     /// Places code at [`next`](Self::next).
@@ -75,6 +81,22 @@ impl CodeMemory {
         self.used = keep.min(self.used);
     }
 
+    /// Gives the host back what lies behind the bytes in use.
+    pub(crate) fn release(&mut self) {
+        let keep = self.used.next_multiple_of(HOST_PAGE);
+        // SAFETY: the range lies within the write mapping, and no code in use lies in it.
+        // Should the host refuse, it keeps the memory, and nothing else is different.
+        unsafe {
+            let from = self.write.add(keep).cast();
+            libc::madvise(from, CACHE_BYTES - keep, libc::MADV_REMOVE);
+        }
+    }
+
+    /// Bytes that may be used.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// Bytes in use.
     pub(crate) fn used(&self) -> usize {
         self.used
@@ -87,6 +109,26 @@ impl CodeMemory {
         let rel = target.wrapping_sub(at + 4) as i32;
         // SAFETY: the four bytes lie inside the mapping, as just checked.
         unsafe { self.write.add(offset).cast::<i32>().write_unaligned(rel) };
+    }
+}
+
+/// Bytes of tables that were given up since the allocator was last asked for them.
+static GIVEN_UP: AtomicUsize = AtomicUsize::new(0);
+/// How many are worth asking, which takes a pass over all that is free.
+const WORTH_ASKING: usize = 256 << 20;
+
+/// Notes that the tables of so many bytes of code were given up. The allocator keeps what
+/// it is given back in pieces; now and then it is asked to pass whole pages on to the host.
+pub(crate) fn give_up(code: usize) {
+    let bytes = 3 * code;
+    if GIVEN_UP.fetch_add(bytes, Ordering::Relaxed) + bytes < WORTH_ASKING {
+        return;
+    }
+    GIVEN_UP.store(0, Ordering::Relaxed);
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it may be called by any thread at any time, and touches free memory alone.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
 

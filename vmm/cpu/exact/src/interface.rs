@@ -7,9 +7,14 @@ use belljar_cpu::{
 
 use belljar_sim::{Random, Seed};
 
+use crate::cache::give_up;
 use crate::mmu::{Request, translate};
 use crate::state::{State, vector};
 use crate::vcpu::{Answer, ExactVcpu};
+
+/// Bytes of translated code that a vCPU at rest keeps: what it needs to look at the clock
+/// and go back to sleep is less.
+const KEPT_AT_REST: usize = 768 << 10;
 
 /// The random stream that RDRAND and RDSEED draw from.
 pub const RANDOM_STREAM: &str = "rdrand";
@@ -191,6 +196,17 @@ impl Vcpu for ExactVcpu {
 
     fn reseed(&mut self, seed: Seed, index: u64) {
         self.random = Random::new(seed, RANDOM_STREAM, index);
+    }
+
+    fn rest(&mut self) {
+        self.with_code(|vcpu| {
+            let bytes = vcpu.store.bytes();
+            if bytes > KEPT_AT_REST {
+                vcpu.flush_code();
+                vcpu.store.release();
+                give_up(bytes);
+            }
+        });
     }
 
     fn report(&self) -> EngineReport {

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use belljar_cpu::CpuError;
 
+use crate::cache::CACHE_BYTES;
 use crate::context::{HOT_RUNS, SLOTS};
 use crate::store::Store;
 use crate::vcpu::ExactVcpu;
@@ -20,8 +21,29 @@ type Shelf = Arc<Mutex<Option<Box<Store>>>>;
 
 /// What vCPUs are given that share their translated code: clones of one value. They must
 /// have the same RAM, instruction set and time model, and never run at the same time.
-#[derive(Clone, Default)]
-pub struct CodeShare(Shelf);
+#[derive(Clone)]
+pub struct CodeShare {
+    shelf: Shelf,
+    /// Room for code.
+    bytes: usize,
+}
+
+impl Default for CodeShare {
+    fn default() -> Self {
+        Self::with_room(CACHE_BYTES)
+    }
+}
+
+impl CodeShare {
+    /// A share with room for `bytes` bytes of code, 64 MiB at most. Tables take some
+    /// three times as much beside it. When it is full, all is translated anew.
+    pub fn with_room(bytes: usize) -> Self {
+        Self {
+            shelf: Shelf::default(),
+            bytes,
+        }
+    }
+}
 
 /// A vCPU's part in the code: the store itself, while it is in its hands.
 pub(crate) struct Lease {
@@ -37,12 +59,12 @@ impl Lease {
     /// A part in `share`, whose first owner makes the store.
     pub(crate) fn new(
         share: &CodeShare,
-        make: impl FnOnce() -> Result<Store, CpuError>,
+        make: impl FnOnce(usize) -> Result<Store, CpuError>,
     ) -> Result<Self, CpuError> {
-        let shelf = share.0.clone();
+        let shelf = share.shelf.clone();
         let mut store = shelf.lock().unwrap_or_else(PoisonError::into_inner).take();
         if store.is_none() {
-            store = Some(Box::new(make()?));
+            store = Some(Box::new(make(share.bytes)?));
         }
         Ok(Self {
             shelf,

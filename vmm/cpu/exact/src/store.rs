@@ -23,8 +23,10 @@ use crate::share::NewsLog;
 /// Room that the largest block may need, generously: a trace of accesses each of
 /// which is a group.
 const BLOCK_ROOM: usize = 192 << 10;
-/// Sites beyond which everything is thrown away, to bound memory.
-const MAX_SITES: usize = 1 << 20;
+/// There is a site for so many bytes of code at most, to bound memory.
+const BYTES_PER_SITE: usize = 64;
+/// Least room for code: for some blocks of any size.
+const LEAST_BYTES: usize = 8 * BLOCK_ROOM;
 
 /// The translated code of a node's vCPUs.
 pub(crate) struct Store {
@@ -65,8 +67,12 @@ pub(crate) struct Forgotten {
 impl Store {
     /// Makes an empty one; `counter` tells where its code counts instructions, and
     /// `prices` what each costs, where that is modelled.
-    pub(crate) fn new(counter: Counter, prices: Option<Prices>) -> Result<Self, CpuError> {
-        let mut memory = CodeMemory::new()?;
+    pub(crate) fn new(
+        counter: Counter,
+        prices: Option<Prices>,
+        bytes: usize,
+    ) -> Result<Self, CpuError> {
+        let mut memory = CodeMemory::new(bytes.max(LEAST_BYTES))?;
         let mut asm = Asm::default();
         asm.restart(memory.next());
         let leave = asm.here();
@@ -203,7 +209,7 @@ impl Store {
     /// Whether another block fits; otherwise [`flush`](Self::flush) first.
     pub(crate) fn has_room(&self) -> bool {
         self.memory.has_room(BLOCK_ROOM)
-            && self.sites.len() < MAX_SITES
+            && self.sites.len() < self.memory.limit() / BYTES_PER_SITE
             && (self.slots as usize) < SLOTS - MAX_RUN
             && (self.heats as usize) < HEATS - 1
     }
@@ -220,6 +226,18 @@ impl Store {
         self.flushes += 1;
         let pages = std::mem::take(&mut self.pages);
         pages.into_keys().map(|page| page * PAGE_SIZE).collect()
+    }
+
+    /// Bytes of code.
+    pub(crate) fn bytes(&self) -> usize {
+        self.memory.used()
+    }
+
+    /// Gives memory that is not in use back to the host.
+    pub(crate) fn release(&mut self) {
+        self.memory.release();
+        self.blocks.shrink_to_fit();
+        self.sites.shrink_to_fit();
     }
 
     /// Translates `guest`, whose bytes lie at `origin` (guest-physical addresses;

@@ -140,9 +140,9 @@ impl ExactVcpu {
         context.leave = door.leave_address();
         context.free = FREE_INSTRUCTIONS;
         let ledger = config.timing.as_ref().map(Ledger::new).map(Box::new);
-        let mut store = Lease::new(share, || {
+        let mut store = Lease::new(share, |bytes| {
             let prices = ledger.as_ref().map(|ledger| ledger.prices.clone());
-            let mut store = Store::new(counter(door.width()), prices)?;
+            let mut store = Store::new(counter(door.width()), prices, bytes)?;
             if config.timing.is_some_and(|timing| timing.caches.is_some()) {
                 store.check_lines();
             }
