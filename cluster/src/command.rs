@@ -104,6 +104,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
     }
     let mut progress = RunProgress::start(arguments.quiet || !io::stderr().is_terminal());
     let mut run = Run::prepare(&plan, &directory, threads, sandbox.as_ref())?;
+    let prepared = progress.elapsed();
     if let Some(every) = arguments.state_hash {
         run.log_states(&directory, every)?;
     }
@@ -118,7 +119,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
         )
     })?;
     let summary = Summary::of(&plan, &run, &ending);
-    let host = HostSummary::of(&summary, &run, progress.elapsed(), threads);
+    let host = HostSummary::of(&summary, &run, [prepared, progress.elapsed()], threads);
     conclude(directory, &summary, &host, &ending)
 }
 

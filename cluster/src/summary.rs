@@ -100,6 +100,8 @@ pub struct LinkSummary {
 pub struct HostSummary {
     /// Host seconds.
     pub seconds: f64,
+    /// Of these, host seconds until all nodes were made.
+    pub prepared: f64,
     /// Virtual time over host time.
     pub speed: f64,
     /// Million guest instructions per host second, all nodes together.
@@ -273,13 +275,16 @@ fn node_speeds(mips: &[f64]) -> String {
 }
 
 impl HostSummary {
-    /// Figures for a run with the results `summary` that took `elapsed`.
-    pub fn of(summary: &Summary, run: &Run, elapsed: Duration, threads: usize) -> Self {
+    /// Figures for a run with the results `summary`; what `took` how long is making the
+    /// nodes, and all.
+    pub fn of(summary: &Summary, run: &Run, took: [Duration; 2], threads: usize) -> Self {
         let runners = || run.crew().runners();
+        let [prepared, elapsed] = took;
         let seconds = elapsed.as_secs_f64().max(1e-9);
         let instructions: u64 = summary.nodes.iter().map(|node| node.instructions).sum();
         Self {
             seconds,
+            prepared: prepared.as_secs_f64(),
             speed: summary.virtual_time_ps as f64 / 1e12 / seconds,
             mips: instructions as f64 / 1e6 / seconds,
             node_mips: summary

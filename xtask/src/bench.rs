@@ -21,6 +21,7 @@ mod cluster;
 mod engine;
 mod plot;
 mod qemu;
+mod scale;
 mod share;
 
 /// What to measure, and how.
@@ -28,7 +29,7 @@ mod share;
 pub(crate) struct Arguments {
     /// Rows; all when none is named. `engine`, alone or with names of kernels behind it,
     /// measures the engine beside the bare processor and QEMU; `hpl` four nodes that
-    /// compute together; `share` where the host's time goes.
+    /// compute together; `share` where the host's time goes; `scale` what many nodes cost.
     names: Vec<String>,
     /// With `engine`: also draw the ratios to the bare processor here, as SVG.
     #[arg(long, value_name = "FILE")]
@@ -91,6 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match arguments.names.first().map(String::as_str) {
         Some("hpl") => return cluster::run(arguments.runs.max(1)),
         Some("share") => return share::run(),
+        Some("scale") => return scale::run(arguments.runs.max(1)),
         _ => {}
     }
     if let Some((first, kernels)) = arguments.names.split_first()
