@@ -1,6 +1,7 @@
 //! What the nodes of a run are made of.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,6 +23,9 @@ pub(crate) const START_DATE: u64 = 1_704_067_200;
 pub(crate) const DISK_LATENCY: Span = Span::from_us(20);
 pub(crate) const MTU: u16 = 1500;
 
+/// The nodes' network, as init is told it, and node 0's address in it.
+const NETWORK: &str = "10.77.0.0/16";
+pub(crate) const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// The seed of what all clones share; each goes on with its own.
 const TEMPLATE_SEED: Seed = Seed(0);
 /// Bytes of translated code of all nodes together. Its tables take three times as much.
@@ -148,7 +152,7 @@ impl Parts {
 /// What init must know of node `index`.
 fn identity_words(plan: &Plan, index: u32) -> String {
     let nodes = plan.nodes;
-    format!("belljar.node={index} belljar.nodes={nodes} belljar.net=10.77.0.0/16")
+    format!("belljar.node={index} belljar.nodes={nodes} belljar.net={NETWORK}")
 }
 
 /// What makes the processors of node `index`.

@@ -2,7 +2,9 @@
 //! on every node and byte for byte the same in every run.
 
 use std::io;
+use std::net::Ipv4Addr;
 
+use crate::parts::FIRST_ADDRESS;
 use crate::plan::Plan;
 
 /// The archive for `plan`, padded to whole disk sectors.
@@ -19,6 +21,7 @@ pub fn build(plan: &Plan) -> io::Result<Vec<u8>> {
     )?;
     add(&mut archive, "env", 0o644, environment(plan).as_bytes())?;
     add(&mut archive, "hosts", 0o644, hosts(plan.nodes).as_bytes())?;
+    add(&mut archive, "names", 0o644, names(plan.nodes).as_bytes())?;
     if plan.trace.library {
         add(
             &mut archive,
@@ -62,6 +65,17 @@ fn environment(plan: &Plan) -> String {
     let mut lines = format!("BELLJAR_NODES={}\n", plan.nodes);
     for (name, value) in &plan.environment {
         lines.push_str(&format!("{name}={}\n", value.replace('\n', " ")));
+    }
+    lines
+}
+
+/// For each node a line of `/etc/hosts`; guests would take long to write thousands.
+fn names(nodes: u32) -> String {
+    let mut lines = "127.0.0.1 localhost\n".to_owned();
+    let first = u32::from(FIRST_ADDRESS);
+    for node in 0..nodes {
+        let address = Ipv4Addr::from(first + node);
+        lines.push_str(&format!("{address} node{node}\n"));
     }
     lines
 }
