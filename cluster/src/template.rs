@@ -4,12 +4,13 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::thread;
 
 use belljar_images::CacheError;
 use belljar_sim::{Span, Time};
 use belljar_vmm::{Identity, Node, NodeError, NodeStop, Snapshot, SnapshotError};
-use twox_hash::XxHash3_128;
+use twox_hash::{XxHash3_64, XxHash3_128};
 
 use crate::parts::{MTU, Parts, PartsError};
 use crate::plan::Plan;
@@ -24,6 +25,8 @@ const PATIENCE: Time = Time::from_ps(120 * 1_000_000_000_000);
 const SETTLING: Span = Span::from_ms(1_000);
 /// Virtual time between two looks at what the node said.
 const STEP: Span = Span::from_ms(10);
+/// Snapshots that are kept, the newest ones.
+const KEPT: usize = 24;
 /// The end of the console that an error shows, in bytes.
 const LAST_WORDS: usize = 1_000;
 
@@ -71,6 +74,7 @@ pub enum TemplateError {
 pub fn identity(plan: &Plan) -> Identity {
     let mut identity = vec![
         ("belljar", env!("CARGO_PKG_VERSION").to_owned()),
+        ("build", build()),
         ("engine", belljar_exact::ENGINE_NAME.to_owned()),
         ("image", plan.image.manifest.key.clone()),
         ("kernel", plan.image.manifest.kernel_release.clone()),
@@ -93,6 +97,17 @@ pub fn identity(plan: &Plan) -> Identity {
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
+}
+
+/// The hash of the program itself: another build may boot otherwise.
+fn build() -> String {
+    static BUILD: OnceLock<String> = OnceLock::new();
+    let hash = || {
+        let program = std::env::current_exe().and_then(fs::read);
+        let hash = program.map(|bytes| XxHash3_64::oneshot(&bytes));
+        hash.map_or_else(|_| "unknown".to_owned(), |hash| format!("{hash:016x}"))
+    };
+    BUILD.get_or_init(hash).clone()
 }
 
 /// Where the snapshot for `plan` is kept.
@@ -127,6 +142,7 @@ pub(crate) fn find(
     let lock = lock(&path)?;
     if !path.exists() {
         make(plan, parts, sandbox, &path)?;
+        prune(&path);
     }
     let snapshot = Snapshot::open(&path)?;
     drop(lock);
@@ -161,6 +177,26 @@ fn make(
     let (mut node, log) = booted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     node.write_snapshot(path, &identity(plan), &log)?;
     Ok(())
+}
+
+/// Deletes the oldest snapshots beside `path` but for some. Whoever runs clones of one goes
+/// on: its memory lives as long as it is mapped.
+fn prune(path: &Path) {
+    let age = |entry: &fs::DirEntry| entry.metadata().and_then(|data| data.modified()).ok();
+    let entries = path.parent().and_then(|folder| fs::read_dir(folder).ok());
+    let mut snapshots: Vec<_> = entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.path().extension() == path.extension())
+        .filter_map(|entry| Some((age(&entry)?, entry.path())))
+        .collect();
+    snapshots.sort();
+    for (_, old) in snapshots.iter().rev().skip(KEPT) {
+        // Somebody else may have been faster.
+        let _ = fs::remove_file(old);
+        let _ = fs::remove_file(old.with_extension("lock"));
+    }
 }
 
 /// Runs the node until its init has said the word and it has settled; with what it wrote

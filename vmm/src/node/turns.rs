@@ -39,7 +39,7 @@ impl Node {
         self.run_while(self.frequency.cycle_at(limit), Some(echo))
     }
 
-    /// The last cycle but one that a run with others may reach.
+    /// The cycle that a run with others must not go beyond, as things stand.
     fn bound(&self, limit: Cycles, echo: Span) -> Cycles {
         if self.devices.console.device().has_output() {
             return 0;
