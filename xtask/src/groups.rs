@@ -150,6 +150,9 @@ fn end_to_end(groups: &[Group]) -> Result<()> {
         .to_str()
         .context("the target folder's path is not text")?;
     shell::run(binary, &["image", "build", "images/bookworm-mpich.toml"])?;
+    if groups.contains(&Group::Smp) {
+        shell::run(binary, &["image", "build", "images/bookworm-smp.toml"])?;
+    }
     let mut arguments = vec!["test", "--package", "belljar-tests", "--test", "e2e", "--"];
     let filters: Vec<String> = groups
         .iter()
