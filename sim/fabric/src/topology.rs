@@ -66,6 +66,18 @@ pub struct PartSpecs {
     pub switch: SwitchSpec,
 }
 
+impl PartSpecs {
+    /// The links of hosts that fill one switch after the other, `per_switch` on each.
+    pub(super) fn links_of_hosts(&self, hosts: u32, per_switch: u32) -> Vec<Link> {
+        (0..hosts)
+            .map(|host| Link {
+                ends: [Endpoint::Host(host), Endpoint::Switch(host / per_switch)],
+                spec: self.link,
+            })
+            .collect()
+    }
+}
+
 /// Cost of a link where nothing else is said.
 const USUAL_COST: u8 = 1;
 

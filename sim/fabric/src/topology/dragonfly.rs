@@ -50,15 +50,7 @@ impl Dragonfly {
     pub fn build(&self, hosts: u32, parts: &PartSpecs) -> Result<Topology, TopologyError> {
         self.check(hosts)?;
         let switches = self.switches_per_group * self.groups;
-        let mut links: Vec<Link> = (0..hosts)
-            .map(|host| Link {
-                ends: [
-                    Endpoint::Host(host),
-                    Endpoint::Switch(host / self.hosts_per_switch),
-                ],
-                spec: parts.link,
-            })
-            .collect();
+        let mut links = parts.links_of_hosts(hosts, self.hosts_per_switch);
         let between = |near, far, spec| Link {
             ends: [Endpoint::Switch(near), Endpoint::Switch(far)],
             spec,

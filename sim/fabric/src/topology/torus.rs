@@ -37,15 +37,7 @@ impl Torus {
     pub fn build(&self, hosts: u32, parts: &PartSpecs) -> Result<Topology, TopologyError> {
         self.check(hosts)?;
         let switches = self.switches() as u32;
-        let mut links: Vec<Link> = (0..hosts)
-            .map(|host| Link {
-                ends: [
-                    Endpoint::Host(host),
-                    Endpoint::Switch(host / self.hosts_per_switch),
-                ],
-                spec: parts.link,
-            })
-            .collect();
+        let mut links = parts.links_of_hosts(hosts, self.hosts_per_switch);
         let mut stride = 1;
         for &size in &self.dimensions {
             for switch in 0..switches {
