@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use bincode::{Decode, Encode};
+
 use crate::event::Event;
 
 /// Most calls open at once on a node. An honest program has a few in each thread.
@@ -16,7 +18,7 @@ pub(crate) type Space = u64;
 type Place = (u64, u64);
 
 /// A call under way.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Encode, Decode)]
 pub(crate) struct OpenCall {
     /// The address that the function was to return to.
     pub(crate) return_address: u64,
@@ -29,7 +31,7 @@ pub(crate) struct OpenCall {
 }
 
 /// The open calls of a node.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Encode, Decode)]
 pub(crate) struct OpenCalls {
     /// Those that may be nested in one another.
     live: BTreeMap<(Space, Place), OpenCall>,
@@ -163,6 +165,14 @@ impl OpenCalls {
         self.order
             .values()
             .filter_map(|key| self.live.get(key).or_else(|| self.stale.get(key)))
+    }
+
+    /// The events of all open calls, in order of entry.
+    pub(crate) fn events_mut(&mut self) -> impl Iterator<Item = &mut Event> {
+        let calls = self.live.values_mut().chain(self.stale.values_mut());
+        let mut calls: Vec<&mut OpenCall> = calls.collect();
+        calls.sort_by_key(|call| call.sequence);
+        calls.into_iter().map(|call| &mut call.event)
     }
 
     fn take(&mut self, key: (Space, Place)) -> Option<OpenCall> {

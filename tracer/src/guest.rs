@@ -10,6 +10,7 @@ use belljar_abi::{
 use crate::event::{Event, Implementation};
 use crate::memory::{BadAddress, GuestMemory};
 use crate::node::{MagicRegisters, NodeTracer};
+use crate::selection::Selection;
 
 const PAGE: u64 = 4096;
 pub(crate) const STACK: u64 = 0x7fff_0000_0000;
@@ -260,6 +261,7 @@ impl Guest {
         let before = self.stack;
         let slot = self.enter(tracer, name, arguments);
         body(self, tracer);
+        *tracer = tracer.reborn();
         let target = self.leave(tracer, slot, 0);
         assert_eq!(target, PROGRAM, "{name} returned elsewhere");
         self.stack = before;
@@ -285,6 +287,18 @@ impl Guest {
             guest.put_handle(out, handle);
         });
         tracer.take_events().pop().unwrap()
+    }
+}
+
+impl NodeTracer {
+    /// What comes of saving and restoring it: for whoever uses it, the same.
+    pub(crate) fn reborn(&self) -> Self {
+        let saved = self.save().unwrap();
+        let mut reborn = Self::restore(0, &Selection::default(), &saved).unwrap();
+        assert_eq!(reborn.save().unwrap(), saved);
+        reborn.node = self.node;
+        reborn.selection = self.selection.clone();
+        reborn
     }
 }
 

@@ -22,6 +22,7 @@ mod memory;
 mod node;
 mod object;
 mod process;
+mod saved;
 mod selection;
 mod stat;
 mod table;
@@ -42,6 +43,7 @@ pub use event::{
 pub use memory::{BadAddress, GuestMemory};
 pub use node::{MagicRegisters, NodeTracer};
 pub use object::{Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
+pub use saved::{StateError, load_events, save_events};
 pub use selection::{Selection, SelectionError, Window};
 pub use stat::{
     FunctionStat, IntervalStat, RankStat, SizeStat, StatCollector, Statistics, TrafficStat,

@@ -53,14 +53,14 @@ pub struct MagicRegisters {
 /// Follows the MPI calls of one node.
 #[derive(Debug)]
 pub struct NodeTracer {
-    node: u32,
-    selection: CompiledSelection,
-    processes: BTreeMap<Space, Process>,
-    started: u32,
-    known: Vec<ProcessInfo>,
-    open: OpenCalls,
-    events: Vec<Event>,
-    counters: Counters,
+    pub(crate) node: u32,
+    pub(crate) selection: CompiledSelection,
+    pub(crate) processes: BTreeMap<Space, Process>,
+    pub(crate) started: u32,
+    pub(crate) known: Vec<ProcessInfo>,
+    pub(crate) open: OpenCalls,
+    pub(crate) events: Vec<Event>,
+    pub(crate) counters: Counters,
 }
 
 impl NodeTracer {

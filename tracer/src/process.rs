@@ -10,6 +10,7 @@ mod requests;
 use std::collections::BTreeMap;
 
 use belljar_abi::{Base, FUNCTIONS, OPEN_MPI_OBJECTS};
+use bincode::{Decode, Encode};
 
 use crate::account::Accounts;
 use crate::action::Action;
@@ -28,7 +29,7 @@ pub(crate) use datatypes::{Datatypes, is_datatype_constructor};
 const MAX_THREADS: usize = 1 << 12;
 
 /// A message that a probe took off the queue.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Encode, Decode)]
 struct Matched {
     communicator: Option<u32>,
     source: Peer,
@@ -36,7 +37,7 @@ struct Matched {
 }
 
 /// One MPI process: its objects, and how far its calls are counted.
-#[derive(Debug)]
+#[derive(Debug, Encode, Decode)]
 pub(crate) struct Process {
     /// Its number on the node.
     pub(crate) number: u32,
@@ -194,6 +195,11 @@ impl Process {
                 next as u32
             }
         }
+    }
+
+    /// Whether what was read from outside fits together.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.requests.is_sound()
     }
 
     /// How many objects were forgotten since the last call.

@@ -151,6 +151,14 @@ pub enum TraceError {
         /// Its version.
         version: u16,
     },
+    /// A trace that cannot be gone on with.
+    #[error("cannot go on with the trace {}: {reason}", path.display())]
+    State {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// A record that cannot be encoded.
     #[error("a record of the trace {} cannot be encoded: {reason}; please report it", path.display())]
     Encode {

@@ -4,6 +4,8 @@
 mod groups;
 mod shapes;
 
+use bincode::{Decode, Encode};
+
 use crate::arguments::Arguments;
 use crate::event::Peer;
 use crate::implementation::MPICH_COMM_NULL;
@@ -11,7 +13,7 @@ use crate::object::{Fact, Making, NewCommunicator, SELF, WORLD};
 use crate::process::registry::Registry;
 
 /// A communicator of a process.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Encode, Decode)]
 pub(crate) struct Communicator {
     /// The process's own number of it.
     pub(crate) number: u32,
@@ -45,14 +47,14 @@ impl Communicator {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Encode, Decode)]
 struct Group {
     number: u32,
     size: Option<u32>,
 }
 
 /// Communicators and groups by handle.
-#[derive(Debug)]
+#[derive(Debug, Encode, Decode)]
 pub(crate) struct Communicators {
     communicators: Registry<Communicator>,
     groups: Registry<Group>,

@@ -1,5 +1,7 @@
 //! The datatypes of a process.
 
+use bincode::{Decode, Encode};
+
 use crate::arguments::Arguments;
 use crate::datatypes::{PREDEFINED, by_mpich_handle, size_in_mpich_handle};
 use crate::event::Implementation;
@@ -7,7 +9,7 @@ use crate::object::Datatype;
 use crate::process::registry::Registry;
 
 /// Datatypes by handle.
-#[derive(Debug)]
+#[derive(Debug, Encode, Decode)]
 pub(crate) struct Datatypes {
     implementation: Implementation,
     known: Registry<Datatype>,

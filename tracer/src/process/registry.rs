@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use bincode::{Decode, Encode};
+
 /// Most objects of a kind in a process.
 const MAX_OBJECTS: usize = 1 << 16;
 
 /// Objects by handle. When there are too many, the one with the lowest handle is
 /// forgotten: only a guest that means harm has so many.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Encode, Decode)]
 pub(crate) struct Registry<T> {
     objects: BTreeMap<u64, T>,
     forgotten: u64,
@@ -29,6 +31,10 @@ impl<T> Registry<T> {
 
     pub(crate) fn get_mut(&mut self, handle: u64) -> Option<&mut T> {
         self.objects.get_mut(&handle)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.objects.values()
     }
 
     pub(crate) fn pop_first(&mut self) -> Option<T> {

@@ -1,5 +1,7 @@
 //! The requests of a process, from the call that made them to their completion.
 
+use bincode::{Decode, Encode};
+
 use crate::event::{Collective, Completion, Direction, Phase, Status, Transfer};
 use crate::process::registry::Registry;
 
@@ -7,7 +9,7 @@ use crate::process::registry::Registry;
 const MAX_REQUESTS: usize = 1 << 16;
 
 /// What a request stands for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Encode, Decode)]
 pub(crate) struct Request {
     transfers: Vec<Transfer>,
     collectives: Vec<Collective>,
@@ -21,7 +23,7 @@ pub(crate) struct Request {
 /// A handle may stand for several requests at once: both implementations hand out a
 /// shared one for sends that were over at once. The latest are completed first; between
 /// requests that share a handle it makes no difference.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Encode, Decode)]
 pub(crate) struct Requests {
     by_handle: Registry<Vec<Request>>,
     total: usize,
@@ -114,6 +116,11 @@ impl Requests {
         if requests.is_empty() {
             self.by_handle.remove(handle);
         }
+    }
+
+    /// Whether there are as many requests as are counted.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.by_handle.iter().map(Vec::len).sum::<usize>() == self.total
     }
 
     /// Whether a handle stands for an active request that receives.

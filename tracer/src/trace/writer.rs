@@ -1,7 +1,7 @@
 //! Writing a trace.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::accounts::AccountedChunk;
@@ -13,6 +13,7 @@ use super::{
 use crate::codec;
 use crate::counters::TraceSummary;
 use crate::event::Event;
+use crate::saved::{StateError, WriterState, load_events, save_events};
 
 /// Events of a chunk, at most: enough for zstd to see the repetition, few enough to
 /// lose when the host fails.
@@ -35,6 +36,8 @@ pub struct TraceWriter {
     weight: usize,
     events: u64,
     chunks: u64,
+    /// Bytes written.
+    length: u64,
 }
 
 impl TraceWriter {
@@ -68,6 +71,7 @@ impl TraceWriter {
             weight: 0,
             events: 0,
             chunks: 0,
+            length: 0,
         };
         let mut start = MAGIC.to_vec();
         let version = if accounted {
@@ -79,6 +83,63 @@ impl TraceWriter {
         writer.write(&start)?;
         writer.write_chunk(KIND_HEADER, header)?;
         Ok(writer)
+    }
+
+    /// How far it is, to be [gone on from](Self::resume) later.
+    ///
+    /// # Errors
+    /// When more events wait for their chunk than can be read again.
+    pub fn save(&self) -> Result<Vec<u8>, StateError> {
+        let mut bytes = Vec::new();
+        let state = WriterState {
+            length: self.length,
+            events: self.events,
+            chunks: self.chunks,
+            pending: save_events(&self.pending)?,
+        };
+        codec::encode(&state, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Goes on with the trace at `path`, of events with accounts if `accounted`, where its
+    /// writer was [saved](Self::save). What the file holds beyond that is kept until it is
+    /// written over: it is what will be written again.
+    ///
+    /// # Errors
+    /// [`TraceError`] when the file cannot be opened or is shorter than it was, or when
+    /// `saved` is no such state.
+    pub fn resume(path: &Path, accounted: bool, saved: &[u8]) -> Result<Self, TraceError> {
+        let state = |error: StateError| TraceError::State {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        };
+        let failed = |source| TraceError::Io {
+            action: "go on with",
+            path: path.to_owned(),
+            source,
+        };
+        let saved: WriterState = codec::decode(saved).map_err(|error| state(error.into()))?;
+        let pending = load_events(&saved.pending).map_err(state)?;
+        let mut file = File::options().write(true).open(path).map_err(failed)?;
+        let there = file.metadata().map_err(failed)?.len();
+        if there < saved.length {
+            let length = saved.length;
+            return Err(TraceError::State {
+                path: path.to_owned(),
+                reason: format!("it has {there} bytes and had {length}"),
+            });
+        }
+        file.seek(SeekFrom::Start(saved.length)).map_err(failed)?;
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            accounted,
+            weight: pending.iter().map(weight).fold(0, usize::saturating_add),
+            pending,
+            events: saved.events,
+            chunks: saved.chunks,
+            length: saved.length,
+        })
     }
 
     /// Adds events. They reach the file when a chunk is full, or with [`flush`](Self::flush).
@@ -132,7 +193,18 @@ impl TraceWriter {
             summary: summary.clone(),
         };
         self.write_chunk(KIND_FOOTER, &footer)?;
+        self.cut()?;
         self.file.sync_all().map_err(|source| self.failed(source))
+    }
+
+    /// Ends the file where it is written to, for a run that is broken off; what a run that
+    /// was gone on with had written beyond is something else then.
+    ///
+    /// # Errors
+    /// When the host refuses.
+    pub fn cut(&mut self) -> Result<(), TraceError> {
+        let cut = self.file.set_len(self.length);
+        cut.map_err(|source| self.failed(source))
     }
 
     fn write_chunk<T: bincode::Encode>(&mut self, kind: u8, record: &T) -> Result<(), TraceError> {
@@ -157,7 +229,9 @@ impl TraceWriter {
     fn write(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
         self.file
             .write_all(bytes)
-            .map_err(|source| self.failed(source))
+            .map_err(|source| self.failed(source))?;
+        self.length += bytes.len() as u64;
+        Ok(())
     }
 
     fn failed(&self, source: std::io::Error) -> TraceError {
