@@ -121,6 +121,7 @@ pub struct Snapshot {
     identity: Identity,
     ranges: Vec<(u64, usize)>,
     ram_at: u64,
+    runs: Arc<Runs>,
     state: Arc<[u8]>,
     boot_log: Arc<[u8]>,
 }
@@ -210,6 +211,7 @@ impl Snapshot {
             identity: header.identity,
             ranges: ranges.ok_or_else(|| damaged("it is too large for this host"))?,
             ram_at,
+            runs: header.runs.into(),
             state: header.state.into(),
             boot_log: header.boot_log.into(),
         })
@@ -244,6 +246,20 @@ impl Snapshot {
     /// [`SnapshotError::Map`] when the host refuses the mapping.
     pub fn ram(&self) -> Result<GuestRam, SnapshotError> {
         guest_ram_over(&self.ranges, &self.file, self.ram_at).map_err(|source| SnapshotError::Map {
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    /// Writes the same file to `to`, which is empty, with the same holes.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Io`].
+    pub fn copy(&self, to: &File) -> Result<(), SnapshotError> {
+        let ram = self.ranges.iter().map(|(_, bytes)| *bytes as u64).sum();
+        let copied = pages::copy(&self.file, to, self.ram_at, ram, &self.runs);
+        copied.map_err(|source| SnapshotError::Io {
+            action: "copy",
             path: self.path.clone(),
             source,
         })

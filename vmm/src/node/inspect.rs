@@ -1,7 +1,7 @@
 //! A node's state from outside: hashes of all of it, and its parts for comparing.
 //! Looking changes nothing.
 
-use belljar_cpu::{PAGE_SIZE, StateItem};
+use belljar_cpu::{GuestRam, PAGE_SIZE, StateItem};
 use twox_hash::{XxHash3_64, XxHash3_128};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryRegion};
 
@@ -20,6 +20,11 @@ pub struct StateHashes {
 }
 
 impl Node {
+    /// Its RAM.
+    pub fn ram(&self) -> &GuestRam {
+        &self.devices.ram
+    }
+
     /// Every processor's registers and all other state that the guest could see of it.
     /// Names of several processors' items begin with the processor's number.
     pub fn processor_state(&self) -> Vec<StateItem> {

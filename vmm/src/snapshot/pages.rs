@@ -68,6 +68,25 @@ pub(super) fn write(ram: &GuestRam, file: &File, at: u64) -> io::Result<()> {
     each_page(ram, |offset, page| file.write_all_at(page, at + offset))
 }
 
+/// Copies a file whose RAM begins at `at` and has `total` bytes, of which `runs` are not
+/// zero, to an empty one.
+pub(super) fn copy(from: &File, to: &File, at: u64, total: u64, runs: &Runs) -> io::Result<()> {
+    to.set_len(at + total)?;
+    let header = (0, at);
+    let runs = runs
+        .iter()
+        .map(|(first, count)| (at + first * PAGE_SIZE, count * PAGE_SIZE));
+    let mut buffer = vec![0; CHUNK];
+    for (start, length) in std::iter::once(header).chain(runs) {
+        for offset in (start..start + length).step_by(CHUNK) {
+            let bytes = &mut buffer[..(start + length - offset).min(CHUNK as u64) as usize];
+            from.read_exact_at(bytes, offset)?;
+            to.write_all_at(bytes, offset)?;
+        }
+    }
+    Ok(())
+}
+
 /// The hash of the pages `runs` of the `total` bytes from `at` on; `None` when they are
 /// not all there.
 pub(super) fn hash_file(file: &File, at: u64, total: u64, runs: &Runs) -> io::Result<Option<u128>> {

@@ -61,6 +61,18 @@ fn zeros_take_no_room() {
 }
 
 #[test]
+fn a_copy_is_the_same_file() {
+    use std::os::unix::fs::MetadataExt;
+    let (folder, path) = written();
+    let copy = folder.path().join("copy");
+    let file = fs::File::create(&copy).unwrap();
+    Snapshot::open(&path).unwrap().copy(&file).unwrap();
+    assert!(fs::read(&copy).unwrap() == fs::read(&path).unwrap());
+    let blocks = |path| fs::metadata(path).unwrap().blocks();
+    assert!(blocks(&copy) <= blocks(&path) + 8);
+}
+
+#[test]
 fn what_does_not_fit_is_named() {
     let (_folder, path) = written();
     let snapshot = Snapshot::open(&path).unwrap();

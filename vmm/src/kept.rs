@@ -1,0 +1,229 @@
+//! The pages of a node's RAM kept in files, of which each time only those are written that
+//! changed since the last.
+//!
+//! Pages go into packs: files of whole pages, one after another, never changed once they
+//! are written. A node's [`KeptPages`] tells for each page that differs from what its RAM
+//! began with (the snapshot that it is a clone of, or zeros) where its bytes are. A page's
+//! hash (XXH3, 64 bits; not meant to withstand an adversary, who is a guest that spoils its own
+//! memory) tells whether it changed, and later whether it is whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::FileExt;
+
+use belljar_cpu::{GuestRam, PAGE_SIZE};
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash3_64;
+use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryRegion};
+
+mod pagemap;
+
+pub use pagemap::PageMap;
+
+const PAGE: usize = PAGE_SIZE as usize;
+/// Pages that are looked up in the host's tables at a time.
+const STRETCH: usize = 4096;
+
+/// Where a page's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Place {
+    /// Nowhere: all are zero.
+    Zeros,
+    /// In a pack, by its number, behind so many other pages.
+    Pack(u32, u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Kept {
+    hash: u64,
+    place: Place,
+}
+
+/// Why a node's RAM cannot be had again.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptError {
+    /// A pack that is needed is not there.
+    #[error("pack {0} of pages is missing")]
+    NoPack(u32),
+    /// A pack cannot be read, or ends too early.
+    #[error("pack {pack} of pages cannot be read: {source}")]
+    Read {
+        /// Its number.
+        pack: u32,
+        /// The host's reason.
+        source: io::Error,
+    },
+    /// A page is not what was written.
+    #[error("pack {0} of pages is damaged: a page has another checksum")]
+    Damaged(u32),
+    /// There is no such page in this RAM.
+    #[error("page {0} lies outside of the node's memory")]
+    Outside(u64),
+}
+
+/// The pages of a node's RAM that are not as they began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptPages {
+    /// By their number, counted over all ranges of RAM.
+    pages: BTreeMap<u64, Kept>,
+}
+
+impl KeptPages {
+    /// Writes what changed in `ram` since the last time to `pack`. Where `map` is given, only
+    /// those pages are looked at that the host holds for this RAM alone; otherwise all.
+    ///
+    /// # Errors
+    /// When the pack cannot be written. What is known of the pages is useless then.
+    pub fn update(
+        &mut self,
+        ram: &GuestRam,
+        map: Option<&PageMap>,
+        pack: &mut PackWriter,
+    ) -> io::Result<()> {
+        let mut page = [0; PAGE];
+        let mut own = Vec::new();
+        let mut before = 0;
+        for region in ram.iter() {
+            let (start, pages) = (region.start_addr().0, region.len() / PAGE_SIZE);
+            for first in (0..pages).step_by(STRETCH) {
+                own.clear();
+                own.resize((pages - first).min(STRETCH as u64) as usize, true);
+                if let Some(map) = map {
+                    map.look(region.as_ptr() as u64 + first * PAGE_SIZE, &mut own)?;
+                }
+                for (number, _) in (first..).zip(&own).filter(|(_, own)| **own) {
+                    let at = GuestAddress(start + number * PAGE_SIZE);
+                    // The page lies in the region, so that the read reaches every byte.
+                    let _ = ram.read_slice(&mut page, at);
+                    self.keep(before + number, &page, pack)?;
+                }
+            }
+            before += pages;
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, number: u64, page: &[u8; PAGE], pack: &mut PackWriter) -> io::Result<()> {
+        let hash = XxHash3_64::oneshot(page);
+        let known = self.pages.get(&number);
+        if known.is_some_and(|known| known.hash == hash) {
+            return Ok(());
+        }
+        let place = if page.iter().all(|byte| *byte == 0) {
+            Place::Zeros
+        } else {
+            pack.add(page)?
+        };
+        self.pages.insert(number, Kept { hash, place });
+        Ok(())
+    }
+
+    /// Puts the pages into `ram`, which is as it began.
+    ///
+    /// # Errors
+    /// See [`KeptError`].
+    pub fn restore(&self, ram: &GuestRam, packs: &Packs) -> Result<(), KeptError> {
+        let mut ranges = ram.iter().map(|region| {
+            let (start, pages) = (region.start_addr().0, region.len() / PAGE_SIZE);
+            (start, pages)
+        });
+        let (mut start, mut end, mut first) = (0, 0, 0);
+        let mut page = [0; PAGE];
+        for (&number, kept) in &self.pages {
+            while number >= end {
+                let (next, pages) = ranges.next().ok_or(KeptError::Outside(number))?;
+                (start, first, end) = (next, end, end + pages);
+            }
+            packs.read(kept, &mut page)?;
+            let at = GuestAddress(start + (number - first) * PAGE_SIZE);
+            ram.write_slice(&page, at)
+                .map_err(|_| KeptError::Outside(number))?;
+        }
+        Ok(())
+    }
+
+    /// Adds how many pages it has in each pack.
+    pub fn count(&self, by_pack: &mut BTreeMap<u32, u64>) {
+        for kept in self.pages.values() {
+            if let Place::Pack(pack, _) = kept.place {
+                *by_pack.entry(pack).or_default() += 1;
+            }
+        }
+    }
+}
+
+/// A pack while it is written.
+#[derive(Debug)]
+pub struct PackWriter {
+    number: u32,
+    pages: u32,
+    file: BufWriter<File>,
+}
+
+impl PackWriter {
+    /// Writes pack `number` to `file`, which is empty.
+    pub fn new(number: u32, file: File) -> Self {
+        Self {
+            number,
+            pages: 0,
+            file: BufWriter::with_capacity(1 << 20, file),
+        }
+    }
+
+    fn add(&mut self, page: &[u8; PAGE]) -> io::Result<Place> {
+        let place = Place::Pack(self.number, self.pages);
+        let full = || io::Error::from(io::ErrorKind::FileTooLarge);
+        self.pages = self.pages.checked_add(1).ok_or_else(full)?;
+        self.file.write_all(page)?;
+        Ok(place)
+    }
+
+    /// Pages written.
+    pub fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    /// Hands the file back, with everything in it.
+    ///
+    /// # Errors
+    /// When the host refuses the rest.
+    pub fn finish(self) -> io::Result<File> {
+        self.file
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)
+    }
+}
+
+/// Packs to be read, by number.
+#[derive(Debug, Default)]
+pub struct Packs(BTreeMap<u32, File>);
+
+impl Packs {
+    /// Adds a pack.
+    pub fn add(&mut self, number: u32, file: File) {
+        self.0.insert(number, file);
+    }
+
+    /// The numbers of those that there are.
+    pub fn numbers(&self) -> BTreeSet<u32> {
+        self.0.keys().copied().collect()
+    }
+
+    fn read(&self, kept: &Kept, page: &mut [u8; PAGE]) -> Result<(), KeptError> {
+        let Place::Pack(pack, index) = kept.place else {
+            page.fill(0);
+            return Ok(());
+        };
+        let file = self.0.get(&pack).ok_or(KeptError::NoPack(pack))?;
+        let read = file.read_exact_at(page, u64::from(index) * PAGE_SIZE);
+        read.map_err(|source| KeptError::Read { pack, source })?;
+        if XxHash3_64::oneshot(page) != kept.hash {
+            return Err(KeptError::Damaged(pack));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

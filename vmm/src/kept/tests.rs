@@ -1,0 +1,131 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use belljar_cpu::{guest_ram, guest_ram_over, ram_ranges};
+use proptest::prelude::*;
+
+use super::*;
+
+const RANGES: [(u64, usize); 2] = [(0, 16 * PAGE), (1 << 32, 5000 * PAGE)];
+const PAGES: u64 = 5016;
+
+/// A file as RAM begins with: every third page holds something.
+fn base() -> Arc<File> {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(PAGES * PAGE_SIZE).unwrap();
+    for page in (0..PAGES).step_by(3) {
+        file.write_all_at(&[page as u8 | 1; 100], page * PAGE_SIZE)
+            .unwrap();
+    }
+    Arc::new(file)
+}
+
+fn begun(base: Option<&Arc<File>>) -> GuestRam {
+    base.map_or_else(
+        || guest_ram(&RANGES).unwrap(),
+        |file| guest_ram_over(&RANGES, file, 0).unwrap(),
+    )
+}
+
+fn contents(ram: &GuestRam) -> Vec<u8> {
+    let mut all = Vec::new();
+    for (start, bytes) in ram_ranges(ram) {
+        let mut range = vec![0; bytes];
+        ram.read_slice(&mut range, GuestAddress(start)).unwrap();
+        all.extend(range);
+    }
+    all
+}
+
+fn address(page: u64) -> GuestAddress {
+    GuestAddress(if page < 16 {
+        page * PAGE_SIZE
+    } else {
+        (1 << 32) + (page - 16) * PAGE_SIZE
+    })
+}
+
+/// Keeps `ram` in a new pack: how many pages it took.
+fn keep(kept: &mut KeptPages, ram: &GuestRam, map: Option<&PageMap>, packs: &mut Packs) -> u32 {
+    let number = packs.numbers().len() as u32;
+    let mut pack = PackWriter::new(number, tempfile::tempfile().unwrap());
+    kept.update(ram, map, &mut pack).unwrap();
+    let pages = pack.pages();
+    packs.add(number, pack.finish().unwrap());
+    pages
+}
+
+#[test]
+fn only_what_changed_is_written() {
+    let (map, base) = (PageMap::open().unwrap(), base());
+    let ram = begun(Some(&base));
+    let (mut kept, mut packs) = (KeptPages::default(), Packs::default());
+    // Reading makes no page its own.
+    contents(&ram);
+    assert_eq!(keep(&mut kept, &ram, Some(&map), &mut packs), 0);
+    ram.write_slice(b"new", address(3)).unwrap();
+    ram.write_slice(b"new", address(5000)).unwrap();
+    assert_eq!(keep(&mut kept, &ram, Some(&map), &mut packs), 2);
+    ram.write_slice(b"newer", address(5000)).unwrap();
+    // The same again.
+    ram.write_slice(b"new", address(3)).unwrap();
+    // What was something is nothing now.
+    ram.write_slice(&[0; PAGE], address(6)).unwrap();
+    assert_eq!(keep(&mut kept, &ram, Some(&map), &mut packs), 1);
+    let mut by_pack = BTreeMap::new();
+    kept.count(&mut by_pack);
+    assert_eq!(by_pack, BTreeMap::from([(1, 1), (2, 1)]));
+    let again = begun(Some(&base));
+    kept.restore(&again, &packs).unwrap();
+    assert!(contents(&again) == contents(&ram));
+}
+
+#[test]
+fn what_is_missing_or_damaged_is_said() {
+    let ram = begun(None);
+    let (mut kept, mut packs) = (KeptPages::default(), Packs::default());
+    ram.write_slice(b"new", address(9)).unwrap();
+    keep(&mut kept, &ram, None, &mut packs);
+    let error = |packs: &Packs| kept.restore(&begun(None), packs).unwrap_err();
+    assert!(matches!(error(&Packs::default()), KeptError::NoPack(0)));
+    packs.0[&0].write_all_at(b"N", 0).unwrap();
+    assert!(matches!(error(&packs), KeptError::Damaged(0)));
+    packs.0[&0].set_len(100).unwrap();
+    assert!(matches!(error(&packs), KeptError::Read { pack: 0, .. }));
+    let small = guest_ram(&[(0, 9 * PAGE)]).unwrap();
+    assert!(matches!(
+        kept.restore(&small, &packs).unwrap_err(),
+        KeptError::Outside(9)
+    ));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Rounds of writes, kept after each with or without the host's table, over a file or
+    /// over nothing: what is restored in the end is what was there.
+    #[test]
+    fn what_is_kept_is_what_there_was(
+        rounds in prop::collection::vec(
+            (prop::collection::vec((0..PAGES, 0..3u8), 0..40), any::<bool>()),
+            1..5,
+        ),
+        over_file in any::<bool>(),
+    ) {
+        let (map, file) = (PageMap::open().unwrap(), base());
+        let base = over_file.then_some(&file);
+        let ram = begun(base);
+        let (mut kept, mut packs) = (KeptPages::default(), Packs::default());
+        for (writes, mapped) in rounds {
+            for (page, value) in writes {
+                ram.write_slice(&[value; 200], address(page)).unwrap();
+            }
+            keep(&mut kept, &ram, mapped.then_some(&map), &mut packs);
+        }
+        let saved = belljar_sim::encode(&kept).unwrap();
+        let kept: KeptPages = belljar_sim::decode(&saved).unwrap();
+        let again = begun(base);
+        kept.restore(&again, &packs).unwrap();
+        prop_assert!(contents(&again) == contents(&ram));
+    }
+}
