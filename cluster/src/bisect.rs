@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use belljar_sim::Time;
 
-use crate::coordinator::{Run, RunError};
+use crate::coordinator::{Run, RunError, Setup};
 use crate::plan::{Plan, PlanError};
 use crate::progress::Progress;
 use crate::run_directory::{RunDirectory, RunDirectoryError, SCENARIO_FILE};
@@ -295,7 +295,13 @@ fn repeat(
     let directory = RunDirectory::create(Some(&folder.path().join("run")), "bisect")?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = threads.clamp(1, run.plan.nodes as usize);
-    let mut repetition = Run::prepare(&run.plan, &directory, threads, sandbox)?;
+    let mut repetition = Run::prepare(Setup {
+        plan: &run.plan,
+        directory: &directory,
+        threads,
+        sandbox,
+        checkpoints: None,
+    })?;
     repetition.probe(
         node,
         Probe {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{self, BufWriter, Seek, Write};
 use std::time::Duration;
 
 use belljar_fabric::{Captured, Direction, Fabric, LinkId};
@@ -14,6 +14,8 @@ use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::run_directory::{RunDirectory, RunDirectoryError};
 
 /// Why a capture could not be written.
@@ -22,6 +24,9 @@ pub enum CaptureError {
     /// The file cannot be made.
     #[error(transparent)]
     Directory(#[from] RunDirectoryError),
+    /// Other links are to be captured than were.
+    #[error("the links to capture are not those that were captured before; go on with those")]
+    Others,
     /// The file cannot be written.
     #[error("cannot write the capture of {link}: {source}")]
     Write {
@@ -40,9 +45,37 @@ pub struct Captures {
 struct LinkCapture {
     link: LinkId,
     name: String,
-    writer: PcapNgWriter<BufWriter<File>>,
+    writer: PcapNgWriter<Output>,
     /// Frames that later ones may still precede.
     waiting: Vec<Captured>,
+}
+
+/// How far a capture is, and the frames that wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CaptureState {
+    name: String,
+    length: u64,
+    waiting: Vec<(Time, Direction, Vec<u8>)>,
+}
+
+/// A capture's file. What its beginning is made of is written again by a writer that goes
+/// on with one, and must not be there twice.
+struct Output {
+    file: BufWriter<File>,
+    begun: bool,
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.begun {
+            return Ok(bytes.len());
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }
 
 /// Timestamps in nanoseconds: 10 to the power of -9.
@@ -63,8 +96,9 @@ impl Captures {
         for &link in links {
             fabric.watch(link);
             let name = fabric.topology().link_name(link);
-            let file = directory.file(&format!("pcap/{name}.pcapng"))?;
-            let writer = open(file, &name).map_err(|source| CaptureError::Write {
+            let file = directory.file(&file_of(&name))?;
+            let writer = open(file, false).and_then(|writer| name_directions(writer, &name));
+            let writer = writer.map_err(|source| CaptureError::Write {
                 link: name.clone(),
                 source,
             })?;
@@ -76,6 +110,80 @@ impl Captures {
             });
         }
         Ok(Self { links: started })
+    }
+
+    /// How far they all are.
+    ///
+    /// # Errors
+    /// When the host refuses what is not written yet.
+    pub(crate) fn save(&mut self) -> Result<Vec<CaptureState>, CaptureError> {
+        let save = |capture: &mut LinkCapture| {
+            let waiting = capture.waiting.iter();
+            Ok(CaptureState {
+                length: capture.writer.get_mut().file.stream_position()?,
+                name: capture.name.clone(),
+                waiting: waiting
+                    .map(|one| (one.time, one.direction, one.frame.to_vec()))
+                    .collect(),
+            })
+        };
+        let captures = self.links.iter_mut().map(|capture| {
+            save(capture).map_err(|error: io::Error| CaptureError::Write {
+                link: capture.name.clone(),
+                source: pcap_file::PcapError::IoError(error),
+            })
+        });
+        captures.collect()
+    }
+
+    /// Goes on with the captures of `links` where they were [saved](Self::save).
+    ///
+    /// # Errors
+    /// When they are others, or a file cannot be gone on with.
+    pub(crate) fn resume(
+        directory: &RunDirectory,
+        fabric: &mut Fabric,
+        links: &[LinkId],
+        saved: Vec<CaptureState>,
+    ) -> Result<Self, CaptureError> {
+        let mut resumed = Vec::new();
+        let names = |links: &[LinkId]| -> Vec<String> {
+            let names = links.iter().map(|&link| fabric.topology().link_name(link));
+            names.collect()
+        };
+        if names(links).iter().ne(saved.iter().map(|one| &one.name)) {
+            return Err(CaptureError::Others);
+        }
+        for (&link, state) in links.iter().zip(saved) {
+            fabric.watch(link);
+            let CaptureState {
+                name,
+                length,
+                waiting,
+            } = state;
+            let file = directory.resume_file(&file_of(&name), length)?;
+            let writer = open(file, true).and_then(|writer| name_directions(writer, &name));
+            let mut writer = writer.map_err(|source| CaptureError::Write {
+                link: name.clone(),
+                source,
+            })?;
+            writer.get_mut().begun = false;
+            let waiting = waiting
+                .into_iter()
+                .map(|(time, direction, frame)| Captured {
+                    time,
+                    link,
+                    direction,
+                    frame: frame.into(),
+                });
+            resumed.push(LinkCapture {
+                link,
+                name,
+                writer,
+                waiting: waiting.collect(),
+            });
+        }
+        Ok(Self { links: resumed })
     }
 
     /// Takes over captured frames and writes those before `settled`, the time
@@ -100,11 +208,19 @@ impl Captures {
     }
 }
 
-fn open(
-    file: BufWriter<File>,
+fn file_of(link: &str) -> String {
+    format!("pcap/{link}.pcapng")
+}
+
+fn open(file: BufWriter<File>, begun: bool) -> Result<PcapNgWriter<Output>, pcap_file::PcapError> {
+    PcapNgWriter::new(Output { file, begun })
+}
+
+/// A capture's two interfaces, one for each direction of its link.
+fn name_directions(
+    mut writer: PcapNgWriter<Output>,
     name: &str,
-) -> Result<PcapNgWriter<BufWriter<File>>, pcap_file::PcapError> {
-    let mut writer = PcapNgWriter::new(file)?;
+) -> Result<PcapNgWriter<Output>, pcap_file::PcapError> {
     for direction in ["up", "down"] {
         writer.write_pcapng_block(InterfaceDescriptionBlock {
             linktype: DataLink::ETHERNET,

@@ -10,6 +10,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::Report;
+
 mod client;
 mod desk;
 mod server;
@@ -55,6 +57,8 @@ pub enum Request {
         /// What is typed.
         bytes: Vec<u8>,
     },
+    /// The whole run is kept; answered when it is on the disk.
+    Checkpoint,
     /// Virtual time waits, or goes on, until the client says otherwise or leaves.
     Pause(bool),
     /// Virtual time goes no faster than this many times the host's, until the client says
@@ -68,6 +72,8 @@ pub enum Request {
 pub enum Reply {
     /// How things stand.
     Look(Look),
+    /// What was kept.
+    Checkpoint(Report),
     /// It will be done.
     Done,
     /// It will not be done, and why.

@@ -12,27 +12,33 @@ use std::thread;
 use std::time::Duration;
 
 use crate::capture::{CaptureError, Captures};
+use crate::checkpoint::CheckpointError;
 use crate::control::{Desk, INPUT_FILE, Viewer};
 use crate::crew::Crew;
 use crate::ending::Closing;
 pub use crate::ending::Ending;
 use crate::horizon::{Horizons, Turn};
 use crate::link_log::{LINKS_FILE, LinkLog};
-use crate::parts::{Parts, PartsError};
-use crate::plan::Plan;
+use crate::parts::PartsError;
 use crate::progress::{Progress, Snapshot};
-use crate::recorder::{Recorder, selection};
+use crate::recorder::Recorder;
 use crate::run_directory::{RunDirectory, RunDirectoryError};
-use crate::runner::Runner;
+use crate::runner::{ResumeError, Runner};
 use crate::sandbox::{Sandbox, SandboxError};
-use crate::template::{self, TemplateError};
+use crate::template::TemplateError;
 use crate::watch::{Probe, STATE_FOLDER, Sample, StateLog, Watch};
-use belljar_fabric::{Distances, Fabric, RoutingError};
+use belljar_fabric::{Fabric, RoutingError};
 use belljar_sim::Time;
-use belljar_tracer::{NodeTracer, SelectionError, TraceError};
+use belljar_tracer::{SelectionError, TraceError};
 use belljar_vmm::NodeError;
 
 mod attend;
+mod checkpoint;
+mod prepare;
+
+use checkpoint::Checkpointer;
+pub use checkpoint::Checkpoints;
+pub use prepare::Setup;
 
 /// How long a run sleeps that waits for somebody to type.
 const NAP: Duration = Duration::from_millis(10);
@@ -83,13 +89,13 @@ pub enum RunError {
     /// What was typed cannot be written down.
     #[error("cannot write {INPUT_FILE}: {0}")]
     Input(io::Error),
+    /// The checkpoint cannot be gone on from.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
     /// The links' figures cannot be written.
     #[error("cannot write {LINKS_FILE}: {0}")]
     Links(io::Error),
 }
-
-/// Files that a run opens beside its nodes' consoles, generously.
-const SPARE_FILES: u64 = 1024;
 
 /// A run in progress.
 pub struct Run {
@@ -101,91 +107,29 @@ pub struct Run {
     turns: Vec<Turn>,
     recorder: Recorder,
     now: Time,
+    /// Virtual time at which it began here.
+    begun_at: Time,
     closing: Closing,
     desk: Option<Arc<Desk>>,
+    checkpointer: Option<Checkpointer>,
     viewer: Viewer,
-    /// Pieces of input typed into consoles.
+    /// Pieces of input typed into consoles, and bytes that writing them down took.
     typed: u64,
+    input: u64,
     /// Rounds so far.
     pub rounds: u64,
 }
 
-impl Run {
-    /// Builds all nodes, to be run by `threads` host threads, those beside the caller's
-    /// in `sandbox`, and opens all files. With `sandbox` the process starts no more
-    /// programs and makes no more connections.
-    ///
-    /// # Errors
-    /// See [`RunError`].
-    pub fn prepare(
-        plan: &Plan,
-        directory: &RunDirectory,
-        threads: usize,
-        sandbox: Option<&Sandbox>,
-    ) -> Result<Self, RunError> {
-        let mut fabric = Fabric::with_settings(plan.topology.clone(), &plan.network)?;
-        let links = LinkLog::start(plan, directory)?;
-        let captures = Captures::start(directory, &mut fabric, &plan.pcap)?;
-        let parts = Parts::load(plan)?;
-        let selection = selection(plan);
-        selection.check()?;
-        // A console for each node; where the host allows fewer, opening one says so.
-        let _ = rlimit::increase_nofile_limit(u64::from(plan.nodes) + SPARE_FILES);
-        let mut runners = Vec::new();
-        let snapshot = if plan.boot_each {
-            None
-        } else {
-            Some(template::find(plan, &parts, sandbox)?)
-        };
-        for index in 0..plan.nodes {
-            let node = match &snapshot {
-                Some(snapshot) => parts.clone_of(snapshot, plan, index),
-                None => parts.node(plan, index),
-            };
-            let node = node.map_err(|source| RunError::Node {
-                node: index,
-                source,
-            })?;
-            let tracer = plan
-                .trace
-                .enabled
-                .then(|| NodeTracer::new(index, &selection));
-            let console = directory.file(&format!("console/node{index}.log"))?;
-            let mut runner = Runner::new(index, node, tracer, console);
-            if let Some(snapshot) = &snapshot {
-                let logged = runner.log(snapshot.boot_log());
-                logged.map_err(|source| RunError::Console {
-                    node: index,
-                    source,
-                })?;
-            }
-            runners.push(runner);
+impl From<ResumeError> for RunError {
+    fn from(error: ResumeError) -> Self {
+        match error {
+            ResumeError::State(error) => error.into(),
+            ResumeError::File(error) => error.into(),
         }
-        let recorder = Recorder::create(plan, directory)?;
-        let mut horizons = Horizons::new(Distances::new(&plan.topology), plan.nodes);
-        for runner in &runners {
-            let next = runner.node().next_event();
-            horizons.set(runner.index, next.unwrap_or(Time::MAX));
-        }
-        // Before any thread has a filter of its own, which would be in the way.
-        sandbox.map_or(Ok(()), Sandbox::close_process)?;
-        Ok(Self {
-            crew: Crew::new(runners, threads, sandbox)?,
-            fabric,
-            captures,
-            links,
-            horizons,
-            turns: Vec::new(),
-            recorder,
-            now: Time::ZERO,
-            closing: Closing::at_limit(plan.limit, (plan.vcpus > 1).then_some(plan.slice)),
-            desk: None,
-            viewer: Viewer::default(),
-            typed: 0,
-            rounds: 0,
-        })
     }
+}
 
+impl Run {
     /// Has every node write hashes of its state into a file of its own in `directory`,
     /// every `every` instructions and at the end.
     ///
@@ -194,7 +138,7 @@ impl Run {
     pub fn log_states(&mut self, directory: &RunDirectory, every: u64) -> Result<(), RunError> {
         directory.folder(STATE_FOLDER)?;
         for mut runner in self.crew.runners() {
-            let file = directory.file(&format!("{STATE_FOLDER}/node{}.txt", runner.index))?;
+            let file = directory.file(&Runner::states_file(runner.index))?;
             runner.watch(Watch::Log(StateLog::new(every, file)));
         }
         Ok(())
@@ -214,6 +158,11 @@ impl Run {
         } else {
             Vec::new()
         }
+    }
+
+    /// Virtual time at which it began here: zero, or that of a checkpoint.
+    pub fn begun_at(&self) -> Time {
+        self.begun_at
     }
 
     /// Virtual time.
@@ -264,6 +213,7 @@ impl Run {
                 break Ending::Interrupted;
             }
             self.attend(stop)?;
+            self.keep_if_due();
             match self.round()? {
                 // Something may yet be typed.
                 Some(Ending::Deadlock) if self.is_attended() => thread::sleep(NAP),

@@ -4,11 +4,12 @@ use std::fmt;
 
 use belljar_sim::{Span, Time};
 use belljar_vmm::NodeStop;
+use serde::{Deserialize, Serialize};
 
 use crate::runner::{Runner, Word};
 
 /// How a run ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
     /// The workload ended with this exit code.
     Workload(i32),
@@ -49,7 +50,7 @@ impl fmt::Display for Ending {
 /// When the workload says at `t` that it is through, other nodes may be somewhat before
 /// or behind `t`. All first run up to `t`, in case one of them ends the run earlier, then
 /// on to the time by which they could all have heard of it, which none can be beyond.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Closing {
     cap: Time,
     /// Caps lie at multiples of this, where nodes have to be brought there by whole slices.
@@ -69,6 +70,16 @@ impl Closing {
             slice,
             cause: None,
             certain: false,
+        }
+    }
+
+    /// The same, but with another limit if nothing is known yet that ends the run before.
+    #[must_use]
+    pub(crate) fn with_limit(self, limit: Time) -> Self {
+        if self.is_open() {
+            Self::at_limit(limit, self.slice)
+        } else {
+            self
         }
     }
 

@@ -7,9 +7,10 @@
 pub mod bisect;
 pub mod boot;
 pub mod capture;
+pub mod checkpoint;
 pub mod control;
 pub mod coordinator;
-pub mod crew;
+mod crew;
 pub mod doctor;
 mod ending;
 mod horizon;

@@ -13,10 +13,11 @@
 //! | `busy` | share of the window during which the wire was busy |
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Seek, Write};
 
 use belljar_fabric::{Fabric, LinkRecord, LinkWindow, Topology};
 use belljar_sim::Time;
+use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
 use crate::run_directory::{RunDirectory, RunDirectoryError};
@@ -36,6 +37,13 @@ pub struct LinkLog {
     next: Time,
 }
 
+/// How far the file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LinkLogState {
+    length: u64,
+    next: Time,
+}
+
 impl LinkLog {
     /// Starts the file where the plan wants one.
     ///
@@ -52,6 +60,37 @@ impl LinkLog {
             next: Time::ZERO,
         };
         Ok(Some(log))
+    }
+
+    /// How far it is.
+    ///
+    /// # Errors
+    /// When the host refuses what is not written yet.
+    pub(crate) fn save(&mut self) -> io::Result<LinkLogState> {
+        Ok(LinkLogState {
+            length: self.file.stream_position()?,
+            next: self.next,
+        })
+    }
+
+    /// Goes on with the file where it was [saved](Self::save).
+    ///
+    /// # Errors
+    /// When it cannot be gone on with.
+    pub(crate) fn resume(
+        plan: &Plan,
+        directory: &RunDirectory,
+        saved: Option<LinkLogState>,
+    ) -> Result<Option<Self>, RunDirectoryError> {
+        let (Some(saved), Some(length)) = (saved, plan.network.statistics) else {
+            return Self::start(plan, directory);
+        };
+        Ok(Some(Self {
+            file: directory.resume_file(LINKS_FILE, saved.length)?,
+            names: names(&plan.topology),
+            length: length.as_ps(),
+            next: saved.next,
+        }))
     }
 
     /// Writes the windows that end at `settled` or before; all at `Time::MAX`, which is the

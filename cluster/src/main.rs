@@ -27,6 +27,10 @@ struct Arguments {
 enum Command {
     /// Run a scenario and fill a run directory.
     Run(RunArguments),
+    /// Go on with a run that was broken off, from its last checkpoint.
+    Resume(ResumeArguments),
+    /// Have a run that goes on keep a checkpoint of all of it.
+    Checkpoint(CheckpointArguments),
     /// Boot the node of which a scenario's nodes are clones, and keep it; prints where.
     Snapshot(SnapshotArguments),
     /// Boot any kernel on one node, its serial console on standard output.
@@ -89,19 +93,43 @@ struct RunArguments {
     /// Clone this snapshot's node, which must be of the scenario's kind.
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-    /// Host threads; results do not depend on it.
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
     /// Write hashes of every node's state into `state/` every N instructions, for
     /// `belljar bisect`. Each takes a pass over the node's memory.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     state_hash: Option<u64>,
+    #[command(flatten)]
+    host: HostArguments,
+}
+
+/// How this host carries out a run.
+#[derive(Args)]
+struct HostArguments {
+    /// Host threads; results do not depend on it.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
     /// No progress line.
     #[arg(long, short)]
     quiet: bool,
     /// No seccomp filter around threads that run guests: only for guests you trust.
     #[arg(long)]
     no_sandbox: bool,
+}
+
+#[derive(Args)]
+struct ResumeArguments {
+    /// The run's directory, with or without `.incomplete`.
+    directory: PathBuf,
+    /// Where this host has the recipe of the run's image, if elsewhere.
+    #[arg(long, value_name = "FILE")]
+    recipe: Option<PathBuf>,
+    #[command(flatten)]
+    host: HostArguments,
+}
+
+#[derive(Args)]
+struct CheckpointArguments {
+    /// The run's directory, with or without `.incomplete`.
+    directory: PathBuf,
 }
 
 #[derive(Args)]
@@ -270,7 +298,9 @@ fn main() -> ExitCode {
         .without_time()
         .init();
     let result = match Arguments::parse().command {
-        Command::Run(arguments) => command::run(&arguments),
+        Command::Run(arguments) => command::run::run(&arguments),
+        Command::Resume(arguments) => command::run::resume(&arguments),
+        Command::Checkpoint(arguments) => command::run::checkpoint(&arguments),
         Command::Watch(arguments) => command::look::watch(&arguments),
         Command::Console(arguments) => command::look::console(&arguments),
         Command::Bisect(arguments) => command::bisect::bisect(&arguments),

@@ -14,7 +14,9 @@ use belljar_vmm::{
     DiskConfig, KernelError, KernelImage, NetConfig, Node, NodeConfig, NodeError, Snapshot,
     VcpuParts,
 };
+use twox_hash::XxHash3_64;
 
+use crate::checkpoint::{CheckpointError, Found, NodeRecord};
 use crate::plan::Plan;
 use crate::run_disk;
 
@@ -61,6 +63,8 @@ pub(crate) struct Parts {
     initrd: Arc<[u8]>,
     root: Disk,
     run_disk: Disk,
+    /// XXH3 of what is on it.
+    pub(crate) run_disk_hash: u64,
 }
 
 impl Parts {
@@ -70,11 +74,13 @@ impl Parts {
             path: plan.image.initrd.clone(),
             source,
         })?;
+        let run_disk = run_disk::build(plan).map_err(PartsError::RunDisk)?;
         Ok(Self {
             kernel: Arc::new(KernelImage::open(&plan.image.kernel)?),
             initrd: initrd.into(),
             root: Disk::open(&plan.image.root)?,
-            run_disk: Disk::from_bytes(run_disk::build(plan).map_err(PartsError::RunDisk)?),
+            run_disk_hash: XxHash3_64::oneshot(&run_disk),
+            run_disk: Disk::from_bytes(run_disk),
         })
     }
 
@@ -112,6 +118,32 @@ impl Parts {
         let line = format!("{words} belljar.seed={own}\n");
         node.write_control(node.now(), line.into_bytes());
         Ok(node)
+    }
+
+    /// Node `index` as the checkpoint `found` holds it.
+    pub(crate) fn restored(
+        &self,
+        plan: &Plan,
+        index: u32,
+        found: &Found,
+        node: &NodeRecord<'_>,
+    ) -> Result<Node, CheckpointError> {
+        let failed = |source| CheckpointError::Node {
+            node: index,
+            source,
+        };
+        let ram = match &found.base {
+            Some(base) => base.ram()?,
+            None => Node::blank_ram(plan.memory).map_err(failed)?,
+        };
+        let put = node.pages.restore(&ram, &found.packs);
+        put.map_err(|source| CheckpointError::Pages {
+            node: index,
+            source,
+        })?;
+        let seed = Seed(plan.seed);
+        let config = self.config(plan, index, seed, self.run_disk.clone(), "");
+        Node::restore(&config, ram, &node.runner.node, engine(plan, index, seed)).map_err(failed)
     }
 
     fn config(

@@ -74,6 +74,8 @@ pub enum PlanError {
 
 /// The shortest turn that a vCPU can have.
 const SHORTEST_SLICE: Span = Span::from_ns(100);
+/// Shortest time from one checkpoint to the next.
+const SHORTEST_INTERVAL: Span = Span::from_us(1);
 /// Most nodes of a cluster: what the guests' addresses and the run disk are laid out for.
 const MAX_NODES: u32 = 4096;
 /// Parts of a cycle per instruction that the time model can express.
@@ -131,6 +133,8 @@ pub struct Plan {
     pub limit: Time,
     /// What is recorded.
     pub trace: Trace,
+    /// Virtual time from one checkpoint to the next, if they are taken by themselves.
+    pub checkpoint_every: Option<Span>,
 }
 
 impl Plan {
@@ -172,6 +176,7 @@ impl Plan {
             snapshot: None,
             limit: Time::ZERO + scenario.workload.limit.0,
             trace: scenario.trace.clone(),
+            checkpoint_every: scenario.checkpoint.every.map(|every| every.0),
         })
     }
 }
@@ -219,6 +224,11 @@ fn check_ranges(scenario: &Scenario) -> Result<(), PlanError> {
     if !(SHORTEST_SLICE..=Span::from_ms(1)).contains(&nodes.slice.0) {
         let value = nodes.slice.0.to_string();
         return fail("nodes.slice", value, "from 100 ns to 1 ms");
+    }
+    if let Some(every) = scenario.checkpoint.every
+        && every.0 < SHORTEST_INTERVAL
+    {
+        return fail("checkpoint.every", every.0.to_string(), "at least 1 us");
     }
     if !(0.001..=1000.0).contains(&nodes.ratio()) {
         let value = nodes.ratio().to_string();
@@ -346,6 +356,9 @@ impl fmt::Display for Plan {
             writeln!(f, "file       {name}, {} bytes", content.len())?;
         }
         writeln!(f, "limit      {} of virtual time", self.limit)?;
+        if let Some(every) = self.checkpoint_every {
+            writeln!(f, "checkpoint every {every} of virtual time")?;
+        }
         write!(f, "trace      {}", describe_trace(&self.trace))
     }
 }

@@ -2,9 +2,12 @@
 
 use belljar_sim::{Frequency, Span, Time};
 use belljar_tracer::{
-    Event, NodeTracer, Selection, TraceError, TraceHeader, TraceSummary, TraceWriter, Window,
+    Event, NodeTracer, Selection, StateError, TraceError, TraceHeader, TraceSummary, TraceWriter,
+    Window, load_events, save_events,
 };
+use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::CheckpointError;
 use crate::coordinator::RunError;
 use crate::crew::Crew;
 use crate::ending::Ending;
@@ -24,6 +27,14 @@ pub(crate) struct Recorder {
     held: Vec<Event>,
     /// How many may be held until the next look.
     patience: usize,
+    events: u64,
+}
+
+/// What a recorder holds, and how far the trace is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RecorderState {
+    writer: Option<Vec<u8>>,
+    held: Vec<u8>,
     events: u64,
 }
 
@@ -47,6 +58,33 @@ impl Recorder {
             held: Vec::new(),
             patience: BATCH,
             events: 0,
+        })
+    }
+
+    /// What it holds, and how far the trace is.
+    pub(crate) fn save(&self) -> Result<RecorderState, StateError> {
+        Ok(RecorderState {
+            writer: self.writer.as_ref().map(TraceWriter::save).transpose()?,
+            held: save_events(&self.held)?,
+            events: self.events,
+        })
+    }
+
+    /// Goes on with the trace of a run where it was [saved](Self::save).
+    pub(crate) fn resume(
+        plan: &Plan,
+        directory: &RunDirectory,
+        saved: &RecorderState,
+    ) -> Result<Self, RunError> {
+        let path = directory.path().join(belljar_tracer::TRACE_FILE);
+        let resume = |state: &Vec<u8>| TraceWriter::resume(&path, plan.timing.is_some(), state);
+        let held = load_events(&saved.held).map_err(CheckpointError::from)?;
+        Ok(Self {
+            writer: saved.writer.as_ref().map(resume).transpose()?,
+            clock: plan.clock,
+            patience: held.len() + BATCH,
+            held,
+            events: saved.events,
         })
     }
 
@@ -114,6 +152,7 @@ impl Recorder {
             })?;
         } else {
             writer.flush()?;
+            writer.cut()?;
         }
         Ok(())
     }

@@ -13,6 +13,10 @@ use belljar_vmm::{Node, NodeError, NodeStop};
 use crate::stopwatch::Stopwatch;
 use crate::watch::{Sample, Watch};
 
+mod saved;
+
+pub(crate) use saved::{ResumeError, RunnerState};
+
 /// Lines of a console that an error message shows.
 const TAIL_LINES: usize = 12;
 /// Longest line that is kept for that.
@@ -51,6 +55,8 @@ pub struct Runner {
     /// The words with which its kernel panicked.
     pub panicked: Option<String>,
     busy: Stopwatch,
+    /// Instructions that it had retired before it began here.
+    before: u64,
 }
 
 /// The node's memory as the tracer sees it.
@@ -79,6 +85,7 @@ impl Runner {
         console: BufWriter<File>,
     ) -> Self {
         Self {
+            before: node.retired(),
             index,
             node,
             tracer,
@@ -155,6 +162,11 @@ impl Runner {
         let result = self.run_on(limit, echo);
         self.busy.add(since);
         result
+    }
+
+    /// Instructions that it retired here, not where it was cloned or resumed from.
+    pub fn executed(&self) -> u64 {
+        self.node.retired() - self.before
     }
 
     /// Host time that the node took so far.

@@ -52,6 +52,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_fdatasync,
     libc::SYS_fstat,
     libc::SYS_fsync,
+    libc::SYS_ftruncate,
     libc::SYS_lseek,
     libc::SYS_pread64,
     libc::SYS_pwrite64,

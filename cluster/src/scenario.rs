@@ -59,6 +59,17 @@ pub struct Scenario {
     /// What is recorded.
     #[serde(default)]
     pub trace: Trace,
+    /// When the whole run is kept, to be gone on with.
+    #[serde(default)]
+    pub checkpoint: Checkpoint,
+}
+
+/// When the whole run is kept, to be gone on with.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Checkpoint {
+    /// Each time so much virtual time has gone by; never by itself when absent.
+    pub every: Option<Duration>,
 }
 
 fn default_seed() -> u64 {
@@ -212,6 +223,18 @@ impl Default for Trace {
     }
 }
 
+/// A scenario that can be moved, with the files that it is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standalone {
+    /// Its text. The image's recipe, which names further files, has its absolute path.
+    pub text: String,
+    /// Files and their names beside it.
+    pub inputs: Vec<(PathBuf, String)>,
+}
+
+/// The folder beside a standalone scenario that holds what it is made of.
+const INPUTS: &str = "inputs";
+
 impl Scenario {
     /// Reads a scenario from `text`, which came from `path`, with `overrides` of the
     /// form `section.key=value` applied.
@@ -231,8 +254,8 @@ impl Scenario {
             .map_err(|error: toml::de::Error| fail(error.to_string()))
     }
 
-    /// The text of a scenario that says the same with `overrides` applied and with
-    /// paths that do not depend on where it stands; `folder` is where it stood.
+    /// What it takes to have the same scenario elsewhere, with `overrides` applied;
+    /// `folder` is where it stood.
     ///
     /// # Errors
     /// As [`parse`](Self::parse).
@@ -241,38 +264,42 @@ impl Scenario {
         text: &str,
         overrides: &[String],
         folder: &Path,
-    ) -> Result<String, ScenarioError> {
+    ) -> Result<Standalone, ScenarioError> {
         let mut table = overridden(path, text, overrides)?;
-        let absolute = |value: &mut toml::Value| {
-            if let toml::Value::String(name) = value
-                && let Some(full) = folder.join(&*name).to_str()
-            {
-                *name = full.to_owned();
+        let mut inputs = Vec::new();
+        let mut take_in = |value: &mut toml::Value, name: String| {
+            if let toml::Value::String(path) = value {
+                inputs.push((folder.join(&*path), name.clone()));
+                *path = name;
             }
         };
-        if let Some(recipe) = table
+        if let Some(toml::Value::String(recipe)) = table
             .get_mut("image")
             .and_then(|image| image.get_mut("recipe"))
+            && let Some(full) = folder.join(&*recipe).to_str()
         {
-            absolute(recipe);
+            *recipe = full.to_owned();
         }
         if let Some(file) = table
             .get_mut("network")
             .and_then(|network| network.get_mut("topology"))
             .and_then(|topology| topology.get_mut("graphml"))
         {
-            absolute(file);
+            take_in(file, format!("{INPUTS}/network.graphml"));
         }
         let files = table
             .get_mut("workload")
             .and_then(|workload| workload.get_mut("files"));
         if let Some(toml::Value::Table(files)) = files {
-            files.iter_mut().for_each(|(_, value)| absolute(value));
+            for (name, value) in files {
+                take_in(value, format!("{INPUTS}/files/{name}"));
+            }
         }
-        toml::to_string(&table).map_err(|error| ScenarioError::Parse {
+        let text = toml::to_string(&table).map_err(|error| ScenarioError::Parse {
             path: path.to_owned(),
             reason: error.to_string(),
-        })
+        })?;
+        Ok(Standalone { text, inputs })
     }
 }
 
@@ -365,15 +392,17 @@ workload = { command = "true" }
         );
         let overrides = ["nodes.count=4".to_owned()];
         let path = Path::new("small.toml");
-        let text = Scenario::standalone(path, &text, &overrides, Path::new("/where")).unwrap();
-        let scenario = parse(&text, &[]).unwrap();
+        let own = Scenario::standalone(path, &text, &overrides, Path::new("/where")).unwrap();
+        let scenario = parse(&own.text, &[]).unwrap();
         assert_eq!(scenario.nodes.count, 4);
         assert_eq!(scenario.image.recipe, Path::new("/where/r.toml"));
         let files = &scenario.workload.files;
         assert_eq!(
             files["program"],
-            FileSource::Path("/where/bin/program".into())
+            FileSource::Path("inputs/files/program".into())
         );
+        let inputs = [("/where/bin/program".into(), "inputs/files/program".into())];
+        assert_eq!(own.inputs, inputs);
         assert_eq!(files["note"], FileSource::Text { text: "x".into() });
     }
 

@@ -10,6 +10,7 @@ use belljar_fabric::{Fabric, LinkStatistics};
 use belljar_vmm::Node;
 use serde::Serialize;
 
+use crate::checkpoint::Report;
 use crate::control::INPUT_FILE;
 use crate::coordinator::{Ending, Run};
 use crate::plan::Plan;
@@ -114,6 +115,8 @@ pub struct HostSummary {
     pub rounds: u64,
     /// Host threads.
     pub threads: usize,
+    /// Checkpoints that were kept.
+    pub checkpoints: Vec<Report>,
 }
 
 impl Summary {
@@ -253,6 +256,19 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
         host.rounds
     );
     let _ = writeln!(text, "{}", node_speeds(&host.node_mips));
+    if let Some(longest) = host
+        .checkpoints
+        .iter()
+        .map(|one| one.pause)
+        .reduce(f64::max)
+    {
+        let count = host.checkpoints.len();
+        let _ = writeln!(
+            text,
+            "{count} checkpoints, for each of which the run stood still for {:.0} ms at most",
+            longest * 1e3
+        );
+    }
     for warning in &summary.warnings {
         let _ = writeln!(text, "warning: {warning}");
     }
@@ -281,23 +297,23 @@ impl HostSummary {
         let runners = || run.crew().runners();
         let [prepared, elapsed] = took;
         let seconds = elapsed.as_secs_f64().max(1e-9);
-        let instructions: u64 = summary.nodes.iter().map(|node| node.instructions).sum();
+        let executed: u64 = runners().map(|runner| runner.executed()).sum();
+        let mips = |executed: u64, seconds: f64| executed as f64 / 1e6 / seconds.max(1e-9);
+        let passed = summary.virtual_time_ps - run.begun_at().as_ps();
         Self {
             seconds,
             prepared: prepared.as_secs_f64(),
-            speed: summary.virtual_time_ps as f64 / 1e12 / seconds,
-            mips: instructions as f64 / 1e6 / seconds,
-            node_mips: summary
-                .nodes
-                .iter()
-                .zip(runners().map(|runner| runner.host_time()))
-                .map(|(node, busy)| node.instructions as f64 / 1e6 / busy.as_secs_f64().max(1e-9))
+            speed: passed as f64 / 1e12 / seconds,
+            mips: mips(executed, seconds),
+            node_mips: runners()
+                .map(|runner| mips(runner.executed(), runner.host_time().as_secs_f64()))
                 .collect(),
             engines: runners()
                 .map(|runner| runner.node().engine_report().counters.into_iter().collect())
                 .collect(),
             rounds: run.rounds,
             threads,
+            checkpoints: Vec::new(),
         }
     }
 }

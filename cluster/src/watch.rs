@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Seek, Write};
 
 use belljar_cpu::StateItem;
 use belljar_sim::Time;
 use belljar_vmm::Node;
+use serde::{Deserialize, Serialize};
 
 /// Folder of a run directory that holds the hashes of nodes' states.
 pub const STATE_FOLDER: &str = "state";
@@ -98,7 +99,38 @@ impl Watch {
     }
 }
 
+/// How far a file of hashes is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StateLogState {
+    every: u64,
+    next: u64,
+    pub(crate) length: u64,
+}
+
 impl StateLog {
+    /// How far it is.
+    ///
+    /// # Errors
+    /// When the host refuses what is not written yet.
+    pub(crate) fn keep(&mut self) -> io::Result<StateLogState> {
+        self.save()?;
+        Ok(StateLogState {
+            every: self.every,
+            next: self.next,
+            length: self.file.stream_position()?,
+        })
+    }
+
+    /// Goes on with `file`, which stands where it was when [kept](Self::keep).
+    pub(crate) fn resume(saved: StateLogState, file: BufWriter<File>) -> Self {
+        Self {
+            every: saved.every.max(1),
+            next: saved.next,
+            lines: Vec::new(),
+            file,
+        }
+    }
+
     /// Writes to `file` every `every` instructions, from the start on.
     pub fn new(every: u64, file: BufWriter<File>) -> Self {
         Self {

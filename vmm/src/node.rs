@@ -84,11 +84,7 @@ impl Node {
         F: FnMut(VcpuParts) -> Result<Box<dyn Vcpu + Send>, belljar_cpu::CpuError>,
     {
         config.check()?;
-        let ram =
-            guest_ram(&boot::ram_ranges(config.memory)).map_err(|source| NodeError::Memory {
-                bytes: config.memory,
-                source,
-            })?;
+        let ram = Self::blank_ram(config.memory)?;
         let start = boot::load(config, &ram)?;
         let mut node = Self::of_parts(config, ram, engine)?;
         for processor in &mut node.processors[1..] {
@@ -99,6 +95,14 @@ impl Node {
         first.set_system(&start.system);
         first.set_registers(&start.registers);
         Ok(node)
+    }
+
+    /// RAM of so many bytes as a node begins with that is no clone: all zeros.
+    ///
+    /// # Errors
+    /// When the host refuses it.
+    pub fn blank_ram(bytes: u64) -> Result<GuestRam, NodeError> {
+        guest_ram(&boot::ram_ranges(bytes)).map_err(|source| NodeError::Memory { bytes, source })
     }
 
     /// The node's parts put together, its processors as `engine` makes them.

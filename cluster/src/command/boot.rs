@@ -9,7 +9,8 @@ use belljar_cpu::{InstructionSet, Level};
 use belljar_sim::Time;
 use belljar_vmm::NodeStop;
 
-use super::{sandbox, stop_on_signal};
+use super::run::stop_on_signal;
+use super::sandbox;
 use crate::BootArguments;
 
 pub(crate) fn boot(arguments: &BootArguments) -> Result<ExitCode> {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::server::short_path;
 use super::{Hello, LONGEST_REPLY, Look, Reply, Request, VERSION};
+use crate::checkpoint::Report;
 
 /// Why a run cannot be spoken to.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +76,17 @@ impl Client {
     pub fn look(&mut self) -> Result<Look, ControlError> {
         match self.ask(&Request::Look)? {
             Reply::Look(look) => Ok(look),
+            _ => Err(io::Error::from(io::ErrorKind::InvalidData).into()),
+        }
+    }
+
+    /// Has the whole run kept, and waits until it is.
+    ///
+    /// # Errors
+    /// When it is not, or the run went away.
+    pub fn checkpoint(&mut self) -> Result<Report, ControlError> {
+        match self.ask(&Request::Checkpoint)? {
+            Reply::Checkpoint(report) => Ok(report),
             _ => Err(io::Error::from(io::ErrorKind::InvalidData).into()),
         }
     }

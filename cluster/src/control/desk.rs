@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use belljar_sim::Time;
 
 use super::Look;
+use crate::checkpoint::Report;
 
 /// How long a run is waited for that does not answer: it may be writing its results.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -42,10 +43,32 @@ struct Inner {
     looks: u64,
     typed: VecDeque<(u32, Vec<u8>)>,
     typed_bytes: usize,
+    checkpoints: Requests,
     /// By client.
     holds: BTreeMap<u64, Hold>,
     log: Option<File>,
     closed: bool,
+}
+
+/// Who wants checkpoints, and what became of them.
+#[derive(Debug, Default)]
+struct Requests {
+    wanted: bool,
+    /// How many times the run looked after such wishes.
+    taken: u64,
+    /// The checkpoint that it took the last time.
+    number: Option<u32>,
+    /// The last one of which it is known what became of it.
+    last: Option<(u32, Result<Report, String>)>,
+}
+
+impl Requests {
+    /// Whether there is no answer yet to who asked when `before` wishes had been looked
+    /// after.
+    fn waits(&self, before: u64) -> bool {
+        let known = self.last.as_ref().map_or(0, |(number, _)| *number);
+        self.taken == before || self.number.is_some_and(|number| known < number)
+    }
 }
 
 /// How a client holds virtual time back.
@@ -71,6 +94,8 @@ pub(crate) struct Work {
     pub(crate) look: bool,
     /// Whether somebody asked for virtual time to wait.
     pub(crate) paused: bool,
+    /// Whether somebody wants a checkpoint.
+    pub(crate) checkpoint: bool,
 }
 
 impl Desk {
@@ -91,6 +116,7 @@ impl Desk {
         }
         Work {
             look: std::mem::take(&mut inner.wanted),
+            checkpoint: std::mem::take(&mut inner.checkpoints.wanted),
             paused: inner.holds.values().any(|hold| hold.paused),
             typed,
         }
@@ -104,12 +130,45 @@ impl Desk {
         self.answered.notify_all();
     }
 
-    /// Writes down that `bytes` were typed into `node` at `at`.
-    pub(crate) fn log(&self, at: Time, node: u32, bytes: &[u8]) -> io::Result<()> {
+    /// Writes down that `bytes` were typed into `node` at `at`: how many bytes that took.
+    pub(crate) fn log(&self, at: Time, node: u32, bytes: &[u8]) -> io::Result<u64> {
         let line = format!("{} node{node} {}\n", at.as_ps(), bytes.escape_ascii());
         match &mut self.lock().log {
-            Some(file) => file.write_all(line.as_bytes()),
-            None => Ok(()),
+            Some(file) => file.write_all(line.as_bytes()).map(|()| line.len() as u64),
+            None => Ok(0),
+        }
+    }
+
+    /// Tells those who want a checkpoint which one it is; `None` when there will be none.
+    pub(crate) fn take_checkpoint(&self, number: Option<u32>) {
+        let mut inner = self.lock();
+        inner.checkpoints.taken += 1;
+        inner.checkpoints.number = number;
+        self.answered.notify_all();
+    }
+
+    /// Tells what became of a checkpoint.
+    pub fn tell_checkpoint(&self, number: u32, outcome: Result<&Report, &str>) {
+        let outcome = outcome.cloned().map_err(str::to_owned);
+        self.lock().checkpoints.last = Some((number, outcome));
+        self.answered.notify_all();
+    }
+
+    /// Has a checkpoint taken, and waits until it is on the disk; why it is not, otherwise.
+    pub(crate) fn checkpoint(&self) -> Result<Report, String> {
+        let mut inner = self.lock();
+        let before = inner.checkpoints.taken;
+        inner.checkpoints.wanted = true;
+        self.call(&inner);
+        let waiting = |inner: &mut Inner| !inner.closed && inner.checkpoints.waits(before);
+        let inner = self.answered.wait_while(inner, waiting);
+        let inner = inner.unwrap_or_else(PoisonError::into_inner);
+        if inner.checkpoints.taken > before && inner.checkpoints.number.is_none() {
+            return Err("this run keeps no checkpoints".to_owned());
+        }
+        match &inner.checkpoints.last {
+            Some((_, outcome)) if !inner.checkpoints.waits(before) => outcome.clone(),
+            _ => Err("the run is ending".to_owned()),
         }
     }
 
@@ -219,7 +278,7 @@ impl Inner {
 
     /// How long the run must sleep at `now`.
     fn nap(&mut self, now: Time) -> Option<Duration> {
-        if self.wanted || !self.typed.is_empty() {
+        if self.wanted || self.checkpoints.wanted || !self.typed.is_empty() {
             return Some(Duration::ZERO);
         }
         if self.holds.values().any(|hold| hold.paused) {

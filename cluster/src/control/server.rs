@@ -102,6 +102,8 @@ pub(super) fn short_path(directory: &File) -> PathBuf {
 
 fn bind(directory: &Path) -> io::Result<UnixListener> {
     let directory = File::open(directory)?;
+    // That of an earlier run here that was broken off: this one has the directory now.
+    let _ = fs::remove_file(short_path(&directory));
     UnixListener::bind(short_path(&directory))
 }
 
@@ -174,7 +176,11 @@ impl Office {
                 ));
             }
             Request::Type { node, bytes } => {
-                let open = || File::create(self.directory.join(INPUT_FILE));
+                let open = || {
+                    let mut options = File::options();
+                    options.append(true).create(true);
+                    options.open(self.directory.join(INPUT_FILE))
+                };
                 match self.desk.type_in(node, bytes, open) {
                     Ok(true) => {}
                     Ok(false) => {
@@ -184,6 +190,10 @@ impl Office {
                         return Reply::Refused(format!("cannot write {INPUT_FILE}: {error}"));
                     }
                 }
+            }
+            Request::Checkpoint => {
+                let outcome = self.desk.checkpoint();
+                return outcome.map_or_else(Reply::Refused, Reply::Checkpoint);
             }
             Request::Pause(paused) => self.desk.pause(client, paused),
             Request::Pace(Some(ratio)) if !(1e-6..=1e6).contains(&ratio) => {

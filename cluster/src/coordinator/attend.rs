@@ -33,6 +33,10 @@ impl Run {
             for (node, bytes) in work.typed {
                 self.type_in(&desk, node, bytes)?;
             }
+            if work.checkpoint {
+                let number = self.keep();
+                desk.take_checkpoint(number);
+            }
             if work.look {
                 self.flush_consoles()?;
                 desk.publish(Look {
@@ -53,7 +57,7 @@ impl Run {
     fn type_in(&mut self, desk: &Desk, node: u32, bytes: Vec<u8>) -> Result<(), RunError> {
         let clocks = self.crew.runners().map(|runner| runner.node().now()).max();
         let at = clocks.map_or(self.now, |latest| latest.max(self.now));
-        desk.log(at, node, &bytes).map_err(RunError::Input)?;
+        self.input += desk.log(at, node, &bytes).map_err(RunError::Input)?;
         self.crew.type_in(node, at, bytes);
         self.horizons.set(node, self.crew.next(node));
         self.typed += 1;

@@ -1,0 +1,137 @@
+//! The checkpoint from which a run goes on.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::Path;
+
+use belljar_cpu::PAGE_SIZE;
+use belljar_vmm::{Identity, Packs, Snapshot};
+
+use super::keeper::numbered;
+use super::record::{NodeRecord, Record, RunRecord};
+use super::{BASE, CheckpointError, FOLDER, PACK, RECORD};
+use crate::plan::Plan;
+use crate::template;
+
+/// A checkpoint that was found whole, but for the pages, which are checked as they are read.
+#[derive(Debug)]
+pub struct Found {
+    pub(crate) run: RunRecord,
+    record: Record,
+    /// What nodes are clones of.
+    pub(crate) base: Option<Snapshot>,
+    pub(crate) packs: Packs,
+}
+
+impl Found {
+    /// The newest usable checkpoint of the run in `directory`.
+    ///
+    /// # Errors
+    /// [`CheckpointError::None`] when there is none, and
+    /// [`CheckpointError::Unusable`] when there are such as are damaged.
+    pub fn newest(directory: &Path) -> Result<Self, CheckpointError> {
+        let folder = directory.join(FOLDER);
+        let files = numbered(&folder).into_iter();
+        let records = files.filter(|(_, ending, _)| ending == RECORD);
+        let numbers: BTreeSet<u32> = records.map(|(number, _, _)| number).collect();
+        let mut reason = None;
+        for &number in numbers.iter().rev() {
+            match Self::open(&folder, number) {
+                Ok(found) => return Ok(found),
+                Err(why) => {
+                    tracing::warn!("checkpoint {number} is not usable: {why}");
+                    reason.get_or_insert(why);
+                }
+            }
+        }
+        Err(match reason {
+            None => CheckpointError::None(directory.to_owned()),
+            Some(reason) => CheckpointError::Unusable { folder, reason },
+        })
+    }
+
+    /// Opens a checkpoint; what is wrong with it, in words, otherwise.
+    fn open(folder: &Path, number: u32) -> Result<Self, String> {
+        let record = Record::read(&folder.join(format!("{number}.{RECORD}")))?;
+        let run = record.run().map_err(|error| error.to_string())?;
+        if run.number != number {
+            return Err(format!("it is number {}", run.number));
+        }
+        let base = run.has_base.then(|| Snapshot::open(&folder.join(BASE)));
+        let base = base.transpose().map_err(|error| error.to_string())?;
+        let mut packs = Packs::default();
+        for &(pack, pages) in &run.packs {
+            let path = folder.join(format!("{pack}.{PACK}"));
+            let whole = File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
+            let (length, file) = whole.map_err(|error| format!("{}: {error}", path.display()))?;
+            if length < pages.saturating_mul(PAGE_SIZE) {
+                return Err(format!("{} is shorter than it was", path.display()));
+            }
+            packs.add(pack, file);
+        }
+        Ok(Self {
+            run,
+            record,
+            base,
+            packs,
+        })
+    }
+
+    /// Which one it is, in words.
+    pub fn describe(&self) -> String {
+        let (number, now) = (self.run.number, self.run.now.as_secs_f64());
+        format!("checkpoint {number} at {now:.6} s of virtual time")
+    }
+
+    /// Checks that it is of what `wanted` says.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Other`], naming what differs first.
+    pub(crate) fn check(&self, wanted: &Identity) -> Result<(), CheckpointError> {
+        let of = |identity: &Identity, name: &str| {
+            let found = identity.iter().find(|(other, _)| other == name);
+            found.map_or_else(|| "unknown".to_owned(), |(_, value)| value.clone())
+        };
+        let names = wanted.iter().chain(&self.run.identity);
+        for name in names.map(|(name, _)| name) {
+            let (found, wanted) = (of(&self.run.identity, name), of(wanted, name));
+            if found != wanted {
+                return Err(CheckpointError::Other {
+                    name: name.clone(),
+                    found,
+                    wanted,
+                });
+            }
+        }
+        let (found, wanted) = (self.record.nodes(), of(wanted, NODES));
+        if found.to_string() != wanted {
+            return Err(CheckpointError::Other {
+                name: NODES.to_owned(),
+                found: found.to_string(),
+                wanted,
+            });
+        }
+        Ok(())
+    }
+
+    /// What it holds of a node.
+    pub(crate) fn node(&self, node: u32) -> Result<NodeRecord<'static>, CheckpointError> {
+        Ok(self.record.node(node as usize)?)
+    }
+}
+
+const NODES: &str = "number of nodes";
+
+/// What a checkpoint of a run of `plan`, whose run disk has the hash `run_disk`, depends on.
+pub(crate) fn identity(plan: &Plan, run_disk: u64) -> Identity {
+    let mut identity = template::identity(plan);
+    let more = [
+        ("root file system", plan.image.manifest.root.sha256.clone()),
+        (NODES, plan.nodes.to_string()),
+        ("seed", plan.seed.to_string()),
+        ("workload", format!("{run_disk:016x}")),
+        ("tracing", plan.trace.enabled.to_string()),
+    ];
+    identity.extend(more.map(|(name, value)| (name.to_owned(), value)));
+    identity
+}

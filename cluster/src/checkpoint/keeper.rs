@@ -1,0 +1,279 @@
+//! The thread that makes checkpoints last, while the run goes on.
+//!
+//! Threads that run guests may not open files. This one may, and runs none: it makes the
+//! file for the next pack of pages, and when the run has filled that, sees everything onto
+//! the disk before the record that speaks of it gets its name. Records but for the last two
+//! and packs that neither speaks of go then.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use belljar_sim::Time;
+use belljar_vmm::Snapshot;
+use serde::{Deserialize, Serialize};
+
+use super::{BASE, CheckpointError, PACK, RECORD, Record};
+use crate::stopwatch::Stopwatch;
+
+/// A checkpoint that was made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Its number.
+    pub number: u32,
+    /// Virtual time, in picoseconds.
+    pub at_ps: u64,
+    /// Pages of nodes' RAM that were written.
+    pub pages: u64,
+    /// Bytes that were written, pages and all else.
+    pub bytes: u64,
+    /// Host seconds for which the run stood still.
+    pub pause: f64,
+    /// Host seconds after that until it was on the disk.
+    pub settling: f64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "checkpoint {} at {:.6} s of virtual time: {} pages, {:.1} MiB; the run stood still for {:.0} ms",
+            self.number,
+            self.at_ps as f64 / 1e12,
+            self.pages,
+            self.bytes as f64 / f64::from(1 << 20),
+            self.pause * 1e3
+        )
+    }
+}
+
+/// Hears of checkpoints: what became of that of this number.
+pub type Tell = Arc<dyn Fn(u32, Result<&Report, &str>) + Send + Sync>;
+
+/// A checkpoint to be made last.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) number: u32,
+    pub(crate) now: Time,
+    pub(crate) record: Record,
+    /// The new pack, and how many pages it has.
+    pub(crate) pack: File,
+    pub(crate) pages: u64,
+    /// All packs that the record speaks of.
+    pub(crate) needed: BTreeSet<u32>,
+    pub(crate) pause: Duration,
+}
+
+#[derive(Debug)]
+enum Order {
+    /// A file for this pack is wanted.
+    Begin(u32),
+    Keep(Box<Work>),
+}
+
+/// A file for a pack; `false` when what was to be kept before is lost.
+type Begun = Result<(File, bool), CheckpointError>;
+
+/// Whoever keeps checkpoints.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    orders: Sender<Order>,
+    begun: Receiver<Begun>,
+    thread: JoinHandle<Vec<Report>>,
+}
+
+impl Keeper {
+    /// Keeps checkpoints in `folder`, which need not be there yet, of nodes that are
+    /// clones of `base`, and tells of each. `last` is the number of the last one that is
+    /// there, and the packs that it speaks of.
+    pub(crate) fn start(
+        folder: PathBuf,
+        base: Option<Snapshot>,
+        last: (u32, BTreeSet<u32>),
+        tell: Tell,
+    ) -> Self {
+        let (orders, taken) = channel();
+        let (begin, begun) = channel();
+        let mut archive = Archive {
+            folder,
+            base,
+            kept: Vec::new(),
+            last,
+        };
+        let thread = thread::spawn(move || {
+            let mut whole = true;
+            for order in taken {
+                match order {
+                    Order::Begin(number) => {
+                        let file = archive.begin(number);
+                        // Whoever asked is gone: then so is this.
+                        let _ = begin.send(file.map(|file| (file, whole)));
+                        whole = true;
+                    }
+                    Order::Keep(work) => whole = archive.keep(&work, &tell),
+                }
+            }
+            archive.kept
+        });
+        Self {
+            orders,
+            begun,
+            thread,
+        }
+    }
+
+    /// A new file for pack `number`, once what was kept before is on the disk; and whether
+    /// it is, or is lost.
+    pub(crate) fn begin(&self, number: u32) -> Begun {
+        let gone = || CheckpointError::Failed("the thread that keeps checkpoints is gone".into());
+        self.orders.send(Order::Begin(number)).map_err(|_| gone())?;
+        self.begun.recv().map_err(|_| gone())?
+    }
+
+    /// Makes a checkpoint last.
+    pub(crate) fn keep(&self, work: Work) {
+        // Should the thread be gone, the next `begin` says so.
+        let _ = self.orders.send(Order::Keep(Box::new(work)));
+    }
+
+    /// Waits until everything is on the disk. What was kept.
+    pub(crate) fn finish(self) -> Vec<Report> {
+        drop(self.orders);
+        self.thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+struct Archive {
+    folder: PathBuf,
+    base: Option<Snapshot>,
+    kept: Vec<Report>,
+    /// The last record and the packs that it speaks of.
+    last: (u32, BTreeSet<u32>),
+}
+
+impl Archive {
+    fn path(&self, number: u32, ending: &str) -> PathBuf {
+        self.folder.join(format!("{number}.{ending}"))
+    }
+
+    fn begin(&self, number: u32) -> Result<File, CheckpointError> {
+        let folder = &self.folder;
+        fs::create_dir_all(folder).map_err(failed("make the folder", folder))?;
+        let path = self.path(number, PACK);
+        File::create(&path).map_err(failed("create", &path))
+    }
+
+    /// Makes `work` last, and tells of it; whether it does.
+    fn keep(&mut self, work: &Work, tell: &Tell) -> bool {
+        let mut watch = Stopwatch::default();
+        let since = watch.lap();
+        if let Err(error) = self.settle(work) {
+            // What is half there would only take room.
+            let _ = fs::remove_file(self.path(work.number, PACK));
+            tell(work.number, Err(&error.to_string()));
+            return false;
+        }
+        self.prune(work);
+        watch.add(since);
+        let report = Report {
+            number: work.number,
+            at_ps: work.now.as_ps(),
+            pages: work.pages,
+            bytes: work.pages * belljar_cpu::PAGE_SIZE + work.record.bytes(),
+            pause: work.pause.as_secs_f64(),
+            settling: watch.total().as_secs_f64(),
+        };
+        tell(work.number, Ok(&report));
+        self.kept.push(report);
+        true
+    }
+
+    fn settle(&self, work: &Work) -> Result<(), CheckpointError> {
+        if let Some(base) = &self.base {
+            self.keep_base(base)?;
+        }
+        let pack = self.path(work.number, PACK);
+        work.pack.sync_all().map_err(failed("write", &pack))?;
+        // The run's own files, as far as they are by now: it has written what the record
+        // speaks of, though nobody knows yet where.
+        let folder = File::open(&self.folder).map_err(failed("open", &self.folder))?;
+        nix::unistd::syncfs(&folder).map_err(|errno| CheckpointError::Io {
+            action: "sync",
+            path: self.folder.clone(),
+            source: errno.into(),
+        })?;
+        let path = self.path(work.number, RECORD);
+        self.create_whole(&path, |file| {
+            work.record.write(file).map_err(failed("write", &path))
+        })?;
+        folder.sync_all().map_err(failed("sync", &self.folder))
+    }
+
+    fn keep_base(&self, base: &Snapshot) -> Result<(), CheckpointError> {
+        let path = self.folder.join(BASE);
+        if path.exists() {
+            return Ok(());
+        }
+        self.create_whole(&path, |file| Ok(base.copy(file)?))
+    }
+
+    /// Makes a file that is there with all that `fill` writes, or not at all.
+    fn create_whole(
+        &self,
+        path: &Path,
+        fill: impl FnOnce(&File) -> Result<(), CheckpointError>,
+    ) -> Result<(), CheckpointError> {
+        let file = tempfile::NamedTempFile::new_in(&self.folder);
+        let file = file.map_err(failed("create", path))?;
+        fill(file.as_file())?;
+        let synced = file.as_file().sync_all();
+        synced.map_err(failed("write", path))?;
+        let named = file.persist(path).map_err(|error| error.error);
+        named.map(drop).map_err(failed("name", path))
+    }
+
+    /// Removes records before the one before that of `work`, and packs that neither needs.
+    fn prune(&mut self, work: &Work) {
+        let (last, needed) = &self.last;
+        for (number, ending, path) in numbered(&self.folder) {
+            let of_use = work.needed.contains(&number) || needed.contains(&number);
+            let old = match ending.as_str() {
+                RECORD => number < *last,
+                PACK => number < work.number && !of_use,
+                _ => false,
+            };
+            if old {
+                // It takes room and does no harm.
+                let _ = fs::remove_file(path);
+            }
+        }
+        self.last = (work.number, work.needed.clone());
+    }
+}
+
+/// The files in `folder` whose names are numbers with endings.
+pub(super) fn numbered(folder: &Path) -> Vec<(u32, String, PathBuf)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let named = entries.filter_map(|entry| {
+        let name = entry.file_name();
+        let (number, ending) = name.to_str()?.split_once('.')?;
+        Some((number.parse().ok()?, ending.to_owned(), entry.path()))
+    });
+    named.collect()
+}
+
+fn failed(action: &'static str, path: &Path) -> impl Fn(std::io::Error) -> CheckpointError {
+    let path = path.to_owned();
+    move |source| CheckpointError::Io {
+        action,
+        path: path.clone(),
+        source,
+    }
+}

@@ -1,0 +1,270 @@
+//! `belljar run`, `belljar resume` and `belljar checkpoint`.
+
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, bail};
+use belljar_cluster::checkpoint::{self, Found, Tell};
+use belljar_cluster::control::{Client, Desk, Server};
+use belljar_cluster::coordinator::{Checkpoints, Ending, Run, Setup};
+use belljar_cluster::plan::Plan;
+use belljar_cluster::progress::Progress;
+use belljar_cluster::run_directory::{RunDirectory, SCENARIO_FILE};
+use belljar_cluster::sandbox::Sandbox;
+use belljar_cluster::scenario::Scenario;
+use belljar_cluster::summary::{self, HostSummary, Summary, render};
+
+use super::{read_scenario, sandbox, trace};
+use crate::{CheckpointArguments, HostArguments, ResumeArguments, RunArguments};
+
+/// `belljar run`.
+pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
+    let pcap: Vec<String> = arguments
+        .pcap
+        .iter()
+        .map(|link| format!("{link:?}"))
+        .collect();
+    let mut more = Vec::new();
+    if !pcap.is_empty() {
+        more.push(format!("network.pcap=[{}]", pcap.join(",")));
+    }
+    if arguments.boot_each {
+        more.push("nodes.boot=each".to_owned());
+    }
+    let (scenario, own) = read_scenario(&arguments.scenario, &more)?;
+    let mut plan = Plan::resolve(&scenario, &arguments.scenario.scenario)?;
+    plan.snapshot.clone_from(&arguments.snapshot);
+    let directory = RunDirectory::create(arguments.out.as_deref(), &plan.name)?;
+    directory.write("plan.txt", &format!("{plan}\n"))?;
+    directory.write(SCENARIO_FILE, &own.text)?;
+    for (from, name) in &own.inputs {
+        directory.copy(from, name)?;
+    }
+    let task = Task {
+        plan,
+        directory,
+        host: &arguments.host,
+        state_hash: arguments.state_hash,
+        found: None,
+    };
+    task.carry_out()
+}
+
+/// `belljar resume`.
+pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
+    if arguments.directory.join("summary.json").exists()
+        && arguments.directory.extension() != Some("incomplete".as_ref())
+    {
+        bail!(
+            "the run in {} is whole; there is nothing to go on with",
+            arguments.directory.display()
+        );
+    }
+    let directory = RunDirectory::resume(&arguments.directory)?;
+    let path = directory.path().join(SCENARIO_FILE);
+    let text = fs::read_to_string(&path)
+        .with_context(|| format!("cannot read the scenario {}", path.display()))?;
+    let mut overrides = Vec::new();
+    if let Some(recipe) = &arguments.recipe {
+        overrides.push(format!("image.recipe={:?}", std::path::absolute(recipe)?));
+    }
+    let scenario = Scenario::parse(&path, &text, &overrides)?;
+    let plan = Plan::resolve(&scenario, &path)?;
+    let found = Found::newest(directory.path())?;
+    if !arguments.host.quiet {
+        eprintln!("going on from {}", found.describe());
+    }
+    let task = Task {
+        plan,
+        directory,
+        host: &arguments.host,
+        state_hash: None,
+        found: Some(found),
+    };
+    task.carry_out()
+}
+
+/// `belljar checkpoint`.
+pub(crate) fn checkpoint(arguments: &CheckpointArguments) -> Result<ExitCode> {
+    let report = Client::connect(&arguments.directory)?.checkpoint()?;
+    println!("{report}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A run to be carried out.
+struct Task<'a> {
+    plan: Plan,
+    directory: RunDirectory,
+    host: &'a HostArguments,
+    state_hash: Option<u64>,
+    /// Where it goes on.
+    found: Option<Found>,
+}
+
+impl Task<'_> {
+    fn carry_out(self) -> Result<ExitCode> {
+        let (plan, directory) = (&self.plan, &self.directory);
+        let threads = self
+            .host
+            .threads
+            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+            .clamp(1, plan.nodes as usize);
+        let stop = stop_on_signal()?;
+        let mut sandbox = sandbox(self.host.no_sandbox)?;
+        // Before the sandbox closes: no socket is made after that.
+        let desk = Arc::new(Desk::default());
+        let server = serve(directory.path(), plan, &desk);
+        if let Some(server) = &server {
+            let listening = |sandbox: Sandbox| sandbox.listening(server.listener());
+            sandbox = sandbox.map(listening).transpose()?;
+        }
+        let mut progress = Progress::start(self.host.quiet || !io::stderr().is_terminal());
+        let setup = Setup {
+            plan,
+            directory,
+            threads,
+            sandbox: sandbox.as_ref(),
+            checkpoints: Some(checkpoints(&desk)?),
+        };
+        let mut run = match &self.found {
+            Some(found) => Run::resume(setup, found)?,
+            None => Run::prepare(setup)?,
+        };
+        let prepared = progress.elapsed();
+        if let Some(every) = self.state_hash {
+            run.log_states(directory, every)?;
+        }
+        run.attend_to(desk);
+        let ending = run.go_in(sandbox.as_ref(), &stop, &mut progress);
+        let kept = run.finish_checkpoints();
+        drop(server);
+        progress.finish();
+        let ending = ending.with_context(|| what_is_kept(directory.path()))?;
+        let summary = Summary::of(plan, &run, &ending);
+        let mut host = HostSummary::of(&summary, &run, [prepared, progress.elapsed()], threads);
+        host.checkpoints = kept;
+        conclude(self.directory, &summary, &host, &ending)
+    }
+}
+
+/// Checkpoints for whoever asks at `desk` or sends SIGUSR1.
+fn checkpoints(desk: &Arc<Desk>) -> Result<Checkpoints> {
+    let wanted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGUSR1, wanted.clone())
+        .context("cannot watch for SIGUSR1")?;
+    let desk = desk.clone();
+    let tell: Tell = Arc::new(move |number, outcome| {
+        match outcome {
+            Ok(report) => tracing::info!("{report}"),
+            Err(why) => {
+                tracing::warn!("checkpoint {number} failed, the run goes on without: {why}");
+            }
+        }
+        desk.tell_checkpoint(number, outcome);
+    });
+    Ok(Checkpoints { wanted, tell })
+}
+
+/// Lets others look at the run; without that it goes on all the same.
+fn serve(directory: &Path, plan: &Plan, desk: &Arc<Desk>) -> Option<Server> {
+    match Server::open(directory, &plan.name, plan.nodes, desk.clone()) {
+        Ok(server) => Some(server),
+        Err(error) => {
+            eprintln!("warning: belljar watch and console will not find this run: {error}");
+            None
+        }
+    }
+}
+
+/// Ctrl-C and SIGTERM end a run at the next round; a second one ends the program.
+pub(super) fn stop_on_signal() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = stop.clone();
+    ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    })
+    .context("cannot watch for Ctrl-C")?;
+    Ok(stop)
+}
+
+fn conclude(
+    directory: RunDirectory,
+    summary: &Summary,
+    host: &HostSummary,
+    ending: &Ending,
+) -> Result<ExitCode> {
+    directory.write("summary.json", &serde_json::to_string_pretty(summary)?)?;
+    directory.write("host.json", &serde_json::to_string_pretty(host)?)?;
+    match ending {
+        Ending::Workload(code) => {
+            // Nobody goes on with a run that is whole.
+            directory.remove_folder(checkpoint::FOLDER)?;
+            let path = directory.complete()?;
+            trace::print_statistics(&path)?;
+            print!("{}", render(summary, host, &path));
+            tell_failure(*code, &summary.warnings);
+            Ok(exit_code(*code))
+        }
+        other => {
+            print!("{}", summary::render(summary, host, directory.path()));
+            bail!("{}", explain(other, directory.path()));
+        }
+    }
+}
+
+/// A workload that failed is no failure of the run, but nobody should overlook it.
+fn tell_failure(code: i32, warnings: &[String]) {
+    if code == 0 {
+        return;
+    }
+    let cause = warnings
+        .iter()
+        .find(|warning| warning.contains("ran out of memory"));
+    let cause = cause.map_or_else(String::new, |cause| format!("; {cause}"));
+    eprintln!("error: the workload ended with exit code {code}, see console/node0.log{cause}");
+}
+
+fn exit_code(code: i32) -> ExitCode {
+    match u8::try_from(code) {
+        Ok(code) => ExitCode::from(code),
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// What is left of a run that was broken off, and how it can be gone on with.
+fn what_is_kept(directory: &Path) -> String {
+    let kept = format!("what was recorded is kept in {}", directory.display());
+    match Found::newest(directory) {
+        Ok(found) => format!(
+            "{kept}; go on from {} with: belljar resume {}",
+            found.describe(),
+            directory.display()
+        ),
+        Err(_) => kept,
+    }
+}
+
+fn explain(ending: &Ending, directory: &Path) -> String {
+    let kept = what_is_kept(directory);
+    match ending {
+        Ending::NodeEnded { last_words, .. } => {
+            format!(
+                "{ending}; {kept}; the last lines of its console:\n{}",
+                last_words.trim_end()
+            )
+        }
+        Ending::Limit => {
+            format!(
+                "{ending} before the workload ended; raise workload.limit, or see the consoles for why it hangs; {kept}"
+            )
+        }
+        Ending::Deadlock => format!("{ending}: the workload hangs; see the consoles; {kept}"),
+        _ => format!("{ending}; {kept}"),
+    }
+}

@@ -1,0 +1,135 @@
+//! What is of a node and beside it, saved and taken over.
+
+use std::collections::VecDeque;
+use std::io::Seek;
+
+use belljar_sim::Time;
+use belljar_tracer::{NodeTracer, Selection};
+use belljar_vmm::{Node, NodeStop};
+use serde::{Deserialize, Serialize};
+
+use super::Runner;
+use crate::checkpoint::CheckpointError;
+use crate::run_directory::{RunDirectory, RunDirectoryError};
+use crate::stopwatch::Stopwatch;
+use crate::watch::{STATE_FOLDER, StateLog, StateLogState, Watch};
+
+/// All of a runner but its node's RAM.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RunnerState {
+    pub(crate) node: Vec<u8>,
+    tracer: Option<Vec<u8>>,
+    /// Bytes of the console's file.
+    console: u64,
+    tail: VecDeque<String>,
+    line: String,
+    control: Vec<u8>,
+    states: Option<StateLogState>,
+    ended: Option<NodeStop>,
+    ready: Option<Time>,
+    sent: u64,
+    out_of_memory: Option<String>,
+    panicked: Option<String>,
+}
+
+impl Runner {
+    /// The file of a node's console in a run directory.
+    pub(crate) fn console_file(index: u32) -> String {
+        format!("console/node{index}.log")
+    }
+
+    /// The file of the hashes of a node's states in a run directory.
+    pub(crate) fn states_file(index: u32) -> String {
+        format!("{STATE_FOLDER}/node{index}.txt")
+    }
+
+    /// All of it but its node's RAM, its files having everything that it wrote to them.
+    pub(crate) fn save(&mut self) -> Result<RunnerState, CheckpointError> {
+        let node = self.index;
+        let failed = |name: String| {
+            move |source| CheckpointError::Io {
+                action: "write",
+                path: name.into(),
+                source,
+            }
+        };
+        let console = self.console.stream_position();
+        let states = match &mut self.watch {
+            Some(Watch::Log(log)) => Some(log.keep()),
+            _ => None,
+        };
+        Ok(RunnerState {
+            node: self
+                .node
+                .save()
+                .map_err(|source| CheckpointError::Node { node, source })?,
+            tracer: self.tracer.as_ref().map(NodeTracer::save).transpose()?,
+            console: console.map_err(failed(Self::console_file(node)))?,
+            tail: self.tail.clone(),
+            line: self.line.clone(),
+            control: self.control.clone(),
+            states: states
+                .transpose()
+                .map_err(failed(Self::states_file(node)))?,
+            ended: self.ended,
+            ready: self.ready,
+            sent: self.sent,
+            out_of_memory: self.out_of_memory.clone(),
+            panicked: self.panicked.clone(),
+        })
+    }
+
+    /// The runner of node `index` that goes on where another one was [saved](Self::save),
+    /// with that node restored; `selection` as it was, if there was one.
+    pub(crate) fn resume(
+        index: u32,
+        node: Node,
+        selection: Option<&Selection>,
+        directory: &RunDirectory,
+        saved: RunnerState,
+    ) -> Result<Self, ResumeError> {
+        let tracer = match (selection, &saved.tracer) {
+            (Some(selection), Some(state)) => {
+                let tracer = NodeTracer::restore(index, selection, state);
+                Some(tracer.map_err(CheckpointError::from)?)
+            }
+            _ => None,
+        };
+        let states = saved.states.map(|state| {
+            let file = directory.resume_file(&Self::states_file(index), state.length)?;
+            Ok::<_, RunDirectoryError>(StateLog::resume(state, file))
+        });
+        let mut runner = Self {
+            before: node.retired(),
+            index,
+            node,
+            tracer,
+            console: directory.resume_file(&Self::console_file(index), saved.console)?,
+            tail: saved.tail,
+            line: saved.line,
+            control: saved.control,
+            watch: None,
+            ended: saved.ended,
+            ready: saved.ready,
+            sent: saved.sent,
+            out_of_memory: saved.out_of_memory,
+            panicked: saved.panicked,
+            busy: Stopwatch::default(),
+        };
+        if let Some(log) = states.transpose()? {
+            runner.watch(Watch::Log(log));
+        }
+        Ok(runner)
+    }
+}
+
+/// Why a runner cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ResumeError {
+    /// Its state is not usable.
+    #[error(transparent)]
+    State(#[from] CheckpointError),
+    /// Its files are not.
+    #[error(transparent)]
+    File(#[from] RunDirectoryError),
+}
