@@ -133,9 +133,14 @@ impl Dir {
 }
 
 /// Sends SIGINT, as Ctrl-C does.
-#[allow(unsafe_code)]
 pub fn interrupt(child: &Child) {
+    signal(child, libc::SIGINT);
+}
+
+/// Sends a signal.
+#[allow(unsafe_code)]
+pub fn signal(child: &Child, number: i32) {
     let pid = i32::try_from(child.id()).expect("a process id");
     // SAFETY: a plain system call on a child that is not reaped yet.
-    unsafe { libc::kill(pid, libc::SIGINT) };
+    unsafe { libc::kill(pid, number) };
 }

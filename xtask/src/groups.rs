@@ -33,6 +33,8 @@ pub(crate) enum Group {
     Bisect,
     /// Clones of one node, and files of it.
     Snapshot,
+    /// Runs that are broken off, and go on.
+    Checkpoint,
     /// Guests' threads under seccomp.
     Sandbox,
     /// Guests that try to break out, and what becomes of their runs.
@@ -57,6 +59,7 @@ const END_TO_END: &[Group] = &[
     Group::Smp,
     Group::Bisect,
     Group::Snapshot,
+    Group::Checkpoint,
     Group::Sandbox,
     Group::Hostile,
     Group::Timing,

@@ -4,6 +4,7 @@
 
 mod bisect;
 mod boot;
+mod checkpoint;
 mod determinism;
 mod hostile;
 mod input;

@@ -1,0 +1,309 @@
+//! Runs that are broken off go on as if they never had been.
+
+use std::collections::hash_map::RandomState;
+use std::fs;
+use std::hash::{BuildHasher, Hasher};
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use belljar_tests::{Dir, Outcome, Scenario, interrupt, signal};
+
+/// Times that a run is killed.
+const KILLS: u32 = 10;
+
+/// Two nodes that talk for a while, with everything written down that can be.
+fn talking(rounds: u32, every: &str) -> Scenario {
+    let command = format!("mpiexec.hydra -n 2 pingpong {rounds}; date; head -c 16 /dev/urandom");
+    let scenario = Scenario::new(2, &command);
+    scenario
+        .with("[network]\nstatistics = \"1 ms\"\npcap = [\"all\"]")
+        .with(&format!("[checkpoint]\nevery = \"{every}\"\n"))
+}
+
+/// A time that nobody foresees, up to a second.
+fn some_time() -> Duration {
+    let random = RandomState::new().build_hasher().finish();
+    Duration::from_millis(150 + random % 850)
+}
+
+fn resume(dir: &Dir, out: &str, more: &[&str]) -> Child {
+    dir.command(&["resume", out, "--quiet"])
+        .args(more)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("belljar starts")
+}
+
+fn finish(child: Child) -> (Option<i32>, String) {
+    let output = child.wait_with_output().expect("a child");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), error)
+}
+
+/// Kills the child in the middle of whatever it does; whether it was in the middle.
+fn kill(mut child: Child) -> bool {
+    child.kill().expect("a child");
+    child.wait().expect("a child").signal().is_some()
+}
+
+/// The calls that can be read of a run's trace.
+fn calls(dir: &Dir, out: &str) -> Vec<String> {
+    let (dump, _, _) = dir.call(&["trace", "dump", out]);
+    dump.lines().map(str::to_owned).collect()
+}
+
+/// Whether a run has a checkpoint.
+fn has_checkpoint(folder: &Path) -> bool {
+    let entries = fs::read_dir(folder.join("checkpoint"));
+    entries.is_ok_and(|entries| {
+        let mut names = entries.flatten().map(|entry| entry.path());
+        names.any(|name| name.extension() == Some("checkpoint".as_ref()))
+    })
+}
+
+fn wait_for_checkpoint(folder: &Path) {
+    for _ in 0..1200 {
+        if has_checkpoint(folder) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    panic!("no checkpoint in {}", folder.display());
+}
+
+#[test]
+fn a_run_that_is_killed_ten_times_is_the_one_that_never_was() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = talking(120, "20 ms");
+    let whole = dir.run(&scenario, "whole", &[]).success();
+    let all = calls(&dir, "whole");
+    let (mut kills, mut runs) = (0, 0);
+    while kills < KILLS {
+        runs += 1;
+        let out = format!("run{runs}");
+        let folder = dir.path(&format!("{out}.incomplete"));
+        let mut child = dir.start(&scenario, &out);
+        wait_for_checkpoint(&folder);
+        let mut seen = 0;
+        loop {
+            if kills == KILLS {
+                let (code, error) = finish(child);
+                assert_eq!(code, Some(0), "{error}");
+                break;
+            }
+            thread::sleep(some_time());
+            if !kill(child) {
+                break;
+            }
+            kills += 1;
+            let now = calls(&dir, folder.to_str().expect("a plain path"));
+            assert!(now.len() >= seen, "{} of {seen} calls are left", now.len());
+            assert!(now[..] == all[..now.len()], "the trace differs");
+            seen = now.len();
+            child = resume(&dir, &out, &[]);
+        }
+        whole.assert_same(&dir.outcome(&out));
+    }
+}
+
+#[test]
+fn a_checkpoint_is_had_for_the_asking_and_gone_on_from_elsewhere() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = talking(60, "60 s");
+    let whole = dir.run(&scenario, "whole", &[]).success();
+
+    let run = dir.start(&scenario, "asked");
+    let folder = dir.path("asked.incomplete");
+    let report = loop {
+        let (report, error, code) = dir.call(&["checkpoint", "asked"]);
+        match code {
+            Some(0) => break report,
+            _ => assert!(error.contains("no run is going on"), "{error}"),
+        }
+        thread::sleep(Duration::from_millis(50));
+    };
+    assert!(report.contains("checkpoint 1 at"), "{report}");
+    assert!(report.contains("the run stood still for"), "{report}");
+    // Another one, by signal: only what changed.
+    let size =
+        |name: &str| fs::metadata(folder.join("checkpoint").join(name)).map(|file| file.len());
+    signal(&run, libc::SIGUSR1);
+    let second = (0..1200).find_map(|_| {
+        thread::sleep(Duration::from_millis(50));
+        size("2.checkpoint").ok()
+    });
+    assert!(second.is_some(), "SIGUSR1 made no checkpoint");
+    // As Ctrl-C does: the last one is named.
+    thread::sleep(Duration::from_millis(300));
+    interrupt(&run);
+    let (code, error) = finish(run);
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains("interrupted"), "{error}");
+    assert!(error.contains("go on from checkpoint 2 at"), "{error}");
+    assert!(error.contains("belljar resume"), "{error}");
+
+    // On what might be another host: another place, another number of threads.
+    fs::create_dir(dir.path("elsewhere")).expect("the folder is writable");
+    fs::rename(&folder, dir.path("elsewhere/moved.incomplete")).expect("the folder is writable");
+    fs::remove_file(dir.path("asked.toml")).expect("the scenario is there");
+    let (code, error) = finish(resume(&dir, "elsewhere/moved", &["--threads", "1"]));
+    assert_eq!(code, Some(0), "{error}");
+    whole.assert_same(&dir.outcome("elsewhere/moved"));
+    assert!(!dir.path("elsewhere/moved/checkpoint").exists());
+    let (_, error, code) = dir.call(&["resume", "elsewhere/moved"]);
+    assert!(code == Some(1) && error.contains("is whole"), "{error}");
+}
+
+#[test]
+fn nodes_of_several_vcpus_and_nodes_that_booted_go_on_too() {
+    let Some(dir) = Dir::new() else { return };
+    let threads = Scenario::new(1, "threads 4").vcpus(4);
+    let booted = talking(20, "100 ms").booting_each();
+    for (name, scenario) in [
+        ("smp", threads.with("[checkpoint]\nevery = \"50 ms\"")),
+        ("booted", booted),
+    ] {
+        let states = ["--state-hash", "50000000"];
+        let whole = dir
+            .run(&scenario, &format!("{name}-whole"), &states)
+            .success();
+        let broken = format!("{name}-broken");
+        let run = dir.start_with(&scenario, &broken, &states);
+        wait_for_checkpoint(&dir.path(&format!("{broken}.incomplete")));
+        thread::sleep(some_time());
+        if kill(run) {
+            let (code, error) = finish(resume(&dir, &broken, &[]));
+            assert_eq!(code, Some(0), "{error}");
+        }
+        whole.assert_same(&dir.outcome(&broken));
+    }
+}
+
+#[test]
+fn what_was_typed_behind_a_checkpoint_is_typed_again() {
+    let Some(dir) = Dir::new() else { return };
+    let shell = "stty -F /dev/ttyS0 -echo; echo shell is there >/dev/ttyS0; \
+                 sh </dev/ttyS0 >/dev/ttyS0 2>&1";
+    let scenario = Scenario::new(1, shell).limited("120 s");
+    let mut run = dir.start(&scenario, "typed");
+    let folder = dir.path("typed.incomplete");
+    let console = || fs::read_to_string(folder.join("console/node0.log")).unwrap_or_default();
+    wait_until(&dir, "the run", || folder.join("control.sock").exists());
+    // As long as it is there, a run waits that has nothing left to do.
+    let mut keys = dir
+        .command(&["console", "typed", "0"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("belljar starts");
+    wait_until(&dir, "the shell", || console().contains("shell is there"));
+    let (_, error, code) = dir.call(&["checkpoint", "typed"]);
+    assert_eq!(code, Some(0), "{error}");
+    let mut pipe = keys.stdin.take().expect("a pipe");
+    pipe.write_all(b"echo o''nce\n").expect("a pipe");
+    wait_until(&dir, "an answer", || console().contains("# once"));
+    run.kill().expect("a child");
+    run.wait().expect("a child");
+    drop(pipe);
+    keys.wait().expect("a child");
+
+    // Nobody types any more, and the shell waits until the end of time.
+    let (code, error) = finish(resume(&dir, "typed", &[]));
+    assert!(
+        code == Some(1) && error.contains("the limit of virtual time"),
+        "{error}"
+    );
+    assert!(console().ends_with("# once\r\n~ # "), "{:?}", console());
+    let warnings = dir.outcome("typed").summary()["warnings"].to_string();
+    assert!(warnings.contains("1 pieces of input"), "{warnings}");
+}
+
+/// Waits until `done`, with consoles on the disk as far as they are.
+fn wait_until(dir: &Dir, what: &str, done: impl Fn() -> bool) {
+    for _ in 0..1200 {
+        // A look has the run write out what it has of consoles.
+        dir.call(&["watch", "typed", "--once"]);
+        if done() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{what} did not come");
+}
+
+#[test]
+fn what_does_not_fit_or_is_damaged_is_named_and_the_last_but_one_serves() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = talking(60, "20 ms");
+    let whole = dir.run(&scenario, "whole", &[]).success();
+    let run = dir.start(&scenario, "broken");
+    let folder = dir.path("broken.incomplete");
+    wait_for_checkpoint(&folder);
+    let (_, error, code) = dir.call(&["resume", "broken"]);
+    assert!(
+        code == Some(1) && error.contains("goes on already"),
+        "{error}"
+    );
+    thread::sleep(Duration::from_millis(500));
+    assert!(kill(run), "the run was over too early");
+
+    let refused = |what: &str| {
+        let (_, error, code) = dir.call(&["resume", "broken"]);
+        assert!(code == Some(1) && error.contains(what), "{error}");
+    };
+    let edit = |name: &str, from: &str, to: &str| {
+        let path = folder.join(name);
+        let text = fs::read_to_string(&path).expect("the file is there");
+        fs::write(&path, text.replace(from, to)).expect("the folder is writable");
+    };
+    edit("scenario.toml", "count = 2", "count = 3");
+    refused("its number of nodes is 2, here it is 3");
+    edit("scenario.toml", "count = 3", "count = 2");
+    edit("scenario.toml", "date;", "true;");
+    refused("its workload is");
+    edit("scenario.toml", "true;", "date;");
+
+    // The newest record loses its last byte: the one before it serves.
+    let mut records: Vec<_> = fs::read_dir(folder.join("checkpoint"))
+        .expect("the folder is there")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension() == Some("checkpoint".as_ref()))
+        .collect();
+    let number = |path: &Path| -> u32 {
+        let stem = path.file_stem().and_then(|stem| stem.to_str());
+        stem.and_then(|stem| stem.parse().ok()).expect("a number")
+    };
+    records.sort_by_key(|path| number(path));
+    let [before, last] = &records[..] else {
+        panic!("there are {} records, not two", records.len());
+    };
+    let bytes = fs::read(last).expect("the record is there");
+    fs::write(last, &bytes[..bytes.len() - 1]).expect("the folder is writable");
+    let mut child = resume(&dir, "broken", &[]);
+    let mut said = String::new();
+    let mut stream = child.stderr.take().expect("a pipe");
+    stream.read_to_string(&mut said).expect("a pipe");
+    assert_eq!(finish(child).0, Some(0), "{said}");
+    assert!(said.contains("it ends too early"), "{said}");
+    let _ = before;
+    whole.assert_same(&dir.outcome("broken"));
+
+    let none = dir.start(&scenario, "none");
+    thread::sleep(Duration::from_millis(30));
+    kill(none);
+    let nowhere: Outcome = dir.outcome("none");
+    if nowhere.incomplete().exists() && !has_checkpoint(&nowhere.incomplete()) {
+        let (_, error, _) = dir.call(&["resume", "none"]);
+        assert!(error.contains("belljar run"), "{error}");
+    }
+    let (_, error, code) = dir.call(&["resume", "nothing"]);
+    assert!(
+        code == Some(1) && error.contains("no directory of a run"),
+        "{error}"
+    );
+}
