@@ -3,23 +3,24 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use belljar_cpu::{CpuError, InstructionSet, IsaError};
 use belljar_exact::{CyclesPerInstruction, Timing, TimingError};
 use belljar_fabric::{LinkId, Settings, Topology};
-use belljar_images::{Image, ImageError, Recipe, RecipeError};
+use belljar_images::{Image, ImageError, RecipeError};
 use belljar_sim::{Frequency, Span, Time};
 use belljar_vmm::MOST_VCPUS;
 
 use crate::quantity::{Bytes, Rate};
-use crate::scenario::{BootKind, FileSource, Nodes, Scenario, Trace};
+use crate::scenario::{BootKind, Nodes, Scenario, Trace};
 use crate::time_model;
 
+mod files;
 mod graph;
 mod network;
 
+use files::{find_image, read_files};
 pub use network::NetworkError;
 use network::NetworkPlan;
 
@@ -271,44 +272,6 @@ fn check_ranges(scenario: &Scenario) -> Result<(), PlanError> {
         );
     }
     Ok(())
-}
-
-fn find_image(recipe: &Path) -> Result<Image, PlanError> {
-    let loaded = Recipe::load(recipe)?;
-    belljar_images::locate(&loaded)?.ok_or_else(|| PlanError::NoImage {
-        recipe: recipe.to_owned(),
-    })
-}
-
-fn read_files(
-    files: &BTreeMap<String, FileSource>,
-    folder: &Path,
-) -> Result<BTreeMap<String, Vec<u8>>, PlanError> {
-    let mut contents = BTreeMap::new();
-    for (name, source) in files {
-        let outside =
-            name.is_empty() || name.starts_with('/') || name.split('/').any(|part| part == "..");
-        if outside {
-            return Err(PlanError::Range {
-                key: "workload.files",
-                value: format!("{name:?}"),
-                limits: "relative names without `..`",
-            });
-        }
-        let content = match source {
-            FileSource::Text { text } => text.clone().into_bytes(),
-            FileSource::Path(path) => {
-                let path = folder.join(path);
-                fs::read(&path).map_err(|source| PlanError::File {
-                    name: name.clone(),
-                    path,
-                    source,
-                })?
-            }
-        };
-        contents.insert(name.clone(), content);
-    }
-    Ok(contents)
 }
 
 /// The plan as `belljar check` prints it.

@@ -9,9 +9,11 @@ use serde::Deserialize;
 use crate::quantity::{Bytes, Duration, Rate};
 
 mod network;
+mod standalone;
 mod timing;
 
 pub use network::{LinkTable, Network, RoutingName, TopologyKind};
+pub use standalone::Standalone;
 pub use timing::{CachesTable, FartherCache, FirstCache, TimingTable};
 
 /// Why a text is not a scenario.
@@ -223,18 +225,6 @@ impl Default for Trace {
     }
 }
 
-/// A scenario that can be moved, with the files that it is made of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standalone {
-    /// Its text. The image's recipe, which names further files, has its absolute path.
-    pub text: String,
-    /// Files and their names beside it.
-    pub inputs: Vec<(PathBuf, String)>,
-}
-
-/// The folder beside a standalone scenario that holds what it is made of.
-const INPUTS: &str = "inputs";
-
 impl Scenario {
     /// Reads a scenario from `text`, which came from `path`, with `overrides` of the
     /// form `section.key=value` applied.
@@ -252,54 +242,6 @@ impl Scenario {
         overridden(path, text, overrides)?
             .try_into()
             .map_err(|error: toml::de::Error| fail(error.to_string()))
-    }
-
-    /// What it takes to have the same scenario elsewhere, with `overrides` applied;
-    /// `folder` is where it stood.
-    ///
-    /// # Errors
-    /// As [`parse`](Self::parse).
-    pub fn standalone(
-        path: &Path,
-        text: &str,
-        overrides: &[String],
-        folder: &Path,
-    ) -> Result<Standalone, ScenarioError> {
-        let mut table = overridden(path, text, overrides)?;
-        let mut inputs = Vec::new();
-        let mut take_in = |value: &mut toml::Value, name: String| {
-            if let toml::Value::String(path) = value {
-                inputs.push((folder.join(&*path), name.clone()));
-                *path = name;
-            }
-        };
-        if let Some(toml::Value::String(recipe)) = table
-            .get_mut("image")
-            .and_then(|image| image.get_mut("recipe"))
-            && let Some(full) = folder.join(&*recipe).to_str()
-        {
-            *recipe = full.to_owned();
-        }
-        if let Some(file) = table
-            .get_mut("network")
-            .and_then(|network| network.get_mut("topology"))
-            .and_then(|topology| topology.get_mut("graphml"))
-        {
-            take_in(file, format!("{INPUTS}/network.graphml"));
-        }
-        let files = table
-            .get_mut("workload")
-            .and_then(|workload| workload.get_mut("files"));
-        if let Some(toml::Value::Table(files)) = files {
-            for (name, value) in files {
-                take_in(value, format!("{INPUTS}/files/{name}"));
-            }
-        }
-        let text = toml::to_string(&table).map_err(|error| ScenarioError::Parse {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        })?;
-        Ok(Standalone { text, inputs })
     }
 }
 
@@ -379,31 +321,6 @@ workload = { command = "true" }
             scenario.network.latency,
             Duration(belljar_sim::Span::from_us(5))
         );
-    }
-
-    #[test]
-    fn a_standalone_text_says_the_same_from_anywhere() {
-        let text = format!(
-            "{SMALL}\n[workload.files]\nprogram = \"bin/program\"\nnote = {{ text = \"x\" }}\n"
-        )
-        .replace(
-            "workload = { command = \"true\" }",
-            "[workload]\ncommand = \"true\"",
-        );
-        let overrides = ["nodes.count=4".to_owned()];
-        let path = Path::new("small.toml");
-        let own = Scenario::standalone(path, &text, &overrides, Path::new("/where")).unwrap();
-        let scenario = parse(&own.text, &[]).unwrap();
-        assert_eq!(scenario.nodes.count, 4);
-        assert_eq!(scenario.image.recipe, Path::new("/where/r.toml"));
-        let files = &scenario.workload.files;
-        assert_eq!(
-            files["program"],
-            FileSource::Path("inputs/files/program".into())
-        );
-        let inputs = [("/where/bin/program".into(), "inputs/files/program".into())];
-        assert_eq!(own.inputs, inputs);
-        assert_eq!(files["note"], FileSource::Text { text: "x".into() });
     }
 
     #[test]

@@ -128,7 +128,7 @@ pub(crate) fn scenario(data: &[u8]) {
     if let Ok(again) = Scenario::standalone(path, &text, &overrides, folder)
         && let Ok(read) = read
     {
-        let again = Scenario::parse(path, &again, &[]).expect("what was read is read again");
+        let again = Scenario::parse(path, &again.text, &[]).expect("what was read is read again");
         assert_eq!(again.name, read.name);
         assert_eq!(again.nodes.count, read.nodes.count);
     }

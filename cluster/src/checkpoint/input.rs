@@ -84,7 +84,7 @@ mod tests {
         fs::write(&file, format!("{first}200 node12 a b\\x03\n300 nod")).unwrap();
         let (pieces, end) = read_input(&file, first.len() as u64).unwrap();
         assert_eq!(pieces, [(Time::from_ps(200), 12, b"a b\x03".to_vec())]);
-        assert_eq!(end, first.len() as u64 + 20);
+        assert_eq!(end, first.len() as u64 + 19);
         assert_eq!(read_input(&file, 0).unwrap().0.len(), 2);
         fs::write(&file, "rubbish\n").unwrap();
         assert!(read_input(&file, 0).is_err());
