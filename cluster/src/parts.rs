@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use belljar_cpu::{CpuError, Vcpu};
 use belljar_devices::virtio::{Disk, DiskError};
-use belljar_exact::{CodeShare, ExactConfig, ExactVcpu};
+use belljar_exact::{CodePool, CodeShare, ExactConfig, ExactVcpu};
 use belljar_fabric::Mac;
 use belljar_sim::{Random, Seed, Span};
 use belljar_vmm::{
@@ -30,8 +30,12 @@ const NETWORK: &str = "10.77.0.0/16";
 pub(crate) const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// The seed of what all clones share; each goes on with its own.
 const TEMPLATE_SEED: Seed = Seed(0);
-/// Bytes of translated code of all nodes together. Its tables take three times as much.
-const ALL_CODE: usize = 1 << 30;
+/// Bytes of translated code that nodes share, and of all that each has for itself together.
+/// Tables take three times as much.
+const SHARED_CODE: usize = 256 << 20;
+const OWN_CODE: usize = 768 << 20;
+/// Lets each node translate all its code for itself, which changes no result: tests compare.
+const OWN_CODE_ONLY: &str = "BELLJAR_OWN_CODE";
 /// Bytes of an archive without files.
 const EMPTY_ARCHIVE: usize = 1024;
 
@@ -65,6 +69,8 @@ pub(crate) struct Parts {
     run_disk: Disk,
     /// XXH3 of what is on it.
     pub(crate) run_disk_hash: u64,
+    /// Translated code that the nodes share.
+    pool: Option<CodePool>,
 }
 
 impl Parts {
@@ -81,6 +87,8 @@ impl Parts {
             root: Disk::open(&plan.image.root)?,
             run_disk_hash: XxHash3_64::oneshot(&run_disk),
             run_disk: Disk::from_bytes(run_disk),
+            pool: (plan.nodes > 1 && std::env::var_os(OWN_CODE_ONLY).is_none())
+                .then(|| CodePool::with_room(SHARED_CODE)),
         })
     }
 
@@ -89,7 +97,7 @@ impl Parts {
         let seed = Seed(plan.seed);
         let words = identity_words(plan, index);
         let config = self.config(plan, index, seed, self.run_disk.clone(), &words);
-        Node::new(&config, engine(plan, index, seed))
+        Node::new(&config, self.engine(plan, index, seed))
     }
 
     /// Builds the node that clones are made of, to be booted: it knows nothing of what
@@ -98,7 +106,7 @@ impl Parts {
         let disk = Disk::from_bytes(vec![0; EMPTY_ARCHIVE]);
         let words = "belljar.identity=console";
         let config = self.config(plan, 0, TEMPLATE_SEED, disk, words);
-        Node::new(&config, engine(plan, 0, TEMPLATE_SEED))
+        Node::new(&config, self.engine(plan, 0, TEMPLATE_SEED))
     }
 
     /// Node `index` as a clone of the template's `snapshot`, which is told who it is.
@@ -110,7 +118,7 @@ impl Parts {
     ) -> Result<Node, NodeError> {
         let seed = Seed(plan.seed);
         let config = self.config(plan, index, seed, self.run_disk.clone(), "");
-        let mut node = Node::clone_of(snapshot, &config, engine(plan, index, seed))?;
+        let mut node = Node::clone_of(snapshot, &config, self.engine(plan, index, seed))?;
         let mut own = [0; 32];
         Random::new(seed, "guest", u64::from(index)).fill(&mut own);
         let own: String = own.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -143,7 +151,13 @@ impl Parts {
         })?;
         let seed = Seed(plan.seed);
         let config = self.config(plan, index, seed, self.run_disk.clone(), "");
-        Node::restore(&config, ram, &node.runner.node, engine(plan, index, seed)).map_err(failed)
+        Node::restore(
+            &config,
+            ram,
+            &node.runner.node,
+            self.engine(plan, index, seed),
+        )
+        .map_err(failed)
     }
 
     fn config(
@@ -179,31 +193,35 @@ impl Parts {
             exit_device: false,
         }
     }
+
+    /// What makes the processors of node `index`.
+    fn engine(
+        &self,
+        plan: &Plan,
+        index: u32,
+        seed: Seed,
+    ) -> impl FnMut(VcpuParts) -> Result<Box<dyn Vcpu + Send>, CpuError> {
+        let mut share = CodeShare::with_room(OWN_CODE / plan.nodes.max(1) as usize);
+        if let Some(pool) = &self.pool {
+            share = share.pooled(pool);
+        }
+        move |parts| {
+            let stream = VcpuParts::random_stream(parts.index, u64::from(index));
+            let config = ExactConfig {
+                ram: parts.ram,
+                cpuid: parts.cpuid,
+                instruction_set: parts.instruction_set,
+                ratio: plan.ratio,
+                timing: plan.timing.clone(),
+                random: Random::new(seed, belljar_exact::RANDOM_STREAM, stream),
+            };
+            Ok(Box::new(ExactVcpu::sharing(config, &share)?))
+        }
+    }
 }
 
 /// What init must know of node `index`.
 fn identity_words(plan: &Plan, index: u32) -> String {
     let nodes = plan.nodes;
     format!("belljar.node={index} belljar.nodes={nodes} belljar.net={NETWORK}")
-}
-
-/// What makes the processors of node `index`.
-fn engine(
-    plan: &Plan,
-    index: u32,
-    seed: Seed,
-) -> impl FnMut(VcpuParts) -> Result<Box<dyn Vcpu + Send>, CpuError> {
-    let share = CodeShare::with_room(ALL_CODE / plan.nodes.max(1) as usize);
-    move |parts| {
-        let stream = VcpuParts::random_stream(parts.index, u64::from(index));
-        let config = ExactConfig {
-            ram: parts.ram,
-            cpuid: parts.cpuid,
-            instruction_set: parts.instruction_set,
-            ratio: plan.ratio,
-            timing: plan.timing.clone(),
-            random: Random::new(seed, belljar_exact::RANDOM_STREAM, stream),
-        };
-        Ok(Box::new(ExactVcpu::sharing(config, &share)?))
-    }
 }

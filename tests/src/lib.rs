@@ -80,17 +80,22 @@ impl Dir {
 
     /// Runs `belljar` to its end; standard output and error as text, and the code.
     pub fn call(&self, arguments: &[&str]) -> (String, String, Option<i32>) {
-        let output = self.command(arguments).output().expect("belljar starts");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (
-            text(&output.stdout),
-            text(&output.stderr),
-            output.status.code(),
-        )
+        ended(&mut self.command(arguments))
     }
 
     /// Runs `scenario` into the folder `out`.
     pub fn run(&self, scenario: &Scenario, out: &str, more: &[&str]) -> Outcome {
+        self.run_under(&[], scenario, out, more)
+    }
+
+    /// As [`run`](Self::run), with these variables in the environment.
+    pub fn run_under(
+        &self,
+        variables: &[(&str, &str)],
+        scenario: &Scenario,
+        out: &str,
+        more: &[&str],
+    ) -> Outcome {
         let file = self.write(&format!("{out}.toml"), &scenario.text());
         let mut arguments = vec![
             "run",
@@ -100,7 +105,8 @@ impl Dir {
             out,
         ];
         arguments.extend_from_slice(more);
-        let (stdout, stderr, code) = self.call(&arguments);
+        let mut command = self.command(&arguments);
+        let (stdout, stderr, code) = ended(command.envs(variables.iter().copied()));
         Outcome::new(self.path(out), stdout, stderr, code)
     }
 
@@ -130,6 +136,17 @@ impl Dir {
         .spawn()
         .expect("belljar starts")
     }
+}
+
+/// Runs a command to its end; standard output and error as text, and the code.
+fn ended(command: &mut Command) -> (String, String, Option<i32>) {
+    let output = command.output().expect("belljar starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        text(&output.stdout),
+        text(&output.stderr),
+        output.status.code(),
+    )
 }
 
 /// Sends SIGINT, as Ctrl-C does.

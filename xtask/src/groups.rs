@@ -80,6 +80,7 @@ pub(crate) fn run(group: Option<Group>) -> Result<()> {
             lint()?;
             // The differential tests are among the unit tests of their crate.
             unit()?;
+            pooled()?;
             end_to_end(END_TO_END)
         }
     }
@@ -144,7 +145,18 @@ fn differential() -> Result<()> {
         "--",
         "--nocapture",
     ];
-    shell::run(&cargo(), &arguments)
+    shell::run(&cargo(), &arguments)?;
+    pooled()
+}
+
+/// The engine's tests of code that changes, becomes hot or is stopped, with guests that share
+/// what they translate.
+fn pooled() -> Result<()> {
+    let mut arguments = vec!["test", "--quiet", "--package", "belljar-exact"];
+    for test in ["sequences", "kernels", "hostile", "hot", "timing", "spaces"] {
+        arguments.extend(["--test", test]);
+    }
+    run_with(&cargo(), &arguments, &[("BELLJAR_POOL", "1")])
 }
 
 fn end_to_end(groups: &[Group]) -> Result<()> {

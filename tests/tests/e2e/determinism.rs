@@ -1,6 +1,6 @@
 //! The same scenario gives the same bytes.
 
-use belljar_tests::{Dir, Scenario};
+use belljar_tests::{Dir, Outcome, Scenario};
 
 #[test]
 fn threads_and_repetition_change_no_byte() {
@@ -16,6 +16,26 @@ fn threads_and_repetition_change_no_byte() {
     let (one, two, again) = (run("one", "1"), run("two", "2"), run("again", "2"));
     one.assert_same(&two);
     one.assert_same(&again);
+}
+
+/// Nodes that translate the same code once for all of them do what they do when each does so
+/// for itself.
+#[test]
+fn sharing_translated_code_changes_no_byte() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(4, "mpiexec.hydra -n 4 counters; date");
+    let all = ["--threads", "3", "--pcap", "all"];
+    let shared = dir.run(&scenario, "shared", &all).success();
+    let own = [("BELLJAR_OWN_CODE", "1")];
+    let own = dir.run_under(&own, &scenario, "own", &all).success();
+    shared.assert_same(&own);
+    let pages = |run: &Outcome| run.counters("pages shared");
+    assert!(pages(&shared).iter().all(|&pages| pages > 500));
+    assert_eq!(pages(&own), [0; 4]);
+    // Libraries are at other addresses in each process, so each translates those.
+    let [shared, own] = [shared, own].map(|run| run.counters("translated").into_iter().sum());
+    let (shared, own): (u64, u64) = (shared, own);
+    assert!(4 * shared < 3 * own, "{shared} of {own} instructions");
 }
 
 #[test]

@@ -74,6 +74,9 @@ impl ExactVcpu {
         };
         let mapping = map(&self.memory, &self.state.system, linear, request)?;
         self.note_mapping(linear, &mapping, request.access);
+        if write && self.memory.is_watched(mapping.physical) {
+            self.leave_shared(mapping.physical, true);
+        }
         Ok(mapping.physical)
     }
 
@@ -98,12 +101,18 @@ impl ExactVcpu {
         }
         self.replies.begin();
         let bytes = usize::from(size);
+        let departures = self.store.departures();
         let opened = match masked {
             Some(instruction) => self.open_masked(&instruction, linear, bytes, write, payment),
             None => self.open_access(linear, bytes, write, payment),
         };
         if !matches!(opened, Err(Stop::Ask(Exit::MmioRead { .. }))) {
             self.replies.clear();
+        }
+        if self.store.departures() != departures {
+            // The page may be the one whose code runs. Nothing was written yet.
+            self.refund(block, index);
+            return Next::Boundary;
         }
         match opened {
             Ok(Opened::Direct { offset, page }) => {

@@ -277,6 +277,13 @@ impl Asm {
         self.imm32(disp);
     }
 
+    /// `jmp [rip + ...]`, through the word at host address `address`.
+    pub(crate) fn jump_through(&mut self, address: u64) {
+        let rel = address.wrapping_sub(self.here() + 6) as i32;
+        self.bytes(&[0xff, 0x25]);
+        self.imm32(rel);
+    }
+
     /// `jmp gs:[disp]`.
     pub(crate) fn jump_slot(&mut self, disp: i32) {
         self.bytes(&[0x65, 0xff, 0x24, 0x25]);

@@ -2,7 +2,10 @@
 
 use iced_x86::Instruction;
 
-use crate::decode::MAX_INSTRUCTIONS;
+use crate::analyse::Class;
+use crate::decode::{GuestBlock, GuestInstruction, MAX_INSTRUCTIONS};
+use crate::emit::Emitted;
+use crate::masked::is_masked;
 use crate::rename::Renamed;
 use crate::size::CodeSize;
 
@@ -10,6 +13,10 @@ use crate::size::CodeSize;
 pub(crate) type BlockId = u32;
 /// Index of a site.
 pub(crate) type SiteId = u32;
+
+/// Blocks and sites with this bit in their number belong to a
+/// [pool](crate::pool::Pool), the others to the store.
+pub(crate) const POOLED: u32 = 1 << 31;
 
 /// Under which circumstances a block was translated, and so may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +82,12 @@ impl Mode {
     /// Sets of features that modes tell apart.
     pub(crate) const FEATURE_SETS: usize = 16;
 
+    /// Whether code in this mode may stand in a [pool](crate::pool::Pool): 64-bit code, of
+    /// which a cluster's nodes run little else.
+    pub(crate) fn is_poolable(self) -> bool {
+        self.size == CodeSize::Long
+    }
+
     /// A number that tells modes apart.
     pub(crate) fn bits(self) -> u32 {
         u32::from(self.user)
@@ -90,7 +103,7 @@ impl Mode {
 /// A linked jump.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Incoming {
-    /// Host address of the `rel32`.
+    /// Host address of the `rel32`, or in a pool of the cell.
     pub hole: u64,
     /// Where it led before.
     pub stub: u64,
@@ -165,7 +178,50 @@ pub(crate) struct Charge {
     pub instructions: i64,
 }
 
+/// Where a block comes to stand, and as what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placement {
+    pub mode: Mode,
+    pub hot: bool,
+    pub origin: Origin,
+    /// Host address of its code, and how many bytes it has.
+    pub base: u64,
+    pub bytes: usize,
+    pub heat: Option<u32>,
+    pub first_slot: u32,
+}
+
 impl Block {
+    /// The block that `guest` was translated to.
+    pub(crate) fn new(guest: &GuestBlock, emitted: Emitted, placement: Placement) -> Self {
+        let Placement { base, .. } = placement;
+        let offset = |one: &GuestInstruction| one.instruction.ip().wrapping_sub(guest.rip) as i16;
+        Self {
+            rip: guest.rip,
+            mode: placement.mode,
+            hot: placement.hot,
+            origin: placement.origin,
+            bytes: guest.bytes,
+            end: guest.end,
+            entry: base + u64::from(emitted.entry),
+            indirect_entry: base,
+            host_end: base + placement.bytes as u64,
+            counted: emitted.counted,
+            rest: emitted.rest,
+            offsets: guest.instructions.iter().map(offset).collect(),
+            host_map: emitted.host_map.into_boxed_slice(),
+            masked: masked_accesses(guest),
+            incoming: Vec::new(),
+            heat: placement.heat,
+            slots: placement.first_slot..placement.first_slot + emitted.slots,
+            members: emitted.members,
+            loops: guest.loops,
+            renamed: guest.renamed,
+            dead_flags: emitted.dead_flags,
+            valid: true,
+        }
+    }
+
     /// What the entry took for counted instruction `index` and those behind it.
     pub(crate) fn charge_from(&self, index: u16) -> Charge {
         let instructions = i64::from(self.counted.saturating_sub(index));
@@ -214,6 +270,18 @@ impl Block {
     }
 }
 
+fn masked_accesses(guest: &GuestBlock) -> Box<[(u16, Instruction)]> {
+    guest
+        .instructions
+        .iter()
+        .enumerate()
+        .filter(|(_, guest)| {
+            matches!(guest.class, Class::Memory { .. }) && is_masked(&guest.instruction)
+        })
+        .map(|(index, guest)| (index as u16, guest.instruction))
+        .collect()
+}
+
 /// How the first instructions of a TLB check left the scratch registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CheckForm {
@@ -243,9 +311,9 @@ pub(crate) enum SiteKind {
     /// call pushes is followed by its jump alone, which still holds when the store
     /// changed this very block.
     Commit { size: u16, resume: u64, call: bool },
-    /// A jump to `target` whose `rel32` at host address `hole` leads to `stub`,
-    /// which leaves, as long as it is not linked. A `plain` one leads to a block that
-    /// checks each access by itself.
+    /// A jump to `target` whose `rel32`, or in a pool whose cell, at host address `hole`
+    /// leads to `stub`, which leaves, as long as it is not linked. A `plain` one leads to
+    /// a block that checks each access by itself.
     Link {
         target: u64,
         hole: u64,

@@ -5,20 +5,25 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use belljar_cpu::CpuError;
 
 /// Most bytes of translated code. Filling it throws all code away and starts over.
 pub(crate) const CACHE_BYTES: usize = 64 << 20;
+/// Bytes of a cell.
+pub(crate) const CELL_BYTES: usize = 8;
 /// Bytes of a page of the host's.
 const HOST_PAGE: usize = 4096;
 
-/// A write window and an execute window on the same memory.
+/// A write window and an execute window on the same memory. At its end there may be
+/// cells: words that translated code reads where a jump leads.
 #[derive(Debug)]
 pub(crate) struct CodeMemory {
     write: *mut u8,
     execute: *mut u8,
+    /// Bytes of each window.
+    size: usize,
     used: usize,
     /// Bytes that may be used.
     limit: usize,
@@ -30,27 +35,53 @@ unsafe impl Send for CodeMemory {}
 impl CodeMemory {
     /// Maps the cache, of which `limit` bytes are used at most.
     pub(crate) fn new(limit: usize) -> Result<Self, CpuError> {
-        let file = memory_file().map_err(|source| CpuError::Host {
-            action: "make the code cache",
-            source,
-        })?;
-        let map = |protection| {
-            map(&file, protection).map_err(|source| CpuError::Host {
-                action: "map the code cache",
-                source,
-            })
-        };
+        Self::map(CACHE_BYTES, limit.min(CACHE_BYTES))
+    }
+
+    /// Maps memory for `code` bytes of code and `cells` cells.
+    pub(crate) fn with_cells(code: usize, cells: usize) -> Result<Self, CpuError> {
+        let code = code.next_multiple_of(HOST_PAGE);
+        let cells = (cells * CELL_BYTES).next_multiple_of(HOST_PAGE);
+        Self::map(code + cells, code)
+    }
+
+    fn map(size: usize, limit: usize) -> Result<Self, CpuError> {
+        let failed = |action| move |source| CpuError::Host { action, source };
+        let file = memory_file(size).map_err(failed("make the code cache"))?;
+        let map = |protection| map(&file, size, protection).map_err(failed("map the code cache"));
         Ok(Self {
             write: map(libc::PROT_READ | libc::PROT_WRITE)?,
             execute: map(libc::PROT_READ | libc::PROT_EXEC)?,
+            size,
             used: 0,
-            limit: limit.min(CACHE_BYTES),
+            limit,
         })
     }
 
     /// Host addresses at which code executes.
     pub(crate) fn range(&self) -> std::ops::Range<u64> {
-        self.execute as u64..self.execute as u64 + CACHE_BYTES as u64
+        self.execute as u64..self.execute as u64 + self.size as u64
+    }
+
+    /// Host address at which translated code reads cell `number`.
+    pub(crate) fn cell(&self, number: usize) -> u64 {
+        self.execute as u64 + (self.limit + number * CELL_BYTES) as u64
+    }
+
+    /// Lets the cell at host address `at` hold `target`. Another thread's translated code
+    /// reads the old value or the new one.
+    pub(crate) fn set_cell(&mut self, at: u64, target: u64) {
+        let offset = (at - self.execute as u64) as usize;
+        assert!(
+            offset >= self.limit
+                && offset + CELL_BYTES <= self.size
+                && offset.is_multiple_of(CELL_BYTES),
+            "no cell stands there"
+        );
+        // SAFETY: the aligned word lies inside the write mapping, as just checked, and all
+        // that this program writes there is written here.
+        let cell = unsafe { AtomicU64::from_ptr(self.write.add(offset).cast()) };
+        cell.store(target, Ordering::Release);
     }
 
     /// Host address of the next block.
@@ -71,9 +102,7 @@ impl CodeMemory {
         assert!(self.has_room(code.len()), "the code cache has no room");
         // SAFETY: `used + len` was just checked against the mapping's size.
         unsafe { ptr::copy_nonoverlapping(code.as_ptr(), self.write.add(self.used), code.len()) };
-        self.used = (self.used + code.len())
-            .next_multiple_of(16)
-            .min(CACHE_BYTES);
+        self.used = (self.used + code.len()).next_multiple_of(16).min(self.size);
     }
 
     /// Drops everything behind the first `keep` bytes.
@@ -88,7 +117,7 @@ impl CodeMemory {
         // Should the host refuse, it keeps the memory, and nothing else is different.
         unsafe {
             let from = self.write.add(keep).cast();
-            libc::madvise(from, CACHE_BYTES - keep, libc::MADV_REMOVE);
+            libc::madvise(from, self.size - keep, libc::MADV_REMOVE);
         }
     }
 
@@ -137,13 +166,13 @@ impl Drop for CodeMemory {
         // SAFETY: both mappings were made by `new` with this length and nothing
         // borrows them beyond this value.
         unsafe {
-            libc::munmap(self.write.cast(), CACHE_BYTES);
-            libc::munmap(self.execute.cast(), CACHE_BYTES);
+            libc::munmap(self.write.cast(), self.size);
+            libc::munmap(self.execute.cast(), self.size);
         }
     }
 }
 
-fn memory_file() -> io::Result<OwnedFd> {
+fn memory_file(size: usize) -> io::Result<OwnedFd> {
     // SAFETY: the name is a NUL-terminated literal; the result is checked before use.
     let fd = unsafe { libc::memfd_create(c"belljar-code".as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
@@ -152,18 +181,18 @@ fn memory_file() -> io::Result<OwnedFd> {
     // SAFETY: `fd` was just opened and belongs to nobody else.
     let file = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: a plain system call on a descriptor that is open.
-    if unsafe { libc::ftruncate(file.as_raw_fd(), CACHE_BYTES as libc::off_t) } != 0 {
+    if unsafe { libc::ftruncate(file.as_raw_fd(), size as libc::off_t) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(file)
 }
 
-fn map(file: &OwnedFd, protection: i32) -> io::Result<*mut u8> {
+fn map(file: &OwnedFd, size: usize, protection: i32) -> io::Result<*mut u8> {
     // SAFETY: a fresh shared mapping of a file of this size, at an address that the kernel picks.
     let at = unsafe {
         libc::mmap(
             ptr::null_mut(),
-            CACHE_BYTES,
+            size,
             protection,
             libc::MAP_SHARED,
             file.as_raw_fd(),

@@ -63,7 +63,7 @@ impl CostClass {
 }
 
 /// What each instruction costs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Prices {
     costs: Costs,
     /// By iced's code, without what accesses add.

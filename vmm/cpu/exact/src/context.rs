@@ -31,10 +31,15 @@ pub(crate) const EXIT_LOOKUP: u32 = u32::MAX;
 /// `exit_site` after a host signal in translated code; see `fault_pc`.
 pub(crate) const EXIT_SIGNAL: u32 = u32::MAX - 1;
 
-/// Checks of whole groups of accesses that remember where they last led.
-pub(crate) const SLOTS: usize = 16384;
-/// Blocks whose runs can be counted.
-pub(crate) const HEATS: usize = 1 << 18;
+/// Checks of whole groups of accesses that remember where they last led: a pool's, then a
+/// node's own, which has only these where there is no pool.
+pub(crate) const POOL_SLOTS: usize = 49152;
+pub(crate) const OWN_SLOTS: usize = 16384;
+pub(crate) const SLOTS: usize = POOL_SLOTS + OWN_SLOTS;
+/// Blocks whose runs can be counted, likewise.
+pub(crate) const POOL_HEATS: usize = 3 << 17;
+pub(crate) const OWN_HEATS: usize = 1 << 18;
+const HEATS: usize = POOL_HEATS + OWN_HEATS;
 /// Longest run of instructions that is counted in one step.
 pub(crate) const STEPS: usize = 512;
 /// Runs after which a block is hot.
@@ -254,40 +259,38 @@ impl Lines {
 }
 
 impl Slots {
-    /// Empties the first `used` slots.
-    pub(crate) fn flush(&mut self, used: u32) {
-        self.limit[..used as usize].fill(0);
+    /// Empties these slots.
+    pub(crate) fn flush(&mut self, used: impl Iterator<Item = u32>) {
+        used.for_each(|slot| self.limit[slot as usize] = 0);
     }
 
-    /// Empties those of the first `used` slots that lead to the lower half of the
-    /// address space.
-    pub(crate) fn flush_below(&mut self, used: u32) {
-        let used = used as usize;
-        for (limit, base) in self.limit[..used].iter_mut().zip(&self.base) {
-            if base >> 63 == 0 {
-                *limit = 0;
-            }
-        }
+    /// Empties those of the `used` slots that lead to the lower half of the address space.
+    pub(crate) fn flush_below(&mut self, used: impl Iterator<Item = u32>) {
+        self.flush_where(used, |base, _| base >> 63 == 0);
     }
 
-    /// Empties those of the first `used` slots whose range begins at `start`.
-    pub(crate) fn flush_from(&mut self, start: u64, used: u32) {
-        let used = used as usize;
-        for (limit, base) in self.limit[..used].iter_mut().zip(&self.base) {
-            if *base == start {
-                *limit = 0;
-            }
-        }
+    /// Empties those of the `used` slots whose range begins at `start`.
+    pub(crate) fn flush_from(&mut self, start: u64, used: impl Iterator<Item = u32>) {
+        self.flush_where(used, |base, _| base == start);
     }
 
-    /// Empties those of the first `used` slots that may lead to the page that holds
-    /// `linear`.
-    pub(crate) fn flush_page(&mut self, linear: u64, used: u32) {
-        let used = used as usize;
+    /// Empties those of the `used` slots that may lead to the page that holds `linear`.
+    pub(crate) fn flush_page(&mut self, linear: u64, used: impl Iterator<Item = u32>) {
         let page = linear & !0xfff;
-        for (limit, base) in self.limit[..used].iter_mut().zip(&self.base) {
-            if page.wrapping_sub(*base) < limit.saturating_add(LONGEST_SPAN) {
-                *limit = 0;
+        self.flush_where(used, |base, limit| {
+            page.wrapping_sub(base) < limit.saturating_add(LONGEST_SPAN)
+        });
+    }
+
+    fn flush_where(
+        &mut self,
+        used: impl Iterator<Item = u32>,
+        leads_there: impl Fn(u64, u64) -> bool,
+    ) {
+        for slot in used {
+            let slot = slot as usize;
+            if leads_there(self.base[slot], self.limit[slot]) {
+                self.limit[slot] = 0;
             }
         }
     }

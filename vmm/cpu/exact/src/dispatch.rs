@@ -16,6 +16,7 @@ const EASE: i64 = 8;
 /// A jump that wants to be linked to the block found next.
 #[derive(Clone, Copy)]
 pub(crate) struct PendingLink {
+    pub from: BlockId,
     pub hole: u64,
     pub stub: u64,
     pub generation: u64,
@@ -114,7 +115,7 @@ impl ExactVcpu {
         self.granted = grant;
         self.context.count = grant;
         let catching = Catching::start(
-            self.store.range(),
+            self.store.ranges(),
             self.store.leave_code(),
             &mut self.context,
         )?;
@@ -330,7 +331,7 @@ impl ExactVcpu {
                 stub: wanted.stub,
                 plain: wanted.plain,
             };
-            self.store.link(jump, block);
+            self.store.link(jump, wanted.from, block);
         }
     }
 

@@ -12,6 +12,7 @@ use crate::context::at;
 use crate::decode::{Follow, GuestBlock, GuestInstruction};
 use crate::flags::{are_all, dead_flags};
 use crate::groups::{Plan, plan};
+use crate::pool::Character;
 use crate::rename::Renamed;
 use crate::size::CodeSize;
 use crate::state::vector;
@@ -40,6 +41,8 @@ pub(crate) struct Emitted {
     pub rest: Box<[i32]>,
     /// Slots of group checks.
     pub slots: u32,
+    /// What the cells of its jumps hold at first.
+    pub cells: Vec<u64>,
     /// RIPs of the accesses that share each slot.
     pub members: Box<[Box<[u64]>]>,
     /// The arithmetic flags that are dead on entry, in iced's bits.
@@ -71,6 +74,18 @@ pub(crate) enum Tier<'a> {
         first_slot: u32,
         scattered: &'a BTreeSet<u64>,
     },
+}
+
+/// How a jump to another block of the page is linked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Links {
+    /// By patching the jump.
+    Patched,
+    /// By writing a cell through which it jumps, the next one at this host address: other
+    /// threads may be in the code.
+    Cells(u64),
+    /// Not: it goes through the jump cache.
+    Cached,
 }
 
 /// Code that stands behind the block, out of the way.
@@ -110,6 +125,8 @@ pub(crate) struct Emitter {
     encoder: Encoder,
     info: InstructionInfoFactory,
     shared: Shared,
+    links: Links,
+    cells: Vec<u64>,
     cold: Vec<Cold>,
     host_map: Vec<(u32, u16)>,
     mode: Mode,
@@ -146,6 +163,8 @@ impl Emitter {
             encoder: Encoder::new(64),
             info: InstructionInfoFactory::new(),
             shared,
+            links: Links::Patched,
+            cells: Vec::new(),
             cold: Vec::new(),
             host_map: Vec::new(),
             mode: Mode {
@@ -174,14 +193,22 @@ impl Emitter {
         }
     }
 
-    /// Takes what instructions cost off the budget from now on.
-    pub(crate) fn count_prices(&mut self, prices: Prices) {
-        self.prices = Some(prices);
+    /// One for code of this `character`.
+    pub(crate) fn of(character: &Character, shared: Shared) -> Self {
+        Self {
+            prices: character.prices.clone(),
+            ..Self::new(shared)
+        }
     }
 
     /// Checks accesses line by line from now on, for a cache model.
     pub(crate) fn check_lines(&mut self) {
         self.lines = true;
+    }
+
+    /// Links jumps by `links` from now on.
+    pub(crate) fn link_by(&mut self, links: Links) {
+        self.links = links;
     }
 
     /// The code of the block emitted last.
@@ -247,6 +274,7 @@ impl Emitter {
             counted,
             rest: self.rest.as_slice().into(),
             slots: self.plan.groups.len() as u32,
+            cells: std::mem::take(&mut self.cells),
             members: self.members(),
             dead_flags: dead_flags[0],
         }

@@ -90,12 +90,12 @@ impl ExactVcpu {
                 *page = NOT_FETCHED;
             }
         }
-        let used = self.store.slots();
-        self.context.slots.flush_below(used);
+        self.context.slots.flush_below(self.store.used_slots());
         for page in std::mem::take(&mut self.local_above.pages) {
             for view in &mut self.context.views {
                 view.forget_translation(page);
             }
+            let used = self.store.used_slots();
             self.context.slots.flush_from(page, used);
         }
     }
@@ -122,13 +122,12 @@ impl ExactVcpu {
                 *page = NOT_FETCHED;
             }
         }
-        let used = self.store.slots();
+        let used = self.store.used_slots();
         self.context.slots.flush_page(linear, used);
     }
 
     /// Forgets where group checks last led.
     pub(crate) fn flush_slots(&mut self) {
-        let used = self.store.slots();
-        self.context.slots.flush(used);
+        self.context.slots.flush(self.store.used_slots());
     }
 }

@@ -7,7 +7,7 @@ use belljar_cpu::{Access, PAGE_SIZE};
 use iced_x86::Instruction;
 
 use crate::analyse::Class;
-use crate::block::{BlockId, Mode, Origin};
+use crate::block::{BlockId, Mode, Origin, POOLED};
 use crate::context::{HOT_RUNS, SLOT_FILLS, tlb_index};
 use crate::decode::{Follow, GuestBlock, GuestInstruction, MAX_INSTRUCTIONS};
 use crate::dispatch::Next;
@@ -59,47 +59,85 @@ enum Step {
 }
 
 impl ExactVcpu {
-    /// Makes hot code that begins where `head` does.
-    pub(crate) fn promote(&mut self, head: BlockId) {
+    /// Block `head`, at which the guest stands, was run so often that it is worth more work.
+    pub(crate) fn ran_hot(&mut self, head: BlockId) {
+        let block = self.store.block(head);
+        let (rip, mode, origin) = (block.rip, block.mode, block.origin);
+        if let Some(heat) = block.heat {
+            if self.is_new_heat(heat) {
+                return;
+            }
+            self.context.heat[heat as usize] = i32::MAX;
+        }
+        if head & POOLED != 0 {
+            return self.promote_pooled(head, rip, mode);
+        }
         if !self.store.has_room() {
             self.flush_code();
             return;
         }
-        let block = self.store.block(head);
-        let (rip, mode, origin) = (block.rip, block.mode, block.origin);
-        if let Some(heat) = block.heat {
-            self.context.heat[heat as usize] = i32::MAX;
-        }
-        let physical = origin.first;
         // Other code is not worth the work: only its first steps of booting run there.
         if mode.size != CodeSize::Long
             || origin.second.is_some()
-            || !block.valid
-            || self.found(physical, rip, mode, false) != Some(head)
+            || !self.store.block(head).valid
+            || self.found(origin.first, rip, mode, false) != Some(head)
         {
             return;
         }
-        let Some(mut trace) = self.trace(rip, physical, mode) else {
+        let Some(trace) = self.renamed_trace(rip, origin.first, mode) else {
             return;
         };
+        let hot = self.store.add(&trace, origin, mode, false, true).id;
+        for slot in self.store.block(hot).slots.clone() {
+            self.begin_slot(slot);
+        }
+        self.begin_hot(head, hot, &trace);
+    }
+
+    /// Makes hot code of a pool's block for all nodes, unless another did already.
+    fn promote_pooled(&mut self, head: BlockId, rip: u64, mode: Mode) {
+        let linear = self.state.code_address(rip);
+        let Ok(physical) = self.fetch_address(linear) else {
+            return;
+        };
+        let found = self.found(physical, rip, mode, false);
+        if let Some(hot) = found.filter(|&found| found != head) {
+            return self.lead_to(hot);
+        }
+        let Some(trace) = self.renamed_trace(rip, physical, mode) else {
+            return;
+        };
+        if found.is_none() || !self.still_shares(physical, rip) {
+            return;
+        }
+        if let Some(hot) = self.store.add_pooled(&trace, physical, mode, false, true) {
+            self.begin_heats();
+            self.begin_hot(head, hot.id, &trace);
+        }
+    }
+
+    /// Runs `hot`, which was made from `trace`, in the place of `head`.
+    fn begin_hot(&mut self, head: BlockId, hot: BlockId, trace: &GuestBlock) {
+        self.store.redirect(head, hot);
+        self.statistics.promoted += 1;
+        self.statistics.translated += trace.instructions.len() as u64;
+        self.lead_to(hot);
+    }
+
+    /// Lets indirect jumps find block `id`.
+    fn lead_to(&mut self, id: BlockId) {
+        let block = self.store.block(id);
+        let (rip, code, user) = (block.rip, block.indirect_entry, block.mode.user);
+        self.context.views[usize::from(user)].jumps.set(rip, code);
+    }
+
+    fn renamed_trace(&mut self, rip: u64, physical: u64, mode: Mode) -> Option<GuestBlock> {
+        let mut trace = self.trace(rip, physical, mode)?;
         trace.renamed = choose(&trace.instructions);
         if let Some(pairs) = trace.renamed {
             rename(&mut trace.instructions, pairs);
         }
-        let hot = self.store.add(&trace, origin, mode, false, true).id;
-        self.store.redirect(head, hot);
-        self.statistics.promoted += 1;
-        self.statistics.translated += trace.instructions.len() as u64;
-        let slots = self.store.block(hot).slots.clone();
-        for slot in slots {
-            self.context.slots.limit[slot as usize] = 0;
-            self.context.slots.fills[slot as usize] = SLOT_FILLS;
-            self.slot_asked[slot as usize] = self.retired_now();
-        }
-        let code = self.store.block(hot).indirect_entry;
-        self.context.views[usize::from(mode.user)]
-            .jumps
-            .set(rip, code);
+        Some(trace)
     }
 
     /// Follows the blocks from `head` on along the way that most runs take, within
@@ -316,6 +354,9 @@ impl ExactVcpu {
     /// somewhere else nearly every time are better off without.
     pub(crate) fn refilled(&mut self, (id, index): (BlockId, u16), slot: u32) -> Next {
         self.refund(id, index);
+        if self.is_new_slot(slot) {
+            return Next::Plain;
+        }
         let now = self.retired_now();
         let block = self.store.block(id);
         let since = now - std::mem::replace(&mut self.slot_asked[slot as usize], now);
@@ -325,9 +366,16 @@ impl ExactVcpu {
             let group = (slot - block.slots.start) as usize;
             let (rip, mode, physical) = (block.rip, block.mode, block.origin.first);
             let members = block.members[group].clone();
-            self.store.scatter(members);
-            self.forget_hot(id);
-            if let Some(plain) = self.found(physical, rip, mode, true)
+            let plain = if id & POOLED != 0 {
+                let plain = self.store.retire(id, members);
+                self.forget_jumps_to(id);
+                plain
+            } else {
+                self.store.scatter(members);
+                self.forget_hot(id);
+                self.found(physical, rip, mode, true)
+            };
+            if let Some(plain) = plain
                 && let Some(heat) = self.store.block(plain).heat
             {
                 self.context.heat[heat as usize] = 1;
@@ -341,6 +389,10 @@ impl ExactVcpu {
         for page in clean {
             self.memory.watch(page, false);
         }
+        self.forget_jumps_to(id);
+    }
+
+    fn forget_jumps_to(&mut self, id: BlockId) {
         let block = self.store.block(id);
         let (rip, code, user) = (block.rip, block.indirect_entry, block.mode.user);
         self.context.views[usize::from(user)]

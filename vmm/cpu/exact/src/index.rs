@@ -44,11 +44,12 @@ pub(crate) struct BlockIndex {
     lines: Vec<Line>,
 }
 
-fn chain_of((rip, physical, mode): Key) -> usize {
+/// Which of `chains` chains, a power of two, has what stands under a key.
+pub(crate) fn chain_of((rip, physical, mode): Key, chains: usize) -> usize {
     // Multipliers of Fibonacci hashing (Knuth, TAOCP vol. 3, 6.4).
     let mixed = rip.wrapping_mul(0x9e37_79b9_7f4a_7c15)
         ^ (physical + u64::from(mode)).wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
-    (mixed >> 40) as usize % CHAINS
+    (mixed >> 40) as usize % chains
 }
 
 impl BlockIndex {
@@ -62,7 +63,7 @@ impl BlockIndex {
     /// The newest block under `key`, which is the hot one if there is one; with `plain`,
     /// the other.
     pub(crate) fn find(&self, key: Key, plain: bool) -> Option<Found> {
-        let mut at = self.heads[chain_of(key)];
+        let mut at = self.heads[chain_of(key, CHAINS)];
         while at != END {
             let line = &self.lines[at as usize - 1];
             if line.key == key && !(plain && line.hot) {
@@ -75,7 +76,7 @@ impl BlockIndex {
 
     /// Adds the next block.
     pub(crate) fn add(&mut self, key: Key, block: &Block) -> Found {
-        let head = &mut self.heads[chain_of(key)];
+        let head = &mut self.heads[chain_of(key, CHAINS)];
         self.lines.push(Line {
             key,
             hot: block.hot,
@@ -102,7 +103,7 @@ impl BlockIndex {
     /// Forgets a block.
     pub(crate) fn remove(&mut self, id: BlockId) {
         let (wanted, line) = (id + 1, &self.lines[id as usize]);
-        let (chain, behind) = (chain_of(line.key), line.next);
+        let (chain, behind) = (chain_of(line.key, CHAINS), line.next);
         let mut at = self.heads[chain];
         if at == wanted {
             self.heads[chain] = behind;

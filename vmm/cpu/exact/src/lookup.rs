@@ -30,7 +30,10 @@ impl ExactVcpu {
         let known = known.filter(|found| !found.crosses || self.still_crosses(found.id));
         let found = match known {
             Some(found) => found,
-            None => self.translate_block(rip, physical, mode)?,
+            None => match self.find_shared(physical, rip, mode, plain) {
+                Some(found) => found,
+                None => self.translate_block(rip, physical, mode)?,
+            },
         };
         if mode.pace == Pace::Full && !plain {
             self.keep_jumps_to(mode);
@@ -90,7 +93,7 @@ impl ExactVcpu {
         self.fetch_address(self.state.wrap_linear(next_page)) == Ok(second)
     }
 
-    fn fetch_address(&mut self, linear: u64) -> Result<u64, Fault> {
+    pub(crate) fn fetch_address(&mut self, linear: u64) -> Result<u64, Fault> {
         let user = self.state.is_user();
         let index = (linear >> 12) as usize % FETCHED;
         let known = self.fetched[usize::from(user)][index];
@@ -115,17 +118,21 @@ impl ExactVcpu {
             self.flush_code();
         }
         let free = mode.free_stubs && mode.user && rip.wrapping_sub(STUB_BASE) < STUB_LENGTH;
+        let shared = self.add_shared(&guest, origin, mode, free);
         for page in origin.each() {
             self.watch_page(page);
         }
-        let found = self.store.add(&guest, origin, mode, free, false);
+        let found = match shared {
+            Some(found) => found,
+            None => self.store.add(&guest, origin, mode, free, false),
+        };
         self.statistics.translated += guest.instructions.len() as u64;
         self.begin_heats();
         Ok(found)
     }
 
     /// From now on every write to this page of RAM goes through [`Store::forget`](crate::store::Store::forget).
-    fn watch_page(&mut self, physical: u64) {
+    pub(crate) fn watch_page(&mut self, physical: u64) {
         if self.memory.is_watched(physical) {
             return;
         }
@@ -239,6 +246,8 @@ impl ExactVcpu {
 
     /// Forgets translated code in the `bytes` bytes at `physical`, within a page.
     pub(crate) fn forget_code(&mut self, physical: u64, bytes: u64) {
+        // A device fills whole pages: what then stands there may be shared again.
+        self.leave_shared(physical, bytes < PAGE_SIZE);
         let forgotten = self.store.forget(physical, bytes);
         for page in forgotten.clean {
             self.memory.watch(page, false);

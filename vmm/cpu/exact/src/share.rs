@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use belljar_cpu::CpuError;
 
 use crate::cache::CACHE_BYTES;
-use crate::context::{HOT_RUNS, SLOTS};
+use crate::context::{HOT_RUNS, POOL_SLOTS, SLOT_FILLS, SLOTS};
+use crate::pool::{Character, CodePool};
 use crate::store::Store;
 use crate::vcpu::ExactVcpu;
 
@@ -26,6 +27,7 @@ pub struct CodeShare {
     shelf: Shelf,
     /// Room for code.
     bytes: usize,
+    pool: Option<CodePool>,
 }
 
 impl Default for CodeShare {
@@ -41,6 +43,17 @@ impl CodeShare {
         Self {
             shelf: Shelf::default(),
             bytes,
+            pool: None,
+        }
+    }
+
+    /// The same, with a part in `pool`, whose code is run wherever it fits. A pool for other
+    /// registers or another time model is left alone, and so is any under a cache model.
+    #[must_use]
+    pub fn pooled(self, pool: &CodePool) -> Self {
+        Self {
+            pool: Some(pool.clone()),
+            ..self
         }
     }
 }
@@ -51,26 +64,41 @@ pub(crate) struct Lease {
     store: Option<Box<Store>>,
     /// News heard so far.
     heard: u64,
-    /// Heat counters of this vCPU that have their first value.
+    /// Heat counters of this vCPU that have their first value, up to this one: the node's
+    /// own, and the pool's.
     heats: u32,
+    pooled_heats: u32,
+    /// The pool's slots that this vCPU ever filled.
+    pooled_slots: Vec<u32>,
 }
 
 impl Lease {
     /// A part in `share`, whose first owner makes the store.
     pub(crate) fn new(
         share: &CodeShare,
-        make: impl FnOnce(usize) -> Result<Store, CpuError>,
+        character: &Character,
+        has_caches: bool,
     ) -> Result<Self, CpuError> {
         let shelf = share.shelf.clone();
         let mut store = shelf.lock().unwrap_or_else(PoisonError::into_inner).take();
         if store.is_none() {
-            store = Some(Box::new(make(share.bytes)?));
+            let mut made = Store::new(character, share.bytes)?;
+            let pool = share.pool.as_ref().filter(|_| !has_caches);
+            if let Some(pool) = pool.map_or(Ok(None), |pool| pool.join(character))? {
+                made.join(pool);
+            }
+            if has_caches {
+                made.check_lines();
+            }
+            store = Some(Box::new(made));
         }
         Ok(Self {
             shelf,
             store,
             heard: 0,
             heats: 0,
+            pooled_heats: 0,
+            pooled_slots: Vec::new(),
         })
     }
 
@@ -92,9 +120,14 @@ impl Lease {
         }
     }
 
-    /// All heat counters are unused again.
+    /// All of the node's own heat counters are unused again.
     pub(crate) fn restart_heats(&mut self) {
         self.heats = 0;
+    }
+
+    /// Slots that may lead somewhere.
+    pub(crate) fn used_slots(&self) -> impl Iterator<Item = u32> {
+        self.slots().chain(self.pooled_slots.iter().copied())
     }
 
     /// Tells the others. Whoever tells has done by itself what follows from it.
@@ -131,6 +164,8 @@ pub(crate) enum News {
     Forgotten { rip: u64, code: u64, user: bool },
     /// The page of RAM at that host address holds code now: writes must be seen.
     Watched(u64),
+    /// A page is not shared with other nodes any more: jumps may lead to its code.
+    Left,
     /// All code is void, and what was numbered starts over.
     Flushed,
 }
@@ -205,6 +240,11 @@ impl ExactVcpu {
                         view.forbid_writes_to(host);
                     }
                 }
+                News::Left => {
+                    for view in &mut self.context.views {
+                        view.jumps.flush();
+                    }
+                }
                 News::Flushed => self.forget_all_code(),
             }
         }
@@ -222,17 +262,49 @@ impl ExactVcpu {
         }
         self.flush_lines();
         // Not only those in use: they may be fewer now.
-        self.context.slots.flush(SLOTS as u32);
+        self.context.slots.flush(0..SLOTS as u32);
         self.settle_features();
     }
 
     /// Gives the heat counters that others put into use their first value.
     pub(crate) fn begin_heats(&mut self) {
-        let used = self.store.heats_used();
-        let begun = std::mem::replace(&mut self.store.heats, used);
-        if begun < used {
-            self.context.heat[begun as usize..used as usize].fill(HOT_RUNS);
+        let used = self.store.heats();
+        let begun = std::mem::replace(&mut self.store.heats, used.end).max(used.start);
+        if begun < used.end {
+            self.context.heat[begun as usize..used.end as usize].fill(HOT_RUNS);
         }
+        let used = self.store.pooled_heats();
+        let begun = std::mem::replace(&mut self.store.pooled_heats, used);
+        self.context.heat[begun as usize..used as usize].fill(HOT_RUNS);
+    }
+
+    /// Whether another node put this heat counter into use since this vCPU looked last; it
+    /// has its first value now.
+    pub(crate) fn is_new_heat(&mut self, heat: u32) -> bool {
+        let is_new = (self.store.pooled_heats..self.store.pooled_heats()).contains(&heat);
+        if is_new {
+            self.begin_heats();
+        }
+        is_new
+    }
+
+    /// Gives a slot its first values.
+    pub(crate) fn begin_slot(&mut self, slot: u32) {
+        let slot = slot as usize;
+        self.context.slots.limit[slot] = 0;
+        self.context.slots.fills[slot] = SLOT_FILLS;
+        // Zero is for those that were not begun.
+        self.slot_asked[slot] = self.retired_now().max(1);
+    }
+
+    /// Whether this vCPU fills a slot of the pool's for the first time; it may from now on.
+    pub(crate) fn is_new_slot(&mut self, slot: u32) -> bool {
+        let is_new = (slot as usize) < POOL_SLOTS && self.slot_asked[slot as usize] == 0;
+        if is_new {
+            self.begin_slot(slot);
+            self.store.pooled_slots.push(slot);
+        }
+        is_new
     }
 }
 

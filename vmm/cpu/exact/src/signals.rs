@@ -24,11 +24,19 @@ const SS_AUTODISARM: i32 = 1 << 31;
 
 #[derive(Clone, Copy)]
 struct Active {
-    code_start: u64,
-    code_end: u64,
+    /// Host addresses of translated code: where each part begins and ends.
+    code: [(u64, u64); 2],
     /// Where the thread goes on.
     leave: u64,
     context: *mut Context,
+}
+
+impl Active {
+    fn is_translated(&self, pc: u64) -> bool {
+        self.code
+            .iter()
+            .any(|&(start, end)| pc >= start && pc < end)
+    }
 }
 
 thread_local! {
@@ -48,7 +56,7 @@ impl Catching {
     /// # Errors
     /// When the host refuses the handlers or the signal stack.
     pub(crate) fn start(
-        code: Range<u64>,
+        code: [Range<u64>; 2],
         leave: u64,
         context: &mut Context,
     ) -> Result<Self, CpuError> {
@@ -62,8 +70,7 @@ impl Catching {
             STACK.set(true);
         }
         ACTIVE.set(Some(Active {
-            code_start: code.start,
-            code_end: code.end,
+            code: code.map(|range| (range.start, range.end)),
             leave,
             context,
         }));
@@ -150,7 +157,7 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let rip = registers[libc::REG_RIP as usize] as u64;
     match ACTIVE.get() {
-        Some(active) if (active.code_start..active.code_end).contains(&rip) => {
+        Some(active) if active.is_translated(rip) => {
             // SAFETY: `context` outlives `Catching`, and translated code, which was
             // running, holds no reference to it.
             let context = unsafe { &mut *active.context };

@@ -17,6 +17,11 @@ pub struct Statistics {
     pub modified: u64,
     /// Guest instructions translated, repetitions counted.
     pub translated: u64,
+    /// Pages of code that were found to be shared with other nodes, and those that were
+    /// left since.
+    pub pages_shared: u64,
+    /// See [`pages_shared`](Self::pages_shared).
+    pub pages_left: u64,
     /// Times that the code cache was full.
     pub flushes: u64,
     /// Hot blocks made.
@@ -42,6 +47,8 @@ impl Statistics {
             ("deliveries", self.deliveries),
             ("modified code", self.modified),
             ("translated", self.translated),
+            ("pages shared", self.pages_shared),
+            ("pages left", self.pages_left),
             ("cache flushes", self.flushes),
             ("promoted", self.promoted),
             ("group misses", self.group_misses),

@@ -1,28 +1,29 @@
-//! All translated blocks of a vCPU: finding them, linking them, forgetting them.
+//! All translated blocks of a node's vCPUs: finding them, linking them, forgetting them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::mem::offset_of;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
 
 use belljar_cpu::{CpuError, PAGE_SIZE};
-use iced_x86::Instruction;
 
-use crate::analyse::Class;
-use crate::asm::{Asm, RCX, S0, S1};
-use crate::block::{Block, BlockId, Incoming, Mode, Origin, Pace, Site, SiteId};
+use crate::block::{Block, BlockId, Incoming, Mode, Origin, POOLED, Pace, Placement, Site, SiteId};
 use crate::cache::CodeMemory;
-use crate::classes::Prices;
-use crate::context::{Context, EXIT_LOOKUP, HEATS, SLOTS, at};
+use crate::context::{OWN_HEATS, OWN_SLOTS};
 use crate::decode::GuestBlock;
-use crate::emit::{Counter, Emitter, Shared, Tier};
+use crate::emit::{Emitter, Links, Shared, Tier};
 use crate::features::Features;
 use crate::hot::MAX_RUN;
 use crate::index::{BlockIndex, Found};
-use crate::masked::is_masked;
+use crate::pages::CodePages;
+use crate::pool::{Character, Pool};
 use crate::share::NewsLog;
+use crate::stubs;
+
+mod pooled;
 
 /// Room that the largest block may need, generously: a trace of accesses each of
 /// which is a group.
-const BLOCK_ROOM: usize = 192 << 10;
+pub(crate) const BLOCK_ROOM: usize = 192 << 10;
 /// There is a site for so many bytes of code at most, to bound memory.
 const BYTES_PER_SITE: usize = 64;
 /// Least room for code: for some blocks of any size.
@@ -37,14 +38,17 @@ pub(crate) struct Store {
     reserved: usize,
     blocks: Vec<Block>,
     sites: Vec<Site>,
-    /// Blocks that hold bytes of a guest page, by its number.
-    pages: BTreeMap<u64, Vec<BlockId>>,
+    pages: CodePages,
+    /// Where the code of pages stands that the node shares with others.
+    pool: Option<Arc<Pool>>,
+    /// How often a page ceased to be shared.
+    departures: u64,
     /// How often everything was thrown away.
     flushes: u64,
     index: BlockIndex,
-    /// Slots and heat counters in use.
-    slots: u32,
-    heats: u32,
+    /// Slots and heat counters in use: those before are the pool's.
+    slots: Range<u32>,
+    heats: Range<u32>,
     lines: bool,
     /// Instructions whose accesses seldom go where the last one went.
     scattered: BTreeSet<u64>,
@@ -65,60 +69,24 @@ pub(crate) struct Forgotten {
 }
 
 impl Store {
-    /// Makes an empty one; `counter` tells where its code counts instructions, and
-    /// `prices` what each costs, where that is modelled.
-    pub(crate) fn new(
-        counter: Counter,
-        prices: Option<Prices>,
-        bytes: usize,
-    ) -> Result<Self, CpuError> {
+    /// Makes an empty one for code of this `character`.
+    pub(crate) fn new(character: &Character, bytes: usize) -> Result<Self, CpuError> {
         let mut memory = CodeMemory::new(bytes.max(LEAST_BYTES))?;
-        let mut asm = Asm::default();
-        asm.restart(memory.next());
-        let leave = asm.here();
-        if counter == Counter::Xmm31 {
-            asm.store_xmm31(at::COUNT);
-            if prices.is_some() {
-                asm.store_xmm31_high(at::RETIRED);
-            }
-        }
-        asm.jump_slot(offset_of!(Context, leave) as i32);
-        let enter = asm.here();
-        if counter == Counter::Xmm31 {
-            asm.load_xmm31(at::COUNT);
-            if prices.is_some() {
-                asm.load_xmm31_high(at::RETIRED);
-            }
-        }
-        asm.jump_slot(offset_of!(Context, resume) as i32);
-        let unknown = asm.here();
-        asm.store_imm32(at::EXIT_SITE, EXIT_LOOKUP);
-        asm.jump_to(leave);
-        let lookup = [false, true].map(|user| second_look(&mut asm, user, unknown));
-        memory.place(asm.code());
-        let shared = Shared {
-            leave,
-            unknown,
-            lookup,
-            enter,
-            counter,
-        };
-        let mut emitter = Emitter::new(shared);
-        if let Some(prices) = prices {
-            emitter.count_prices(prices);
-        }
+        let shared = stubs::place(&mut memory, character);
         Ok(Self {
             reserved: memory.used(),
             memory,
-            emitter,
+            emitter: Emitter::of(character, shared),
             shared,
             blocks: Vec::new(),
             sites: Vec::new(),
-            pages: BTreeMap::new(),
+            pages: CodePages::default(),
+            pool: None,
+            departures: 0,
             flushes: 0,
             index: BlockIndex::new(),
-            slots: 0,
-            heats: 0,
+            slots: 0..0,
+            heats: 0..0,
             lines: false,
             scattered: BTreeSet::new(),
             features: Vec::new(),
@@ -148,16 +116,23 @@ impl Store {
         self.shared.lookup[usize::from(user)]
     }
 
-    /// Host addresses at which translated code executes.
-    pub(crate) fn range(&self) -> std::ops::Range<u64> {
-        self.memory.range()
+    /// Host addresses at which translated code executes: the node's own, and the pool's.
+    pub(crate) fn ranges(&self) -> [Range<u64>; 2] {
+        let pool = self.pool.as_ref();
+        [self.memory.range(), pool.map_or(0..0, |pool| pool.range())]
     }
 
     pub(crate) fn block(&self, id: BlockId) -> &Block {
+        if id & POOLED != 0 {
+            return self.pool().block(id);
+        }
         &self.blocks[id as usize]
     }
 
     pub(crate) fn site(&self, id: SiteId) -> &Site {
+        if id & POOLED != 0 {
+            return self.pool().site(id);
+        }
         &self.sites[id as usize]
     }
 
@@ -169,6 +144,9 @@ impl Store {
     /// The number of what decides how code is translated; `None` when there are too many,
     /// and all must be [forgotten](Self::forget_features).
     pub(crate) fn number_of(&mut self, features: &Features) -> Option<u8> {
+        if let Some(pool) = &self.pool {
+            return pool.number_of(features);
+        }
         let known = self.features.iter().position(|known| known == features);
         let number = known.unwrap_or(self.features.len());
         if number == Mode::FEATURE_SETS {
@@ -181,8 +159,10 @@ impl Store {
     }
 
     /// Forgets the numbers of features; no code may be left that was translated under them.
+    /// A pool's are not the node's to forget: the node goes on without the pool.
     pub(crate) fn forget_features(&mut self) {
         self.features.clear();
+        self.pool = None;
     }
 
     /// Does not group the accesses of these instructions any more.
@@ -193,25 +173,26 @@ impl Store {
     /// The block for `rip` in `mode` whose first byte is at `physical`: the hot one, if
     /// there is one, unless it must be `plain`.
     pub(crate) fn find(&self, physical: u64, rip: u64, mode: Mode, plain: bool) -> Option<Found> {
-        self.index.find((rip, physical, mode.bits()), plain)
+        self.find_pooled(physical, rip, mode, plain)
+            .or_else(|| self.index.find((rip, physical, mode.bits()), plain))
     }
 
-    /// Heat counters in use.
-    pub(crate) fn heats_used(&self) -> u32 {
-        self.heats
+    /// The node's own heat counters in use.
+    pub(crate) fn heats(&self) -> Range<u32> {
+        self.heats.clone()
     }
 
-    /// Slots in use.
-    pub(crate) fn slots(&self) -> u32 {
-        self.slots
+    /// The node's own slots in use.
+    pub(crate) fn slots(&self) -> Range<u32> {
+        self.slots.clone()
     }
 
     /// Whether another block fits; otherwise [`flush`](Self::flush) first.
     pub(crate) fn has_room(&self) -> bool {
         self.memory.has_room(BLOCK_ROOM)
             && self.sites.len() < self.memory.limit() / BYTES_PER_SITE
-            && (self.slots as usize) < SLOTS - MAX_RUN
-            && (self.heats as usize) < HEATS - 1
+            && self.slots.len() < OWN_SLOTS - MAX_RUN
+            && self.heats.len() < OWN_HEATS - 1
     }
 
     /// Forgets everything; returns the pages that held code.
@@ -220,12 +201,11 @@ impl Store {
         self.blocks.clear();
         self.sites.clear();
         self.index = BlockIndex::new();
-        self.slots = 0;
-        self.heats = 0;
+        self.slots.end = self.slots.start;
+        self.heats.end = self.heats.start;
         self.scattered.clear();
         self.flushes += 1;
-        let pages = std::mem::take(&mut self.pages);
-        pages.into_keys().map(|page| page * PAGE_SIZE).collect()
+        self.pages.clear()
     }
 
     /// Bytes of code.
@@ -254,63 +234,53 @@ impl Store {
         let base = self.memory.next();
         let first_site = self.sites.len() as SiteId;
         let counts = !free && !self.lines && mode.pace == Pace::Full;
+        let heat = (counts && !hot).then_some(self.heats.end);
         let tier = if hot {
             Tier::Hot {
-                first_slot: self.slots,
+                first_slot: self.slots.end,
                 scattered: &self.scattered,
             }
         } else {
-            Tier::Plain(counts.then_some(self.heats))
+            Tier::Plain(heat)
         };
-        let emitted = self
+        // The blocks that it leads to may be the pool's.
+        let alone = mode.is_poolable() && self.is_shared_at(origin.first, guest.rip);
+        let links = if alone { Links::Cached } else { Links::Patched };
+        self.emitter.link_by(links);
+        let mut emitted = self
             .emitter
             .emit(guest, mode, free, tier, base, (id, first_site));
-        let heat = match tier {
-            Tier::Plain(heat) => heat,
-            Tier::Hot { .. } => None,
-        };
-        self.heats += u32::from(heat.is_some());
-        let slots = self.slots..self.slots + emitted.slots;
-        self.slots = slots.end;
         self.memory.place(self.emitter.code());
-        self.sites.extend(emitted.sites);
-        self.blocks.push(Block {
-            rip: guest.rip,
+        self.sites.append(&mut emitted.sites);
+        let placement = Placement {
             mode,
             hot,
             origin,
-            bytes: guest.bytes,
-            end: guest.end,
-            entry: base + u64::from(emitted.entry),
-            indirect_entry: base,
-            host_end: base + self.emitter.code().len() as u64,
-            counted: emitted.counted,
-            rest: emitted.rest,
-            offsets: guest
-                .instructions
-                .iter()
-                .map(|one| one.instruction.ip().wrapping_sub(guest.rip) as i16)
-                .collect(),
-            host_map: emitted.host_map.into_boxed_slice(),
-            masked: masked_accesses(guest),
-            incoming: Vec::new(),
+            base,
+            bytes: self.emitter.code().len(),
             heat,
-            slots,
-            members: emitted.members,
-            loops: guest.loops,
-            renamed: guest.renamed,
-            dead_flags: emitted.dead_flags,
-            valid: true,
-        });
-        for page in origin.each() {
-            self.pages.entry(page / PAGE_SIZE).or_default().push(id);
-        }
+            first_slot: self.slots.end,
+        };
+        let block = Block::new(guest, emitted, placement);
+        self.heats.end += u32::from(heat.is_some());
+        self.slots.end = block.slots.end;
+        self.blocks.push(block);
+        self.pages.add(origin, id);
         let key = (guest.rip, origin.first, mode.bits());
         self.index.add(key, &self.blocks[id as usize])
     }
 
-    /// Lets `jump` lead to block `id`.
-    pub(crate) fn link(&mut self, jump: Incoming, id: BlockId) {
+    /// Lets `jump`, which is block `from`'s, lead to block `id`, if both are the node's own or
+    /// both the pool's.
+    pub(crate) fn link(&mut self, jump: Incoming, from: BlockId, id: BlockId) {
+        match (from & POOLED != 0, id & POOLED != 0) {
+            (false, false) => self.patch(jump, id),
+            (true, true) => self.pool().link(jump, from, id),
+            _ => {}
+        }
+    }
+
+    fn patch(&mut self, jump: Incoming, id: BlockId) {
         let block = &mut self.blocks[id as usize];
         block.incoming.push(jump);
         self.memory.patch(jump.hole, block.entry);
@@ -318,16 +288,24 @@ impl Store {
 
     /// Leads all jumps to block `from` to block `to`, but for those that must not.
     pub(crate) fn redirect(&mut self, from: BlockId, to: BlockId) {
+        if from & to & POOLED != 0 {
+            return self.pool().redirect(from, to);
+        }
         let incoming = std::mem::take(&mut self.blocks[from as usize].incoming);
         let (stay, go): (Vec<_>, Vec<_>) = incoming.into_iter().partition(|jump| jump.plain);
         self.blocks[from as usize].incoming = stay;
         for jump in go {
-            self.link(jump, to);
+            self.patch(jump, to);
         }
     }
 
     /// The block whose host code holds `pc`.
     pub(crate) fn block_at(&self, pc: u64) -> Option<BlockId> {
+        if let Some(pool) = &self.pool
+            && pool.range().contains(&pc)
+        {
+            return pool.block_at(pc);
+        }
         let after = self
             .blocks
             .partition_point(|block| block.indirect_entry <= pc);
@@ -339,11 +317,9 @@ impl Store {
     /// lie in one page.
     pub(crate) fn forget(&mut self, physical: u64, bytes: u64) -> Forgotten {
         let mut forgotten = Forgotten::default();
-        let Some(page) = self.pages.get(&(physical / PAGE_SIZE)) else {
-            return forgotten;
-        };
         let start = physical % PAGE_SIZE;
-        let hit = page.iter().copied().filter(|&id| {
+        let blocks = self.pages.blocks(physical).iter();
+        let hit = blocks.copied().filter(|&id| {
             overlaps(
                 &self.blocks[id as usize],
                 physical / PAGE_SIZE,
@@ -377,48 +353,8 @@ impl Store {
             self.memory.patch(jump.hole, jump.stub);
         }
         self.index.remove(id);
-        for physical in block.origin.each() {
-            let number = physical / PAGE_SIZE;
-            if let Some(page) = self.pages.get_mut(&number) {
-                page.retain(|&other| other != id);
-                if page.is_empty() {
-                    self.pages.remove(&number);
-                    clean.push(number * PAGE_SIZE);
-                }
-            }
-        }
+        clean.extend(self.pages.remove(block.origin, id));
     }
-}
-
-/// Code that looks for the RIP in S0 in the second jump cache, and leaves by `unknown`
-/// when it is not there.
-fn second_look(asm: &mut Asm, user: bool, unknown: u64) -> u64 {
-    let here = asm.here();
-    asm.store(at::BORROWED, RCX);
-    asm.rorx(S1, S0, 12);
-    asm.lea_full(S1, Some(S0), Some((S1, 8)), 0, false);
-    asm.pext(S1, S1, at::JUMP_MASKS[1]);
-    asm.load_table8(RCX, at::second_negated(user));
-    asm.lea_sum(RCX, RCX, S0, 0);
-    let found = asm.jump_rcx_zero();
-    asm.load(RCX, at::BORROWED);
-    asm.jump_to(unknown);
-    asm.land(found);
-    asm.load(RCX, at::BORROWED);
-    asm.jump_table8(at::second_jumps(user));
-    here
-}
-
-fn masked_accesses(guest: &GuestBlock) -> Box<[(u16, Instruction)]> {
-    guest
-        .instructions
-        .iter()
-        .enumerate()
-        .filter(|(_, guest)| {
-            matches!(guest.class, Class::Memory { .. }) && is_masked(&guest.instruction)
-        })
-        .map(|(index, guest)| (index as u16, guest.instruction))
-        .collect()
 }
 
 /// Whether a block holds bytes from `start` to `end` of page `page`.

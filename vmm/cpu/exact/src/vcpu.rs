@@ -17,10 +17,10 @@ use crate::host::host_requirements;
 use crate::ledger::Ledger;
 use crate::lookup::{FETCHED, NOT_FETCHED};
 use crate::mmu::Memory;
+use crate::pool::Character;
 use crate::share::{CodeShare, Lease};
 use crate::state::{State, flag};
 use crate::statistics::Statistics;
-use crate::store::Store;
 use crate::timing::{TICKS_PER_CYCLE, Timing};
 
 /// What an [`ExactVcpu`] is made from.
@@ -140,14 +140,14 @@ impl ExactVcpu {
         context.leave = door.leave_address();
         context.free = FREE_INSTRUCTIONS;
         let ledger = config.timing.as_ref().map(Ledger::new).map(Box::new);
-        let mut store = Lease::new(share, |bytes| {
-            let prices = ledger.as_ref().map(|ledger| ledger.prices.clone());
-            let mut store = Store::new(counter(door.width()), prices, bytes)?;
-            if config.timing.is_some_and(|timing| timing.caches.is_some()) {
-                store.check_lines();
-            }
-            Ok(store)
-        })?;
+        let character = Character {
+            counter: counter(door.width()),
+            prices: ledger.as_ref().map(|ledger| ledger.prices.clone()),
+        };
+        let has_caches = ledger
+            .as_ref()
+            .is_some_and(|ledger| ledger.caches.is_some());
+        let mut store = Lease::new(share, &character, has_caches)?;
         let features = Features::new(&config.instruction_set);
         let features_number = store.number_of(&features).unwrap_or(0);
         let ratio = match ledger {

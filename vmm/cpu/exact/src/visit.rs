@@ -89,6 +89,7 @@ impl ExactVcpu {
             } => {
                 self.state.rip = target;
                 course.link = Some(PendingLink {
+                    from: block,
                     hole,
                     stub,
                     generation: self.store.generation(),
@@ -108,7 +109,7 @@ impl ExactVcpu {
             }
             SiteKind::Hot => {
                 self.state.rip = self.store.block(block).rip;
-                self.promote(block);
+                self.ran_hot(block);
                 Next::Boundary
             }
             &SiteKind::Group {

@@ -4,7 +4,7 @@
 
 mod bare;
 
-use bare::{CODE, DATA, Guest, STACK};
+use bare::{CODE, DATA, Guest, STACK, is_pooled};
 use belljar_cpu::{Exit, InstructionSet, Registers, ShutdownCause, Vcpu};
 use iced_x86::code_asm::*;
 
@@ -244,5 +244,5 @@ fn more_code_than_fits_is_translated_again() {
     let real = blocks - 0x3000 / BLOCK as u64;
     assert_eq!(guest.read(DATA + 1, 8), (2 * real).to_le_bytes());
     let statistics = guest.vcpu.statistics();
-    assert!(statistics.flushes > 0, "{statistics:?}");
+    assert!(statistics.flushes > 0 || is_pooled(), "{statistics:?}");
 }

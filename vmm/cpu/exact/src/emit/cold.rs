@@ -1,8 +1,9 @@
 //! Code behind the block: what leaves translated code, and what seldom runs.
 
-use super::{Cold, ColdKind, Emitter};
+use super::{Cold, ColdKind, Emitter, Links};
 use crate::asm::{Hole, RCX, S0, S1};
 use crate::block::{CheckForm, Site, SiteId, SiteKind};
+use crate::cache::CELL_BYTES;
 use crate::context::at;
 
 /// The sites of the block in emission.
@@ -104,7 +105,12 @@ impl Emitter {
     }
 
     fn link_stub(&mut self, hole: Hole, target: u64, plain: bool, sites: &mut Sites) {
-        let hole = self.asm.address_of(self.asm.hole_offset(hole));
+        let mut hole = self.asm.address_of(self.asm.hole_offset(hole));
+        if let Links::Cells(first) = self.links {
+            hole = first + (self.cells.len() * CELL_BYTES) as u64;
+            self.asm.jump_through(hole);
+            self.cells.push(self.asm.here());
+        }
         let stub = self.asm.here();
         let kind = SiteKind::Link {
             target,

@@ -3,7 +3,7 @@
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
 use super::access::Address;
-use super::{Cold, ColdKind, Emitter};
+use super::{Cold, ColdKind, Emitter, Links};
 use crate::asm::{Hole, RCX, RSP, S0, S1};
 use crate::block::Pace;
 use crate::context::at;
@@ -31,7 +31,7 @@ impl Emitter {
     /// is mapped. Single-stepped blocks return to the dispatcher every time.
     fn is_chainable(&self, target: u64) -> bool {
         let linear = target.wrapping_add(u64::from(self.mode.skew));
-        !self.mode.is_piece() && linear >> PAGE_SHIFT == self.page
+        self.links != Links::Cached && !self.mode.is_piece() && linear >> PAGE_SHIFT == self.page
     }
 
     /// Lets R14 and R15 and what stands in for them change places. Takes S1, keeps S0

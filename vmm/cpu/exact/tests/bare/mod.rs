@@ -1,11 +1,13 @@
 //! A guest without a kernel: flat 64-bit code over identity-mapped pages.
 #![allow(dead_code, missing_docs)]
 
+use std::sync::LazyLock;
+
 use belljar_cpu::{
     CpuidTable, DescriptorTable, Exit, GuestRam, InstructionSet, Registers, Segment,
     SystemRegisters, Vcpu, guest_ram,
 };
-use belljar_exact::{CyclesPerInstruction, ExactConfig, ExactVcpu, Timing};
+use belljar_exact::{CodePool, CodeShare, CyclesPerInstruction, ExactConfig, ExactVcpu, Timing};
 use belljar_sim::{Random, Seed};
 use vm_memory::{Bytes, GuestAddress};
 
@@ -35,6 +37,23 @@ fn segment(selector: u16, attributes: u16) -> Segment {
         base: 0,
         limit: u32::MAX,
         attributes,
+    }
+}
+
+/// Whether guests share their translated code, so that some find it hot.
+pub(crate) fn is_pooled() -> bool {
+    std::env::var_os("BELLJAR_POOL").is_some()
+}
+
+/// What the translated code of a guest is kept in: with `BELLJAR_POOL` in the environment
+/// all guests of the process share theirs.
+fn share() -> CodeShare {
+    static POOL: LazyLock<CodePool> = LazyLock::new(|| CodePool::with_room(128 << 20));
+    let share = CodeShare::default();
+    if is_pooled() {
+        share.pooled(&POOL)
+    } else {
+        share
     }
 }
 
@@ -87,15 +106,15 @@ impl Guest {
         let ram = guest_ram(&[(0, ram_bytes)]).unwrap();
         write_tables(&ram);
         ram.write_slice(code, GuestAddress(CODE)).unwrap();
-        let mut vcpu = ExactVcpu::new(ExactConfig {
+        let config = ExactConfig {
             ram: ram.clone(),
             cpuid: CpuidTable::default(),
             instruction_set: set.clone(),
             ratio,
             timing,
             random: Random::new(Seed(1), "test", 0),
-        })
-        .unwrap();
+        };
+        let mut vcpu = ExactVcpu::sharing(config, &share()).unwrap();
         vcpu.set_system(&system());
         let mut registers = Registers {
             rip: CODE,
