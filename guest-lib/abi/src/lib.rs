@@ -24,6 +24,10 @@ pub const MAGIC_ADDRESS: u64 = STUB_BASE;
 /// The linear address of the stub that a traced call returns to.
 pub const RETURN_ADDRESS: u64 = STUB_BASE + 0x10;
 
+/// The linear address of the `CPUID` by which the library hands over facts. An engine that
+/// does not see every `CPUID` sees this one.
+pub const FACT_ADDRESS: u64 = STUB_BASE + 0x20;
+
 /// Address of the first function stub; function `i` enters at
 /// `FIRST_STUB + i * STUB_SIZE`.
 pub const FIRST_STUB: u64 = STUB_BASE + 0x40;
@@ -46,8 +50,8 @@ pub const SIGNATURE: [u8; 12] = *b"BelljarGlass";
 pub const ABI_VERSION: u32 = 1;
 
 /// CPUID leaf by which the library hands the host a fact about its process
-/// (EBX is the fact's number, RDI and RSI its values). The `exact` engine traps it
-/// wherever it stands.
+/// (EBX is the fact's number, RDI and RSI its values), at [`FACT_ADDRESS`]. The `exact`
+/// engine traps it wherever it stands.
 pub const FACT_LEAF: u32 = 0x4a42_0001;
 
 mod function;
