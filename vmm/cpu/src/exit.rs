@@ -80,4 +80,9 @@ pub enum ShutdownCause {
         /// RIP at that exception.
         rip: u64,
     },
+    /// An instruction that the engine cannot carry out.
+    NotEmulated {
+        /// Where it is.
+        rip: u64,
+    },
 }

@@ -66,6 +66,9 @@ pub enum CpuError {
         /// What is missing, by name.
         missing: String,
     },
+    /// The host has nothing for this engine to work with; in words, with what to do.
+    #[error("the vCPU engine cannot work here: {0}")]
+    Unusable(String),
     /// State that this processor cannot take over.
     #[error("a processor's saved state is not usable: {0}")]
     State(String),
@@ -117,7 +120,8 @@ pub trait Vcpu {
     /// processor is halted, or its node is idle). A `to` in the past is ignored.
     fn skip_to(&mut self, to: Cycles);
 
-    /// Guest instructions retired since reset, those of traced stubs left out.
+    /// Guest instructions retired since reset, those of traced stubs left out; zero under
+    /// an engine that does not count them.
     fn retired(&self) -> u64;
 
     /// What the time went into so far; `None` where time is nothing but instructions.

@@ -20,6 +20,8 @@ pub struct EngineReport {
     pub unimplemented: Vec<Unimplemented>,
     /// Stubs were made to count, because the guest abused that they do not.
     pub stubs_abused: bool,
+    /// What to know before trusting the results, beside that.
+    pub warnings: Vec<String>,
     /// The engine's own counters, by name.
     pub counters: Vec<(&'static str, u64)>,
 }
@@ -35,6 +37,7 @@ impl EngineReport {
             }
         }
         self.stubs_abused |= other.stubs_abused;
+        self.warnings.extend(other.warnings);
         for (name, count) in other.counters {
             let known = self.counters.iter_mut().find(|(known, _)| *known == name);
             match known {
@@ -58,6 +61,7 @@ mod tests {
                 count: 2,
             }],
             stubs_abused: abused,
+            warnings: Vec::new(),
             counters: vec![(name, 5)],
         };
         let mut sum = EngineReport::default();

@@ -215,6 +215,7 @@ impl Vcpu for ExactVcpu {
             unimplemented: self.unimplemented.clone(),
             stubs_abused: !self.free_stubs,
             counters: statistics.counters(),
+            ..EngineReport::default()
         }
     }
 }

@@ -1,0 +1,87 @@
+//! What CPUID answers, as KVM is told it.
+
+use belljar_cpu::{CpuidEntry, CpuidRegister, CpuidTable, Feature, InstructionSet};
+use kvm_bindings::{CpuId, KVM_CPUID_FLAG_SIGNIFCANT_INDEX, kvm_cpuid_entry2};
+
+/// The table in KVM's form. Leaves whose answers depend on ECX are marked as such; what
+/// depends on CR4 and XCR0 KVM fills in by itself.
+pub(crate) fn entries(table: &CpuidTable) -> Vec<kvm_cpuid_entry2> {
+    table.entries.iter().map(entry).collect()
+}
+
+fn entry(entry: &CpuidEntry) -> kvm_cpuid_entry2 {
+    kvm_cpuid_entry2 {
+        function: entry.leaf,
+        index: entry.subleaf.unwrap_or(0),
+        flags: match entry.subleaf {
+            Some(_) => KVM_CPUID_FLAG_SIGNIFCANT_INDEX,
+            None => 0,
+        },
+        eax: entry.eax,
+        ebx: entry.ebx,
+        ecx: entry.ecx,
+        edx: entry.edx,
+        padding: [0; 3],
+    }
+}
+
+/// The names of the features of `set` that KVM does not offer here, as `supported` says.
+pub(crate) fn missing(set: &InstructionSet, supported: &CpuId) -> Vec<&'static str> {
+    set.features()
+        .filter(|feature| !offers(supported, *feature))
+        .map(Feature::name)
+        .collect()
+}
+
+fn offers(supported: &CpuId, feature: Feature) -> bool {
+    let place = feature.cpuid();
+    let listed = supported.as_slice().iter().find(|entry| {
+        let indexed = entry.flags & KVM_CPUID_FLAG_SIGNIFCANT_INDEX != 0;
+        entry.function == place.leaf && (!indexed || entry.index == place.subleaf)
+    });
+    listed.is_some_and(|entry| {
+        let register = match place.register {
+            CpuidRegister::Eax => entry.eax,
+            CpuidRegister::Ebx => entry.ebx,
+            CpuidRegister::Ecx => entry.ecx,
+            CpuidRegister::Edx => entry.edx,
+        };
+        register >> place.bit & 1 == 1
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use belljar_cpu::Level;
+
+    fn listed(leaf: u32, subleaf: Option<u32>, ebx: u32, ecx: u32) -> kvm_cpuid_entry2 {
+        entry(&CpuidEntry {
+            leaf,
+            subleaf,
+            eax: 0,
+            ebx,
+            ecx,
+            edx: 0,
+        })
+    }
+
+    #[test]
+    fn what_is_not_offered_is_named() {
+        let all = u32::MAX;
+        let with = |structured: u32| {
+            CpuId::from_entries(&[
+                listed(1, None, 0, all),
+                listed(7, Some(1), all, all),
+                listed(7, Some(0), structured, 0),
+                listed(0x8000_0001, None, 0, all),
+            ])
+            .unwrap()
+        };
+        let set = InstructionSet::from(Level::V2);
+        assert!(missing(&set, &with(0)).is_empty());
+        let set = InstructionSet::new(Level::V2, ["sha"]).unwrap();
+        assert_eq!(missing(&set, &with(0)), ["sha"]);
+        assert!(missing(&set, &with(1 << 29)).is_empty());
+    }
+}

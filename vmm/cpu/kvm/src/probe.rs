@@ -1,0 +1,196 @@
+//! Whether this host's KVM can carry a kernel: some offer the device and cannot.
+
+mod program;
+
+use std::sync::Arc;
+
+use belljar_abi::{FACT_ADDRESS, MAGIC_ADDRESS};
+use belljar_cpu::{CpuError, Exit, Registers, Vcpu};
+use vm_memory::{Bytes, GuestAddress};
+
+use crate::host::{Host, HostError};
+use crate::vcpu::KvmVcpu;
+use crate::{bare, calibrate, ioctl};
+use program::{
+    APIC_MSR, APIC_VALUE, CALL, CALLS, DEVICE, DEVICE_VALUE, DONE, NO_MSR, Program, STEP_PORT,
+    VECTOR, WRONG_PORT,
+};
+
+/// What was found of a KVM that works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// A traced call, from the guest and back into it, in nanoseconds.
+    pub call: u64,
+    /// By how much the guest's clock was off when it went on after a stop, in nanoseconds,
+    /// at worst.
+    pub jitter: u64,
+}
+
+/// Why this host's KVM is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// There is none.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// It refuses something.
+    #[error(transparent)]
+    Cpu(#[from] CpuError),
+    /// It does something wrong.
+    #[error(
+        "/dev/kvm is there and cannot carry an unmodified kernel: a trial guest came to {what} at {doing}; this is KVM in software (module kvm_pvm), or hardware virtualisation is incomplete; use engine = \"exact\""
+    )]
+    Broken {
+        /// What the trial guest was doing.
+        doing: &'static str,
+        /// What came of it.
+        what: String,
+    },
+}
+
+/// What the trial guest does, in order.
+const STEPS: [&str; 9] = [
+    "its first instruction",
+    "descriptor tables and far returns",
+    "control registers and model-specific registers",
+    "exceptions and their return",
+    "device memory",
+    "the local APIC's registers",
+    "a halt and the interrupt that ends it",
+    "user code",
+    "a traced call from user code",
+];
+/// Cycles in which the trial guest must come from one exit to the next: a few tenths of a
+/// second.
+const PATIENCE: u64 = 1 << 29;
+/// Exits that the trial guest needs, with room.
+const MOST_EXITS: u32 = 4 * CALLS;
+
+/// Has a trial guest do what kernels do, and measures how well its clock stands still.
+///
+/// # Errors
+/// [`ProbeError`] tells what is missing or wrong, and what to do.
+pub fn probe() -> Result<Probe, ProbeError> {
+    let host = Host::open()?;
+    let call = Trial::new(&host)?.run()?;
+    let costs = host.costs()?;
+    let looks = calibrate::looks(&host, costs)?;
+    let off = looks.iter().map(|(before, seen, _)| seen.abs_diff(*before));
+    let vcpu = bare::processor(&host, &[], costs)?;
+    Ok(Probe {
+        call: vcpu.clock.nanoseconds(call),
+        jitter: vcpu.clock.nanoseconds(off.max().unwrap_or(0)),
+    })
+}
+
+/// The trial guest, and how far it is.
+struct Trial {
+    vcpu: KvmVcpu,
+    behind_call: u64,
+    doing: &'static str,
+    calls: u32,
+    /// The host's counter at the first traced call and at the last.
+    times: (u64, u64),
+}
+
+impl Trial {
+    fn new(host: &Arc<Host>) -> Result<Self, CpuError> {
+        let broken = |what: String| CpuError::Internal(format!("the trial guest: {what}"));
+        let program: Program = program::assemble().map_err(|error| broken(error.to_string()))?;
+        let vcpu = bare::processor(host, &program.code, crate::clock::Costs::default())?;
+        for (at, bytes) in &program.data {
+            let placed = vcpu.machine.ram.write_slice(bytes, GuestAddress(*at));
+            placed.map_err(|error| broken(error.to_string()))?;
+        }
+        Ok(Self {
+            vcpu,
+            behind_call: program.behind_call,
+            doing: STEPS[0],
+            calls: 0,
+            times: (0, 0),
+        })
+    }
+
+    /// Runs it to its end; cycles of a traced call.
+    fn run(mut self) -> Result<u64, ProbeError> {
+        for _ in 0..MOST_EXITS {
+            let until = self.vcpu.now() + PATIENCE;
+            let exit = self.vcpu.run(until)?;
+            if self.follow(exit)? {
+                return Ok((self.times.1 - self.times.0) / u64::from(CALLS - 1));
+            }
+        }
+        Err(self.broken("no end".to_owned()))
+    }
+
+    fn broken(&self, what: String) -> ProbeError {
+        ProbeError::Broken {
+            doing: self.doing,
+            what,
+        }
+    }
+
+    /// Does what the guest expects; whether that was all.
+    fn follow(&mut self, exit: Exit) -> Result<bool, ProbeError> {
+        match exit {
+            Exit::PioWrite {
+                port: STEP_PORT,
+                data: DONE,
+                ..
+            } if self.calls == CALLS => return Ok(true),
+            Exit::PioWrite {
+                port: STEP_PORT,
+                data,
+                ..
+            } if (data as usize) < STEPS.len() => self.doing = STEPS[data as usize],
+            Exit::PioWrite {
+                port: WRONG_PORT, ..
+            } => return Err(self.broken("a wrong result".to_owned())),
+            Exit::MmioRead { addr: DEVICE, .. } => {
+                self.vcpu.complete_read(DEVICE_VALUE.into());
+            }
+            Exit::MmioWrite { addr: DEVICE, .. } | Exit::MsrWrite { .. } => {}
+            Exit::MsrRead { index: APIC_MSR } => self.vcpu.complete_read(APIC_VALUE.into()),
+            Exit::MsrRead { index: NO_MSR } => self.vcpu.refuse_msr(),
+            Exit::Halt if self.vcpu.interruptible() => self.vcpu.interrupt(VECTOR),
+            Exit::Magic { .. } => self.answer_call()?,
+            other => return Err(self.broken(format!("{other:?}"))),
+        }
+        Ok(false)
+    }
+
+    fn answer_call(&mut self) -> Result<(), ProbeError> {
+        let registers = self.vcpu.registers();
+        let expected = match registers.rip {
+            MAGIC_ADDRESS => registers.gpr[Registers::R11] == CALL,
+            FACT_ADDRESS => self.calls == CALLS,
+            _ => false,
+        };
+        if !expected {
+            return Err(self.broken(format!("a call at {:#x}", registers.rip)));
+        }
+        if registers.rip == MAGIC_ADDRESS {
+            let now = ioctl::host_tsc();
+            if self.calls == 0 {
+                self.times.0 = now;
+            }
+            self.times.1 = now;
+            self.calls += 1;
+        }
+        self.vcpu.complete_magic(self.behind_call);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Needs a KVM that works, as the engine does; where there is none it must say why.
+    #[test]
+    fn a_host_either_works_or_says_why_not() {
+        match probe() {
+            Ok(found) => assert!(found.call > 0),
+            Err(error) => assert!(error.to_string().contains("engine = \"exact\""), "{error}"),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The vCPU's whole state, saved and taken over: nothing but what the architecture knows,
+//! so that any engine goes on with it.
+
+use belljar_cpu::{CpuError, CpuState, Vcpu};
+use kvm_bindings::{
+    KVM_VCPUEVENT_VALID_SHADOW, KVM_X86_SHADOW_INT_STI, kvm_debugregs, kvm_vcpu_events, kvm_xcr,
+    kvm_xcrs,
+};
+
+use crate::decode::RawExit;
+use crate::machine::failed;
+use crate::vcpu::KvmVcpu;
+use crate::xstate::Extended;
+use crate::{ioctl, msr};
+
+/// This engine's name in saved states.
+pub const ENGINE_NAME: &str = "kvm";
+
+/// XCR0 where XSAVE is not there, or was not switched on.
+const XCR0_INITIAL: u64 = 1;
+
+impl KvmVcpu {
+    pub(crate) fn save_state(&mut self) -> Result<CpuState, CpuError> {
+        self.settle()?;
+        let events = self
+            .fd
+            .get_vcpu_events()
+            .map_err(failed("read what the guest waits for"))?;
+        if events.exception.injected != 0 || events.interrupt.injected != 0 {
+            return Err(amid("is taking an interrupt or exception"));
+        }
+        let extended = self.extended()?;
+        Ok(CpuState {
+            registers: self.registers(),
+            system: self.system(),
+            xcr0: self.xcr0()?,
+            debug: self.debug_registers()?,
+            task_priority: self.task_priority.into(),
+            msrs: msr::read(&self.fd)?,
+            vectors: extended.vectors,
+            masks: extended.masks,
+            mxcsr: extended.mxcsr,
+            x87: extended.x87,
+            tsc_offset: self.clock.guest_offset,
+            cycles: self.clock.now(),
+            retired: 0,
+            halted: self.halted,
+            shadow: events.interrupt.shadow != 0,
+            holds_traps: false,
+            in_nmi: events.nmi.masked != 0,
+            engine_name: ENGINE_NAME.to_owned(),
+            engine: Vec::new(),
+        })
+    }
+
+    /// Ends the instruction that KVM is in the middle of.
+    fn settle(&mut self) -> Result<(), CpuError> {
+        if self.is_amid() {
+            return Err(amid("has something to tell"));
+        }
+        // Also hands over registers that were set and not used yet.
+        match self.end_instruction()? {
+            RawExit::Interrupted => Ok(()),
+            _ => Err(amid("is in the middle of an instruction")),
+        }
+    }
+
+    fn extended(&self) -> Result<Extended, CpuError> {
+        let area = self
+            .fd
+            .get_xsave()
+            .map_err(failed("read vector registers"))?;
+        let wanted = self.instruction_set.state_components();
+        Ok(Extended::read(&area, wanted))
+    }
+
+    fn xcr0(&self) -> Result<u64, CpuError> {
+        let read = self
+            .fd
+            .get_xcrs()
+            .map_err(failed("read extended control registers"))?;
+        let listed = &read.xcrs[..(read.nr_xcrs as usize).min(read.xcrs.len())];
+        let first = listed.iter().find(|register| register.xcr == 0);
+        Ok(first.map_or(XCR0_INITIAL, |register| register.value))
+    }
+
+    fn debug_registers(&self) -> Result<[u64; 8], CpuError> {
+        let read = self
+            .fd
+            .get_debug_regs()
+            .map_err(failed("read debug registers"))?;
+        let [a, b, c, d] = read.db;
+        Ok([a, b, c, d, 0, 0, read.dr6, read.dr7])
+    }
+
+    /// Whether the guest has breakpoints of its own, which do not work under this engine.
+    pub(crate) fn has_breakpoints(&self) -> bool {
+        const ENABLED: u64 = 0xff;
+        self.debug_registers()
+            .is_ok_and(|registers| registers[7] & ENABLED != 0)
+    }
+
+    pub(crate) fn load_state(&mut self, saved: &CpuState) -> Result<(), CpuError> {
+        let wrong = |what: &str| CpuError::State(format!("its {what} are not such"));
+        let extended = Extended::of(saved).ok_or_else(|| wrong("vectors"))?;
+        if saved.holds_traps {
+            return Err(amid("waits with a trap"));
+        }
+        self.put_system(&saved.system)?;
+        self.load_extended(saved.xcr0, &extended)?;
+        msr::write(&self.fd, &saved.msrs)?;
+        let [a, b, c, d, _, _, dr6, dr7] = saved.debug;
+        let debug = kvm_debugregs {
+            db: [a, b, c, d],
+            dr6,
+            dr7,
+            ..kvm_debugregs::default()
+        };
+        self.fd
+            .set_debug_regs(&debug)
+            .map_err(failed("set debug registers"))?;
+        self.load_events(saved)?;
+        self.put_registers(&saved.registers);
+        self.interruptible &= !saved.shadow;
+        self.task_priority = saved.task_priority as u8 & 15;
+        self.clock.guest_offset = saved.tsc_offset;
+        self.clock.set(saved.cycles);
+        self.halted = saved.halted;
+        Ok(())
+    }
+
+    fn load_extended(&mut self, xcr0: u64, extended: &Extended) -> Result<(), CpuError> {
+        let wanted = self.instruction_set.state_components();
+        if wanted != 0 {
+            let mut registers = kvm_xcrs {
+                nr_xcrs: 1,
+                ..kvm_xcrs::default()
+            };
+            registers.xcrs[0] = kvm_xcr {
+                xcr: 0,
+                reserved: 0,
+                value: xcr0,
+            };
+            self.fd
+                .set_xcrs(&registers)
+                .map_err(failed("set extended control registers"))?;
+        }
+        ioctl::set_xsave(&self.fd, &extended.area(wanted)).map_err(failed("set vector registers"))
+    }
+
+    fn load_events(&mut self, saved: &CpuState) -> Result<(), CpuError> {
+        let mut events = kvm_vcpu_events {
+            flags: KVM_VCPUEVENT_VALID_SHADOW,
+            ..kvm_vcpu_events::default()
+        };
+        events.nmi.masked = saved.in_nmi.into();
+        if saved.shadow {
+            events.interrupt.shadow = KVM_X86_SHADOW_INT_STI as u8;
+        }
+        self.fd
+            .set_vcpu_events(&events)
+            .map_err(failed("set what the guest waits for"))
+    }
+}
+
+fn amid(what: &str) -> CpuError {
+    CpuError::State(format!("the processor {what}; try again a little later"))
+}

@@ -1,0 +1,374 @@
+//! The vCPU as a value, and how it goes into the guest and comes back.
+
+use std::cell::OnceCell;
+use std::io;
+use std::sync::Arc;
+
+use belljar_cpu::{CpuError, CpuidTable, Cycles, Exit, InstructionSet, ShutdownCause};
+use kvm_bindings::{CpuId, kvm_sregs};
+use kvm_ioctls::{SyncReg, VcpuFd};
+
+use crate::clock::{Clock, Costs, HostTime};
+use crate::decode::{Io, Meaning, RawExit, decode};
+use crate::machine::{Machine, failed};
+use crate::{cpuid, debug, ioctl, page, preempt, xstate};
+
+/// How long the guest runs at most before its clock is looked at, in parts of a second: a
+/// thread that waits for a processor within such a time and not beyond it has the guest
+/// see that time pass.
+const LOOKS_PER_SECOND: u64 = 4_000;
+
+/// What a [`KvmVcpu`] is made from.
+pub struct KvmConfig {
+    /// The machine whose processor it is.
+    pub machine: Arc<Machine>,
+    /// Its number, from 0 on.
+    pub index: u32,
+    /// What CPUID answers.
+    pub cpuid: CpuidTable,
+    /// The instructions that it promises.
+    pub instruction_set: InstructionSet,
+}
+
+/// What KVM waits for an answer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    None,
+    /// A transfer, perhaps of many items.
+    Io(Io),
+    Mmio,
+    ReadMsr,
+    /// Asked only whether there is such a register.
+    WriteMsr,
+}
+
+/// How the guest's counter is moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TscControl {
+    /// By `KVM_VCPU_TSC_OFFSET`.
+    Offset,
+    /// By writing the counter itself.
+    Register,
+}
+
+/// A virtual processor of KVM's.
+pub struct KvmVcpu {
+    pub(crate) fd: VcpuFd,
+    pub(crate) machine: Arc<Machine>,
+    pub(crate) clock: Clock,
+    tsc: TscControl,
+    pub(crate) signature: u32,
+    pub(crate) instruction_set: InstructionSet,
+    /// System registers, once somebody asked since the last run.
+    pub(crate) system: OnceCell<kvm_sregs>,
+    pub(crate) question: Question,
+    /// KVM has an instruction to end when the guest goes on.
+    pub(crate) unfinished: bool,
+    /// What comes after the exit that was given.
+    pub(crate) deferred: Option<Exit>,
+    pub(crate) interruptible: bool,
+    pub(crate) window_wanted: bool,
+    /// An interrupt to be taken when the guest goes on.
+    pub(crate) vector: Option<u8>,
+    pub(crate) task_priority: u8,
+    pub(crate) halted: bool,
+    pub(crate) shutdown: Option<ShutdownCause>,
+    /// What the host refused since the last run.
+    pub(crate) failure: Option<CpuError>,
+    /// Times that the guest was entered.
+    pub(crate) entries: u64,
+    /// Magic addresses at which other code was.
+    pub(crate) strangers: u64,
+}
+
+impl KvmVcpu {
+    /// Makes a vCPU. Set its registers before the first run.
+    ///
+    /// # Errors
+    /// When KVM refuses it, or does not have its instructions.
+    pub fn new(config: KvmConfig) -> Result<Self, CpuError> {
+        let costs = config.machine.host.costs()?;
+        Self::with_costs(config, costs)
+    }
+
+    pub(crate) fn with_costs(config: KvmConfig, costs: Costs) -> Result<Self, CpuError> {
+        let machine = config.machine;
+        let missing = cpuid::missing(&config.instruction_set, &machine.host.supported);
+        if !missing.is_empty() {
+            return Err(CpuError::HostLevel {
+                set: config.instruction_set.to_string(),
+                missing: missing.join(", "),
+            });
+        }
+        let states = config.instruction_set.state_components();
+        if !xstate::has_our_layout(&machine.host.supported, states) {
+            return Err(CpuError::Unusable(
+                "this host's processor keeps AVX-512 registers in another order than guests are told; set a lower nodes.level, or use engine = \"exact\"".to_owned(),
+            ));
+        }
+        let mut fd = machine.vcpu(config.index)?;
+        let entries = cpuid::entries(&config.cpuid);
+        let list = CpuId::from_entries(&entries)
+            .map_err(|_| CpuError::Internal("too many CPUID leaves".to_owned()))?;
+        fd.set_cpuid2(&list)
+            .map_err(failed("set what CPUID answers"))?;
+        debug::watch(&fd)?;
+        fd.set_sync_valid_reg(SyncReg::Register);
+        let registers = fd.get_regs().map_err(failed("read registers"))?;
+        fd.sync_regs_mut().regs = registers;
+        let khz = fd
+            .get_tsc_khz()
+            .map_err(failed("learn the rate of the time stamp counter"))?;
+        let tsc = if ioctl::has_tsc_offset(&fd) {
+            TscControl::Offset
+        } else {
+            TscControl::Register
+        };
+        let [signature, ..] = config.cpuid.answer(1, 0);
+        Ok(Self {
+            fd,
+            machine,
+            clock: Clock::new(khz.into(), costs),
+            tsc,
+            signature,
+            instruction_set: config.instruction_set,
+            system: OnceCell::new(),
+            question: Question::None,
+            unfinished: false,
+            deferred: None,
+            interruptible: false,
+            window_wanted: false,
+            vector: None,
+            task_priority: 0,
+            halted: false,
+            shutdown: None,
+            failure: None,
+            entries: 0,
+            strangers: 0,
+        })
+    }
+
+    /// Runs the guest until `until` or until it needs somebody.
+    pub(crate) fn go(&mut self, until: Cycles) -> Result<Exit, CpuError> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        if let Some(exit) = self.next_item().or_else(|| self.deferred.take()) {
+            return Ok(exit);
+        }
+        if let Some(cause) = self.shutdown {
+            return Ok(Exit::Shutdown(cause));
+        }
+        let mut ran = false;
+        loop {
+            if self.window_wanted && self.interruptible && !self.unfinished {
+                return Ok(Exit::InterruptWindow);
+            }
+            let left = until.saturating_sub(self.clock.now());
+            if left == 0 && !self.unfinished {
+                if ran {
+                    self.clock.count_stop(until);
+                }
+                return Ok(Exit::Deadline);
+            }
+            ran |= left > 0;
+            let raw = if left > 0 {
+                self.enter(left)?
+            } else {
+                self.end_instruction()?
+            };
+            if let Some(exit) = self.take(&raw)? {
+                return Ok(exit);
+            }
+        }
+    }
+
+    /// Enters the guest for at most `left` cycles.
+    fn enter(&mut self, left: u64) -> Result<RawExit, CpuError> {
+        if let Some(vector) = self.vector.take() {
+            ioctl::interrupt(&self.fd, vector).map_err(failed("interrupt the guest"))?;
+        }
+        self.prepare_page();
+        self.halted = false;
+        self.entries += 1;
+        let most = self.clock.nanoseconds(left);
+        let most = most.clamp(1, 1_000_000_000 / LOOKS_PER_SECOND);
+        let granted = left.min(self.clock.cycles(most));
+        let (clock, tsc) = (&mut self.clock, self.tsc);
+        let result = preempt::with_alarm(&mut self.fd, most, |fd| {
+            let thread = ioctl::thread_time();
+            let host = HostTime {
+                tsc: ioctl::host_tsc(),
+                thread,
+            };
+            let offset = clock.start(host, granted);
+            set_tsc(fd, tsc, offset)?;
+            let result = run_once(fd);
+            let tsc = ioctl::host_tsc();
+            clock.stop(HostTime {
+                tsc,
+                thread: ioctl::thread_time(),
+            });
+            result
+        });
+        self.note_exit();
+        result.map_err(failed("set a timer"))?
+    }
+
+    /// Ends the instruction that KVM is in the middle of, and goes no further.
+    pub(crate) fn end_instruction(&mut self) -> Result<RawExit, CpuError> {
+        self.prepare_page();
+        self.fd.set_kvm_immediate_exit(1);
+        let result = run_once(&mut self.fd);
+        self.fd.set_kvm_immediate_exit(0);
+        self.note_exit();
+        result
+    }
+
+    fn prepare_page(&mut self) {
+        let window = self.window_wanted && self.vector.is_none();
+        let task_priority = self.task_priority;
+        let page = self.fd.get_kvm_run();
+        page.request_interrupt_window = window.into();
+        page.cr8 = task_priority.into();
+    }
+
+    /// Takes over what KVM tells after every run.
+    fn note_exit(&mut self) {
+        self.system.take();
+        self.unfinished = false;
+        self.question = Question::None;
+        let page = self.fd.get_kvm_run();
+        let ready = page.ready_for_interrupt_injection != 0 && page.if_flag != 0;
+        self.interruptible = ready && self.vector.is_none();
+    }
+
+    /// What comes of `raw`; `None` to go on.
+    fn take(&mut self, raw: &RawExit) -> Result<Option<Exit>, CpuError> {
+        let exit = match decode(raw, self.fd.sync_regs().regs.rip) {
+            Meaning::Exit(exit) => Some(self.ask(exit)),
+            Meaning::Transfer(io) => {
+                self.question = Question::Io(io);
+                self.next_item()
+            }
+            Meaning::SetTsc(value) => {
+                self.clock.set_tsc(value);
+                page::put_msr(self.fd.get_kvm_run(), value);
+                self.unfinished = true;
+                None
+            }
+            Meaning::Breakpoint(at) => debug::magic_exit(self, at)?,
+            Meaning::Nothing => None,
+            Meaning::Failure(failure) => {
+                return Err(CpuError::Unusable(format!(
+                    "{failure}; run belljar doctor, or use engine = \"exact\""
+                )));
+            }
+        };
+        Ok(self.after_task_priority(exit))
+    }
+
+    /// Puts the change of the task priority, of which KVM tells only half of the time,
+    /// before `exit`.
+    fn after_task_priority(&mut self, exit: Option<Exit>) -> Option<Exit> {
+        let now = self.fd.get_kvm_run().cr8 as u8 & 15;
+        if now == self.task_priority {
+            return exit;
+        }
+        self.task_priority = now;
+        self.deferred = exit;
+        Some(Exit::TaskPriority)
+    }
+
+    /// Remembers what KVM waits for.
+    fn ask(&mut self, exit: Exit) -> Exit {
+        match exit {
+            Exit::MmioRead { .. } => self.question = Question::Mmio,
+            Exit::MsrRead { .. } => self.question = Question::ReadMsr,
+            Exit::MsrWrite { .. } => {
+                self.question = Question::WriteMsr;
+                self.unfinished = true;
+            }
+            Exit::MmioWrite { .. } => self.unfinished = true,
+            Exit::Halt => self.halted = true,
+            Exit::Shutdown(cause) => self.shutdown = Some(cause),
+            _ => {}
+        }
+        exit
+    }
+
+    /// The next item of a transfer that goes on.
+    fn next_item(&mut self) -> Option<Exit> {
+        let Question::Io(io) = &mut self.question else {
+            return None;
+        };
+        if !io.goes_on() {
+            return None;
+        }
+        let item = *io;
+        if item.input {
+            return Some(item.exit(0));
+        }
+        io.done += 1;
+        self.unfinished = true;
+        let bytes = self.machine.host.page_bytes;
+        let data = page::io_item(self.fd.get_kvm_run(), bytes, item.done, item.size);
+        Some(item.exit(data))
+    }
+
+    /// Answers the question that is open.
+    pub(crate) fn answer(&mut self, data: u64) {
+        let bytes = self.machine.host.page_bytes;
+        let page = self.fd.get_kvm_run();
+        match &mut self.question {
+            Question::Io(io) if io.input && io.goes_on() => {
+                page::put_io_item(page, bytes, (io.done, io.size), data as u32);
+                io.done += 1;
+            }
+            Question::Mmio => page::put_mmio(page, data),
+            Question::ReadMsr => page::put_msr(page, data),
+            _ => return,
+        }
+        self.unfinished = true;
+    }
+
+    /// Has the register that was asked for not be there.
+    pub(crate) fn refuse(&mut self) {
+        if matches!(self.question, Question::ReadMsr | Question::WriteMsr) {
+            page::refuse_msr(self.fd.get_kvm_run());
+            self.unfinished = true;
+        }
+    }
+
+    /// Whether a transfer or an exit is still to be told of, so that nothing may come
+    /// between.
+    pub(crate) fn is_amid(&self) -> bool {
+        let transfers = matches!(self.question, Question::Io(io) if io.goes_on());
+        transfers || self.deferred.is_some() || self.vector.is_some()
+    }
+}
+
+/// Moves the guest's counter to `offset` ahead of the host's.
+fn set_tsc(fd: &VcpuFd, control: TscControl, offset: u64) -> Result<(), CpuError> {
+    match control {
+        TscControl::Offset => {
+            ioctl::set_tsc_offset(fd, offset).map_err(failed("move the guest's time stamp counter"))
+        }
+        // KVM takes a write near to what the counter shows for an attempt to bring
+        // processors into step, and does nothing: so there is one far from it before.
+        TscControl::Register => [1 << 62, 0].into_iter().try_for_each(|far: u64| {
+            let value = ioctl::host_tsc().wrapping_add(offset).wrapping_add(far);
+            crate::msr::write(fd, &[(crate::decode::MSR_TSC, value)])
+        }),
+    }
+}
+
+fn run_once(fd: &mut VcpuFd) -> Result<RawExit, CpuError> {
+    match fd.run() {
+        Ok(_) => Ok(page::raw_exit(fd.get_kvm_run())),
+        Err(error) if matches!(error.errno(), libc::EINTR | libc::EAGAIN) => {
+            Ok(RawExit::Interrupted)
+        }
+        Err(error) => Err(failed::<io::Error>("run the guest")(error.into())),
+    }
+}
