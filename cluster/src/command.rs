@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use belljar_cluster::engine::Engine;
 use belljar_cluster::plan::Plan;
 use belljar_cluster::run_disk;
 use belljar_cluster::sandbox::Sandbox;
@@ -70,17 +71,22 @@ pub(crate) fn snapshot(arguments: &SnapshotArguments) -> Result<ExitCode> {
         Some(path) => path.clone(),
         None => template::path_of(&plan)?,
     };
-    template::write(&plan, sandbox(arguments.no_sandbox)?.as_ref(), &path)?;
+    let sandbox = sandbox(arguments.no_sandbox, plan.engine)?;
+    template::write(&plan, sandbox.as_ref(), &path)?;
     println!("{}", path.display());
     Ok(ExitCode::SUCCESS)
 }
 
 /// The sandbox for threads that run guests, unless it is not wanted.
-fn sandbox(unwanted: bool) -> Result<Option<Sandbox>> {
+fn sandbox(unwanted: bool, engine: Engine) -> Result<Option<Sandbox>> {
     if unwanted {
         return Ok(None);
     }
-    Ok(Some(Sandbox::new()?))
+    let sandbox = Sandbox::new()?;
+    Ok(Some(match engine {
+        Engine::Exact => sandbox,
+        Engine::Kvm => sandbox.with_kvm()?,
+    }))
 }
 
 /// `belljar image build`.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use belljar_sim::{Span, Time};
 use belljar_vmm::NodeError;
 
+use crate::engine::Engine;
 use crate::horizon::Turn;
 use crate::runner::Runner;
 use crate::sandbox::{Sandbox, SandboxError};
@@ -36,6 +37,8 @@ struct Shared {
     next: Vec<AtomicU64>,
     /// Turns of the round that nobody took yet, by the thread whose nodes they are.
     lanes: Vec<Mutex<Vec<Turn>>>,
+    /// A thread that has nothing to do takes turns of others.
+    lends: bool,
     /// Turns not yet done with.
     remaining: AtomicUsize,
     /// Counts rounds, to wake who waits.
@@ -68,6 +71,7 @@ impl Crew {
     pub fn new(
         runners: Vec<Runner>,
         threads: usize,
+        engine: Engine,
         sandbox: Option<&Sandbox>,
     ) -> Result<Self, SandboxError> {
         let shared = Arc::new(Shared {
@@ -77,6 +81,8 @@ impl Crew {
                 .collect(),
             runners: runners.into_iter().map(Mutex::new).collect(),
             lanes: (0..threads.max(1)).map(|_| Mutex::default()).collect(),
+            // KVM makes whoever changes a processor's thread wait, for milliseconds.
+            lends: engine == Engine::Exact,
             remaining: AtomicUsize::new(0),
             round: AtomicU64::new(0),
             quit: AtomicBool::new(false),
@@ -151,14 +157,16 @@ impl Crew {
     /// The failure of the node with the lowest number, with that number.
     pub(crate) fn round(&self, turns: &[Turn]) -> Result<(), (u32, NodeError)> {
         let shared = &*self.shared;
-        if let [turn] = turns {
+        if let [turn] = turns
+            && (shared.lends || shared.lane_of(turn.node) == 0)
+        {
             // Not worth waking anybody.
             shared.remaining.store(1, Ordering::Relaxed);
             shared.take(*turn);
         } else {
             shared.remaining.store(turns.len(), Ordering::Relaxed);
             for turn in turns {
-                lock(&shared.lanes[turn.node as usize % shared.lanes.len()]).push(*turn);
+                lock(&shared.lanes[shared.lane_of(turn.node)]).push(*turn);
             }
             shared.round.fetch_add(1, Ordering::Release);
             shared.take_turns(0);
@@ -185,6 +193,11 @@ impl Drop for Crew {
 }
 
 impl Shared {
+    /// The thread that a node stays with.
+    fn lane_of(&self, node: u32) -> usize {
+        node as usize % self.lanes.len()
+    }
+
     fn work(&self, lane: usize) {
         let mut seen = 0;
         let mut waited = 0;
@@ -204,7 +217,7 @@ impl Shared {
     /// that comes late from an earlier round belongs to the present one.
     fn take_turns(&self, lane: usize) {
         let lanes = self.lanes.len();
-        for other in 0..lanes {
+        for other in 0..if self.lends { lanes } else { 1 } {
             let lane = &self.lanes[(lane + other) % lanes];
             // The lock must not be held while the node runs.
             while let Some(turn) = { lock(lane).pop() } {

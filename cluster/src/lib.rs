@@ -13,6 +13,7 @@ pub mod coordinator;
 mod crew;
 pub mod doctor;
 mod ending;
+pub mod engine;
 mod horizon;
 pub mod keyboard;
 pub mod link_log;

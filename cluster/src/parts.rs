@@ -5,18 +5,17 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use belljar_cpu::{CpuError, Vcpu};
+use belljar_cpu::CpuError;
 use belljar_devices::virtio::{Disk, DiskError};
-use belljar_exact::{CodePool, CodeShare, ExactConfig, ExactVcpu};
 use belljar_fabric::Mac;
 use belljar_sim::{Random, Seed, Span};
 use belljar_vmm::{
     DiskConfig, KernelError, KernelImage, NetConfig, Node, NodeConfig, NodeError, Snapshot,
-    VcpuParts,
 };
 use twox_hash::XxHash3_64;
 
 use crate::checkpoint::{CheckpointError, Found, NodeRecord};
+use crate::engine::Makers;
 use crate::plan::Plan;
 use crate::run_disk;
 
@@ -30,12 +29,6 @@ const NETWORK: &str = "10.77.0.0/16";
 pub(crate) const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// The seed of what all clones share; each goes on with its own.
 const TEMPLATE_SEED: Seed = Seed(0);
-/// Bytes of translated code that nodes share, and of all that each has for itself together.
-/// Tables take three times as much.
-const SHARED_CODE: usize = 256 << 20;
-const OWN_CODE: usize = 768 << 20;
-/// Lets each node translate all its code for itself, which changes no result: tests compare.
-const OWN_CODE_ONLY: &str = "BELLJAR_OWN_CODE";
 /// Bytes of an archive without files.
 const EMPTY_ARCHIVE: usize = 1024;
 
@@ -56,6 +49,9 @@ pub enum PartsError {
         /// The host's reason.
         source: io::Error,
     },
+    /// The engine has nothing to work with.
+    #[error(transparent)]
+    Engine(#[from] CpuError),
     /// The run disk cannot be made.
     #[error("cannot pack the workload's files: {0}")]
     RunDisk(io::Error),
@@ -65,12 +61,11 @@ pub enum PartsError {
 pub(crate) struct Parts {
     kernel: Arc<KernelImage>,
     initrd: Arc<[u8]>,
+    makers: Makers,
     root: Disk,
     run_disk: Disk,
     /// XXH3 of what is on it.
     pub(crate) run_disk_hash: u64,
-    /// Translated code that the nodes share.
-    pool: Option<CodePool>,
 }
 
 impl Parts {
@@ -84,11 +79,10 @@ impl Parts {
         Ok(Self {
             kernel: Arc::new(KernelImage::open(&plan.image.kernel)?),
             initrd: initrd.into(),
+            makers: Makers::open(plan)?,
             root: Disk::open(&plan.image.root)?,
             run_disk_hash: XxHash3_64::oneshot(&run_disk),
             run_disk: Disk::from_bytes(run_disk),
-            pool: (plan.nodes > 1 && std::env::var_os(OWN_CODE_ONLY).is_none())
-                .then(|| CodePool::with_room(SHARED_CODE)),
         })
     }
 
@@ -97,7 +91,7 @@ impl Parts {
         let seed = Seed(plan.seed);
         let words = identity_words(plan, index);
         let config = self.config(plan, index, seed, self.run_disk.clone(), &words);
-        Node::new(&config, self.engine(plan, index, seed))
+        Node::new(&config, self.makers.node(plan, index, seed))
     }
 
     /// Builds the node that clones are made of, to be booted: it knows nothing of what
@@ -106,7 +100,7 @@ impl Parts {
         let disk = Disk::from_bytes(vec![0; EMPTY_ARCHIVE]);
         let words = "belljar.identity=console";
         let config = self.config(plan, 0, TEMPLATE_SEED, disk, words);
-        Node::new(&config, self.engine(plan, 0, TEMPLATE_SEED))
+        Node::new(&config, self.makers.node(plan, 0, TEMPLATE_SEED))
     }
 
     /// Node `index` as a clone of the template's `snapshot`, which is told who it is.
@@ -118,7 +112,7 @@ impl Parts {
     ) -> Result<Node, NodeError> {
         let seed = Seed(plan.seed);
         let config = self.config(plan, index, seed, self.run_disk.clone(), "");
-        let mut node = Node::clone_of(snapshot, &config, self.engine(plan, index, seed))?;
+        let mut node = Node::clone_of(snapshot, &config, self.makers.node(plan, index, seed))?;
         let mut own = [0; 32];
         Random::new(seed, "guest", u64::from(index)).fill(&mut own);
         let own: String = own.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -155,7 +149,7 @@ impl Parts {
             &config,
             ram,
             &node.runner.node,
-            self.engine(plan, index, seed),
+            self.makers.node(plan, index, seed),
         )
         .map_err(failed)
     }
@@ -191,31 +185,6 @@ impl Parts {
             }),
             date: START_DATE,
             exit_device: false,
-        }
-    }
-
-    /// What makes the processors of node `index`.
-    fn engine(
-        &self,
-        plan: &Plan,
-        index: u32,
-        seed: Seed,
-    ) -> impl FnMut(VcpuParts) -> Result<Box<dyn Vcpu + Send>, CpuError> {
-        let mut share = CodeShare::with_room(OWN_CODE / plan.nodes.max(1) as usize);
-        if let Some(pool) = &self.pool {
-            share = share.pooled(pool);
-        }
-        move |parts| {
-            let stream = VcpuParts::random_stream(parts.index, u64::from(index));
-            let config = ExactConfig {
-                ram: parts.ram,
-                cpuid: parts.cpuid,
-                instruction_set: parts.instruction_set,
-                ratio: plan.ratio,
-                timing: plan.timing.clone(),
-                random: Random::new(seed, belljar_exact::RANDOM_STREAM, stream),
-            };
-            Ok(Box::new(ExactVcpu::sharing(config, &share)?))
         }
     }
 }

@@ -12,6 +12,7 @@ use belljar_images::{Image, ImageError, RecipeError};
 use belljar_sim::{Frequency, Span, Time};
 use belljar_vmm::MOST_VCPUS;
 
+use crate::engine::{Engine, EngineChoice};
 use crate::quantity::{Bytes, Rate};
 use crate::scenario::{BootKind, Nodes, Scenario, Trace};
 use crate::time_model;
@@ -91,6 +92,8 @@ pub struct Plan {
     pub description: String,
     /// Seed of all randomness.
     pub seed: u64,
+    /// What carries the nodes.
+    pub engine: Engine,
     /// What boots.
     pub image: Image,
     /// Words for the kernel's command line.
@@ -149,13 +152,17 @@ impl Plan {
             scenario.nodes.level.0,
             scenario.nodes.extensions.iter().map(String::as_str),
         )?;
-        belljar_exact::host_requirements(&instruction_set)?;
+        let engine = engine(scenario)?;
+        if engine == Engine::Exact {
+            belljar_exact::host_requirements(&instruction_set)?;
+        }
         let folder = path.parent().unwrap_or(Path::new("."));
         let network = NetworkPlan::resolve(scenario, folder)?;
         Ok(Self {
             name: scenario.name.clone(),
             description: scenario.description.clone(),
             seed: scenario.seed,
+            engine,
             image: find_image(&folder.join(&scenario.image.recipe))?,
             append: scenario.image.append.clone(),
             nodes: scenario.nodes.count,
@@ -179,6 +186,28 @@ impl Plan {
             trace: scenario.trace.clone(),
             checkpoint_every: scenario.checkpoint.every.map(|every| every.0),
         })
+    }
+}
+
+/// The engine, which must be able to do what the scenario says of time.
+fn engine(scenario: &Scenario) -> Result<Engine, PlanError> {
+    let nodes = &scenario.nodes;
+    let modelled = [
+        (nodes.timing.is_some(), "nodes.timing"),
+        (
+            nodes.cycles_per_instruction.is_some(),
+            "nodes.cycles-per-instruction",
+        ),
+    ];
+    let key = modelled.into_iter().find_map(|(is, key)| is.then_some(key));
+    match (scenario.engine, key) {
+        (EngineChoice::Auto, Some(_)) => Ok(Engine::Exact),
+        (EngineChoice::Kvm, Some(key)) => Err(PlanError::Range {
+            key,
+            value: "given".to_owned(),
+            limits: "left out under engine = \"kvm\", whose time is the processor's own",
+        }),
+        (choice, _) => Ok(choice.resolve()),
     }
 }
 
@@ -295,13 +324,14 @@ impl fmt::Display for Plan {
             write!(f, "{} vCPUs in turns of {}, ", self.vcpus, self.slice)?;
         }
         match &self.timing {
+            None if self.engine == Engine::Kvm => writeln!(f, "engine {}", self.engine)?,
             None => writeln!(
                 f,
-                "{} cycles per {} instructions, engine exact",
-                self.ratio.cycles, self.ratio.instructions
+                "{} cycles per {} instructions, engine {}",
+                self.ratio.cycles, self.ratio.instructions, self.engine
             )?,
             Some(timing) => {
-                writeln!(f, "engine exact")?;
+                writeln!(f, "engine {}", self.engine)?;
                 f.write_str(&time_model::describe(timing))?;
             }
         }

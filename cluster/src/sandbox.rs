@@ -86,6 +86,15 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_set_robust_list,
 ];
 
+/// What stops a guest of KVM's in time.
+const TIMERS: &[c_long] = &[
+    libc::SYS_timer_create,
+    libc::SYS_timer_delete,
+    libc::SYS_timer_settime,
+];
+/// The part of an ioctl's number that names it: type and number, without size.
+const IOCTL_NUMBER: u64 = 0xffff;
+
 /// Calls that no thread makes once guests run.
 const FORBIDDEN_TO_ALL: &[c_long] = &[
     libc::SYS_accept,
@@ -143,12 +152,21 @@ impl Sandbox {
     /// See [`SandboxError`].
     pub fn new() -> Result<Self, SandboxError> {
         let sandbox = Self {
-            guest: guest_filter()?.try_into()?,
+            guest: guest_filter(false)?.try_into()?,
             process: process_filter(None)?.try_into()?,
             closed: Arc::default(),
         };
         sandbox.probe()?;
         Ok(sandbox)
+    }
+
+    /// As it is, but lets threads with guests run them by KVM, on vCPUs that are there.
+    ///
+    /// # Errors
+    /// [`SandboxError::Compile`].
+    pub fn with_kvm(mut self) -> Result<Self, SandboxError> {
+        self.guest = guest_filter(true)?.try_into()?;
+        Ok(self)
     }
 
     /// As it is, but lets threads without guests take connections on `listener`, which
@@ -199,9 +217,10 @@ fn is_refusal(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EPERM)
 }
 
-fn guest_filter() -> Result<SeccompFilter, seccompiler::BackendError> {
+fn guest_filter(kvm: bool) -> Result<SeccompFilter, seccompiler::BackendError> {
+    let allowed = ALLOWED.iter().chain(if kvm { TIMERS } else { &[] });
     let mut rules: BTreeMap<c_long, Vec<SeccompRule>> =
-        ALLOWED.iter().map(|&call| (call, Vec::new())).collect();
+        allowed.map(|&call| (call, Vec::new())).collect();
     // Nothing becomes code that was not before guests ran.
     let executable = libc::PROT_EXEC as u64;
     let no_code = argument(2, SeccompCmpOp::MaskedEq(executable), 0)?;
@@ -210,10 +229,14 @@ fn guest_filter() -> Result<SeccompFilter, seccompiler::BackendError> {
     // The size of the terminal, for the progress line; whether there is one.
     let questions = [libc::TIOCGWINSZ, libc::TCGETS];
     let questions = questions.map(|question| argument(1, SeccompCmpOp::Eq, question));
-    rules.insert(
-        libc::SYS_ioctl,
-        questions.into_iter().collect::<Result<_, _>>()?,
-    );
+    let mut ioctls: Vec<SeccompRule> = questions.into_iter().collect::<Result<_, _>>()?;
+    if kvm {
+        for call in belljar_kvm::RUNNING_IOCTLS {
+            let number = SeccompCmpOp::MaskedEq(IOCTL_NUMBER);
+            ioctls.push(argument(1, number, call.into())?);
+        }
+    }
+    rules.insert(libc::SYS_ioctl, ioctls);
     let itself = argument(0, SeccompCmpOp::Eq, u64::from(process::id()))?;
     rules.insert(libc::SYS_tgkill, vec![itself]);
     SeccompFilter::new(

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use belljar_cpu::{IsaError, Level};
 use serde::Deserialize;
 
+use crate::engine::EngineChoice;
 use crate::quantity::{Bytes, Duration, Rate};
 
 mod network;
@@ -49,6 +50,9 @@ pub struct Scenario {
     /// All randomness comes from here.
     #[serde(default = "default_seed")]
     pub seed: u64,
+    /// What carries the machines.
+    #[serde(default)]
+    pub engine: EngineChoice,
     /// What boots.
     pub image: Image,
     /// The machines.

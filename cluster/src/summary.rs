@@ -179,6 +179,8 @@ fn warnings(run: &Run) -> Vec<String> {
                 runner.index
             ));
         }
+        let told = report.warnings.iter();
+        warnings.extend(told.map(|text| format!("node {}: {text}", runner.index)));
         if report.stubs_abused {
             warnings.push(format!(
                 "node {}: the guest ran other code among the library's stubs, which count from then on",

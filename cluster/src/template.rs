@@ -75,7 +75,7 @@ pub fn identity(plan: &Plan) -> Identity {
     let mut identity = vec![
         ("belljar", env!("CARGO_PKG_VERSION").to_owned()),
         ("build", build()),
-        ("engine", belljar_exact::ENGINE_NAME.to_owned()),
+        ("engine", plan.engine.name().to_owned()),
         ("image", plan.image.manifest.key.clone()),
         ("kernel", plan.image.manifest.kernel_release.clone()),
         ("command line", plan.append.clone()),

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use belljar_cluster::bisect::{Difference, bisect as find};
+use belljar_cluster::engine::Engine;
 use belljar_cluster::watch::Sample;
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 
@@ -19,7 +20,7 @@ const WORD: usize = 8;
 const DIFFERENT: u8 = 2;
 
 pub(crate) fn bisect(arguments: &BisectArguments) -> Result<ExitCode> {
-    let sandbox = sandbox(arguments.no_sandbox)?;
+    let sandbox = sandbox(arguments.no_sandbox, Engine::Exact)?;
     let directories = [arguments.run_a.as_path(), arguments.run_b.as_path()];
     let mut tell = |news: &str| {
         if !arguments.quiet {

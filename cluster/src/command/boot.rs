@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use belljar_cluster::boot::{BootEnding, BootPlan, Booted};
+use belljar_cluster::engine::Engine;
 use belljar_cluster::keyboard::Keyboard;
 use belljar_cpu::{InstructionSet, Level};
 use belljar_sim::Time;
@@ -31,7 +32,7 @@ pub(crate) fn boot(arguments: &BootArguments) -> Result<ExitCode> {
         disks: arguments.disk.clone(),
     };
     let stop = stop_on_signal()?;
-    let sandbox = sandbox(arguments.no_sandbox)?;
+    let sandbox = sandbox(arguments.no_sandbox, Engine::Exact)?;
     let mut booted = Booted::new(&plan)?;
     let mut keyboard = if arguments.no_input {
         Keyboard::none()

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use belljar_cluster::checkpoint::{self, Found, Tell};
 use belljar_cluster::control::{Client, Desk, Server};
 use belljar_cluster::coordinator::{Checkpoints, Ending, Run, Setup};
+use belljar_cluster::engine::Engine;
 use belljar_cluster::plan::Plan;
 use belljar_cluster::progress::Progress;
 use belljar_cluster::run_directory::{RunDirectory, SCENARIO_FILE};
@@ -38,6 +39,11 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let (scenario, own) = read_scenario(&arguments.scenario, &more)?;
     let mut plan = Plan::resolve(&scenario, &arguments.scenario.scenario)?;
     plan.snapshot.clone_from(&arguments.snapshot);
+    if plan.engine == Engine::Kvm && arguments.state_hash.is_some() {
+        bail!(
+            "--state-hash counts instructions, which engine kvm does not; use engine = \"exact\""
+        );
+    }
     let directory = RunDirectory::create(arguments.out.as_deref(), &plan.name)?;
     directory.write("plan.txt", &format!("{plan}\n"))?;
     directory.write(SCENARIO_FILE, &own.text)?;
@@ -114,7 +120,7 @@ impl Task<'_> {
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
             .clamp(1, plan.nodes as usize);
         let stop = stop_on_signal()?;
-        let mut sandbox = sandbox(self.host.no_sandbox)?;
+        let mut sandbox = sandbox(self.host.no_sandbox, plan.engine)?;
         // Before the sandbox closes: no socket is made after that.
         let desk = Arc::new(Desk::default());
         let server = serve(directory.path(), plan, &desk);

@@ -214,7 +214,7 @@ impl Setup<'_> {
             .map(|checkpoints| checkpointer(checkpoints, self.directory));
         // Before any thread has a filter of its own, which would be in the way.
         self.sandbox.map_or(Ok(()), Sandbox::close_process)?;
-        let crew = Crew::new(begun.runners, self.threads, self.sandbox)?;
+        let crew = Crew::new(begun.runners, self.threads, plan.engine, self.sandbox)?;
         let mut horizons = Horizons::new(Distances::new(&plan.topology), plan.nodes);
         for node in 0..plan.nodes {
             horizons.set(node, crew.next(node));
