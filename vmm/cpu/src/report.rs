@@ -13,6 +13,9 @@ pub struct Unimplemented {
     pub count: u64,
 }
 
+/// What the name of a counter begins with that is not a sum but a maximum.
+const WORST: &str = "worst_";
+
 /// What an engine tells of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineReport {
@@ -22,7 +25,8 @@ pub struct EngineReport {
     pub stubs_abused: bool,
     /// What to know before trusting the results, beside that.
     pub warnings: Vec<String>,
-    /// The engine's own counters, by name.
+    /// The engine's own counters, by name. They add up, but for those whose names begin
+    /// with `worst_`, of which the highest counts.
     pub counters: Vec<(&'static str, u64)>,
 }
 
@@ -41,6 +45,7 @@ impl EngineReport {
         for (name, count) in other.counters {
             let known = self.counters.iter_mut().find(|(known, _)| *known == name);
             match known {
+                Some((_, worst)) if name.starts_with(WORST) => *worst = count.max(*worst),
                 Some((_, sum)) => *sum += count,
                 None => self.counters.push((name, count)),
             }
@@ -75,6 +80,9 @@ mod tests {
             .collect();
         assert_eq!(met, [(7, 4), (8, 2)]);
         assert!(sum.stubs_abused);
-        assert_eq!(sum.counters, [("misses", 10), ("visits", 5)]);
+        sum.add(report(8, "worst_late", false));
+        sum.add(report(8, "worst_late", false));
+        let counters = [("misses", 10), ("visits", 5), ("worst_late", 5)];
+        assert_eq!(sum.counters, counters);
     }
 }

@@ -34,7 +34,7 @@ impl Host {
 
 /// What the guest's counter showed at each of its looks, and the clock at each exit, with
 /// `costs` taken out.
-pub(crate) fn looks(host: &Arc<Host>, costs: Costs) -> Result<Vec<(u64, u64, u64)>, CpuError> {
+fn looks(host: &Arc<Host>, costs: Costs) -> Result<Vec<(u64, u64, u64)>, CpuError> {
     let mut vcpu = bare::processor(host, &PROGRAM, costs)?;
     let mut looks = Vec::with_capacity(ROUNDS);
     while looks.len() < ROUNDS {
@@ -59,5 +59,13 @@ fn measure(host: &Arc<Host>) -> Result<Costs, CpuError> {
     let least = |costs: &dyn Fn(&(u64, u64, u64)) -> u64| looks.iter().map(costs).min();
     let entry = least(&|(before, seen, _)| seen.saturating_sub(*before)).unwrap_or(0);
     let exit = least(&|(_, seen, after)| after.saturating_sub(*seen)).unwrap_or(0);
-    Ok(Costs { entry, exit })
+    let mut costs = Costs {
+        entry,
+        exit,
+        jitter: 0,
+    };
+    let looks = self::looks(host, costs)?;
+    let off = looks.iter().map(|(before, seen, _)| seen.abs_diff(*before));
+    costs.jitter = off.max().unwrap_or(0);
+    Ok(costs)
 }

@@ -11,6 +11,20 @@ use belljar_cpu::Cycles;
 pub(crate) struct Costs {
     pub entry: u64,
     pub exit: u64,
+    /// By how much a clock was off, with these left out, that had been stopped; at worst.
+    pub jitter: u64,
+}
+
+impl Costs {
+    /// A way into the guest and out took so long in all: the costs cannot be higher. They
+    /// would be, measured while the host was busy, and time would stand still.
+    fn bound_by(&mut self, elapsed: u64) {
+        let both = u128::from(self.entry) + u128::from(self.exit);
+        if both > u128::from(elapsed) {
+            self.entry = (u128::from(self.entry) * u128::from(elapsed) / both) as u64;
+            self.exit = self.exit.min(elapsed - self.entry);
+        }
+    }
 }
 
 /// The host's clocks at one moment.
@@ -96,9 +110,10 @@ impl Clock {
 
     /// The guest was left. What it cannot have seen passes neither for it nor here.
     pub(crate) fn stop(&mut self, host: HostTime) {
-        let overhead = self.costs.entry + self.costs.exit;
         let elapsed = host.tsc.wrapping_sub(self.started.tsc);
-        let elapsed = elapsed.saturating_sub(overhead);
+        self.costs.bound_by(elapsed);
+        let overhead = self.costs.entry + self.costs.exit;
+        let elapsed = elapsed - overhead;
         let worked = self.cycles(host.thread.saturating_sub(self.started.thread));
         let worked = worked.saturating_sub(overhead).min(elapsed);
         let passed = if elapsed <= self.granted {
@@ -122,6 +137,19 @@ impl Clock {
         self.error.worst_overrun = self.error.worst_overrun.max(overrun);
     }
 
+    /// What is known of its errors, by name.
+    pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
+        let error = self.error;
+        vec![
+            ("stops", error.stops),
+            ("overrun_ns", self.nanoseconds(error.overrun)),
+            ("worst_overrun_ns", self.nanoseconds(error.worst_overrun)),
+            ("hidden_ns", self.nanoseconds(error.hidden)),
+            ("seen_ns", self.nanoseconds(error.seen)),
+            ("worst_jitter_ns", self.nanoseconds(self.costs.jitter)),
+        ]
+    }
+
     /// Cycles of the host's counter in so many nanoseconds.
     pub(crate) fn cycles(&self, nanoseconds: u64) -> u64 {
         (u128::from(nanoseconds) * u128::from(self.host_khz) / 1_000_000) as u64
@@ -142,6 +170,7 @@ mod tests {
         let costs = Costs {
             entry: 100,
             exit: 60,
+            jitter: 0,
         };
         Clock::new(2_000_000, costs)
     }
@@ -161,6 +190,18 @@ mod tests {
         let offset = clock.start(at(900_000, 700), 5_000);
         assert_eq!(900_100_u64.wrapping_add(offset), 1_000);
         assert_eq!(clock.error, ClockError::default());
+    }
+
+    #[test]
+    fn costs_that_were_measured_too_high_do_not_stop_time() {
+        let mut clock = clock();
+        clock.start(at(0, 0), 5_000);
+        clock.stop(at(80, 40));
+        assert_eq!(clock.now(), 0);
+        assert_eq!((clock.costs.entry, clock.costs.exit), (50, 30));
+        clock.start(at(0, 0), 5_000);
+        clock.stop(at(100, 50));
+        assert_eq!(clock.now(), 20);
     }
 
     #[test]

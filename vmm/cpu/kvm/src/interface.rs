@@ -188,23 +188,17 @@ impl Vcpu for KvmVcpu {
     fn reseed(&mut self, _: Seed, _: u64) {}
 
     fn report(&self) -> EngineReport {
-        let error = self.clock.error;
         let mut warnings = Vec::new();
         if self.has_breakpoints() {
             let text = "the guest set breakpoints of its own, which do not work under engine kvm";
             warnings.push(text.to_owned());
         }
+        let mut counters = self.clock.counters();
+        counters.push(("entries", self.entries));
+        counters.push(("strangers_at_magic_addresses", self.strangers));
         EngineReport {
             warnings,
-            counters: vec![
-                ("entries", self.entries),
-                ("stops", error.stops),
-                ("overrun_cycles", error.overrun),
-                ("worst_overrun_cycles", error.worst_overrun),
-                ("hidden_cycles", error.hidden),
-                ("seen_cycles", error.seen),
-                ("strangers_at_magic_addresses", self.strangers),
-            ],
+            counters,
             ..EngineReport::default()
         }
     }

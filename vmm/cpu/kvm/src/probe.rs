@@ -10,7 +10,7 @@ use vm_memory::{Bytes, GuestAddress};
 
 use crate::host::{Host, HostError};
 use crate::vcpu::KvmVcpu;
-use crate::{bare, calibrate, ioctl};
+use crate::{bare, ioctl};
 use program::{
     APIC_MSR, APIC_VALUE, CALL, CALLS, DEVICE, DEVICE_VALUE, DONE, NO_MSR, Program, STEP_PORT,
     VECTOR, WRONG_PORT,
@@ -47,6 +47,15 @@ pub enum ProbeError {
     },
 }
 
+impl From<ProbeError> for CpuError {
+    fn from(error: ProbeError) -> Self {
+        match error {
+            ProbeError::Cpu(error) => error,
+            other => Self::Unusable(other.to_string()),
+        }
+    }
+}
+
 /// What the trial guest does, in order.
 const STEPS: [&str; 9] = [
     "its first instruction",
@@ -73,12 +82,10 @@ pub fn probe() -> Result<Probe, ProbeError> {
     let host = Host::open()?;
     let call = Trial::new(&host)?.run()?;
     let costs = host.costs()?;
-    let looks = calibrate::looks(&host, costs)?;
-    let off = looks.iter().map(|(before, seen, _)| seen.abs_diff(*before));
     let vcpu = bare::processor(&host, &[], costs)?;
     Ok(Probe {
         call: vcpu.clock.nanoseconds(call),
-        jitter: vcpu.clock.nanoseconds(off.max().unwrap_or(0)),
+        jitter: vcpu.clock.nanoseconds(costs.jitter),
     })
 }
 
