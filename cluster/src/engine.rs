@@ -95,7 +95,10 @@ impl Makers {
         let shares = plan.nodes > 1 && std::env::var_os(OWN_CODE_ONLY).is_none();
         Ok(match plan.engine {
             Engine::Exact => Self::Exact(shares.then(|| CodePool::with_room(SHARED_CODE))),
-            Engine::Kvm => Self::Kvm(Host::open()?),
+            Engine::Kvm => {
+                belljar_kvm::probe()?;
+                Self::Kvm(Host::open()?)
+            }
         })
     }
 

@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::checkpoint::Report;
 use crate::control::INPUT_FILE;
 use crate::coordinator::{Ending, Run};
+use crate::engine::Engine;
 use crate::plan::Plan;
 
 /// Results of a run, as far as they depend on the scenario alone.
@@ -96,6 +97,10 @@ pub struct LinkSummary {
     pub down: LinkStatistics,
 }
 
+mod clock;
+
+pub use clock::ClockSummary;
+
 /// Figures about this host.
 #[derive(Debug, Serialize)]
 pub struct HostSummary {
@@ -111,6 +116,9 @@ pub struct HostSummary {
     pub node_mips: Vec<f64>,
     /// For each node, what its engine counted of its own doings.
     pub engines: Vec<BTreeMap<&'static str, u64>>,
+    /// How far virtual time was from what it should have been, under engine kvm.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<ClockSummary>,
     /// Rounds, in each of which some nodes had their turn.
     pub rounds: u64,
     /// Host threads.
@@ -257,7 +265,10 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
             .sum::<u64>(),
         host.rounds
     );
-    let _ = writeln!(text, "{}", node_speeds(&host.node_mips));
+    let _ = match &host.clock {
+        None => writeln!(text, "{}", node_speeds(&host.node_mips)),
+        Some(clock) => writeln!(text, "{clock}"),
+    };
     if let Some(longest) = host
         .checkpoints
         .iter()
@@ -295,7 +306,13 @@ fn node_speeds(mips: &[f64]) -> String {
 impl HostSummary {
     /// Figures for a run with the results `summary`; what `took` how long is making the
     /// nodes, and all.
-    pub fn of(summary: &Summary, run: &Run, took: [Duration; 2], threads: usize) -> Self {
+    pub fn of(
+        plan: &Plan,
+        summary: &Summary,
+        run: &Run,
+        took: [Duration; 2],
+        threads: usize,
+    ) -> Self {
         let runners = || run.crew().runners();
         let [prepared, elapsed] = took;
         let seconds = elapsed.as_secs_f64().max(1e-9);
@@ -313,6 +330,7 @@ impl HostSummary {
             engines: runners()
                 .map(|runner| runner.node().engine_report().counters.into_iter().collect())
                 .collect(),
+            clock: (plan.engine == Engine::Kvm).then(|| ClockSummary::of(run)),
             rounds: run.rounds,
             threads,
             checkpoints: Vec::new(),

@@ -151,7 +151,13 @@ impl Task<'_> {
         progress.finish();
         let ending = ending.with_context(|| what_is_kept(directory.path()))?;
         let summary = Summary::of(plan, &run, &ending);
-        let mut host = HostSummary::of(&summary, &run, [prepared, progress.elapsed()], threads);
+        let mut host = HostSummary::of(
+            plan,
+            &summary,
+            &run,
+            [prepared, progress.elapsed()],
+            threads,
+        );
         host.checkpoints = kept;
         conclude(self.directory, &summary, &host, &ending)
     }

@@ -1,0 +1,93 @@
+//! How well virtual time was kept where the host's processor makes it.
+
+use std::fmt;
+
+use belljar_cpu::EngineReport;
+use belljar_sim::Span;
+use serde::Serialize;
+
+use crate::coordinator::Run;
+
+/// The clocks' errors of all nodes together, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClockSummary {
+    /// Times that a node was stopped because its turn was over.
+    pub stops: u64,
+    /// How far it had run beyond that, on average.
+    pub overrun_ns: u64,
+    /// The same, at worst.
+    pub worst_overrun_ns: u64,
+    /// By how much a stopped clock was off when it went on, at worst, as measured before
+    /// the run.
+    pub jitter_ns: u64,
+    /// Time in which the host ran something else and guests did not notice.
+    pub hidden_ns: u64,
+    /// Time in which the host ran something else and which passed for guests, too.
+    pub seen_ns: u64,
+}
+
+impl ClockSummary {
+    /// Those of a run.
+    pub(super) fn of(run: &Run) -> Self {
+        let mut sum = EngineReport::default();
+        for runner in run.crew().runners() {
+            sum.add(runner.node().engine_report());
+        }
+        Self::of_counters(&sum.counters)
+    }
+
+    fn of_counters(counters: &[(&'static str, u64)]) -> Self {
+        let count = |name: &str| {
+            let found = counters.iter().find(|(known, _)| *known == name);
+            found.map_or(0, |(_, count)| *count)
+        };
+        let stops = count("stops");
+        Self {
+            stops,
+            overrun_ns: count("overrun_ns") / stops.max(1),
+            worst_overrun_ns: count("worst_overrun_ns"),
+            jitter_ns: count("worst_jitter_ns"),
+            hidden_ns: count("hidden_ns"),
+            seen_ns: count("seen_ns"),
+        }
+    }
+}
+
+impl fmt::Display for ClockSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "clocks: stopped {} times, {} too late on average, {} at worst; off by {} at most after a stop; the host was elsewhere for {} unnoticed and {} noticed",
+            self.stops,
+            Span::from_ns(self.overrun_ns),
+            Span::from_ns(self.worst_overrun_ns),
+            Span::from_ns(self.jitter_ns),
+            Span::from_ns(self.hidden_ns),
+            Span::from_ns(self.seen_ns),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_engines_count_is_told_in_units() {
+        let counters = [
+            ("overrun_ns", 3_000),
+            ("stops", 2),
+            ("worst_overrun_ns", 2_500),
+            ("seen_ns", 7_000_000),
+        ];
+        let clock = ClockSummary::of_counters(&counters);
+        assert_eq!((clock.stops, clock.overrun_ns), (2, 1_500));
+        let told = clock.to_string();
+        assert!(
+            told.contains("stopped 2 times, 1.500 us too late"),
+            "{told}"
+        );
+        assert!(told.contains("2.500 us at worst"), "{told}");
+        assert!(told.ends_with("unnoticed and 7.000 ms noticed"), "{told}");
+    }
+}
