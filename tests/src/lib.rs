@@ -2,6 +2,8 @@
 //! words, and the `belljar` command with what it left behind.
 #![allow(clippy::print_stderr)]
 
+mod calls;
+mod machine;
 mod outcome;
 mod scenario;
 
@@ -9,6 +11,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+pub use machine::{Machine, Returned};
 pub use outcome::Outcome;
 pub use scenario::Scenario;
 use tempfile::TempDir;
@@ -57,6 +60,10 @@ impl Dir {
         let binary = belljar()?;
         let folder = tempfile::tempdir().expect("the host gives a temporary folder");
         Some(Self { folder, binary })
+    }
+
+    pub(crate) fn binary(&self) -> &Path {
+        &self.binary
     }
 
     /// A path in it.

@@ -35,6 +35,8 @@ pub(crate) enum Group {
     Snapshot,
     /// Runs that are broken off, and go on.
     Checkpoint,
+    /// The kvm engine, in a machine that has KVM.
+    Kvm,
     /// Guests' threads under seccomp.
     Sandbox,
     /// Guests that try to break out, and what becomes of their runs.
@@ -60,6 +62,7 @@ const END_TO_END: &[Group] = &[
     Group::Bisect,
     Group::Snapshot,
     Group::Checkpoint,
+    Group::Kvm,
     Group::Sandbox,
     Group::Hostile,
     Group::Timing,
@@ -168,6 +171,22 @@ fn end_to_end(groups: &[Group]) -> Result<()> {
     if groups.contains(&Group::Smp) {
         shell::run(binary, &["image", "build", "images/bookworm-smp.toml"])?;
     }
+    if groups.contains(&Group::Kvm) {
+        packages::ensure_new_qemu();
+        shell::run(binary, &["image", "build", "images/kvm-host.toml"])?;
+    }
+    // What measures time in an emulated machine is left alone while it does.
+    let (alone, together): (Vec<Group>, Vec<Group>) =
+        groups.iter().partition(|group| **group == Group::Kvm);
+    for groups in [together, alone] {
+        if !groups.is_empty() {
+            end_to_end_tests(&groups, binary)?;
+        }
+    }
+    Ok(())
+}
+
+fn end_to_end_tests(groups: &[Group], binary: &str) -> Result<()> {
     let mut arguments = vec!["test", "--package", "belljar-tests", "--test", "e2e", "--"];
     let filters: Vec<String> = groups
         .iter()

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::shell::run;
 
@@ -122,4 +122,80 @@ fn apt(arguments: &[&str]) -> Result<()> {
     let mut with_sudo = vec!["apt-get"];
     with_sudo.extend_from_slice(arguments);
     run("sudo", &with_sudo)
+}
+
+/// Where Debian 12 has a QEMU that is new enough.
+const BACKPORTS: &str = "bookworm-backports";
+/// A folder of apt's for sources, and the file that we add to it.
+const SOURCES: &str = "/etc/apt/sources.list.d";
+const OUR_SOURCE: &str = "bookworm-backports.sources";
+
+/// Installs a QEMU whose emulated processor has virtualisation with hardware breakpoints,
+/// from Debian's backports if need be. Where that does not work the tests that need it
+/// are skipped, and say so.
+pub(crate) fn ensure_new_qemu() {
+    const NEW_ENOUGH: u32 = 10;
+    if qemu_version().is_some_and(|version| version >= NEW_ENOUGH) {
+        return;
+    }
+    eprintln!("Testing the kvm engine takes QEMU {NEW_ENOUGH} or newer; trying {BACKPORTS}");
+    if let Err(error) = install_from_backports() {
+        eprintln!("warning: there is no new QEMU: {error:#}");
+    }
+}
+
+fn qemu_version() -> Option<u32> {
+    let output = Command::new("qemu-system-x86_64").arg("--version").output();
+    let text = String::from_utf8_lossy(&output.ok()?.stdout).into_owned();
+    let number = text.split("version ").nth(1)?;
+    number.split('.').next()?.parse().ok()
+}
+
+/// Adds the source beside the one that apt has for the release, on the same mirror.
+fn install_from_backports() -> Result<()> {
+    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    if release.contains("VERSION_CODENAME=bookworm") {
+        let added = Path::new(SOURCES).join(OUR_SOURCE);
+        if !added.exists() {
+            std::fs::write(&added, backports(&mirror()))
+                .with_context(|| format!("cannot write {}", added.display()))?;
+        }
+        apt(&["update"])?;
+        return apt(&[
+            "install",
+            "--yes",
+            "--no-install-recommends",
+            "--target-release",
+            BACKPORTS,
+            "qemu-system-x86",
+        ]);
+    }
+    apt(&["update"])?;
+    apt(&[
+        "install",
+        "--yes",
+        "--no-install-recommends",
+        "qemu-system-x86",
+    ])
+}
+
+fn backports(mirror: &str) -> String {
+    format!(
+        "Types: deb\nURIs: {mirror}\nSuites: {BACKPORTS}\nComponents: main\n\
+         Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n"
+    )
+}
+
+/// The mirror that apt has for the release already.
+fn mirror() -> String {
+    const DEFAULT: &str = "http://deb.debian.org/debian";
+    let output = Command::new("apt-get")
+        .args(["indextargets", "--format", "$(SITE) $(RELEASE) $(REPO_URI)"])
+        .output();
+    let listed = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let found = listed.ok().and_then(|lines| {
+        let line = lines.lines().find(|line| line.contains(" bookworm "))?;
+        Some(line.split(' ').nth(2)?.trim_end_matches('/').to_owned())
+    });
+    found.unwrap_or_else(|| DEFAULT.to_owned())
 }

@@ -9,6 +9,7 @@ mod determinism;
 mod hostile;
 mod input;
 mod kernels;
+mod kvm;
 mod look;
 mod mpi;
 mod network;

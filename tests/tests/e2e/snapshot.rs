@@ -1,33 +1,8 @@
 //! Nodes are clones of one that booted, and nobody can tell but by the clock.
 
-use std::collections::BTreeMap;
 use std::fs;
 
 use belljar_tests::{Dir, Scenario};
-use serde_json::Value;
-
-/// What each rank called, in order, with its arguments but for addresses. Left out are
-/// polls, whose number depends on when what they wait for comes.
-fn calls(dir: &Dir, out: &str) -> BTreeMap<u64, Vec<String>> {
-    let (dump, error, code) = dir.call(&["trace", "dump", "--json", out]);
-    assert_eq!(code, Some(0), "{error}");
-    let mut ranks: BTreeMap<u64, Vec<String>> = BTreeMap::new();
-    for line in dump.lines() {
-        let call: Value = serde_json::from_str(line).expect("a line of JSON");
-        let function = call["function"].as_str().expect("a name");
-        if function.starts_with("MPI_Test") || function.contains("probe") {
-            continue;
-        }
-        let arguments = call["arguments"].as_object().expect("arguments");
-        let values = arguments
-            .iter()
-            .filter(|(_, value)| !value.to_string().contains("0x"));
-        let rank = call["rank"].as_u64().expect("a rank");
-        let what = format!("{function} {:?}", values.collect::<Vec<_>>());
-        ranks.entry(rank).or_default().push(what);
-    }
-    ranks
-}
 
 #[test]
 fn clones_call_what_nodes_call_that_booted_each() {
@@ -37,7 +12,7 @@ fn clones_call_what_nodes_call_that_booted_each() {
     assert!(clones.console(1).contains("belljar.identity=console"));
     let each = dir.run(&scenario, "each", &["--boot-each"]).success();
     assert!(each.console(1).contains("belljar.node=1"));
-    let (clones, each) = (calls(&dir, "clones"), calls(&dir, "each"));
+    let (clones, each) = (dir.calls("clones"), dir.calls("each"));
     assert_eq!(clones.len(), 2);
     assert!(clones[&0].len() > 20, "{clones:?}");
     for (clone, each) in clones[&0].iter().zip(&each[&0]) {

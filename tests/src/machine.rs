@@ -1,0 +1,182 @@
+//! A machine with KVM for tests: QEMU's emulated processor has AMD's virtualisation, and
+//! Linux in it a genuine `/dev/kvm`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::{Dir, root};
+
+const QEMU: &str = "qemu-system-x86_64";
+/// The first version whose emulated virtualisation knows hardware breakpoints.
+const LEAST_VERSION: u32 = 10;
+/// Host seconds after which the machine is given up.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Room for what comes back, in bytes; what is not written costs nothing.
+const RESULTS_BYTES: u64 = 1 << 30;
+/// The command under test inside: on a disk of its own, with the host's libraries.
+const PRELUDE: &str = "export XDG_CACHE_HOME=/tmp/cache
+mkdir -p /tmp/cache/belljar
+ln -s /work/cache /tmp/cache/belljar/images
+belljar() { /work/lib/ld-linux-x86-64.so.2 --library-path /work/lib /work/belljar \"$@\"; }
+";
+
+/// The machine, before it is switched on.
+#[derive(Debug)]
+pub struct Machine<'a> {
+    dir: &'a Dir,
+    work: PathBuf,
+}
+
+/// What came back from it.
+#[derive(Debug)]
+pub struct Returned {
+    /// What the script printed.
+    pub output: String,
+    /// Its exit code.
+    pub code: String,
+}
+
+impl<'a> Machine<'a> {
+    /// A machine that has the command under test, the images' recipes and the image that
+    /// `recipe` describes. `None`, said loudly, without a QEMU that is new enough.
+    pub fn new(dir: &'a Dir, recipe: &str) -> Option<Self> {
+        match qemu_version() {
+            Some(version) if version >= LEAST_VERSION => {}
+            found => {
+                let found = found.map_or("none".to_owned(), |version| version.to_string());
+                eprintln!(
+                    "SKIPPED: testing the kvm engine takes {QEMU} of version {LEAST_VERSION} or newer, and there is {found}; Debian 12 has it in bookworm-backports"
+                );
+                return None;
+            }
+        }
+        let work = dir.path("work");
+        fs::create_dir_all(work.join("cache")).expect("the temporary folder is writable");
+        copy(&root().join("images"), &work.join("images"));
+        let image = dir.image(recipe);
+        copy(&image, &work.join("cache").join(image.file_name()?));
+        fs::copy(dir.binary(), work.join("belljar")).expect("the binary can be copied");
+        copy_libraries(dir.binary(), &work.join("lib"));
+        Some(Self { dir, work })
+    }
+
+    /// Puts a file where the script finds it as `/work/NAME`.
+    pub fn write(&self, name: &str, content: &str) {
+        fs::write(self.work.join(name), content).expect("the temporary folder is writable");
+    }
+
+    /// Boots it and runs `script`, in which `belljar` is the command under test; what it
+    /// leaves in its working folder comes back into `results`.
+    pub fn run(&self, script: &str, results: &str) -> Returned {
+        self.write("run", &format!("{PRELUDE}{script}"));
+        let disk = self.dir.path("work.erofs");
+        let made = Command::new("mkfs.erofs")
+            .args([&disk, &self.work])
+            .stdout(Stdio::null())
+            .status();
+        assert!(made.expect("mkfs.erofs starts").success());
+        let archive = self.dir.path(&format!("{results}.tar"));
+        let file = fs::File::create(&archive).expect("the temporary folder is writable");
+        file.set_len(RESULTS_BYTES).expect("the host allows holes");
+        self.boot(&disk, &archive);
+        let folder = self.dir.path(results);
+        fs::create_dir_all(&folder).expect("the temporary folder is writable");
+        let unpacked = Command::new("tar")
+            .args(["--extract", "--file"])
+            .args([&archive])
+            .arg("--directory")
+            .arg(&folder)
+            .status();
+        assert!(unpacked.expect("tar starts").success(), "nothing came back");
+        let text = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
+        Returned {
+            output: text("output"),
+            code: text("code").trim().to_owned(),
+        }
+    }
+
+    fn boot(&self, disk: &Path, archive: &Path) {
+        let image = self.dir.image("kvm-host");
+        let drive = |path: &Path, more: &str| {
+            let path = path.to_str().expect("a plain path");
+            format!("if=virtio,format=raw,file={path}{more}")
+        };
+        let console = self.dir.path("console");
+        let output = fs::File::create(&console).expect("the temporary folder is writable");
+        let mut qemu = Command::new(QEMU)
+            .args(["-accel", "tcg,thread=multi", "-cpu", "max", "-M", "q35"])
+            .args(["-m", "2G", "-smp", "2", "-nodefaults", "-no-reboot"])
+            .args(["-display", "none", "-serial", "stdio"])
+            .args(["-append", "console=ttyS0 quiet panic=-1"])
+            .arg("-kernel")
+            .arg(image.join("vmlinuz"))
+            .arg("-initrd")
+            .arg(image.join("initrd.cpio"))
+            .args(["-drive", &drive(&image.join("root.erofs"), ",readonly=on")])
+            .args(["-drive", &drive(disk, ",readonly=on")])
+            .args(["-drive", &drive(archive, "")])
+            .stdin(Stdio::null())
+            .stdout(output)
+            .spawn()
+            .expect("qemu starts");
+        let mut waited = Duration::ZERO;
+        let step = Duration::from_millis(200);
+        while qemu.try_wait().expect("qemu is our child").is_none() {
+            std::thread::sleep(step);
+            waited += step;
+            if waited > PATIENCE {
+                // It may have ended meanwhile.
+                let _ = qemu.kill();
+                let said = fs::read_to_string(&console).unwrap_or_default();
+                panic!("the machine did not end; its console:\n{said}");
+            }
+        }
+    }
+}
+
+impl Dir {
+    /// The folder of the image that `recipe` describes, which is built if need be.
+    pub fn image(&self, recipe: &str) -> PathBuf {
+        let recipe = root().join(format!("images/{recipe}.toml"));
+        let recipe = recipe.to_str().expect("a plain path");
+        let (printed, error, code) = self.call(&["image", "build", recipe]);
+        assert_eq!(code, Some(0), "{error}");
+        PathBuf::from(printed.trim())
+    }
+}
+
+/// The first number of QEMU's version; `None` where there is none.
+fn qemu_version() -> Option<u32> {
+    let output = Command::new(QEMU).arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let number = text.split("version ").nth(1)?;
+    number.split('.').next()?.parse().ok()
+}
+
+/// Copies a folder and all in it.
+fn copy(from: &Path, to: &Path) {
+    let done = Command::new("cp")
+        .args(["--recursive", "--no-target-directory"])
+        .args([from, to])
+        .status();
+    assert!(done.expect("cp starts").success());
+}
+
+/// Copies the shared libraries that `binary` needs, and what loads them.
+fn copy_libraries(binary: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("the temporary folder is writable");
+    let output = Command::new("ldd")
+        .arg(binary)
+        .output()
+        .expect("ldd starts");
+    let listing = String::from_utf8_lossy(&output.stdout).into_owned();
+    for path in listing
+        .split_whitespace()
+        .filter(|word| word.starts_with('/'))
+    {
+        let name = Path::new(path).file_name().expect("a library's name");
+        fs::copy(path, to.join(name)).expect("the library can be copied");
+    }
+}
