@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arbitrary::Unstructured;
-use belljar_cpu::{InstructionSet, Level};
+use belljar_cpu::{CpuError, InstructionSet, Level, Vcpu};
 use belljar_devices::virtio::Disk;
 use belljar_exact::{CyclesPerInstruction, ExactConfig, ExactVcpu};
 use belljar_sim::{Frequency, Random, Seed, Span, Time};
-use belljar_vmm::{DiskConfig, KernelImage, NetConfig, Node, NodeConfig, NodeStop};
+use belljar_vmm::{DiskConfig, KernelImage, NetConfig, Node, NodeConfig, NodeStop, VcpuParts};
 
-const MEMORY: u64 = 64 << 20;
+pub(crate) const MEMORY: u64 = 64 << 20;
 /// A cycle is a nanosecond.
 const HERTZ: u64 = 1_000_000_000;
 /// Virtual microseconds that a kernel has.
@@ -31,17 +31,7 @@ pub(crate) fn target(data: &[u8]) {
         return;
     };
     let config = config(kernel);
-    let made = Node::new(&config, |parts| {
-        Ok(Box::new(ExactVcpu::new(ExactConfig {
-            ram: parts.ram,
-            cpuid: parts.cpuid,
-            instruction_set: parts.instruction_set,
-            ratio: CyclesPerInstruction::default(),
-            timing: None,
-            random: Random::new(Seed(1), "fuzz", 0),
-        })?))
-    });
-    let Ok(mut node) = made else {
+    let Ok(mut node) = Node::new(&config, engine) else {
         return;
     };
     let mut u = Unstructured::new(&data[data.len() / 2..]);
@@ -65,11 +55,24 @@ pub(crate) fn target(data: &[u8]) {
     node.take_console();
 }
 
-fn at(microseconds: u64) -> Time {
+/// A processor of a node.
+pub(crate) fn engine(parts: VcpuParts) -> Result<Box<dyn Vcpu + Send>, CpuError> {
+    Ok(Box::new(ExactVcpu::new(ExactConfig {
+        ram: parts.ram,
+        cpuid: parts.cpuid,
+        instruction_set: parts.instruction_set,
+        ratio: CyclesPerInstruction::default(),
+        timing: None,
+        random: Random::new(Seed(1), "fuzz", 0),
+    })?))
+}
+
+pub(crate) fn at(microseconds: u64) -> Time {
     Time::ZERO + Span::from_us(microseconds)
 }
 
-fn config(kernel: KernelImage) -> NodeConfig {
+/// A small node with a device of each kind.
+pub(crate) fn config(kernel: KernelImage) -> NodeConfig {
     NodeConfig {
         index: 0,
         seed: Seed(1),
@@ -128,7 +131,7 @@ fn compressed(elf: &[u8]) -> Vec<u8> {
 const LOAD: u64 = 0x100_0000;
 
 /// An ELF file of 64 bits with a segment of `code`, and a PVH note when there is an entry.
-fn elf(code: &[u8], pvh: Option<u32>) -> Vec<u8> {
+pub(crate) fn elf(code: &[u8], pvh: Option<u32>) -> Vec<u8> {
     let mut bytes = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
     let mut put = |value: u64, size: usize| bytes.extend_from_slice(&value.to_le_bytes()[..size]);
     let headers = if pvh.is_some() { 2 } else { 1 };

@@ -12,6 +12,7 @@ mod machine;
 pub mod mutate;
 mod network;
 mod registers;
+mod state;
 mod virtio;
 mod walk;
 
@@ -93,6 +94,13 @@ pub const TARGETS: &[Target] = &[
         run: network::state,
         seeds: network::state_seeds,
         longest: 4096,
+    },
+    Target {
+        name: "node",
+        about: "saved states of a node, restored and run",
+        run: state::node,
+        seeds: state::node_seeds,
+        longest: 1 << 17,
     },
 ];
 

@@ -33,7 +33,7 @@ fn mutations(name: &str, count: u64) {
     let target = target(name).unwrap();
     let seeds = (target.seeds)();
     for seed in &seeds {
-        assert!(seed.len() <= target.longest, "{name}: a seed is too long");
+        assert!(seed.len() <= target.longest, "{name}: a seed of {} is too long", seed.len());
         attempt(target, seed);
     }
     let start = Seed(number("BELLJAR_SEED").unwrap_or(1));
@@ -87,6 +87,11 @@ fn graphml() {
 #[test]
 fn fabric() {
     mutations("fabric", 5000);
+}
+
+#[test]
+fn node() {
+    mutations("node", 1500);
 }
 
 #[test]

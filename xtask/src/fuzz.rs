@@ -31,6 +31,12 @@ enum Target {
     Trace,
     /// Scenario files and overrides.
     Scenario,
+    /// Networks from GraphML files.
+    Graphml,
+    /// Saved states of a network, restored and run.
+    Fabric,
+    /// Saved states of a node, restored and run.
+    Node,
 }
 
 /// The command line.
