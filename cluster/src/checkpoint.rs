@@ -56,6 +56,16 @@ pub enum CheckpointError {
         /// The host's reason.
         source: io::Error,
     },
+    /// The disk is nearly full.
+    #[error("{free} MiB are free in {folder}, of which a checkpoint wants {wanted}; make room")]
+    Room {
+        /// Where.
+        folder: PathBuf,
+        /// MiB that are free.
+        free: u64,
+        /// MiB that it takes, and leaves for the run.
+        wanted: u64,
+    },
     /// There is none.
     #[error(
         "there is no checkpoint in {0}; run it again from its start with: belljar run {0}/scenario.toml"

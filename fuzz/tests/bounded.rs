@@ -33,7 +33,11 @@ fn mutations(name: &str, count: u64) {
     let target = target(name).unwrap();
     let seeds = (target.seeds)();
     for seed in &seeds {
-        assert!(seed.len() <= target.longest, "{name}: a seed of {} is too long", seed.len());
+        assert!(
+            seed.len() <= target.longest,
+            "{name}: a seed of {} is too long",
+            seed.len()
+        );
         attempt(target, seed);
     }
     let start = Seed(number("BELLJAR_SEED").unwrap_or(1));

@@ -265,6 +265,12 @@ impl Snapshot {
         })
     }
 
+    /// Bytes that it takes on a disk, holes left out.
+    pub fn stored_bytes(&self) -> u64 {
+        let pages: u64 = self.runs.iter().map(|(_, count)| *count).sum();
+        self.ram_at + pages * PAGE_SIZE
+    }
+
     /// The state as it was given.
     pub fn state(&self) -> &[u8] {
         &self.state

@@ -21,6 +21,9 @@ use serde::{Deserialize, Serialize};
 use super::{BASE, CheckpointError, PACK, RECORD, Record};
 use crate::stopwatch::Stopwatch;
 
+/// Bytes that a checkpoint leaves for the run's own files.
+const ROOM: u64 = 64 << 20;
+
 /// A checkpoint that was made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -166,8 +169,27 @@ impl Archive {
     fn begin(&self, number: u32) -> Result<File, CheckpointError> {
         let folder = &self.folder;
         fs::create_dir_all(folder).map_err(failed("make the folder", folder))?;
+        self.leave_room()?;
         let path = self.path(number, PACK);
         File::create(&path).map_err(failed("create", &path))
+    }
+
+    /// Sees that a checkpoint does not take the room that the run's own files need.
+    fn leave_room(&self) -> Result<(), CheckpointError> {
+        let folder = &self.folder;
+        let host = nix::sys::statvfs::statvfs(folder);
+        let host = host.map_err(|errno| failed("ask for the room in", folder)(errno.into()))?;
+        let free = host.blocks_available().saturating_mul(host.fragment_size());
+        let base = self.base.as_ref().filter(|_| !folder.join(BASE).exists());
+        let wanted = ROOM + base.map_or(0, Snapshot::stored_bytes);
+        if free >= wanted {
+            return Ok(());
+        }
+        Err(CheckpointError::Room {
+            folder: folder.clone(),
+            free: free >> 20,
+            wanted: wanted >> 20,
+        })
     }
 
     /// Makes `work` last, and tells of it; whether it does.

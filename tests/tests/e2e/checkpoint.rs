@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -306,4 +306,40 @@ fn what_does_not_fit_or_is_damaged_is_named_and_the_last_but_one_serves() {
         code == Some(1) && error.contains("no directory of a run"),
         "{error}"
     );
+}
+
+#[test]
+fn a_disk_that_is_full_costs_the_checkpoint_alone() {
+    let Some(dir) = Dir::new() else { return };
+    let small = dir.path("small");
+    fs::create_dir(&small).expect("the folder is writable");
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=40M", "none"])
+        .arg(&small)
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: only root can mount a small file system to fill");
+        return;
+    }
+    let run = dir.run(&talking(20, "100 ms"), "small/run", &[]);
+    let whole = dir.run(&talking(20, "100 ms"), "whole", &[]).success();
+    let copy = dir.path("copy");
+    let copied = Command::new("cp")
+        .arg("-r")
+        .arg(dir.path("small/run"))
+        .arg(&copy)
+        .status();
+    let _ = Command::new("umount").arg(&small).status();
+    assert!(
+        copied.is_ok_and(|status| status.success()),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("the run goes on without: 3"),
+        "{}",
+        run.stderr
+    );
+    whole.assert_same(&dir.outcome("copy"));
 }
