@@ -12,7 +12,7 @@ use std::time::Duration;
 pub const SCENARIO_FILE: &str = "scenario.toml";
 
 /// How many times, and how long between, one tries to lock a directory.
-const LOCK_TRIES: u32 = 50;
+const LOCK_TRIES: u32 = 20;
 const LOCK_NAP: Duration = Duration::from_millis(100);
 
 /// Why results could not be kept.

@@ -67,19 +67,29 @@ fn has_checkpoint(folder: &Path) -> bool {
 }
 
 fn wait_for_checkpoint(folder: &Path) {
-    for _ in 0..1200 {
-        if has_checkpoint(folder) {
+    wait_for("a checkpoint", || has_checkpoint(folder));
+}
+
+/// Waits until the nodes have told each other something; a checkpoint has what they said.
+fn wait_for_talk(folder: &Path) {
+    let console = || fs::read_to_string(folder.join("console/node0.log")).unwrap_or_default();
+    wait_for("the first message", || console().contains("PINGPONG 1 "));
+}
+
+fn wait_for(what: &str, done: impl Fn() -> bool) {
+    for _ in 0..2400 {
+        if done() {
             return;
         }
-        thread::sleep(Duration::from_millis(50));
+        thread::sleep(Duration::from_millis(25));
     }
-    panic!("no checkpoint in {}", folder.display());
+    panic!("{what} did not come");
 }
 
 #[test]
 fn a_run_that_is_killed_ten_times_is_the_one_that_never_was() {
     let Some(dir) = Dir::new() else { return };
-    let scenario = talking(120, "20 ms");
+    let scenario = talking(200, "20 ms");
     let whole = dir.run(&scenario, "whole", &[]).success();
     let all = calls(&dir, "whole");
     let (mut kills, mut runs) = (0, 0);
@@ -88,7 +98,8 @@ fn a_run_that_is_killed_ten_times_is_the_one_that_never_was() {
         let out = format!("run{runs}");
         let folder = dir.path(&format!("{out}.incomplete"));
         let mut child = dir.start(&scenario, &out);
-        wait_for_checkpoint(&folder);
+        // Before that there is little that could be lost.
+        wait_for_talk(&folder);
         let mut seen = 0;
         loop {
             if kills == KILLS {
@@ -225,21 +236,17 @@ fn what_was_typed_behind_a_checkpoint_is_typed_again() {
 
 /// Waits until `done`, with consoles on the disk as far as they are.
 fn wait_until(dir: &Dir, what: &str, done: impl Fn() -> bool) {
-    for _ in 0..1200 {
+    wait_for(what, || {
         // A look has the run write out what it has of consoles.
         dir.call(&["watch", "typed", "--once"]);
-        if done() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
-    panic!("{what} did not come");
+        done()
+    });
 }
 
 #[test]
 fn what_does_not_fit_or_is_damaged_is_named_and_the_last_but_one_serves() {
     let Some(dir) = Dir::new() else { return };
-    let scenario = talking(60, "20 ms");
+    let scenario = talking(150, "20 ms");
     let whole = dir.run(&scenario, "whole", &[]).success();
     let run = dir.start(&scenario, "broken");
     let folder = dir.path("broken.incomplete");
@@ -249,7 +256,7 @@ fn what_does_not_fit_or_is_damaged_is_named_and_the_last_but_one_serves() {
         code == Some(1) && error.contains("goes on already"),
         "{error}"
     );
-    thread::sleep(Duration::from_millis(500));
+    wait_for_talk(&folder);
     assert!(kill(run), "the run was over too early");
 
     let refused = |what: &str| {
