@@ -1,9 +1,10 @@
 //! Hot code: random loops, run at full speed and stopped at every instruction.
 //!
 //! What is hot, and how its accesses are checked, must never show. So each loop runs
-//! three times: with a stop after every single instruction, which never becomes hot,
-//! stopped each 211 instructions, and stopped each 10,007; wherever two runs stop at
-//! the same count, all registers, flags and memory agree.
+//! several times: with a stop after every single instruction, which never becomes hot,
+//! stopped each 211 instructions, and stopped each 10,007, also with a saved and restored
+//! processor going on from there; wherever two runs stop at the same count, all registers,
+//! flags and memory agree.
 #![allow(missing_docs)]
 
 mod bare;
@@ -119,8 +120,9 @@ struct Run {
     hot: u64,
 }
 
-/// Runs to the HLT or a fault's, keeping what is seen at multiples of `keep`.
-fn run(code: &[u8], step: u64, keep: u64, seed: u64) -> Run {
+/// Runs to the HLT or a fault's, keeping what is seen at multiples of `keep`. At each stop
+/// another processor takes over if it `moves`.
+fn run(code: &[u8], (step, moves): (u64, bool), keep: u64, seed: u64) -> Run {
     let mut guest = Guest::new(code);
     let mut registers = guest.vcpu.registers();
     for (number, value) in registers.gpr.iter_mut().enumerate() {
@@ -133,6 +135,9 @@ fn run(code: &[u8], step: u64, keep: u64, seed: u64) -> Run {
     loop {
         match guest.run(step) {
             Exit::Deadline => {
+                if moves {
+                    guest = guest.moved();
+                }
                 if guest.vcpu.retired().is_multiple_of(keep) {
                     stops.insert(guest.vcpu.retired(), look(&guest));
                 }
@@ -154,9 +159,15 @@ fn run(code: &[u8], step: u64, keep: u64, seed: u64) -> Run {
 /// How many of the fast runs had hot code.
 fn agree(code: &[u8], seed: u64) -> Result<usize, TestCaseError> {
     let mut hot = 0;
-    let slow = run(code, 1, 211, seed);
-    for step in [211, 10_007, 1 << 30] {
-        let fast = run(code, step, step, seed);
+    let slow = run(code, (1, false), 211, seed);
+    let whole = 1 << 30;
+    for (step, moves) in [
+        (211, false),
+        (10_007, false),
+        (10_007, true),
+        (whole, false),
+    ] {
+        let fast = run(code, (step, moves), step, seed);
         hot += usize::from(fast.hot > 0);
         prop_assert_eq!(fast.end, slow.end, "instructions, stopped each {}", step);
         for (at, seen) in &fast.stops {

@@ -130,6 +130,16 @@ impl Guest {
         }
     }
 
+    /// The guest as it is, in another memory and on another processor.
+    pub(crate) fn moved(&mut self) -> Self {
+        let saved = Vcpu::save(&mut self.vcpu).unwrap();
+        let mut other = Self::new(&[]);
+        other.write(0, &self.read(0, RAM_BYTES));
+        Vcpu::load(&mut other.vcpu, &saved).unwrap();
+        other.tables.clone_from(&self.tables);
+        other
+    }
+
     /// Runs at most `instructions`.
     pub(crate) fn run(&mut self, instructions: u64) -> Exit {
         let until = self.vcpu.now() + instructions;
