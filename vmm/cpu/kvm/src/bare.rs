@@ -192,3 +192,6 @@ fn system() -> SystemRegisters {
         efer: EFER_LONG,
     }
 }
+
+#[cfg(test)]
+mod tests;

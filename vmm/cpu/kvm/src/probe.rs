@@ -71,6 +71,9 @@ const STEPS: [&str; 9] = [
 /// Cycles in which the trial guest must come from one exit to the next: a few tenths of a
 /// second.
 const PATIENCE: u64 = 1 << 29;
+/// By how much a stopped clock may be off, in nanoseconds: generously, as emulated
+/// processors are slow.
+const MOST_JITTER: u64 = 50_000_000;
 /// Exits that the trial guest needs, with room.
 const MOST_EXITS: u32 = 4 * CALLS;
 
@@ -82,10 +85,17 @@ pub fn probe() -> Result<Probe, ProbeError> {
     let host = Host::open()?;
     let call = Trial::new(&host)?.run()?;
     let costs = host.costs()?;
-    let vcpu = bare::processor(&host, &[], costs)?;
+    let clock = bare::processor(&host, &[], costs)?.clock;
+    let jitter = clock.nanoseconds(costs.jitter);
+    if jitter > MOST_JITTER {
+        return Err(ProbeError::Broken {
+            doing: "its clock, which goes on while it is stopped",
+            what: format!("{jitter} ns that it should not have seen"),
+        });
+    }
     Ok(Probe {
-        call: vcpu.clock.nanoseconds(call),
-        jitter: vcpu.clock.nanoseconds(costs.jitter),
+        call: clock.nanoseconds(call),
+        jitter,
     })
 }
 

@@ -1,0 +1,172 @@
+//! The engine on whatever KVM there is, hardware or not, as far as bare guests go.
+#![allow(clippy::print_stderr)]
+
+use std::time::Duration;
+
+use belljar_abi::MAGIC_ADDRESS;
+use belljar_cpu::{Exit, Registers, SegmentRegister, ShutdownCause, Vcpu};
+
+use super::*;
+
+/// `rdtsc; shl rdx, 32; or rax, rdx; out 0x80, al; jmp` to the beginning.
+const LOOK: [u8; 13] = [
+    0x0f, 0x31, 0x48, 0xc1, 0xe2, 0x20, 0x48, 0x09, 0xd0, 0xe6, 0x80, 0xeb, 0xf3,
+];
+/// `jmp` to itself.
+const SPIN: [u8; 2] = [0xeb, 0xfe];
+/// A tenth of a second or so.
+const LONG: u64 = 1 << 28;
+
+/// A processor with `code`; `None`, said loudly, where there is no KVM.
+fn guest(code: &[u8]) -> Option<KvmVcpu> {
+    match Host::open() {
+        Ok(host) => {
+            let costs = host.costs().unwrap();
+            Some(processor(&host, code, costs).unwrap())
+        }
+        Err(error) => {
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+    }
+}
+
+/// As [`guest`], where KVM is what it should be.
+fn sound_guest(code: &[u8]) -> Option<KvmVcpu> {
+    match crate::probe() {
+        Ok(_) => guest(code),
+        Err(error) => {
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+    }
+}
+
+fn look(vcpu: &mut KvmVcpu) -> u64 {
+    let exit = vcpu.run(vcpu.now() + LONG).unwrap();
+    assert!(
+        matches!(
+            exit,
+            Exit::PioWrite {
+                port: 0x80,
+                len: 1,
+                ..
+            }
+        ),
+        "{exit:?}"
+    );
+    vcpu.registers().gpr[Registers::RAX]
+}
+
+#[test]
+fn time_stands_while_the_guest_does() {
+    let Some(mut vcpu) = sound_guest(&LOOK) else {
+        return;
+    };
+    let before = look(&mut vcpu);
+    let clock = vcpu.now();
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(vcpu.now(), clock);
+    let after = look(&mut vcpu);
+    assert!(after > before, "{before} {after}");
+    let passed = vcpu.clock.nanoseconds(after - before);
+    assert!(
+        passed < 25_000_000,
+        "{passed} ns passed for a stopped guest"
+    );
+    assert!(vcpu.now() >= after);
+    vcpu.skip_to(vcpu.now() + LONG);
+    assert!(look(&mut vcpu) >= clock + LONG);
+}
+
+#[test]
+fn a_guest_that_never_comes_back_is_stopped() {
+    let Some(mut vcpu) = guest(&SPIN) else { return };
+    for turn in 1..=5 {
+        let until = vcpu.now() + (LONG >> 8);
+        assert_eq!(vcpu.run(until).unwrap(), Exit::Deadline);
+        assert!(vcpu.now() >= until);
+        assert_eq!(vcpu.clock.error.stops, turn);
+    }
+    assert_eq!(vcpu.registers().rip, CODE);
+}
+
+#[test]
+fn a_call_from_user_code_stops_before_it_is_executed() {
+    // out 0x81, al
+    let Some(mut vcpu) = sound_guest(&[0xe6, 0x81]) else {
+        return;
+    };
+    let mut system = vcpu.system();
+    for (place, selector, attributes) in [
+        (SegmentRegister::Cs, 0x23, 0xa0fb),
+        (SegmentRegister::Ss, 0x1b, 0xc0f3),
+    ] {
+        let segment = &mut system.segments[place as usize];
+        (segment.selector, segment.attributes) = (selector, attributes);
+    }
+    vcpu.set_system(&system);
+    let mut registers = vcpu.registers();
+    registers.rip = MAGIC_ADDRESS;
+    // Ports are open to user code.
+    registers.rflags = 0x3002;
+    registers.gpr[Registers::RAX] = 0x1234;
+    registers.gpr[Registers::R11] = 77;
+    vcpu.set_registers(&registers);
+    let exit = vcpu.run(LONG).unwrap();
+    assert_eq!(exit, Exit::Magic { at: vcpu.now() });
+    let seen = vcpu.registers();
+    assert_eq!((seen.rip, seen.gpr), (MAGIC_ADDRESS, registers.gpr));
+    vcpu.complete_magic(CODE);
+    let exit = vcpu.run(vcpu.now() + LONG).unwrap();
+    assert!(
+        matches!(
+            exit,
+            Exit::PioWrite {
+                port: 0x81,
+                data: 0x34,
+                ..
+            }
+        ),
+        "{exit:?}"
+    );
+    assert_eq!(vcpu.registers().gpr[Registers::R11], CODE);
+}
+
+#[test]
+fn a_saved_processor_goes_on_in_another() {
+    let (Some(mut one), Some(mut other)) = (guest(&LOOK), guest(&LOOK)) else {
+        return;
+    };
+    look(&mut one);
+    one.skip_to(LONG);
+    let saved = one.save().unwrap();
+    assert_eq!(saved.cycles, one.now());
+    // Behind the OUT, which KVM ends only when it is asked to.
+    assert_eq!(saved.registers.rip, CODE + 11);
+    other.load(&saved).unwrap();
+    assert_eq!(other.registers(), one.registers());
+    assert_eq!(other.system(), one.system());
+    assert!(look(&mut other) >= LONG);
+    let again = other.save().unwrap();
+    assert_eq!(again.msrs, saved.msrs);
+    assert_eq!((again.xcr0, again.debug), (saved.xcr0, saved.debug));
+    assert_eq!((again.vectors, again.x87), (saved.vectors, saved.x87));
+}
+
+#[test]
+fn a_guest_without_handlers_ends_by_itself() {
+    // ud2, with a table of handlers that is empty.
+    let Some(mut vcpu) = guest(&[0x0f, 0x0b]) else {
+        return;
+    };
+    let exit = vcpu.run(LONG).unwrap();
+    assert!(
+        matches!(
+            exit,
+            Exit::Shutdown(ShutdownCause::TripleFault { .. } | ShutdownCause::NotEmulated { .. })
+        ),
+        "{exit:?}"
+    );
+    assert_eq!(vcpu.run(vcpu.now() + LONG).unwrap(), exit);
+}
