@@ -135,7 +135,8 @@ pub(crate) fn find(
 ) -> Result<Snapshot, TemplateError> {
     if let Some(path) = &plan.snapshot {
         let snapshot = Snapshot::open(path)?;
-        snapshot.check(&identity(plan))?;
+        // What was booted under one engine goes on under another.
+        snapshot.check_but(&identity(plan), &["engine"])?;
         return Ok(snapshot);
     }
     let path = path_of(plan)?;

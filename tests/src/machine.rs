@@ -19,7 +19,10 @@ const RESULTS_BYTES: u64 = 1 << 30;
 const PRELUDE: &str = "export XDG_CACHE_HOME=/tmp/cache
 mkdir -p /tmp/cache/belljar
 ln -s /work/cache /tmp/cache/belljar/images
-belljar() { /work/lib/ld-linux-x86-64.so.2 --library-path /work/lib /work/belljar \"$@\"; }
+mount -t tmpfs tmpfs /lib64
+cp /work/lib/ld-linux-x86-64.so.2 /lib64/
+export LD_LIBRARY_PATH=/work/lib
+belljar() { /work/belljar \"$@\"; }
 ";
 
 /// The machine, before it is switched on.

@@ -222,11 +222,20 @@ impl Snapshot {
     /// # Errors
     /// [`SnapshotError::Other`], naming what differs first.
     pub fn check(&self, wanted: &Identity) -> Result<(), SnapshotError> {
+        self.check_but(wanted, &[])
+    }
+
+    /// As [`check`](Self::check), whatever is said under the names in `indifferent`.
+    ///
+    /// # Errors
+    /// As for [`check`](Self::check).
+    pub fn check_but(&self, wanted: &Identity, indifferent: &[&str]) -> Result<(), SnapshotError> {
         let of = |identity: &Identity, name: &str| {
             let found = identity.iter().find(|(other, _)| other == name);
             found.map_or_else(|| "unknown".to_owned(), |(_, value)| value.clone())
         };
-        for name in wanted.iter().chain(&self.identity).map(|(name, _)| name) {
+        let names = wanted.iter().chain(&self.identity).map(|(name, _)| name);
+        for name in names.filter(|name| !indifferent.contains(&name.as_str())) {
             let (found, wanted) = (of(&self.identity, name), of(wanted, name));
             if found != wanted {
                 return Err(SnapshotError::Other {

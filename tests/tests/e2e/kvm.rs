@@ -17,11 +17,16 @@ fn both_engines_see_the_same_calls() {
         return;
     };
     machine.write("scenario.toml", &scenario().text());
+    let file = dir.write("scenario.toml", &scenario().text());
+    let file = file.to_str().expect("a plain path");
+    let (_, error, code) = dir.call(&["snapshot", file, "--out", "work/snapshot"]);
+    assert_eq!(code, Some(0), "{error}");
     let script = "belljar doctor
-        belljar run /work/scenario.toml --quiet --set engine=kvm \
-            --set image.recipe=/work/images/bookworm-mpich.toml --out kvm || exit
-        belljar check /work/scenario.toml --set engine=auto \
-            --set image.recipe=/work/images/bookworm-mpich.toml";
+        set -- --set image.recipe=/work/images/bookworm-mpich.toml
+        belljar snapshot /work/scenario.toml --set engine=kvm \"$@\" --out snapshot || exit
+        belljar run /work/scenario.toml --quiet --set engine=kvm \"$@\" --snapshot snapshot --out kvm || exit
+        belljar run /work/scenario.toml --quiet --set engine=kvm \"$@\" --snapshot /work/snapshot --out exact-then-kvm || exit
+        belljar check /work/scenario.toml --set engine=auto \"$@\"";
     let returned = machine.run(script, "results");
     assert_eq!(returned.code, "0", "{}", returned.output);
     let usable = returned
@@ -47,6 +52,13 @@ fn both_engines_see_the_same_calls() {
     assert_eq!(exact.len(), 2);
     assert!(exact[&0].len() > 8, "{exact:?}");
     assert_eq!(kvm, exact);
+
+    // What one engine booted goes on under the other.
+    assert_eq!(dir.calls("results/exact-then-kvm"), exact);
+    let more = ["--snapshot", "results/snapshot"];
+    let other = dir.run(&scenario(), "kvm-then-exact", &more).success();
+    assert!(other.console(0).contains("0 wrong"));
+    assert_eq!(dir.calls("kvm-then-exact"), exact);
 }
 
 #[test]

@@ -67,6 +67,9 @@ impl Processor {
         self.activity = saved.activity;
         self.unfinished = saved.unfinished;
         (self.window, self.nmi_window) = saved.windows;
+        // Another engine than this one may have been asked.
+        self.vcpu.request_interrupt_window(self.window);
+        self.vcpu.request_nmi_window(self.nmi_window);
         Ok(())
     }
 

@@ -91,14 +91,12 @@ impl ExactVcpu {
     }
 
     pub(crate) fn load_state(&mut self, saved: &CpuState) -> Result<(), CpuError> {
-        if saved.engine_name != ENGINE_NAME {
-            let of = &saved.engine_name;
-            return Err(CpuError::State(format!(
-                "it is that of the {of} engine, whose clock this one cannot go on with"
-            )));
-        }
-        let own: Own = decode(&saved.engine)?;
+        let own: Option<Own> = (saved.engine_name == ENGINE_NAME)
+            .then(|| decode(&saved.engine))
+            .transpose()?;
         self.load_architecture(saved)?;
+        // What another engine keeps beside the architecture says nothing here.
+        let own = own.unwrap_or_else(|| self.own());
         self.clock
             .go_on_from(saved.cycles, saved.retired, own.ticks);
         self.load_own(own)?;
