@@ -17,4 +17,4 @@ pub use boot::{BootError, DEFAULT_COMMAND_LINE, DecompressError, KernelError, Ke
 pub use config::{ConfigError, DiskConfig, MOST_VCPUS, NetConfig, NodeConfig};
 pub use kept::{KeptError, KeptPages, PackWriter, Packs, PageMap};
 pub use node::{BadAddress, ExitCounts, Node, NodeError, NodeStop, StateHashes, VcpuParts};
-pub use snapshot::{Identity, Snapshot, SnapshotError};
+pub use snapshot::{Identity, Snapshot, SnapshotError, first_difference};

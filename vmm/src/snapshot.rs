@@ -37,6 +37,26 @@ const MOST_HEADER: u32 = 64 << 20;
 /// What a snapshot was made for, by name: it fits only what has the same.
 pub type Identity = Vec<(String, String)>;
 
+/// What differs first between two identities: its name, and the value in each. What stands under
+/// the names in `indifferent` may.
+pub fn first_difference(
+    found: &Identity,
+    wanted: &Identity,
+    indifferent: &[&str],
+) -> Option<[String; 3]> {
+    let of = |identity: &Identity, name: &str| {
+        let value = identity.iter().find(|(other, _)| other == name);
+        value.map_or_else(|| "unknown".to_owned(), |(_, value)| value.clone())
+    };
+    let names = wanted.iter().chain(found).map(|(name, _)| name);
+    let mut values = names
+        .filter(|name| !indifferent.contains(&name.as_str()))
+        .map(|name| [name.clone(), of(found, name), of(wanted, name)]);
+    values
+        .into_iter()
+        .find(|[_, found, wanted]| found != wanted)
+}
+
 /// Why a snapshot cannot be written or used.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
@@ -230,23 +250,15 @@ impl Snapshot {
     /// # Errors
     /// As for [`check`](Self::check).
     pub fn check_but(&self, wanted: &Identity, indifferent: &[&str]) -> Result<(), SnapshotError> {
-        let of = |identity: &Identity, name: &str| {
-            let found = identity.iter().find(|(other, _)| other == name);
-            found.map_or_else(|| "unknown".to_owned(), |(_, value)| value.clone())
-        };
-        let names = wanted.iter().chain(&self.identity).map(|(name, _)| name);
-        for name in names.filter(|name| !indifferent.contains(&name.as_str())) {
-            let (found, wanted) = (of(&self.identity, name), of(wanted, name));
-            if found != wanted {
-                return Err(SnapshotError::Other {
-                    path: self.path.clone(),
-                    name: name.clone(),
-                    found,
-                    wanted,
-                });
-            }
+        match first_difference(&self.identity, wanted, indifferent) {
+            None => Ok(()),
+            Some([name, found, wanted]) => Err(SnapshotError::Other {
+                path: self.path.clone(),
+                name,
+                found,
+                wanted,
+            }),
         }
-        Ok(())
     }
 
     /// RAM with the snapshot's contents, written to by nobody else.

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 
 use belljar_cpu::PAGE_SIZE;
-use belljar_vmm::{Identity, Packs, Snapshot};
+use belljar_vmm::{Identity, Packs, Snapshot, first_difference};
 
 use super::keeper::numbered;
 use super::record::{NodeRecord, Record, RunRecord};
@@ -88,30 +88,21 @@ impl Found {
     /// # Errors
     /// [`CheckpointError::Other`], naming what differs first.
     pub(crate) fn check(&self, wanted: &Identity) -> Result<(), CheckpointError> {
-        let of = |identity: &Identity, name: &str| {
-            let found = identity.iter().find(|(other, _)| other == name);
-            found.map_or_else(|| "unknown".to_owned(), |(_, value)| value.clone())
+        let other = |[name, found, wanted]: [String; 3]| CheckpointError::Other {
+            name,
+            found,
+            wanted,
         };
-        let names = wanted.iter().chain(&self.run.identity);
-        for name in names.map(|(name, _)| name) {
-            let (found, wanted) = (of(&self.run.identity, name), of(wanted, name));
-            if found != wanted {
-                return Err(CheckpointError::Other {
-                    name: name.clone(),
-                    found,
-                    wanted,
-                });
-            }
+        if let Some(difference) = first_difference(&self.run.identity, wanted, &[]) {
+            return Err(other(difference));
         }
-        let (found, wanted) = (self.record.nodes(), of(wanted, NODES));
-        if found.to_string() != wanted {
-            return Err(CheckpointError::Other {
-                name: NODES.to_owned(),
-                found: found.to_string(),
-                wanted,
-            });
+        // One part for each of the nodes that it says it is of.
+        let nodes = vec![(NODES.to_owned(), self.record.nodes().to_string())];
+        let said = wanted.iter().filter(|(name, _)| name == NODES).cloned();
+        match first_difference(&nodes, &said.collect(), &[]) {
+            None => Ok(()),
+            Some(difference) => Err(other(difference)),
         }
-        Ok(())
     }
 
     /// What it holds of a node.
