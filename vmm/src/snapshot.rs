@@ -52,9 +52,7 @@ pub fn first_difference(
     let mut values = names
         .filter(|name| !indifferent.contains(&name.as_str()))
         .map(|name| [name.clone(), of(found, name), of(wanted, name)]);
-    values
-        .into_iter()
-        .find(|[_, found, wanted]| found != wanted)
+    values.find(|[_, found, wanted]| found != wanted)
 }
 
 /// Why a snapshot cannot be written or used.
