@@ -19,6 +19,8 @@ pub(crate) use saved::{ResumeError, RunnerState};
 
 /// Lines of a console that an error message shows.
 const TAIL_LINES: usize = 12;
+/// Turns that are shorter are not each measured.
+const SHORT: Span = Span::from_us(20);
 /// Longest line that is kept for that.
 const TAIL_WIDTH: usize = 200;
 /// Longest line on the control channel.
@@ -55,6 +57,8 @@ pub struct Runner {
     /// The words with which its kernel panicked.
     pub panicked: Option<String>,
     busy: Stopwatch,
+    /// Where its last turn ended at the latest.
+    limit: Time,
     /// Instructions that it had retired before it began here.
     before: u64,
 }
@@ -100,6 +104,7 @@ impl Runner {
             out_of_memory: None,
             panicked: None,
             busy: Stopwatch::default(),
+            limit: Time::ZERO,
         }
     }
 
@@ -158,9 +163,16 @@ impl Runner {
     /// # Errors
     /// When the host fails it.
     pub fn run_ahead(&mut self, limit: Time, echo: Span) -> Result<(), NodeError> {
-        let since = self.busy.lap();
+        let is_short = limit.since(self.limit) < SHORT;
+        self.limit = limit;
+        let lap = match is_short {
+            true => self.busy.short_lap(),
+            false => Some(self.busy.lap()),
+        };
         let result = self.run_on(limit, echo);
-        self.busy.add(since);
+        if let Some(lap) = lap {
+            self.busy.add(lap);
+        }
         result
     }
 

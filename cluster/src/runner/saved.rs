@@ -100,6 +100,7 @@ impl Runner {
             Ok::<_, RunDirectoryError>(StateLog::resume(state, file))
         });
         let mut runner = Self {
+            limit: Time::ZERO,
             before: node.retired(),
             index,
             node,

@@ -62,6 +62,11 @@ impl CodeWatch {
         })
     }
 
+    /// Whether a watched page was written since they were taken last.
+    pub fn has_written(&self) -> bool {
+        self.pages.any_written.load(Ordering::Relaxed)
+    }
+
     /// Takes the offsets of watched pages written since the last call, in
     /// ascending order. Costs one load when there are none.
     pub fn take_written(&self) -> Vec<u64> {

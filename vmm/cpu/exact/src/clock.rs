@@ -66,6 +66,9 @@ impl Clock {
         let Some(cycles) = until.checked_sub(self.skipped) else {
             return 0;
         };
+        if self.ratio.cycles == 1 && self.ratio.instructions == 1 {
+            return cycles.saturating_sub(self.ticks);
+        }
         let needed = (u128::from(cycles) * u128::from(self.ratio.instructions))
             .div_ceil(u128::from(self.ratio.cycles));
         u64::try_from(needed)

@@ -174,6 +174,7 @@ impl ExactVcpu {
 
     /// Goes on with the block at `state.rip`, and with what is linked to it.
     fn go_on(&mut self, course: &mut Course) -> Result<(), Exit> {
+        self.stopped_before = None;
         let care = self.take_care();
         if let Some(fault) = self.breakpoint_before(&care) {
             return self.raise(fault);
@@ -181,16 +182,10 @@ impl ExactVcpu {
         let single = std::mem::take(&mut course.single) || care.wants_one();
         let mode = self.mode(course.pace(single, self.context.count));
         let plain = std::mem::take(&mut course.plain);
-        let found = match self.find_block(mode, plain) {
-            Ok(found) => found,
-            Err(fault) => {
-                course.link = None;
-                return self.raise(fault);
-            }
+        let entry = match self.entry_of(mode, plain, course.link.take()) {
+            Ok(entry) => entry,
+            Err(fault) => return self.raise(fault),
         };
-        if let Some(wanted) = course.link.take() {
-            self.link(wanted, found.id, mode);
-        }
         if care.checked
             && let Some(fault) = self.misalignment()
         {
@@ -205,11 +200,33 @@ impl ExactVcpu {
             0
         };
         let before = self.retired_now();
-        let next = self.visit(found.entry, course);
+        let next = self.visit(entry, course);
         course.plain =
             matches!(next, Next::Plain) || course.link.as_ref().is_some_and(|wanted| wanted.plain);
         course.single = matches!(next, Next::Single);
         self.conclude(next, &care, hits, before)
+    }
+
+    /// Host address at which the code for `state.rip` is entered, which `wanted` is linked to.
+    fn entry_of(
+        &mut self,
+        mode: Mode,
+        plain: bool,
+        wanted: Option<PendingLink>,
+    ) -> Result<u64, Fault> {
+        if let Some(wanted) = wanted {
+            let found = self.find_block(mode, plain)?;
+            self.link(wanted, found.id, mode);
+            return Ok(found.entry);
+        }
+        match self.known_jump(mode).filter(|_| !plain) {
+            Some(code) => {
+                // Where an indirect jump says where it leads.
+                self.context.scratch[0] = self.state.rip;
+                Ok(code)
+            }
+            None => Ok(self.find_block(mode, plain)?.entry),
+        }
     }
 
     /// Takes from the state what concerns the next instruction alone.

@@ -7,8 +7,10 @@
 //! not use it.
 #![allow(unsafe_code)]
 
-use std::arch::{asm, naked_asm};
+use std::arch::x86_64::__cpuid_count;
+use std::arch::{asm, is_x86_feature_detected, naked_asm};
 use std::mem::offset_of;
+use std::sync::LazyLock;
 
 use crate::context::Context;
 use crate::features::Vectors;
@@ -235,35 +237,65 @@ door!(
     vzeroupper"
 );
 
+impl FxImage {
+    /// Whether its x87 is as after reset, registers too.
+    fn is_initial(&self) -> bool {
+        const CONTROL: [u8; 24] = {
+            let mut bytes = [0; 24];
+            [bytes[0], bytes[1]] = 0x37fu16.to_le_bytes();
+            bytes
+        };
+        self.0[..24] == CONTROL && self.0[32..160] == [0; 128]
+    }
+}
+
 /// Points GS at `context` and loads the guest's x87 from `fx`; vector registers are
 /// the context's.
 pub(crate) fn begin_run(context: &mut Context, fx: &FxImage) {
     let base = std::ptr::from_mut(context) as u64;
     // SAFETY: the construction of a vCPU checked that user code may write the GS
-    // base, which no other code of the process uses; `fx` is 512 aligned bytes in
-    // FXSAVE format; the host's MXCSR is put back at once.
-    unsafe {
-        asm!("wrgsbase {}", in(reg) base, options(nostack, preserves_flags));
-        asm!(
-            "stmxcsr [{save}]",
-            "fxrstor64 [{fx}]",
-            "ldmxcsr [{save}]",
-            save = in(reg) &raw mut context.host_mxcsr,
-            fx = in(reg) fx.0.as_ptr(),
-            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
-            out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
-            out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
-            out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
-            options(nostack)
-        );
+    // base, which no other code of the process uses.
+    unsafe { asm!("wrgsbase {}", in(reg) base, options(nostack, preserves_flags)) };
+    // Most turns are short and most guests leave the x87 alone: loading it would take
+    // longer than all else that begins a run.
+    if !(fx.is_initial() && x87_is_initial()) {
+        load_x87(fx);
     }
 }
 
 /// Saves the guest's x87 into `fx` and gives the host a clean one.
 pub(crate) fn end_run(fx: &mut FxImage) {
+    if x87_is_initial() {
+        if !fx.is_initial() {
+            *fx = FxImage::reset();
+        }
+        return;
+    }
     save_x87(fx);
-    // SAFETY: FNINIT only resets the x87, which is the guest's until here.
-    unsafe { asm!("fninit", options(nostack, nomem)) };
+    // Not FNINIT, which leaves what is in the registers.
+    load_x87(&FxImage::reset());
+}
+
+/// Whether the processor says that the x87 is as after reset, its registers too: its bit
+/// in XINUSE (Intel SDM vol. 1, 13.6). It may say no where that is so.
+fn x87_is_initial() -> bool {
+    static TELLS: LazyLock<bool> = LazyLock::new(tells_what_is_in_use);
+    if !*TELLS {
+        return false;
+    }
+    let in_use: u32;
+    // SAFETY: the processor has XGETBV with ECX 1, as was just checked.
+    unsafe {
+        asm!("xgetbv", in("ecx") 1, out("eax") in_use, out("edx") _,
+            options(nomem, nostack, preserves_flags));
+    }
+    in_use & 1 == 0
+}
+
+/// Whether XGETBV tells with ECX 1 which state is in use (CPUID leaf 0xd, subleaf 1).
+fn tells_what_is_in_use() -> bool {
+    const XGETBV_1: u32 = 1 << 2;
+    is_x86_feature_detected!("xsave") && __cpuid_count(0xd, 1).eax & XGETBV_1 != 0
 }
 
 /// Copies the live x87 state into `fx`, without host addresses: the last

@@ -84,6 +84,12 @@ impl Jumps {
         self.below |= u64::from(rip >> 63 == 0);
     }
 
+    /// Host code to which jumps to `rip` lead, as far as the second cache knows.
+    pub(crate) fn find(&self, rip: u64) -> Option<u64> {
+        let index = second_index(rip);
+        (self.second_negated[index] == rip.wrapping_neg()).then(|| self.second[index])
+    }
+
     /// Forgets where jumps to `rip` lead, if that is `code`.
     pub(crate) fn forget(&mut self, rip: u64, code: u64) {
         let entry = &mut self.first[first_index(rip)];

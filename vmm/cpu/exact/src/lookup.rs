@@ -44,6 +44,14 @@ impl ExactVcpu {
         Ok(found)
     }
 
+    /// Host address of the code that an indirect jump to `state.rip` would find, where that is
+    /// known of what was translated for `mode`.
+    pub(crate) fn known_jump(&self, mode: Mode) -> Option<u64> {
+        let view = usize::from(mode.user);
+        let holds = mode.size == CodeSize::Long && self.jumps_of[view] == (mode.bits(), 0);
+        holds.then(|| self.context.views[view].jumps.find(self.state.rip))?
+    }
+
     /// What decides how code is translated at this moment.
     pub(crate) fn features_now(&self) -> Features {
         Features {
@@ -201,7 +209,11 @@ impl ExactVcpu {
     /// how the code was translated, and no result may.
     pub(crate) fn settle_flags(&mut self) {
         if self.context.flags & ARITHMETIC != 0 {
-            self.context.flags &= !to_rflags(self.dead_flags());
+            let dead = match self.stopped_before {
+                Some((rip, dead)) if rip == self.state.rip => dead,
+                _ => self.dead_flags(),
+            };
+            self.context.flags &= !to_rflags(dead);
         }
     }
 

@@ -84,6 +84,9 @@ impl Memory {
 
     /// Watched pages that devices wrote since the last call.
     pub(crate) fn take_written(&self) -> Vec<u64> {
+        if !self.regions.iter().any(|region| region.watch.has_written()) {
+            return Vec::new();
+        }
         self.regions
             .iter()
             .flat_map(|region| {

@@ -116,6 +116,8 @@ pub struct ExactVcpu {
     pub(crate) jumps_of: [(u32, u64); 2],
     /// An exception to take before the next instruction.
     pub(crate) refused: bool,
+    /// RIP of the block that the budget did not cover last, and the flags that are dead there.
+    pub(crate) stopped_before: Option<(u64, u32)>,
 }
 
 impl ExactVcpu {
@@ -198,6 +200,7 @@ impl ExactVcpu {
             refusable: None,
             jumps_of: [(u32::MAX, 0); 2],
             refused: false,
+            stopped_before: None,
         })
     }
 

@@ -68,6 +68,9 @@ impl ExactVcpu {
             SiteKind::Stop => {
                 self.refund(block, 0);
                 let block = self.store.block(block);
+                if !block.mode.is_piece() {
+                    self.stopped_before = Some((block.rip, block.dead_flags));
+                }
                 match block.mode.pace {
                     _ if block.hot => course.slow = true,
                     Pace::Piece(power) => course.largest = power.saturating_sub(1),
