@@ -13,6 +13,8 @@ use belljar_cpu::PAGE_SIZE;
 const FIRST: usize = 16384;
 /// Entries of the second cache; a power of two.
 const SECOND: usize = 8192;
+/// Bits that tell pages apart of which something is kept; a power of two.
+const PAGE_BITS: usize = 4096;
 /// Masks of the index bits, for PEXT.
 pub(crate) const FIRST_MASK: u64 = FIRST as u64 - 1;
 pub(crate) const SECOND_MASK: u64 = SECOND as u64 - 1;
@@ -32,6 +34,8 @@ pub(crate) struct Jumps {
     miss: u64,
     /// Not zero when a RIP in the lower half of the address space was kept.
     below: u64,
+    /// Bits of pages of which something may be kept.
+    pages: [u64; PAGE_BITS / 64],
 }
 
 /// Index in the first cache: its page moves what stands at one offset in many pages.
@@ -43,6 +47,12 @@ fn first_index(rip: u64) -> usize {
 /// Index in the second cache. Those of a page are in a row, too.
 fn second_index(rip: u64) -> usize {
     (rip.wrapping_add(rip.rotate_right(12) << 3) & SECOND_MASK) as usize
+}
+
+/// The word and the bit for a page.
+fn page_bit(page: u64) -> (usize, u64) {
+    let number = (page ^ page >> 12) as usize % PAGE_BITS;
+    (number / 64, 1 << (number % 64))
 }
 
 /// What no RIP with this index in the second cache makes zero: a neighbour's.
@@ -64,6 +74,7 @@ impl Jumps {
             *negated = never(index);
         }
         self.below = 0;
+        self.pages.fill(0);
     }
 
     /// Forgets what lies in the lower half of the address space, and then perhaps more.
@@ -82,6 +93,8 @@ impl Jumps {
         self.second_negated[index] = rip.wrapping_neg();
         self.second[index] = code;
         self.below |= u64::from(rip >> 63 == 0);
+        let (word, bit) = page_bit(rip >> 12);
+        self.pages[word] |= bit;
     }
 
     /// Host code to which jumps to `rip` lead, as far as the second cache knows.
@@ -106,6 +119,10 @@ impl Jumps {
     /// whose last block may reach into this one.
     pub(crate) fn forget_into(&mut self, linear: u64) {
         for page in [linear, linear.wrapping_sub(PAGE_SIZE)].map(|at| at >> 12) {
+            let (word, bit) = page_bit(page);
+            if self.pages[word] & bit == 0 {
+                continue;
+            }
             let first = first_index(page << 12);
             let second = second_index(page << 12);
             for offset in 0..PAGE_SIZE as usize {
@@ -132,6 +149,29 @@ mod tests {
             let rip = never(index).wrapping_neg();
             assert_ne!(second_index(rip), index, "{rip:#x}");
         }
+    }
+
+    #[test]
+    fn forgetting_a_page_forgets_no_other() {
+        let mut jumps = Box::new(Jumps {
+            first: [0; FIRST],
+            first_page: [0; FIRST],
+            second_negated: [0; SECOND],
+            second: [0; SECOND],
+            miss: 0,
+            below: 0,
+            pages: [0; PAGE_BITS / 64],
+        });
+        jumps.begin(7);
+        let rips = [0x40_1010, 0x40_2020, 0x40_3030, 0xffff_ffff_8101_2040];
+        for (code, rip) in (100..).zip(rips) {
+            jumps.set(rip, code);
+        }
+        jumps.forget_into(0x40_3000);
+        // The page itself, and the one before it.
+        let found = rips.map(|rip| (jumps.find(rip), jumps.first[first_index(rip)]));
+        let kept = |code| (Some(code), code);
+        assert_eq!(found, [kept(100), (None, 7), (None, 7), kept(103)]);
     }
 
     #[test]

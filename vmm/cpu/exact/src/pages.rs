@@ -1,5 +1,6 @@
 //! What a node knows of its pages of RAM that hold code.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use belljar_cpu::PAGE_SIZE;
@@ -32,19 +33,46 @@ impl Page {
     }
 }
 
+/// Pages of the pool that are remembered of those looked for last; a power of two.
+const RECENT: usize = 512;
+
+/// Where a page of the pool runs: numbers of the page of RAM and of the linear page.
+type Place = (u64, u64);
+
+/// A page of the pool where it was found.
+type Recent = Cell<Option<(Place, PageId)>>;
+
 /// Pages of RAM by their number.
-#[derive(Debug, Default)]
-pub(crate) struct CodePages(BTreeMap<u64, Page>);
+#[derive(Debug)]
+pub(crate) struct CodePages {
+    pages: BTreeMap<u64, Page>,
+    /// What [`pooled`](Self::pooled) found last, each where the linear page tells; it is
+    /// asked whenever the jump caches do not know a RIP.
+    recent: Box<[Recent]>,
+}
+
+impl Default for CodePages {
+    fn default() -> Self {
+        Self {
+            pages: BTreeMap::new(),
+            recent: vec![Cell::new(None); RECENT].into(),
+        }
+    }
+}
 
 impl CodePages {
     fn page(&self, physical: u64) -> Option<&Page> {
-        self.0.get(&(physical / PAGE_SIZE))
+        self.pages.get(&(physical / PAGE_SIZE))
+    }
+
+    fn forget_recent(&mut self) {
+        self.recent.fill_with(Cell::default);
     }
 
     /// Block `id` holds bytes of these pages.
     pub(crate) fn add(&mut self, origin: Origin, id: BlockId) {
         for physical in origin.each() {
-            let page = self.0.entry(physical / PAGE_SIZE).or_default();
+            let page = self.pages.entry(physical / PAGE_SIZE).or_default();
             page.blocks.push(id);
         }
     }
@@ -53,14 +81,14 @@ impl CodePages {
     pub(crate) fn remove(&mut self, origin: Origin, id: BlockId) -> Vec<u64> {
         let mut clean = Vec::new();
         for physical in origin.each() {
-            let Some(page) = self.0.get_mut(&(physical / PAGE_SIZE)) else {
+            let Some(page) = self.pages.get_mut(&(physical / PAGE_SIZE)) else {
                 continue;
             };
             page.blocks.retain(|&other| other != id);
             if !page.holds_code() {
                 clean.push(physical & !(PAGE_SIZE - 1));
                 if !page.own {
-                    self.0.remove(&(physical / PAGE_SIZE));
+                    self.pages.remove(&(physical / PAGE_SIZE));
                 }
             }
         }
@@ -74,8 +102,17 @@ impl CodePages {
 
     /// The page of the pool whose code runs in the page around `physical` at `rip`.
     pub(crate) fn pooled(&self, physical: u64, rip: u64) -> Option<PageId> {
+        let place = (physical / PAGE_SIZE, rip / PAGE_SIZE);
+        let recent = &self.recent[place.1 as usize % RECENT];
+        if let Some((known, id)) = recent.get()
+            && known == place
+        {
+            return Some(id);
+        }
         let mut places = self.page(physical)?.pooled.iter();
-        places.find(|&&(place, _)| place == rip / PAGE_SIZE)?.1
+        let id = places.find(|&&(linear, _)| linear == place.1)?.1?;
+        recent.set(Some((place, id)));
+        Some(id)
     }
 
     /// Whether any code of the pool's runs there.
@@ -96,28 +133,30 @@ impl CodePages {
     /// From now on the code there at `rip` is that of page `id` of the pool, or not the
     /// pool's.
     pub(crate) fn share(&mut self, physical: u64, rip: u64, id: Option<PageId>) {
-        let page = self.0.entry(physical / PAGE_SIZE).or_default();
+        let page = self.pages.entry(physical / PAGE_SIZE).or_default();
         page.pooled.push((rip / PAGE_SIZE, id));
     }
 
     /// From now on the pool's code does not run there, nor again where the node keeps the
     /// page as its `own`. Returns whether it holds no code any more.
     pub(crate) fn leave(&mut self, physical: u64, own: bool) -> bool {
-        let Some(page) = self.0.get_mut(&(physical / PAGE_SIZE)) else {
+        self.forget_recent();
+        let Some(page) = self.pages.get_mut(&(physical / PAGE_SIZE)) else {
             return false;
         };
         page.pooled.clear();
         page.own |= own;
         let clean = page.blocks.is_empty();
         if clean && !page.own {
-            self.0.remove(&(physical / PAGE_SIZE));
+            self.pages.remove(&(physical / PAGE_SIZE));
         }
         clean
     }
 
     /// Forgets all; returns the pages that held code.
     pub(crate) fn clear(&mut self) -> Vec<u64> {
-        let pages = std::mem::take(&mut self.0).into_iter();
+        self.forget_recent();
+        let pages = std::mem::take(&mut self.pages).into_iter();
         pages
             .filter(|(_, page)| page.holds_code())
             .map(|(number, _)| number * PAGE_SIZE)
