@@ -113,7 +113,8 @@ impl Clock {
         let elapsed = host.tsc.wrapping_sub(self.started.tsc);
         self.costs.bound_by(elapsed);
         let overhead = self.costs.entry + self.costs.exit;
-        let elapsed = elapsed - overhead;
+        // A guest that does nothing but ask would otherwise ask for ever at one time.
+        let elapsed = (elapsed - overhead).max(1);
         let worked = self.cycles(host.thread.saturating_sub(self.started.thread));
         let worked = worked.saturating_sub(overhead).min(elapsed);
         let passed = if elapsed <= self.granted {
@@ -197,11 +198,11 @@ mod tests {
         let mut clock = clock();
         clock.start(at(0, 0), 5_000);
         clock.stop(at(80, 40));
-        assert_eq!(clock.now(), 0);
+        assert_eq!(clock.now(), 1);
         assert_eq!((clock.costs.entry, clock.costs.exit), (50, 30));
         clock.start(at(0, 0), 5_000);
         clock.stop(at(100, 50));
-        assert_eq!(clock.now(), 20);
+        assert_eq!(clock.now(), 21);
     }
 
     #[test]

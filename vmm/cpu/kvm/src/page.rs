@@ -143,7 +143,10 @@ mod tests {
         put_io_item(run, bytes, (1, 2), 0xaabb_ccdd);
         assert_eq!(io_item(run, bytes, 1, 2), 0xccdd);
         assert_eq!(io_item(run, bytes, 0, 4), 0xccdd_0000);
-        assert_eq!(io_item(run, bytes, 2048, 2), 0);
+        assert!(io_place(run, bytes, 2047, 2).is_some());
+        assert!(io_place(run, bytes, 2048, 2).is_none());
+        assert!(io_place(run, bytes, 1023, 4).is_some());
+        assert!(io_place(run, bytes, 0, 5).is_none());
         run.__bindgen_anon_1.io.data_offset = u64::MAX;
         put_io_item(run, bytes, (0, 1), 1);
         assert_eq!(io_item(run, bytes, 0, 1), 0);

@@ -145,6 +145,7 @@ fn a_saved_processor_goes_on_in_another() {
     // Behind the OUT, which KVM ends only when it is asked to.
     assert_eq!(saved.registers.rip, CODE + 11);
     other.load(&saved).unwrap();
+    assert_eq!(other.now(), one.now());
     assert_eq!(other.registers(), one.registers());
     assert_eq!(other.system(), one.system());
     assert!(look(&mut other) >= LONG);
