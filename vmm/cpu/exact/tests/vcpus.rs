@@ -220,3 +220,39 @@ fn an_init_leaves_what_it_must() {
         }
     );
 }
+
+/// The x87 of one that never used it stays as it was, beside one that fills all of its own.
+#[test]
+fn nobody_sees_the_others_x87() {
+    let mut a = CodeAssembler::new(64).unwrap();
+    let (mut fill, mut again, mut still) = (a.create_label(), a.create_label(), a.create_label());
+    a.test(rdi, rdi).unwrap();
+    a.je(still).unwrap();
+    a.mov(dword_ptr(DATA as i32), 0x27f).unwrap();
+    a.fldcw(word_ptr(DATA as i32)).unwrap();
+    a.mov(ecx, 8).unwrap();
+    a.set_label(&mut fill).unwrap();
+    a.fldpi().unwrap();
+    a.loop_(fill).unwrap();
+    a.set_label(&mut again).unwrap();
+    a.jmp(again).unwrap();
+    a.set_label(&mut still).unwrap();
+    a.fxsave(ptr(DATA + 0x200)).unwrap();
+    a.jmp(still).unwrap();
+    let mut team = Team::new(&a.assemble(CODE).unwrap(), 2);
+    for turn in 1..=20u64 {
+        for number in [1, 0] {
+            assert_eq!(team.turn(number, 100 * turn, 7), Exit::Deadline);
+        }
+        let image = team.read(DATA + 0x200, 160);
+        // Control, status, tags; then the registers.
+        assert_eq!(image[..5], [0x7f, 3, 0, 0, 0], "turn {turn}");
+        assert_eq!(image[32..], [0; 128], "turn {turn}");
+        let other = team.vcpus[1].x87();
+        assert_eq!((other[..2].to_vec(), other[4]), (vec![0x7f, 2], 0xff));
+        assert!(
+            other[32..].chunks(16).all(|one| one[9] == 0x40),
+            "pi in each"
+        );
+    }
+}
