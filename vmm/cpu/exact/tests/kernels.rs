@@ -108,7 +108,11 @@ fn agree(binary: &Path, arguments: &[&str], wide: bool) {
         |set: &InstructionSet, step: u64| Process::new(&file, arguments, set, ram).run(step, BOTH);
     let whole = run(&set, u64::MAX / 4);
     assert_eq!(whole.output, native(binary, &arguments[1..]));
-    assert!(whole.statistics.promoted > 0, "no code became hot");
+    // Another test of the same program may have been first with what all share.
+    assert!(
+        whole.statistics.promoted > 0 || bare::is_pooled(),
+        "no code became hot"
+    );
     let about = Process::new(&file, arguments, &set, ram).run_about(2_400);
     assert_same(&about, &whole, "stopped about each 2,400");
     let often = run(&set, 211);
