@@ -23,6 +23,8 @@ use belljar_sim::CodecError;
 use belljar_tracer::StateError;
 use belljar_vmm::{KeptError, NodeError, SnapshotError};
 
+use crate::runner::KeepError;
+
 mod found;
 mod input;
 mod keeper;
@@ -99,21 +101,19 @@ pub enum CheckpointError {
         /// Why.
         source: KeptError,
     },
-    /// A node cannot be saved, or not be restored.
-    #[error("node {node}: {source}")]
-    Node {
-        /// Which.
-        node: u32,
-        /// Why.
-        source: NodeError,
-    },
+    /// There is no memory for a node.
+    #[error(transparent)]
+    Memory(#[from] NodeError),
+    /// A node cannot be kept, or not gone on with.
+    #[error(transparent)]
+    Node(#[from] KeepError),
     /// The network cannot be restored.
     #[error("the network: {0}")]
     Network(#[from] RestoreError),
     /// The snapshot that the nodes are clones of is not usable.
     #[error(transparent)]
     Base(#[from] SnapshotError),
-    /// What is known of calls cannot be saved or restored.
+    /// What waits for the trace cannot be saved.
     #[error(transparent)]
     Tracer(#[from] StateError),
     /// There is more state than can be kept, or it is damaged.

@@ -23,7 +23,7 @@ use crate::parts::PartsError;
 use crate::progress::{Progress, Snapshot};
 use crate::recorder::Recorder;
 use crate::run_directory::{RunDirectory, RunDirectoryError};
-use crate::runner::{ResumeError, Runner};
+use crate::runner::Runner;
 use crate::sandbox::{Sandbox, SandboxError};
 use crate::template::TemplateError;
 use crate::watch::{Probe, STATE_FOLDER, Sample, StateLog, Watch};
@@ -118,15 +118,6 @@ pub struct Run {
     input: u64,
     /// Rounds so far.
     pub rounds: u64,
-}
-
-impl From<ResumeError> for RunError {
-    fn from(error: ResumeError) -> Self {
-        match error {
-            ResumeError::State(error) => error.into(),
-            ResumeError::File(error) => error.into(),
-        }
-    }
 }
 
 impl Run {
@@ -337,6 +328,6 @@ impl Run {
                 source,
             })?;
         }
-        self.recorder.finish(&self.crew, ending)
+        Ok(self.recorder.finish(&self.crew, ending)?)
     }
 }

@@ -20,6 +20,7 @@ pub mod link_log;
 pub mod monitor;
 pub mod parts;
 pub mod plan;
+mod processors;
 pub mod progress;
 pub mod quantity;
 mod recorder;

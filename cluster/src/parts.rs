@@ -1,11 +1,10 @@
 //! What the nodes of a run are made of.
 
 use std::io;
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use belljar_cpu::CpuError;
+use belljar_cpu::{CpuError, GuestRam};
 use belljar_devices::virtio::{Disk, DiskError};
 use belljar_fabric::Mac;
 use belljar_sim::{Random, Seed, Span};
@@ -14,9 +13,8 @@ use belljar_vmm::{
 };
 use twox_hash::XxHash3_64;
 
-use crate::checkpoint::{CheckpointError, Found, NodeRecord};
-use crate::engine::Makers;
 use crate::plan::Plan;
+use crate::processors::Makers;
 use crate::run_disk;
 
 /// Date of virtual time zero: 2024-01-01, 00:00 UTC.
@@ -24,9 +22,8 @@ pub(crate) const START_DATE: u64 = 1_704_067_200;
 pub(crate) const DISK_LATENCY: Span = Span::from_us(20);
 pub(crate) const MTU: u16 = 1500;
 
-/// The nodes' network, as init is told it, and node 0's address in it.
+/// The nodes' network, as init is told it; node 0's address in it is the run disk's.
 const NETWORK: &str = "10.77.0.0/16";
-pub(crate) const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// The seed of what all clones share; each goes on with its own.
 const TEMPLATE_SEED: Seed = Seed(0);
 /// Bytes of an archive without files.
@@ -122,36 +119,17 @@ impl Parts {
         Ok(node)
     }
 
-    /// Node `index` as the checkpoint `found` holds it.
+    /// Node `index` that goes on with `ram` and the other `state` that it was saved with.
     pub(crate) fn restored(
         &self,
         plan: &Plan,
         index: u32,
-        found: &Found,
-        node: &NodeRecord<'_>,
-    ) -> Result<Node, CheckpointError> {
-        let failed = |source| CheckpointError::Node {
-            node: index,
-            source,
-        };
-        let ram = match &found.base {
-            Some(base) => base.ram()?,
-            None => Node::blank_ram(plan.memory).map_err(failed)?,
-        };
-        let put = node.pages.restore(&ram, &found.packs);
-        put.map_err(|source| CheckpointError::Pages {
-            node: index,
-            source,
-        })?;
+        ram: GuestRam,
+        state: &[u8],
+    ) -> Result<Node, NodeError> {
         let seed = Seed(plan.seed);
         let config = self.config(plan, index, seed, self.run_disk.clone(), "");
-        Node::restore(
-            &config,
-            ram,
-            &node.runner.node,
-            self.makers.node(plan, index, seed),
-        )
-        .map_err(failed)
+        Node::restore(&config, ram, state, self.makers.node(plan, index, seed))
     }
 
     fn config(

@@ -7,8 +7,6 @@ use belljar_tracer::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::CheckpointError;
-use crate::coordinator::RunError;
 use crate::crew::Crew;
 use crate::ending::Ending;
 use crate::plan::Plan;
@@ -75,10 +73,13 @@ impl Recorder {
         plan: &Plan,
         directory: &RunDirectory,
         saved: &RecorderState,
-    ) -> Result<Self, RunError> {
+    ) -> Result<Self, TraceError> {
         let path = directory.path().join(belljar_tracer::TRACE_FILE);
         let resume = |state: &Vec<u8>| TraceWriter::resume(&path, plan.timing.is_some(), state);
-        let held = load_events(&saved.held).map_err(CheckpointError::from)?;
+        let held = load_events(&saved.held).map_err(|error| TraceError::State {
+            path: path.clone(),
+            reason: error.to_string(),
+        })?;
         Ok(Self {
             writer: saved.writer.as_ref().map(resume).transpose()?,
             clock: plan.clock,
@@ -126,7 +127,7 @@ impl Recorder {
 
     /// Writes what is held, the calls that did not return, and, for a run that is
     /// whole, the trace's end.
-    pub(crate) fn finish(&mut self, crew: &Crew, ending: &Ending) -> Result<(), RunError> {
+    pub(crate) fn finish(&mut self, crew: &Crew, ending: &Ending) -> Result<(), TraceError> {
         self.held
             .extend(crew.runners().flat_map(|mut runner| runner.take_events()));
         self.write_before(u64::MAX)?;

@@ -4,8 +4,10 @@
 use std::io;
 use std::net::Ipv4Addr;
 
-use crate::parts::FIRST_ADDRESS;
 use crate::plan::Plan;
+
+/// Node 0's address; the others' follow.
+pub(crate) const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 
 /// The archive for `plan`, padded to whole disk sectors.
 ///

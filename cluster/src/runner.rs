@@ -15,7 +15,8 @@ use crate::watch::{Sample, Watch};
 
 mod saved;
 
-pub(crate) use saved::{ResumeError, RunnerState};
+pub use saved::KeepError;
+pub(crate) use saved::RunnerState;
 
 /// Lines of a console that an error message shows.
 const TAIL_LINES: usize = 12;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 
-use belljar_cpu::PAGE_SIZE;
-use belljar_vmm::{Identity, Packs, Snapshot, first_difference};
+use belljar_cpu::{GuestRam, PAGE_SIZE};
+use belljar_vmm::{Identity, Node, Packs, Snapshot, first_difference};
 
 use super::keeper::numbered;
 use super::record::{NodeRecord, Record, RunRecord};
@@ -20,7 +20,7 @@ pub struct Found {
     record: Record,
     /// What nodes are clones of.
     pub(crate) base: Option<Snapshot>,
-    pub(crate) packs: Packs,
+    packs: Packs,
 }
 
 impl Found {
@@ -103,6 +103,25 @@ impl Found {
             None => Ok(()),
             Some(difference) => Err(other(difference)),
         }
+    }
+
+    /// RAM of `bytes` bytes as node number `index` had it, whose part is `node`.
+    pub(crate) fn ram(
+        &self,
+        index: u32,
+        node: &NodeRecord<'_>,
+        bytes: u64,
+    ) -> Result<GuestRam, CheckpointError> {
+        let ram = match &self.base {
+            Some(base) => base.ram()?,
+            None => Node::blank_ram(bytes)?,
+        };
+        let put = node.pages.restore(&ram, &self.packs);
+        put.map_err(|source| CheckpointError::Pages {
+            node: index,
+            source,
+        })?;
+        Ok(ram)
     }
 
     /// What it holds of a node.

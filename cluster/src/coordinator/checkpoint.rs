@@ -232,7 +232,7 @@ impl Run {
         let mut record = Record::new(&run).map_err(CheckpointError::from)?;
         for (mut runner, pages) in self.crew.runners().zip(&checkpointer.pages) {
             let node = NodeRecord {
-                runner: runner.save()?,
+                runner: runner.save().map_err(CheckpointError::from)?,
                 pages: Cow::Borrowed(pages),
             };
             record.add(&node).map_err(CheckpointError::from)?;

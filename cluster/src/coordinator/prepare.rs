@@ -7,7 +7,7 @@ use belljar_vmm::Snapshot;
 
 use super::{Checkpointer, Checkpoints, Run, RunError};
 use crate::capture::Captures;
-use crate::checkpoint::{Found, identity, read_input};
+use crate::checkpoint::{CheckpointError, Found, identity, read_input};
 use crate::control::{INPUT_FILE, Viewer};
 use crate::crew::Crew;
 use crate::ending::Closing;
@@ -17,7 +17,7 @@ use crate::parts::Parts;
 use crate::plan::Plan;
 use crate::recorder::{Recorder, selection};
 use crate::run_directory::RunDirectory;
-use crate::runner::Runner;
+use crate::runner::{KeepError, Runner};
 use crate::sandbox::Sandbox;
 use crate::template;
 
@@ -168,7 +168,7 @@ impl Setup<'_> {
         let of = &found.run;
         fabric
             .restore(of.fabric.clone())
-            .map_err(crate::checkpoint::CheckpointError::from)?;
+            .map_err(CheckpointError::from)?;
         self.allow_files();
         let selection = selection(plan);
         let selection = plan.trace.enabled.then_some(&selection);
@@ -176,13 +176,20 @@ impl Setup<'_> {
         let mut nodes = Vec::new();
         for index in 0..plan.nodes {
             let record = found.node(index)?;
-            nodes.push((parts.restored(plan, index, found, &record)?, record.runner));
+            let ram = found.ram(index, &record, plan.memory)?;
+            let node = parts.restored(plan, index, ram, &record.runner.node);
+            let failed = |source| RunError::Node {
+                node: index,
+                source,
+            };
+            nodes.push((node.map_err(failed)?, record.runner));
             kept.push(record.pages.into_owned());
         }
         let runners = (0..)
             .zip(nodes)
             .map(|(index, (node, state))| Runner::resume(index, node, selection, directory, state));
-        let runners = runners.collect::<Result<_, _>>()?;
+        let runners = runners.collect::<Result<_, KeepError>>();
+        let runners = runners.map_err(CheckpointError::from)?;
         let captures = of.captures.clone();
         Ok(Begun {
             runners,

@@ -1,15 +1,14 @@
 //! What is of a node and beside it, saved and taken over.
 
 use std::collections::VecDeque;
-use std::io::Seek;
+use std::io::{self, Seek};
 
 use belljar_sim::Time;
-use belljar_tracer::{NodeTracer, Selection};
-use belljar_vmm::{Node, NodeStop};
+use belljar_tracer::{NodeTracer, Selection, StateError};
+use belljar_vmm::{Node, NodeError, NodeStop};
 use serde::{Deserialize, Serialize};
 
 use super::Runner;
-use crate::checkpoint::CheckpointError;
 use crate::run_directory::{RunDirectory, RunDirectoryError};
 use crate::stopwatch::Stopwatch;
 use crate::watch::{STATE_FOLDER, StateLog, StateLogState, Watch};
@@ -44,15 +43,9 @@ impl Runner {
     }
 
     /// All of it but its node's RAM, its files having everything that it wrote to them.
-    pub(crate) fn save(&mut self) -> Result<RunnerState, CheckpointError> {
+    pub(crate) fn save(&mut self) -> Result<RunnerState, KeepError> {
         let node = self.index;
-        let failed = |name: String| {
-            move |source| CheckpointError::Io {
-                action: "write",
-                path: name.into(),
-                source,
-            }
-        };
+        let failed = |file: String| move |source| KeepError::Write { file, source };
         let console = self.console.stream_position();
         let states = match &mut self.watch {
             Some(Watch::Log(log)) => Some(log.keep()),
@@ -62,7 +55,7 @@ impl Runner {
             node: self
                 .node
                 .save()
-                .map_err(|source| CheckpointError::Node { node, source })?,
+                .map_err(|source| KeepError::Node { node, source })?,
             tracer: self.tracer.as_ref().map(NodeTracer::save).transpose()?,
             console: console.map_err(failed(Self::console_file(node)))?,
             tail: self.tail.clone(),
@@ -87,12 +80,9 @@ impl Runner {
         selection: Option<&Selection>,
         directory: &RunDirectory,
         saved: RunnerState,
-    ) -> Result<Self, ResumeError> {
+    ) -> Result<Self, KeepError> {
         let tracer = match (selection, &saved.tracer) {
-            (Some(selection), Some(state)) => {
-                let tracer = NodeTracer::restore(index, selection, state);
-                Some(tracer.map_err(CheckpointError::from)?)
-            }
+            (Some(selection), Some(state)) => Some(NodeTracer::restore(index, selection, state)?),
             _ => None,
         };
         let states = saved.states.map(|state| {
@@ -124,13 +114,29 @@ impl Runner {
     }
 }
 
-/// Why a runner cannot go on.
+/// Why a node cannot be kept, or not gone on with.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ResumeError {
-    /// Its state is not usable.
+pub enum KeepError {
+    /// The node itself.
+    #[error("node {node}: {source}")]
+    Node {
+        /// Which.
+        node: u32,
+        /// Why.
+        source: NodeError,
+    },
+    /// What is known of its calls.
     #[error(transparent)]
-    State(#[from] CheckpointError),
-    /// Its files are not.
+    Tracer(#[from] StateError),
+    /// What it wrote so far cannot be written.
+    #[error("cannot write {file}: {source}")]
+    Write {
+        /// The file in the run directory.
+        file: String,
+        /// The host's reason.
+        source: io::Error,
+    },
+    /// One of its files cannot be gone on with.
     #[error(transparent)]
     File(#[from] RunDirectoryError),
 }
