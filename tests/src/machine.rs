@@ -18,11 +18,11 @@ const RESULTS_BYTES: u64 = 1 << 30;
 /// The command under test inside: on a disk of its own, with the host's libraries.
 const PRELUDE: &str = "export XDG_CACHE_HOME=/tmp/cache
 mkdir -p /tmp/cache/belljar
-ln -s /work/cache /tmp/cache/belljar/images
+ln -s /given/cache /tmp/cache/belljar/images
 mount -t tmpfs tmpfs /lib64
-cp /work/lib/ld-linux-x86-64.so.2 /lib64/
-export LD_LIBRARY_PATH=/work/lib
-belljar() { /work/belljar \"$@\"; }
+cp /given/lib/ld-linux-x86-64.so.2 /lib64/
+export LD_LIBRARY_PATH=/given/lib
+belljar() { /given/belljar \"$@\"; }
 ";
 
 /// The machine, before it is switched on.
@@ -65,7 +65,7 @@ impl<'a> Machine<'a> {
         Some(Self { dir, work })
     }
 
-    /// Puts a file where the script finds it as `/work/NAME`.
+    /// Puts a file where the script finds it as `/given/NAME`.
     pub fn write(&self, name: &str, content: &str) {
         fs::write(self.work.join(name), content).expect("the temporary folder is writable");
     }

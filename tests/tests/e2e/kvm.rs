@@ -23,11 +23,11 @@ fn both_engines_see_the_same_calls() {
     let (_, error, code) = dir.call(&["snapshot", file, "--out", "work/snapshot"]);
     assert_eq!(code, Some(0), "{error}");
     let script = "belljar doctor
-        set -- --set image.recipe=/work/images/bookworm-mpich.toml
-        belljar snapshot /work/scenario.toml --set engine=kvm \"$@\" --out snapshot || exit
-        belljar run /work/scenario.toml --quiet --set engine=kvm \"$@\" --snapshot snapshot --out kvm || exit
-        belljar run /work/scenario.toml --quiet --set engine=kvm \"$@\" --snapshot /work/snapshot --out exact-then-kvm || exit
-        belljar check /work/scenario.toml --set engine=auto \"$@\"";
+        set -- --set image.recipe=/given/images/bookworm-mpich.toml
+        belljar snapshot /given/scenario.toml --set engine=kvm \"$@\" --out snapshot || exit
+        belljar run /given/scenario.toml --quiet --set engine=kvm \"$@\" --snapshot snapshot --out kvm || exit
+        belljar run /given/scenario.toml --quiet --set engine=kvm \"$@\" --snapshot /given/snapshot --out exact-then-kvm || exit
+        belljar check /given/scenario.toml --set engine=auto \"$@\"";
     let returned = machine.run(script, "results");
     assert_eq!(returned.code, "0", "{}", returned.output);
     let usable = returned
