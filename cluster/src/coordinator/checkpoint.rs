@@ -45,26 +45,9 @@ pub(super) struct Checkpointer {
 }
 
 impl Checkpointer {
-    /// Keeps none yet.
+    /// Keeps what is there by now: the number of the last one, and how many pages are in each
+    /// of its packs; 0 and none when there is nothing yet.
     pub(super) fn new(
-        checkpoints: Checkpoints,
-        directory: &RunDirectory,
-        plan: &Plan,
-        identity: Identity,
-        base: Option<Snapshot>,
-    ) -> Self {
-        Self::behind(
-            (0, BTreeMap::new()),
-            checkpoints,
-            directory,
-            plan,
-            identity,
-            base,
-        )
-    }
-
-    /// Keeps one of this number, with so many pages in its packs.
-    fn behind(
         (number, packs): (u32, BTreeMap<u32, u64>),
         checkpoints: Checkpoints,
         directory: &RunDirectory,
@@ -107,7 +90,7 @@ impl Checkpointer {
         Self {
             next: due_behind(found.run.now, plan.checkpoint_every),
             pages,
-            ..Self::behind(last, checkpoints, directory, plan, identity, base)
+            ..Self::new(last, checkpoints, directory, plan, identity, base)
         }
     }
 

@@ -70,7 +70,14 @@ impl Run {
         let begun = setup.begin(&parts, base.as_ref())?;
         let identity = identity(plan, parts.run_disk_hash);
         setup.assemble(begun, |checkpoints, folder| {
-            Checkpointer::new(checkpoints, folder, plan, identity, base)
+            Checkpointer::new(
+                Default::default(),
+                checkpoints,
+                folder,
+                plan,
+                identity,
+                base,
+            )
         })
     }
 
