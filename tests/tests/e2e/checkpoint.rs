@@ -77,7 +77,7 @@ fn wait_for_talk(folder: &Path) {
 }
 
 fn wait_for(what: &str, done: impl Fn() -> bool) {
-    for _ in 0..2400 {
+    for _ in 0..9600 {
         if done() {
             return;
         }
@@ -144,7 +144,7 @@ fn a_checkpoint_is_had_for_the_asking_and_gone_on_from_elsewhere() {
     let size =
         |name: &str| fs::metadata(folder.join("checkpoint").join(name)).map(|file| file.len());
     signal(&run, libc::SIGUSR1);
-    let second = (0..1200).find_map(|_| {
+    let second = (0..4800).find_map(|_| {
         thread::sleep(Duration::from_millis(50));
         size("2.checkpoint").ok()
     });
