@@ -296,7 +296,7 @@ fn assign(table: &mut toml::Table, assignment: &str) -> Result<(), ScenarioError
 mod tests {
     use super::*;
 
-    const SMALL: &str = r#"
+    pub(super) const SMALL: &str = r#"
 name = "small"
 image = { recipe = "r.toml" }
 nodes = { count = 2, memory = "256 MiB", clock = "2 GHz" }

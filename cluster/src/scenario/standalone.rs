@@ -70,13 +70,7 @@ impl Scenario {
 mod tests {
     use super::*;
     use crate::scenario::FileSource;
-
-    const SMALL: &str = r#"
-name = "small"
-image = { recipe = "r.toml" }
-nodes = { count = 2, memory = "256 MiB", clock = "2 GHz" }
-workload = { command = "true" }
-"#;
+    use crate::scenario::tests::SMALL;
 
     #[test]
     fn a_standalone_text_says_the_same_from_anywhere() {
