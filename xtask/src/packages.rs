@@ -27,6 +27,16 @@ pub(crate) const BUILD: &[Package] = &[
     ),
     package("libc6-dev", "/usr/include/stdio.h", "links the binary"),
     package(
+        "libssl-dev",
+        "/usr/include/openssl/ssl.h",
+        "has the cryptography of ssh",
+    ),
+    package(
+        "pkg-config",
+        "/usr/bin/pkg-config",
+        "tells the build where that is",
+    ),
+    package(
         "mmdebstrap",
         "/usr/bin/mmdebstrap",
         "resolves and unpacks the guest's Debian packages",

@@ -1,0 +1,197 @@
+//! An agent that was started, to whoever started it.
+
+use std::fmt;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use crate::deadline::Deadline;
+
+/// How long an agent has after a signal, before the next stronger means.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long one has that is merely dropped, after the end of its input.
+const DROPPED: Duration = Duration::from_millis(200);
+
+/// How an agent ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentExit {
+    /// By itself, with this status.
+    Status(i32),
+    /// By a signal of this name, such as `SIGKILL`.
+    Signal(String),
+    /// Nobody knows: its host or the way to it is lost, for this reason.
+    Lost(String),
+}
+
+impl fmt::Display for AgentExit {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(status) => write!(to, "it ended with status {status}"),
+            Self::Signal(name) => write!(to, "it was ended by {name}"),
+            Self::Lost(why) => write!(to, "it was lost: {why}"),
+        }
+    }
+}
+
+/// The agent takes nothing any more: it has ended, or its input was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the agent takes no more input")]
+pub struct Gone;
+
+/// For the input of an agent.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// Bytes, which are then forgotten.
+    Bytes(Vec<u8>),
+    /// Its end.
+    End,
+}
+
+/// Ways to end an agent, the second one stronger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Force {
+    /// SIGTERM.
+    Terminate,
+    /// SIGKILL; where that reaches nobody, the connection is closed.
+    Kill,
+}
+
+/// What carries an agent: a child of this process, or a connection.
+pub(crate) trait Carrier: Send {
+    /// How the agent ended, once it has; does not wait.
+    fn exit(&mut self) -> Option<AgentExit>;
+    /// Asks for an end; does not wait.
+    fn force(&mut self, force: Force);
+}
+
+/// An agent that was started. Dropping it ends the agent.
+pub struct Agent {
+    host: String,
+    input: Sender<Input>,
+    lines: Receiver<String>,
+    carrier: Box<dyn Carrier>,
+    exit: Option<AgentExit>,
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = to.debug_struct("Agent");
+        shown.field("host", &self.host).field("exit", &self.exit);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl Agent {
+    pub(crate) fn new(
+        host: &str,
+        input: Sender<Input>,
+        lines: Receiver<String>,
+        carrier: Box<dyn Carrier>,
+    ) -> Self {
+        Self {
+            host: host.to_owned(),
+            input,
+            lines,
+            carrier,
+            exit: None,
+        }
+    }
+
+    /// The host, as it was named to [`Launch::start`](crate::Launch::start).
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Sends bytes to its standard input. They are on their way when this returns, not
+    /// there: an agent that does not read holds nobody up.
+    ///
+    /// # Errors
+    /// When the agent has ended or its input is closed.
+    pub fn send(&self, bytes: &[u8]) -> Result<(), Gone> {
+        let input = Input::Bytes(bytes.to_vec());
+        self.input.send(input).map_err(|_| Gone)
+    }
+
+    /// Ends its standard input, behind all that was sent: it shall end by itself.
+    pub fn close_input(&self) {
+        // An agent that has ended needs no telling.
+        let _ = self.input.send(Input::End);
+    }
+
+    /// Lines of its standard output, without their ends; longer ones than 64 KiB come in
+    /// pieces. Disconnected behind the last one. Use `recv_timeout`: an agent need not
+    /// say anything. One whose lines nobody takes waits behind the 1,024th.
+    pub fn lines(&self) -> &Receiver<String> {
+        &self.lines
+    }
+
+    /// How it ended, if it has.
+    pub fn exit(&mut self) -> Option<AgentExit> {
+        if self.exit.is_none() {
+            self.exit = self.carrier.exit();
+        }
+        self.exit.clone()
+    }
+
+    /// Waits for its end, `patience` long.
+    pub fn wait(&mut self, patience: Duration) -> Option<AgentExit> {
+        Deadline::after(patience).until_some(|| self.exit())
+    }
+
+    /// Ends it: its input ends, and after `patience` it gets SIGTERM, then SIGKILL, then
+    /// it is given up as lost. Takes no longer than `patience` and four seconds.
+    pub fn end(&mut self, patience: Duration) -> AgentExit {
+        self.close_input();
+        if let Some(exit) = self.wait(patience) {
+            return exit;
+        }
+        for force in [Force::Terminate, Force::Kill] {
+            self.carrier.force(force);
+            if let Some(exit) = self.wait(GRACE) {
+                return exit;
+            }
+        }
+        let lost = AgentExit::Lost("it did not answer SIGKILL".to_owned());
+        self.exit.get_or_insert(lost).clone()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        if self.exit().is_none() {
+            self.end(DROPPED);
+        }
+    }
+}
+
+/// As [`Agent::end`] for all `agents` at once, in the time that one takes.
+pub fn end_all(agents: &mut [Agent], patience: Duration) -> Vec<AgentExit> {
+    let each = |agents: &mut [Agent], act: &mut dyn FnMut(&mut Agent)| {
+        let going = agents.iter_mut().filter_map(|agent| {
+            let goes_on = agent.exit().is_none();
+            goes_on.then_some(agent)
+        });
+        going.for_each(act);
+    };
+    each(agents, &mut |agent| agent.close_input());
+    let mut time = patience;
+    for force in [Force::Terminate, Force::Kill] {
+        let deadline = Deadline::after(time);
+        let all_ended = |agents: &mut [Agent]| {
+            let mut ended = true;
+            each(agents, &mut |_| ended = false);
+            ended.then_some(())
+        };
+        if deadline.until_some(|| all_ended(agents)).is_some() {
+            break;
+        }
+        each(agents, &mut |agent| agent.carrier.force(force));
+        time = GRACE;
+    }
+    let last = Deadline::after(GRACE);
+    let end = |agent: &mut Agent| {
+        let exit = last.until_some(|| agent.exit());
+        let lost = || AgentExit::Lost("it did not answer SIGKILL".to_owned());
+        agent.exit.get_or_insert(exit.unwrap_or_else(lost)).clone()
+    };
+    agents.iter_mut().map(end).collect()
+}

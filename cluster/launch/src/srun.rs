@@ -1,0 +1,115 @@
+//! Agents on the hosts of a Slurm job.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+
+use crate::child::{self, Kind};
+use crate::lines::{Tell, to_standard_error};
+use crate::{Agent, AgentCommand, AgentExit, JobId, Launch, LaunchError, signals};
+
+/// With these Slurm tells a job how it was asked for, and with the same ones `srun` is
+/// asked: what holds for the job must not be taken for what an agent wants.
+const CONTRARY: &[&str] = &[
+    "SLURM_CPUS_PER_TASK",
+    "SLURM_CPU_BIND",
+    "SLURM_DISTRIBUTION",
+    "SLURM_EXACT",
+    "SLURM_HINT",
+    "SLURM_HOSTFILE",
+    "SLURM_MEM_BIND",
+    "SLURM_MEM_PER_CPU",
+    "SLURM_MEM_PER_GPU",
+    "SLURM_MEM_PER_NODE",
+    "SLURM_NPROCS",
+    "SLURM_NTASKS",
+    "SLURM_NTASKS_PER_CORE",
+    "SLURM_NTASKS_PER_NODE",
+    "SLURM_NTASKS_PER_SOCKET",
+    "SLURM_OVERCOMMIT",
+    "SLURM_STDERRMODE",
+    "SLURM_STDINMODE",
+    "SLURM_STDOUTMODE",
+    "SLURM_THREADS_PER_CORE",
+    "SRUN_CPUS_PER_TASK",
+];
+
+/// Starts agents as steps of a Slurm job, one on each host, by an `srun` of its own.
+///
+/// A step has all processors and all memory that the job has on its host, beside other
+/// steps, and is bound to none of the processors. `srun` tells of signals as shells do: an
+/// agent must not use statuses over 128 for anything else.
+#[derive(Clone)]
+pub struct Srun {
+    job: u32,
+    tell: Tell,
+}
+
+impl Srun {
+    /// For the hosts of `job`; `tell` is given agents' words for people.
+    pub fn new(job: JobId, tell: Tell) -> Self {
+        Self { job: job.id, tell }
+    }
+
+    /// As [`new`](Self::new), with words for people on standard error.
+    pub fn of(job: JobId) -> Self {
+        Self::new(job, to_standard_error())
+    }
+
+    fn command(&self, host: &str, agent: &AgentCommand) -> Command {
+        let mut command = Command::new("srun");
+        for name in CONTRARY {
+            command.env_remove(name);
+        }
+        command
+            .args(["--job-name=belljar-agent", "--nodes=1", "--ntasks=1"])
+            .arg(format!("--jobid={}", self.job))
+            .arg(format!("--nodelist={host}"))
+            // Beside other steps, and without --exact: all that the job has there.
+            .args(["--overlap", "--mem=0", "--cpu-bind=none"])
+            // The agents' own links are theirs; no MPI is to be set up around them.
+            .args(["--mpi=none", "--input=0", "--kill-on-bad-exit=1"])
+            // Not --unbuffered, which cuts lines to pieces.
+            .arg("--")
+            .arg(&agent.program)
+            .args(&agent.arguments);
+        command
+    }
+}
+
+impl Launch for Srun {
+    fn start(&self, host: &str, agent: &AgentCommand) -> Result<Agent, LaunchError> {
+        let kind = Kind {
+            keep: is_of_srun,
+            verdict,
+        };
+        let command = self.command(host, agent);
+        child::start(host, command, &self.tell, kind).map_err(|source| LaunchError::Start {
+            host: host.to_owned(),
+            program: "srun".into(),
+            source,
+            hint: "; it comes with Slurm's client commands",
+        })
+    }
+}
+
+/// Whether `srun` itself says so, rather than the agent.
+fn is_of_srun(line: &str) -> bool {
+    line.starts_with("srun: ")
+}
+
+fn verdict(status: ExitStatus, said: &[String]) -> AgentExit {
+    const SIGNALS: i32 = 128;
+    let about_host = ["Node failure", "NODE FAILURE", "Node fail"];
+    let host_failed = |line: &&String| about_host.iter().any(|words| line.contains(words));
+    if let Some(line) = said.iter().find(host_failed) {
+        return AgentExit::Lost(line.trim_start_matches("srun: ").to_owned());
+    }
+    match (status.code(), status.signal()) {
+        (Some(code), _) if code > SIGNALS => AgentExit::Signal(signals::name(code - SIGNALS)),
+        (Some(code), _) => AgentExit::Status(code),
+        (None, Some(number)) => {
+            AgentExit::Lost(format!("srun was ended by {}", signals::name(number)))
+        }
+        (None, None) => AgentExit::Lost(status.to_string()),
+    }
+}
