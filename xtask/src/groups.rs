@@ -49,6 +49,8 @@ pub(crate) enum Group {
     Look,
     /// Bad input and bad ends.
     Input,
+    /// Several physical hosts, in a lab: Slurm, ssh, jobs.
+    Hosts,
 }
 
 const END_TO_END: &[Group] = &[
@@ -69,6 +71,7 @@ const END_TO_END: &[Group] = &[
     Group::Trace,
     Group::Look,
     Group::Input,
+    Group::Hosts,
 ];
 
 /// Runs a group, or all.
@@ -170,6 +173,9 @@ fn end_to_end(groups: &[Group]) -> Result<()> {
     shell::run(binary, &["image", "build", "images/bookworm-mpich.toml"])?;
     if groups.contains(&Group::Smp) {
         shell::run(binary, &["image", "build", "images/bookworm-smp.toml"])?;
+    }
+    if groups.contains(&Group::Hosts) {
+        packages::ensure_lab();
     }
     // A whole engine in an emulated machine does not yet end well each time.
     let with_machine = groups == [Group::Kvm];

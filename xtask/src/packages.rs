@@ -95,6 +95,46 @@ pub(crate) const BENCH: &[Package] = &[package(
     "is what Belljar is measured against",
 )];
 
+/// For a lab of physical hosts on this one.
+const LAB: &[Package] = &[
+    package("slurmctld", "/usr/sbin/slurmctld", "is Slurm's controller"),
+    package("slurmd", "/usr/sbin/slurmd", "is Slurm on a host"),
+    package("slurm-client", "/usr/bin/srun", "asks Slurm for things"),
+    package(
+        "munge",
+        "/usr/sbin/munged",
+        "tells Slurm's parts who is who",
+    ),
+    package("openssh-server", "/usr/sbin/sshd", "lets ssh in"),
+    package("openssh-client", "/usr/bin/ssh-keygen", "makes keys"),
+    package("iproute2", "/usr/sbin/ip", "links the lab's hosts"),
+];
+
+/// What installers ask whether a service may be started.
+const SERVICE_POLICY: &str = "/usr/sbin/policy-rc.d";
+
+/// Installs what a lab is made of; no service of it is started on this host. Where that
+/// does not work, or for others than root, the tests that need it are skipped, and say so.
+pub(crate) fn ensure_lab() {
+    if !is_root() {
+        return;
+    }
+    let forbids = !Path::new(SERVICE_POLICY).exists() && forbid_services().is_ok();
+    if let Err(error) = ensure(&[LAB]) {
+        eprintln!("warning: there is no lab: {error:#}");
+    }
+    if forbids && let Err(error) = std::fs::remove_file(SERVICE_POLICY) {
+        eprintln!("warning: cannot remove {SERVICE_POLICY}, without which services start: {error}");
+    }
+}
+
+/// Has installers start nothing (101: not allowed).
+fn forbid_services() -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(SERVICE_POLICY, "#!/bin/sh\nexit 101\n")?;
+    std::fs::set_permissions(SERVICE_POLICY, std::fs::Permissions::from_mode(0o755))
+}
+
 /// Installs what is missing of `lists`, saying what and why before.
 pub(crate) fn ensure(lists: &[&[Package]]) -> Result<()> {
     let missing: Vec<&Package> = lists
@@ -122,16 +162,19 @@ pub(crate) fn ensure(lists: &[&[Package]]) -> Result<()> {
 
 /// As root, or through sudo.
 fn apt(arguments: &[&str]) -> Result<()> {
-    let is_root = Command::new("id")
-        .arg("-u")
-        .output()
-        .is_ok_and(|output| output.stdout == b"0\n");
-    if is_root {
+    if is_root() {
         return run("apt-get", arguments);
     }
     let mut with_sudo = vec!["apt-get"];
     with_sudo.extend_from_slice(arguments);
     run("sudo", &with_sudo)
+}
+
+fn is_root() -> bool {
+    Command::new("id")
+        .arg("-u")
+        .output()
+        .is_ok_and(|output| output.stdout == b"0\n")
 }
 
 /// Where Debian 12 has a QEMU that is new enough.

@@ -7,6 +7,7 @@ mod boot;
 mod checkpoint;
 mod determinism;
 mod hostile;
+mod hosts;
 mod input;
 mod kernels;
 mod kvm;

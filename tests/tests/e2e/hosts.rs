@@ -1,0 +1,4 @@
+//! Several physical hosts, in a lab: Slurm and ssh, agents on them, jobs.
+
+mod lab;
+mod launch;
