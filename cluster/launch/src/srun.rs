@@ -2,6 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
+use std::sync::Arc;
 
 use crate::child::{self, Kind};
 use crate::lines::{Tell, to_standard_error};
@@ -33,6 +34,9 @@ const CONTRARY: &[&str] = &[
     "SRUN_CPUS_PER_TASK",
 ];
 
+/// What `srun` says where there is no binding to be switched off, even with `--quiet`.
+const NO_BINDING: &str = "srun: cluster configuration lacks support for cpu binding";
+
 /// Starts agents as steps of a Slurm job, one on each host, by an `srun` of its own.
 ///
 /// A step has all processors and all memory that the job has on its host, beside other
@@ -47,6 +51,11 @@ pub struct Srun {
 impl Srun {
     /// For the hosts of `job`; `tell` is given agents' words for people.
     pub fn new(job: JobId, tell: Tell) -> Self {
+        let tell: Tell = Arc::new(move |host, line| {
+            if line != NO_BINDING {
+                tell(host, line);
+            }
+        });
         Self { job: job.id, tell }
     }
 
@@ -67,7 +76,7 @@ impl Srun {
             // Beside other steps, and without --exact: all that the job has there.
             .args(["--overlap", "--mem=0", "--cpu-bind=none"])
             // The agents' own links are theirs; no MPI is to be set up around them.
-            .args(["--mpi=none", "--input=0", "--kill-on-bad-exit=1"])
+            .args(["--mpi=none", "--input=0", "--kill-on-bad-exit=1", "--quiet"])
             // Not --unbuffered, which cuts lines to pieces.
             .arg("--")
             .arg(&agent.program)
