@@ -193,6 +193,10 @@ impl Vcpu for KvmVcpu {
             let text = "the guest set breakpoints of its own, which do not work under engine kvm";
             warnings.push(text.to_owned());
         }
+        if self.shutdown.is_some() {
+            let told = self.history.told();
+            warnings.push(format!("what came before its end, last first: {told}"));
+        }
         let mut counters = self.clock.counters();
         counters.push(("entries", self.entries));
         counters.push(("strangers_at_magic_addresses", self.strangers));

@@ -11,6 +11,7 @@ mod clock;
 mod cpuid;
 mod debug;
 mod decode;
+mod history;
 mod host;
 mod interface;
 mod ioctl;

@@ -10,6 +10,7 @@ use kvm_ioctls::{SyncReg, VcpuFd};
 
 use crate::clock::{Clock, Costs, HostTime};
 use crate::decode::{Io, Meaning, RawExit, decode};
+use crate::history::{History, Step};
 use crate::machine::{Machine, failed};
 use crate::{cpuid, debug, ioctl, page, preempt, xstate};
 
@@ -75,6 +76,7 @@ pub struct KvmVcpu {
     pub(crate) shutdown: Option<ShutdownCause>,
     /// What the host refused since the last run.
     pub(crate) failure: Option<CpuError>,
+    pub(crate) history: History,
     /// Times that the guest was entered.
     pub(crate) entries: u64,
     /// Magic addresses at which other code was.
@@ -143,6 +145,7 @@ impl KvmVcpu {
             halted: false,
             shutdown: None,
             failure: None,
+            history: History::default(),
             entries: 0,
             strangers: 0,
         })
@@ -185,7 +188,8 @@ impl KvmVcpu {
 
     /// Enters the guest for at most `left` cycles.
     fn enter(&mut self, left: u64) -> Result<RawExit, CpuError> {
-        if let Some(vector) = self.vector.take() {
+        let vector = self.vector.take();
+        if let Some(vector) = vector {
             ioctl::interrupt(&self.fd, vector).map_err(failed("interrupt the guest"))?;
         }
         self.prepare_page();
@@ -211,8 +215,9 @@ impl KvmVcpu {
             });
             result
         });
-        self.note_exit();
-        result.map_err(failed("set a timer"))?
+        let raw = result.map_err(failed("set a timer"))??;
+        self.note_exit(raw, vector);
+        Ok(raw)
     }
 
     /// Ends the instruction that KVM is in the middle of, and goes no further.
@@ -221,8 +226,9 @@ impl KvmVcpu {
         self.fd.set_kvm_immediate_exit(1);
         let result = run_once(&mut self.fd);
         self.fd.set_kvm_immediate_exit(0);
-        self.note_exit();
-        result
+        let raw = result?;
+        self.note_exit(raw, None);
+        Ok(raw)
     }
 
     fn prepare_page(&mut self) {
@@ -233,8 +239,11 @@ impl KvmVcpu {
         page.cr8 = task_priority.into();
     }
 
-    /// Takes over what KVM tells after every run.
-    fn note_exit(&mut self) {
+    /// Takes over what KVM tells after every run, which began with interrupt `vector`.
+    fn note_exit(&mut self, raw: RawExit, vector: Option<u8>) {
+        let registers = &self.fd.sync_regs().regs;
+        let step = Step::new(self.clock.now(), vector, raw, registers);
+        self.history.note(step);
         self.system.take();
         self.unfinished = false;
         self.question = Question::None;
