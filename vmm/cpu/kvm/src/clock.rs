@@ -82,6 +82,11 @@ impl Clock {
         self.now
     }
 
+    /// What entering and leaving the guest costs, in nanoseconds.
+    pub(crate) fn cost(&self) -> u64 {
+        self.nanoseconds(self.costs.entry.saturating_add(self.costs.exit))
+    }
+
     /// Moves the clock forward.
     pub(crate) fn skip_to(&mut self, to: Cycles) {
         self.now = self.now.max(to);

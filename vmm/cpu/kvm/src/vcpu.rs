@@ -14,10 +14,13 @@ use crate::history::{History, Step};
 use crate::machine::{Machine, failed};
 use crate::{cpuid, debug, ioctl, page, preempt, xstate};
 
-/// How long the guest runs at most before its clock is looked at, in parts of a second: a
-/// thread that waits for a processor within such a time and not beyond it has the guest
-/// see that time pass.
-const LOOKS_PER_SECOND: u64 = 4_000;
+/// How long the guest runs at most before its clock is looked at, in nanoseconds: a thread
+/// that waits for a processor within such a time and not beyond it has the guest see that
+/// time pass.
+const LOOK_AFTER: u64 = 250_000;
+/// But no less than this many times what entering and leaving cost: where a processor is
+/// emulated, guests would come to nothing else.
+const LOOK_IN_COSTS: u64 = 32;
 
 /// What a [`KvmVcpu`] is made from.
 pub struct KvmConfig {
@@ -196,7 +199,7 @@ impl KvmVcpu {
         self.halted = false;
         self.entries += 1;
         let most = self.clock.nanoseconds(left);
-        let most = most.clamp(1, 1_000_000_000 / LOOKS_PER_SECOND);
+        let most = most.clamp(1, LOOK_AFTER.max(self.clock.cost() * LOOK_IN_COSTS));
         let granted = left.min(self.clock.cycles(most));
         let (clock, tsc) = (&mut self.clock, self.tsc);
         let result = preempt::with_alarm(&mut self.fd, most, |fd| {
