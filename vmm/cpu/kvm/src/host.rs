@@ -14,6 +14,9 @@ use nix::unistd::{Gid, Group};
 const DEVICE: &str = "/dev/kvm";
 /// The version of the interface, the same since 2007.
 const API_VERSION: i32 = 12;
+/// What the kernel can take the time from, by name, with "tsc" among it as long as it
+/// trusts the time stamp counter.
+const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
 /// Why KVM is of no use here.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +52,13 @@ pub enum HostError {
         /// The kernel that has it.
         since: &'static str,
     },
+    /// The time stamp counter is no clock. KVM then goes by one of its own: at each entry
+    /// it sets the guest's counter anew, whatever it was told.
+    #[error(
+        "this host's kernel does not trust its time stamp counter (it is not among {sources}; the kernel's log says why), so that no guest's time can be kept; boot the host with tsc=reliable if the counters of its processors do run alike, or use engine = \"exact\"",
+        sources = CLOCK_SOURCES
+    )]
+    UnstableClock,
 }
 
 impl From<HostError> for CpuError {
@@ -104,6 +114,10 @@ impl Host {
                 since: "4.17",
             });
         }
+        // Where nothing is told, there is nothing to be said against it.
+        if fs::read_to_string(CLOCK_SOURCES).is_ok_and(|told| !trusts_tsc(&told)) {
+            return Err(HostError::UnstableClock);
+        }
         let supported = kvm
             .get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)
             .map_err(io::Error::from)?;
@@ -114,6 +128,11 @@ impl Host {
             page_bytes,
         }))
     }
+}
+
+/// Whether the time stamp counter is in the kernel's list of clock sources.
+fn trusts_tsc(sources: &str) -> bool {
+    sources.split_whitespace().any(|source| source == "tsc")
 }
 
 fn refusal(error: io::Error) -> HostError {
@@ -138,6 +157,13 @@ fn owning_group() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_counter_that_the_kernel_left_off_the_list_is_not_trusted() {
+        assert!(trusts_tsc("kvm-clock tsc acpi_pm \n"));
+        assert!(!trusts_tsc("hpet acpi_pm \n"));
+        assert!(!trusts_tsc("tsc-early hpet\n"));
+    }
 
     #[test]
     fn refusals_say_what_to_do() {
