@@ -62,10 +62,13 @@ fn measure(host: &Arc<Host>) -> Result<Costs, CpuError> {
     let mut costs = Costs {
         entry,
         exit,
-        jitter: 0,
+        ..Costs::default()
     };
     let looks = self::looks(host, costs)?;
     let off = looks.iter().map(|(before, seen, _)| seen.abs_diff(*before));
-    costs.jitter = off.max().unwrap_or(0);
+    let mut off: Vec<u64> = off.collect();
+    off.sort_unstable();
+    costs.typical_jitter = off.get(off.len() / 2).copied().unwrap_or(0);
+    costs.jitter = off.last().copied().unwrap_or(0);
     Ok(costs)
 }

@@ -11,8 +11,11 @@ use belljar_cpu::Cycles;
 pub(crate) struct Costs {
     pub entry: u64,
     pub exit: u64,
-    /// By how much a clock was off, with these left out, that had been stopped; at worst.
+    /// By how much a clock was off, with these left out, that had been stopped; at worst:
+    /// that of a host that did something else, too.
     pub jitter: u64,
+    /// The same in half of all cases.
+    pub typical_jitter: u64,
 }
 
 impl Costs {
@@ -176,7 +179,7 @@ mod tests {
         let costs = Costs {
             entry: 100,
             exit: 60,
-            jitter: 0,
+            ..Costs::default()
         };
         Clock::new(2_000_000, costs)
     }
