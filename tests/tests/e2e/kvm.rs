@@ -6,12 +6,11 @@ const WORKLOAD: &str = "mpiexec.hydra -n 2 ring 1000 2";
 
 fn scenario() -> Scenario {
     // Coarse enough for a processor that is emulated.
-    let network = "[network]\nbandwidth = \"10 Gb/s\"\nlatency = \"2 ms\"";
+    let network = "[network]\nbandwidth = \"10 Gb/s\"\nlatency = \"20 ms\"";
     Scenario::new(2, WORKLOAD).with(network).limited("600 s")
 }
 
 #[test]
-#[ignore = "does not end well each time yet; run it with: cargo xtask test kvm"]
 fn both_engines_see_the_same_calls() {
     let Some(dir) = Dir::new() else { return };
     let Some(machine) = Machine::new(&dir, "bookworm-mpich") else {
