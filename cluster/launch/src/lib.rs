@@ -11,6 +11,8 @@
 //! * standard output carries lines to the caller ([`Agent::lines`]).
 //! * standard error is for people: each line is passed on with the host's name before it.
 //!
+//! Beside that, [`job`] hands batch jobs in to Slurm.
+//!
 //! What the rule cannot cover is a host that vanishes without a word, so that the other
 //! side's connection never ends: agents watch their peers for that.
 
@@ -19,8 +21,10 @@ pub mod allocation;
 mod child;
 mod deadline;
 mod error;
+pub mod job;
 mod lines;
 mod local;
+mod quote;
 mod signals;
 mod srun;
 pub mod ssh;
