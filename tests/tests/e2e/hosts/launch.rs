@@ -204,6 +204,53 @@ fn no_agent_of_ssh_outlives_its_launcher() {
     no_agent_outlives_its_launcher("ssh");
 }
 
+/// Neither the end of its input nor SIGTERM moves it.
+const STUBBORN: &str = "trap '' TERM; while :; do sleep 0.1; done";
+
+/// Agents that hear nothing are ended by force.
+fn stubborn_agents_are_killed(way: &str) {
+    let Some(lab) = Lab::start(1) else { return };
+    let mut launcher = Launcher::start(&lab, way, "h0");
+    launcher.bring_up(1);
+    launcher.order(STUBBORN);
+    drop(launcher.input.take());
+    assert_eq!(launcher.next(" exit ", 1), ["h0 exit Signal(\"SIGKILL\")"]);
+    none_left(&lab, Duration::from_secs(5));
+}
+
+#[test]
+fn stubborn_agents_of_srun_are_killed() {
+    stubborn_agents_are_killed("srun");
+}
+
+#[test]
+fn stubborn_agents_of_ssh_are_killed() {
+    stubborn_agents_are_killed("ssh");
+}
+
+/// A host that stands still holds nobody up, and has no agent left when it goes on.
+fn frozen_agents_are_given_up(way: &str) {
+    let Some(lab) = Lab::start(1) else { return };
+    let mut launcher = Launcher::start(&lab, way, "h0");
+    launcher.bring_up(1);
+    lab.host(0).freeze();
+    drop(launcher.input.take());
+    let ends = launcher.next(" exit ", 1);
+    assert!(ends[0].starts_with("h0 exit Lost("), "{ends:?}");
+    lab.host(0).thaw();
+    none_left(&lab, SOON);
+}
+
+#[test]
+fn frozen_agents_of_srun_are_given_up() {
+    frozen_agents_are_given_up("srun");
+}
+
+#[test]
+fn frozen_agents_of_ssh_are_given_up() {
+    frozen_agents_are_given_up("ssh");
+}
+
 /// A host without power is found lost, and the others go on.
 fn a_power_cut_is_a_loss(way: &str) {
     let Some(lab) = Lab::start(2) else { return };
