@@ -140,9 +140,29 @@ fn finished(command: &'static str, output: std::process::Output) -> Result<Strin
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.trim().trim_start_matches(&format!("{command}: "));
     Err(JobError::Failed {
         command,
-        said: said.to_owned(),
+        said: in_one_line(command, &said),
     })
+}
+
+/// What a command said over several lines that each begin with its name.
+fn in_one_line(command: &str, said: &str) -> String {
+    let begin = format!("{command}: ");
+    let words = said.lines().map(|line| {
+        let line = line.strip_prefix(&begin).unwrap_or(line);
+        line.strip_prefix("error: ").unwrap_or(line).trim()
+    });
+    words.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_commands_say_is_made_one_line() {
+        let said = "sbatch: error: one\nsbatch: two\nthree\n";
+        assert_eq!(in_one_line("sbatch", said), "one; two; three");
+    }
 }
