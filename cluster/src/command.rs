@@ -4,6 +4,8 @@ pub(crate) mod bisect;
 pub(crate) mod boot;
 pub(crate) mod look;
 pub(crate) mod run;
+pub(crate) mod submit;
+pub(crate) mod sweep;
 pub(crate) mod trace;
 
 use std::fs;
@@ -35,6 +37,14 @@ fn read_scenario(arguments: &ScenarioArguments, more: &[String]) -> Result<(Scen
         Scenario::parse(path, &text, &overrides)?,
         Scenario::standalone(path, &text, &overrides, folder)?,
     ))
+}
+
+/// A command's own exit code for that of what it ran.
+fn exit_code(code: i32) -> ExitCode {
+    match u8::try_from(code) {
+        Ok(code) => ExitCode::from(code),
+        Err(_) => ExitCode::FAILURE,
+    }
 }
 
 /// `belljar check`.

@@ -31,6 +31,7 @@ pub mod sandbox;
 pub mod scenario;
 mod stopwatch;
 pub mod summary;
+pub mod sweep;
 pub mod template;
 mod time_model;
 pub mod watch;

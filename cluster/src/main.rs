@@ -27,6 +27,11 @@ struct Arguments {
 enum Command {
     /// Run a scenario and fill a run directory.
     Run(RunArguments),
+    /// Run a scenario as a job of Slurm, follow it, and tell where its run directory is.
+    Submit(command::submit::SubmitArguments),
+    /// Run a scenario under all combinations of some settings, as an array of jobs where
+    /// there is Slurm, and make one table of the results.
+    Sweep(command::sweep::SweepArguments),
     /// Go on with a run that was broken off, from its last checkpoint.
     Resume(ResumeArguments),
     /// Have a run that goes on keep a checkpoint of all of it.
@@ -299,6 +304,8 @@ fn main() -> ExitCode {
         .init();
     let result = match Arguments::parse().command {
         Command::Run(arguments) => command::run::run(&arguments),
+        Command::Submit(arguments) => command::submit::submit(&arguments),
+        Command::Sweep(arguments) => command::sweep::sweep(&arguments),
         Command::Resume(arguments) => command::run::resume(&arguments),
         Command::Checkpoint(arguments) => command::run::checkpoint(&arguments),
         Command::Watch(arguments) => command::look::watch(&arguments),

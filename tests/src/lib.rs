@@ -63,7 +63,8 @@ impl Dir {
         Some(Self { folder, binary })
     }
 
-    pub(crate) fn binary(&self) -> &Path {
+    /// The binary under test.
+    pub fn binary(&self) -> &Path {
         &self.binary
     }
 

@@ -19,7 +19,7 @@ use belljar_cluster::sandbox::Sandbox;
 use belljar_cluster::scenario::Scenario;
 use belljar_cluster::summary::{self, HostSummary, Summary, render};
 
-use super::{read_scenario, sandbox, trace};
+use super::{exit_code, read_scenario, sandbox, trace};
 use crate::{CheckpointArguments, HostArguments, ResumeArguments, RunArguments};
 
 /// `belljar run`.
@@ -240,13 +240,6 @@ fn tell_failure(code: i32, warnings: &[String]) {
         .find(|warning| warning.contains("ran out of memory"));
     let cause = cause.map_or_else(String::new, |cause| format!("; {cause}"));
     eprintln!("error: the workload ended with exit code {code}, see console/node0.log{cause}");
-}
-
-fn exit_code(code: i32) -> ExitCode {
-    match u8::try_from(code) {
-        Ok(code) => ExitCode::from(code),
-        Err(_) => ExitCode::FAILURE,
-    }
 }
 
 /// What is left of a run that was broken off, and how it can be gone on with.

@@ -1,6 +1,7 @@
 //! A host of a lab.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -127,17 +128,24 @@ impl Host {
         self.folder.join("home")
     }
 
-    /// A program on it, by root, with little but the host's own in its environment.
-    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    /// A program on it in its user's home folder, by root, outside of any job.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        self.command_in(&self.home(), program)
+    }
+
+    /// A program on it in `folder`; the working folder of the command itself does not count.
+    pub fn command_in(&self, folder: &Path, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("nsenter");
         command
             .args(["--net", "--mount", "--pid", "--ipc", "--uts"])
             .args(["--target", &self.process.to_string()])
+            // Who enters a namespace of mounts is in its top folder.
+            .args(["sh", "-c", "cd \"$0\" && exec \"$@\""])
+            .arg(folder)
             .arg(program)
             .env("HOME", self.home())
             // Images are built once, for all.
-            .env("XDG_CACHE_HOME", cache())
-            .current_dir(self.home());
+            .env("XDG_CACHE_HOME", cache());
         for (name, _) in env::vars_os() {
             let text = name.to_string_lossy();
             if text.starts_with("SLURM_") || text.starts_with("SSH_") {

@@ -1,4 +1,5 @@
 //! Several physical hosts, in a lab: Slurm and ssh, agents on them, jobs.
 
+mod jobs;
 mod lab;
 mod launch;

@@ -1,0 +1,198 @@
+//! The table of a sweep: a row for each combination, failed ones too.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::Sweep;
+
+/// Picoseconds in a second.
+const SECOND: u64 = 1_000_000_000_000;
+
+/// How the command for a combination ended, as far as is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The exit code, that of the workload where it ended.
+    pub code: Option<i32>,
+    /// In a word, for what left no result.
+    pub ending: String,
+}
+
+/// The table.
+#[derive(Debug)]
+pub struct Table {
+    heads: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+/// Behind the keys that vary.
+const HEADS: [&str; 6] = [
+    "exit_code",
+    "ending",
+    "virtual_seconds",
+    "mpi_calls",
+    "host_seconds",
+    "directory",
+];
+
+impl Table {
+    /// Gathers what the runs of `sweep` left, the one of combination N in `directory(N)`
+    /// or `directory(N).incomplete`, with what is known of their commands' ends.
+    pub fn gather(
+        sweep: &Sweep,
+        directory: impl Fn(usize) -> PathBuf,
+        outcome: impl Fn(usize) -> Outcome,
+    ) -> Self {
+        let heads = sweep.keys.iter().map(String::as_str).chain(HEADS);
+        let row = |(index, values): (usize, &Vec<String>)| {
+            let values = values.iter().map(|value| bare(value));
+            let results = results(&directory(index), outcome(index));
+            values.chain(results).collect()
+        };
+        Self {
+            heads: heads.map(str::to_owned).collect(),
+            rows: sweep.combinations.iter().enumerate().map(row).collect(),
+        }
+    }
+
+    /// As comma-separated values (RFC 4180), with a line of heads.
+    pub fn csv(&self) -> String {
+        let lines = std::iter::once(&self.heads).chain(&self.rows);
+        let line = |cells: &Vec<String>| {
+            let fields: Vec<String> = cells.iter().map(|cell| field(cell)).collect();
+            format!("{}\r\n", fields.join(","))
+        };
+        lines.map(line).collect()
+    }
+
+    /// How many combinations did not end with code 0.
+    pub fn failures(&self) -> usize {
+        let place = self.heads.len() - HEADS.len();
+        let failed = |row: &&Vec<String>| row[place] != "0";
+        self.rows.iter().filter(failed).count()
+    }
+}
+
+impl fmt::Display for Table {
+    /// In columns.
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = || std::iter::once(&self.heads).chain(&self.rows);
+        let width = |column: usize| {
+            let widths = lines().map(|cells| cells[column].chars().count());
+            widths.max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.heads.len()).map(width).collect();
+        for cells in lines() {
+            let padded = cells.iter().zip(&widths);
+            let padded: Vec<String> = padded
+                .map(|(cell, &width)| format!("{cell:<width$}"))
+                .collect();
+            writeln!(to, "{}", padded.join("  ").trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// The cells behind the keys.
+fn results(directory: &Path, outcome: Outcome) -> [String; HEADS.len()] {
+    let mut name = directory.as_os_str().to_owned();
+    name.push(".incomplete");
+    let broken = PathBuf::from(name);
+    let directory = if broken.is_dir() { &broken } else { directory };
+    let (summary, host) = (
+        read(&directory.join("summary.json")),
+        read(&directory.join("host.json")),
+    );
+    let workload = summary["exit_code"].as_i64().map(|code| code.to_string());
+    let code = outcome.code.map(|code| code.to_string());
+    let ending = summary["ending"].as_str().map(str::to_owned);
+    let calls = summary["mpi_calls"].as_u64();
+    [
+        workload.or(code).unwrap_or_default(),
+        ending.unwrap_or(outcome.ending),
+        summary["virtual_time_ps"]
+            .as_u64()
+            .map_or_else(String::new, seconds),
+        calls.map_or_else(String::new, |calls| calls.to_string()),
+        host["seconds"]
+            .as_f64()
+            .map_or_else(String::new, |seconds| format!("{seconds:.3}")),
+        if directory.is_dir() {
+            directory.display().to_string()
+        } else {
+            String::new()
+        },
+    ]
+}
+
+/// A file of a run; nothing of one that is not there or not whole.
+fn read(path: &Path) -> Value {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// Exact, as a run's time is.
+fn seconds(picoseconds: u64) -> String {
+    format!("{}.{:012}", picoseconds / SECOND, picoseconds % SECOND)
+}
+
+/// A value as it is said: a text without its quotes.
+fn bare(value: &str) -> String {
+    let table = format!("value = {value}").parse::<toml::Table>();
+    let value_read = table.ok().and_then(|mut table| table.remove("value"));
+    match value_read {
+        Some(toml::Value::String(text)) => text,
+        _ => value.to_owned(),
+    }
+}
+
+fn field(cell: &str) -> String {
+    if cell.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_combination_is_a_row_whatever_became_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        put(
+            "0/summary.json",
+            r#"{"exit_code":0,"ending":"well, \"done\"","virtual_time_ps":1500000000007,"mpi_calls":3}"#,
+        );
+        put("0/host.json", r#"{"seconds":2.0004}"#);
+        put(
+            "1.incomplete/summary.json",
+            r#"{"exit_code":null,"ending":"limit"}"#,
+        );
+        let sweep = Sweep::parse(&["k=[\"a,b\", c, 3]".to_owned()]).unwrap();
+        let outcome = |index| Outcome {
+            code: [None, Some(1), None][index],
+            ending: "TIMEOUT".to_owned(),
+        };
+        let at = |index: usize| folder.path().join(index.to_string());
+        let table = Table::gather(&sweep, at, outcome);
+        let at = folder.path().display();
+        let expected = format!(
+            "k,exit_code,ending,virtual_seconds,mpi_calls,host_seconds,directory\r\n\
+             \"a,b\",0,\"well, \"\"done\"\"\",1.500000000007,3,2.000,{at}/0\r\n\
+             c,1,limit,,,,{at}/1.incomplete\r\n\
+             3,,TIMEOUT,,,,\r\n"
+        );
+        assert_eq!(table.csv(), expected);
+        assert_eq!(table.failures(), 2);
+        assert!(table.to_string().lines().count() == 4);
+    }
+}

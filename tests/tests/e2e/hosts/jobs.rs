@@ -1,0 +1,247 @@
+//! `belljar submit` and `belljar sweep`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use belljar_tests::lab::{Lab, wait_for};
+use belljar_tests::{Dir, Scenario};
+
+/// How long anything may take on a busy machine.
+const SOON: Duration = Duration::from_secs(120);
+/// What a job asks for that is not to have a host for itself.
+const SMALL: [&str; 4] = ["--cpus-per-host", "1", "--mem", "2 GiB"];
+
+/// A lab of one host, and the command under test.
+struct Jobs {
+    dir: Dir,
+    lab: Lab,
+}
+
+impl Jobs {
+    fn start() -> Option<Self> {
+        let dir = Dir::new()?;
+        let lab = Lab::start(1)?;
+        Some(Self { dir, lab })
+    }
+
+    /// `belljar` on the head, in the folder that all hosts have.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let (head, folder) = (self.lab.head(), self.lab.shared());
+        let mut command = head.command_in(folder, self.dir.binary());
+        command.args(arguments);
+        command
+    }
+
+    fn scenario(&self, nodes: u32, command: &str) -> PathBuf {
+        let path = self.lab.shared().join("scenario.toml");
+        let text = Scenario::new(nodes, command).limited("3600 s").text();
+        fs::write(&path, text).expect("the lab's folder is writable");
+        path
+    }
+
+    /// `belljar submit` of such a scenario into the folder `out`.
+    fn submit(&self, workload: &str, more: &[&str]) -> Command {
+        let path = self.scenario(2, workload);
+        let mut command = self.command(&["submit", path.to_str().unwrap(), "--out", "out"]);
+        command.args(SMALL).args(more);
+        command
+    }
+
+    fn squeue(&self) -> String {
+        self.lab.head().run("squeue --noheader --format=%T").stdout
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.lab.shared().join(name)
+    }
+
+    /// Waits until nodes of the job's run have booted.
+    fn wait_until_it_runs(&self) {
+        let console = self.file("out.incomplete/console/node0.log");
+        let boots = || fs::metadata(&console).is_ok_and(|file| file.len() > 0);
+        let runs = wait_for(SOON, || boots().then_some(()));
+        let log = fs::read_to_string(self.file("out.job/job.log")).unwrap_or_default();
+        assert!(
+            runs.is_some(),
+            "{}\n{log}\n{}",
+            self.squeue(),
+            self.lab.logs()
+        );
+    }
+
+    /// What the job's run that was broken off says of its end.
+    fn ending(&self) -> String {
+        let text = fs::read_to_string(self.file("out.incomplete/summary.json"));
+        text.expect("the run ended in order")
+    }
+
+    fn nothing_runs(&self) {
+        let binary = self.dir.binary().to_str().unwrap();
+        let gone = wait_for(SOON, || (!self.lab.host(0).runs(binary)).then_some(()));
+        assert!(gone.is_some(), "{:?}", self.lab.host(0).processes());
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn done(mut command: Command) -> (Output, String) {
+    let output = command.output().expect("belljar starts");
+    let words = format!("{}\n{}", text(&output.stdout), text(&output.stderr));
+    (output, words)
+}
+
+#[test]
+fn a_submitted_run_comes_home_with_what_it_printed() {
+    let Some(jobs) = Jobs::start() else { return };
+    let (output, words) = done(jobs.submit("true", &["--set", "seed=7"]));
+    assert_eq!(output.status.code(), Some(0), "{words}");
+    let summary = fs::read_to_string(jobs.file("out/summary.json")).expect("the run is whole");
+    assert!(summary.contains("\"seed\": 7"), "{summary}");
+    assert!(
+        text(&output.stdout).contains("the workload ended well"),
+        "{words}"
+    );
+    let place = format!("the run directory is {}", jobs.file("out").display());
+    assert!(words.contains(&place), "{words}");
+    assert!(words.contains(" runs on h0"), "{words}");
+}
+
+#[test]
+fn what_becomes_of_the_workload_becomes_of_submit() {
+    let Some(jobs) = Jobs::start() else { return };
+    let (output, words) = done(jobs.submit("exit 3", &[]));
+    assert_eq!(output.status.code(), Some(3), "{words}");
+    // And the name is taken.
+    let (output, words) = done(jobs.submit("true", &[]));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(words.contains("exists already"), "{words}");
+}
+
+#[test]
+fn what_slurm_refuses_is_told_in_its_words() {
+    let Some(jobs) = Jobs::start() else { return };
+    let (output, words) = done(jobs.submit("true", &["--partition", "nowhere"]));
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    assert!(!jobs.file("out.job").exists(), "the name is free again");
+    assert!(words.contains("invalid partition"), "{words}");
+    assert_eq!(words.matches("error:").count(), 1, "{words}");
+}
+
+#[test]
+fn a_cancelled_job_ends_in_order() {
+    let Some(jobs) = Jobs::start() else { return };
+    let submit = jobs.submit("while :; do :; done", &[]);
+    let follows = std::thread::spawn(|| done(submit));
+    jobs.wait_until_it_runs();
+    jobs.lab.head().run("scancel --name=test");
+    let (output, words) = follows.join().expect("nothing goes wrong");
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    assert!(words.contains("CANCELLED"), "{words}");
+    assert!(jobs.ending().contains("interrupted"), "{}", jobs.ending());
+    jobs.nothing_runs();
+}
+
+#[test]
+fn a_job_is_told_before_its_time_is_over() {
+    let Some(jobs) = Jobs::start() else { return };
+    // Its only minute is the one before the end.
+    let (output, words) = done(jobs.submit("while :; do :; done", &["--time", "1"]));
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    assert!(!words.contains("TIMEOUT"), "{words}");
+    assert!(jobs.ending().contains("interrupted"), "{}", jobs.ending());
+    jobs.nothing_runs();
+}
+
+#[test]
+fn a_job_that_is_not_followed_any_more_goes_on() {
+    let Some(jobs) = Jobs::start() else { return };
+    let mut submit = jobs.submit("while :; do :; done", &[]);
+    let child = submit
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("belljar starts");
+    jobs.wait_until_it_runs();
+    let head = jobs.lab.head().processes().into_iter();
+    let mut own = head.filter(|process| process.command.contains(" submit "));
+    let id = own.next().expect("submit follows").id.to_string();
+    let told = Command::new("kill").args(["-INT", &id]).status();
+    assert!(told.expect("kill starts").success());
+    let output = child.wait_with_output().expect("submit ends");
+    let words = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{words}");
+    assert!(
+        words.contains("goes on; follow it with: tail -F"),
+        "{words}"
+    );
+    assert!(words.contains("scancel"), "{words}");
+    assert_eq!(jobs.squeue(), "RUNNING\n");
+}
+
+/// The table of a sweep, without its last two columns, which depend on the host.
+fn table(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).expect("the table was written");
+    let short = |line: &str| {
+        let cells: Vec<&str> = line.split(',').collect();
+        cells[..cells.len() - 2].join(",")
+    };
+    text.lines().map(short).collect()
+}
+
+const VARIED: [&str; 4] = [
+    "--set",
+    "nodes.count=[1, 2]",
+    "--set",
+    "workload.command=[test 1 = 1, exit 3, no-such-program]",
+];
+
+#[test]
+fn a_sweep_makes_one_table_of_an_array_of_jobs_and_the_same_one_here() {
+    let Some(jobs) = Jobs::start() else { return };
+    let path = jobs.scenario(2, "true");
+    let sweep = |more: &[&str]| {
+        let mut command = jobs.command(&["sweep", path.to_str().unwrap()]);
+        command.args(VARIED).args(more);
+        done(command)
+    };
+    let (output, words) =
+        sweep(&[SMALL.as_slice(), &["--out", "jobs", "--at-a-time", "2"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    assert!(words.contains("an array of 6"), "{words}");
+    let slurm = table(&jobs.file("jobs/sweep.csv"));
+    let begins = [
+        "nodes.count,workload.command,exit_code,ending,virtual_seconds,mpi_calls",
+        "1,test 1 = 1,0,",
+        "1,exit 3,3,",
+        "1,no-such-program,127,",
+        "2,test 1 = 1,0,",
+        "2,exit 3,3,",
+        "2,no-such-program,127,",
+    ];
+    assert_eq!(slurm.len(), begins.len(), "{slurm:#?}");
+    for (line, begin) in slurm.iter().zip(begins) {
+        assert!(line.starts_with(begin), "{slurm:#?}");
+    }
+    let (output, words) = sweep(&["--here", "--out", "here"]);
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    assert!(words.contains("[6/6]"), "{words}");
+    assert_eq!(table(&jobs.file("here/sweep.csv")), slurm);
+    fs::remove_file(jobs.file("here/sweep.csv")).expect("the file is our own");
+    let (_, words) = done(jobs.command(&["sweep", "here"]));
+    assert_eq!(table(&jobs.file("here/sweep.csv")), slurm, "{words}");
+}
+
+#[test]
+fn a_wrong_combination_is_told_of_before_any_runs() {
+    let Some(dir) = Dir::new() else { return };
+    let path = dir.write("s.toml", &Scenario::new(1, "true").text());
+    let arguments = ["sweep", "--here", "--out", "out", "--set"];
+    let varied = ["nodes.memory=[256 MiB, 3 us]", path.to_str().unwrap()];
+    let (_, error, code) = dir.call(&[arguments.as_slice(), &varied].concat());
+    assert_eq!(code, Some(1));
+    assert!(error.contains("with nodes.memory=\"3 us\""), "{error}");
+    assert!(!dir.path("out").exists());
+}
