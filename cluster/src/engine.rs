@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use belljar_sim::Span;
 use serde::Deserialize;
 
 /// An engine as a scenario asks for it.
@@ -50,6 +51,15 @@ impl Engine {
         match self {
             Self::Exact => belljar_exact::ENGINE_NAME,
             Self::Kvm => belljar_kvm::ENGINE_NAME,
+        }
+    }
+
+    /// How long each of a node's processors runs before it is the next one's turn, where
+    /// nobody says: KVM's are entered and left for each turn, which costs microseconds.
+    pub(crate) fn slice(self) -> Span {
+        match self {
+            Self::Exact => Span::from_us(5),
+            Self::Kvm => Span::from_ms(1),
         }
     }
 }

@@ -168,7 +168,7 @@ impl Plan {
             nodes: scenario.nodes.count,
             memory: scenario.nodes.memory.0,
             vcpus: scenario.nodes.vcpus,
-            slice: slice(&scenario.nodes, network.topology.lookahead())?,
+            slice: slice(&scenario.nodes, engine, network.topology.lookahead())?,
             clock: scenario.nodes.clock.0,
             instruction_set,
             ratio: cycles_per_instruction(&scenario.nodes),
@@ -214,11 +214,12 @@ fn engine(scenario: &Scenario) -> Result<Engine, PlanError> {
 /// Nodes of several vCPUs are stopped between slices only, so that how they run does not
 /// depend on where rounds are cut; so none is longer than a round. A node alone has no
 /// rounds to keep to.
-fn slice(nodes: &Nodes, lookahead: Span) -> Result<Span, PlanError> {
+fn slice(nodes: &Nodes, engine: Engine, lookahead: Span) -> Result<Span, PlanError> {
+    let wanted = nodes.slice.map_or(engine.slice(), |slice| slice.0);
     if nodes.count == 1 || nodes.vcpus == 1 {
-        return Ok(nodes.slice.0);
+        return Ok(wanted);
     }
-    let slice = nodes.slice.0.min(lookahead);
+    let slice = wanted.min(lookahead);
     if slice < SHORTEST_SLICE {
         return Err(PlanError::Range {
             key: "network",
@@ -251,9 +252,10 @@ fn check_ranges(scenario: &Scenario) -> Result<(), PlanError> {
     if !(1..=MOST_VCPUS).contains(&nodes.vcpus) {
         return fail("nodes.vcpus", nodes.vcpus.to_string(), "from 1 to 64");
     }
-    if !(SHORTEST_SLICE..=Span::from_ms(1)).contains(&nodes.slice.0) {
-        let value = nodes.slice.0.to_string();
-        return fail("nodes.slice", value, "from 100 ns to 1 ms");
+    if let Some(slice) = nodes.slice
+        && !(SHORTEST_SLICE..=Span::from_ms(1)).contains(&slice.0)
+    {
+        return fail("nodes.slice", slice.0.to_string(), "from 100 ns to 1 ms");
     }
     if let Some(every) = scenario.checkpoint.every
         && every.0 < SHORTEST_INTERVAL
@@ -386,18 +388,25 @@ mod tests {
 
     #[test]
     fn slices_fit_between_nodes() {
-        let of = |nodes: &str, lookahead| {
+        let under = |engine, nodes: &str, lookahead| {
             let text = format!(
                 "name = \"x\"\nimage = {{ recipe = \"r\" }}\nworkload = {{ command = \"\" }}\n\
                  nodes = {{ memory = \"1 GiB\", clock = \"1 GHz\", {nodes} }}\n"
             );
             let scenario = Scenario::parse(Path::new("x.toml"), &text, &[]).unwrap();
-            slice(&scenario.nodes, Span::from_ns(lookahead)).map_err(|error| error.to_string())
+            let lookahead = Span::from_ns(lookahead);
+            slice(&scenario.nodes, engine, lookahead).map_err(|error| error.to_string())
         };
+        let of = |nodes, lookahead| under(Engine::Exact, nodes, lookahead);
         assert_eq!(of("count = 2, vcpus = 2", 2_434), Ok(Span::from_ns(2_434)));
         assert_eq!(of("count = 2, vcpus = 2", 9_000), Ok(Span::from_us(5)));
         assert_eq!(of("count = 1, vcpus = 2", 15), Ok(Span::from_us(5)));
         assert_eq!(of("count = 2", 15), Ok(Span::from_us(5)));
+        let kvm = |nodes, lookahead| under(Engine::Kvm, nodes, lookahead);
+        assert_eq!(kvm("count = 1, vcpus = 2", 15), Ok(Span::from_ms(1)));
+        assert_eq!(kvm("count = 2, vcpus = 2", 9_000), Ok(Span::from_us(9)));
+        let given = "count = 1, vcpus = 2, slice = \"7 us\"";
+        assert_eq!(kvm(given, 15), Ok(Span::from_us(7)));
         let error = of("count = 2, vcpus = 2", 15).unwrap_err();
         assert!(
             error.contains("turns of") && error.contains("100 ns"),

@@ -104,9 +104,9 @@ pub struct Nodes {
     /// Processors of each.
     #[serde(default = "one_vcpu")]
     pub vcpus: u32,
-    /// How long each of several processors runs before it is the next one's turn.
-    #[serde(default = "default_slice")]
-    pub slice: Duration,
+    /// How long each of several processors runs before it is the next one's turn; what
+    /// suits the engine when absent.
+    pub slice: Option<Duration>,
     /// Processor clock.
     pub clock: Rate,
     /// The level of the x86-64 psABI that the processors have.
@@ -126,10 +126,6 @@ pub struct Nodes {
 
 fn one_vcpu() -> u32 {
     1
-}
-
-fn default_slice() -> Duration {
-    Duration(belljar_sim::Span::from_us(5))
 }
 
 impl Nodes {
