@@ -171,7 +171,7 @@ fn end_to_end(groups: &[Group]) -> Result<()> {
         .to_str()
         .context("the target folder's path is not text")?;
     shell::run(binary, &["image", "build", "images/bookworm-mpich.toml"])?;
-    if groups.contains(&Group::Smp) {
+    if groups.contains(&Group::Smp) || groups.contains(&Group::Kvm) {
         shell::run(binary, &["image", "build", "images/bookworm-smp.toml"])?;
     }
     if groups.contains(&Group::Hosts) {
@@ -180,19 +180,19 @@ fn end_to_end(groups: &[Group]) -> Result<()> {
     let (machine, others): (Vec<Group>, Vec<Group>) =
         groups.iter().partition(|group| **group == Group::Kvm);
     if !others.is_empty() {
-        end_to_end_tests(&others, binary)?;
+        end_to_end_tests(&others, binary, &[])?;
     }
-    // By itself: a machine that is emulated needs a processor.
+    // Each by itself: a machine that is emulated needs a processor.
     if !machine.is_empty() {
         packages::ensure_new_qemu();
         shell::run(binary, &["image", "build", "images/kvm-host.toml"])?;
-        end_to_end_tests(&machine, binary)?;
+        end_to_end_tests(&machine, binary, &["--test-threads", "1"])?;
     }
     Ok(())
 }
 
-/// Runs the tests of `groups`.
-fn end_to_end_tests(groups: &[Group], binary: &str) -> Result<()> {
+/// Runs the tests of `groups` with `more` arguments for the harness.
+fn end_to_end_tests(groups: &[Group], binary: &str, more: &[&str]) -> Result<()> {
     let mut arguments = vec!["test", "--package", "belljar-tests", "--test", "e2e", "--"];
     let filters: Vec<String> = groups
         .iter()
@@ -200,5 +200,6 @@ fn end_to_end_tests(groups: &[Group], binary: &str) -> Result<()> {
         .map(|value| format!("{}::", value.get_name()))
         .collect();
     arguments.extend(filters.iter().map(String::as_str));
+    arguments.extend(more);
     run_with(&cargo(), &arguments, &[("BELLJAR_BIN", binary)])
 }

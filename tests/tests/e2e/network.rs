@@ -13,7 +13,7 @@ fn network(latency: &str, more: &str) -> String {
 }
 
 /// The least round trip that `ping` printed, in microseconds.
-fn least_ping(console: &str) -> f64 {
+pub(crate) fn least_ping(console: &str) -> f64 {
     let line = console
         .lines()
         .find(|line| line.contains("min/avg/max"))
