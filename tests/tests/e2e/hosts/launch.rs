@@ -276,6 +276,8 @@ fn a_power_cut_is_a_loss_to_ssh() {
 /// The error with which no agent is started through ssh.
 fn refusal(lab: &Lab) -> String {
     let mut launcher = Launcher::start(lab, "ssh", "h0");
+    // One that is not refused ends at the end of its input.
+    drop(launcher.input.take());
     let status = launcher.child.wait().expect("the launcher is our child");
     assert_eq!(status.code(), Some(1));
     let words: Vec<String> = launcher.words.iter().collect();
