@@ -43,7 +43,7 @@ pub use event::{
 pub use memory::{BadAddress, GuestMemory};
 pub use node::{MagicRegisters, NodeTracer};
 pub use object::{Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
-pub use saved::{StateError, load_events, save_events};
+pub use saved::{StateError, load_events, load_summaries, save_events, save_summaries};
 pub use selection::{Selection, SelectionError, Window};
 pub use stat::{
     FunctionStat, IntervalStat, RankStat, SizeStat, StatCollector, Statistics, TrafficStat,

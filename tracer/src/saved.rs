@@ -7,7 +7,7 @@ use bincode::{Decode, Encode};
 use crate::account::Account;
 use crate::calls::{OpenCalls, Space};
 use crate::codec;
-use crate::counters::{Counters, ProcessInfo};
+use crate::counters::{Counters, NodeSummary, ProcessInfo};
 use crate::event::Event;
 use crate::node::NodeTracer;
 use crate::process::Process;
@@ -108,6 +108,24 @@ pub fn load_events(saved: &[u8]) -> Result<Vec<Event>, StateError> {
         event.accounts.0 = sums;
     }
     Ok(events)
+}
+
+/// What tracers say at a run's end, as bytes.
+///
+/// # Errors
+/// When there is more of it than can be read again.
+pub fn save_summaries(summaries: &[NodeSummary]) -> Result<Vec<u8>, StateError> {
+    let mut bytes = Vec::new();
+    codec::encode(&summaries, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// What was [saved](save_summaries).
+///
+/// # Errors
+/// When the bytes are something else.
+pub fn load_summaries(saved: &[u8]) -> Result<Vec<NodeSummary>, StateError> {
+    Ok(codec::decode(saved)?)
 }
 
 /// How far a trace is written, and what waits to be: see [`TraceWriter::save`].

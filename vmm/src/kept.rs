@@ -75,11 +75,11 @@ impl KeptPages {
     ///
     /// # Errors
     /// When the pack cannot be written. What is known of the pages is useless then.
-    pub fn update(
+    pub fn update<W: Write>(
         &mut self,
         ram: &GuestRam,
         map: Option<&PageMap>,
-        pack: &mut PackWriter,
+        pack: &mut PackWriter<W>,
     ) -> io::Result<()> {
         let mut page = [0; PAGE];
         let mut own = Vec::new();
@@ -104,7 +104,12 @@ impl KeptPages {
         Ok(())
     }
 
-    fn keep(&mut self, number: u64, page: &[u8; PAGE], pack: &mut PackWriter) -> io::Result<()> {
+    fn keep<W: Write>(
+        &mut self,
+        number: u64,
+        page: &[u8; PAGE],
+        pack: &mut PackWriter<W>,
+    ) -> io::Result<()> {
         let hash = XxHash3_64::oneshot(page);
         let known = self.pages.get(&number);
         if known.is_some_and(|known| known.hash == hash) {
@@ -155,15 +160,15 @@ impl KeptPages {
 
 /// A pack while it is written.
 #[derive(Debug)]
-pub struct PackWriter {
+pub struct PackWriter<W: Write = File> {
     number: u32,
     pages: u32,
-    file: BufWriter<File>,
+    file: BufWriter<W>,
 }
 
-impl PackWriter {
+impl<W: Write> PackWriter<W> {
     /// Writes pack `number` to `file`, which is empty.
-    pub fn new(number: u32, file: File) -> Self {
+    pub fn new(number: u32, file: W) -> Self {
         Self {
             number,
             pages: 0,
@@ -188,7 +193,7 @@ impl PackWriter {
     ///
     /// # Errors
     /// When the host refuses the rest.
-    pub fn finish(self) -> io::Result<File> {
+    pub fn finish(self) -> io::Result<W> {
         self.file
             .into_inner()
             .map_err(io::IntoInnerError::into_error)

@@ -31,6 +31,15 @@ pub struct EngineReport {
 }
 
 impl EngineReport {
+    /// Two counts under the same name as one: the worst of what is called so, or the sum.
+    pub fn together(name: &str, one: u64, other: u64) -> u64 {
+        if name.starts_with(WORST) {
+            one.max(other)
+        } else {
+            one + other
+        }
+    }
+
     /// Adds what another processor's engine tells.
     pub fn add(&mut self, other: Self) {
         for met in other.unimplemented {
@@ -45,8 +54,7 @@ impl EngineReport {
         for (name, count) in other.counters {
             let known = self.counters.iter_mut().find(|(known, _)| *known == name);
             match known {
-                Some((_, worst)) if name.starts_with(WORST) => *worst = count.max(*worst),
-                Some((_, sum)) => *sum += count,
+                Some((_, sum)) => *sum = Self::together(name, *sum, count),
                 None => self.counters.push((name, count)),
             }
         }
