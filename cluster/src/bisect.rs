@@ -297,10 +297,11 @@ fn repeat(
     let threads = threads.clamp(1, run.plan.nodes as usize);
     let mut repetition = Run::prepare(Setup {
         plan: &run.plan,
-        directory: &directory,
+        directory: Some(&directory),
         threads,
         sandbox,
         checkpoints: None,
+        exchange: None,
     })?;
     repetition.probe(
         node,

@@ -38,6 +38,7 @@ pub enum CaptureError {
 }
 
 /// Writers for all watched links.
+#[derive(Default)]
 pub struct Captures {
     links: Vec<LinkCapture>,
 }

@@ -33,7 +33,7 @@ mod record;
 pub use found::Found;
 pub(crate) use found::identity;
 pub(crate) use input::read_input;
-pub(crate) use keeper::{Keeper, Work};
+pub(crate) use keeper::{Keeper, Work, pack_of};
 pub use keeper::{Report, Tell};
 pub(crate) use record::{NodeRecord, Record, RunRecord};
 

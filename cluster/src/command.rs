@@ -1,5 +1,6 @@
 //! The subcommands.
 
+pub(crate) mod agent;
 pub(crate) mod bisect;
 pub(crate) mod boot;
 pub(crate) mod look;

@@ -18,26 +18,31 @@ use crate::crew::Crew;
 use crate::ending::Closing;
 pub use crate::ending::Ending;
 use crate::horizon::{Horizons, Turn};
+use crate::hosts::{ExchangeError, Send};
 use crate::link_log::{LINKS_FILE, LinkLog};
 use crate::parts::PartsError;
 use crate::progress::{Progress, Snapshot};
 use crate::recorder::Recorder;
 use crate::run_directory::{RunDirectory, RunDirectoryError};
-use crate::runner::Runner;
+use crate::runner::{Runner, Word};
 use crate::sandbox::{Sandbox, SandboxError};
+use crate::summary::NodeReport;
 use crate::template::TemplateError;
 use crate::watch::{Probe, STATE_FOLDER, Sample, StateLog, Watch};
 use belljar_fabric::{Fabric, RoutingError};
-use belljar_sim::Time;
+use belljar_sim::{Span, Time};
 use belljar_tracer::{SelectionError, TraceError};
 use belljar_vmm::NodeError;
 
 mod attend;
 mod checkpoint;
+mod cut;
+mod others;
 mod prepare;
 
 use checkpoint::Checkpointer;
 pub use checkpoint::Checkpoints;
+use others::Others;
 pub use prepare::Setup;
 
 /// How long a run sleeps that waits for somebody to type.
@@ -92,6 +97,9 @@ pub enum RunError {
     /// The checkpoint cannot be gone on from.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
+    /// The other hosts of the run cannot be dealt with.
+    #[error(transparent)]
+    Hosts(#[from] ExchangeError),
     /// The links' figures cannot be written.
     #[error("cannot write {LINKS_FILE}: {0}")]
     Links(io::Error),
@@ -111,6 +119,14 @@ pub struct Run {
     begun_at: Time,
     closing: Closing,
     desk: Option<Arc<Desk>>,
+    /// The other hosts, if there are any.
+    others: Option<Others>,
+    /// Virtual time from one checkpoint to the next.
+    checkpoint_every: Option<Span>,
+    /// Nodes here whose inits are through.
+    ready: u32,
+    /// What nodes have to say of themselves, when it has ended.
+    reports: Vec<NodeReport>,
     checkpointer: Option<Checkpointer>,
     viewer: Viewer,
     /// Pieces of input typed into consoles, and bytes that writing them down took.
@@ -137,15 +153,15 @@ impl Run {
 
     /// Has a node looked at, and the run ended behind the last place.
     pub fn probe(&mut self, node: u32, probe: Probe) {
-        if (node as usize) < self.crew.len() {
-            self.crew.runner(node as usize).watch(Watch::Probe(probe));
+        if self.crew.holds(node) {
+            self.crew.runner(node).watch(Watch::Probe(probe));
         }
     }
 
     /// What [`probe`](Self::probe) found at that node.
     pub fn take_samples(&mut self, node: u32) -> Vec<Sample> {
-        if (node as usize) < self.crew.len() {
-            self.crew.runner(node as usize).take_samples()
+        if self.crew.holds(node) {
+            self.crew.runner(node).take_samples()
         } else {
             Vec::new()
         }
@@ -164,6 +180,11 @@ impl Run {
     /// The nodes.
     pub fn crew(&self) -> &Crew {
         &self.crew
+    }
+
+    /// What all nodes have to say of themselves, in order, when it has ended.
+    pub fn reports(&self) -> &[NodeReport] {
+        &self.reports
     }
 
     /// The network.
@@ -205,7 +226,10 @@ impl Run {
             }
             self.attend(stop)?;
             self.keep_if_due();
-            match self.round()? {
+            if let Some(ending) = self.hear(false)? {
+                break ending;
+            }
+            match self.round(stop)? {
                 // Something may yet be typed.
                 Some(Ending::Deadlock) if self.is_attended() => thread::sleep(NAP),
                 Some(ending) => break ending,
@@ -215,19 +239,14 @@ impl Run {
                 progress.show(&self.snapshot());
             }
         };
-        self.finish(&ending)?;
-        Ok(ending)
+        self.finish(ending)
     }
 
     fn snapshot(&self) -> Snapshot {
         Snapshot {
             now: self.now,
-            nodes: self.crew.len(),
-            ready: self
-                .crew
-                .runners()
-                .filter(|runner| runner.ready.is_some())
-                .count(),
+            nodes: self.fabric.topology().hosts() as usize,
+            ready: (self.ready + self.others.as_ref().map_or(0, Others::ready)) as usize,
             events: self.events(),
         }
     }
@@ -239,38 +258,59 @@ impl Run {
 
     /// One round: the fabric advances as far as nobody can disturb it any more, then
     /// nodes run as far as nobody can disturb them.
-    fn round(&mut self) -> Result<Option<Ending>, RunError> {
+    fn round(&mut self, stop: &AtomicBool) -> Result<Option<Ending>, RunError> {
         let settled = self.horizons.settled(self.fabric.next_time());
         if settled == Time::MAX && self.closing.is_open() {
             return Ok(Some(Ending::Deadlock));
         }
+        let cap = self.cap();
         if settled >= self.closing.cap() {
             self.now = self.closing.cap();
             return Ok(self.closing.pass(self.horizons.distances().longest()));
+        }
+        if settled >= cap {
+            return self.cut(stop);
         }
         self.now = self.now.max(settled);
         let end = settled + self.horizons.distances().hop();
         self.advance_fabric(end, settled)?;
         let frames = self.fabric.next_time();
-        self.horizons
-            .turns(frames, self.closing.cap(), &mut self.turns);
+        self.horizons.turns(frames, cap, &mut self.turns);
+        if self.others.is_some() && (self.turns.is_empty() || self.is_congested()) {
+            return self.wait();
+        }
         self.crew
             .round(&self.turns)
             .map_err(|(node, source)| RunError::Node { node, source })?;
         self.collect()?;
         self.rounds += 1;
+        self.tell(false)?;
         Ok(None)
     }
 
     /// Lets everything happen in the network that happens before `end`. Hosts may yet send
     /// from `settled` on: what links carried since then is not written down.
     fn advance_fabric(&mut self, end: Time, settled: Time) -> Result<(), RunError> {
-        let end = end.min(self.closing.end_of_network());
+        let cut = self
+            .others
+            .as_ref()
+            .map_or(Time::MAX, |others| others.cuts.next);
+        let end = end.min(self.closing.end_of_network()).min(cut);
         for delivery in self.fabric.advance(end) {
-            let frame = delivery.frame.to_vec();
-            self.crew.deliver(delivery.host, delivery.time, frame);
-            self.horizons
-                .set(delivery.host, self.crew.next(delivery.host));
+            let (node, time) = (delivery.host, delivery.time);
+            let exchange = self.others.as_mut().map(|others| &mut others.exchange);
+            let next = if self.crew.holds(node) {
+                self.crew.deliver(node, time, delivery.frame.to_vec());
+                exchange
+                    .into_iter()
+                    .for_each(|exchange| exchange.give(node));
+                Some(self.crew.next(node))
+            } else {
+                exchange.and_then(|exchange| exchange.remote.arrives(node, time))
+            };
+            if let Some(next) = next {
+                self.horizons.set(node, next);
+            }
         }
         self.captures.write(self.fabric.take_captured(), settled)?;
         self.log_links(settled)
@@ -288,11 +328,19 @@ impl Run {
     /// Takes in what nodes sent, called, and wrote in their turns.
     fn collect(&mut self) -> Result<(), RunError> {
         for turn in &self.turns {
-            let mut runner = self.crew.runner(turn.node as usize);
+            let mut runner = self.crew.runner(turn.node);
             self.horizons.set(turn.node, self.crew.next(turn.node));
             for (time, frame) in runner.node_mut().take_frames() {
                 let sequence = runner.sent;
                 runner.sent += 1;
+                if let Some(others) = &mut self.others {
+                    others.exchange.send(Send {
+                        time,
+                        node: turn.node,
+                        sequence,
+                        frame: frame.clone(),
+                    });
+                }
                 self.fabric
                     .send(time, turn.node, sequence, Arc::from(frame));
             }
@@ -303,16 +351,25 @@ impl Run {
                     node: turn.node,
                     source,
                 })?;
-            self.closing.consider(&runner, &words);
+            self.ready += words.iter().filter(|word| **word == Word::Ready).count() as u32;
+            let is_news = self.closing.consider(&runner, &words);
+            if let Some(others) = &mut self.others {
+                others.exchange.write(turn.node, runner.take_relayed());
+                if is_news {
+                    others.exchange.tell_cause();
+                }
+            }
         }
         self.recorder.settle(self.horizons.first())?;
         Ok(())
     }
 
-    /// Brings all nodes and the network to one time, and writes out what is left.
-    fn finish(&mut self, ending: &Ending) -> Result<(), RunError> {
+    /// Brings all nodes and the network to one time, and writes out what is left. How the run
+    /// ended, after all.
+    fn finish(&mut self, ending: Ending) -> Result<Ending, RunError> {
+        self.tell(true)?;
         let end = self.closing.end();
-        if let Some(end) = end.filter(|_| *ending != Ending::Interrupted) {
+        if let Some(end) = end.filter(|_| !ending.is_broken_off()) {
             self.advance_fabric(end, end)?;
             for mut runner in self.crew.runners() {
                 let node = runner.index;
@@ -327,7 +384,10 @@ impl Run {
                 node: runner.index,
                 source,
             })?;
+            self.recorder.take(&mut runner);
         }
-        Ok(self.recorder.finish(&self.crew, ending)?)
+        let (left, ending) = self.take_leave(ending)?;
+        self.recorder.finish(left, &ending)?;
+        Ok(ending)
     }
 }

@@ -30,9 +30,11 @@ const YIELDS: u32 = 200;
 /// How long it sleeps at a time.
 const NAP: Duration = Duration::from_micros(100);
 
-/// All nodes, and the state of the present round.
+/// The nodes of this host, and the state of the present round.
 struct Shared {
     runners: Vec<Mutex<Runner>>,
+    /// Where in that list a node is, by its number; [`ELSEWHERE`] for others.
+    places: Vec<u32>,
     /// When each node does something next, in picoseconds; `u64::MAX` for never.
     next: Vec<AtomicU64>,
     /// Turns of the round that nobody took yet, by the thread whose nodes they are.
@@ -47,7 +49,10 @@ struct Shared {
     failure: Mutex<Option<(u32, NodeError)>>,
 }
 
-/// The nodes of a run and the threads that run them.
+/// The place of a node that another host runs.
+const ELSEWHERE: u32 = u32::MAX;
+
+/// The nodes that this host runs, and the threads that run them.
 pub struct Crew {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -63,7 +68,7 @@ impl Drop for Done<'_> {
 }
 
 impl Crew {
-    /// `runners`, run by `threads` threads, the caller's among them; the others enter
+    /// `runners`, in order of their numbers, run by `threads` threads, the caller's among them; the others enter
     /// `sandbox` before they do anything else.
     ///
     /// # Errors
@@ -75,6 +80,7 @@ impl Crew {
         sandbox: Option<&Sandbox>,
     ) -> Result<Self, SandboxError> {
         let shared = Arc::new(Shared {
+            places: places(&runners),
             next: runners
                 .iter()
                 .map(|runner| next_of(runner).into())
@@ -112,9 +118,15 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Number of nodes.
+    /// Number of nodes here.
     pub fn len(&self) -> usize {
         self.shared.runners.len()
+    }
+
+    /// Whether `node` runs here.
+    pub fn holds(&self, node: u32) -> bool {
+        let place = self.shared.places.get(node as usize);
+        place.is_some_and(|place| *place != ELSEWHERE)
     }
 
     /// Whether there are none.
@@ -123,30 +135,40 @@ impl Crew {
     }
 
     /// A node, between rounds.
-    pub fn runner(&self, index: usize) -> MutexGuard<'_, Runner> {
-        lock(&self.shared.runners[index])
+    ///
+    /// # Panics
+    /// When it is not [here](Self::holds).
+    pub fn runner(&self, node: u32) -> MutexGuard<'_, Runner> {
+        lock(&self.shared.runners[self.shared.place(node)])
     }
 
-    /// All nodes in order, between rounds.
+    /// All nodes here in order, between rounds.
     pub fn runners(&self) -> impl Iterator<Item = MutexGuard<'_, Runner>> {
         self.shared.runners.iter().map(lock)
     }
 
+    /// The numbers of all nodes here, in order.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> {
+        let places = (0..).zip(&self.shared.places);
+        places.filter_map(|(node, place)| (*place != ELSEWHERE).then_some(node))
+    }
+
     /// When a node does something next.
     pub fn next(&self, node: u32) -> Time {
-        Time::from_ps(self.shared.next[node as usize].load(Ordering::Relaxed))
+        let place = self.shared.place(node);
+        Time::from_ps(self.shared.next[place].load(Ordering::Relaxed))
     }
 
     /// Gives a node a frame that arrives at `time`.
     pub fn deliver(&self, node: u32, time: Time, frame: Vec<u8>) {
-        let mut runner = self.runner(node as usize);
+        let mut runner = self.runner(node);
         runner.node_mut().deliver_frame(time, frame);
         self.shared.note(node, &runner);
     }
 
     /// Types `bytes` into a node's serial console at `time`.
     pub fn type_in(&self, node: u32, time: Time, bytes: Vec<u8>) {
-        let mut runner = self.runner(node as usize);
+        let mut runner = self.runner(node);
         runner.node_mut().write_console(time, bytes);
         self.shared.note(node, &runner);
     }
@@ -193,9 +215,13 @@ impl Drop for Crew {
 }
 
 impl Shared {
+    fn place(&self, node: u32) -> usize {
+        self.places[node as usize] as usize
+    }
+
     /// The thread that a node stays with.
     fn lane_of(&self, node: u32) -> usize {
-        node as usize % self.lanes.len()
+        self.place(node) % self.lanes.len()
     }
 
     fn work(&self, lane: usize) {
@@ -228,7 +254,7 @@ impl Shared {
 
     fn take(&self, turn: Turn) {
         let done = Done(&self.remaining);
-        let mut runner = lock(&self.runners[turn.node as usize]);
+        let mut runner = lock(&self.runners[self.place(turn.node)]);
         if let Err(error) = runner.run_ahead(turn.end, turn.echo) {
             self.fail(runner.index, error);
         }
@@ -241,7 +267,7 @@ impl Shared {
     }
 
     fn note(&self, node: u32, runner: &Runner) {
-        self.next[node as usize].store(next_of(runner), Ordering::Relaxed);
+        self.next[self.place(node)].store(next_of(runner), Ordering::Relaxed);
     }
 
     fn fail(&self, node: u32, error: NodeError) {
@@ -250,6 +276,15 @@ impl Shared {
             *failure = Some((node, error));
         }
     }
+}
+
+fn places(runners: &[Runner]) -> Vec<u32> {
+    let numbers = runners.iter().map(|runner| runner.index as usize);
+    let mut places = vec![ELSEWHERE; numbers.max().map_or(0, |last| last + 1)];
+    for (place, runner) in (0..).zip(runners) {
+        places[runner.index as usize] = place;
+    }
+    places
 }
 
 fn next_of(runner: &Runner) -> u64 {

@@ -28,6 +28,20 @@ pub enum Ending {
     Limit,
     /// No node has anything left to do, and no frame is on its way.
     Deadlock,
+    /// Another host of the run is not there any more, or cannot go on.
+    HostLost {
+        /// Its name.
+        host: String,
+        /// What became of it.
+        why: String,
+    },
+}
+
+impl Ending {
+    /// The run did not get to an end of its own.
+    pub(crate) fn is_broken_off(&self) -> bool {
+        matches!(self, Self::Interrupted | Self::HostLost { .. })
+    }
 }
 
 impl fmt::Display for Ending {
@@ -41,9 +55,13 @@ impl fmt::Display for Ending {
             }
             Self::Limit => write!(f, "the limit of virtual time was reached"),
             Self::Deadlock => write!(f, "no node has anything left to do"),
+            Self::HostLost { host, why } => write!(f, "host {host} is lost: {why}"),
         }
     }
 }
+
+/// What ends a run: when, at which node, and how.
+pub(crate) type Cause = (Time, u32, Ending);
 
 /// The way to a run's end.
 ///
@@ -56,7 +74,7 @@ pub(crate) struct Closing {
     /// Caps lie at multiples of this, where nodes have to be brought there by whole slices.
     slice: Option<Span>,
     /// What ends the run, when, and at which node.
-    cause: Option<(Time, u32, Ending)>,
+    cause: Option<Cause>,
     /// All nodes got to the cause.
     certain: bool,
 }
@@ -102,23 +120,36 @@ impl Closing {
         }
     }
 
-    /// Looks whether what a node did and said ends the run.
-    pub(crate) fn consider(&mut self, runner: &Runner, words: &[Word]) {
+    /// Looks whether what a node did and said ends the run, before anything else that is
+    /// known does.
+    pub(crate) fn consider(&mut self, runner: &Runner, words: &[Word]) -> bool {
         if self.certain || (runner.ended.is_none() && words.is_empty()) {
-            return;
+            return false;
         }
         let Some(ending) = ending_of(runner, words) else {
-            return;
+            return false;
         };
-        let (at, node) = (runner.node().now(), runner.index);
+        self.learn((runner.node().now(), runner.index, ending))
+    }
+
+    /// Takes what would end the run, if nothing is known that does so before.
+    /// Whether that is so.
+    pub(crate) fn learn(&mut self, cause: Cause) -> bool {
         let first = match &self.cause {
-            Some((time, other, _)) => (at, node) < (*time, *other),
-            None => at < self.cap,
+            Some((time, other, _)) => (cause.0, cause.1) < (*time, *other),
+            None => cause.0 < self.cap,
         };
-        if first {
-            self.cap = reachable(at, self.slice);
-            self.cause = Some((at, node, ending));
+        if first && !self.certain {
+            self.cap = reachable(cause.0, self.slice);
+            self.cause = Some(cause);
+            return true;
         }
+        false
+    }
+
+    /// What ends the run before its limit, as far as is known.
+    pub(crate) fn cause(&self) -> Option<&Cause> {
+        self.cause.as_ref()
     }
 
     /// To be called when all nodes are at the cap. How the run ended, if that was its end;

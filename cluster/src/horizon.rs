@@ -36,6 +36,8 @@ pub(crate) struct Horizons {
     /// When each node does anything next.
     next: Vec<Time>,
     least_tail: Span,
+    /// Nodes that another host runs: they have no turns here.
+    elsewhere: Vec<bool>,
     /// Nodes that could act before all have heard of the first.
     soon: Vec<u32>,
 }
@@ -47,8 +49,14 @@ impl Horizons {
             least_tail: tails.min().unwrap_or(Span::MAX),
             next: vec![Time::ZERO; nodes as usize],
             soon: Vec::new(),
+            elsewhere: vec![false; nodes as usize],
             distances,
         }
+    }
+
+    /// Leaves all turns of `node` to another host.
+    pub(crate) fn leave(&mut self, node: u32) {
+        self.elsewhere[node as usize] = true;
     }
 
     /// The distances that it goes by.
@@ -81,6 +89,9 @@ impl Horizons {
         let [(first, least), second] = self.least_two();
         let (soon, later) = self.who_is_soon(least);
         for &node in &soon {
+            if self.elsewhere[node as usize] {
+                continue;
+            }
             let next = self.next[node as usize];
             let others = if soon.len() <= MOST_PAIRED {
                 self.pairwise(node, &soon)

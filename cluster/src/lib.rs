@@ -15,6 +15,7 @@ pub mod doctor;
 mod ending;
 pub mod engine;
 mod horizon;
+pub mod hosts;
 pub mod keyboard;
 pub mod link_log;
 pub mod monitor;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use belljar_cluster::quantity::{Bytes, Duration, Rate};
+use belljar_cluster::scenario::LaunchKind;
 use clap::{Args, Parser, Subcommand};
 
 mod command;
@@ -49,6 +50,9 @@ enum Command {
     /// Attach to the serial console of a node of a run that goes on, both ways. What is typed
     /// becomes part of the run, and is kept in its input.log.
     Console(ConsoleArguments),
+    /// Do a host's part in a run of several; `belljar run` starts it.
+    #[command(hide = true)]
+    Agent,
     /// Print what a scenario comes to, without running it.
     Check(CheckArguments),
     /// Tell what this machine can do and what to install.
@@ -103,13 +107,29 @@ struct RunArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     state_hash: Option<u64>,
     #[command(flatten)]
+    hosts: HostsArguments,
+    #[command(flatten)]
     host: HostArguments,
+}
+
+/// Which hosts carry out a run.
+#[derive(Args)]
+struct HostsArguments {
+    /// Hosts that run the nodes, instead of the scenario's.
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    hosts: Vec<String>,
+    /// Nodes that a host is to run, such as `a=0-3,7`, more than once for several.
+    #[arg(long, value_name = "HOST=NODES")]
+    place: Vec<String>,
+    /// How agents are started on them, instead of the scenario's `hosts.launch`.
+    #[arg(long, value_enum)]
+    launch: Option<LaunchKind>,
 }
 
 /// How this host carries out a run.
 #[derive(Args)]
 struct HostArguments {
-    /// Host threads; results do not depend on it.
+    /// Host threads, on each host; results do not depend on it.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// No progress line.
@@ -127,6 +147,8 @@ struct ResumeArguments {
     /// Where this host has the recipe of the run's image, if elsewhere.
     #[arg(long, value_name = "FILE")]
     recipe: Option<PathBuf>,
+    #[command(flatten)]
+    hosts: HostsArguments,
     #[command(flatten)]
     host: HostArguments,
 }
@@ -314,6 +336,7 @@ fn main() -> ExitCode {
         Command::Boot(arguments) => command::boot::boot(&arguments),
         Command::Snapshot(arguments) => command::snapshot(&arguments),
         Command::Check(arguments) => command::check(&arguments),
+        Command::Agent => command::agent::agent(),
         Command::Doctor => command::doctor(),
         Command::Trace(TraceCommand::Dump(arguments)) => command::trace::dump(&arguments),
         Command::Trace(TraceCommand::Stat(arguments)) => command::trace::stat(&arguments),

@@ -2,7 +2,6 @@
 //! at the file system but runs nothing.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use belljar_cpu::{CpuError, InstructionSet, IsaError};
@@ -13,10 +12,10 @@ use belljar_sim::{Frequency, Span, Time};
 use belljar_vmm::MOST_VCPUS;
 
 use crate::engine::{Engine, EngineChoice};
-use crate::quantity::{Bytes, Rate};
 use crate::scenario::{BootKind, Nodes, Scenario, Trace};
 use crate::time_model;
 
+mod describe;
 mod files;
 mod graph;
 mod network;
@@ -148,6 +147,17 @@ impl Plan {
     /// See [`PlanError`].
     pub fn resolve(scenario: &Scenario, path: &Path) -> Result<Self, PlanError> {
         check_ranges(scenario)?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let image = find_image(&folder.join(&scenario.image.recipe))?;
+        Self::resolve_for(scenario, path, image)
+    }
+
+    /// The same for an image that is at hand.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    pub fn resolve_for(scenario: &Scenario, path: &Path, image: Image) -> Result<Self, PlanError> {
+        check_ranges(scenario)?;
         let instruction_set = InstructionSet::new(
             scenario.nodes.level.0,
             scenario.nodes.extensions.iter().map(String::as_str),
@@ -163,7 +173,7 @@ impl Plan {
             description: scenario.description.clone(),
             seed: scenario.seed,
             engine,
-            image: find_image(&folder.join(&scenario.image.recipe))?,
+            image,
             append: scenario.image.append.clone(),
             nodes: scenario.nodes.count,
             memory: scenario.nodes.memory.0,
@@ -303,83 +313,6 @@ fn check_ranges(scenario: &Scenario) -> Result<(), PlanError> {
         );
     }
     Ok(())
-}
-
-/// The plan as `belljar check` prints it.
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "scenario   {}", self.name)?;
-        if !self.description.is_empty() {
-            writeln!(f, "           {}", self.description)?;
-        }
-        writeln!(f, "seed       {}", self.seed)?;
-        writeln!(f, "image      {}", self.image.dir.display())?;
-        write!(
-            f,
-            "nodes      {} x {} at {}, {}, ",
-            self.nodes,
-            Bytes(self.memory),
-            Rate(self.clock),
-            self.instruction_set,
-        )?;
-        if self.vcpus > 1 {
-            write!(f, "{} vCPUs in turns of {}, ", self.vcpus, self.slice)?;
-        }
-        match &self.timing {
-            None if self.engine == Engine::Kvm => writeln!(f, "engine {}", self.engine)?,
-            None => writeln!(
-                f,
-                "{} cycles per {} instructions, engine {}",
-                self.ratio.cycles, self.ratio.instructions, self.engine
-            )?,
-            Some(timing) => {
-                writeln!(f, "engine {}", self.engine)?;
-                f.write_str(&time_model::describe(timing))?;
-            }
-        }
-        f.write_str(&network::describe(self))?;
-        for &link in &self.pcap {
-            writeln!(f, "pcap       {}", self.topology.link_name(link))?;
-        }
-        for line in self.command.lines() {
-            writeln!(f, "workload   {line}")?;
-        }
-        for (name, value) in &self.environment {
-            writeln!(f, "           {name}={value}")?;
-        }
-        for (name, content) in &self.files {
-            writeln!(f, "file       {name}, {} bytes", content.len())?;
-        }
-        writeln!(f, "limit      {} of virtual time", self.limit)?;
-        if let Some(every) = self.checkpoint_every {
-            writeln!(f, "checkpoint every {every} of virtual time")?;
-        }
-        write!(f, "trace      {}", describe_trace(&self.trace))
-    }
-}
-
-fn describe_trace(trace: &Trace) -> String {
-    if !trace.library {
-        return "off, library not preloaded".into();
-    }
-    if !trace.enabled {
-        return "off, library preloaded".into();
-    }
-    let mut text = if trace.functions.is_empty() {
-        "all functions".to_owned()
-    } else {
-        trace.functions.join(", ")
-    };
-    if let Some(from) = trace.from {
-        text.push_str(&format!(", from {}", from.0));
-    }
-    if let Some(until) = trace.until {
-        text.push_str(&format!(", until {}", until.0));
-    }
-    for (function, every) in &trace.sample {
-        text.push_str(&format!(", every {every}th {function}"));
-    }
-    text
 }
 
 #[cfg(test)]

@@ -2,12 +2,11 @@
 
 use belljar_sim::{Frequency, Span, Time};
 use belljar_tracer::{
-    Event, NodeTracer, Selection, StateError, TraceError, TraceHeader, TraceSummary, TraceWriter,
-    Window, load_events, save_events,
+    Event, NodeSummary, NodeTracer, Selection, StateError, TraceError, TraceHeader, TraceSummary,
+    TraceWriter, Window, load_events, save_events,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::crew::Crew;
 use crate::ending::Ending;
 use crate::plan::Plan;
 use crate::run_directory::RunDirectory;
@@ -20,6 +19,8 @@ const BATCH: usize = 1024;
 /// Collects calls and writes them to the trace.
 pub(crate) struct Recorder {
     writer: Option<TraceWriter>,
+    /// Another host writes the trace, and takes the calls.
+    relays: bool,
     clock: Frequency,
     /// Calls which others that are not known yet may precede.
     held: Vec<Event>,
@@ -52,11 +53,20 @@ impl Recorder {
         };
         Ok(Self {
             writer,
+            ..Self::relay(plan, false)
+        })
+    }
+
+    /// What collects calls for the host that writes the trace, if there is to be one.
+    pub(crate) fn relay(plan: &Plan, relays: bool) -> Self {
+        Self {
+            writer: None,
+            relays,
             clock: plan.clock,
             held: Vec::new(),
             patience: BATCH,
             events: 0,
-        })
+        }
     }
 
     /// What it holds, and how far the trace is.
@@ -82,6 +92,7 @@ impl Recorder {
         })?;
         Ok(Self {
             writer: saved.writer.as_ref().map(resume).transpose()?,
+            relays: false,
             clock: plan.clock,
             patience: held.len() + BATCH,
             held,
@@ -96,16 +107,29 @@ impl Recorder {
 
     /// Takes what a node called.
     pub(crate) fn take(&mut self, runner: &mut Runner) {
-        if self.writer.is_some() {
-            let events = runner.take_events();
-            self.events += events.len() as u64;
-            self.held.extend(events);
+        if self.writer.is_some() || self.relays {
+            self.accept(runner.take_events());
+        }
+    }
+
+    /// Takes what nodes of another host called, those of each node in order.
+    pub(crate) fn accept(&mut self, events: Vec<Event>) {
+        self.events += events.len() as u64;
+        self.held.extend(events);
+    }
+
+    /// What is held for the host that writes the trace.
+    pub(crate) fn take_relayed(&mut self) -> Vec<Event> {
+        if self.relays {
+            std::mem::take(&mut self.held)
+        } else {
+            Vec::new()
         }
     }
 
     /// Writes what returned before `settled`, which no call will do any more.
     pub(crate) fn settle(&mut self, settled: Time) -> Result<(), TraceError> {
-        if self.held.len() < self.patience {
+        if self.relays || self.held.len() < self.patience {
             return Ok(());
         }
         self.write_before(self.clock.cycle_at(settled))?;
@@ -126,25 +150,21 @@ impl Recorder {
     }
 
     /// Writes what is held, the calls that did not return, and, for a run that is
-    /// whole, the trace's end.
-    pub(crate) fn finish(&mut self, crew: &Crew, ending: &Ending) -> Result<(), TraceError> {
-        self.held
-            .extend(crew.runners().flat_map(|mut runner| runner.take_events()));
+    /// whole, the trace's end; `left` is of all nodes, in their order.
+    pub(crate) fn finish(
+        &mut self,
+        left: Vec<LeftOver>,
+        ending: &Ending,
+    ) -> Result<(), TraceError> {
         self.write_before(u64::MAX)?;
         let Some(mut writer) = self.writer.take() else {
             return Ok(());
         };
-        let mut open: Vec<Event> = Vec::new();
         let mut nodes = Vec::new();
-        for runner in crew.runners() {
-            open.extend(
-                runner
-                    .tracer()
-                    .map_or_else(Vec::new, NodeTracer::open_calls),
-            );
-            nodes.extend(runner.trace_summary());
+        for of in left {
+            writer.append(&of.open)?;
+            nodes.extend(of.summary);
         }
-        writer.append(&open)?;
         let ended = ending.to_string();
         if matches!(ending, Ending::Workload(_)) {
             writer.finish(&TraceSummary {
@@ -156,6 +176,25 @@ impl Recorder {
             writer.cut()?;
         }
         Ok(())
+    }
+}
+
+/// What a node's tracer has left at the end.
+#[derive(Debug)]
+pub(crate) struct LeftOver {
+    /// Calls that were entered and never left.
+    pub(crate) open: Vec<Event>,
+    /// What it has to say.
+    pub(crate) summary: Option<NodeSummary>,
+}
+
+impl LeftOver {
+    pub(crate) fn of(runner: &Runner) -> Self {
+        let tracer = runner.tracer();
+        Self {
+            open: tracer.map_or_else(Vec::new, NodeTracer::open_calls),
+            summary: runner.trace_summary(),
+        }
     }
 }
 

@@ -1,8 +1,7 @@
 //! One node of a run, with its tracer and its console file.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io;
 
 use belljar_abi::{MAGIC_ADDRESS, STUB_BASE, TABLE_OFFSET};
 use belljar_cpu::{Registers, SegmentRegister, TimeAccount};
@@ -13,8 +12,10 @@ use belljar_vmm::{Node, NodeError, NodeStop};
 use crate::stopwatch::Stopwatch;
 use crate::watch::{Sample, Watch};
 
+mod console;
 mod saved;
 
+pub use console::ConsoleLog;
 pub use saved::KeepError;
 pub(crate) use saved::RunnerState;
 
@@ -42,7 +43,7 @@ pub struct Runner {
     pub index: u32,
     node: Node,
     tracer: Option<NodeTracer>,
-    console: BufWriter<File>,
+    console: ConsoleLog,
     tail: VecDeque<String>,
     line: String,
     control: Vec<u8>,
@@ -83,12 +84,7 @@ impl GuestMemory for View<'_> {
 
 impl Runner {
     /// A node about to start; without `tracer`, its MPI calls go their way unseen.
-    pub fn new(
-        index: u32,
-        node: Node,
-        tracer: Option<NodeTracer>,
-        console: BufWriter<File>,
-    ) -> Self {
+    pub fn new(index: u32, node: Node, tracer: Option<NodeTracer>, console: ConsoleLog) -> Self {
         Self {
             before: node.retired(),
             index,
@@ -254,7 +250,7 @@ impl Runner {
     /// # Errors
     /// When it cannot be written.
     pub fn log(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.console.write_all(bytes)?;
+        self.console.write(bytes)?;
         self.remember(bytes);
         Ok(())
     }
@@ -307,6 +303,11 @@ impl Runner {
         self.tracer
             .as_mut()
             .map_or_else(Vec::new, NodeTracer::take_events)
+    }
+
+    /// What the node wrote to its console, where another host keeps that.
+    pub fn take_relayed(&mut self) -> Vec<u8> {
+        self.console.take()
     }
 
     /// Writes out what is buffered of the console.

@@ -9,10 +9,12 @@ use serde::Deserialize;
 use crate::engine::EngineChoice;
 use crate::quantity::{Bytes, Duration, Rate};
 
+mod hosts;
 mod network;
 mod standalone;
 mod timing;
 
+pub use hosts::{Hosts, LaunchKind};
 pub use network::{LinkTable, Network, RoutingName, TopologyKind};
 pub use standalone::Standalone;
 pub use timing::{CachesTable, FartherCache, FirstCache, TimingTable};
@@ -68,6 +70,9 @@ pub struct Scenario {
     /// When the whole run is kept, to be gone on with.
     #[serde(default)]
     pub checkpoint: Checkpoint,
+    /// The physical hosts that it is run on.
+    #[serde(default)]
+    pub hosts: Hosts,
 }
 
 /// When the whole run is kept, to be gone on with.

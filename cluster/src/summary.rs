@@ -7,7 +7,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use belljar_fabric::{Fabric, LinkStatistics};
-use belljar_vmm::Node;
 use serde::Serialize;
 
 use crate::checkpoint::Report;
@@ -55,37 +54,6 @@ pub struct NodeSummary {
     pub time: Option<TimeSummary>,
 }
 
-/// What the time of a node's processors went into, in cycles of their clock.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct TimeSummary {
-    /// All of it.
-    pub cycles: u64,
-    /// The core: what is left.
-    pub core: u64,
-    /// Caches behind the first level.
-    pub caches: u64,
-    /// Memory.
-    pub memory: u64,
-    /// Without an instruction.
-    pub idle: u64,
-}
-
-impl TimeSummary {
-    fn of(node: &Node) -> Option<Self> {
-        let account = node.account()?;
-        // Each processor has its own.
-        let cycles = node.now_cycles() * node.vcpus() as u64;
-        let elsewhere = account.caches + account.memory + account.idle;
-        Some(Self {
-            cycles,
-            core: cycles.saturating_sub(elsewhere),
-            caches: account.caches,
-            memory: account.memory,
-            idle: account.idle,
-        })
-    }
-}
-
 /// One link.
 #[derive(Debug, Serialize)]
 pub struct LinkSummary {
@@ -98,8 +66,10 @@ pub struct LinkSummary {
 }
 
 mod clock;
+mod report;
 
 pub use clock::ClockSummary;
+pub use report::{NodeReport, TimeSummary};
 
 /// Figures about this host.
 #[derive(Debug, Serialize)]
@@ -115,7 +85,7 @@ pub struct HostSummary {
     /// For each node, per host second that it ran.
     pub node_mips: Vec<f64>,
     /// For each node, what its engine counted of its own doings.
-    pub engines: Vec<BTreeMap<&'static str, u64>>,
+    pub engines: Vec<BTreeMap<String, u64>>,
     /// How far virtual time was from what it should have been, under engine kvm.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockSummary>,
@@ -128,15 +98,9 @@ pub struct HostSummary {
 }
 
 impl Summary {
-    /// Gathers the results of `run`.
+    /// Gathers the results of `run`, which has ended.
     pub fn of(plan: &Plan, run: &Run, ending: &Ending) -> Self {
-        let nodes = run.crew().runners().map(|runner| NodeSummary {
-            node: runner.index,
-            ready_ps: runner.ready.map(|time| time.as_ps()),
-            instructions: runner.node().retired(),
-            frames_sent: runner.sent,
-            time: TimeSummary::of(runner.node()),
-        });
+        let nodes = run.reports().iter().map(NodeReport::summary);
         let topology = run.fabric().topology();
         let links = run
             .fabric()
@@ -167,41 +131,8 @@ impl Summary {
 
 /// What a person should read before trusting the results.
 fn warnings(run: &Run) -> Vec<String> {
-    let mut warnings = Vec::new();
-    for runner in run.crew().runners() {
-        let report = runner.node().engine_report();
-        for missing in &report.unimplemented {
-            let bytes: String = missing
-                .bytes
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect();
-            warnings.push(format!(
-                "node {}: an instruction at {:#x} is not implemented and raised #UD {} times: {bytes}",
-                runner.index, missing.rip, missing.count
-            ));
-        }
-        if let Some(line) = &runner.out_of_memory {
-            warnings.push(format!(
-                "node {} ran out of memory; raise nodes.memory; its kernel says: {line}",
-                runner.index
-            ));
-        }
-        let told = report.warnings.iter();
-        warnings.extend(told.map(|text| format!("node {}: {text}", runner.index)));
-        if report.stubs_abused {
-            warnings.push(format!(
-                "node {}: the guest ran other code among the library's stubs, which count from then on",
-                runner.index
-            ));
-        }
-        for (slot, complaint) in runner.node().complaints() {
-            warnings.push(format!(
-                "node {}: virtio device {slot}: {complaint}",
-                runner.index
-            ));
-        }
-    }
+    let of_nodes = run.reports().iter().flat_map(NodeReport::warnings);
+    let mut warnings: Vec<String> = of_nodes.cloned().collect();
     warnings.extend(lost_frames(run.fabric()));
     if run.typed() > 0 {
         warnings.push(format!(
@@ -313,10 +244,10 @@ impl HostSummary {
         took: [Duration; 2],
         threads: usize,
     ) -> Self {
-        let runners = || run.crew().runners();
+        let reports = || run.reports().iter();
         let [prepared, elapsed] = took;
         let seconds = elapsed.as_secs_f64().max(1e-9);
-        let executed: u64 = runners().map(|runner| runner.executed()).sum();
+        let executed: u64 = reports().map(|report| report.executed).sum();
         let mips = |executed: u64, seconds: f64| executed as f64 / 1e6 / seconds.max(1e-9);
         let passed = summary.virtual_time_ps - run.begun_at().as_ps();
         Self {
@@ -324,13 +255,11 @@ impl HostSummary {
             prepared: prepared.as_secs_f64(),
             speed: passed as f64 / 1e12 / seconds,
             mips: mips(executed, seconds),
-            node_mips: runners()
-                .map(|runner| mips(runner.executed(), runner.host_time().as_secs_f64()))
+            node_mips: reports()
+                .map(|report| mips(report.executed, report.seconds))
                 .collect(),
-            engines: runners()
-                .map(|runner| runner.node().engine_report().counters.into_iter().collect())
-                .collect(),
-            clock: (plan.engine == Engine::Kvm).then(|| ClockSummary::of(run)),
+            engines: reports().map(|report| report.counters.clone()).collect(),
+            clock: (plan.engine == Engine::Kvm).then(|| ClockSummary::of(run.reports())),
             rounds: run.rounds,
             threads,
             checkpoints: Vec::new(),

@@ -104,7 +104,7 @@ pub fn identity(plan: &Plan) -> Identity {
 }
 
 /// The hash of the program itself: another build may boot otherwise.
-fn build() -> String {
+pub(crate) fn build() -> String {
     static BUILD: OnceLock<String> = OnceLock::new();
     let hash = || {
         let program = std::env::current_exe().and_then(fs::read);
@@ -153,6 +153,22 @@ pub(crate) fn find(
     drop(lock);
     snapshot.check(&identity(plan))?;
     Ok(snapshot)
+}
+
+/// The file of the snapshot for `plan`, which is made first if need be; `None` where every node
+/// boots by itself.
+///
+/// # Errors
+/// See [`TemplateError`].
+pub fn file(plan: &Plan, sandbox: Option<&Sandbox>) -> Result<Option<PathBuf>, TemplateError> {
+    if plan.boot_each {
+        return Ok(None);
+    }
+    find(plan, &Parts::load(plan)?, sandbox)?;
+    plan.snapshot
+        .clone()
+        .map_or_else(|| path_of(plan), Ok)
+        .map(Some)
 }
 
 /// Boots the node that `plan` asks for and writes its snapshot to `path`.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use belljar_cpu::{GuestRam, PAGE_SIZE};
 use belljar_vmm::{Identity, Node, Packs, Snapshot, first_difference};
@@ -75,6 +75,22 @@ impl Found {
             base,
             packs,
         })
+    }
+
+    /// Its files in the run directory `directory`, by their names there.
+    pub fn files(&self, directory: &Path) -> Vec<(String, PathBuf)> {
+        let packs = self
+            .run
+            .packs
+            .iter()
+            .map(|(pack, _)| format!("{pack}.{PACK}"));
+        let base = self.base.as_ref().map(|_| BASE.to_owned());
+        let record = format!("{}.{RECORD}", self.run.number);
+        let names = packs.chain(base).chain([record]);
+        let placed = names.map(|name| format!("{FOLDER}/{name}"));
+        placed
+            .map(|name| (name.clone(), directory.join(name)))
+            .collect()
     }
 
     /// Which one it is, in words.

@@ -5,9 +5,10 @@
 //! the disk before the record that speaks of it gets its name. Records but for the last two
 //! and packs that neither speaks of go then.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -23,6 +24,19 @@ use crate::stopwatch::Stopwatch;
 
 /// Bytes that a checkpoint leaves for the run's own files.
 const ROOM: u64 = 64 << 20;
+
+/// Bits of a pack's number that tell for which checkpoint it was made.
+const CHECKPOINT_BITS: u32 = 24;
+
+/// The number of the pack that `host` writes for a checkpoint.
+pub(crate) fn pack_of(checkpoint: u32, host: u32) -> u32 {
+    (host << CHECKPOINT_BITS) | (checkpoint & ((1 << CHECKPOINT_BITS) - 1))
+}
+
+/// For which checkpoint a pack was made.
+fn made_for(pack: u32) -> u32 {
+    pack & ((1 << CHECKPOINT_BITS) - 1)
+}
 
 /// A checkpoint that was made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -67,6 +81,8 @@ pub(crate) struct Work {
     /// The new pack, and how many pages it has.
     pub(crate) pack: File,
     pub(crate) pages: u64,
+    /// The highest number of another host that has a part in it.
+    pub(crate) hosts: u32,
     /// All packs that the record speaks of.
     pub(crate) needed: BTreeSet<u32>,
     pub(crate) pause: Duration,
@@ -76,6 +92,8 @@ pub(crate) struct Work {
 enum Order {
     /// A file for this pack is wanted.
     Begin(u32),
+    /// The next bytes of another host's pack.
+    Pages(u32, Vec<u8>),
     Keep(Box<Work>),
 }
 
@@ -107,6 +125,7 @@ impl Keeper {
             base,
             kept: Vec::new(),
             last,
+            others: BTreeMap::new(),
         };
         let thread = thread::spawn(move || {
             let mut whole = true;
@@ -118,6 +137,7 @@ impl Keeper {
                         let _ = begin.send(file.map(|file| (file, whole)));
                         whole = true;
                     }
+                    Order::Pages(pack, bytes) => archive.append(pack, &bytes),
                     Order::Keep(work) => whole = archive.keep(&work, &tell),
                 }
             }
@@ -136,6 +156,12 @@ impl Keeper {
         let gone = || CheckpointError::Failed("the thread that keeps checkpoints is gone".into());
         self.orders.send(Order::Begin(number)).map_err(|_| gone())?;
         self.begun.recv().map_err(|_| gone())?
+    }
+
+    /// Takes the next bytes of a pack of another host, which the next checkpoint speaks of.
+    pub(crate) fn append(&self, pack: u32, bytes: Vec<u8>) {
+        // Should the thread be gone, the next `begin` says so.
+        let _ = self.orders.send(Order::Pages(pack, bytes));
     }
 
     /// Makes a checkpoint last.
@@ -159,6 +185,8 @@ struct Archive {
     kept: Vec<Report>,
     /// The last record and the packs that it speaks of.
     last: (u32, BTreeSet<u32>),
+    /// Packs of other hosts for the next checkpoint, or what is wrong with them.
+    others: BTreeMap<u32, Result<File, CheckpointError>>,
 }
 
 impl Archive {
@@ -192,6 +220,19 @@ impl Archive {
         })
     }
 
+    fn append(&mut self, pack: u32, bytes: &[u8]) {
+        let path = self.path(pack, PACK);
+        let file = self.others.entry(pack).or_insert_with(|| {
+            let file = File::create(&path);
+            file.map_err(failed("create", &path))
+        });
+        if let Ok(open) = file
+            && let Err(error) = open.write_all(bytes)
+        {
+            *file = Err(failed("write", &path)(error));
+        }
+    }
+
     /// Makes `work` last, and tells of it; whether it does.
     fn keep(&mut self, work: &Work, tell: &Tell) -> bool {
         let mut watch = Stopwatch::default();
@@ -199,6 +240,9 @@ impl Archive {
         if let Err(error) = self.settle(work) {
             // What is half there would only take room.
             let _ = fs::remove_file(self.path(work.number, PACK));
+            for host in 1..=work.hosts {
+                let _ = fs::remove_file(self.path(pack_of(work.number, host), PACK));
+            }
             tell(work.number, Err(&error.to_string()));
             return false;
         }
@@ -217,7 +261,11 @@ impl Archive {
         true
     }
 
-    fn settle(&self, work: &Work) -> Result<(), CheckpointError> {
+    fn settle(&mut self, work: &Work) -> Result<(), CheckpointError> {
+        for (pack, file) in std::mem::take(&mut self.others) {
+            let path = self.path(pack, PACK);
+            file?.sync_all().map_err(failed("write", &path))?;
+        }
         if let Some(base) = &self.base {
             self.keep_base(base)?;
         }
@@ -268,7 +316,7 @@ impl Archive {
             let of_use = work.needed.contains(&number) || needed.contains(&number);
             let old = match ending.as_str() {
                 RECORD => number < *last,
-                PACK => number < work.number && !of_use,
+                PACK => made_for(number) < work.number && !of_use,
                 _ => false,
             };
             if old {

@@ -63,6 +63,13 @@ pub(crate) struct NodeRecord<'a> {
     pub(crate) pages: Cow<'a, KeptPages>,
 }
 
+impl NodeRecord<'_> {
+    /// Its bytes.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, CodecError> {
+        encode(self)
+    }
+}
+
 /// A record as its parts.
 #[derive(Debug)]
 pub(crate) struct Record {
@@ -77,10 +84,9 @@ impl Record {
         })
     }
 
-    /// Adds the next node's part.
-    pub(crate) fn add(&mut self, node: &NodeRecord<'_>) -> Result<(), CodecError> {
-        self.parts.push(encode(node)?);
-        Ok(())
+    /// Adds the next node's part, [encoded](NodeRecord::encode).
+    pub(crate) fn add(&mut self, node: Vec<u8>) {
+        self.parts.push(node);
     }
 
     /// Bytes of all parts.

@@ -12,15 +12,18 @@ use belljar_cluster::checkpoint::{self, Found, Tell};
 use belljar_cluster::control::{Client, Desk, Server};
 use belljar_cluster::coordinator::{Checkpoints, Ending, Run, Setup};
 use belljar_cluster::engine::Engine;
+use belljar_cluster::hosts::muster::{Agents, Muster};
+use belljar_cluster::hosts::{Exchange, Given};
 use belljar_cluster::plan::Plan;
 use belljar_cluster::progress::Progress;
 use belljar_cluster::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::sandbox::Sandbox;
-use belljar_cluster::scenario::Scenario;
+use belljar_cluster::scenario::{Hosts, Scenario};
 use belljar_cluster::summary::{self, HostSummary, Summary, render};
+use belljar_cluster::template;
 
 use super::{exit_code, read_scenario, sandbox, trace};
-use crate::{CheckpointArguments, HostArguments, ResumeArguments, RunArguments};
+use crate::{CheckpointArguments, HostArguments, HostsArguments, ResumeArguments, RunArguments};
 
 /// `belljar run`.
 pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
@@ -53,6 +56,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let task = Task {
         plan,
         directory,
+        hosts: with_arguments(scenario.hosts, &arguments.hosts)?,
+        inputs: own.inputs.into_iter().map(|(_, name)| name).collect(),
         host: &arguments.host,
         state_hash: arguments.state_hash,
         found: None,
@@ -87,6 +92,9 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
     let task = Task {
         plan,
         directory,
+        // Checkpoints do not depend on hosts: these may be others than before.
+        hosts: with_arguments(scenario.hosts.clone(), &arguments.hosts)?,
+        inputs: scenario.inputs(),
         host: &arguments.host,
         state_hash: None,
         found: Some(found),
@@ -105,6 +113,9 @@ pub(crate) fn checkpoint(arguments: &CheckpointArguments) -> Result<ExitCode> {
 struct Task<'a> {
     plan: Plan,
     directory: RunDirectory,
+    /// What it runs on, and the names of the files beside its scenario.
+    hosts: Hosts,
+    inputs: Vec<String>,
     host: &'a HostArguments,
     state_hash: Option<u64>,
     /// Where it goes on.
@@ -128,13 +139,15 @@ impl Task<'_> {
             let listening = |sandbox: Sandbox| sandbox.listening(server.listener());
             sandbox = sandbox.map(listening).transpose()?;
         }
+        let (exchange, agents) = self.call_hosts(sandbox.as_ref(), &stop)?.unzip();
         let mut progress = Progress::start(self.host.quiet || !io::stderr().is_terminal());
         let setup = Setup {
             plan,
-            directory,
+            directory: Some(directory),
             threads,
             sandbox: sandbox.as_ref(),
             checkpoints: Some(checkpoints(&desk)?),
+            exchange,
         };
         let mut run = match &self.found {
             Some(found) => Run::resume(setup, found)?,
@@ -148,6 +161,7 @@ impl Task<'_> {
         let ending = run.go_in(sandbox.as_ref(), &stop, &mut progress);
         let kept = run.finish_checkpoints();
         drop(server);
+        drop(agents);
         progress.finish();
         let ending = ending.with_context(|| what_is_kept(directory.path()))?;
         let summary = Summary::of(plan, &run, &ending);
@@ -161,6 +175,62 @@ impl Task<'_> {
         host.checkpoints = kept;
         conclude(self.directory, &summary, &host, &ending)
     }
+}
+
+impl Task<'_> {
+    /// Gathers the other hosts, if the run is to have any, and hands them what they need: this
+    /// host's part, and the agents, which end with what is returned.
+    fn call_hosts(
+        &self,
+        sandbox: Option<&Sandbox>,
+        stop: &AtomicBool,
+    ) -> Result<Option<(Exchange, Agents)>> {
+        let Some(muster) = Muster::of(&self.hosts)? else {
+            return Ok(None);
+        };
+        if self.state_hash.is_some() {
+            bail!("--state-hash needs all nodes on this host; leave out hosts");
+        }
+        let gathered = muster.gather(stop)?;
+        let folder = self.directory.path();
+        let read = |name: &String| {
+            let path = folder.join(name);
+            let bytes = fs::read(&path);
+            let bytes = bytes.with_context(|| format!("cannot read {}", path.display()))?;
+            Ok((name.clone(), bytes))
+        };
+        let snapshot = match self.found {
+            // It is part of the checkpoint.
+            Some(_) => None,
+            None => template::file(&self.plan, sandbox)?,
+        };
+        let found = self.found.as_ref();
+        let given = Given {
+            scenario: fs::read_to_string(folder.join(SCENARIO_FILE))?,
+            inputs: self.inputs.iter().map(read).collect::<Result<_>>()?,
+            snapshot: snapshot.as_deref(),
+            checkpoint: found.map_or_else(Vec::new, |found| found.files(folder)),
+            sandboxed: sandbox.is_some(),
+            threads: self.host.threads,
+        };
+        let gathered = gathered.hand_out(&self.plan, &self.hosts, given, stop)?;
+        Ok(Some(gathered))
+    }
+}
+
+/// The scenario's hosts, or those of the command line.
+fn with_arguments(mut hosts: Hosts, arguments: &HostsArguments) -> Result<Hosts> {
+    for wish in &arguments.place {
+        let Some((host, nodes)) = wish.split_once('=') else {
+            bail!("--place {wish}: write --place HOST=NODES, such as a=0-3,7");
+        };
+        hosts.place.insert(host.to_owned(), nodes.to_owned());
+    }
+    if !arguments.hosts.is_empty() {
+        hosts.list.clone_from(&arguments.hosts);
+    }
+    hosts.launch = arguments.launch.unwrap_or(hosts.launch);
+    Ok(hosts)
 }
 
 /// Checkpoints for whoever asks at `desk` or sends SIGUSR1.

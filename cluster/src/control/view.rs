@@ -22,22 +22,23 @@ impl Viewer {
     /// How nodes and network stand at `now`.
     pub(crate) fn look(&mut self, now: Time, crew: &Crew, fabric: &Fabric) -> Look {
         let mut calls: BTreeMap<u16, u64> = BTreeMap::new();
-        let nodes = crew.runners().map(|runner| {
+        // Of nodes on other hosts nothing is known here.
+        let mut nodes = vec![NodeLook::default(); fabric.topology().hosts() as usize];
+        for runner in crew.runners() {
             let mut own = 0;
             let counters = runner.tracer().map(|tracer| tracer.counters());
             for (&function, &count) in counters.iter().flat_map(|counters| &counters.calls) {
                 *calls.entry(function).or_default() += count;
                 own += count;
             }
-            NodeLook {
+            nodes[runner.index as usize] = NodeLook {
                 ready: runner.ready.is_some(),
                 ended: runner.ended.is_some(),
                 instructions: runner.node().retired(),
                 frames: runner.sent,
                 calls: own,
-            }
-        });
-        let nodes = nodes.collect();
+            };
+        }
         let named = calls.into_iter().filter_map(|(function, count)| {
             let function = belljar_abi::FUNCTIONS.get(usize::from(function))?;
             Some((function.name.to_owned(), count))

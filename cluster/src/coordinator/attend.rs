@@ -55,6 +55,13 @@ impl Run {
     /// Types `bytes` into a console at a time that nobody is beyond: nodes have run ahead as
     /// far as this one could not disturb them, not knowing that it would be typed into.
     fn type_in(&mut self, desk: &Desk, node: u32, bytes: Vec<u8>) -> Result<(), RunError> {
+        if self.others.is_some() {
+            // Hosts would have to agree on a time that none is beyond.
+            tracing::warn!(
+                "consoles of a run on several hosts take no input; node {node} gets none"
+            );
+            return Ok(());
+        }
         let clocks = self.crew.runners().map(|runner| runner.node().now()).max();
         let at = clocks.map_or(self.now, |latest| latest.max(self.now));
         self.input += desk.log(at, node, &bytes).map_err(RunError::Input)?;
@@ -64,7 +71,10 @@ impl Run {
         Ok(())
     }
 
-    fn flush_consoles(&self) -> Result<(), RunError> {
+    fn flush_consoles(&mut self) -> Result<(), RunError> {
+        if let Some(others) = &mut self.others {
+            others.flush()?;
+        }
         for mut runner in self.crew.runners() {
             runner.flush().map_err(|source| RunError::Console {
                 node: runner.index,

@@ -1,7 +1,8 @@
 //! Checkpoints of a run, taken between its rounds.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,6 +13,7 @@ use super::{Run, RunError};
 use crate::checkpoint::{
     CheckpointError, FOLDER, Found, Keeper, NodeRecord, Record, Report, RunRecord, Tell, Work,
 };
+use crate::crew::Crew;
 use crate::plan::Plan;
 use crate::run_directory::RunDirectory;
 use crate::stopwatch::Stopwatch;
@@ -26,36 +28,97 @@ pub struct Checkpoints {
 
 /// What takes checkpoints of a run.
 pub(super) struct Checkpointer {
-    keeper: Keeper,
+    pub(super) keeper: Keeper,
     wanted: Arc<AtomicBool>,
-    tell: Tell,
+    pub(super) tell: Tell,
     every: Option<Span>,
     /// When the next is due.
     next: Time,
-    /// The host's table of pages, where it has one.
-    map: Option<PageMap>,
-    /// What is kept of each node's pages.
-    pages: Vec<KeptPages>,
-    /// Pages in each pack.
-    packs: BTreeMap<u32, u64>,
+    pub(super) pages: PageKeeper,
     /// That of the last one.
-    number: u32,
+    pub(super) number: u32,
     identity: Identity,
     has_base: bool,
 }
 
+/// What is kept of nodes' pages.
+pub(super) struct PageKeeper {
+    /// The host's table of pages, where it has one.
+    map: Option<PageMap>,
+    /// Of each node of this host, in order.
+    pub(super) nodes: Vec<KeptPages>,
+    /// Pages in each pack of this host.
+    pub(super) packs: BTreeMap<u32, u64>,
+}
+
+impl PageKeeper {
+    /// Goes on with the `nodes`' pages that are kept already.
+    pub(super) fn new(nodes: Vec<KeptPages>) -> Self {
+        let mut keeper = Self {
+            map: PageMap::open().ok(),
+            nodes,
+            packs: BTreeMap::new(),
+        };
+        keeper.packs = keeper.used();
+        keeper
+    }
+
+    /// Forgets what was kept: the next checkpoint is whole.
+    pub(super) fn forget(&mut self) {
+        self.nodes.fill(KeptPages::default());
+        self.packs.clear();
+    }
+
+    /// Forgets all where more than half of what stands in packs is of no use any more.
+    fn tidy(&mut self) {
+        let written: u64 = self.packs.values().sum();
+        let used: u64 = self.used().values().sum();
+        if written > 2 * used {
+            self.forget();
+        }
+    }
+
+    /// Pages in use, by pack.
+    pub(super) fn used(&self) -> BTreeMap<u32, u64> {
+        let mut used = BTreeMap::new();
+        self.nodes.iter().for_each(|pages| pages.count(&mut used));
+        used
+    }
+
+    /// Writes what changed of the nodes' pages to a new pack: its number of pages, and where
+    /// it was written.
+    pub(super) fn write<W: Write>(
+        &mut self,
+        crew: &Crew,
+        number: u32,
+        to: W,
+    ) -> io::Result<(u64, W)> {
+        self.tidy();
+        let mut pack = PackWriter::new(number, to);
+        for (runner, kept) in crew.runners().zip(&mut self.nodes) {
+            kept.update(runner.node().ram(), self.map.as_ref(), &mut pack)?;
+        }
+        let pages = u64::from(pack.pages());
+        let to = pack.finish()?;
+        self.packs.insert(number, pages);
+        let used = self.used();
+        self.packs.retain(|pack, _| used.contains_key(pack));
+        Ok((pages, to))
+    }
+}
+
 impl Checkpointer {
-    /// Keeps what is there by now: the number of the last one, and how many pages are in each
-    /// of its packs; 0 and none when there is nothing yet.
+    /// Keeps what is there by now: the number of the last one, and the packs that it speaks
+    /// of; 0 and none when there is nothing yet. This host has `nodes` nodes.
     pub(super) fn new(
-        (number, packs): (u32, BTreeMap<u32, u64>),
+        last: (u32, BTreeSet<u32>),
         checkpoints: Checkpoints,
         directory: &RunDirectory,
         plan: &Plan,
         identity: Identity,
         base: Option<Snapshot>,
     ) -> Self {
-        let last = (number, packs.keys().copied().collect());
+        let number = last.0;
         Self {
             has_base: base.is_some(),
             keeper: Keeper::start(
@@ -68,9 +131,7 @@ impl Checkpointer {
             tell: checkpoints.tell,
             every: plan.checkpoint_every,
             next: due_behind(Time::ZERO, plan.checkpoint_every),
-            map: PageMap::open().ok(),
-            pages: vec![KeptPages::default(); plan.nodes as usize],
-            packs,
+            pages: PageKeeper::new(Vec::new()),
             number,
             identity,
         }
@@ -85,11 +146,12 @@ impl Checkpointer {
         pages: Vec<KeptPages>,
     ) -> Self {
         let identity = found.run.identity.clone();
-        let last = (found.run.number, found.run.packs.iter().copied().collect());
+        let packs = found.run.packs.iter().map(|(pack, _)| *pack);
+        let last = (found.run.number, packs.collect());
         let base = found.base.clone();
         Self {
             next: due_behind(found.run.now, plan.checkpoint_every),
-            pages,
+            pages: PageKeeper::new(pages),
             ..Self::new(last, checkpoints, directory, plan, identity, base)
         }
     }
@@ -97,32 +159,10 @@ impl Checkpointer {
     fn is_due(&self, now: Time) -> bool {
         now >= self.next || self.wanted.load(Ordering::Relaxed)
     }
-
-    /// Forgets what was kept: the next one is whole.
-    fn forget(&mut self) {
-        self.pages.fill(KeptPages::default());
-        self.packs.clear();
-    }
-
-    /// Forgets all where more than half of what stands in packs is of no use any more.
-    fn tidy(&mut self) {
-        let written: u64 = self.packs.values().sum();
-        let used: u64 = self.used().values().sum();
-        if written > 2 * used {
-            self.forget();
-        }
-    }
-
-    /// Pages in use, by pack.
-    fn used(&self) -> BTreeMap<u32, u64> {
-        let mut used = BTreeMap::new();
-        self.pages.iter().for_each(|pages| pages.count(&mut used));
-        used
-    }
 }
 
 /// The first multiple of `every` behind `now`.
-fn due_behind(now: Time, every: Option<Span>) -> Time {
+pub(super) fn due_behind(now: Time, every: Option<Span>) -> Time {
     let next = |every: Span| {
         let count = now.as_ps() / every.as_ps() + 1;
         Time::from_ps(count.saturating_mul(every.as_ps()))
@@ -133,6 +173,10 @@ fn due_behind(now: Time, every: Option<Span>) -> Time {
 impl Run {
     /// Takes a checkpoint if one is due or wanted.
     pub(super) fn keep_if_due(&mut self) {
+        if self.others.is_some() {
+            self.refuse_to_keep();
+            return;
+        }
         let due = |checkpointer: &Checkpointer| checkpointer.is_due(self.now);
         if self.checkpointer.as_ref().is_some_and(due) {
             self.keep();
@@ -142,17 +186,31 @@ impl Run {
     /// Takes a checkpoint: its number, if checkpoints are kept at all. Should it fail, the run
     /// goes on all the same, and whoever hears of checkpoints hears of that.
     pub(super) fn keep(&mut self) -> Option<u32> {
+        if self.others.is_some() {
+            return None;
+        }
         let mut checkpointer = self.checkpointer.take()?;
         checkpointer.wanted.store(false, Ordering::Relaxed);
         checkpointer.next = due_behind(self.now, checkpointer.every);
         checkpointer.number += 1;
         if let Err(error) = self.keep_with(&mut checkpointer) {
-            checkpointer.forget();
+            checkpointer.pages.forget();
             (checkpointer.tell)(checkpointer.number, Err(&error.to_string()));
         }
         let number = checkpointer.number;
         self.checkpointer = Some(checkpointer);
         Some(number)
+    }
+
+    /// Tells whoever wants a checkpoint now of a run on several hosts when there are any.
+    fn refuse_to_keep(&mut self) {
+        let Some(checkpointer) = &self.checkpointer else {
+            return;
+        };
+        if checkpointer.wanted.swap(false, Ordering::Relaxed) {
+            let why = "hosts of one run keep checkpoints at times agreed on; set checkpoint.every";
+            (checkpointer.tell)(checkpointer.number + 1, Err(why));
+        }
     }
 
     fn keep_with(&mut self, checkpointer: &mut Checkpointer) -> Result<(), RunError> {
@@ -161,26 +219,19 @@ impl Run {
         let number = checkpointer.number;
         let (file, whole) = checkpointer.keeper.begin(number)?;
         if !whole {
-            checkpointer.forget();
+            checkpointer.pages.forget();
         }
-        checkpointer.tidy();
-        let mut pack = PackWriter::new(number, file);
-        let written = |source| CheckpointError::Io {
-            action: "write the pages of",
-            path: format!("{FOLDER}/{number}").into(),
-            source,
-        };
-        for (runner, kept) in self.crew.runners().zip(&mut checkpointer.pages) {
-            let map = checkpointer.map.as_ref();
-            kept.update(runner.node().ram(), map, &mut pack)
-                .map_err(written)?;
+        let (pages, pack) = checkpointer
+            .pages
+            .write(&self.crew, number, file)
+            .map_err(written(number))?;
+        let packs = checkpointer.pages.packs.clone();
+        let needed = packs.keys().copied().collect();
+        let run = self.run_record(checkpointer, packs)?;
+        let mut record = Record::new(&run).map_err(CheckpointError::from)?;
+        for part in self.node_parts(&checkpointer.pages)? {
+            record.add(part);
         }
-        let pages = u64::from(pack.pages());
-        let pack = pack.finish().map_err(written)?;
-        checkpointer.packs.insert(number, pages);
-        let used = checkpointer.used();
-        checkpointer.packs.retain(|pack, _| used.contains_key(pack));
-        let record = self.record(checkpointer)?;
         pause.add(since);
         checkpointer.keeper.keep(Work {
             number,
@@ -188,20 +239,25 @@ impl Run {
             record,
             pack,
             pages,
-            needed: used.into_keys().collect(),
+            hosts: 0,
+            needed,
             pause: pause.total(),
         });
         Ok(())
     }
 
-    /// Everything but pages, the run's files having all that was written to them.
-    fn record(&mut self, checkpointer: &Checkpointer) -> Result<Record, RunError> {
+    /// What is of the run as a whole, its files having all that was written to them.
+    pub(super) fn run_record(
+        &mut self,
+        checkpointer: &Checkpointer,
+        packs: BTreeMap<u32, u64>,
+    ) -> Result<RunRecord, RunError> {
         let links = self.links.as_mut().map(|links| links.save());
-        let run = RunRecord {
+        Ok(RunRecord {
             number: checkpointer.number,
             identity: checkpointer.identity.clone(),
             has_base: checkpointer.has_base,
-            packs: checkpointer.packs.clone().into_iter().collect(),
+            packs: packs.into_iter().collect(),
             now: self.now,
             rounds: self.rounds,
             typed: self.typed,
@@ -211,22 +267,36 @@ impl Run {
             recorder: self.recorder.save().map_err(CheckpointError::from)?,
             captures: self.captures.save()?,
             links: links.transpose().map_err(RunError::Links)?,
-        };
-        let mut record = Record::new(&run).map_err(CheckpointError::from)?;
-        for (mut runner, pages) in self.crew.runners().zip(&checkpointer.pages) {
+        })
+    }
+
+    /// Everything of the nodes here but their pages, in their order.
+    pub(super) fn node_parts(&mut self, pages: &PageKeeper) -> Result<Vec<Vec<u8>>, RunError> {
+        let runners = self.crew.runners().zip(&pages.nodes);
+        let parts = runners.map(|(mut runner, pages)| {
             let node = NodeRecord {
-                runner: runner.save().map_err(CheckpointError::from)?,
+                runner: runner.save()?,
                 pages: Cow::Borrowed(pages),
             };
-            record.add(&node).map_err(CheckpointError::from)?;
-        }
-        Ok(record)
+            Ok(node.encode()?)
+        });
+        let parts: Result<_, CheckpointError> = parts.collect();
+        Ok(parts?)
     }
 
     /// Waits until all checkpoints are on the disk, and takes no more: what was kept.
     pub fn finish_checkpoints(&mut self) -> Vec<Report> {
         let checkpointer = self.checkpointer.take();
         checkpointer.map_or_else(Vec::new, |checkpointer| checkpointer.keeper.finish())
+    }
+}
+
+/// A pack of this checkpoint that cannot be written.
+pub(super) fn written(number: u32) -> impl FnOnce(io::Error) -> CheckpointError {
+    move |source| CheckpointError::Io {
+        action: "write the pages of",
+        path: format!("{FOLDER}/{number}").into(),
+        source,
     }
 }
 

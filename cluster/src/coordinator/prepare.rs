@@ -3,21 +3,24 @@
 use belljar_fabric::{Distances, Fabric};
 use belljar_sim::Time;
 use belljar_tracer::NodeTracer;
-use belljar_vmm::Snapshot;
+use belljar_vmm::{KeptPages, Snapshot};
 
-use super::{Checkpointer, Checkpoints, Run, RunError};
+use super::checkpoint::{PageKeeper, due_behind};
+use super::cut::Cuts;
+use super::{Checkpointer, Checkpoints, Others, Run, RunError};
 use crate::capture::Captures;
 use crate::checkpoint::{CheckpointError, Found, identity, read_input};
 use crate::control::{INPUT_FILE, Viewer};
 use crate::crew::Crew;
 use crate::ending::Closing;
 use crate::horizon::Horizons;
+use crate::hosts::Exchange;
 use crate::link_log::LinkLog;
 use crate::parts::Parts;
 use crate::plan::Plan;
 use crate::recorder::{Recorder, selection};
 use crate::run_directory::RunDirectory;
-use crate::runner::{KeepError, Runner};
+use crate::runner::{ConsoleLog, KeepError, Runner};
 use crate::sandbox::Sandbox;
 use crate::template;
 
@@ -28,8 +31,8 @@ const SPARE_FILES: u64 = 1024;
 pub struct Setup<'a> {
     /// What runs.
     pub plan: &'a Plan,
-    /// Where results go.
-    pub directory: &'a RunDirectory,
+    /// Where results go; without it to another host.
+    pub directory: Option<&'a RunDirectory>,
     /// Host threads.
     pub threads: usize,
     /// What those threads enter that run guests, but for the caller's. With it the process
@@ -37,6 +40,8 @@ pub struct Setup<'a> {
     pub sandbox: Option<&'a Sandbox>,
     /// How checkpoints are kept, if they are.
     pub checkpoints: Option<Checkpoints>,
+    /// The part in it of this host, if there are several.
+    pub exchange: Option<Exchange>,
 }
 
 /// The parts of a run that differ between one that starts and one that goes on.
@@ -51,6 +56,11 @@ struct Begun {
     typed: u64,
     input: u64,
     rounds: u64,
+    ready: u32,
+    /// What is kept of the nodes' pages, where others keep checkpoints.
+    pages: Vec<KeptPages>,
+    /// How long all nodes' consoles were, in a run that goes on.
+    consoles: Option<Vec<u64>>,
 }
 
 impl Run {
@@ -93,16 +103,20 @@ impl Run {
         found.check(&identity(plan, parts.run_disk_hash))?;
         let mut kept = Vec::new();
         let begun = setup.go_on(&parts, found, &mut kept)?;
-        let input = setup.directory.path().join(INPUT_FILE);
-        let (pieces, end) = read_input(&input, found.run.input).map_err(RunError::Input)?;
-        if end > 0 {
-            setup.directory.resume_file(INPUT_FILE, end)?;
+        let mut typed = (Vec::new(), 0);
+        if let Some(directory) = setup.directory {
+            let input = directory.path().join(INPUT_FILE);
+            typed = read_input(&input, found.run.input).map_err(RunError::Input)?;
+            if typed.1 > 0 {
+                directory.resume_file(INPUT_FILE, typed.1)?;
+            }
         }
+        let (pieces, end) = typed;
         let mut run = setup.assemble(begun, |checkpoints, folder| {
             Checkpointer::resume(checkpoints, folder, plan, found, kept)
         })?;
         for (at, node, bytes) in pieces {
-            if (node as usize) < run.crew.len() {
+            if run.crew.holds(node) {
                 run.crew.type_in(node, at, bytes);
                 run.horizons.set(node, run.crew.next(node));
                 run.typed += 1;
@@ -116,21 +130,37 @@ impl Run {
 impl Setup<'_> {
     /// Everything at virtual time zero.
     fn begin(&self, parts: &Parts, base: Option<&Snapshot>) -> Result<Begun, RunError> {
-        let (plan, directory) = (self.plan, self.directory);
+        let plan = self.plan;
         let mut fabric = Fabric::with_settings(plan.topology.clone(), &plan.network)?;
         self.allow_files();
-        let runners = (0..plan.nodes).map(|index| self.begin_node(parts, base, index));
+        let own = self.own_nodes().into_iter();
+        let runners = own.map(|index| self.begin_node(parts, base, index));
+        let runners = runners.collect::<Result<_, _>>()?;
+        let (captures, links, recorder) = match self.directory {
+            Some(directory) => (
+                Captures::start(directory, &mut fabric, &plan.pcap)?,
+                LinkLog::start(plan, directory)?,
+                Recorder::create(plan, directory)?,
+            ),
+            None => {
+                let relay = Recorder::relay(plan, plan.trace.enabled);
+                (Captures::default(), None, relay)
+            }
+        };
         Ok(Begun {
-            runners: runners.collect::<Result<_, _>>()?,
-            captures: Captures::start(directory, &mut fabric, &plan.pcap)?,
-            links: LinkLog::start(plan, directory)?,
-            recorder: Recorder::create(plan, directory)?,
+            runners,
+            captures,
+            links,
+            recorder,
             closing: Closing::at_limit(plan.limit, (plan.vcpus > 1).then_some(plan.slice)),
             fabric,
             now: Time::ZERO,
             typed: 0,
             input: 0,
             rounds: 0,
+            ready: 0,
+            pages: Vec::new(),
+            consoles: None,
         })
     }
 
@@ -151,7 +181,10 @@ impl Setup<'_> {
         };
         let tracer = || NodeTracer::new(index, &selection(plan));
         let tracer = plan.trace.enabled.then(tracer);
-        let console = self.directory.file(&Runner::console_file(index))?;
+        let console = match self.directory {
+            Some(directory) => directory.file(&Runner::console_file(index))?.into(),
+            None => ConsoleLog::relayed(0),
+        };
         let mut runner = Runner::new(index, node.map_err(failed)?, tracer, console);
         if let Some(snapshot) = base {
             let logged = runner.log(snapshot.boot_log());
@@ -168,7 +201,7 @@ impl Setup<'_> {
         &self,
         parts: &Parts,
         found: &Found,
-        kept: &mut Vec<belljar_vmm::KeptPages>,
+        kept: &mut Vec<KeptPages>,
     ) -> Result<Begun, RunError> {
         let (plan, directory) = (self.plan, self.directory);
         let mut fabric = Fabric::with_settings(plan.topology.clone(), &plan.network)?;
@@ -181,7 +214,7 @@ impl Setup<'_> {
         let selection = plan.trace.enabled.then_some(&selection);
         // All that may be damaged first: files are changed when all is well.
         let mut nodes = Vec::new();
-        for index in 0..plan.nodes {
+        for index in self.own_nodes() {
             let record = found.node(index)?;
             let ram = found.ram(index, &record, plan.memory)?;
             let node = parts.restored(plan, index, ram, &record.runner.node);
@@ -192,17 +225,37 @@ impl Setup<'_> {
             nodes.push((node.map_err(failed)?, record.runner));
             kept.push(record.pages.into_owned());
         }
-        let runners = (0..)
-            .zip(nodes)
+        let own = self.own_nodes().into_iter().zip(nodes);
+        let runners = own
             .map(|(index, (node, state))| Runner::resume(index, node, selection, directory, state));
-        let runners = runners.collect::<Result<_, KeepError>>();
+        let runners = runners.collect::<Result<Vec<_>, KeepError>>();
         let runners = runners.map_err(CheckpointError::from)?;
-        let captures = of.captures.clone();
+        let (captures, links, recorder) = match directory {
+            Some(directory) => (
+                Captures::resume(directory, &mut fabric, &plan.pcap, of.captures.clone())?,
+                LinkLog::resume(plan, directory, of.links)?,
+                Recorder::resume(plan, directory, &of.recorder)?,
+            ),
+            None => {
+                let relay = Recorder::relay(plan, plan.trace.enabled);
+                (Captures::default(), None, relay)
+            }
+        };
+        let consoles = (0..plan.nodes).map(|node| Ok(found.node(node)?.runner.console));
+        let consoles: Result<_, CheckpointError> = consoles.collect();
+        let ready = runners.iter().filter(|runner| runner.ready.is_some());
         Ok(Begun {
+            ready: ready.count() as u32,
+            pages: if directory.is_some() {
+                Vec::new()
+            } else {
+                kept.clone()
+            },
+            consoles: Some(consoles?),
             runners,
-            captures: Captures::resume(directory, &mut fabric, &plan.pcap, captures)?,
-            links: LinkLog::resume(plan, directory, of.links)?,
-            recorder: Recorder::resume(plan, directory, &of.recorder)?,
+            captures,
+            links,
+            recorder,
             closing: of.closing.clone().with_limit(plan.limit),
             fabric,
             now: of.now,
@@ -210,6 +263,14 @@ impl Setup<'_> {
             input: of.input,
             rounds: of.rounds,
         })
+    }
+
+    /// The nodes that this host runs.
+    fn own_nodes(&self) -> Vec<u32> {
+        match &self.exchange {
+            Some(exchange) => exchange.own_nodes(),
+            None => (0..self.plan.nodes).collect(),
+        }
     }
 
     /// A console for each node; where the host allows fewer, opening one says so.
@@ -223,17 +284,45 @@ impl Setup<'_> {
         checkpointer: impl FnOnce(Checkpoints, &RunDirectory) -> Checkpointer,
     ) -> Result<Run, RunError> {
         let plan = self.plan;
-        let checkpointer = self
-            .checkpoints
-            .map(|checkpoints| checkpointer(checkpoints, self.directory));
+        let kept = self.checkpoints.zip(self.directory);
+        let mut checkpointer = kept.map(|(kept, directory)| checkpointer(kept, directory));
         // Before any thread has a filter of its own, which would be in the way.
         self.sandbox.map_or(Ok(()), Sandbox::close_process)?;
         let crew = Crew::new(begun.runners, self.threads, plan.engine, self.sandbox)?;
         let mut horizons = Horizons::new(Distances::new(&plan.topology), plan.nodes);
         for node in 0..plan.nodes {
-            horizons.set(node, crew.next(node));
+            if crew.holds(node) {
+                horizons.set(node, crew.next(node));
+            } else {
+                horizons.set(node, begun.now);
+                horizons.leave(node);
+            }
         }
+        if let Some(checkpointer) = &mut checkpointer {
+            let nodes = &mut checkpointer.pages.nodes;
+            nodes.resize(crew.len(), KeptPages::default());
+        }
+        let mut pages = begun.pages;
+        pages.resize(crew.len(), KeptPages::default());
+        let begin = |mut exchange: Exchange| {
+            exchange.begin(plan.nodes, horizons.distances(), begun.now);
+            // What their boot wrote, also of nodes that sleep for long.
+            for mut runner in crew.runners() {
+                exchange.write(runner.index, runner.take_relayed());
+            }
+            let cuts = Cuts {
+                next: due_behind(begun.now, plan.checkpoint_every),
+                pages: Some(PageKeeper::new(pages)),
+                ..Cuts::default()
+            };
+            let lengths = begun.consoles.as_deref();
+            Others::begin(exchange, plan.nodes, self.directory, lengths, cuts)
+        };
         Ok(Run {
+            checkpoint_every: plan.checkpoint_every,
+            others: self.exchange.map(begin).transpose()?,
+            ready: begun.ready,
+            reports: Vec::new(),
             crew,
             fabric: begun.fabric,
             captures: begun.captures,

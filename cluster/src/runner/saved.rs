@@ -1,14 +1,14 @@
 //! What is of a node and beside it, saved and taken over.
 
 use std::collections::VecDeque;
-use std::io::{self, Seek};
+use std::io;
 
 use belljar_sim::Time;
 use belljar_tracer::{NodeTracer, Selection, StateError};
 use belljar_vmm::{Node, NodeError, NodeStop};
 use serde::{Deserialize, Serialize};
 
-use super::Runner;
+use super::{ConsoleLog, Runner};
 use crate::run_directory::{RunDirectory, RunDirectoryError};
 use crate::stopwatch::Stopwatch;
 use crate::watch::{STATE_FOLDER, StateLog, StateLogState, Watch};
@@ -19,7 +19,7 @@ pub(crate) struct RunnerState {
     pub(crate) node: Vec<u8>,
     tracer: Option<Vec<u8>>,
     /// Bytes of the console's file.
-    console: u64,
+    pub(crate) console: u64,
     tail: VecDeque<String>,
     line: String,
     control: Vec<u8>,
@@ -46,7 +46,7 @@ impl Runner {
     pub(crate) fn save(&mut self) -> Result<RunnerState, KeepError> {
         let node = self.index;
         let failed = |file: String| move |source| KeepError::Write { file, source };
-        let console = self.console.stream_position();
+        let console = self.console.position();
         let states = match &mut self.watch {
             Some(Watch::Log(log)) => Some(log.keep()),
             _ => None,
@@ -73,19 +73,26 @@ impl Runner {
     }
 
     /// The runner of node `index` that goes on where another one was [saved](Self::save),
-    /// with that node restored; `selection` as it was, if there was one.
+    /// with that node restored; `selection` as it was, if there was one. Without `directory`
+    /// another host has the node's files.
     pub(crate) fn resume(
         index: u32,
         node: Node,
         selection: Option<&Selection>,
-        directory: &RunDirectory,
+        directory: Option<&RunDirectory>,
         saved: RunnerState,
     ) -> Result<Self, KeepError> {
         let tracer = match (selection, &saved.tracer) {
             (Some(selection), Some(state)) => Some(NodeTracer::restore(index, selection, state)?),
             _ => None,
         };
-        let states = saved.states.map(|state| {
+        let console = match directory {
+            Some(directory) => {
+                ConsoleLog::File(directory.resume_file(&Self::console_file(index), saved.console)?)
+            }
+            None => ConsoleLog::relayed(saved.console),
+        };
+        let states = directory.zip(saved.states).map(|(directory, state)| {
             let file = directory.resume_file(&Self::states_file(index), state.length)?;
             Ok::<_, RunDirectoryError>(StateLog::resume(state, file))
         });
@@ -95,7 +102,7 @@ impl Runner {
             index,
             node,
             tracer,
-            console: directory.resume_file(&Self::console_file(index), saved.console)?,
+            console,
             tail: saved.tail,
             line: saved.line,
             control: saved.control,

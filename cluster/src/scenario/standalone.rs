@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Scenario, ScenarioError, overridden};
+use super::{FileSource, Scenario, ScenarioError, TopologyKind, overridden};
 
 /// A scenario that can be moved, with the files that it is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,24 @@ pub struct Standalone {
 const INPUTS: &str = "inputs";
 
 impl Scenario {
+    /// The files beside a standalone scenario that it is made of, by their names.
+    pub fn inputs(&self) -> Vec<String> {
+        let files = self
+            .workload
+            .files
+            .values()
+            .filter_map(|source| match source {
+                FileSource::Path(path) => Some(path.as_path()),
+                FileSource::Text { .. } => None,
+            });
+        let graph = match &self.network.topology {
+            TopologyKind::Graphml(file) => Some(file.as_path()),
+            _ => None,
+        };
+        let named = files.chain(graph).filter_map(Path::to_str);
+        named.map(str::to_owned).collect()
+    }
+
     /// What it takes to have the same scenario elsewhere, with `overrides` applied;
     /// `folder` is where it stood.
     ///
@@ -69,7 +87,6 @@ impl Scenario {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::FileSource;
     use crate::scenario::tests::SMALL;
 
     #[test]

@@ -1,12 +1,13 @@
 //! How well virtual time was kept where the host's processor makes it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use belljar_cpu::EngineReport;
 use belljar_sim::Span;
 use serde::Serialize;
 
-use crate::coordinator::Run;
+use super::NodeReport;
 
 /// The clocks' errors of all nodes together, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -27,20 +28,18 @@ pub struct ClockSummary {
 }
 
 impl ClockSummary {
-    /// Those of a run.
-    pub(super) fn of(run: &Run) -> Self {
-        let mut sum = EngineReport::default();
-        for runner in run.crew().runners() {
-            sum.add(runner.node().engine_report());
+    /// Those of all nodes.
+    pub(super) fn of(reports: &[NodeReport]) -> Self {
+        let mut sum = BTreeMap::new();
+        for (name, count) in reports.iter().flat_map(|report| &report.counters) {
+            let known: &mut u64 = sum.entry(name.as_str()).or_default();
+            *known = EngineReport::together(name, *known, *count);
         }
-        Self::of_counters(&sum.counters)
+        Self::of_counters(&sum)
     }
 
-    fn of_counters(counters: &[(&'static str, u64)]) -> Self {
-        let count = |name: &str| {
-            let found = counters.iter().find(|(known, _)| *known == name);
-            found.map_or(0, |(_, count)| *count)
-        };
+    fn of_counters(counters: &BTreeMap<&str, u64>) -> Self {
+        let count = |name| counters.get(name).copied().unwrap_or(0);
         let stops = count("stops");
         Self {
             stops,
@@ -80,7 +79,7 @@ mod tests {
             ("worst_overrun_ns", 2_500),
             ("seen_ns", 7_000_000),
         ];
-        let clock = ClockSummary::of_counters(&counters);
+        let clock = ClockSummary::of_counters(&counters.into());
         assert_eq!((clock.stops, clock.overrun_ns), (2, 1_500));
         let told = clock.to_string();
         assert!(

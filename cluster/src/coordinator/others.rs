@@ -1,0 +1,338 @@
+//! A run's dealings with the other hosts that it runs on.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use belljar_tracer::{load_events, load_summaries, save_events, save_summaries};
+
+use super::cut::Cuts;
+use super::{Run, RunError};
+use crate::ending::Ending;
+use crate::hosts::{Exchange, ExchangeError, Final, HEAD, Message, News, Record};
+use crate::recorder::LeftOver;
+use crate::run_directory::RunDirectory;
+use crate::runner::Runner;
+use crate::summary::NodeReport;
+
+/// How long one waits for news before looking whether somebody wants the run to stop.
+const LISTENING: Duration = Duration::from_millis(20);
+/// How long nothing is heard of a host until that is told; it says every second that it is
+/// there.
+const NOTABLE: Duration = Duration::from_secs(4);
+/// How long hosts may take to say what is left to say.
+const FAREWELL: u32 = 1_500;
+
+/// The other hosts, and what is theirs at this one.
+pub(super) struct Others {
+    pub(super) exchange: Exchange,
+    /// Consoles of nodes that run elsewhere, by node; where the run directory is.
+    consoles: Vec<Option<BufWriter<File>>>,
+    /// Of each host, how many of its nodes' inits are through.
+    ready: Vec<u32>,
+    /// Hosts of which it was told that nothing is heard of them.
+    silent: Vec<bool>,
+    /// What other hosts said at the end.
+    finals: Vec<Final>,
+    /// How the run ends because of another host.
+    broken: Option<Ending>,
+    pub(super) cuts: Cuts,
+}
+
+impl Others {
+    /// Begins with the consoles of others' nodes empty or, in a run that goes on, as long as
+    /// `lengths` says, where the run directory is.
+    pub(super) fn begin(
+        exchange: Exchange,
+        nodes: u32,
+        directory: Option<&RunDirectory>,
+        lengths: Option<&[u64]>,
+        cuts: Cuts,
+    ) -> Result<Self, RunError> {
+        let own = exchange.own_nodes();
+        let console = |node: u32| {
+            let directory = directory.filter(|_| own.binary_search(&node).is_err());
+            let file = Runner::console_file(node);
+            directory
+                .map(|directory| match lengths {
+                    Some(lengths) => directory.resume_file(&file, lengths[node as usize]),
+                    None => directory.file(&file),
+                })
+                .transpose()
+        };
+        Ok(Self {
+            consoles: (0..nodes).map(console).collect::<Result<_, _>>()?,
+            ready: vec![0; exchange.partition().names().len()],
+            silent: vec![false; exchange.partition().names().len()],
+            finals: Vec::new(),
+            broken: None,
+            cuts,
+            exchange,
+        })
+    }
+
+    /// Tells of hosts that nothing is heard of for a while, and when that is over.
+    fn look_after(&mut self) {
+        for (host, silence) in self.exchange.silences() {
+            let is_silent = silence > NOTABLE;
+            let before = std::mem::replace(&mut self.silent[host as usize], is_silent);
+            let name = self.exchange.partition().name(host);
+            match (before, is_silent) {
+                (false, true) => {
+                    tracing::warn!(
+                        "nothing is heard of host {name} for {NOTABLE:?}; the run waits"
+                    );
+                }
+                (true, false) => tracing::warn!("host {name} is heard again"),
+                _ => {}
+            }
+        }
+    }
+
+    fn lost(&mut self, host: u32, why: String) {
+        let host = self.exchange.partition().name(host).to_owned();
+        self.broken.get_or_insert(Ending::HostLost { host, why });
+    }
+
+    fn write(&mut self, node: u32, bytes: &[u8]) -> Result<(), RunError> {
+        match self.consoles.get_mut(node as usize) {
+            Some(Some(file)) => file
+                .write_all(bytes)
+                .map_err(|source| RunError::Console { node, source }),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), RunError> {
+        for (node, file) in (0..).zip(&mut self.consoles) {
+            if let Some(file) = file {
+                file.flush()
+                    .map_err(|source| RunError::Console { node, source })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Nodes elsewhere whose inits are through.
+    pub(super) fn ready(&self) -> u32 {
+        self.ready.iter().sum()
+    }
+}
+
+impl Run {
+    /// Takes in all that was heard, waiting for the first of it if `waits`. How the run ends,
+    /// if another host ends it.
+    pub(super) fn hear(&mut self, waits: bool) -> Result<Option<Ending>, RunError> {
+        let mut patience = if waits { LISTENING } else { Duration::ZERO };
+        loop {
+            let Some(others) = &mut self.others else {
+                return Ok(None);
+            };
+            let Some(news) = others.exchange.hear(patience)? else {
+                return Ok(others.broken.take());
+            };
+            self.learn(news)?;
+            patience = Duration::ZERO;
+        }
+    }
+
+    fn learn(&mut self, news: News) -> Result<(), RunError> {
+        let Some(others) = &mut self.others else {
+            return Ok(());
+        };
+        match news {
+            News::Progress(progress) => {
+                for send in progress.sends {
+                    let frame = Arc::from(send.frame);
+                    self.fabric.send(send.time, send.node, send.sequence, frame);
+                }
+                for told in progress.nodes {
+                    let remote = &mut others.exchange.remote;
+                    if let Some(next) = remote.told(told.node, told.next, told.taken) {
+                        self.horizons.set(told.node, next);
+                    }
+                }
+                if let Some(cause) = progress.cause {
+                    self.closing.learn(cause);
+                }
+            }
+            News::Record(host, record) => self.take_record(host, record)?,
+            News::Stop => {
+                others.broken.get_or_insert(Ending::Interrupted);
+            }
+            News::Lost(host, why) => {
+                if !others.exchange.is_head() && host != HEAD {
+                    // Whoever has the run directory may not know yet.
+                    let missing = Message::Missing(host, why.clone());
+                    others.exchange.tell(HEAD, &missing)?;
+                }
+                others.lost(host, why);
+            }
+            News::Keep(order) => others.cuts.order = Some(order),
+            News::Other(_, Message::Final(finals)) => others.finals.extend(finals),
+            News::Other(
+                host,
+                part @ (Message::Pages(..) | Message::KeptNode(..) | Message::Kept(_)),
+            ) => self.take_part(host, part),
+            // Nothing else is said once a run goes on.
+            News::Other(host, _) => others.lost(host, "it says what nobody asked".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn take_record(&mut self, host: u32, record: Record) -> Result<(), RunError> {
+        let Some(others) = &mut self.others else {
+            return Ok(());
+        };
+        if !record.events.is_empty() {
+            let events = load_events(&record.events).map_err(ExchangeError::Calls)?;
+            self.recorder.accept(events);
+        }
+        if let Some(ready) = others.ready.get_mut(host as usize) {
+            *ready = record.ready;
+        }
+        for (node, bytes) in record.consoles {
+            others.write(node, &bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Whether others take so little that no more should be made for now.
+    pub(super) fn is_congested(&self) -> bool {
+        let others = self.others.as_ref();
+        others.is_some_and(|others| others.exchange.is_congested())
+    }
+
+    /// Tells the host with the run directory that this one cannot go on.
+    pub fn tell_failure(&self, why: &str) {
+        if let Some(others) = &self.others {
+            // If that fails, too, the closed connection tells.
+            let failed = Message::Failed(why.to_owned());
+            let _ = others.exchange.tell(HEAD, &failed);
+        }
+    }
+
+    /// Lets others get on, and waits until one of them did.
+    pub(super) fn wait(&mut self) -> Result<Option<Ending>, RunError> {
+        self.tell(true)?;
+        let ending = self.hear(true)?;
+        if let Some(others) = &mut self.others {
+            others.look_after();
+        }
+        Ok(ending)
+    }
+
+    /// Tells the others how far the nodes here are, if that is news to get on by, or in any
+    /// case.
+    pub(super) fn tell(&mut self, in_any_case: bool) -> Result<(), RunError> {
+        let Some(others) = &mut self.others else {
+            return Ok(());
+        };
+        let own = self.crew.numbers().map(|node| self.crew.next(node));
+        let first = own.min().unwrap_or(belljar_sim::Time::MAX);
+        if in_any_case || others.exchange.is_worth_telling(first) {
+            let exchange = &mut others.exchange;
+            exchange.publish(&self.crew, self.ready, &mut self.recorder, &self.closing)?;
+        }
+        Ok(())
+    }
+
+    /// What there is to say of each node once the run has ended here: of those of other hosts,
+    /// too, where the run directory is; elsewhere that host is told. Another ending if a host
+    /// is lost over that.
+    pub(super) fn take_leave(
+        &mut self,
+        ending: Ending,
+    ) -> Result<(Vec<LeftOver>, Ending), RunError> {
+        let runners = self.crew.runners();
+        let mut left: Vec<(NodeReport, LeftOver)> = runners
+            .map(|runner| (NodeReport::of(&runner), LeftOver::of(&runner)))
+            .collect();
+        let mut ending = ending;
+        if let Some(others) = &mut self.others {
+            let exchange = &mut others.exchange;
+            if exchange.is_head() {
+                if ending.is_broken_off() {
+                    exchange.tell_all(&Message::Stop)?;
+                }
+                ending = self.await_finals(ending)?;
+            } else {
+                exchange.relay(self.ready, &mut self.recorder)?;
+                let finals: Result<_, RunError> = left
+                    .iter()
+                    .map(|(report, left)| close(report, left))
+                    .collect();
+                exchange.tell(HEAD, &Message::Final(finals?))?;
+                if ending == Ending::Interrupted {
+                    // Not for that host, if it was the one that said so.
+                    let failed = Message::Failed("it was told to end".to_owned());
+                    exchange.tell(HEAD, &failed)?;
+                }
+            }
+        }
+        if let Some(others) = &mut self.others {
+            others.exchange.tell_all(&Message::Done)?;
+            for of in others.finals.drain(..) {
+                left.push(open(of)?);
+            }
+            left.sort_by_key(|(report, _)| report.node());
+            others.flush()?;
+        }
+        let (reports, left) = left.into_iter().unzip();
+        self.reports = reports;
+        Ok((left, ending))
+    }
+
+    /// Waits until all others have said what is left to say; for long only if all is well.
+    fn await_finals(&mut self, ending: Ending) -> Result<Ending, RunError> {
+        let mut tries = if ending.is_broken_off() {
+            FAREWELL
+        } else {
+            u32::MAX
+        };
+        let mut ending = ending;
+        let all_done = |run: &Self| {
+            let others = run.others.as_ref();
+            others.is_none_or(|others| others.exchange.all_done())
+        };
+        while !all_done(self) && tries > 0 {
+            tries -= 1;
+            if let Some(broken) = self.hear(true)?
+                && !ending.is_broken_off()
+            {
+                ending = broken;
+                tries = FAREWELL;
+            }
+        }
+        Ok(ending)
+    }
+}
+
+/// What is left of a node, as it is sent.
+fn close(report: &NodeReport, left: &LeftOver) -> Result<Final, RunError> {
+    let summary = left.summary.as_ref().map(std::slice::from_ref);
+    let saved = || {
+        Ok(Final {
+            report: report.clone(),
+            open: save_events(&left.open)?,
+            summary: summary.map(save_summaries).transpose()?,
+        })
+    };
+    saved()
+        .map_err(ExchangeError::Calls)
+        .map_err(RunError::from)
+}
+
+/// The same where it arrives.
+fn open(of: Final) -> Result<(NodeReport, LeftOver), RunError> {
+    let loaded = || {
+        let summaries = of.summary.as_deref().map(load_summaries).transpose()?;
+        Ok(LeftOver {
+            open: load_events(&of.open)?,
+            summary: summaries.and_then(|mut summaries| summaries.pop()),
+        })
+    };
+    let left = loaded().map_err(ExchangeError::Calls)?;
+    Ok((of.report, left))
+}

@@ -1,0 +1,247 @@
+//! A host's part in a run that another host started.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, Write};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use belljar_images::Image;
+use belljar_peers::{KeyError, Listener, Mesh, PeerError, Settings};
+
+use super::bootstrap::{Company, Greeting, Introduction, read};
+use super::exchange::Exchange;
+use super::message::{INITRD, KERNEL, ROOT, SNAPSHOT, Task};
+use super::muster::own_capacity;
+use super::provision::{Early, ProvisionError, take_in};
+use crate::checkpoint::{FOLDER as CHECKPOINT, Found};
+use crate::coordinator::{Ending, Run, RunError, Setup};
+use crate::plan::{Plan, PlanError};
+use crate::progress::Progress;
+use crate::run_directory::SCENARIO_FILE;
+use crate::sandbox::Sandbox;
+use crate::scenario::{Scenario, ScenarioError};
+use crate::template;
+
+/// Why a host cannot do its part.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// Nobody tells it what to do.
+    #[error("what this agent is told: {0}")]
+    Told(#[from] io::Error),
+    /// The key is none.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The other hosts cannot be reached.
+    #[error(transparent)]
+    Peers(#[from] PeerError),
+    /// It does not get what it needs.
+    #[error(transparent)]
+    Provision(#[from] ProvisionError),
+    /// A file for the run has a name that leads elsewhere.
+    #[error("the run's file {0:?} would be outside its folder")]
+    Name(String),
+    /// A file was not sent.
+    #[error("the run's {0} was not sent")]
+    Missing(String),
+    /// The image's manifest is none.
+    #[error("the image's manifest: {0}")]
+    Manifest(#[from] serde_json::Error),
+    /// The scenario makes no sense here.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The scenario cannot be carried out here.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The run failed here.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// An agent that knows what it is to do.
+pub struct Agent {
+    mesh: Mesh,
+    own: u32,
+    task: Task,
+    /// Where files are, by their names.
+    files: BTreeMap<String, PathBuf>,
+    early: Early,
+    /// The run's folder.
+    folder: tempfile::TempDir,
+}
+
+impl Agent {
+    /// Follows what `input` says, and tells `output` where it can be reached, until it is
+    /// connected to all hosts of the run and has what it needs.
+    ///
+    /// # Errors
+    /// See [`AgentError`].
+    pub fn meet(
+        mut input: impl BufRead,
+        mut output: impl Write,
+        stop: &AtomicBool,
+    ) -> Result<Self, AgentError> {
+        let introduction: Introduction = read(&mut input)?;
+        let (own, key) = (introduction.own, introduction.key()?);
+        let listener = Listener::open()?;
+        let capacity = own_capacity("");
+        let greeting = Greeting::new(template::build(), listener.port()?, &capacity);
+        writeln!(output, "{}", greeting.line())?;
+        output.flush()?;
+        let company: Company = read(&mut input)?;
+        let settings = Settings {
+            gathering: Duration::from_millis(company.gathering_ms),
+            patience: Duration::from_millis(company.patience_ms),
+        };
+        let addresses = &company.addresses;
+        let mesh = Mesh::connect(own, &key, Some(listener), addresses, settings, stop)?;
+        let (task, places, early) = take_in(&mesh, stop)?;
+        let names = task.files.iter().map(|(name, _)| name.clone());
+        let files = names.zip(places).collect();
+        Ok(Self {
+            mesh,
+            own,
+            task,
+            files,
+            early,
+            folder: tempfile::tempdir()?,
+        })
+    }
+
+    /// Whether threads that run guests are to be kept from everything else.
+    pub fn is_sandboxed(&self) -> bool {
+        self.task.sandboxed
+    }
+
+    /// Host threads, if whoever started the run says how many.
+    pub fn threads(&self) -> Option<usize> {
+        self.task.threads
+    }
+
+    /// What is to be run.
+    ///
+    /// # Errors
+    /// When it makes no sense on this host.
+    pub fn plan(&self) -> Result<Plan, AgentError> {
+        let folder = self.folder.path();
+        for (name, bytes) in &self.task.inputs {
+            write_input(folder, name, bytes)?;
+        }
+        let path = folder.join(SCENARIO_FILE);
+        let scenario = Scenario::parse(&path, &self.task.scenario, &[])?;
+        let mut plan = Plan::resolve_for(&scenario, &path, self.image()?)?;
+        plan.snapshot = self.files.get(SNAPSHOT).cloned();
+        Ok(plan)
+    }
+
+    fn image(&self) -> Result<Image, AgentError> {
+        let file = |name: &str| {
+            let path = self.files.get(name).cloned();
+            path.ok_or_else(|| AgentError::Missing(name.to_owned()))
+        };
+        let root = file(ROOT)?;
+        Ok(Image {
+            dir: root.parent().unwrap_or(Path::new("/")).to_owned(),
+            kernel: file(KERNEL)?,
+            initrd: file(INITRD)?,
+            root,
+            manifest: serde_json::from_str(&self.task.manifest)?,
+        })
+    }
+
+    /// The checkpoint that the run goes on from, if it does.
+    fn found(&self) -> Result<Option<Found>, AgentError> {
+        let folder = self.folder.path();
+        let mut is_there = false;
+        for (name, path) in &self.files {
+            if name.starts_with(CHECKPOINT) {
+                let link = prepared(folder, name)?;
+                symlink(path, link)?;
+                is_there = true;
+            }
+        }
+        let found = is_there.then(|| Found::newest(folder));
+        Ok(found.transpose().map_err(RunError::from)?)
+    }
+
+    /// Runs this host's nodes by `threads` threads until the run ends.
+    ///
+    /// # Errors
+    /// See [`AgentError`]; the host that started the run is told.
+    pub fn run(
+        self,
+        plan: &Plan,
+        threads: usize,
+        sandbox: Option<&Sandbox>,
+        stop: &AtomicBool,
+    ) -> Result<Ending, AgentError> {
+        let found = self.found()?;
+        let partition = Arc::new(self.task.partition);
+        let mut exchange = Exchange::new(self.mesh, partition, self.own);
+        for (peer, message) in self.early {
+            exchange.hold(peer, message);
+        }
+        let setup = Setup {
+            plan,
+            directory: None,
+            threads,
+            sandbox,
+            checkpoints: None,
+            exchange: Some(exchange),
+        };
+        let mut run = match &found {
+            Some(found) => Run::resume(setup, found)?,
+            None => Run::prepare(setup)?,
+        };
+        let ending = run.go_in(sandbox, stop, &mut Progress::start(true));
+        if let Err(why) = &ending {
+            run.tell_failure(&why.to_string());
+        }
+        Ok(ending?)
+    }
+}
+
+fn write_input(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), AgentError> {
+    Ok(fs::write(prepared(folder, name)?, bytes)?)
+}
+
+/// Where the file called `name` goes in the run's folder, and nowhere else.
+fn prepared(folder: &Path, name: &str) -> Result<PathBuf, AgentError> {
+    let outside = |part: &str| part.is_empty() || part == "." || part == "..";
+    if name.contains('\0') || name.split('/').any(outside) {
+        return Err(AgentError::Name(name.to_owned()));
+    }
+    let path = folder.join(name);
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_stay_in_the_runs_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        write_input(folder.path(), "inputs/files/HPL.dat", b"1").unwrap();
+        let file = folder.path().join("inputs/files/HPL.dat");
+        assert_eq!(fs::read(file).unwrap(), b"1");
+        for name in [
+            "",
+            "/etc/passwd",
+            "../x",
+            "inputs/../../x",
+            "inputs//x",
+            "a/.",
+            "x\0",
+        ] {
+            let error = write_input(folder.path(), name, b"1").unwrap_err();
+            assert!(matches!(error, AgentError::Name(_)), "{name}: {error}");
+        }
+    }
+}

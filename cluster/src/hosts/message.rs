@@ -1,0 +1,157 @@
+//! What hosts of a run tell each other.
+
+use belljar_sim::{CodecError, Time, decode, encode};
+use serde::{Deserialize, Serialize};
+
+use super::partition::Partition;
+use crate::ending::Cause;
+use crate::summary::NodeReport;
+
+/// A message between two hosts of a run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Message {
+    /// Host 0 to another: what to do.
+    Task(Box<Task>),
+    /// An answer to that: these of the files are not here, by their places in the list.
+    Want(Vec<u32>),
+    /// The next piece of a file that is wanted; an empty one ends it.
+    Piece(u32, Vec<u8>),
+    /// Any host to any other: how far its nodes are.
+    Progress(Progress),
+    /// To host 0: what its nodes did that goes into the run directory.
+    Record(Record),
+    /// To host 0, when the run has ended there: what is left to say of each node.
+    Final(Vec<Final>),
+    /// To all: nothing will come any more, and nothing is wrong.
+    Done,
+    /// To host 0: a host cannot go on, or was told to stop; in words.
+    Failed(String),
+    /// To host 0: that host, by its number, is lost to the one that says so; why.
+    Missing(u32, String),
+    /// Host 0 to all: keep what is of you for the checkpoint of this number; whole, if what
+    /// was kept before is lost. With no number, this one is left out.
+    Keep(Option<(u32, bool)>),
+    /// To host 0: the next bytes of this pack of pages.
+    Pages(u32, Vec<u8>),
+    /// To host 0: the part of this node in the checkpoint of this number.
+    KeptNode(u32, u32, Vec<u8>),
+    /// To host 0: that was all for this checkpoint.
+    Kept(Kept),
+    /// Host 0 to all: no further.
+    Stop,
+}
+
+/// Names of files in a [`Task`].
+pub(crate) const KERNEL: &str = "kernel";
+pub(crate) const INITRD: &str = "initrd";
+pub(crate) const ROOT: &str = "root";
+pub(crate) const SNAPSHOT: &str = "snapshot";
+
+/// What a host is to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Task {
+    /// The scenario, which names files beside it only.
+    pub(crate) scenario: String,
+    /// These files, by their names.
+    pub(crate) inputs: Vec<(String, Vec<u8>)>,
+    /// The image's manifest.
+    pub(crate) manifest: String,
+    /// Files of the image ([`KERNEL`], [`INITRD`], [`ROOT`]), the [`SNAPSHOT`] that nodes are
+    /// clones of, and those of the checkpoint that the run goes on from, by their names in
+    /// the run's folder.
+    pub(crate) files: Vec<(String, FileOffer)>,
+    /// Who runs what.
+    pub(crate) partition: Partition,
+    /// Threads that run guests are kept from everything else.
+    pub(crate) sandboxed: bool,
+    /// Threads on each host; one for each processor otherwise.
+    pub(crate) threads: Option<usize>,
+}
+
+/// A file that host 0 has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileOffer {
+    /// Where it is there.
+    pub(crate) path: String,
+    /// Its length in bytes.
+    pub(crate) length: u64,
+    /// Its XXH3 of 128 bits.
+    pub(crate) hash: u128,
+}
+
+/// How far a host's nodes are. All frames sent before the times told of are in this message or
+/// an earlier one.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Progress {
+    /// Frames that were sent.
+    pub(crate) sends: Vec<Send>,
+    /// Nodes of which something changed.
+    pub(crate) nodes: Vec<NodeTold>,
+    /// What ends the run, by what this host's nodes did.
+    pub(crate) cause: Option<Cause>,
+}
+
+/// A frame.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Send {
+    pub(crate) time: Time,
+    pub(crate) node: u32,
+    pub(crate) sequence: u64,
+    pub(crate) frame: Vec<u8>,
+}
+
+/// What is told of a node; see [`RemoteNodes`](super::remote::RemoteNodes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NodeTold {
+    pub(crate) node: u32,
+    /// When it does anything next.
+    pub(crate) next: Time,
+    /// Frames that it had been given.
+    pub(crate) taken: u64,
+}
+
+/// What goes into the run directory.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// Calls, as the tracer saves them; of none, nothing.
+    pub(crate) events: Vec<u8>,
+    /// What nodes wrote to their consoles.
+    pub(crate) consoles: Vec<(u32, Vec<u8>)>,
+    /// How many nodes' inits are through.
+    pub(crate) ready: u32,
+}
+
+/// What a host kept for a checkpoint.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    /// The checkpoint's number.
+    pub(crate) number: u32,
+    /// Pages that were written for it.
+    pub(crate) pages: u64,
+    /// All packs that its nodes' parts speak of, with the number of pages in each.
+    pub(crate) packs: Vec<(u32, u64)>,
+    /// Why it could not be kept.
+    pub(crate) failed: Option<String>,
+}
+
+/// What is left to say of a node.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Final {
+    pub(crate) report: NodeReport,
+    /// Calls that did not return, as the tracer saves them.
+    pub(crate) open: Vec<u8>,
+    /// What the tracer has to say, as it saves that.
+    pub(crate) summary: Option<Vec<u8>>,
+}
+
+impl Message {
+    /// Its bytes.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, CodecError> {
+        encode(self)
+    }
+
+    /// The message that these bytes are.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        decode(bytes)
+    }
+}

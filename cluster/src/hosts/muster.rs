@@ -1,0 +1,381 @@
+//! Finding a run's hosts and starting agents on them.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::thread;
+use std::time::Duration;
+
+use belljar_launch::{
+    Agent, AgentCommand, Allocation, AllocationError, Launch, LaunchError, Local, Srun, Ssh,
+    end_all,
+};
+use belljar_peers::{KeyError, Mesh, PeerError, RunKey, Settings};
+use belljar_sim::CodecError;
+
+use super::bootstrap::{Company, Greeting, Introduction, line};
+use super::exchange::{Exchange, HEAD};
+use super::partition::Partition;
+use super::placement::{Capacity, PlacementError, place};
+use super::provision::{self, Given, ProvisionError};
+use crate::plan::Plan;
+use crate::scenario::{Hosts, LaunchKind};
+use crate::template;
+
+/// How long hosts may take to come, and to find each other.
+const GATHERING: Duration = Duration::from_secs(60);
+/// How long one listens before looking whether somebody wants to stop.
+const LISTENING: Duration = Duration::from_millis(100);
+/// How long agents may take to end when a run is over.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Why a run's hosts do not come together.
+#[derive(Debug, thiserror::Error)]
+pub enum MusterError {
+    /// Slurm's job is not understood.
+    #[error(transparent)]
+    Allocation(#[from] AllocationError),
+    /// The scenario's hosts make no sense.
+    #[error("hosts: {0}")]
+    Hosts(&'static str),
+    /// An agent cannot be started.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// An agent does not say what agents say.
+    #[error("host {host}: {why}")]
+    Agent {
+        /// Its name.
+        host: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// This host has not what it takes.
+    #[error("this host: {0}")]
+    Io(#[from] io::Error),
+    /// There is no key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The hosts do not find each other.
+    #[error("{source} ({hosts})")]
+    Peers {
+        /// Why.
+        source: PeerError,
+        /// Their numbers and names.
+        hosts: String,
+    },
+    /// The nodes do not go onto the hosts.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
+    /// A host does not get what it needs.
+    #[error(transparent)]
+    Provision(#[from] ProvisionError),
+    /// It was called off.
+    #[error("interrupted")]
+    Cancelled,
+}
+
+/// The hosts that a scenario is to run on, and how agents get there.
+pub struct Muster {
+    launch: Box<dyn Launch>,
+    /// This host first, whether or not it runs nodes.
+    names: Vec<String>,
+    /// Where agents are reached: host names without ports.
+    addresses: Vec<String>,
+    /// This host runs nodes, too.
+    takes_part: bool,
+    patience: Duration,
+}
+
+impl Muster {
+    /// The hosts that `hosts` asks for; `None` where that is this one alone.
+    ///
+    /// # Errors
+    /// See [`MusterError`].
+    pub fn of(hosts: &Hosts) -> Result<Option<Self>, MusterError> {
+        let allocation = Allocation::from_environment();
+        let (launch, names): (Box<dyn Launch>, Vec<String>) = match (hosts.launch, allocation) {
+            (LaunchKind::Alone, _) => return Ok(None),
+            (LaunchKind::Slurm, None) => {
+                return Err(MusterError::Hosts(
+                    "launch = \"slurm\" needs a job: run under salloc or sbatch, or use belljar submit",
+                ));
+            }
+            (LaunchKind::Slurm, Some(allocation)) => slurm(allocation?),
+            (LaunchKind::Auto, Some(allocation)) if hosts.list.is_empty() => slurm(allocation?),
+            (LaunchKind::Auto, _) if hosts.list.is_empty() => return Ok(None),
+            (_, _) if hosts.list.is_empty() => {
+                return Err(MusterError::Hosts("list names no host"));
+            }
+            (LaunchKind::Local, _) => (Box::new(Local::default()), hosts.list.clone()),
+            (LaunchKind::Ssh | LaunchKind::Auto, _) => {
+                (Box::new(Ssh::default()), hosts.list.clone())
+            }
+        };
+        let is_local = hosts.launch == LaunchKind::Local;
+        Ok(Self::new(launch, names, is_local, hosts.patience()))
+    }
+
+    fn new(
+        launch: Box<dyn Launch>,
+        list: Vec<String>,
+        is_local: bool,
+        patience: Duration,
+    ) -> Option<Self> {
+        let own = own_name();
+        let is_this = |name: &String| {
+            let host = host_part(name);
+            host == own || host == "localhost" || own.split('.').next() == Some(host)
+        };
+        // Of names on this host, the first is this process.
+        let this = if is_local {
+            Some(0)
+        } else {
+            list.iter().position(is_this)
+        };
+        let mut names = list;
+        let first = this.map_or(own, |this| names.remove(this));
+        if names.is_empty() && this.is_some() {
+            return None;
+        }
+        names.insert(0, first);
+        let address = |name: &String| match is_local {
+            true => "localhost".to_owned(),
+            false => host_part(name).to_owned(),
+        };
+        Some(Self {
+            addresses: names.iter().map(address).collect(),
+            launch,
+            names,
+            takes_part: this.is_some(),
+            patience,
+        })
+    }
+
+    /// Starts an agent on each of the other hosts and connects all of them.
+    ///
+    /// # Errors
+    /// See [`MusterError`]; no agent is left then.
+    pub fn gather(self, stop: &AtomicBool) -> Result<Gathered, MusterError> {
+        let key = RunKey::generate()?;
+        let mut agents = Agents(self.start(&key)?);
+        let mut capacities = vec![own_capacity(&self.names[0])];
+        let mut addresses = vec![String::new()];
+        let build = template::build();
+        for (agent, address) in agents.0.iter_mut().zip(&self.addresses[1..]) {
+            let greeting = greet(agent, &build, stop)?;
+            addresses.push(format!("{address}:{}", greeting.port));
+            capacities.push(greeting.capacity(agent.host()));
+        }
+        let company = Company {
+            addresses,
+            gathering_ms: GATHERING.as_millis() as u64,
+            patience_ms: self.patience.as_millis() as u64,
+        };
+        for agent in &agents.0 {
+            // One that has ended is missed soon enough.
+            let _ = agent.send(&line(&company)?);
+        }
+        let settings = Settings {
+            gathering: GATHERING,
+            patience: self.patience,
+        };
+        let mesh = Mesh::connect(HEAD, &key, None, &company.addresses, settings, stop);
+        let mesh = mesh.map_err(|source| MusterError::Peers {
+            source,
+            hosts: numbered(&self.names),
+        })?;
+        Ok(Gathered {
+            mesh,
+            agents,
+            capacities,
+            takes_part: self.takes_part,
+        })
+    }
+
+    /// Starts all agents at once.
+    fn start(&self, key: &RunKey) -> Result<Vec<Agent>, MusterError> {
+        let command = AgentCommand {
+            program: std::env::current_exe()?,
+            arguments: vec!["agent".to_owned()],
+        };
+        let start = |number: u32, name: &str| {
+            let agent = self.launch.start(name, &command)?;
+            // One that has ended is missed soon enough.
+            let _ = agent.send(&line(&Introduction::new(key, number))?);
+            Ok(agent)
+        };
+        let start = &start;
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..)
+                .zip(&self.names)
+                .skip(1)
+                .map(|(number, name)| scope.spawn(move || start(number, name)))
+                .collect();
+            let joined = threads.into_iter().map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            // All are joined before the first that failed is told of.
+            let all: Vec<Result<Agent, MusterError>> = joined.collect();
+            all.into_iter().collect()
+        })
+    }
+}
+
+fn slurm(allocation: Allocation) -> (Box<dyn Launch>, Vec<String>) {
+    let names = allocation.hosts.into_iter().map(|host| host.name);
+    (Box::new(Srun::of(allocation.job)), names.collect())
+}
+
+/// The scenario's text with the engine that was chosen here: all hosts take the same.
+fn with_engine(text: &str, plan: &Plan) -> Result<String, CodecError> {
+    let failed = |why: String| CodecError::Encode(why);
+    let mut table: toml::Table = text
+        .parse()
+        .map_err(|error: toml::de::Error| failed(error.to_string()))?;
+    table.insert("engine".to_owned(), plan.engine.name().into());
+    toml::to_string(&table).map_err(|error| failed(error.to_string()))
+}
+
+/// Host memory that a node is likely to take: clones share what they do not write.
+fn expected_memory(plan: &Plan) -> u64 {
+    if plan.boot_each {
+        plan.memory
+    } else {
+        plan.memory / 2
+    }
+}
+
+/// `user@host:port` without user and port.
+fn host_part(name: &str) -> &str {
+    let host = name.rsplit_once('@').map_or(name, |(_, host)| host);
+    host.split_once(':').map_or(host, |(host, _)| host)
+}
+
+fn own_name() -> String {
+    let name = nix::unistd::gethostname().ok();
+    name.and_then(|name| name.into_string().ok())
+        .unwrap_or_else(|| "this host".to_owned())
+}
+
+fn numbered(names: &[String]) -> String {
+    let each = names.iter().enumerate().skip(1);
+    let each: Vec<String> = each
+        .map(|(number, name)| format!("host {number} is {name}"))
+        .collect();
+    each.join(", ")
+}
+
+/// What this host has to give.
+pub(super) fn own_capacity(name: &str) -> Capacity {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    Capacity {
+        name: name.to_owned(),
+        processors: processors as u32,
+        memory: free_memory(),
+    }
+}
+
+/// Memory that the host can give without taking it from others.
+fn free_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("MemAvailable:"))?;
+    let kib: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(kib << 10)
+}
+
+/// What an agent says first; other lines (a login's message of the day) are passed over.
+fn greet(agent: &mut Agent, build: &str, stop: &AtomicBool) -> Result<Greeting, MusterError> {
+    let host = agent.host().to_owned();
+    let fail = |why: String| MusterError::Agent {
+        host: host.clone(),
+        why,
+    };
+    let tries = GATHERING.as_millis() / LISTENING.as_millis();
+    for _ in 0..tries {
+        if stop.load(Ordering::Relaxed) {
+            return Err(MusterError::Cancelled);
+        }
+        match agent.lines().recv_timeout(LISTENING) {
+            Ok(line) => match Greeting::parse(&line) {
+                Some(greeting) if greeting.build == build => return Ok(greeting),
+                Some(_) => {
+                    let why = "its belljar is another one than this; install the same everywhere";
+                    return Err(fail(why.to_owned()));
+                }
+                None => tracing::info!("{host}: {line}"),
+            },
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                let exit = agent.end(FAREWELL);
+                return Err(fail(format!("its agent did not begin: {exit}")));
+            }
+        }
+    }
+    Err(fail(format!(
+        "its agent said nothing for {} s",
+        GATHERING.as_secs()
+    )))
+}
+
+/// The agents of a run, which end with it.
+pub struct Agents(Vec<Agent>);
+
+impl Drop for Agents {
+    fn drop(&mut self) {
+        end_all(&mut self.0, FAREWELL);
+    }
+}
+
+/// Hosts that are connected and await what to do.
+pub struct Gathered {
+    mesh: Mesh,
+    agents: Agents,
+    capacities: Vec<Capacity>,
+    takes_part: bool,
+}
+
+impl Gathered {
+    /// Places the nodes of `plan` and hands the hosts what they need. This host's part, and
+    /// the agents, who end with what is returned.
+    ///
+    /// # Errors
+    /// See [`MusterError`].
+    pub fn hand_out(
+        self,
+        plan: &Plan,
+        wishes: &Hosts,
+        given: Given<'_>,
+        stop: &AtomicBool,
+    ) -> Result<(Exchange, Agents), MusterError> {
+        let partition = Partition::new(
+            self.capacities
+                .iter()
+                .map(|host| host.name.clone())
+                .collect(),
+            self.place(plan, wishes)?,
+        );
+        let scenario = with_engine(&given.scenario, plan).map_err(ProvisionError::from)?;
+        let given = Given { scenario, ..given };
+        let task = provision::task(plan, given, partition.clone())?;
+        let early = provision::hand_out(&self.mesh, &task, stop)?;
+        let mut exchange = Exchange::new(self.mesh, Arc::new(partition), HEAD);
+        for (peer, message) in early {
+            exchange.hold(peer, message);
+        }
+        Ok((exchange, self.agents))
+    }
+
+    fn place(&self, plan: &Plan, wishes: &Hosts) -> Result<Vec<u32>, PlacementError> {
+        let first = usize::from(!self.takes_part);
+        let memory = expected_memory(plan);
+        let hosts = &self.capacities[first..];
+        let mut placed = place(&plan.topology, memory, hosts, &wishes.place)?;
+        placed.iter_mut().for_each(|host| *host += first as u32);
+        Ok(placed)
+    }
+}

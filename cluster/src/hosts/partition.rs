@@ -1,0 +1,50 @@
+//! Which host runs which nodes.
+
+use serde::{Deserialize, Serialize};
+
+/// Host 0 has the run directory; hosts go by their numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Partition {
+    names: Vec<String>,
+    /// For each node, the host that runs it.
+    host_of: Vec<u32>,
+}
+
+impl Partition {
+    /// Hosts of these names, and for each node its host.
+    ///
+    /// # Panics
+    /// When a node is on a host that is none.
+    pub fn new(names: Vec<String>, host_of: Vec<u32>) -> Self {
+        let known = |host: &u32| (*host as usize) < names.len();
+        assert!(host_of.iter().all(known), "a node is on no host");
+        Self { names, host_of }
+    }
+
+    /// Whether it makes sense: it may come from elsewhere.
+    pub(crate) fn is_sound(&self) -> bool {
+        let known = |host: &u32| (*host as usize) < self.names.len();
+        self.host_of.iter().all(known)
+    }
+
+    /// The hosts' names.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// What a host is called.
+    pub fn name(&self, host: u32) -> &str {
+        self.names.get(host as usize).map_or("?", String::as_str)
+    }
+
+    /// The host that runs `node`, if there is such a node.
+    pub fn host_of(&self, node: u32) -> Option<u32> {
+        self.host_of.get(node as usize).copied()
+    }
+
+    /// The nodes that `host` runs, in order.
+    pub fn nodes_of(&self, host: u32) -> impl Iterator<Item = u32> {
+        let hosts = (0..).zip(&self.host_of);
+        hosts.filter_map(move |(node, of)| (*of == host).then_some(node))
+    }
+}

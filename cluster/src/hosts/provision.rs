@@ -1,0 +1,241 @@
+//! Handing other hosts what they need to run their nodes.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use belljar_peers::{Incoming, Mesh};
+use belljar_sim::CodecError;
+
+use super::exchange::HEAD;
+use super::message::{FileOffer, INITRD, KERNEL, Message, ROOT, SNAPSHOT, Task};
+use super::partition::Partition;
+use super::store::{self, Arrival, PIECE, Store, StoreError};
+use crate::plan::Plan;
+
+/// How long one listens before looking whether somebody wants to stop.
+const LISTENING: Duration = Duration::from_millis(50);
+/// How long one waits where others take nothing.
+const NAP: Duration = Duration::from_millis(5);
+
+/// Why a host does not have what it needs.
+#[derive(Debug, thiserror::Error)]
+pub enum ProvisionError {
+    /// A file cannot be sent or kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A message cannot be made, or is none.
+    #[error("a message between hosts: {0}")]
+    Codec(#[from] CodecError),
+    /// A host is gone, or says that it cannot.
+    #[error("host {host}: {why}")]
+    Host {
+        /// Its name.
+        host: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// It was called off.
+    #[error("interrupted")]
+    Cancelled,
+}
+
+/// Messages that came before they were asked for.
+pub(crate) type Early = Vec<(u32, Message)>;
+
+/// What all hosts are given.
+pub struct Given<'a> {
+    /// The scenario's text, which names files beside it only.
+    pub scenario: String,
+    /// These files, by their names.
+    pub inputs: Vec<(String, Vec<u8>)>,
+    /// The snapshot that nodes are clones of.
+    pub snapshot: Option<&'a Path>,
+    /// The files of the checkpoint that the run goes on from, by their names in the run's
+    /// folder.
+    pub checkpoint: Vec<(String, PathBuf)>,
+    /// Threads that run guests are to be kept from everything else.
+    pub sandboxed: bool,
+    /// Threads on each host; one for each processor otherwise.
+    pub threads: Option<usize>,
+}
+
+/// What others are told of the run of `plan`.
+///
+/// # Errors
+/// When a file cannot be read.
+pub(crate) fn task(
+    plan: &Plan,
+    given: Given<'_>,
+    partition: Partition,
+) -> Result<Task, ProvisionError> {
+    let image = &plan.image;
+    let of_image = [
+        (KERNEL, &*image.kernel),
+        (INITRD, &*image.initrd),
+        (ROOT, &*image.root),
+    ];
+    let snapshot = given.snapshot.map(|path| (SNAPSHOT, path));
+    let named = of_image.into_iter().chain(snapshot);
+    let named = named.map(|(name, path)| (name.to_owned(), path.to_owned()));
+    let files = named.chain(given.checkpoint);
+    let offered = files.map(|(name, path)| Ok((name, store::offer(&path)?)));
+    let manifest = serde_json::to_string(&image.manifest);
+    Ok(Task {
+        scenario: given.scenario,
+        inputs: given.inputs,
+        manifest: manifest.map_err(|error| CodecError::Encode(error.to_string()))?,
+        files: offered.collect::<Result<_, StoreError>>()?,
+        partition,
+        sandboxed: given.sandboxed,
+        threads: given.threads,
+    })
+}
+
+/// Sends all other hosts `task` and the files that they want.
+///
+/// # Errors
+/// When one of them is lost, or cannot use it.
+pub(crate) fn hand_out(
+    mesh: &Mesh,
+    task: &Task,
+    cancelled: &AtomicBool,
+) -> Result<Early, ProvisionError> {
+    let mut early = Early::new();
+    let mut silent: Vec<u32> = mesh.peers().collect();
+    let bytes = Message::Task(Box::new(task.clone())).encode()?;
+    for &peer in &silent {
+        mesh.send(peer, bytes.clone());
+    }
+    while !silent.is_empty() {
+        let (peer, message) = hear(mesh, &task.partition, cancelled)?;
+        match message {
+            Message::Want(files) => {
+                for file in files {
+                    let offer = task.files.get(file as usize);
+                    offer.map_or(Ok(()), |(_, offer)| {
+                        send(mesh, peer, file, offer, cancelled)
+                    })?;
+                }
+                silent.retain(|other| *other != peer);
+            }
+            other => early.push((peer, other)),
+        }
+    }
+    Ok(early)
+}
+
+fn send(
+    mesh: &Mesh,
+    peer: u32,
+    number: u32,
+    offer: &FileOffer,
+    cancelled: &AtomicBool,
+) -> Result<(), ProvisionError> {
+    let path = Path::new(&offer.path);
+    let failed = |source| StoreError::Io {
+        action: "send",
+        path: path.to_owned(),
+        source,
+    };
+    let mut file = File::open(path).map_err(failed)?;
+    loop {
+        let mut piece = Vec::with_capacity(PIECE);
+        let part = file.by_ref().take(PIECE as u64).read_to_end(&mut piece);
+        part.map_err(failed)?;
+        let is_end = piece.is_empty();
+        mesh.send(peer, Message::Piece(number, piece).encode()?);
+        if is_end {
+            return Ok(());
+        }
+        while mesh.is_congested() {
+            if cancelled.load(Ordering::Relaxed) {
+                return Err(ProvisionError::Cancelled);
+            }
+            thread::sleep(NAP);
+        }
+    }
+}
+
+/// Waits for what this host is to do, and for the files of it that are not here. Where the
+/// files are, in their order.
+///
+/// # Errors
+/// When host 0 is lost, or a file cannot be kept.
+pub(crate) fn take_in(
+    mesh: &Mesh,
+    cancelled: &AtomicBool,
+) -> Result<(Task, Vec<PathBuf>, Early), ProvisionError> {
+    let nobody = Partition::new(Vec::new(), Vec::new());
+    let mut early = Early::new();
+    let task = loop {
+        match hear(mesh, &nobody, cancelled)? {
+            (HEAD, Message::Task(task)) if task.partition.is_sound() => break task,
+            (peer, other) => early.push((peer, other)),
+        }
+    };
+    let store = Store::open()?;
+    let mut places: Vec<Option<PathBuf>> = task
+        .files
+        .iter()
+        .map(|(_, offer)| store.find(offer))
+        .collect();
+    let missing = (0..).zip(&places).filter(|(_, place)| place.is_none());
+    let missing: Vec<u32> = missing.map(|(number, _)| number).collect();
+    mesh.send(HEAD, Message::Want(missing.clone()).encode()?);
+    for number in missing {
+        let mut arrival = store.receive(&task.files[number as usize].1)?;
+        while let Some(piece) = next_piece(mesh, &task, number, &mut early, cancelled)? {
+            Arrival::take(&mut arrival, &piece)?;
+        }
+        places[number as usize] = Some(arrival.finish(&store)?);
+    }
+    Ok((*task, places.into_iter().flatten().collect(), early))
+}
+
+/// The next piece of a file; `None` at its end.
+fn next_piece(
+    mesh: &Mesh,
+    task: &Task,
+    number: u32,
+    early: &mut Early,
+    cancelled: &AtomicBool,
+) -> Result<Option<Vec<u8>>, ProvisionError> {
+    loop {
+        match hear(mesh, &task.partition, cancelled)? {
+            (HEAD, Message::Piece(of, piece)) if of == number => {
+                return Ok(Some(piece).filter(|piece| !piece.is_empty()));
+            }
+            (peer, other) => early.push((peer, other)),
+        }
+    }
+}
+
+fn hear(
+    mesh: &Mesh,
+    partition: &Partition,
+    cancelled: &AtomicBool,
+) -> Result<(u32, Message), ProvisionError> {
+    loop {
+        if cancelled.load(Ordering::Relaxed) {
+            return Err(ProvisionError::Cancelled);
+        }
+        let lost = |peer, why: String| {
+            let name = partition.names().get(peer as usize);
+            let host = name.map_or_else(|| format!("number {peer}"), Clone::clone);
+            Err(ProvisionError::Host { host, why })
+        };
+        match mesh.receive(LISTENING) {
+            Some((peer, Incoming::Message(bytes))) => match Message::decode(&bytes)? {
+                Message::Failed(why) => return lost(peer, why),
+                Message::Stop => return Err(ProvisionError::Cancelled),
+                message => return Ok((peer, message)),
+            },
+            Some((peer, Incoming::Lost(why))) => return lost(peer, why.to_string()),
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A plan in words.
+
+use std::fmt;
+
+use super::{Plan, network};
+use crate::engine::Engine;
+use crate::quantity::{Bytes, Rate};
+use crate::scenario::Trace;
+use crate::time_model;
+
+/// The plan as `belljar check` prints it.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "scenario   {}", self.name)?;
+        if !self.description.is_empty() {
+            writeln!(f, "           {}", self.description)?;
+        }
+        writeln!(f, "seed       {}", self.seed)?;
+        writeln!(f, "image      {}", self.image.dir.display())?;
+        write!(
+            f,
+            "nodes      {} x {} at {}, {}, ",
+            self.nodes,
+            Bytes(self.memory),
+            Rate(self.clock),
+            self.instruction_set,
+        )?;
+        if self.vcpus > 1 {
+            write!(f, "{} vCPUs in turns of {}, ", self.vcpus, self.slice)?;
+        }
+        match &self.timing {
+            None if self.engine == Engine::Kvm => writeln!(f, "engine {}", self.engine)?,
+            None => writeln!(
+                f,
+                "{} cycles per {} instructions, engine {}",
+                self.ratio.cycles, self.ratio.instructions, self.engine
+            )?,
+            Some(timing) => {
+                writeln!(f, "engine {}", self.engine)?;
+                f.write_str(&time_model::describe(timing))?;
+            }
+        }
+        f.write_str(&network::describe(self))?;
+        for &link in &self.pcap {
+            writeln!(f, "pcap       {}", self.topology.link_name(link))?;
+        }
+        for line in self.command.lines() {
+            writeln!(f, "workload   {line}")?;
+        }
+        for (name, value) in &self.environment {
+            writeln!(f, "           {name}={value}")?;
+        }
+        for (name, content) in &self.files {
+            writeln!(f, "file       {name}, {} bytes", content.len())?;
+        }
+        writeln!(f, "limit      {} of virtual time", self.limit)?;
+        if let Some(every) = self.checkpoint_every {
+            writeln!(f, "checkpoint every {every} of virtual time")?;
+        }
+        write!(f, "trace      {}", describe_trace(&self.trace))
+    }
+}
+
+fn describe_trace(trace: &Trace) -> String {
+    if !trace.library {
+        return "off, library not preloaded".into();
+    }
+    if !trace.enabled {
+        return "off, library preloaded".into();
+    }
+    let mut text = if trace.functions.is_empty() {
+        "all functions".to_owned()
+    } else {
+        trace.functions.join(", ")
+    };
+    if let Some(from) = trace.from {
+        text.push_str(&format!(", from {}", from.0));
+    }
+    if let Some(until) = trace.until {
+        text.push_str(&format!(", until {}", until.0));
+    }
+    for (function, every) in &trace.sample {
+        text.push_str(&format!(", every {every}th {function}"));
+    }
+    text
+}

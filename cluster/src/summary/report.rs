@@ -1,0 +1,133 @@
+//! What a node has to say of itself at the end of a run, wherever it ran.
+
+use std::collections::BTreeMap;
+
+use belljar_vmm::Node;
+use serde::{Deserialize, Serialize};
+
+use super::NodeSummary;
+use crate::runner::Runner;
+
+/// What the time of a node's processors went into, in cycles of their clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimeSummary {
+    /// All of it.
+    pub cycles: u64,
+    /// The core: what is left.
+    pub core: u64,
+    /// Caches behind the first level.
+    pub caches: u64,
+    /// Memory.
+    pub memory: u64,
+    /// Without an instruction.
+    pub idle: u64,
+}
+
+impl TimeSummary {
+    fn of(node: &Node) -> Option<Self> {
+        let account = node.account()?;
+        // Each processor has its own.
+        let cycles = node.now_cycles() * node.vcpus() as u64;
+        let elsewhere = account.caches + account.memory + account.idle;
+        Some(Self {
+            cycles,
+            core: cycles.saturating_sub(elsewhere),
+            caches: account.caches,
+            memory: account.memory,
+            idle: account.idle,
+        })
+    }
+}
+
+/// One node's results, and figures about the host that ran it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeReport {
+    node: u32,
+    ready_ps: Option<u64>,
+    instructions: u64,
+    frames_sent: u64,
+    time: Option<TimeSummary>,
+    warnings: Vec<String>,
+    /// Instructions retired here, not where it was cloned or resumed from.
+    pub(super) executed: u64,
+    /// Host seconds that it ran.
+    pub(super) seconds: f64,
+    /// What its engine counted of its own doings.
+    pub(super) counters: BTreeMap<String, u64>,
+}
+
+impl NodeReport {
+    pub(crate) fn of(runner: &Runner) -> Self {
+        let counters = runner.node().engine_report().counters;
+        let named = |(name, count): (&str, u64)| (name.to_owned(), count);
+        Self {
+            node: runner.index,
+            ready_ps: runner.ready.map(|time| time.as_ps()),
+            instructions: runner.node().retired(),
+            frames_sent: runner.sent,
+            time: TimeSummary::of(runner.node()),
+            warnings: warnings(runner),
+            executed: runner.executed(),
+            seconds: runner.host_time().as_secs_f64(),
+            counters: counters.into_iter().map(named).collect(),
+        }
+    }
+
+    /// Its number.
+    pub fn node(&self) -> u32 {
+        self.node
+    }
+
+    /// What a person should read before trusting the results.
+    pub(super) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// What depends on the scenario alone.
+    pub(super) fn summary(&self) -> NodeSummary {
+        NodeSummary {
+            node: self.node,
+            ready_ps: self.ready_ps,
+            instructions: self.instructions,
+            frames_sent: self.frames_sent,
+            time: self.time,
+        }
+    }
+}
+
+fn warnings(runner: &Runner) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let report = runner.node().engine_report();
+    for missing in &report.unimplemented {
+        let bytes: String = missing
+            .bytes
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        warnings.push(format!(
+            "node {}: an instruction at {:#x} is not implemented and raised #UD {} times: {bytes}",
+            runner.index, missing.rip, missing.count
+        ));
+    }
+    if let Some(line) = &runner.out_of_memory {
+        warnings.push(format!(
+            "node {} ran out of memory; raise nodes.memory; its kernel says: {line}",
+            runner.index
+        ));
+    }
+    let told = report.warnings.iter();
+    warnings.extend(told.map(|text| format!("node {}: {text}", runner.index)));
+    if report.stubs_abused {
+        warnings.push(format!(
+            "node {}: the guest ran other code among the library's stubs, which count from then on",
+            runner.index
+        ));
+    }
+    for (slot, complaint) in runner.node().complaints() {
+        warnings.push(format!(
+            "node {}: virtio device {slot}: {complaint}",
+            runner.index
+        ));
+    }
+    warnings
+}
