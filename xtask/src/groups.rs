@@ -37,6 +37,8 @@ pub(crate) enum Group {
     Checkpoint,
     /// The kvm engine, in a machine that has KVM.
     Kvm,
+    /// Runs on several hosts, which are processes here.
+    Partition,
     /// Guests' threads under seccomp.
     Sandbox,
     /// Guests that try to break out, and what becomes of their runs.
@@ -65,6 +67,7 @@ const END_TO_END: &[Group] = &[
     Group::Snapshot,
     Group::Checkpoint,
     Group::Kvm,
+    Group::Partition,
     Group::Sandbox,
     Group::Hostile,
     Group::Timing,

@@ -14,6 +14,7 @@ mod kvm;
 mod look;
 mod mpi;
 mod network;
+mod partition;
 mod perturbation;
 mod sandbox;
 mod smp;

@@ -1,0 +1,172 @@
+//! Runs on several hosts, which are processes on this one here: nothing in the results tells
+//! how many there were.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::thread;
+use std::time::Duration;
+
+use belljar_tests::{Dir, Outcome, Scenario};
+
+/// Four nodes behind two switches that compute, talk, and look at clock and chance.
+fn talking() -> Scenario {
+    let command = "mpiexec.hydra -n 4 counters; date; head -c 16 /dev/urandom | od -x";
+    let network = "topology = \"tree\"\nfanout = 2\nstatistics = \"1 ms\"";
+    let losses = "[[network.link]]\nname = \"*\"\nloss = 0.001\njitter = \"200 ns\"";
+    Scenario::new(4, command).with(&format!("[network]\n{network}\n{losses}\n"))
+}
+
+/// Two nodes that talk for longer than anybody waits.
+fn endless() -> Scenario {
+    let scenario =
+        Scenario::new(2, "while true; do mpiexec.hydra -n 2 pingpong 10; done").limited("3600 s");
+    // With each, consoles are written out.
+    scenario.with("[checkpoint]\nevery = \"100 ms\"")
+}
+
+/// All hosts share one machine's processors.
+const LOCAL: [&str; 4] = ["--launch", "local", "--threads", "1"];
+
+#[test]
+fn hosts_and_placement_change_no_byte() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = talking();
+    let run = |out, more: &[&str]| {
+        let all = ["--pcap", "all"];
+        dir.run(&scenario, out, &[&all, more].concat()).success()
+    };
+    let hosts = |list| [&LOCAL[..], &["--hosts", list]].concat();
+    let alone = run("alone", &["--threads", "2"]);
+    alone.assert_same(&run("two", &hosts("one,two")));
+    let three = hosts("one,two,three");
+    let mixed = ["--place", "three=0,3", "--place", "one=1"];
+    alone.assert_same(&run("three", &[&three[..], &mixed].concat()));
+    let none_here = ["--place", "two=0-1", "--place", "three=2-3"];
+    alone.assert_same(&run("others", &[&three[..], &none_here].concat()));
+}
+
+#[test]
+fn an_end_on_another_host_ends_the_run_the_same() {
+    let Some(dir) = Dir::new() else { return };
+    let reset = "test $(hostname) = node1 && echo b > /proc/sysrq-trigger; sleep 100";
+    let scenario = Scenario::new(2, &format!("mpiexec.hydra -n 2 sh -c '{reset}'"));
+    let run = |out, more: &[&str]| {
+        let run = dir.run(&scenario, out, more);
+        assert_ne!(run.code, Some(0));
+        run
+    };
+    let alone = run("alone", &[]);
+    let apart = run("apart", &[&LOCAL[..], &["--hosts", "one,two"]].concat());
+    let summary = |run: &Outcome| fs::read(run.incomplete().join("summary.json")).unwrap();
+    assert_eq!(summary(&alone), summary(&apart));
+    assert!(apart.stderr.contains("node 1 ended"), "{}", apart.stderr);
+}
+
+/// A run that is broken off on two hosts goes on, on whatever hosts, as if it never had been.
+#[test]
+fn a_run_goes_on_from_a_checkpoint_on_other_hosts() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = talking().with("[checkpoint]\nevery = \"20 ms\"");
+    let list = [&LOCAL[..], &["--hosts", "one,two"]].concat();
+    let whole = dir.run(&scenario, "whole", &["--pcap", "all"]).success();
+    let apart = [&list[..], &["--pcap", "all"]].concat();
+    whole.assert_same(&dir.run(&scenario, "apart", &apart).success());
+    let ways: [&[&str]; 3] = [
+        &["--launch", "alone"],
+        &[&LOCAL[..], &["--hosts", "one,two,three"]].concat(),
+        &[&LOCAL[..], &["--hosts", "a,b", "--place", "a=3"]].concat(),
+    ];
+    for (number, way) in ways.into_iter().enumerate() {
+        let out = format!("broken{number}");
+        let folder = dir.path(&format!("{out}.incomplete"));
+        let mut run = dir.start_with(&scenario, &out, &apart);
+        wait_for("a checkpoint", || has_checkpoint(&folder, 2));
+        run.kill().unwrap();
+        run.wait().unwrap();
+        let resume = [&["resume", &out, "--quiet"], way].concat();
+        let (_, error, code) = dir.call(&resume);
+        assert_eq!(code, Some(0), "{error}");
+        whole.assert_same(&dir.outcome(&out));
+    }
+}
+
+/// Whether a run keeps a checkpoint with this number or a later one.
+fn has_checkpoint(folder: &Path, least: u32) -> bool {
+    let entries = fs::read_dir(folder.join("checkpoint"));
+    entries.into_iter().flatten().flatten().any(|entry| {
+        let name = entry.file_name();
+        let number = name
+            .to_str()
+            .and_then(|name| name.strip_suffix(".checkpoint"));
+        let number = number.and_then(|number| number.parse::<u32>().ok());
+        number.is_some_and(|number| number >= least)
+    })
+}
+
+/// The agents that a run started.
+fn agents(head: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{head}/task/{head}/children"));
+    let children = children.unwrap_or_default();
+    let ids = children.split_ascii_whitespace();
+    ids.filter_map(|id| id.parse().ok()).collect()
+}
+
+fn is_there(process: u32) -> bool {
+    fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+fn wait_for(what: &str, done: impl Fn() -> bool) {
+    for _ in 0..2400 {
+        if done() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{what} does not come");
+}
+
+/// A run on two hosts whose nodes talk by now, and its agent.
+fn begin(dir: &Dir) -> (Child, u32) {
+    let more = [&LOCAL[..], &["--hosts", "one,two"]].concat();
+    let run = dir.start_with(&endless(), "out", &more);
+    let console = dir.path("out.incomplete/console/node0.log");
+    wait_for("an agent", || agents(run.id()).len() == 1);
+    let agent = agents(run.id())[0];
+    let said = || fs::read_to_string(&console).unwrap_or_default();
+    wait_for("the first message", || said().contains("PINGPONG 1 "));
+    (run, agent)
+}
+
+#[test]
+fn a_host_that_dies_is_named_and_what_was_recorded_is_kept() {
+    let Some(dir) = Dir::new() else { return };
+    let (run, agent) = begin(&dir);
+    let killed = Command::new("kill")
+        .args(["-KILL", &agent.to_string()])
+        .status();
+    assert!(killed.unwrap().success());
+    let output = run.wait_with_output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(
+        error.contains("host two is lost: its process ended"),
+        "{error}"
+    );
+    let (dump, _, code) = dir.call(&["trace", "dump", "out.incomplete"]);
+    assert_eq!(code, Some(0));
+    assert!(dump.contains("MPI_Init"), "{dump:.300}");
+    assert!(
+        dump.lines().any(|line| line.contains("MPI_Send")),
+        "{dump:.300}"
+    );
+}
+
+#[test]
+fn nothing_is_left_of_a_run_that_was_killed() {
+    let Some(dir) = Dir::new() else { return };
+    let (mut run, agent) = begin(&dir);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    wait_for("the agent's end", || !is_there(agent));
+}
