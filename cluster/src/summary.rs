@@ -91,7 +91,10 @@ pub struct HostSummary {
     pub clock: Option<ClockSummary>,
     /// Rounds, in each of which some nodes had their turn.
     pub rounds: u64,
-    /// Host threads.
+    /// The hosts' names, where there were several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// Host threads, on this one.
     pub threads: usize,
     /// Checkpoints that were kept.
     pub checkpoints: Vec<Report>,
@@ -261,6 +264,7 @@ impl HostSummary {
             engines: reports().map(|report| report.counters.clone()).collect(),
             clock: (plan.engine == Engine::Kvm).then(|| ClockSummary::of(run.reports())),
             rounds: run.rounds,
+            hosts: run.hosts(),
             threads,
             checkpoints: Vec::new(),
         }

@@ -121,7 +121,7 @@ impl Dir {
 
     /// What an earlier run left in the folder `out`.
     pub fn outcome(&self, out: &str) -> Outcome {
-        Outcome::new(self.path(out), String::new(), String::new(), None)
+        Outcome::at(self.path(out))
     }
 
     /// Starts `scenario` and leaves it running.

@@ -18,6 +18,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// What is found in the run directory `folder`, whoever filled it.
+    pub fn at(folder: PathBuf) -> Self {
+        Self::new(folder, String::new(), String::new(), None)
+    }
+
     pub(crate) fn new(folder: PathBuf, stdout: String, stderr: String, code: Option<i32>) -> Self {
         Self {
             folder,
@@ -94,12 +99,42 @@ impl Outcome {
     /// Asserts that everything of two runs that depends on the scenario alone is
     /// the same to the byte.
     pub fn assert_same(&self, other: &Self) {
+        self.assert_same_but(other, &[]);
+    }
+
+    /// The same, but for these files.
+    ///
+    /// # Panics
+    /// Naming what differs.
+    pub fn assert_same_but(&self, other: &Self, others: &[&str]) {
         let files = files_in(&self.folder(), Path::new(""));
         assert_eq!(files, files_in(&other.folder(), Path::new("")));
         for file in files.iter().filter(|file| !file.ends_with("host.json")) {
             let name = file.to_str().expect("a plain name");
-            assert!(self.bytes(name) == other.bytes(name), "{name} differs");
+            if others.contains(&name) {
+                continue;
+            }
+            assert_equal(name, &self.bytes(name), &other.bytes(name));
         }
+    }
+}
+
+/// Asserts that a file is the same in two runs, and shows where it is not.
+fn assert_equal(name: &str, one: &[u8], other: &[u8]) {
+    const SHOWN: usize = 80;
+    let same = one
+        .iter()
+        .zip(other)
+        .take_while(|(one, other)| one == other);
+    let at = same.count();
+    if at < one.len().max(other.len()) {
+        let shown = |bytes: &[u8]| {
+            let start = at.saturating_sub(SHOWN);
+            let end = bytes.len().min(at + SHOWN);
+            String::from_utf8_lossy(&bytes[start.min(end)..end]).into_owned()
+        };
+        let (one, other) = (shown(one), shown(other));
+        panic!("{name} differs at byte {at}: {one:?}, and {other:?}");
     }
 }
 

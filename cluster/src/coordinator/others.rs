@@ -204,6 +204,14 @@ impl Run {
         others.is_some_and(|others| others.exchange.is_congested())
     }
 
+    /// The names of the hosts, where there are several.
+    pub fn hosts(&self) -> Vec<String> {
+        let others = self.others.as_ref();
+        others.map_or_else(Vec::new, |others| {
+            others.exchange.partition().names().to_vec()
+        })
+    }
+
     /// Tells the host with the run directory that this one cannot go on.
     pub fn tell_failure(&self, why: &str) {
         if let Some(others) = &self.others {

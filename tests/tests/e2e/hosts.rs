@@ -3,3 +3,4 @@
 mod jobs;
 mod lab;
 mod launch;
+mod run;
