@@ -160,10 +160,19 @@ impl Crew {
     }
 
     /// Gives a node a frame that arrives at `time`.
-    pub fn deliver(&self, node: u32, time: Time, frame: Vec<u8>) {
+    ///
+    /// # Errors
+    /// The node's time, if that is later: nobody should have let it run so far. Under KVM,
+    /// where nodes are stopped late now and then, the frame is late then.
+    pub fn deliver(&self, node: u32, time: Time, frame: Vec<u8>) -> Result<(), Time> {
         let mut runner = self.runner(node);
+        let now = runner.node().now();
+        if self.shared.lends && runner.ended.is_none() && now > time {
+            return Err(now);
+        }
         runner.node_mut().deliver_frame(time, frame);
         self.shared.note(node, &runner);
+        Ok(())
     }
 
     /// Types `bytes` into a node's serial console at `time`.

@@ -106,6 +106,11 @@ impl Closing {
         self.cause.is_none()
     }
 
+    /// The first time from `at` on to which all nodes can be brought exactly.
+    pub(crate) fn reachable(&self, at: Time) -> Time {
+        reachable(at, self.slice)
+    }
+
     /// No node goes further for now.
     pub(crate) fn cap(&self) -> Time {
         self.cap

@@ -7,7 +7,7 @@
 //! has all of that, the checkpoint is made to last. It does not tell how many hosts there
 //! were, but for the numbers of its packs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -44,8 +44,9 @@ pub(super) struct Pending {
 pub(super) struct Cuts {
     /// Nobody goes beyond this without one; [`Time::MAX`] when there are to be none.
     pub(super) next: Time,
-    /// What host 0 says: the number, and whether it must be whole; or that there is none.
-    pub(super) order: Option<Option<(u32, bool)>>,
+    /// What host 0 says of each: the number, and whether it must be whole; or that there is
+    /// none.
+    pub(super) orders: VecDeque<Option<(u32, bool)>>,
     pub(super) pending: Option<Pending>,
     /// What is kept of the pages of this host's nodes, where the run directory is not.
     pub(super) pages: Option<PageKeeper>,
@@ -77,7 +78,7 @@ impl Run {
         }
         let every = self.checkpoint_every;
         if let Some(others) = &mut self.others {
-            others.cuts.next = due_behind(at, every);
+            others.cuts.next = self.closing.reachable(due_behind(at, every));
         }
         Ok(None)
     }
@@ -166,7 +167,7 @@ impl Run {
             let order = self
                 .others
                 .as_mut()
-                .and_then(|others| others.cuts.order.take());
+                .and_then(|others| others.cuts.orders.pop_front());
             if let Some(order) = order {
                 break order;
             }

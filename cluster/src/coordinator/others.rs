@@ -169,7 +169,7 @@ impl Run {
                 }
                 others.lost(host, why);
             }
-            News::Keep(order) => others.cuts.order = Some(order),
+            News::Keep(order) => others.cuts.orders.push_back(order),
             News::Other(_, Message::Final(finals)) => others.finals.extend(finals),
             News::Other(
                 host,

@@ -311,7 +311,9 @@ impl Setup<'_> {
                 exchange.write(runner.index, runner.take_relayed());
             }
             let cuts = Cuts {
-                next: due_behind(begun.now, plan.checkpoint_every),
+                next: begun
+                    .closing
+                    .reachable(due_behind(begun.now, plan.checkpoint_every)),
                 pages: Some(PageKeeper::new(pages)),
                 ..Cuts::default()
             };
