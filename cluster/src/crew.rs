@@ -166,9 +166,8 @@ impl Crew {
     /// where nodes are stopped late now and then, the frame is late then.
     pub fn deliver(&self, node: u32, time: Time, frame: Vec<u8>) -> Result<(), Time> {
         let mut runner = self.runner(node);
-        let now = runner.node().now();
-        if self.shared.lends && runner.ended.is_none() && now > time {
-            return Err(now);
+        if self.shared.lends && runner.node().is_beyond(time) {
+            return Err(runner.node().now());
         }
         runner.node_mut().deliver_frame(time, frame);
         self.shared.note(node, &runner);
