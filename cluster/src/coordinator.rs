@@ -65,18 +65,6 @@ pub enum RunError {
         /// Why.
         source: NodeError,
     },
-    /// A node ran further than it should have: a defect.
-    #[error(
-        "a frame reaches node {node} at {time}, which is at {now} already; please report this with the scenario"
-    )]
-    Late {
-        /// Which.
-        node: u32,
-        /// When it arrives.
-        time: Time,
-        /// The node's time.
-        now: Time,
-    },
     /// The run directory cannot be written.
     #[error(transparent)]
     Directory(#[from] RunDirectoryError),
@@ -312,8 +300,7 @@ impl Run {
             let (node, time) = (delivery.host, delivery.time);
             let exchange = self.others.as_mut().map(|others| &mut others.exchange);
             let next = if self.crew.holds(node) {
-                let delivered = self.crew.deliver(node, time, delivery.frame.to_vec());
-                delivered.map_err(|now| RunError::Late { node, time, now })?;
+                self.crew.deliver(node, time, delivery.frame.to_vec());
                 exchange
                     .into_iter()
                     .for_each(|exchange| exchange.give(node));

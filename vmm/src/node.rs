@@ -211,12 +211,6 @@ impl Node {
             .is_none_or(|next| !self.processors.iter().any(runs) && next > self.now())
     }
 
-    /// Whether the node has run beyond the cycle at which something that arrives at `time`
-    /// is noticed.
-    pub fn is_beyond(&self, time: Time) -> bool {
-        self.ended.is_none() && self.now_cycles() > self.frequency.cycle_at(time)
-    }
-
     /// Gives host memory back that only makes the node faster: it will not run for long.
     pub fn rest(&mut self) {
         for processor in &mut self.processors {
