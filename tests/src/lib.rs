@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 pub use machine::{Machine, Returned};
-pub use outcome::Outcome;
+pub use outcome::{Outcome, newest_checkpoint};
 pub use scenario::Scenario;
 use tempfile::TempDir;
 

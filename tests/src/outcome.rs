@@ -119,6 +119,17 @@ impl Outcome {
     }
 }
 
+/// The number of the newest checkpoint that the run in `folder` keeps, if it keeps any.
+pub fn newest_checkpoint(folder: &Path) -> Option<u32> {
+    let entries = fs::read_dir(folder.join("checkpoint")).ok()?.flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let numbers = names.filter_map(|name| {
+        let number = name.strip_suffix(".checkpoint")?;
+        number.parse().ok()
+    });
+    numbers.max()
+}
+
 /// Asserts that a file is the same in two runs, and shows where it is not.
 fn assert_equal(name: &str, one: &[u8], other: &[u8]) {
     const SHOWN: usize = 80;

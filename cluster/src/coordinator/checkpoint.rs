@@ -109,7 +109,8 @@ impl PageKeeper {
 
 impl Checkpointer {
     /// Keeps what is there by now: the number of the last one, and the packs that it speaks
-    /// of; 0 and none when there is nothing yet. This host has `nodes` nodes.
+    /// of; 0 and none when there is nothing yet. The pages of this host's nodes are the
+    /// caller's to add.
     pub(super) fn new(
         last: (u32, BTreeSet<u32>),
         checkpoints: Checkpoints,

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use belljar_tests::{Dir, Outcome, Scenario, interrupt, signal};
+use belljar_tests::{Dir, Outcome, Scenario, interrupt, newest_checkpoint, signal};
 
 /// Times that a run is killed.
 const KILLS: u32 = 10;
@@ -57,17 +57,8 @@ fn calls(dir: &Dir, out: &str) -> Vec<String> {
     dump.lines().map(str::to_owned).collect()
 }
 
-/// Whether a run has a checkpoint.
-fn has_checkpoint(folder: &Path) -> bool {
-    let entries = fs::read_dir(folder.join("checkpoint"));
-    entries.is_ok_and(|entries| {
-        let mut names = entries.flatten().map(|entry| entry.path());
-        names.any(|name| name.extension() == Some("checkpoint".as_ref()))
-    })
-}
-
 fn wait_for_checkpoint(folder: &Path) {
-    wait_for("a checkpoint", || has_checkpoint(folder));
+    wait_for("a checkpoint", || newest_checkpoint(folder).is_some());
 }
 
 /// Waits until the nodes have told each other something; a checkpoint has what they said.
@@ -304,7 +295,7 @@ fn what_does_not_fit_or_is_damaged_is_named_and_the_last_but_one_serves() {
     thread::sleep(Duration::from_millis(30));
     kill(none);
     let nowhere: Outcome = dir.outcome("none");
-    if nowhere.incomplete().exists() && !has_checkpoint(&nowhere.incomplete()) {
+    if nowhere.incomplete().exists() && newest_checkpoint(&nowhere.incomplete()).is_none() {
         let (_, error, _) = dir.call(&["resume", "none"]);
         assert!(error.contains("belljar run"), "{error}");
     }

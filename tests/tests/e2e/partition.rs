@@ -2,12 +2,11 @@
 //! how many there were.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Child, Command};
 use std::thread;
 use std::time::Duration;
 
-use belljar_tests::{Dir, Outcome, Scenario};
+use belljar_tests::{Dir, Outcome, Scenario, newest_checkpoint};
 
 /// Four nodes behind two switches that compute, talk, and look at clock and chance.
 fn talking() -> Scenario {
@@ -83,7 +82,7 @@ fn a_run_goes_on_from_a_checkpoint_on_other_hosts() {
         let out = format!("broken{number}");
         let folder = dir.path(&format!("{out}.incomplete"));
         let mut run = dir.start_with(&scenario, &out, &apart);
-        wait_for("a checkpoint", || has_checkpoint(&folder, 2));
+        wait_for("a checkpoint", || newest_checkpoint(&folder) >= Some(2));
         run.kill().unwrap();
         run.wait().unwrap();
         let resume = [&["resume", &out, "--quiet"], way].concat();
@@ -91,19 +90,6 @@ fn a_run_goes_on_from_a_checkpoint_on_other_hosts() {
         assert_eq!(code, Some(0), "{error}");
         whole.assert_same(&dir.outcome(&out));
     }
-}
-
-/// Whether a run keeps a checkpoint with this number or a later one.
-fn has_checkpoint(folder: &Path, least: u32) -> bool {
-    let entries = fs::read_dir(folder.join("checkpoint"));
-    entries.into_iter().flatten().flatten().any(|entry| {
-        let name = entry.file_name();
-        let number = name
-            .to_str()
-            .and_then(|name| name.strip_suffix(".checkpoint"));
-        let number = number.and_then(|number| number.parse::<u32>().ok());
-        number.is_some_and(|number| number >= least)
-    })
 }
 
 /// The agents that a run started.

@@ -1,13 +1,13 @@
 //! `belljar run` on several hosts, and what becomes of it when something happens to them.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use belljar_tests::lab::{Lab, wait_for};
-use belljar_tests::{Dir, Outcome, Scenario};
+use belljar_tests::{Dir, Outcome, Scenario, newest_checkpoint};
 
 /// How long anything may take on a busy machine.
 const SOON: Duration = Duration::from_secs(120);
@@ -69,8 +69,8 @@ impl Hosts {
 
     /// Waits until a run keeps its second checkpoint, so that it is well under way.
     fn wait_until_it_is_kept(&self, out: &str) {
-        let folder = self.file(&format!("{out}.incomplete/checkpoint"));
-        let is_kept = || has_checkpoint(&folder).then_some(());
+        let folder = self.file(&format!("{out}.incomplete"));
+        let is_kept = || (newest_checkpoint(&folder) > Some(1)).then_some(());
         let kept = wait_for(SOON, is_kept);
         assert!(kept.is_some(), "{}", self.lab.logs());
     }
@@ -80,17 +80,6 @@ impl Hosts {
         let gone = || (!hosts().any(|host| host.runs("agent"))).then_some(());
         assert!(wait_for(SOON, gone).is_some());
     }
-}
-
-/// Whether a checkpoint behind the first is in this folder.
-fn has_checkpoint(folder: &Path) -> bool {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let mut numbers = names.filter_map(|name| {
-        let number = name.strip_suffix(".checkpoint")?;
-        number.parse::<u32>().ok()
-    });
-    numbers.any(|number| number > 1)
 }
 
 fn ended(child: Child) -> (Option<i32>, String) {
