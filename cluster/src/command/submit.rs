@@ -315,7 +315,7 @@ fn conclude(end: &End, out: &Path, log: &Path) -> Result<ExitCode> {
         ),
     };
     if end.how == "COMPLETED" {
-        eprintln!("the job ended well; {place}");
+        eprintln!("the job ended well on {}; {place}", end.hosts);
         return Ok(ExitCode::SUCCESS);
     }
     eprintln!(

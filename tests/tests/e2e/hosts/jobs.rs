@@ -107,7 +107,7 @@ fn a_submitted_run_comes_home_with_what_it_printed() {
     );
     let place = format!("the run directory is {}", jobs.file("out").display());
     assert!(words.contains(&place), "{words}");
-    assert!(words.contains(" runs on h0"), "{words}");
+    assert!(words.contains("ended well on h0;"), "{words}");
 }
 
 #[test]
