@@ -170,6 +170,7 @@ impl ExactVcpu {
             && self.context.count < self.granted
             && !self.state.shadow
             && !self.state.holds_traps
+            && !self.in_free_stub()
     }
 
     /// Goes on with the block at `state.rip`, and with what is linked to it.

@@ -133,6 +133,8 @@ pub(crate) struct Emitter {
     /// Page number of the block's RIP.
     page: u64,
     index: u16,
+    /// The block is of a stub that takes no time.
+    free: bool,
     /// Instructions that the entry counts.
     counted: u16,
     /// What instructions cost, with a time model.
@@ -178,6 +180,7 @@ impl Emitter {
             },
             page: 0,
             index: 0,
+            free: false,
             counted: 0,
             prices: None,
             lines: false,
@@ -297,6 +300,7 @@ impl Emitter {
         self.page = block.rip.wrapping_add(u64::from(mode.skew)) >> 12;
         self.index = 0;
         let length = block.instructions.len() as u16;
+        self.free = free;
         self.counted = if free { 0 } else { length };
         self.add_up(block);
         self.plan = Plan::default();

@@ -5,6 +5,7 @@ mod bare;
 
 use bare::{CODE, DATA, Guest};
 use belljar_cpu::{Exit, Registers, Vcpu};
+use belljar_exact::ExactVcpu;
 use iced_x86::code_asm::*;
 
 fn assemble(build: impl FnOnce(&mut CodeAssembler)) -> Vec<u8> {
@@ -327,6 +328,33 @@ fn no_run_ends_among_stubs() {
     assert_eq!(guest.run(0), Exit::Deadline);
     assert_eq!(guest.vcpu.registers().rip, CODE);
     assert_eq!(guest.vcpu.retired(), 0);
+}
+
+/// What came due at the very cycle of a magic call is not put off because the stub's way
+/// back has been taken before.
+#[test]
+fn interrupts_come_in_as_soon_as_a_stub_is_left() {
+    let mut guest = in_stubs(&[0x0f, 0xa2, 0x41, 0xff, 0xe3]);
+    // add eax, 0; jmp r12: back to the stub.
+    guest.write(CODE, &[0x83, 0xc0, 0x00, 0x41, 0xff, 0xe4]);
+    let mut registers = guest.vcpu.registers();
+    registers.gpr[12] = belljar_abi::STUB_BASE;
+    registers.rflags |= 0x200;
+    guest.vcpu.set_registers(&registers);
+    for turn in 0..20 {
+        assert_eq!(guest.run(1000), Exit::Magic { at: 2 * turn });
+        let wait = |vcpu: &mut ExactVcpu, waits| match turn % 3 {
+            0 => vcpu.request_nmi_window(waits),
+            _ => vcpu.request_interrupt_window(waits),
+        };
+        wait(&mut guest.vcpu, true);
+        guest.vcpu.complete_magic(CODE);
+        assert!(!guest.vcpu.interruptible());
+        assert_eq!(guest.run(1000), Exit::InterruptWindow, "turn {turn}");
+        assert_eq!(guest.vcpu.registers().rip, CODE);
+        assert_eq!(guest.vcpu.retired(), 2 * turn);
+        wait(&mut guest.vcpu, false);
+    }
 }
 
 #[test]

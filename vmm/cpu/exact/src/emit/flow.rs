@@ -55,9 +55,10 @@ impl Emitter {
         });
     }
 
-    /// Goes on at the guest address in S0.
+    /// Goes on at the guest address in S0. Out of a free stub by way of the dispatcher: what
+    /// came due in there has waited for its end.
     pub(super) fn jump_cached(&mut self) {
-        if self.mode.pace != Pace::Full {
+        if self.mode.pace != Pace::Full || self.free {
             self.asm.jump_to(self.shared.unknown);
             return;
         }
