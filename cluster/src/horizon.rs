@@ -9,11 +9,14 @@
 //! take turns.
 
 use belljar_fabric::Distances;
-use belljar_sim::{Span, Time};
+use belljar_sim::{Random, Seed, Span, Time};
 
 /// Nodes about to act up to which each pair is looked at. For more, what the nearest
 /// two could do bounds all: then all are busy, and neighbours are what counts.
 const MOST_PAIRED: usize = 48;
+
+/// The variable that has turns cut at random, for tests: a seed.
+const ROUGH_ROUNDS: &str = "BELLJAR_ROUGH_ROUNDS";
 
 /// How far a node runs by itself before the host looks after it again.
 const ALONE_AT_MOST: Span = Span::from_ms(2);
@@ -36,6 +39,8 @@ pub(crate) struct Horizons {
     /// When each node does anything next.
     next: Vec<Time>,
     least_tail: Span,
+    /// What cuts turns short, for tests: results do not depend on where they end.
+    rough: Option<Random>,
     /// Nodes that another host runs: they have no turns here.
     elsewhere: Vec<bool>,
     /// Nodes that could act before all have heard of the first.
@@ -49,6 +54,7 @@ impl Horizons {
             least_tail: tails.min().unwrap_or(Span::MAX),
             next: vec![Time::ZERO; nodes as usize],
             soon: Vec::new(),
+            rough: rough(),
             elsewhere: vec![false; nodes as usize],
             distances,
         }
@@ -104,14 +110,27 @@ impl Horizons {
             let end = others.min(later + nearest).min(arrivals).min(cap);
             let worthwhile = node == first || end == cap || end.since(next) >= half(nearest);
             if next < end && worthwhile {
-                turns.push(Turn {
-                    node,
-                    end: end.min(next + ALONE_AT_MOST),
-                    echo: nearest + nearest,
-                });
+                let end = end.min(next + ALONE_AT_MOST);
+                let echo = nearest + nearest;
+                let end = self.roughly(next, end, node == first);
+                turns.extend(end.map(|end| Turn { node, end, echo }));
             }
         }
         self.soon = soon;
+    }
+
+    /// The end of a turn that begins at `next`; when turns are cut at random, often an earlier
+    /// one, or none at all unless the node `must` go on.
+    fn roughly(&mut self, next: Time, end: Time, must: bool) -> Option<Time> {
+        let Some(random) = &mut self.rough else {
+            return Some(end);
+        };
+        let draw = random.next_u64();
+        if !must && draw.is_multiple_of(4) {
+            return None;
+        }
+        let part = (draw >> 8) % 256 + 1;
+        Some(next + Span::from_ps(end.since(next).as_ps() / 256 * part))
     }
 
     /// The two nodes that act first, and when; the first of equals.
@@ -150,6 +169,11 @@ impl Horizons {
             others.map(|&other| self.next[other as usize] + self.distances.least(other, node));
         heard.min().unwrap_or(Time::MAX)
     }
+}
+
+fn rough() -> Option<Random> {
+    let seed = std::env::var(ROUGH_ROUNDS).ok()?.parse().ok()?;
+    Some(Random::new(Seed(seed), "rounds", 0))
 }
 
 fn half(span: Span) -> Span {

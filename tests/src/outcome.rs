@@ -87,10 +87,14 @@ impl Outcome {
         serde_json::from_slice(&self.bytes("summary.json")).expect("summary.json is JSON")
     }
 
+    /// `host.json`.
+    pub fn host(&self) -> Value {
+        serde_json::from_slice(&self.bytes("host.json")).expect("host.json is JSON")
+    }
+
     /// What each node's engine counted under `name`, as `host.json` has it.
     pub fn counters(&self, name: &str) -> Vec<u64> {
-        let host: Value =
-            serde_json::from_slice(&self.bytes("host.json")).expect("host.json is JSON");
+        let host = self.host();
         let engines = host["engines"].as_array().expect("there are engines");
         let count = |engine: &Value| engine[name].as_u64().expect("a number");
         engines.iter().map(count).collect()

@@ -18,6 +18,25 @@ fn threads_and_repetition_change_no_byte() {
     one.assert_same(&again);
 }
 
+/// Where nodes' turns end is the host's affair: another number of threads, other hosts, a busy
+/// network between them put it elsewhere.
+#[test]
+fn where_turns_are_cut_changes_no_byte() {
+    let Some(dir) = Dir::new() else { return };
+    let command = "for i in 1 2 3; do mpiexec.hydra -n 4 counters; done; date";
+    let network = "[network]\ntopology = \"tree\"\nfanout = 2\nstatistics = \"1 ms\"";
+    let scenario = Scenario::new(4, command).with(network);
+    let all = ["--pcap", "all"];
+    let plain = dir.run(&scenario, "plain", &all).success();
+    for seed in ["1", "2", "3"] {
+        let variables = [("BELLJAR_ROUGH_ROUNDS", seed)];
+        let rough = dir.run_under(&variables, &scenario, seed, &all).success();
+        plain.assert_same(&rough);
+        let cuts = |run: &Outcome| run.host()["rounds"].as_u64().expect("a number");
+        assert!(3 * cuts(&plain) < 2 * cuts(&rough), "turns were not cut");
+    }
+}
+
 /// Nodes that translate the same code once for all of them do what they do when each does so
 /// for itself.
 #[test]

@@ -28,7 +28,6 @@ fn endless() -> Scenario {
 const LOCAL: [&str; 4] = ["--launch", "local", "--threads", "1"];
 
 #[test]
-#[ignore = "results differ now and then on a busy machine: docs/hosts.md"]
 fn hosts_and_placement_change_no_byte() {
     let Some(dir) = Dir::new() else { return };
     let scenario = talking();
@@ -65,7 +64,6 @@ fn an_end_on_another_host_ends_the_run_the_same() {
 
 /// A run that is broken off on two hosts goes on, on whatever hosts, as if it never had been.
 #[test]
-#[ignore = "results differ now and then on a busy machine: docs/hosts.md"]
 fn a_run_goes_on_from_a_checkpoint_on_other_hosts() {
     let Some(dir) = Dir::new() else { return };
     let scenario = talking().with("[checkpoint]\nevery = \"20 ms\"");

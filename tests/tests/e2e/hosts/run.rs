@@ -102,7 +102,6 @@ fn talking() -> Scenario {
 }
 
 #[test]
-#[ignore = "results differ now and then on a busy machine: docs/hosts.md"]
 fn ssh_and_slurm_give_the_bytes_of_one_host() {
     let Some(hosts) = Hosts::start() else { return };
     let alone = hosts.run(
@@ -129,7 +128,6 @@ fn ssh_and_slurm_give_the_bytes_of_one_host() {
 }
 
 #[test]
-#[ignore = "results differ now and then on a busy machine: docs/hosts.md"]
 fn a_host_without_power_is_named_and_the_run_goes_on_without_it() {
     let Some(hosts) = Hosts::start() else { return };
     let alone = hosts.run(&talking(), "alone", &["--launch", "alone"]);
@@ -154,7 +152,6 @@ fn a_host_without_power_is_named_and_the_run_goes_on_without_it() {
 }
 
 #[test]
-#[ignore = "results differ now and then on a busy machine: docs/hosts.md"]
 fn what_passes_does_no_harm() {
     let Some(hosts) = Hosts::start() else { return };
     let alone = hosts.run(&talking(), "alone", &["--launch", "alone"]);
