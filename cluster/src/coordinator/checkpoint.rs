@@ -131,7 +131,7 @@ impl Checkpointer {
             wanted: checkpoints.wanted,
             tell: checkpoints.tell,
             every: plan.checkpoint_every,
-            next: due_behind(Time::ZERO, plan.checkpoint_every),
+            next: Time::MAX,
             pages: PageKeeper::new(Vec::new()),
             number,
             identity,
@@ -151,10 +151,14 @@ impl Checkpointer {
         let last = (found.run.number, packs.collect());
         let base = found.base.clone();
         Self {
-            next: due_behind(found.run.now, plan.checkpoint_every),
             pages: PageKeeper::new(pages),
             ..Self::new(last, checkpoints, directory, plan, identity, base)
         }
+    }
+
+    /// Nobody does anything before `first`, so that nothing is due before.
+    pub(super) fn begin_at(&mut self, first: Time) {
+        self.next = due_behind(first, self.every);
     }
 
     fn is_due(&self, now: Time) -> bool {

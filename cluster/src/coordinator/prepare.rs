@@ -3,7 +3,7 @@
 use belljar_fabric::{Distances, Fabric};
 use belljar_sim::Time;
 use belljar_tracer::NodeTracer;
-use belljar_vmm::{KeptPages, Snapshot};
+use belljar_vmm::{KeptPages, Node, Snapshot};
 
 use super::checkpoint::{PageKeeper, due_behind};
 use super::cut::Cuts;
@@ -53,6 +53,8 @@ struct Begun {
     recorder: Recorder,
     closing: Closing,
     now: Time,
+    /// Nobody does anything before this: clones begin where their snapshot was made.
+    first: Time,
     typed: u64,
     input: u64,
     rounds: u64,
@@ -135,7 +137,12 @@ impl Setup<'_> {
         self.allow_files();
         let own = self.own_nodes().into_iter();
         let runners = own.map(|index| self.begin_node(parts, base, index));
-        let runners = runners.collect::<Result<_, _>>()?;
+        let runners = runners.collect::<Result<Vec<_>, _>>()?;
+        // A host without nodes has to know, too.
+        let first = match runners.first() {
+            Some(runner) => runner.node().now(),
+            None => self.new_node(parts, base, 0)?.now(),
+        };
         let (captures, links, recorder) = match self.directory {
             Some(directory) => (
                 Captures::start(directory, &mut fabric, &plan.pcap)?,
@@ -155,12 +162,29 @@ impl Setup<'_> {
             closing: Closing::at_limit(plan.limit, (plan.vcpus > 1).then_some(plan.slice)),
             fabric,
             now: Time::ZERO,
+            first,
             typed: 0,
             input: 0,
             rounds: 0,
             ready: 0,
             pages: Vec::new(),
             consoles: None,
+        })
+    }
+
+    fn new_node(
+        &self,
+        parts: &Parts,
+        base: Option<&Snapshot>,
+        index: u32,
+    ) -> Result<Node, RunError> {
+        let node = match base {
+            Some(snapshot) => parts.clone_of(snapshot, self.plan, index),
+            None => parts.node(self.plan, index),
+        };
+        node.map_err(|source| RunError::Node {
+            node: index,
+            source,
         })
     }
 
@@ -171,21 +195,14 @@ impl Setup<'_> {
         index: u32,
     ) -> Result<Runner, RunError> {
         let plan = self.plan;
-        let node = match base {
-            Some(snapshot) => parts.clone_of(snapshot, plan, index),
-            None => parts.node(plan, index),
-        };
-        let failed = |source| RunError::Node {
-            node: index,
-            source,
-        };
+        let node = self.new_node(parts, base, index)?;
         let tracer = || NodeTracer::new(index, &selection(plan));
         let tracer = plan.trace.enabled.then(tracer);
         let console = match self.directory {
             Some(directory) => directory.file(&Runner::console_file(index))?.into(),
             None => ConsoleLog::relayed(0),
         };
-        let mut runner = Runner::new(index, node.map_err(failed)?, tracer, console);
+        let mut runner = Runner::new(index, node, tracer, console);
         if let Some(snapshot) = base {
             let logged = runner.log(snapshot.boot_log());
             logged.map_err(|source| RunError::Console {
@@ -259,6 +276,7 @@ impl Setup<'_> {
             closing: of.closing.clone().with_limit(plan.limit),
             fabric,
             now: of.now,
+            first: of.now,
             typed: of.typed,
             input: of.input,
             rounds: of.rounds,
@@ -301,6 +319,7 @@ impl Setup<'_> {
         if let Some(checkpointer) = &mut checkpointer {
             let nodes = &mut checkpointer.pages.nodes;
             nodes.resize(crew.len(), KeptPages::default());
+            checkpointer.begin_at(begun.first);
         }
         let mut pages = begun.pages;
         pages.resize(crew.len(), KeptPages::default());
@@ -313,7 +332,7 @@ impl Setup<'_> {
             let cuts = Cuts {
                 next: begun
                     .closing
-                    .reachable(due_behind(begun.now, plan.checkpoint_every)),
+                    .reachable(due_behind(begun.first, plan.checkpoint_every)),
                 pages: Some(PageKeeper::new(pages)),
                 ..Cuts::default()
             };
