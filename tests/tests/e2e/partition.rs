@@ -1,6 +1,8 @@
 //! Runs on several hosts, which are processes on this one here: nothing in the results tells
 //! how many there were.
 
+mod disk;
+
 use std::fs;
 use std::process::{Child, Command};
 use std::thread;
@@ -88,6 +90,31 @@ fn a_run_goes_on_from_a_checkpoint_on_other_hosts() {
         assert_eq!(code, Some(0), "{error}");
         whole.assert_same(&dir.outcome(&out));
     }
+}
+
+#[test]
+fn a_check_tells_who_would_run_what() {
+    let Some(dir) = Dir::new() else { return };
+    let file = dir.write("s.toml", &talking().text());
+    let check = |more: &[&str]| dir.call(&[&["check", file.to_str().unwrap()], more].concat());
+    let (told, error, code) = check(&[]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(told.contains("this one alone"), "{told}");
+    let local = [&LOCAL[..2], &["--hosts", "one,two", "--place", "two=0-2"]].concat();
+    let (told, error, code) = check(&local);
+    assert_eq!(code, Some(0), "{error}");
+    let told: Vec<&str> = told.lines().map(str::trim).collect();
+    for line in ["one  3", "two  0-2"] {
+        assert!(told.contains(&line), "{told:?}");
+    }
+    let last = told.last().unwrap();
+    assert!(
+        last.starts_with("1 of 2 switches with nodes of several hosts"),
+        "{last}"
+    );
+    let (_, error, code) = check(&["--launch", "ssh", "--hosts", "a", "--place", "a=9"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("there are nodes 0 to 3"), "{error}");
 }
 
 /// The agents that a run started.
