@@ -15,6 +15,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::engine::Engine;
+use belljar_cluster::hosts::Outlook;
 use belljar_cluster::plan::Plan;
 use belljar_cluster::run_disk;
 use belljar_cluster::sandbox::Sandbox;
@@ -53,6 +54,11 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
     let (scenario, _) = read_scenario(&arguments.scenario, &[])?;
     let plan = Plan::resolve(&scenario, &arguments.scenario.scenario)?;
     println!("{plan}");
+    let hosts = run::with_arguments(scenario.hosts.clone(), &arguments.hosts)?;
+    match Outlook::new(&plan, &hosts)? {
+        Some(outlook) => println!("{outlook}"),
+        None => println!("hosts      this one alone"),
+    }
     if let Some(path) = &arguments.run_disk {
         let disk = run_disk::build(&plan).context("cannot pack the workload's files")?;
         fs::write(path, disk).with_context(|| format!("cannot write {}", path.display()))?;

@@ -8,13 +8,16 @@
 //! |---|---|
 //! | [`Muster`](muster::Muster) | finding hosts and starting an [agent] on each |
 //! | [`placement`], [`Partition`] | who runs which nodes |
+//! | [`Outlook`] | the same before any host was asked |
 //! | [`Exchange`] | what hosts tell each other while nodes run |
 
 pub mod agent;
 mod bootstrap;
 mod exchange;
+mod list;
 mod message;
 pub mod muster;
+mod outlook;
 mod partition;
 pub mod placement;
 mod provision;
@@ -23,7 +26,9 @@ mod store;
 
 pub use exchange::{Exchange, ExchangeError};
 pub(crate) use exchange::{HEAD, News};
+pub use list::HostListError;
 pub(crate) use message::{Final, Kept, Message, Record, Send};
+pub use outlook::{Outlook, OutlookError};
 pub use partition::Partition;
 pub use provision::{Given, ProvisionError};
 pub use store::StoreError;

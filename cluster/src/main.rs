@@ -84,6 +84,8 @@ struct CheckArguments {
     /// Write the disk that hands nodes the workload here, a tar archive.
     #[arg(long, value_name = "FILE")]
     run_disk: Option<PathBuf>,
+    #[command(flatten)]
+    hosts: HostsArguments,
 }
 
 #[derive(Args)]

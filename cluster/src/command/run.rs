@@ -219,7 +219,7 @@ impl Task<'_> {
 }
 
 /// The scenario's hosts, or those of the command line.
-fn with_arguments(mut hosts: Hosts, arguments: &HostsArguments) -> Result<Hosts> {
+pub(super) fn with_arguments(mut hosts: Hosts, arguments: &HostsArguments) -> Result<Hosts> {
     for wish in &arguments.place {
         let Some((host, nodes)) = wish.split_once('=') else {
             bail!("--place {wish}: write --place HOST=NODES, such as a=0-3,7");

@@ -14,8 +14,8 @@ use belljar_peers::{KeyError, Listener, Mesh, PeerError, Settings};
 
 use super::bootstrap::{Company, Greeting, Introduction, read};
 use super::exchange::Exchange;
+use super::list::own_capacity;
 use super::message::{INITRD, KERNEL, ROOT, SNAPSHOT, Task};
-use super::muster::own_capacity;
 use super::provision::{Early, ProvisionError, take_in};
 use crate::checkpoint::{FOLDER as CHECKPOINT, Found};
 use crate::coordinator::{Ending, Run, RunError, Setup};

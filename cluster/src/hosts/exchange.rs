@@ -124,11 +124,8 @@ impl Exchange {
         // Nothing is told yet: whatever it is, it is news.
         self.told = vec![(Time::MAX, u64::MAX); nodes as usize];
         self.first_told = start;
-        let (own, others): (Vec<u32>, Vec<u32>) = (0..nodes).partition(|&node| is_own(node));
-        let crossing = own
-            .iter()
-            .flat_map(|&from| others.iter().map(move |&to| distances.least(from, to)));
-        self.lookahead = crossing.min().unwrap_or(Span::MAX);
+        let crossing = self.partition.least_crossing(self.own, distances);
+        self.lookahead = crossing.unwrap_or(Span::MAX);
     }
 
     /// Who runs what.

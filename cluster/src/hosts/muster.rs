@@ -7,20 +7,18 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::Duration;
 
-use belljar_launch::{
-    Agent, AgentCommand, Allocation, AllocationError, Launch, LaunchError, Local, Srun, Ssh,
-    end_all,
-};
+use belljar_launch::{Agent, AgentCommand, Launch, LaunchError, Local, Srun, Ssh, end_all};
 use belljar_peers::{KeyError, Mesh, PeerError, RunKey, Settings};
 use belljar_sim::CodecError;
 
 use super::bootstrap::{Company, Greeting, Introduction, line};
 use super::exchange::{Exchange, HEAD};
+use super::list::{HostList, HostListError, Way, own_capacity};
 use super::partition::Partition;
-use super::placement::{Capacity, PlacementError, place};
+use super::placement::{Capacity, PlacementError, place_nodes};
 use super::provision::{self, Given, ProvisionError};
 use crate::plan::Plan;
-use crate::scenario::{Hosts, LaunchKind};
+use crate::scenario::Hosts;
 use crate::template;
 
 /// How long hosts may take to come, and to find each other.
@@ -33,12 +31,9 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// Why a run's hosts do not come together.
 #[derive(Debug, thiserror::Error)]
 pub enum MusterError {
-    /// Slurm's job is not understood.
+    /// It is not known which hosts.
     #[error(transparent)]
-    Allocation(#[from] AllocationError),
-    /// The scenario's hosts make no sense.
-    #[error("hosts: {0}")]
-    Hosts(&'static str),
+    List(#[from] HostListError),
     /// An agent cannot be started.
     #[error(transparent)]
     Launch(#[from] LaunchError),
@@ -77,13 +72,8 @@ pub enum MusterError {
 
 /// The hosts that a scenario is to run on, and how agents get there.
 pub struct Muster {
+    list: HostList,
     launch: Box<dyn Launch>,
-    /// This host first, whether or not it runs nodes.
-    names: Vec<String>,
-    /// Where agents are reached: host names without ports.
-    addresses: Vec<String>,
-    /// This host runs nodes, too.
-    takes_part: bool,
     patience: Duration,
 }
 
@@ -91,65 +81,21 @@ impl Muster {
     /// The hosts that `hosts` asks for; `None` where that is this one alone.
     ///
     /// # Errors
-    /// See [`MusterError`].
-    pub fn of(hosts: &Hosts) -> Result<Option<Self>, MusterError> {
-        let allocation = Allocation::from_environment();
-        let (launch, names): (Box<dyn Launch>, Vec<String>) = match (hosts.launch, allocation) {
-            (LaunchKind::Alone, _) => return Ok(None),
-            (LaunchKind::Slurm, None) => {
-                return Err(MusterError::Hosts(
-                    "launch = \"slurm\" needs a job: run under salloc or sbatch, or use belljar submit",
-                ));
-            }
-            (LaunchKind::Slurm, Some(allocation)) => slurm(allocation?),
-            (LaunchKind::Auto, Some(allocation)) if hosts.list.is_empty() => slurm(allocation?),
-            (LaunchKind::Auto, _) if hosts.list.is_empty() => return Ok(None),
-            (_, _) if hosts.list.is_empty() => {
-                return Err(MusterError::Hosts("list names no host"));
-            }
-            (LaunchKind::Local, _) => (Box::new(Local::default()), hosts.list.clone()),
-            (LaunchKind::Ssh | LaunchKind::Auto, _) => {
-                (Box::new(Ssh::default()), hosts.list.clone())
-            }
+    /// See [`HostListError`].
+    pub fn of(hosts: &Hosts) -> Result<Option<Self>, HostListError> {
+        let Some(list) = HostList::of(hosts)? else {
+            return Ok(None);
         };
-        let is_local = hosts.launch == LaunchKind::Local;
-        Ok(Self::new(launch, names, is_local, hosts.patience()))
-    }
-
-    fn new(
-        launch: Box<dyn Launch>,
-        list: Vec<String>,
-        is_local: bool,
-        patience: Duration,
-    ) -> Option<Self> {
-        let own = own_name();
-        let is_this = |name: &String| {
-            let host = host_part(name);
-            host == own || host == "localhost" || own.split('.').next() == Some(host)
+        let launch: Box<dyn Launch> = match list.way() {
+            Way::Local => Box::new(Local::default()),
+            Way::Ssh => Box::new(Ssh::default()),
+            Way::Slurm(job) => Box::new(Srun::of(job)),
         };
-        // Of names on this host, the first is this process.
-        let this = if is_local {
-            Some(0)
-        } else {
-            list.iter().position(is_this)
-        };
-        let mut names = list;
-        let first = this.map_or(own, |this| names.remove(this));
-        if names.is_empty() && this.is_some() {
-            return None;
-        }
-        names.insert(0, first);
-        let address = |name: &String| match is_local {
-            true => "localhost".to_owned(),
-            false => host_part(name).to_owned(),
-        };
-        Some(Self {
-            addresses: names.iter().map(address).collect(),
+        Ok(Some(Self {
+            list,
             launch,
-            names,
-            takes_part: this.is_some(),
-            patience,
-        })
+            patience: hosts.patience(),
+        }))
     }
 
     /// Starts an agent on each of the other hosts and connects all of them.
@@ -159,13 +105,14 @@ impl Muster {
     pub fn gather(self, stop: &AtomicBool) -> Result<Gathered, MusterError> {
         let key = RunKey::generate()?;
         let mut agents = Agents(self.start(&key)?);
-        let mut capacities = vec![own_capacity(&self.names[0])];
+        let list = &self.list;
+        let mut capacities = vec![list.granted(own_capacity(&list.names()[0]))];
         let mut addresses = vec![String::new()];
         let build = template::build();
-        for (agent, address) in agents.0.iter_mut().zip(&self.addresses[1..]) {
+        for (agent, address) in agents.0.iter_mut().zip(list.addresses().skip(1)) {
             let greeting = greet(agent, &build, stop)?;
             addresses.push(format!("{address}:{}", greeting.port));
-            capacities.push(greeting.capacity(agent.host()));
+            capacities.push(list.granted(greeting.capacity(agent.host())));
         }
         let company = Company {
             addresses,
@@ -183,13 +130,13 @@ impl Muster {
         let mesh = Mesh::connect(HEAD, &key, None, &company.addresses, settings, stop);
         let mesh = mesh.map_err(|source| MusterError::Peers {
             source,
-            hosts: numbered(&self.names),
+            hosts: numbered(list.names()),
         })?;
         Ok(Gathered {
             mesh,
             agents,
             capacities,
-            takes_part: self.takes_part,
+            takes_part: list.takes_part(),
         })
     }
 
@@ -208,7 +155,7 @@ impl Muster {
         let start = &start;
         thread::scope(|scope| {
             let threads: Vec<_> = (0..)
-                .zip(&self.names)
+                .zip(self.list.names())
                 .skip(1)
                 .map(|(number, name)| scope.spawn(move || start(number, name)))
                 .collect();
@@ -224,11 +171,6 @@ impl Muster {
     }
 }
 
-fn slurm(allocation: Allocation) -> (Box<dyn Launch>, Vec<String>) {
-    let names = allocation.hosts.into_iter().map(|host| host.name);
-    (Box::new(Srun::of(allocation.job)), names.collect())
-}
-
 /// The scenario's text with the engine that was chosen here: all hosts take the same.
 fn with_engine(text: &str, plan: &Plan) -> Result<String, CodecError> {
     let failed = |why: String| CodecError::Encode(why);
@@ -239,53 +181,12 @@ fn with_engine(text: &str, plan: &Plan) -> Result<String, CodecError> {
     toml::to_string(&table).map_err(|error| failed(error.to_string()))
 }
 
-/// Host memory that a node is likely to take: clones share what they do not write.
-fn expected_memory(plan: &Plan) -> u64 {
-    if plan.boot_each {
-        plan.memory
-    } else {
-        plan.memory / 2
-    }
-}
-
-/// `user@host:port` without user and port.
-fn host_part(name: &str) -> &str {
-    let host = name.rsplit_once('@').map_or(name, |(_, host)| host);
-    host.split_once(':').map_or(host, |(host, _)| host)
-}
-
-fn own_name() -> String {
-    let name = nix::unistd::gethostname().ok();
-    name.and_then(|name| name.into_string().ok())
-        .unwrap_or_else(|| "this host".to_owned())
-}
-
 fn numbered(names: &[String]) -> String {
     let each = names.iter().enumerate().skip(1);
     let each: Vec<String> = each
         .map(|(number, name)| format!("host {number} is {name}"))
         .collect();
     each.join(", ")
-}
-
-/// What this host has to give.
-pub(super) fn own_capacity(name: &str) -> Capacity {
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    Capacity {
-        name: name.to_owned(),
-        processors: processors as u32,
-        memory: free_memory(),
-    }
-}
-
-/// Memory that the host can give without taking it from others.
-fn free_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find(|line| line.starts_with("MemAvailable:"))?;
-    let kib: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    Some(kib << 10)
 }
 
 /// What an agent says first; other lines (a login's message of the day) are passed over.
@@ -372,9 +273,7 @@ impl Gathered {
 
     fn place(&self, plan: &Plan, wishes: &Hosts) -> Result<Vec<u32>, PlacementError> {
         let first = usize::from(!self.takes_part);
-        let memory = expected_memory(plan);
-        let hosts = &self.capacities[first..];
-        let mut placed = place(&plan.topology, memory, hosts, &wishes.place)?;
+        let mut placed = place_nodes(plan, &self.capacities[first..], wishes)?;
         placed.iter_mut().for_each(|host| *host += first as u32);
         Ok(placed)
     }

@@ -1,5 +1,7 @@
 //! Which host runs which nodes.
 
+use belljar_fabric::Distances;
+use belljar_sim::Span;
 use serde::{Deserialize, Serialize};
 
 /// Host 0 has the run directory; hosts go by their numbers.
@@ -40,6 +42,19 @@ impl Partition {
     /// The host that runs `node`, if there is such a node.
     pub fn host_of(&self, node: u32) -> Option<u32> {
         self.host_of.get(node as usize).copied()
+    }
+
+    /// The least time in which a frame gets from one of `host`'s nodes to another host's;
+    /// `None` where there are no two such nodes.
+    pub fn least_crossing(&self, host: u32, distances: &Distances) -> Option<Span> {
+        let nodes = 0..self.host_of.len() as u32;
+        let others: Vec<u32> = nodes
+            .filter(|&node| self.host_of(node) != Some(host))
+            .collect();
+        let crossing = self
+            .nodes_of(host)
+            .flat_map(|from| others.iter().map(move |&to| distances.least(from, to)));
+        crossing.min()
     }
 
     /// The nodes that `host` runs, in order.

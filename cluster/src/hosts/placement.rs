@@ -10,6 +10,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use belljar_fabric::{Endpoint, Topology};
 
+use crate::plan::Plan;
+use crate::scenario::Hosts;
+
 /// What a host has to give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capacity {
@@ -39,6 +42,28 @@ pub enum PlacementError {
     /// A wish is none.
     #[error("hosts.place: {0}")]
     Wish(String),
+}
+
+/// For each node of `plan` the number of its host.
+///
+/// # Errors
+/// See [`PlacementError`].
+pub(super) fn place_nodes(
+    plan: &Plan,
+    hosts: &[Capacity],
+    wishes: &Hosts,
+) -> Result<Vec<u32>, PlacementError> {
+    let memory = expected_memory(plan);
+    place(&plan.topology, memory, hosts, &wishes.place)
+}
+
+/// Host memory that a node is likely to take: clones share what they do not write.
+fn expected_memory(plan: &Plan) -> u64 {
+    if plan.boot_each {
+        plan.memory
+    } else {
+        plan.memory / 2
+    }
 }
 
 /// For each node the number of its host, as `wishes` have it where they say something.

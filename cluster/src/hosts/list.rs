@@ -1,0 +1,260 @@
+//! Which hosts a scenario is to run on, before any of them is asked.
+
+use std::thread;
+
+use belljar_launch::{AllocatedHost, Allocation, AllocationError, JobId};
+
+use super::placement::Capacity;
+use crate::scenario::{Hosts, LaunchKind};
+
+/// Why it is not known which hosts.
+#[derive(Debug, thiserror::Error)]
+pub enum HostListError {
+    /// Slurm's job is not understood.
+    #[error(transparent)]
+    Allocation(#[from] AllocationError),
+    /// What the scenario says makes no sense.
+    #[error("hosts: {0}")]
+    Hosts(&'static str),
+}
+
+/// How agents get onto the hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// As processes on this host.
+    Local,
+    /// By ssh.
+    Ssh,
+    /// As steps of this job.
+    Slurm(JobId),
+}
+
+/// The hosts of a run, this one first.
+#[derive(Debug)]
+pub(super) struct HostList {
+    way: Way,
+    /// This host first, whether or not it runs nodes.
+    names: Vec<String>,
+    takes_part: bool,
+    /// What a job was promised.
+    promised: Vec<AllocatedHost>,
+}
+
+impl HostList {
+    /// The hosts that `hosts` asks for; `None` where that is this one alone.
+    pub(super) fn of(hosts: &Hosts) -> Result<Option<Self>, HostListError> {
+        Self::with(hosts, Allocation::from_environment(), own_name())
+    }
+
+    fn with(
+        hosts: &Hosts,
+        allocation: Option<Result<Allocation, AllocationError>>,
+        own: String,
+    ) -> Result<Option<Self>, HostListError> {
+        let listed = |way| Self::new(way, hosts.list.clone(), own.clone());
+        Ok(match (hosts.launch, allocation) {
+            (LaunchKind::Alone, _) => None,
+            (LaunchKind::Slurm, None) => {
+                return Err(HostListError::Hosts(
+                    "launch = \"slurm\" needs a job: run under salloc or sbatch, or use belljar submit",
+                ));
+            }
+            (LaunchKind::Slurm, Some(allocation)) => Self::promised(allocation?, own),
+            (LaunchKind::Auto, Some(allocation)) if hosts.list.is_empty() => {
+                Self::promised(allocation?, own)
+            }
+            (LaunchKind::Auto, _) if hosts.list.is_empty() => None,
+            (_, _) if hosts.list.is_empty() => {
+                return Err(HostListError::Hosts("list names no host"));
+            }
+            (LaunchKind::Local, _) => listed(Way::Local),
+            (LaunchKind::Ssh | LaunchKind::Auto, _) => listed(Way::Ssh),
+        })
+    }
+
+    fn promised(allocation: Allocation, own: String) -> Option<Self> {
+        let names = allocation.hosts.iter().map(|host| host.name.clone());
+        let list = Self::new(Way::Slurm(allocation.job), names.collect(), own)?;
+        Some(Self {
+            promised: allocation.hosts,
+            ..list
+        })
+    }
+
+    fn new(way: Way, mut names: Vec<String>, own: String) -> Option<Self> {
+        let is_this = |name: &String| {
+            let host = host_part(name);
+            host == own || host == "localhost" || own.split('.').next() == Some(host)
+        };
+        // Of names on this host, the first is this process.
+        let this = match way {
+            Way::Local => Some(0),
+            _ => names.iter().position(is_this),
+        };
+        let first = this.map_or(own, |this| names.remove(this));
+        if names.is_empty() && this.is_some() {
+            return None;
+        }
+        names.insert(0, first);
+        Some(Self {
+            way,
+            names,
+            takes_part: this.is_some(),
+            promised: Vec::new(),
+        })
+    }
+
+    pub(super) fn way(&self) -> Way {
+        self.way
+    }
+
+    /// What they are called; this host first, whether or not it runs nodes.
+    pub(super) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Whether this host runs nodes, too.
+    pub(super) fn takes_part(&self) -> bool {
+        self.takes_part
+    }
+
+    /// Where agents are reached: host names without ports.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = &str> {
+        let address = |name| match self.way {
+            Way::Local => "localhost",
+            _ => host_part(name),
+        };
+        self.names.iter().map(move |name| address(name))
+    }
+
+    /// What a run may take of a host that has `capacity`: no more than its job was promised,
+    /// also where Slurm does not enforce that.
+    pub(super) fn granted(&self, capacity: Capacity) -> Capacity {
+        let mut promised = self.promised.iter();
+        let Some(promised) = promised.find(|host| host.name == capacity.name) else {
+            return capacity;
+        };
+        let memory = capacity.memory.into_iter().chain(promised.memory).min();
+        Capacity {
+            processors: capacity.processors.min(promised.cpus.max(1)),
+            memory,
+            ..capacity
+        }
+    }
+
+    /// What the hosts that run nodes have to give as far as that is known without asking
+    /// them, and whether it is; of others, no more than that they are alike.
+    pub(super) fn expected(&self) -> (Vec<Capacity>, bool) {
+        let known = self.way == Way::Local || !self.promised.is_empty();
+        let alike = |name: &String| Capacity {
+            name: name.clone(),
+            processors: u32::MAX,
+            memory: None,
+        };
+        let one = |name: &String| match self.way {
+            Way::Local => own_capacity(name),
+            _ => self.granted(alike(name)),
+        };
+        let first = usize::from(!self.takes_part);
+        (self.names[first..].iter().map(one).collect(), known)
+    }
+}
+
+/// `user@host:port` without user and port.
+fn host_part(name: &str) -> &str {
+    let host = name.rsplit_once('@').map_or(name, |(_, host)| host);
+    host.split_once(':').map_or(host, |(host, _)| host)
+}
+
+fn own_name() -> String {
+    let name = nix::unistd::gethostname().ok();
+    name.and_then(|name| name.into_string().ok())
+        .unwrap_or_else(|| "this host".to_owned())
+}
+
+/// What this host has to give.
+pub(super) fn own_capacity(name: &str) -> Capacity {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    Capacity {
+        name: name.to_owned(),
+        processors: processors as u32,
+        memory: free_memory(),
+    }
+}
+
+/// Memory that the host can give without taking it from others.
+fn free_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("MemAvailable:"))?;
+    let kib: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(kib << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(list: &[&str]) -> Vec<String> {
+        list.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn hosts(launch: LaunchKind, list: &[&str]) -> Hosts {
+        Hosts {
+            launch,
+            list: names(list),
+            ..Hosts::default()
+        }
+    }
+
+    fn allocation() -> Allocation {
+        let host = |name: &str, cpus, memory| AllocatedHost {
+            name: name.to_owned(),
+            cpus,
+            memory,
+        };
+        Allocation {
+            job: JobId { id: 7, array: None },
+            hosts: vec![host("a", 2, None), host("b", 8, Some(1 << 30))],
+        }
+    }
+
+    #[test]
+    fn this_host_comes_first_and_alone_is_no_list() {
+        let list = |list: &[&str]| {
+            HostList::with(&hosts(LaunchKind::Ssh, list), None, "b.here".to_owned()).unwrap()
+        };
+        let apart = list(&["root@a:22", "c"]).unwrap();
+        assert_eq!(apart.names(), names(&["b.here", "root@a:22", "c"]));
+        assert!(!apart.takes_part());
+        assert_eq!(apart.addresses().nth(1), Some("a"));
+        let among = list(&["a", "b", "c"]).unwrap();
+        assert_eq!(among.names(), names(&["b", "a", "c"]));
+        assert!(among.takes_part());
+        assert!(list(&["b"]).is_none());
+        let empty = HostList::with(&hosts(LaunchKind::Ssh, &[]), None, String::new());
+        assert!(matches!(empty, Err(HostListError::Hosts(_))));
+    }
+
+    #[test]
+    fn a_job_limits_what_is_taken_of_its_hosts() {
+        let auto = hosts(LaunchKind::Auto, &[]);
+        let list = HostList::with(&auto, Some(Ok(allocation())), "a".to_owned());
+        let list = list.unwrap().unwrap();
+        let have = |name: &str| Capacity {
+            name: name.to_owned(),
+            processors: 4,
+            memory: Some(4 << 30),
+        };
+        let granted = |name| list.granted(have(name));
+        assert_eq!((granted("a").processors, granted("b").processors), (2, 4));
+        assert_eq!(granted("a").memory, Some(4 << 30));
+        assert_eq!(granted("b").memory, Some(1 << 30));
+        assert_eq!(list.granted(have("c")), have("c"));
+        let (expected, known) = list.expected();
+        assert!(known);
+        let processors: Vec<u32> = expected.iter().map(|host| host.processors).collect();
+        assert_eq!(processors, [2, 8]);
+    }
+}
