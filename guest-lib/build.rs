@@ -91,7 +91,8 @@ fn constants() -> String {
         |name| abi::operation(name).expect("the table has MPI_Init and MPI_Init_thread");
     format!(
         "const STUB_BASE: u64 = {:#x};\nconst STUB_LENGTH: u64 = {:#x};\nconst RETURN_ADDRESS: u64 = {:#x};\n\
-         const FACT_ADDRESS: u64 = {:#x};\n\
+         const FACT_ADDRESS: u64 = {:#x};\nconst DETECT_LEAF: u32 = {:#x};\nconst DETECT_INT3: u32 = {:#x};\n\
+         const MAGIC_CPUID: [u8; 2] = {:?};\nconst MAGIC_INT3: [u8; 2] = {:?};\n\
          const FIRST_STUB: u64 = {:#x};\nconst STUB_SIZE: u64 = {};\nconst TABLE_OFFSET: u64 = {:#x};\n\
          const OP_RETURN: u32 = {:#x};\nconst FACT_LEAF: u32 = {:#x};\nconst FACT_PROCESS: u64 = {};\n\
          const FACT_OBJECTS: u64 = {};\nconst MPICH: u64 = {};\nconst OPEN_MPI: u64 = {};\n\
@@ -102,6 +103,10 @@ fn constants() -> String {
         abi::STUB_LENGTH,
         abi::RETURN_ADDRESS,
         abi::FACT_ADDRESS,
+        abi::DETECT_LEAF,
+        abi::DETECT_INT3,
+        abi::MAGIC_CPUID,
+        abi::MAGIC_INT3,
         abi::FIRST_STUB,
         abi::STUB_SIZE,
         abi::TABLE_OFFSET,

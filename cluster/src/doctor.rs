@@ -48,11 +48,12 @@ fn exact_engine() -> Finding {
 
 /// Tries the kvm engine out, which takes less than a second.
 fn kvm_engine() -> Finding {
-    match belljar_kvm::probe() {
+    match belljar_kvm::probe(None) {
         Ok(probe) => {
             let detail = format!(
-                "usable: a traced call costs {}, a stopped clock is off by {} at most",
+                "usable: a traced call costs {} by {}, a stopped clock is off by {} at most",
                 Span::from_ns(probe.call),
+                probe.breakpoints,
                 Span::from_ns(probe.jitter)
             );
             finding("engine kvm", true, detail)

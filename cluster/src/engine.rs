@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use belljar_kvm::Breakpoints;
 use belljar_sim::Span;
+use clap::ValueEnum;
 use serde::Deserialize;
 
 /// An engine as a scenario asks for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum EngineChoice {
     /// The deterministic translator.
@@ -21,17 +23,49 @@ pub enum EngineChoice {
 impl EngineChoice {
     /// The engine that it comes to on this host. A choice of `auto` tries KVM out, which
     /// takes less than a second.
-    pub fn resolve(self) -> Engine {
+    pub fn resolve(self, kvm: KvmOptions) -> Engine {
         match self {
             Self::Exact => Engine::Exact,
             Self::Kvm => Engine::Kvm,
-            Self::Auto => match belljar_kvm::probe() {
+            Self::Auto => match belljar_kvm::probe(kvm.breakpoints.wanted()) {
                 Ok(_) => Engine::Kvm,
                 Err(why) => {
                     tracing::info!("engine exact, as {why}");
                     Engine::Exact
                 }
             },
+        }
+    }
+}
+
+/// How the host's virtualisation is used, where it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct KvmOptions {
+    /// What stops guests at traced calls.
+    pub breakpoints: BreakpointChoice,
+}
+
+/// What stops guests at traced calls under engine kvm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BreakpointChoice {
+    /// Hardware breakpoints where they work, INT3 elsewhere.
+    #[default]
+    Auto,
+    /// Debug registers, which guests then cannot use.
+    Hardware,
+    /// Breakpoint instructions.
+    Int3,
+}
+
+impl BreakpointChoice {
+    /// The breakpoints that a host must have; `None` to take what works.
+    pub fn wanted(self) -> Option<Breakpoints> {
+        match self {
+            Self::Auto => None,
+            Self::Hardware => Some(Breakpoints::Hardware),
+            Self::Int3 => Some(Breakpoints::Int3),
         }
     }
 }

@@ -11,7 +11,7 @@ use belljar_images::{Image, ImageError, RecipeError};
 use belljar_sim::{Frequency, Span, Time};
 use belljar_vmm::MOST_VCPUS;
 
-use crate::engine::{Engine, EngineChoice};
+use crate::engine::{Engine, EngineChoice, KvmOptions};
 use crate::scenario::{BootKind, Nodes, Scenario, Trace};
 use crate::time_model;
 
@@ -93,6 +93,8 @@ pub struct Plan {
     pub seed: u64,
     /// What carries the nodes.
     pub engine: Engine,
+    /// How the host's virtualisation is used, where it carries them.
+    pub kvm: KvmOptions,
     /// What boots.
     pub image: Image,
     /// Words for the kernel's command line.
@@ -173,6 +175,7 @@ impl Plan {
             description: scenario.description.clone(),
             seed: scenario.seed,
             engine,
+            kvm: scenario.kvm,
             image,
             append: scenario.image.append.clone(),
             nodes: scenario.nodes.count,
@@ -217,7 +220,7 @@ fn engine(scenario: &Scenario) -> Result<Engine, PlanError> {
             value: "given".to_owned(),
             limits: "left out under engine = \"kvm\", whose time is the processor's own",
         }),
-        (choice, _) => Ok(choice.resolve()),
+        (choice, _) => Ok(choice.resolve(scenario.kvm)),
     }
 }
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use belljar_cpu::{CpuError, Vcpu};
 use belljar_exact::{CodePool, CodeShare, ExactConfig, ExactVcpu};
-use belljar_kvm::{Host, KvmConfig, KvmVcpu, Machine};
+use belljar_kvm::{Breakpoints, Host, KvmConfig, KvmVcpu, Machine};
 use belljar_sim::{Random, Seed};
 use belljar_vmm::VcpuParts;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, KvmOptions};
 use crate::plan::Plan;
 
 /// Bytes of translated code that nodes share, and of all that each has for itself together.
@@ -26,7 +26,14 @@ pub(crate) type Maker = Box<dyn FnMut(VcpuParts) -> Result<Box<dyn Vcpu + Send>,
 pub(crate) enum Makers {
     /// With translated code that the nodes share.
     Exact(Option<CodePool>),
-    Kvm(Arc<Host>),
+    Kvm(Virtualisation),
+}
+
+/// The host's virtualisation, tried out.
+#[derive(Clone)]
+pub(crate) struct Virtualisation {
+    host: Arc<Host>,
+    breakpoints: Breakpoints,
 }
 
 impl Makers {
@@ -38,10 +45,7 @@ impl Makers {
         let shares = plan.nodes > 1 && std::env::var_os(OWN_CODE_ONLY).is_none();
         Ok(match plan.engine {
             Engine::Exact => Self::Exact(shares.then(|| CodePool::with_room(SHARED_CODE))),
-            Engine::Kvm => {
-                belljar_kvm::probe()?;
-                Self::Kvm(Host::open()?)
-            }
+            Engine::Kvm => Self::Kvm(Virtualisation::open(plan.kvm)?),
         })
     }
 
@@ -49,7 +53,7 @@ impl Makers {
     pub(crate) fn node(&self, plan: &Plan, index: u32, seed: Seed) -> Maker {
         match self {
             Self::Exact(pool) => exact(plan, pool.as_ref(), index, seed),
-            Self::Kvm(host) => kvm(host.clone()),
+            Self::Kvm(kvm) => kvm.clone().maker(),
         }
     }
 }
@@ -74,22 +78,37 @@ fn exact(plan: &Plan, pool: Option<&CodePool>, index: u32, seed: Seed) -> Maker 
     })
 }
 
-/// The first processor brings the machine that the others join.
-fn kvm(host: Arc<Host>) -> Maker {
-    let mut machine: Option<Arc<Machine>> = None;
-    Box::new(move |parts| {
-        let machine = match &machine {
-            Some(machine) => machine.clone(),
-            None => machine
-                .insert(Arc::new(Machine::new(&host, parts.ram)?))
-                .clone(),
-        };
-        let config = KvmConfig {
-            machine,
-            index: parts.index,
-            cpuid: parts.cpuid,
-            instruction_set: parts.instruction_set,
-        };
-        Ok(Box::new(KvmVcpu::new(config)?))
-    })
+impl Virtualisation {
+    /// That of this host, to be used with `options`.
+    ///
+    /// # Errors
+    /// When it cannot carry nodes, or not with these.
+    pub(crate) fn open(options: KvmOptions) -> Result<Self, CpuError> {
+        let probe = belljar_kvm::probe(options.breakpoints.wanted())?;
+        Ok(Self {
+            host: Host::open()?,
+            breakpoints: probe.breakpoints,
+        })
+    }
+
+    /// What makes a node's processors: the first one brings the machine that the others join.
+    pub(crate) fn maker(self) -> Maker {
+        let mut machine: Option<Arc<Machine>> = None;
+        Box::new(move |parts| {
+            let machine = match &machine {
+                Some(machine) => machine.clone(),
+                None => machine
+                    .insert(Arc::new(Machine::new(&self.host, parts.ram)?))
+                    .clone(),
+            };
+            let config = KvmConfig {
+                machine,
+                index: parts.index,
+                cpuid: parts.cpuid,
+                instruction_set: parts.instruction_set,
+                breakpoints: self.breakpoints,
+            };
+            Ok(Box::new(KvmVcpu::new(config)?))
+        })
+    }
 }

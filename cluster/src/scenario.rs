@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use belljar_cpu::{IsaError, Level};
 use serde::Deserialize;
 
-use crate::engine::EngineChoice;
+use crate::engine::{EngineChoice, KvmOptions};
 use crate::quantity::{Bytes, Duration, Rate};
 
 mod hosts;
@@ -55,6 +55,9 @@ pub struct Scenario {
     /// What carries the machines.
     #[serde(default)]
     pub engine: EngineChoice,
+    /// How the host's virtualisation is used, where it carries them.
+    #[serde(default)]
+    pub kvm: KvmOptions,
     /// What boots.
     pub image: Image,
     /// The machines.

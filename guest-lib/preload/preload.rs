@@ -6,6 +6,7 @@
 #![no_std]
 #![crate_type = "cdylib"]
 
+use core::arch::x86_64::__cpuid;
 use core::arch::{asm, global_asm};
 
 // Constants of the ABI, as `build.rs` writes them.
@@ -67,11 +68,11 @@ static START: unsafe extern "C" fn(i32, *const *const u8, *const *const u8) = st
 /// function, and the table of real functions.
 unsafe fn write_stubs() {
     unsafe {
-        let base = STUB_BASE as *mut u8;
-        // cpuid; jmp r11
-        put(base, &[0x0f, 0xa2, 0x41, 0xff, 0xe3]);
-        // cpuid; ret
-        put(FACT_ADDRESS as *mut u8, &[0x0f, 0xa2, 0xc3]);
+        let [first, second] = magic();
+        // The magic instruction; jmp r11
+        put(STUB_BASE as *mut u8, &[first, second, 0x41, 0xff, 0xe3]);
+        // The magic instruction; ret
+        put(FACT_ADDRESS as *mut u8, &[first, second, 0xc3]);
         write_stub(RETURN_ADDRESS, OP_RETURN);
         let mut index = 0;
         while index < FUNCTION_COUNT {
@@ -80,6 +81,15 @@ unsafe fn write_stubs() {
             slot.add(index).write(belljar_real[index]);
             index += 1;
         }
+    }
+}
+
+/// The instruction at which the host looks: which one, it says where it says that it is there.
+fn magic() -> [u8; 2] {
+    if __cpuid(DETECT_LEAF).eax & DETECT_INT3 != 0 {
+        MAGIC_INT3
+    } else {
+        MAGIC_CPUID
     }
 }
 

@@ -76,7 +76,12 @@ impl<'a> Machine<'a> {
 
     /// Puts a file where the script finds it as `/given/NAME`.
     pub fn write(&self, name: &str, content: &str) {
-        fs::write(self.work.join(name), content).expect("the temporary folder is writable");
+        fs::write(self.path(name), content).expect("the temporary folder is writable");
+    }
+
+    /// The path here of what the script finds as `/given/NAME`.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.work.join(name)
     }
 
     /// Boots it and runs `script`, in which `belljar` is the command under test; what it

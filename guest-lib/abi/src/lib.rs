@@ -40,7 +40,7 @@ pub const STUB_SIZE: u64 = 16;
 pub const OP_RETURN: u64 = 0xffff;
 
 /// CPUID leaf that tells a guest that it runs under Belljar: EAX is
-/// [`ABI_VERSION`], EBX, ECX and EDX spell [`SIGNATURE`].
+/// [`ABI_VERSION`], perhaps with [`DETECT_INT3`], EBX, ECX and EDX spell [`SIGNATURE`].
 pub const DETECT_LEAF: u32 = 0x4000_0100;
 
 /// What the detection leaf spells, four bytes each in EBX, ECX, EDX.
@@ -48,6 +48,17 @@ pub const SIGNATURE: [u8; 12] = *b"BelljarGlass";
 
 /// Version of this convention.
 pub const ABI_VERSION: u32 = 1;
+
+/// Bit of the detection leaf's EAX beside [`ABI_VERSION`]: on this processor the library is
+/// to write [`MAGIC_INT3`] where it else writes [`MAGIC_CPUID`].
+pub const DETECT_INT3: u32 = 1 << 16;
+
+/// The bytes of a magic instruction, `cpuid`.
+pub const MAGIC_CPUID: [u8; 2] = [0x0f, 0xa2];
+
+/// What stands in its place where the host stops at breakpoint instructions only: `int3; nop`,
+/// of the same length.
+pub const MAGIC_INT3: [u8; 2] = [0xcc, 0x90];
 
 /// CPUID leaf by which the library hands the host a fact about its process
 /// (EBX is the fact's number, RDI and RSI its values), at [`FACT_ADDRESS`]. The `exact`

@@ -1,5 +1,7 @@
 //! The kvm engine: on this host as far as that goes, and in a machine that has KVM.
 
+use std::process::Command;
+
 use belljar_tests::{Dir, Machine, Scenario};
 
 use crate::network::least_ping;
@@ -57,6 +59,148 @@ fn both_engines_see_the_same_calls() {
     let other = dir.run(&scenario(), "kvm-then-exact", &more).success();
     assert!(other.console(0).contains("0 wrong"));
     assert_eq!(dir.calls("kvm-then-exact"), exact);
+}
+
+/// A program with breakpoints of its own: INT3 three times, and then a debug register's on
+/// the execution of a function of its child's.
+const DEBUGGER: &str = r#"
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static volatile int traps;
+static void on_trap(int signal) { (void)signal; traps++; }
+__attribute__((noinline)) static void watched(void) { __asm__ volatile("nop"); }
+
+static long debug_register(pid_t child, int number, unsigned long value)
+{
+    size_t at = offsetof(struct user, u_debugreg) + number * sizeof(long);
+    return ptrace(PTRACE_POKEUSER, child, at, value);
+}
+
+int main(void)
+{
+    signal(SIGTRAP, on_trap);
+    for (int i = 0; i < 3; i++)
+        __asm__ volatile("int3");
+    signal(SIGTRAP, SIG_DFL);
+    pid_t child = fork();
+    if (child == 0) {
+        ptrace(PTRACE_TRACEME, 0, 0, 0);
+        raise(SIGSTOP);
+        watched();
+        _exit(0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    debug_register(child, 0, (unsigned long)watched);
+    debug_register(child, 7, 1);
+    ptrace(PTRACE_CONT, child, 0, 0);
+    waitpid(child, &status, 0);
+    struct user_regs_struct registers = {0};
+    int stopped = WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP;
+    if (stopped)
+        ptrace(PTRACE_GETREGS, child, 0, &registers);
+    printf("own traps: %d, watched: %d\n", traps,
+           stopped && registers.rip == (unsigned long)watched);
+    if (stopped)
+        ptrace(PTRACE_KILL, child, 0, 0);
+    return 0;
+}
+"#;
+
+/// Compiles it to where the machine's scenarios find it as `debugger`.
+fn build_debugger(dir: &Dir, machine: &Machine<'_>) {
+    let source = dir.write("debugger.c", DEBUGGER);
+    let compiled = Command::new("cc")
+        .args(["-static", "-O1", "-o"])
+        .args([machine.path("debugger"), source])
+        .status();
+    assert!(compiled.expect("cc starts").success());
+}
+
+/// With hardware breakpoints a guest's INT3s are its own. Without them the library calls by
+/// INT3, and the guest has its debug registers for itself, too.
+#[test]
+fn int3_sees_the_same_calls_and_leaves_guests_their_own_breakpoints() {
+    let Some(dir) = Dir::new() else { return };
+    let Some(machine) = Machine::new(&dir, "bookworm-mpich") else {
+        return;
+    };
+    boot_exactly(&dir, &machine, &scenario());
+    build_debugger(&dir, &machine);
+    let with_debugger = Scenario::new(2, &format!("./debugger\n{WORKLOAD}"))
+        .with(NETWORK)
+        .limited("600 s")
+        .with("[workload.files]\ndebugger = \"debugger\"");
+    machine.write("scenario.toml", &with_debugger.text());
+    let run = format!("{RUN} --snapshot /given/snapshot");
+    let script = format!(
+        "{run} --set kvm.breakpoints=hardware --out hardware || exit
+        {run} --set kvm.breakpoints=int3 --out int3"
+    );
+    let returned = machine.run(&script, "results");
+    let _ = dir.run(&scenario(), "exact", &[]).success();
+    let agrees = |breakpoints: &str, watched: u32| {
+        let results = format!("results/{breakpoints}");
+        let console = dir.outcome(&results).console(0);
+        let own = format!("own traps: 3, watched: {watched}\n");
+        assert!(console.contains(&own), "{breakpoints}: {console}");
+        assert!(console.contains("0 wrong"), "{breakpoints}: {console}");
+        assert_eq!(dir.calls(&results), dir.calls("exact"), "{breakpoints}");
+    };
+    agrees("hardware", 0);
+    if returned.output.contains("at a traced call from user code") {
+        eprintln!(
+            "SKIPPED: this QEMU's processor does not stop at a guest's INT3 where virtualisation asks for that: {}",
+            returned.output
+        );
+        return;
+    }
+    assert_eq!(returned.code, "0", "{}", returned.output);
+    agrees("int3", 1);
+}
+
+/// The crate's own tests, which have no more than a bare guest.
+#[test]
+fn the_engines_own_tests_hold_on_genuine_kvm() {
+    let Some(dir) = Dir::new() else { return };
+    let Some(program) = std::env::var_os("BELLJAR_KVM_TESTS") else {
+        eprintln!("SKIPPED: BELLJAR_KVM_TESTS does not name belljar-kvm's test program");
+        return;
+    };
+    let Some(machine) = Machine::new(&dir, "bookworm-mpich") else {
+        return;
+    };
+    std::fs::copy(program, machine.path("tests")).expect("the program can be copied");
+    let script = "/given/tests --test-threads 1 --nocapture 2>&1";
+    let returned = machine.run(script, "results");
+    assert_eq!(returned.code, "0", "{}", returned.output);
+    let skipped = |line: &&str| line.contains("SKIPPED");
+    for line in returned.output.lines().filter(skipped) {
+        assert!(line.contains("at a traced call from user code"), "{line}");
+        eprintln!("{line}");
+    }
+}
+
+#[test]
+fn a_kernel_boots_by_itself() {
+    let Some(dir) = Dir::new() else { return };
+    let Some(machine) = Machine::new(&dir, "bookworm-mpich") else {
+        return;
+    };
+    let script = "belljar boot --engine kvm --no-input --limit '600 s' \
+        --kernel /given/cache/*/vmlinuz --initrd /given/cache/*/initrd.cpio 2>&1";
+    let returned = machine.run(script, "results");
+    assert_eq!(returned.code, "0", "{}", returned.output);
+    let said = "there is no disk /dev/vda";
+    assert!(returned.output.contains(said), "{}", returned.output);
+    let last = returned.output.lines().last().unwrap_or_default();
+    assert!(last.ends_with(" of virtual time"), "{}", returned.output);
 }
 
 /// Has the exact engine boot a node of `scenario` and put it where the machine finds it.
@@ -156,6 +300,11 @@ fn a_host_without_usable_kvm_says_so_and_auto_does_without() {
             "{}",
             kvm.stderr
         );
+        let kernel = dir.image("bookworm-mpich").join("vmlinuz");
+        let kernel = kernel.to_str().expect("a plain path");
+        let (_, told, code) = dir.call(&["boot", "--engine", "kvm", "--kernel", kernel]);
+        assert_eq!(code, Some(1));
+        assert!(told.contains("use engine = \"exact\""), "{told}");
     }
 }
 

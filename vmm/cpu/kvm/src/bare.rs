@@ -11,6 +11,7 @@ use belljar_cpu::{
 use vm_memory::{Bytes, GuestAddress};
 
 use crate::clock::Costs;
+use crate::debug::Breakpoints;
 use crate::host::Host;
 use crate::machine::{Machine, failed};
 use crate::vcpu::{KvmConfig, KvmVcpu};
@@ -61,7 +62,12 @@ const EFER_LONG: u64 = 1 << 8 | 1 << 10;
 ///
 /// # Errors
 /// When the host refuses it.
-pub(crate) fn processor(host: &Arc<Host>, code: &[u8], costs: Costs) -> Result<KvmVcpu, CpuError> {
+pub(crate) fn processor(
+    host: &Arc<Host>,
+    code: &[u8],
+    breakpoints: Breakpoints,
+    costs: Costs,
+) -> Result<KvmVcpu, CpuError> {
     let ram = guest_ram(&[(0, RAM_BYTES)]).map_err(|error| CpuError::Host {
         action: "allocate memory to try the engine with",
         source: std::io::Error::other(error),
@@ -78,10 +84,11 @@ pub(crate) fn processor(host: &Arc<Host>, code: &[u8], costs: Costs) -> Result<K
     }
     // RSP0 of the task.
     put(TASK + 4, &STACK.to_le_bytes())?;
-    // cpuid; jmp r11, and cpuid; ret.
+    // The magic instruction, and jmp r11 or ret.
     let stub = |address: u64| STUB_FRAME + (address - STUB_BASE);
-    put(stub(MAGIC_ADDRESS), &[0x0f, 0xa2, 0x41, 0xff, 0xe3])?;
-    put(stub(FACT_ADDRESS), &[0x0f, 0xa2, 0xc3])?;
+    let [first, second] = breakpoints.magic();
+    put(stub(MAGIC_ADDRESS), &[first, second, 0x41, 0xff, 0xe3])?;
+    put(stub(FACT_ADDRESS), &[first, second, 0xc3])?;
     put(CODE, code)?;
     let machine = Arc::new(Machine::new(host, ram)?);
     let config = KvmConfig {
@@ -89,6 +96,7 @@ pub(crate) fn processor(host: &Arc<Host>, code: &[u8], costs: Costs) -> Result<K
         index: 0,
         cpuid: cpuid(),
         instruction_set: InstructionSet::from(belljar_cpu::Level::V1),
+        breakpoints,
     };
     let mut vcpu = KvmVcpu::with_costs(config, costs)?;
     vcpu.put_system(&system())?;

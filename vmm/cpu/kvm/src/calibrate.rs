@@ -6,6 +6,7 @@ use belljar_cpu::{CpuError, Exit, Registers, Vcpu};
 
 use crate::bare;
 use crate::clock::Costs;
+use crate::debug::Breakpoints;
 use crate::host::Host;
 
 /// Exits that are measured.
@@ -19,29 +20,50 @@ const PROGRAM: [u8; 13] = [
     0x0f, 0x31, 0x48, 0xc1, 0xe2, 0x20, 0x48, 0x09, 0xd0, 0xe6, 0x80, 0xeb, 0xf3,
 ];
 
+/// A look of the trial guest at its counter, in cycles.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    /// The clock when the guest went on.
+    before: u64,
+    /// What the guest read.
+    seen: u64,
+    /// The clock when it had told of that.
+    after: u64,
+}
+
 impl Host {
     /// What lies between the host's look at its counter and the guest's, so that it can
-    /// be left out of the guest's time.
-    pub(crate) fn costs(self: &Arc<Self>) -> Result<Costs, CpuError> {
-        static COSTS: OnceLock<Costs> = OnceLock::new();
-        if let Some(costs) = COSTS.get() {
+    /// be left out of the guest's time. Where there are hardware breakpoints, KVM loads
+    /// debug registers on the way in and puts the host's back on the way out.
+    pub(crate) fn costs(self: &Arc<Self>, breakpoints: Breakpoints) -> Result<Costs, CpuError> {
+        static HARDWARE: OnceLock<Costs> = OnceLock::new();
+        static INT3: OnceLock<Costs> = OnceLock::new();
+        let known = match breakpoints {
+            Breakpoints::Hardware => &HARDWARE,
+            Breakpoints::Int3 => &INT3,
+        };
+        if let Some(costs) = known.get() {
             return Ok(*costs);
         }
-        let measured = measure(self)?;
-        Ok(*COSTS.get_or_init(|| measured))
+        let costs = least(&looks(self, breakpoints, Costs::default())?);
+        let measured = with_jitter(costs, &looks(self, breakpoints, costs)?);
+        Ok(*known.get_or_init(|| measured))
     }
 }
 
-/// What the guest's counter showed at each of its looks, and the clock at each exit, with
-/// `costs` taken out.
-fn looks(host: &Arc<Host>, costs: Costs) -> Result<Vec<(u64, u64, u64)>, CpuError> {
-    let mut vcpu = bare::processor(host, &PROGRAM, costs)?;
+/// The looks of a trial guest that is run with `costs` taken out of its time.
+fn looks(host: &Arc<Host>, breakpoints: Breakpoints, costs: Costs) -> Result<Vec<Look>, CpuError> {
+    let mut vcpu = bare::processor(host, &PROGRAM, breakpoints, costs)?;
     let mut looks = Vec::with_capacity(ROUNDS);
     while looks.len() < ROUNDS {
         let before = vcpu.now();
         match vcpu.run(before + PATIENCE)? {
             Exit::PioWrite { .. } => {
-                looks.push((before, vcpu.registers().gpr[Registers::RAX], vcpu.now()));
+                looks.push(Look {
+                    before,
+                    seen: vcpu.registers().gpr[Registers::RAX],
+                    after: vcpu.now(),
+                });
             }
             exit => {
                 return Err(CpuError::Unusable(format!(
@@ -54,21 +76,69 @@ fn looks(host: &Arc<Host>, costs: Costs) -> Result<Vec<(u64, u64, u64)>, CpuErro
 }
 
 /// The least that was seen: the guest must never see its clock go back.
-fn measure(host: &Arc<Host>) -> Result<Costs, CpuError> {
-    let looks = looks(host, Costs::default())?;
-    let least = |costs: &dyn Fn(&(u64, u64, u64)) -> u64| looks.iter().map(costs).min();
-    let entry = least(&|(before, seen, _)| seen.saturating_sub(*before)).unwrap_or(0);
-    let exit = least(&|(_, seen, after)| after.saturating_sub(*seen)).unwrap_or(0);
-    let mut costs = Costs {
-        entry,
-        exit,
+fn least(looks: &[Look]) -> Costs {
+    let least = |cost: fn(&Look) -> u64| looks.iter().map(cost).min().unwrap_or(0);
+    Costs {
+        entry: least(|look| look.seen.saturating_sub(look.before)),
+        exit: least(|look| look.after.saturating_sub(look.seen)),
         ..Costs::default()
-    };
-    let looks = self::looks(host, costs)?;
-    let off = looks.iter().map(|(before, seen, _)| seen.abs_diff(*before));
-    let mut off: Vec<u64> = off.collect();
+    }
+}
+
+/// `costs`, with how far clocks were off that they were taken out of: at worst, and in half
+/// of all cases.
+fn with_jitter(costs: Costs, looks: &[Look]) -> Costs {
+    let mut off: Vec<u64> = looks
+        .iter()
+        .map(|look| look.seen.abs_diff(look.before))
+        .collect();
     off.sort_unstable();
-    costs.typical_jitter = off.get(off.len() / 2).copied().unwrap_or(0);
-    costs.jitter = off.last().copied().unwrap_or(0);
-    Ok(costs)
+    Costs {
+        typical_jitter: off.get(off.len() / 2).copied().unwrap_or(0),
+        jitter: off.last().copied().unwrap_or(0),
+        ..costs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(before: u64, seen: u64, after: u64) -> Look {
+        Look {
+            before,
+            seen,
+            after,
+        }
+    }
+
+    #[test]
+    fn costs_are_the_least_that_was_seen() {
+        let looks = [
+            look(100, 190, 230),
+            look(300, 370, 500),
+            look(600, 690, 720),
+        ];
+        let costs = least(&looks);
+        assert_eq!((costs.entry, costs.exit), (70, 30));
+        // A counter that went back costs nothing, rather than everything.
+        assert_eq!(least(&[look(100, 90, 80)]), Costs::default());
+        assert_eq!(least(&[]), Costs::default());
+    }
+
+    /// One look on a host that was busy with something else must not make it unusable.
+    #[test]
+    fn one_bad_look_is_the_worst_and_not_the_typical() {
+        let costs = Costs {
+            entry: 7,
+            exit: 3,
+            ..Costs::default()
+        };
+        let looks = [9, 1_000_000, 2, 4, 5].map(|off| look(50, 50 + off, 100 + off));
+        let found = with_jitter(costs, &looks);
+        assert_eq!((found.typical_jitter, found.jitter), (5, 1_000_000));
+        assert_eq!((found.entry, found.exit), (7, 3));
+        let back = [look(50, 44, 60)];
+        assert_eq!(with_jitter(costs, &back).typical_jitter, 6);
+    }
 }

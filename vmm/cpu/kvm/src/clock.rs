@@ -5,6 +5,14 @@
 
 use belljar_cpu::Cycles;
 
+/// How long the guest runs at most before its clock is looked at, in nanoseconds: a thread
+/// that waits for a processor within such a time and not beyond it has the guest see that
+/// time pass.
+const LOOK_AFTER: u64 = 250_000;
+/// But no less than this many times what entering and leaving cost: where a processor is
+/// emulated, guests would come to nothing else.
+const LOOK_IN_COSTS: u64 = 32;
+
 /// What lies between our looking at the host's counter and the guest's going on, and the
 /// other way round, in cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,9 +93,13 @@ impl Clock {
         self.now
     }
 
-    /// What entering and leaving the guest costs, in nanoseconds.
-    pub(crate) fn cost(&self) -> u64 {
-        self.nanoseconds(self.costs.entry.saturating_add(self.costs.exit))
+    /// How long the guest may run, with `left` cycles of its turn left, before its clock is
+    /// looked at: in nanoseconds, and in cycles.
+    pub(crate) fn grant(&self, left: u64) -> (u64, u64) {
+        let cost = self.nanoseconds(self.costs.entry.saturating_add(self.costs.exit));
+        let most = LOOK_AFTER.max(cost.saturating_mul(LOOK_IN_COSTS));
+        let most = self.nanoseconds(left).clamp(1, most);
+        (most, left.min(self.cycles(most)))
     }
 
     /// Moves the clock forward.
@@ -199,6 +211,28 @@ mod tests {
         let offset = clock.start(at(900_000, 700), 5_000);
         assert_eq!(900_100_u64.wrapping_add(offset), 1_000);
         assert_eq!(clock.error, ClockError::default());
+    }
+
+    #[test]
+    fn the_clock_is_looked_at_in_time_and_not_for_ever() {
+        let grant = |costs, left| Clock::new(2_000_000, costs).grant(left);
+        let cheap = Costs {
+            entry: 1_000,
+            exit: 600,
+            ..Costs::default()
+        };
+        assert_eq!(grant(cheap, 3_000), (1_500, 3_000));
+        assert_eq!(grant(cheap, 10_000_000), (250_000, 500_000));
+        // Entering and leaving cost 50 us: a 32nd of 1.6 ms.
+        let dear = Costs {
+            entry: 70_000,
+            exit: 30_000,
+            ..Costs::default()
+        };
+        assert_eq!(grant(dear, 3_000), (1_500, 3_000));
+        assert_eq!(grant(dear, 10_000_000), (1_600_000, 3_200_000));
+        // A timer of nothing would never go off.
+        assert_eq!(grant(cheap, 1), (1, 1));
     }
 
     #[test]

@@ -1,12 +1,21 @@
 //! What CPUID answers, as KVM is told it.
 
+use belljar_abi::{DETECT_INT3, DETECT_LEAF};
 use belljar_cpu::{CpuidEntry, CpuidRegister, CpuidTable, Feature, InstructionSet};
 use kvm_bindings::{CpuId, KVM_CPUID_FLAG_SIGNIFCANT_INDEX, kvm_cpuid_entry2};
 
+use crate::debug::Breakpoints;
+
 /// The table in KVM's form. Leaves whose answers depend on ECX are marked as such; what
-/// depends on CR4 and XCR0 KVM fills in by itself.
-pub(crate) fn entries(table: &CpuidTable) -> Vec<kvm_cpuid_entry2> {
-    table.entries.iter().map(entry).collect()
+/// depends on CR4 and XCR0 KVM fills in by itself. The traced library learns from it how to
+/// call.
+pub(crate) fn entries(table: &CpuidTable, breakpoints: Breakpoints) -> Vec<kvm_cpuid_entry2> {
+    let mut entries: Vec<_> = table.entries.iter().map(entry).collect();
+    if breakpoints == Breakpoints::Int3 {
+        let ours = entries.iter_mut().find(|one| one.function == DETECT_LEAF);
+        ours.into_iter().for_each(|one| one.eax |= DETECT_INT3);
+    }
+    entries
 }
 
 fn entry(entry: &CpuidEntry) -> kvm_cpuid_entry2 {
@@ -64,6 +73,27 @@ mod tests {
             ecx,
             edx: 0,
         })
+    }
+
+    #[test]
+    fn the_library_is_told_how_to_call() {
+        let leaf = CpuidEntry {
+            leaf: DETECT_LEAF,
+            subleaf: None,
+            eax: belljar_abi::ABI_VERSION,
+            ebx: 1,
+            ecx: 2,
+            edx: 3,
+        };
+        let table = CpuidTable {
+            entries: vec![CpuidEntry { leaf: 1, ..leaf }, leaf],
+        };
+        let told = |breakpoints| {
+            let entries = entries(&table, breakpoints);
+            entries.iter().map(|entry| entry.eax).collect::<Vec<_>>()
+        };
+        assert_eq!(told(Breakpoints::Hardware), [1, 1]);
+        assert_eq!(told(Breakpoints::Int3), [1, 1 | DETECT_INT3]);
     }
 
     #[test]

@@ -1,10 +1,12 @@
-//! Breakpoints at the magic instructions: KVM answers CPUID inside the kernel, but stops
-//! before an instruction at an address that debug registers name, in every process.
+//! Breakpoints at the magic instructions: KVM answers CPUID inside the kernel, but comes back
+//! before an instruction at an address that debug registers name, in every process, or at an
+//! INT3, wherever it stands.
 
-use belljar_abi::{FACT_ADDRESS, FACT_LEAF, MAGIC_ADDRESS};
+use belljar_abi::{FACT_ADDRESS, FACT_LEAF, MAGIC_ADDRESS, MAGIC_CPUID, MAGIC_INT3};
 use belljar_cpu::{Access, CpuError, Exit, Registers, Vcpu};
 use kvm_bindings::{
-    KVM_GUESTDBG_ENABLE, KVM_GUESTDBG_USE_HW_BP, kvm_guest_debug, kvm_guest_debug_arch,
+    KVM_GUESTDBG_ENABLE, KVM_GUESTDBG_INJECT_BP, KVM_GUESTDBG_USE_HW_BP, KVM_GUESTDBG_USE_SW_BP,
+    kvm_guest_debug, kvm_guest_debug_arch,
 };
 use kvm_ioctls::{SyncReg, VcpuFd};
 use vm_memory::{Bytes, GuestAddress};
@@ -17,52 +19,110 @@ use crate::vcpu::KvmVcpu;
 const EXECUTION_AT_BOTH: u64 = 1 << 1 | 1 << 3 | 1 << 10;
 /// RFLAGS.RF: the next instruction is not looked at.
 const RESUME_FLAG: u64 = 1 << 16;
-const CPUID: [u8; 2] = [0x0f, 0xa2];
 const USER: u8 = 3;
 
+/// What stops a guest at the traced library's magic instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Breakpoints {
+    /// Debug registers, which the guest then cannot use. The instructions are CPUIDs, as
+    /// under every engine.
+    Hardware,
+    /// The instructions are INT3s, which the library writes where CPUID asks for them. Each
+    /// INT3 of the guest's own costs a way out of it and back.
+    Int3,
+}
+
+impl Breakpoints {
+    /// The bytes of a magic instruction that the library writes.
+    pub(crate) fn magic(self) -> [u8; 2] {
+        match self {
+            Self::Hardware => MAGIC_CPUID,
+            Self::Int3 => MAGIC_INT3,
+        }
+    }
+
+    /// What KVM is to do, with `more` flags.
+    fn request(self, more: u32) -> kvm_guest_debug {
+        let mut registers = [0; 8];
+        let kind = match self {
+            Self::Hardware => {
+                registers[0] = MAGIC_ADDRESS;
+                registers[1] = FACT_ADDRESS;
+                registers[7] = EXECUTION_AT_BOTH;
+                KVM_GUESTDBG_USE_HW_BP
+            }
+            Self::Int3 => KVM_GUESTDBG_USE_SW_BP,
+        };
+        kvm_guest_debug {
+            control: KVM_GUESTDBG_ENABLE | kind | more,
+            pad: 0,
+            arch: kvm_guest_debug_arch {
+                debugreg: registers,
+            },
+        }
+    }
+}
+
+impl std::fmt::Display for Breakpoints {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Hardware => "hardware breakpoints",
+            Self::Int3 => "INT3",
+        })
+    }
+}
+
 /// Has the vCPU stop before the magic instructions.
-pub(crate) fn watch(vcpu: &VcpuFd) -> Result<(), CpuError> {
-    let mut registers = [0; 8];
-    registers[0] = MAGIC_ADDRESS;
-    registers[1] = FACT_ADDRESS;
-    registers[7] = EXECUTION_AT_BOTH;
-    let wanted = kvm_guest_debug {
-        control: KVM_GUESTDBG_ENABLE | KVM_GUESTDBG_USE_HW_BP,
-        pad: 0,
-        arch: kvm_guest_debug_arch {
-            debugreg: registers,
-        },
-    };
-    vcpu.set_guest_debug(&wanted)
+pub(crate) fn watch(vcpu: &VcpuFd, breakpoints: Breakpoints) -> Result<(), CpuError> {
+    vcpu.set_guest_debug(&breakpoints.request(0))
         .map_err(failed("set breakpoints at the traced library"))
 }
 
 /// The magic exit of a vCPU that stopped before the instruction at linear address `at`;
-/// where that is none of the library's, the vCPU goes on over it.
+/// where that is none of the library's, the vCPU goes on as if nobody had looked.
 pub(crate) fn magic_exit(vcpu: &mut KvmVcpu, at: u64) -> Result<Option<Exit>, CpuError> {
-    if is_magic(vcpu, at)? {
+    if let Some(magic) = magic_at(vcpu, at)? {
+        vcpu.calls_by_cpuid |= magic == MAGIC_CPUID;
         return Ok(Some(Exit::Magic {
             at: vcpu.clock.now(),
         }));
     }
     vcpu.strangers += 1;
-    vcpu.fd.sync_regs_mut().regs.rflags |= RESUME_FLAG;
-    vcpu.fd.set_sync_dirty_reg(SyncReg::Register);
+    match vcpu.breakpoints {
+        Breakpoints::Hardware => {
+            vcpu.fd.sync_regs_mut().regs.rflags |= RESUME_FLAG;
+            vcpu.fd.set_sync_dirty_reg(SyncReg::Register);
+        }
+        Breakpoints::Int3 => reinject(vcpu)?,
+    }
     Ok(None)
 }
 
-fn is_magic(vcpu: &KvmVcpu, at: u64) -> Result<bool, CpuError> {
+/// Gives the guest the exception of the INT3 before which it stands. Registers that are set
+/// before it goes on take that back; it then comes to the same INT3 again.
+fn reinject(vcpu: &mut KvmVcpu) -> Result<(), CpuError> {
+    let request = Breakpoints::Int3.request(KVM_GUESTDBG_INJECT_BP);
+    // KVM would lose an interrupt that is queued beside it.
+    vcpu.interruptible = false;
+    vcpu.fd
+        .set_guest_debug(&request)
+        .map_err(failed("give the guest its own breakpoint"))
+}
+
+/// The magic instruction at `at`, if it is one. A guest that was saved under INT3 goes on
+/// under hardware breakpoints, which come first.
+fn magic_at(vcpu: &KvmVcpu, at: u64) -> Result<Option<[u8; 2]>, CpuError> {
     let registers = vcpu.registers();
     let leaf = registers.gpr[Registers::RAX] as u32;
     let known = at == MAGIC_ADDRESS || (at == FACT_ADDRESS && leaf == FACT_LEAF);
     if !known || at != registers.rip || vcpu.kvm_system()?.ss.dpl != USER {
-        return Ok(false);
+        return Ok(None);
     }
     let mut bytes = [0; 2];
-    let place = vcpu.translate(at, Access::Fetch);
-    let read = place.map(|place| {
+    let read = vcpu.translate(at, Access::Fetch).map(|place| {
         let ram = &vcpu.machine.ram;
         ram.read_slice(&mut bytes, GuestAddress(place))
     });
-    Ok(matches!(read, Some(Ok(()))) && bytes == CPUID)
+    let is_one = matches!(read, Some(Ok(()))) && matches!(bytes, MAGIC_CPUID | MAGIC_INT3);
+    Ok(is_one.then_some(bytes))
 }

@@ -8,14 +8,15 @@ use belljar_sim::Seed;
 use kvm_bindings::{kvm_sregs, kvm_vcpu_events};
 use kvm_ioctls::SyncReg;
 
+use crate::debug::Breakpoints;
 use crate::machine::failed;
 use crate::registers;
 use crate::vcpu::KvmVcpu;
 use crate::walk::{self, Walked};
 
 const INTERRUPT_FLAG: u64 = 1 << 9;
-/// Bytes of CPUID.
-const MAGIC_LENGTH: u64 = 2;
+/// Bytes of a magic instruction.
+const MAGIC_LENGTH: u64 = belljar_abi::MAGIC_CPUID.len() as u64;
 
 impl KvmVcpu {
     /// System registers as KVM has them.
@@ -189,8 +190,8 @@ impl Vcpu for KvmVcpu {
 
     fn report(&self) -> EngineReport {
         let mut warnings = Vec::new();
-        if self.has_breakpoints() {
-            let text = "the guest set breakpoints of its own, which do not work under engine kvm";
+        if self.breakpoints == Breakpoints::Hardware && self.has_breakpoints() {
+            let text = "the guest set breakpoints of its own, which do not work under engine kvm with kvm.breakpoints = \"hardware\"; set it to \"int3\"";
             warnings.push(text.to_owned());
         }
         if self.shutdown.is_some() {
@@ -199,7 +200,7 @@ impl Vcpu for KvmVcpu {
         }
         let mut counters = self.clock.counters();
         counters.push(("entries", self.entries));
-        counters.push(("strangers_at_magic_addresses", self.strangers));
+        counters.push(("breakpoints_of_others", self.strangers));
         EngineReport {
             warnings,
             counters,

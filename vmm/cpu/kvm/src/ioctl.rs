@@ -16,11 +16,11 @@ ioctl_iow_nr!(KVM_HAS_DEVICE_ATTR, KVMIO, 0xe3, kvm_device_attr);
 
 /// The calls, by the low 16 bits of their numbers, that a thread makes which runs vCPUs,
 /// for whoever keeps it from others: `KVM_RUN`, registers, `KVM_TRANSLATE`,
-/// `KVM_INTERRUPT`, model-specific registers, `KVM_NMI`, events, debug registers, XSAVE
-/// areas, XCR0, and the time stamp counter's offset.
-pub const RUNNING_IOCTLS: [u32; 16] = [
-    0xae80, 0xae81, 0xae82, 0xae83, 0xae84, 0xae85, 0xae86, 0xae88, 0xae89, 0xae9a, 0xae9f, 0xaea0,
-    0xaea1, 0xaea4, 0xaea6, 0xaee1,
+/// `KVM_INTERRUPT`, model-specific registers, `KVM_NMI`, `KVM_SET_GUEST_DEBUG`, events,
+/// debug registers, XSAVE areas, XCR0, and the time stamp counter's offset.
+pub const RUNNING_IOCTLS: [u32; 17] = [
+    0xae80, 0xae81, 0xae82, 0xae83, 0xae84, 0xae85, 0xae86, 0xae88, 0xae89, 0xae9a, 0xae9b, 0xae9f,
+    0xaea0, 0xaea1, 0xaea4, 0xaea6, 0xaee1,
 ];
 
 /// The result of a call that answers zero when it is well.

@@ -26,6 +26,7 @@ mod vcpu;
 mod walk;
 mod xstate;
 
+pub use debug::Breakpoints;
 pub use host::{Host, HostError};
 pub use ioctl::RUNNING_IOCTLS;
 pub use machine::Machine;

@@ -8,6 +8,8 @@ use belljar_abi::{FACT_ADDRESS, MAGIC_ADDRESS};
 use belljar_cpu::{CpuError, Exit, Registers, Vcpu};
 use vm_memory::{Bytes, GuestAddress};
 
+use crate::clock::Costs;
+use crate::debug::Breakpoints;
 use crate::host::{Host, HostError};
 use crate::vcpu::KvmVcpu;
 use crate::{bare, ioctl};
@@ -19,6 +21,8 @@ use program::{
 /// What was found of a KVM that works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
+    /// What stops guests at traced calls.
+    pub breakpoints: Breakpoints,
     /// A traced call, from the guest and back into it, in nanoseconds.
     pub call: u64,
     /// By how much the guest's clock was off when it went on after a stop, in nanoseconds,
@@ -56,6 +60,8 @@ impl From<ProbeError> for CpuError {
     }
 }
 
+/// The last thing that the trial guest does, which takes breakpoints.
+const TRACED_CALL: &str = "a traced call from user code";
 /// What the trial guest does, in order.
 const STEPS: [&str; 9] = [
     "its first instruction",
@@ -66,7 +72,7 @@ const STEPS: [&str; 9] = [
     "the local APIC's registers",
     "a halt and the interrupt that ends it",
     "user code",
-    "a traced call from user code",
+    TRACED_CALL,
 ];
 /// Cycles in which the trial guest must come from one exit to the next: seconds, as the
 /// host may have other things to do.
@@ -77,15 +83,20 @@ const MOST_JITTER: u64 = 10_000_000;
 /// Exits that the trial guest needs, with room.
 const MOST_EXITS: u32 = 4 * CALLS;
 
-/// Has a trial guest do what kernels do, and measures how well its clock stands still.
+/// Has a trial guest do what kernels do, and measures how well its clock stands still. Traced
+/// calls stop it by `wanted`; where nothing is wanted, by hardware breakpoints if those work,
+/// and by INT3 elsewhere.
 ///
 /// # Errors
 /// [`ProbeError`] tells what is missing or wrong, and what to do.
-pub fn probe() -> Result<Probe, ProbeError> {
+pub fn probe(wanted: Option<Breakpoints>) -> Result<Probe, ProbeError> {
     let host = Host::open()?;
-    let call = Trial::new(&host)?.run()?;
-    let costs = host.costs()?;
-    let clock = bare::processor(&host, &[], costs)?.clock;
+    let (breakpoints, call) = match wanted {
+        Some(breakpoints) => (breakpoints, Trial::new(&host, breakpoints)?.run()?),
+        None => choose(|breakpoints| Trial::new(&host, breakpoints)?.run())?,
+    };
+    let costs = host.costs(breakpoints)?;
+    let clock = bare::processor(&host, &[], breakpoints, costs)?.clock;
     let typical = clock.nanoseconds(costs.typical_jitter);
     if typical > MOST_JITTER {
         return Err(ProbeError::Broken {
@@ -94,9 +105,23 @@ pub fn probe() -> Result<Probe, ProbeError> {
         });
     }
     Ok(Probe {
+        breakpoints,
         call: clock.nanoseconds(call),
         jitter: clock.nanoseconds(costs.jitter),
     })
+}
+
+/// The breakpoints with which `trial` comes to its end, and what that gave. INT3 is tried
+/// only where nothing but a traced call failed.
+fn choose<T>(
+    trial: impl Fn(Breakpoints) -> Result<T, ProbeError>,
+) -> Result<(Breakpoints, T), ProbeError> {
+    match trial(Breakpoints::Hardware) {
+        Err(ProbeError::Broken { doing, .. }) if doing == TRACED_CALL => {
+            trial(Breakpoints::Int3).map(|found| (Breakpoints::Int3, found))
+        }
+        other => other.map(|found| (Breakpoints::Hardware, found)),
+    }
 }
 
 /// The trial guest, and how far it is.
@@ -110,10 +135,10 @@ struct Trial {
 }
 
 impl Trial {
-    fn new(host: &Arc<Host>) -> Result<Self, CpuError> {
+    fn new(host: &Arc<Host>, breakpoints: Breakpoints) -> Result<Self, CpuError> {
         let broken = |what: String| CpuError::Internal(format!("the trial guest: {what}"));
         let program: Program = program::assemble().map_err(|error| broken(error.to_string()))?;
-        let vcpu = bare::processor(host, &program.code, crate::clock::Costs::default())?;
+        let vcpu = bare::processor(host, &program.code, breakpoints, Costs::default())?;
         for (at, bytes) in &program.data {
             let placed = vcpu.machine.ram.write_slice(bytes, GuestAddress(*at));
             placed.map_err(|error| broken(error.to_string()))?;
@@ -205,9 +230,35 @@ mod tests {
     /// Needs a KVM that works, as the engine does; where there is none it must say why.
     #[test]
     fn a_host_either_works_or_says_why_not() {
-        match probe() {
-            Ok(found) => assert!(found.call > 0),
-            Err(error) => assert!(error.to_string().contains("engine = \"exact\""), "{error}"),
+        for wanted in [None, Some(Breakpoints::Hardware), Some(Breakpoints::Int3)] {
+            match probe(wanted) {
+                Ok(found) => assert!(found.call > 0),
+                Err(error) => {
+                    assert!(error.to_string().contains("engine = \"exact\""), "{error}");
+                }
+            }
         }
+    }
+
+    fn broken(doing: &'static str) -> ProbeError {
+        ProbeError::Broken {
+            doing,
+            what: String::new(),
+        }
+    }
+
+    #[test]
+    fn int3_is_taken_where_only_hardware_breakpoints_fail() {
+        let host = |fails: &'static str| {
+            choose(move |breakpoints| match breakpoints {
+                Breakpoints::Hardware => Err(broken(fails)),
+                Breakpoints::Int3 => Ok(7),
+            })
+        };
+        assert_eq!(host(TRACED_CALL).unwrap(), (Breakpoints::Int3, 7));
+        assert!(host(STEPS[3]).is_err());
+        let (found, _) = choose(|_| Ok(())).unwrap();
+        assert_eq!(found, Breakpoints::Hardware);
+        assert!(choose::<()>(|_| Err(broken(TRACED_CALL))).is_err());
     }
 }

@@ -7,6 +7,7 @@ use kvm_bindings::{
     kvm_xcrs,
 };
 
+use crate::debug::Breakpoints;
 use crate::decode::RawExit;
 use crate::machine::failed;
 use crate::vcpu::KvmVcpu;
@@ -15,6 +16,10 @@ use crate::{ioctl, msr};
 
 /// This engine's name in saved states.
 pub const ENGINE_NAME: &str = "kvm";
+
+/// What a saved state says of a guest in which programs call by CPUID. Before the first
+/// call nothing is said, as the library has not asked yet.
+const BY_CPUID: &[u8] = b"calls by cpuid";
 
 /// XCR0 where XSAVE is not there, or was not switched on.
 const XCR0_INITIAL: u64 = 1;
@@ -49,7 +54,11 @@ impl KvmVcpu {
             holds_traps: false,
             in_nmi: events.nmi.masked != 0,
             engine_name: ENGINE_NAME.to_owned(),
-            engine: Vec::new(),
+            engine: if self.calls_by_cpuid {
+                BY_CPUID.to_vec()
+            } else {
+                Vec::new()
+            },
         })
     }
 
@@ -106,6 +115,13 @@ impl KvmVcpu {
         if saved.holds_traps {
             return Err(amid("waits with a trap"));
         }
+        let by_cpuid = saved.engine_name == ENGINE_NAME && saved.engine == BY_CPUID;
+        if by_cpuid && self.breakpoints == Breakpoints::Int3 {
+            return Err(CpuError::State(
+                "its programs are traced by hardware breakpoints, and it is to go on without; set kvm.breakpoints to \"hardware\", or go on with it where these work".to_owned(),
+            ));
+        }
+        self.calls_by_cpuid = by_cpuid;
         self.put_system(&saved.system)?;
         self.load_extended(saved.xcr0, &extended)?;
         msr::write(&self.fd, &saved.msrs)?;

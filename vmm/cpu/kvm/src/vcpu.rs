@@ -9,18 +9,11 @@ use kvm_bindings::{CpuId, kvm_sregs};
 use kvm_ioctls::{SyncReg, VcpuFd};
 
 use crate::clock::{Clock, Costs, HostTime};
+use crate::debug::Breakpoints;
 use crate::decode::{Io, Meaning, RawExit, decode};
 use crate::history::{History, Step};
 use crate::machine::{Machine, failed};
 use crate::{cpuid, debug, ioctl, page, preempt, xstate};
-
-/// How long the guest runs at most before its clock is looked at, in nanoseconds: a thread
-/// that waits for a processor within such a time and not beyond it has the guest see that
-/// time pass.
-const LOOK_AFTER: u64 = 250_000;
-/// But no less than this many times what entering and leaving cost: where a processor is
-/// emulated, guests would come to nothing else.
-const LOOK_IN_COSTS: u64 = 32;
 
 /// What a [`KvmVcpu`] is made from.
 pub struct KvmConfig {
@@ -32,6 +25,8 @@ pub struct KvmConfig {
     pub cpuid: CpuidTable,
     /// The instructions that it promises.
     pub instruction_set: InstructionSet,
+    /// What stops it at traced calls.
+    pub breakpoints: Breakpoints,
 }
 
 /// What KVM waits for an answer to.
@@ -82,8 +77,11 @@ pub struct KvmVcpu {
     pub(crate) history: History,
     /// Times that the guest was entered.
     pub(crate) entries: u64,
-    /// Magic addresses at which other code was.
+    pub(crate) breakpoints: Breakpoints,
+    /// Breakpoints that were none of the library's.
     pub(crate) strangers: u64,
+    /// Programs of the guest call by CPUID, which takes hardware breakpoints.
+    pub(crate) calls_by_cpuid: bool,
 }
 
 impl KvmVcpu {
@@ -92,7 +90,7 @@ impl KvmVcpu {
     /// # Errors
     /// When KVM refuses it, or does not have its instructions.
     pub fn new(config: KvmConfig) -> Result<Self, CpuError> {
-        let costs = config.machine.host.costs()?;
+        let costs = config.machine.host.costs(config.breakpoints)?;
         Self::with_costs(config, costs)
     }
 
@@ -112,12 +110,12 @@ impl KvmVcpu {
             ));
         }
         let mut fd = machine.vcpu(config.index)?;
-        let entries = cpuid::entries(&config.cpuid);
+        let entries = cpuid::entries(&config.cpuid, config.breakpoints);
         let list = CpuId::from_entries(&entries)
             .map_err(|_| CpuError::Internal("too many CPUID leaves".to_owned()))?;
         fd.set_cpuid2(&list)
             .map_err(failed("set what CPUID answers"))?;
-        debug::watch(&fd)?;
+        debug::watch(&fd, config.breakpoints)?;
         fd.set_sync_valid_reg(SyncReg::Register);
         let registers = fd.get_regs().map_err(failed("read registers"))?;
         fd.sync_regs_mut().regs = registers;
@@ -150,7 +148,9 @@ impl KvmVcpu {
             failure: None,
             history: History::default(),
             entries: 0,
+            breakpoints: config.breakpoints,
             strangers: 0,
+            calls_by_cpuid: false,
         })
     }
 
@@ -198,9 +198,7 @@ impl KvmVcpu {
         self.prepare_page();
         self.halted = false;
         self.entries += 1;
-        let most = self.clock.nanoseconds(left);
-        let most = most.clamp(1, LOOK_AFTER.max(self.clock.cost() * LOOK_IN_COSTS));
-        let granted = left.min(self.clock.cycles(most));
+        let (most, granted) = self.clock.grant(left);
         let (clock, tsc) = (&mut self.clock, self.tsc);
         let result = preempt::with_alarm(&mut self.fd, most, |fd| {
             let thread = ioctl::thread_time();

@@ -19,10 +19,14 @@ const LONG: u64 = 1 << 28;
 
 /// A processor with `code`; `None`, said loudly, where there is no KVM.
 fn guest(code: &[u8]) -> Option<KvmVcpu> {
+    guest_by(Breakpoints::Hardware, code)
+}
+
+fn guest_by(breakpoints: Breakpoints, code: &[u8]) -> Option<KvmVcpu> {
     match Host::open() {
         Ok(host) => {
-            let costs = host.costs().unwrap();
-            Some(processor(&host, code, costs).unwrap())
+            let costs = host.costs(breakpoints).unwrap();
+            Some(processor(&host, code, breakpoints, costs).unwrap())
         }
         Err(error) => {
             eprintln!("SKIPPED: {error}");
@@ -33,8 +37,12 @@ fn guest(code: &[u8]) -> Option<KvmVcpu> {
 
 /// As [`guest`], where KVM is what it should be.
 fn sound_guest(code: &[u8]) -> Option<KvmVcpu> {
-    match crate::probe() {
-        Ok(_) => guest(code),
+    sound_guest_by(Breakpoints::Hardware, code)
+}
+
+fn sound_guest_by(breakpoints: Breakpoints, code: &[u8]) -> Option<KvmVcpu> {
+    match crate::probe(Some(breakpoints)) {
+        Ok(_) => guest_by(breakpoints, code),
         Err(error) => {
             eprintln!("SKIPPED: {error}");
             None
@@ -91,12 +99,8 @@ fn a_guest_that_never_comes_back_is_stopped() {
     assert_eq!(vcpu.registers().rip, CODE);
 }
 
-#[test]
-fn a_call_from_user_code_stops_before_it_is_executed() {
-    // out 0x81, al
-    let Some(mut vcpu) = sound_guest(&[0xe6, 0x81]) else {
-        return;
-    };
+/// Puts `vcpu` before the instruction at `rip`, in user code that may use ports.
+fn enter_user(vcpu: &mut KvmVcpu, rip: u64) -> Registers {
     let mut system = vcpu.system();
     for (place, selector, attributes) in [
         (SegmentRegister::Cs, 0x23, 0xa0fb),
@@ -107,30 +111,106 @@ fn a_call_from_user_code_stops_before_it_is_executed() {
     }
     vcpu.set_system(&system);
     let mut registers = vcpu.registers();
-    registers.rip = MAGIC_ADDRESS;
-    // Ports are open to user code.
+    registers.rip = rip;
     registers.rflags = 0x3002;
     registers.gpr[Registers::RAX] = 0x1234;
     registers.gpr[Registers::R11] = 77;
     vcpu.set_registers(&registers);
+    registers
+}
+
+/// `OUT` of AL to port 0x81.
+const TELL: [u8; 2] = [0xe6, 0x81];
+
+/// Goes on to the next number that the guest tells, which must be `told`.
+fn tells(vcpu: &mut KvmVcpu, told: u32) {
+    let exit = vcpu.run(vcpu.now() + LONG).unwrap();
+    let expected = Exit::PioWrite {
+        port: 0x81,
+        len: 1,
+        data: told,
+    };
+    assert_eq!(exit, expected);
+}
+
+fn calls_from_user_code(mut vcpu: KvmVcpu) {
+    let registers = enter_user(&mut vcpu, MAGIC_ADDRESS);
     let exit = vcpu.run(LONG).unwrap();
     assert_eq!(exit, Exit::Magic { at: vcpu.now() });
     let seen = vcpu.registers();
     assert_eq!((seen.rip, seen.gpr), (MAGIC_ADDRESS, registers.gpr));
     vcpu.complete_magic(CODE);
-    let exit = vcpu.run(vcpu.now() + LONG).unwrap();
-    assert!(
-        matches!(
-            exit,
-            Exit::PioWrite {
-                port: 0x81,
-                data: 0x34,
-                ..
-            }
-        ),
-        "{exit:?}"
-    );
+    tells(&mut vcpu, 0x34);
     assert_eq!(vcpu.registers().gpr[Registers::R11], CODE);
+    assert_eq!(vcpu.strangers, 0);
+}
+
+#[test]
+fn a_call_from_user_code_stops_before_it_is_executed() {
+    let Some(vcpu) = sound_guest(&TELL) else {
+        return;
+    };
+    calls_from_user_code(vcpu);
+}
+
+#[test]
+fn int3_stops_a_call_from_user_code_as_well() {
+    let Some(vcpu) = sound_guest_by(Breakpoints::Int3, &TELL) else {
+        return;
+    };
+    calls_from_user_code(vcpu);
+}
+
+/// A gate for vector 3 that user code may use, to the handler behind [`TELL`].
+fn handles_breakpoints(vcpu: &KvmVcpu) {
+    let handler = CODE + HANDLER;
+    let low = handler & 0xffff | u64::from(KERNEL_CODE) << 16 | 0xee00 << 32;
+    let high = handler >> 16 & 0xffff;
+    let ram = &vcpu.machine.ram;
+    let at = GuestAddress(IDT + 3 * 16);
+    ram.write_obj(low | high << 48, at).unwrap();
+}
+
+/// `int3; out 0x81, al; jmp` to itself, and a handler: `mov al, 7; out 0x81, al; iretq`.
+const OWN: [u8; 11] = [
+    0xcc, 0xe6, 0x81, 0xeb, 0xfe, 0xb0, 0x07, 0xe6, 0x81, 0x48, 0xcf,
+];
+const HANDLER: u64 = 5;
+
+#[test]
+fn a_guests_own_breakpoints_are_its_own() {
+    for breakpoints in [Breakpoints::Hardware, Breakpoints::Int3] {
+        let Some(mut vcpu) = sound_guest_by(breakpoints, &OWN) else {
+            return;
+        };
+        handles_breakpoints(&vcpu);
+        enter_user(&mut vcpu, CODE);
+        tells(&mut vcpu, 7);
+        let stack = vcpu.machine.ram.read_obj(GuestAddress(STACK - 40));
+        let behind: u64 = stack.unwrap();
+        assert_eq!(behind, CODE + 1, "{breakpoints}");
+        tells(&mut vcpu, 7);
+        let all = u64::from(breakpoints == Breakpoints::Int3);
+        assert_eq!(vcpu.strangers, all);
+    }
+}
+
+#[test]
+fn programs_that_call_by_cpuid_do_not_go_on_without_hardware_breakpoints() {
+    let (Some(mut one), Some(mut other)) = (guest(&LOOK), guest_by(Breakpoints::Int3, &LOOK))
+    else {
+        return;
+    };
+    // A guest without such programs may go on anywhere.
+    other.load(&one.save().unwrap()).unwrap();
+    assert!(!other.calls_by_cpuid);
+    one.calls_by_cpuid = true;
+    let saved = one.save().unwrap();
+    let refusal = other.load(&saved).unwrap_err().to_string();
+    assert!(refusal.contains("kvm.breakpoints"), "{refusal}");
+    let mut third = guest(&LOOK).unwrap();
+    third.load(&saved).unwrap();
+    assert!(third.calls_by_cpuid);
 }
 
 #[test]
