@@ -1,20 +1,24 @@
 //! `belljar boot`: one node with any kernel, its serial console on standard output.
+// How long somebody at the keyboard waits is the host's time.
+#![allow(clippy::disallowed_methods)]
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use belljar_cpu::{EngineReport, InstructionSet};
+use belljar_cpu::{CpuError, EngineReport, InstructionSet};
 use belljar_devices::virtio::{Disk, DiskError};
 use belljar_exact::{CodeShare, CyclesPerInstruction, ExactConfig, ExactVcpu};
 use belljar_sim::{Frequency, Random, Seed, Span, Time};
 use belljar_vmm::{DiskConfig, KernelError, KernelImage, Node, NodeConfig, NodeError, NodeStop};
 
+use crate::engine::{Engine, KvmOptions};
 use crate::keyboard::Keyboard;
 use crate::parts::{DISK_LATENCY, START_DATE};
+use crate::processors::{Maker, Virtualisation};
 use crate::runner::real_function;
 use crate::sandbox::{Sandbox, SandboxError};
 
@@ -24,6 +28,8 @@ const STEP: Span = Span::from_ms(1);
 /// What a node is booted with.
 #[derive(Clone, Debug)]
 pub struct BootPlan {
+    /// What carries the node.
+    pub engine: Engine,
     /// The kernel's file.
     pub kernel: PathBuf,
     /// The initial RAM disk's file.
@@ -34,8 +40,9 @@ pub struct BootPlan {
     pub memory: u64,
     /// Processors.
     pub vcpus: u32,
-    /// How long each runs before it is the next one's turn.
-    pub slice: Span,
+    /// How long each runs before it is the next one's turn; what suits the engine when
+    /// absent.
+    pub slice: Option<Span>,
     /// The processors' clock.
     pub clock: Frequency,
     /// The instructions that the processor has.
@@ -61,6 +68,9 @@ pub enum BootError {
     /// The node failed on the host.
     #[error(transparent)]
     Node(#[from] NodeError),
+    /// The host cannot carry it with that engine.
+    #[error(transparent)]
+    Engine(#[from] CpuError),
     /// The initial RAM disk cannot be read.
     #[error("cannot read initrd {path}: {source}; check the path")]
     Initrd {
@@ -90,10 +100,45 @@ pub enum BootEnding {
     Left,
 }
 
+/// Where a step of a node began.
+struct Start {
+    now: Time,
+    retired: u64,
+    host: Instant,
+}
+
+impl Start {
+    fn of(node: &Node) -> Self {
+        Self {
+            now: node.now(),
+            retired: node.retired(),
+            host: Instant::now(),
+        }
+    }
+}
+
 /// A node with its console at hand.
 pub struct Booted {
     node: Node,
+    engine: Engine,
     limit: Time,
+}
+
+/// What makes processors of the exact engine.
+fn exact() -> Maker {
+    let share = CodeShare::default();
+    Box::new(move |parts| {
+        let stream = u64::from(parts.index);
+        let config = ExactConfig {
+            ram: parts.ram,
+            cpuid: parts.cpuid,
+            instruction_set: parts.instruction_set,
+            ratio: CyclesPerInstruction::default(),
+            timing: None,
+            random: Random::new(Seed(1), belljar_exact::RANDOM_STREAM, stream),
+        };
+        Ok(Box::new(ExactVcpu::sharing(config, &share)?))
+    })
 }
 
 impl Booted {
@@ -121,7 +166,7 @@ impl Booted {
             seed: Seed(1),
             memory: plan.memory,
             vcpus: plan.vcpus,
-            slice: plan.slice,
+            slice: plan.slice.unwrap_or(plan.engine.slice()),
             frequency: plan.clock,
             kernel: Arc::new(KernelImage::open(&plan.kernel)?),
             initrd: initrd.transpose()?.map(Into::into),
@@ -132,24 +177,14 @@ impl Booted {
             exit_device: plan.exit_device,
             instruction_set: plan.instruction_set.clone(),
         };
-        let share = CodeShare::default();
-        let node = Node::new(&config, |parts| {
-            let config = ExactConfig {
-                ram: parts.ram,
-                cpuid: parts.cpuid,
-                instruction_set: parts.instruction_set,
-                ratio: CyclesPerInstruction::default(),
-                timing: None,
-                random: Random::new(
-                    Seed(1),
-                    belljar_exact::RANDOM_STREAM,
-                    u64::from(parts.index),
-                ),
-            };
-            Ok(Box::new(ExactVcpu::sharing(config, &share)?))
-        })?;
+        let maker = match plan.engine {
+            Engine::Exact => exact(),
+            Engine::Kvm => Virtualisation::open(KvmOptions::default())?.maker(),
+        };
+        let node = Node::new(&config, maker)?;
         Ok(Self {
             node,
+            engine: plan.engine,
             limit: plan.limit.unwrap_or(Time::MAX),
         })
     }
@@ -190,8 +225,8 @@ impl Booted {
         stop: &AtomicBool,
     ) -> Result<BootEnding, BootError> {
         while !stop.load(Ordering::Relaxed) {
-            let start = (self.node.now(), self.node.retired());
-            let until = (start.0 + STEP).min(self.limit);
+            let start = Start::of(&self.node);
+            let until = (start.now + STEP).min(self.limit);
             let stop = self.node.run_until(until)?;
             let written = self.node.take_console();
             output.write_all(&written).map_err(BootError::Output)?;
@@ -210,7 +245,7 @@ impl Booted {
             if keyboard.is_closed() && self.node.next_event().is_none() {
                 return Ok(BootEnding::Asleep);
             }
-            let typed = keyboard.typed(self.idle_since(start));
+            let typed = keyboard.typed(self.idle_since(&start));
             if typed.leaves {
                 return Ok(BootEnding::Left);
             }
@@ -223,11 +258,19 @@ impl Booted {
 
     /// The virtual time that the processor slept since then: what somebody at a
     /// keyboard should feel of it.
-    fn idle_since(&self, (time, retired): (Time, u64)) -> Duration {
-        let passed = self.node.now().since(time);
-        let busy = self.node.frequency().time_of(self.node.retired() - retired);
-        let idle = passed - busy.since(Time::ZERO);
-        Duration::from_nanos(idle.as_ps() / 1000)
+    fn idle_since(&self, start: &Start) -> Duration {
+        let passed = self.node.now().since(start.now);
+        let passed = Duration::from_nanos(passed.as_ps() / 1000);
+        let busy = match self.engine {
+            Engine::Exact => {
+                let retired = self.node.retired() - start.retired;
+                let busy = self.node.frequency().time_of(retired).since(Time::ZERO);
+                Duration::from_nanos(busy.as_ps() / 1000)
+            }
+            // Whoever sits there felt all of that already.
+            Engine::Kvm => start.host.elapsed(),
+        };
+        passed.saturating_sub(busy)
     }
 
     /// The node's clock.

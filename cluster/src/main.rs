@@ -7,6 +7,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use belljar_cluster::engine::EngineChoice;
 use belljar_cluster::quantity::{Bytes, Duration, Rate};
 use belljar_cluster::scenario::LaunchKind;
 use clap::{Args, Parser, Subcommand};
@@ -213,6 +214,10 @@ struct BisectArguments {
 
 #[derive(Args)]
 struct BootArguments {
+    /// What carries the node: the translator, the host's virtualisation, or that where it
+    /// works.
+    #[arg(long, value_enum, default_value_t)]
+    engine: EngineChoice,
     /// A bzImage, an ELF file (Linux, or by its PVH note), or a multiboot file.
     #[arg(long, value_name = "FILE")]
     kernel: PathBuf,
@@ -228,9 +233,10 @@ struct BootArguments {
     /// Processors, at most 64.
     #[arg(long, value_name = "N", default_value_t = 1)]
     vcpus: u32,
-    /// How long each of several processors runs before it is the next one's turn.
-    #[arg(long, value_name = "TIME", default_value = "5 us")]
-    slice: Duration,
+    /// How long each of several processors runs before it is the next one's turn; 5 us when
+    /// absent, and 1 ms under engine kvm.
+    #[arg(long, value_name = "TIME")]
+    slice: Option<Duration>,
     /// The processors' clock.
     #[arg(long, value_name = "RATE", default_value = "2.6 GHz")]
     clock: Rate,

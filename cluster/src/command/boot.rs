@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use belljar_cluster::boot::{BootEnding, BootPlan, Booted};
-use belljar_cluster::engine::Engine;
+use belljar_cluster::engine::{Engine, KvmOptions};
 use belljar_cluster::keyboard::Keyboard;
 use belljar_cpu::{InstructionSet, Level};
 use belljar_sim::Time;
@@ -15,13 +15,15 @@ use super::sandbox;
 use crate::BootArguments;
 
 pub(crate) fn boot(arguments: &BootArguments) -> Result<ExitCode> {
+    let engine = arguments.engine.resolve(KvmOptions::default());
     let plan = BootPlan {
+        engine,
         kernel: arguments.kernel.clone(),
         initrd: arguments.initrd.clone(),
         append: arguments.append.join(" "),
         memory: arguments.memory.0,
         vcpus: arguments.vcpus,
-        slice: arguments.slice.0,
+        slice: arguments.slice.map(|slice| slice.0),
         clock: arguments.clock.0,
         instruction_set: InstructionSet::new(
             arguments.level.parse::<Level>()?,
@@ -32,7 +34,7 @@ pub(crate) fn boot(arguments: &BootArguments) -> Result<ExitCode> {
         disks: arguments.disk.clone(),
     };
     let stop = stop_on_signal()?;
-    let sandbox = sandbox(arguments.no_sandbox, Engine::Exact)?;
+    let sandbox = sandbox(arguments.no_sandbox, engine)?;
     let mut booted = Booted::new(&plan)?;
     let mut keyboard = if arguments.no_input {
         Keyboard::none()
@@ -42,26 +44,33 @@ pub(crate) fn boot(arguments: &BootArguments) -> Result<ExitCode> {
     let ending = booted.run_in(sandbox.as_ref(), &mut keyboard, &stop);
     drop(keyboard);
     let ending = ending?;
-    tell(&booted);
+    tell(&booted, engine);
     conclude(&booted, ending)
 }
 
 /// What somebody should know of the run: on standard error, which is no console.
-fn tell(booted: &Booted) {
-    for unknown in booted.report().unimplemented {
+fn tell(booted: &Booted, engine: Engine) {
+    let report = booted.report();
+    for unknown in report.unimplemented {
         eprintln!(
             "note: an instruction that is not implemented raised #UD {} times, first at {:#x}: {:02x?}",
             unknown.count, unknown.rip, unknown.bytes
         );
     }
+    for warning in report.warnings {
+        eprintln!("note: {warning}");
+    }
     for (slot, complaint) in booted.complaints() {
         eprintln!("note: the virtio device in slot {slot} waits for a reset: {complaint}");
     }
-    eprintln!(
-        "{} of virtual time, {} instructions",
-        booted.now(),
-        booted.retired()
-    );
+    match engine {
+        Engine::Exact => eprintln!(
+            "{} of virtual time, {} instructions",
+            booted.now(),
+            booted.retired()
+        ),
+        Engine::Kvm => eprintln!("{} of virtual time", booted.now()),
+    }
 }
 
 fn conclude(booted: &Booted, ending: BootEnding) -> Result<ExitCode> {
