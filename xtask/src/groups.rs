@@ -183,19 +183,21 @@ fn end_to_end(groups: &[Group]) -> Result<()> {
     let (machine, others): (Vec<Group>, Vec<Group>) =
         groups.iter().partition(|group| **group == Group::Kvm);
     if !others.is_empty() {
-        end_to_end_tests(&others, binary, &[])?;
+        end_to_end_tests(&others, &[("BELLJAR_BIN", binary)], &[])?;
     }
     // Each by itself: a machine that is emulated needs a processor.
     if !machine.is_empty() {
         packages::ensure_new_qemu();
         shell::run(binary, &["image", "build", "images/kvm-host.toml"])?;
-        end_to_end_tests(&machine, binary, &["--test-threads", "1"])?;
+        let tests = shell::test_program("belljar-kvm")?;
+        let environment = [("BELLJAR_BIN", binary), ("BELLJAR_KVM_TESTS", &tests)];
+        end_to_end_tests(&machine, &environment, &["--test-threads", "1"])?;
     }
     Ok(())
 }
 
-/// Runs the tests of `groups` with `more` arguments for the harness.
-fn end_to_end_tests(groups: &[Group], binary: &str, more: &[&str]) -> Result<()> {
+/// Runs the tests of `groups` in `environment`, with `more` arguments for the harness.
+fn end_to_end_tests(groups: &[Group], environment: &[(&str, &str)], more: &[&str]) -> Result<()> {
     let mut arguments = vec!["test", "--package", "belljar-tests", "--test", "e2e", "--"];
     let filters: Vec<String> = groups
         .iter()
@@ -204,5 +206,5 @@ fn end_to_end_tests(groups: &[Group], binary: &str, more: &[&str]) -> Result<()>
         .collect();
     arguments.extend(filters.iter().map(String::as_str));
     arguments.extend(more);
-    run_with(&cargo(), &arguments, &[("BELLJAR_BIN", binary)])
+    run_with(&cargo(), &arguments, environment)
 }

@@ -1,7 +1,7 @@
 //! Running other programs, and saying so.
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -47,4 +47,25 @@ pub(crate) fn build_belljar() -> Result<PathBuf> {
         bail!("{} was not built", binary.display());
     }
     Ok(binary)
+}
+
+/// Builds the unit tests of `package` and tells where their program is.
+pub(crate) fn test_program(package: &str) -> Result<String> {
+    let output = Command::new(cargo())
+        .args(["test", "--no-run", "--lib", "--message-format=json"])
+        .args(["--package", package])
+        .current_dir(crate::root())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("the tests of {package} cannot be built ({})", output.status);
+    }
+    let told = String::from_utf8_lossy(&output.stdout);
+    let program = told
+        .split_once("\"executable\":\"")
+        .and_then(|(_, rest)| rest.split_once('"'));
+    program
+        .map(|(path, _)| path.to_owned())
+        .with_context(|| format!("cargo names no test program of {package}"))
 }
