@@ -19,6 +19,7 @@ use qemu::{Link, Machine};
 
 mod cluster;
 mod engine;
+mod kvm;
 mod plot;
 mod qemu;
 mod scale;
@@ -29,7 +30,8 @@ mod share;
 pub(crate) struct Arguments {
     /// Rows; all when none is named. `engine`, alone or with names of kernels behind it,
     /// measures the engine beside the bare processor and QEMU; `hpl` four nodes that
-    /// compute together; `share` where the host's time goes; `scale` what many nodes cost.
+    /// compute together; `share` where the host's time goes; `kvm` what
+    /// the kvm engine costs; `scale` what many nodes cost.
     names: Vec<String>,
     /// With `engine`: also draw the ratios to the bare processor here, as SVG.
     #[arg(long, value_name = "FILE")]
@@ -92,6 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match arguments.names.first().map(String::as_str) {
         Some("hpl") => return cluster::run(arguments.runs.max(1)),
         Some("share") => return share::run(),
+        Some("kvm") => return kvm::run(arguments.runs.max(1)),
         Some("scale") => return scale::run(arguments.runs.max(1)),
         _ => {}
     }

@@ -1,0 +1,184 @@
+//! `cargo xtask bench kvm`: what the kvm engine costs on this host's virtualisation.
+//!
+//! Linpack runs on one node and, the same binary with the image's own libraries, on the
+//! bare host. Where the host has no KVM that carries a kernel, or is emulated itself, rows
+//! stay empty, and why is said.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::{Bench, median, timed};
+
+/// Order of the matrix: ten thousand million floating-point operations or so, a second
+/// on one processor.
+const ORDER: u32 = 2500;
+/// Both sides take the same kernels of OpenBLAS, those of the level that nodes have by
+/// default.
+const KERNELS: &str = "Nehalem";
+/// What the model of QEMU's emulated processors is called.
+const EMULATED: &str = "QEMU TCG";
+
+/// Measures and prints a table in Markdown.
+pub(super) fn run(runs: usize) -> Result<()> {
+    let bench = Bench::prepare()?;
+    let doctor = Command::new(&bench.belljar).arg("doctor").output()?;
+    let told = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    let line = told
+        .lines()
+        .find(|line| line.contains("engine kvm"))
+        .context("belljar doctor tells nothing of engine kvm")?;
+    let mut rows = Rows::default();
+    if line.starts_with("ok") {
+        rows.call = traced_call(line);
+        let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        if cpus.contains(EMULATED) {
+            println!("Not measured but for a traced call: this host's processor is emulated.\n");
+        } else {
+            measure(&bench, "kvm", runs, &mut rows)?;
+        }
+    } else {
+        println!("Not measured: {}\n", line.trim());
+    }
+    rows.print();
+    Ok(())
+}
+
+/// What was measured, in the table's words.
+#[derive(Default)]
+struct Rows {
+    boot: Option<String>,
+    call: Option<String>,
+    linpack: Option<String>,
+    overrun: Option<String>,
+}
+
+impl Rows {
+    fn print(&self) {
+        println!("| what | this host |\n|---|---|");
+        for (what, value) in [
+            ("boot to shell", &self.boot),
+            ("a traced call", &self.call),
+            ("HPL, times the bare host", &self.linpack),
+            ("overrun of a turn, mean and worst", &self.overrun),
+        ] {
+            println!("| {what} | {} |", value.as_deref().unwrap_or(""));
+        }
+    }
+}
+
+/// The cost in the doctor's line: what stands between "costs" and the comma.
+fn traced_call(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once("a traced call costs ")?;
+    rest.split_once(',').map(|(cost, _)| cost.to_owned())
+}
+
+fn measure(bench: &Bench, engine: &str, runs: usize, rows: &mut Rows) -> Result<()> {
+    let matrix = matrix(bench)?;
+    let bare = Bare::unpack(bench, &matrix)?;
+    let nothing = scenario(bench, engine, "true", &matrix)?;
+    let linpack = scenario(bench, engine, "xhpl | grep PASSED", &matrix)?;
+    let (mut boots, mut ratios) = (Vec::new(), Vec::new());
+    for _ in 0..runs {
+        let boot = bench.time_run(&nothing)?;
+        let guest = bench.time_run(&linpack)? - boot;
+        boots.push(boot);
+        ratios.push(guest / bare.time()?);
+    }
+    rows.boot = Some(format!("{:.2} s", median(&mut boots)));
+    rows.linpack = Some(format!("{:.2}", median(&mut ratios)));
+    rows.overrun = overrun(&bench.folder.join("out"))?;
+    Ok(())
+}
+
+/// Mean and worst overrun of the last run, as its `host.json` has them, which is JSON with a
+/// key in each line.
+fn overrun(run: &Path) -> Result<Option<String>> {
+    let told = fs::read_to_string(run.join("host.json"))?;
+    let nanoseconds = |key: &str| {
+        let (_, rest) = told.split_once(&format!("\"{key}\":"))?;
+        let digits = rest.trim_start().split(|next: char| !next.is_ascii_digit());
+        digits.into_iter().next()?.parse::<f64>().ok()
+    };
+    let both = nanoseconds("overrun_ns").zip(nanoseconds("worst_overrun_ns"));
+    Ok(both.map(|(mean, worst)| format!("{:.1} us, {:.1} us", mean / 1e3, worst / 1e3)))
+}
+
+/// The input of Linpack: one process, [`ORDER`].
+fn matrix(bench: &Bench) -> Result<PathBuf> {
+    let input = fs::read_to_string(crate::root().join("scenarios/hpl/HPL.dat"))?;
+    let line = |line: &str| match line.split_whitespace().last() {
+        Some("Ns") => format!("{ORDER} Ns"),
+        Some("Ps") => "1 Ps".to_owned(),
+        Some("Qs") => "1 Qs".to_owned(),
+        _ => line.to_owned(),
+    };
+    let lines: Vec<String> = input.lines().map(line).collect();
+    let path = bench.folder.join("HPL.dat");
+    fs::write(&path, lines.join("\n") + "\n")?;
+    Ok(path)
+}
+
+/// One node that boots by itself and runs `command`.
+fn scenario(bench: &Bench, engine: &str, command: &str, matrix: &Path) -> Result<PathBuf> {
+    let recipe = crate::root().join("images/bookworm-mpich.toml");
+    let name = command.split(' ').next().unwrap_or(command);
+    let path = bench.folder.join(format!("{name}.toml"));
+    let text = format!(
+        "name = \"bench\"\nengine = {engine:?}\nimage = {{ recipe = {recipe:?} }}\n\
+         nodes = {{ count = 1, memory = \"512 MiB\", clock = \"1 GHz\", boot = \"each\" }}\n\
+         workload = {{ command = {command:?}, limit = \"1000 s\", files = {{ \"HPL.dat\" = {matrix:?} }}, \
+         environment = {{ OPENBLAS_CORETYPE = {KERNELS:?} }} }}\n\
+         trace = {{ enabled = false, library = false }}\n"
+    );
+    fs::write(&path, text)?;
+    Ok(path)
+}
+
+/// Linpack on the bare host.
+struct Bare {
+    root: PathBuf,
+    work: PathBuf,
+}
+
+impl Bare {
+    /// Unpacks the image's files.
+    fn unpack(bench: &Bench, matrix: &Path) -> Result<Self> {
+        let root = bench.folder.join("root");
+        let unpacked = Command::new("fsck.erofs")
+            .arg(format!("--extract={}", root.display()))
+            .args(["--no-preserve-owner", "--no-preserve-perms"])
+            .arg(bench.image.join("root.erofs"))
+            .output()
+            .context("cannot start fsck.erofs, of the package erofs-utils")?;
+        if !unpacked.status.success() {
+            bail!(
+                "fsck.erofs cannot unpack the image: {}",
+                String::from_utf8_lossy(&unpacked.stderr)
+            );
+        }
+        let work = bench.folder.join("bare");
+        fs::create_dir_all(&work)?;
+        fs::copy(matrix, work.join("HPL.dat"))?;
+        Ok(Self { root, work })
+    }
+
+    fn time(&self) -> Result<f64> {
+        let folders = [
+            "lib/x86_64-linux-gnu",
+            "usr/lib/x86_64-linux-gnu",
+            "usr/lib/x86_64-linux-gnu/openblas-serial",
+        ]
+        .map(|folder| self.root.join(folder));
+        let mut linpack = Command::new(folders[0].join("ld-linux-x86-64.so.2"));
+        linpack
+            .arg("--library-path")
+            .arg(std::env::join_paths(&folders)?)
+            .arg(self.root.join("usr/local/bin/xhpl"))
+            .env("OPENBLAS_CORETYPE", KERNELS)
+            .current_dir(&self.work);
+        timed(&mut linpack)
+    }
+}
