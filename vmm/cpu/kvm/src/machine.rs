@@ -38,10 +38,7 @@ impl Machine {
     /// # Errors
     /// [`CpuError::Host`] when KVM refuses it.
     pub fn new(host: &Arc<Host>, ram: GuestRam) -> Result<Self, CpuError> {
-        let vm = host
-            .kvm
-            .create_vm()
-            .map_err(failed("create a virtual machine"))?;
+        let vm = create(host).map_err(failed("create a virtual machine"))?;
         vm.set_identity_map_address(IDENTITY_MAP)
             .and_then(|()| vm.set_tss_address(TSS_ADDRESS))
             .map_err(failed("place the pages for real mode"))?;
@@ -99,6 +96,17 @@ impl Machine {
         vcpu.enable_cap(&plain)
             .map_err(failed("switch off what KVM offers beside a processor"))?;
         Ok(vcpu)
+    }
+}
+
+/// The timer of a turn that is over may go off here yet, and its signal breaks off the making
+/// of a machine, which is then to be tried again.
+fn create(host: &Host) -> Result<VmFd, kvm_ioctls::Error> {
+    loop {
+        match host.kvm.create_vm() {
+            Err(error) if error.errno() == libc::EINTR => {}
+            other => return other,
+        }
     }
 }
 
