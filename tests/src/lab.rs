@@ -5,9 +5,10 @@
 
 mod files;
 mod host;
+mod wire;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 pub use host::{Host, Process};
 use tempfile::TempDir;
+pub use wire::{Wire, round_trip};
 
 const KEEPER: &str = include_str!("lab/keeper.sh");
 /// How long one host's daemons, and how long the whole cluster may take.
@@ -142,6 +144,16 @@ impl Lab {
         }
         let said = String::from_utf8_lossy(&output.stderr);
         Err(format!("the kernel delays nothing: {}", said.trim()))
+    }
+
+    /// Has hosts hear each other over a wire from now on on which each packet is `late` by
+    /// this much, until the wire is dropped. It takes no `netem`.
+    ///
+    /// # Errors
+    /// Where the kernel has no TUN devices.
+    pub fn wire(&self, late: Duration) -> io::Result<Wire> {
+        let hosts: Vec<&Host> = std::iter::once(&self.head).chain(&self.hosts).collect();
+        Wire::lay(&hosts, late)
     }
 
     fn wait_for_slurm(&self) {

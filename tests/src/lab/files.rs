@@ -2,16 +2,19 @@
 
 use std::fs;
 use std::io::Read;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
 /// The network inside; nobody else sees it.
-const NETWORK: &str = "10.77.0";
+const NETWORK: [u8; 3] = [10, 77, 0];
 
 /// The address of the host of this number, from 1 on.
-pub(super) fn address(number: usize) -> String {
-    format!("{NETWORK}.{number}")
+pub(super) fn address(number: usize) -> Ipv4Addr {
+    let [a, b, c] = NETWORK;
+    let number = u8::try_from(number).expect("a lab has few hosts");
+    Ipv4Addr::new(a, b, c, number)
 }
 
 /// Writes all files for hosts of these names, the first of which is the head.

@@ -3,11 +3,14 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
+
+use nix::sched::{CloneFlags, setns};
 
 use super::files;
 
@@ -19,6 +22,7 @@ const PASS: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct Host {
     name: String,
+    address: Ipv4Addr,
     folder: PathBuf,
     child: Child,
     output: BufReader<ChildStdout>,
@@ -61,7 +65,7 @@ impl Host {
             .args(["--target", &keeper.to_string()])
             .args(["unshare", "--net", "--uts", "--mount", "--pid", "--ipc"])
             .args(["--fork", "--kill-child", "sh", "-c", SCRIPT, "host.sh"])
-            .args([name, &files::address(number)])
+            .args([name, &files::address(number).to_string()])
             .arg(folder)
             .arg(role)
             .stdin(Stdio::piped())
@@ -75,6 +79,7 @@ impl Host {
         let process = line.trim().parse().expect("a host tells its process id");
         let host = Self {
             name: name.to_owned(),
+            address: files::address(number),
             folder: folder.join(name),
             child,
             output,
@@ -116,6 +121,11 @@ impl Host {
             self.name,
             self.logs()
         );
+    }
+
+    /// Its address in the lab.
+    pub fn address(&self) -> Ipv4Addr {
+        self.address
     }
 
     /// Its name.
@@ -167,6 +177,26 @@ impl Host {
         }
     }
 
+    /// Does `work` in a thread that has this host's network: the sockets and devices that it
+    /// makes belong there, whoever uses them.
+    ///
+    /// # Errors
+    /// What `work` fails with, or why the thread is not let in.
+    pub fn in_network<T: Send>(
+        &self,
+        work: impl FnOnce() -> io::Result<T> + Send,
+    ) -> io::Result<T> {
+        let network = fs::File::open(format!("/proc/{}/ns/net", self.process))?;
+        thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                setns(network, CloneFlags::CLONE_NEWNET)?;
+                work()
+            });
+            let done = inside.join();
+            done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
     /// Its processes, but for ended ones that nobody waited for yet.
     pub fn processes(&self) -> Vec<Process> {
         let own = fs::read_link(format!("/proc/{}/ns/pid", self.process));
@@ -191,6 +221,14 @@ impl Host {
     pub fn runs(&self, what: &str) -> bool {
         let mut processes = self.processes().into_iter();
         processes.any(|process| process.command.contains(what))
+    }
+
+    /// Interrupts all its processes whose command line begins with this, as Ctrl-C does.
+    pub fn interrupt(&self, what: &str) {
+        let processes = self.processes().into_iter();
+        for process in processes.filter(|process| process.command.starts_with(what)) {
+            signal(process.id, libc::SIGINT);
+        }
     }
 
     /// Stops all its processes where they are; its kernel goes on.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use belljar_tests::lab::{Lab, wait_for};
+use belljar_tests::lab::{Lab, round_trip, wait_for};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -90,4 +90,20 @@ fn nothing_is_left_of_a_lab() {
     let mounts = fs::read_to_string("/proc/self/mounts").expect("there is /proc");
     assert!(!mounts.contains(&what), "{mounts}");
     assert!(!shared.exists());
+}
+
+#[test]
+fn a_wire_is_as_late_as_it_is_asked_to_be_until_it_is_dropped() {
+    const LATE: Duration = Duration::from_millis(20);
+    let Some(lab) = Lab::start(2) else { return };
+    let round_trip = || round_trip(lab.host(0), lab.host(1), 11).expect("hosts hear each other");
+    assert!(round_trip() < LATE);
+    let wire = lab.wire(LATE).expect("the kernel has TUN devices");
+    let late = round_trip();
+    assert!(late >= 2 * LATE && late < 4 * LATE, "{late:?}");
+    // Large packets get through, too, and so does everything else.
+    let copied = lab.head().run("head -c 100000 /dev/zero | ssh h1 wc -c");
+    assert_eq!(copied.stdout, "100000\n", "{}", copied.stderr);
+    drop(wire);
+    assert!(round_trip() < LATE);
 }
