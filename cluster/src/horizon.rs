@@ -23,7 +23,7 @@ const ALONE_AT_MOST: Span = Span::from_ms(2);
 
 /// A node's part of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub struct Turn {
     /// Which node.
     pub node: u32,
     /// It must not go further.
@@ -34,7 +34,7 @@ pub(crate) struct Turn {
 
 /// What bounds the nodes of a cluster.
 #[derive(Debug)]
-pub(crate) struct Horizons {
+pub struct Horizons {
     distances: Distances,
     /// When each node does anything next.
     next: Vec<Time>,
@@ -48,7 +48,8 @@ pub(crate) struct Horizons {
 }
 
 impl Horizons {
-    pub(crate) fn new(distances: Distances, nodes: u32) -> Self {
+    /// Of a cluster of `nodes` nodes that are `distances` apart and do nothing before time zero.
+    pub fn new(distances: Distances, nodes: u32) -> Self {
         let tails = (0..nodes).map(|node| distances.tail(node));
         Self {
             least_tail: tails.min().unwrap_or(Span::MAX),
@@ -61,28 +62,28 @@ impl Horizons {
     }
 
     /// Leaves all turns of `node` to another host.
-    pub(crate) fn leave(&mut self, node: u32) {
+    pub fn leave(&mut self, node: u32) {
         self.elsewhere[node as usize] = true;
     }
 
     /// The distances that it goes by.
-    pub(crate) fn distances(&self) -> &Distances {
+    pub fn distances(&self) -> &Distances {
         &self.distances
     }
 
     /// Tells when `node` does anything next; [`Time::MAX`] for never.
-    pub(crate) fn set(&mut self, node: u32, next: Time) {
+    pub fn set(&mut self, node: u32, next: Time) {
         self.next[node as usize] = next;
     }
 
     /// No node does anything before this.
-    pub(crate) fn first(&self) -> Time {
+    pub fn first(&self) -> Time {
         self.next.iter().copied().min().unwrap_or(Time::MAX)
     }
 
     /// No node does anything before this, though frames that are on their way, of which
     /// the first moves on at `frames`, may yet arrive.
-    pub(crate) fn settled(&self, frames: Option<Time>) -> Time {
+    pub fn settled(&self, frames: Option<Time>) -> Time {
         let arrival = frames.map_or(Time::MAX, |frames| frames + self.least_tail);
         self.first().min(arrival)
     }
@@ -90,7 +91,7 @@ impl Horizons {
     /// The turns of a round: those that are worth their while, and always that of the
     /// node that is the first to act. Every arrival before `frames` plus a node's tail
     /// must be known to the node. Nobody goes beyond `cap`.
-    pub(crate) fn turns(&mut self, frames: Option<Time>, cap: Time, turns: &mut Vec<Turn>) {
+    pub fn turns(&mut self, frames: Option<Time>, cap: Time, turns: &mut Vec<Turn>) {
         turns.clear();
         let [(first, least), second] = self.least_two();
         let (soon, later) = self.who_is_soon(least);

@@ -14,7 +14,7 @@ mod crew;
 pub mod doctor;
 mod ending;
 pub mod engine;
-mod horizon;
+pub mod horizon;
 pub mod hosts;
 pub mod keyboard;
 pub mod link_log;

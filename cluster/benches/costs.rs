@@ -1,0 +1,265 @@
+//! What one host of many pays for the others, measured by itself: for each node of the run,
+//! for each frame that any node sends, for each message. `cargo xtask bench hosts` reads the
+//! lines that it prints, `NAME VALUE UNIT`, and `docs/scaling.md` tells what they are for.
+//!
+//! Host time is what is measured here.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    missing_docs
+)]
+
+use std::hint::black_box;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use belljar_cluster::horizon::Horizons;
+use belljar_fabric::{
+    Distances, Fabric, FatTree, Frame, LinkSpec, Mac, PartSpecs, Routing, SwitchSpec, Topology,
+};
+use belljar_peers::{Incoming, Listener, Mesh, RunKey, Settings};
+use belljar_sim::{Random, Seed, Span, Time, decode, encode};
+
+/// Nodes of the run that the figures are for, and hosts that run them.
+const NODES: u32 = 10_000;
+const HOSTS: u32 = 64;
+/// Bytes of an Ethernet frame of full length.
+const FRAME: usize = 1514;
+
+fn main() {
+    bookkeeping();
+    told();
+    frame_heard();
+    frames("star", Topology::star(NODES, link(), switch()).unwrap());
+    let tree = FatTree::for_hosts(NODES).unwrap();
+    let parts = PartSpecs {
+        link: link(),
+        uplink: link(),
+        switch: switch(),
+    };
+    frames("fat-tree", tree.build(NODES, &parts).unwrap());
+    messages();
+}
+
+fn link() -> LinkSpec {
+    LinkSpec {
+        bandwidth: 100_000_000_000,
+        latency: Span::from_us(1),
+    }
+}
+
+fn switch() -> SwitchSpec {
+    SwitchSpec {
+        latency: Span::from_ns(300),
+        queue_bytes: 1 << 20,
+    }
+}
+
+fn tell(name: &str, value: f64, unit: &str) {
+    println!("{name} {value:.3} {unit}");
+}
+
+/// A round's reckoning of who may run how far, all nodes busy, by node of the run.
+fn bookkeeping() {
+    const ROUNDS: u64 = 2_000;
+    let topology = Topology::star(NODES, link(), switch()).unwrap();
+    let distances = Distances::new(&topology);
+    let lookahead = distances.nearest(0);
+    let mut horizons = Horizons::new(distances, NODES);
+    for node in NODES / HOSTS..NODES {
+        horizons.leave(node);
+    }
+    let mut turns = Vec::new();
+    let mut taken = 0;
+    let start = Instant::now();
+    for round in 0..ROUNDS {
+        let now = Time::ZERO + Span::from_ps(lookahead.as_ps() * round);
+        horizons.set((round % u64::from(NODES)) as u32, now);
+        // As a run's round does: before the network goes on, for the turns, and behind them.
+        black_box(horizons.settled(None));
+        horizons.turns(None, Time::MAX, &mut turns);
+        black_box(horizons.first());
+        taken += turns.len();
+    }
+    let each = nanoseconds(start) / ROUNDS as f64 / f64::from(NODES);
+    assert!(taken > 0, "nobody ever had a turn");
+    tell("node-round", each, "ns for each node and round");
+}
+
+/// To hear how far another host's node is: as `hosts/message.rs` has it.
+fn told() {
+    const TIMES: u64 = 500;
+    let share = NODES / HOSTS;
+    let mut heard = vec![Time::ZERO; NODES as usize];
+    let mut spent = 0.0;
+    for round in 1..=TIMES {
+        let time = Time::from_ps(round * 1_000_000_007);
+        let nodes: Vec<(u32, Time, u64)> = (0..share).map(|node| (node, time, round)).collect();
+        let message = encode(&nodes).unwrap();
+        let start = Instant::now();
+        let nodes: Vec<(u32, Time, u64)> = decode(&message).unwrap();
+        for (node, next, _) in nodes {
+            heard[node as usize] = next;
+        }
+        spent += nanoseconds(start);
+    }
+    assert!(heard[0] > Time::ZERO);
+    let each = spent / (TIMES * u64::from(share)) as f64;
+    tell("node-told", each, "ns for each node told of");
+}
+
+/// To hear of a frame that another host's node sends.
+fn frame_heard() {
+    const MESSAGES: u64 = 200;
+    const FRAMES: u64 = 100;
+    let mut spent = 0.0;
+    for message in 0..MESSAGES {
+        let frame = |sequence| {
+            (
+                Time::from_ps(message),
+                7_u32,
+                sequence,
+                vec![0xa5_u8; FRAME],
+            )
+        };
+        let sends: Vec<_> = (0..FRAMES).map(frame).collect();
+        let bytes = encode(&sends).unwrap();
+        let start = Instant::now();
+        let heard: Vec<(Time, u32, u64, Vec<u8>)> = decode(&bytes).unwrap();
+        for (_, _, _, frame) in heard {
+            black_box(Frame::from(frame));
+        }
+        spent += nanoseconds(start);
+    }
+    let each = spent / (MESSAGES * FRAMES) as f64;
+    tell("frame-heard", each, "ns for each frame told of");
+}
+
+/// Frames of full length between nodes at random, through the whole network, which knows its
+/// ways by then.
+fn frames(name: &str, topology: Topology) {
+    const FRAMES: u64 = 200_000;
+    let settings = belljar_fabric::Settings {
+        routing: Routing::Ecmp,
+        ..Default::default()
+    };
+    let mut fabric = Fabric::with_settings(topology, &settings).unwrap();
+    let mut random = Random::new(Seed(1), "costs", 0);
+    let mut node = || (random.next_u64() % u64::from(NODES)) as u32;
+    let frames: Vec<(u32, Frame)> = (0..FRAMES)
+        .map(|_| {
+            let (from, to) = (node(), node());
+            let mut bytes = vec![0; FRAME];
+            bytes[..6].copy_from_slice(&Mac::of_host(to).0);
+            bytes[6..12].copy_from_slice(&Mac::of_host(from).0);
+            (from, bytes.into())
+        })
+        .collect();
+    let mut pass = |first: u64| {
+        let start = Instant::now();
+        let mut arrived = 0;
+        for (sequence, (from, frame)) in (first..).zip(&frames) {
+            // Some thousand are on their way at once.
+            let time = Time::ZERO + Span::from_ns(sequence);
+            fabric.send(time, *from, sequence, frame.clone());
+            arrived += fabric.advance(time).count() as u64;
+        }
+        (arrived, nanoseconds(start) / FRAMES as f64)
+    };
+    pass(0);
+    let (arrived, each) = pass(FRAMES);
+    assert!(arrived > FRAMES * 9 / 10, "{arrived} frames arrived");
+    tell(&format!("frame-{name}"), each, "ns for each frame");
+}
+
+/// A message there and back between two hosts on one machine, over its loopback: how long, and
+/// how much of a processor both take. Of a large one what each byte takes.
+fn messages() {
+    const LAPS: u32 = 20_000;
+    let (here, there) = pair();
+    let echo = thread::spawn(move || {
+        // As long as the other host is there.
+        while let Some(message) = hear(&there) {
+            there.send(0, message);
+        }
+    });
+    let laps = |length: usize, laps: u32| {
+        let mut sending = Duration::ZERO;
+        let (busy, start) = (processor_time(), Instant::now());
+        for _ in 0..laps {
+            let message = vec![0; length];
+            let sent = Instant::now();
+            here.send(1, message);
+            sending += sent.elapsed();
+            hear(&here).expect("the echo is there");
+        }
+        let of = |spent: Duration| spent.as_secs_f64() * 1e6 / f64::from(laps) / 2.0;
+        [start.elapsed(), processor_time() - busy, sending * 2].map(of)
+    };
+    let [way, busy, sent] = laps(100, LAPS);
+    tell("message-sent", sent, "us of the run's own thread");
+    tell("message-way", way, "us from one host to the other");
+    tell(
+        "message",
+        busy,
+        "us of processor time for each message, both ends",
+    );
+    const LARGE: usize = 1 << 20;
+    let [_, large, _] = laps(LARGE, LAPS / 100);
+    let byte = (large - busy) * 1e3 / LARGE as f64;
+    tell(
+        "byte",
+        byte,
+        "ns of processor time for each byte sent, both ends",
+    );
+    drop(here);
+    echo.join().unwrap();
+}
+
+/// The next message, unless the other host is gone.
+fn hear(mesh: &Mesh) -> Option<Vec<u8>> {
+    loop {
+        match mesh.receive(Duration::from_secs(1)) {
+            Some((_, Incoming::Message(message))) => return Some(message),
+            Some((_, Incoming::Lost(_))) => return None,
+            None => {}
+        }
+    }
+}
+
+fn pair() -> (Mesh, Mesh) {
+    let key = RunKey::generate().unwrap();
+    let listener = Listener::open().unwrap();
+    let address = format!("localhost:{}", listener.port().unwrap());
+    let addresses = [String::new(), address];
+    let settings = Settings {
+        gathering: Duration::from_secs(10),
+        patience: Duration::from_secs(30),
+    };
+    let never = AtomicBool::new(false);
+    let connect = |own, listener| Mesh::connect(own, &key, listener, &addresses, settings, &never);
+    thread::scope(|scope| {
+        let there = scope.spawn(|| connect(1, Some(listener)));
+        (connect(0, None).unwrap(), there.join().unwrap().unwrap())
+    })
+}
+
+/// What this process took of processors so far (proc_pid_stat(5), fields 14 and 15).
+fn processor_time() -> Duration {
+    const TICKS_PER_SECOND: u64 = 100;
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    // The name may hold anything; it ends with the last parenthesis.
+    let fields = stat.rsplit(')').next().unwrap().split_whitespace();
+    let ticks: u64 = fields
+        .skip(11)
+        .take(2)
+        .map(|ticks| ticks.parse::<u64>().unwrap())
+        .sum();
+    Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND)
+}
+
+fn nanoseconds(start: Instant) -> f64 {
+    start.elapsed().as_secs_f64() * 1e9
+}
