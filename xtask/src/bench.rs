@@ -19,29 +19,34 @@ use qemu::{Link, Machine};
 
 mod cluster;
 mod engine;
+mod hosts;
 mod kvm;
 mod plot;
 mod qemu;
 mod scale;
 mod share;
 
+/// Runs of each side for each row, unless said otherwise.
+const RUNS: usize = 5;
+
 /// What to measure, and how.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Rows; all when none is named. `engine`, alone or with names of kernels behind it,
     /// measures the engine beside the bare processor and QEMU; `hpl` four nodes that
-    /// compute together; `share` where the host's time goes; `kvm` what
-    /// the kvm engine costs; `scale` what many nodes cost.
+    /// compute together; `share` where the host's time goes; `kvm` what the kvm engine costs;
+    /// `scale` what many nodes cost; `hosts` what it costs to run on several hosts.
     names: Vec<String>,
-    /// With `engine`: also draw the ratios to the bare processor here, as SVG.
+    /// With `engine`: also draw the ratios to the bare processor here, as SVG; with `hosts`
+    /// the time over the round trip.
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Also write the table here, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Runs of each side for each row.
-    #[arg(long, default_value_t = 5)]
-    runs: usize,
+    /// Runs of each side for each row: 5 unless said otherwise, 2 with `hosts`.
+    #[arg(long)]
+    runs: Option<usize>,
 }
 
 /// A row: a workload, and the smaller one whose time is taken off, so that boot
@@ -90,18 +95,21 @@ struct Measured {
 
 /// Measures and prints the table.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let runs = arguments.runs.unwrap_or(RUNS).max(1);
+    let (json_file, plot_file) = (arguments.json.as_deref(), arguments.plot.as_deref());
     packages::ensure(&[BUILD, BENCH])?;
     match arguments.names.first().map(String::as_str) {
-        Some("hpl") => return cluster::run(arguments.runs.max(1)),
+        Some("hpl") => return cluster::run(runs),
         Some("share") => return share::run(),
-        Some("kvm") => return kvm::run(arguments.runs.max(1)),
-        Some("scale") => return scale::run(arguments.runs.max(1)),
+        Some("kvm") => return kvm::run(runs),
+        Some("scale") => return scale::run(runs),
+        Some("hosts") => return hosts::run(arguments.runs, json_file, plot_file),
         _ => {}
     }
     if let Some((first, kernels)) = arguments.names.split_first()
         && first == "engine"
     {
-        return engine::run(arguments.runs.max(1), kernels, arguments.plot.clone());
+        return engine::run(runs, kernels, arguments.plot.clone());
     }
     for name in &arguments.names {
         if !ROWS.iter().any(|row| row.name == name) {
@@ -113,11 +121,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut table = Vec::new();
     for row in ROWS {
         if arguments.names.is_empty() || arguments.names.iter().any(|name| name == row.name) {
-            table.push(bench.measure(&row, arguments.runs.max(1))?);
+            table.push(bench.measure(&row, runs)?);
             print_row(table.last().context("a row was just added")?);
         }
     }
-    if let Some(path) = &arguments.json {
+    if let Some(path) = json_file {
         fs::write(path, json(&table))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }

@@ -1,4 +1,4 @@
-//! A bar chart as SVG.
+//! Charts as SVG.
 
 use plotters::prelude::*;
 
@@ -53,6 +53,53 @@ fn draw(into: &mut String, points: &[(String, f64)]) -> Result<(), Box<dyn std::
         ];
         chart.draw_series(LineSeries::new(line, RED.mix(0.5)))?;
     }
+    root.present()?;
+    Ok(())
+}
+
+/// Points that hang together.
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+/// Host time for a span over the round trip between hosts, both in microseconds.
+pub(super) fn lines(lines: &[Line]) -> String {
+    let mut text = String::new();
+    if draw_lines(&mut text, lines).is_err() {
+        text.clear();
+    }
+    text
+}
+
+fn draw_lines(into: &mut String, lines: &[Line]) -> Result<(), Box<dyn std::error::Error>> {
+    const COLOURS: [RGBColor; 3] = [RGBColor(60, 110, 170), RED, BLACK];
+    let root = SVGBackend::with_string(into, (900, 420)).into_drawing_area();
+    root.fill(&WHITE)?;
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let right = points().map(|point| point.0).fold(1.0, f64::max) * 1.05;
+    let top = points().map(|point| point.1).fold(1.0, f64::max) * 1.05;
+    let mut chart = ChartBuilder::on(&root)
+        .caption("Host time for 10 us of virtual time", ("sans-serif", 18))
+        .margin(12)
+        .x_label_area_size(40)
+        .y_label_area_size(60)
+        .build_cartesian_2d(0.0..right, 0.0..top)?;
+    chart
+        .configure_mesh()
+        .x_desc("round trip between hosts, us")
+        .y_desc("us")
+        .draw()?;
+    for (line, colour) in lines.iter().zip(COLOURS.iter().cycle()) {
+        let drawn = LineSeries::new(line.points.clone(), colour).point_size(3);
+        let of = chart.draw_series(drawn)?;
+        of.label(line.name.clone())
+            .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], *colour));
+    }
+    chart
+        .configure_series_labels()
+        .background_style(WHITE)
+        .draw()?;
     root.present()?;
     Ok(())
 }
