@@ -77,11 +77,11 @@ struct Point {
 pub(super) fn run(runs: Option<usize>, json: Option<&Path>, plot: Option<&Path>) -> Result<()> {
     packages::ensure_lab();
     let bench = Bench::prepare()?;
-    let costs = costs()?;
     let mut hosts = Hosts {
         lab: Lab::start(HOSTS - 1, &bench.belljar)?,
         bench,
     };
+    let costs = costs()?;
     let points = hosts.measure(runs.unwrap_or(RUNS).max(1))?;
     drop(hosts);
     let measured = measured(&points);
