@@ -50,6 +50,10 @@ pub(crate) enum Class {
     SetInterrupts,
     /// 64-bit PUSHF.
     PushFlags,
+    /// SWAPGS.
+    SwapGs,
+    /// RDTSC.
+    ReadTsc,
     /// Carried out in Rust.
     Helper,
     /// Raises this exception: #UD or #NM.
@@ -67,6 +71,8 @@ impl Class {
                 | Self::Ret
                 | Self::JumpIndirect
                 | Self::CallIndirect
+                | Self::SwapGs
+                | Self::ReadTsc
                 | Self::Helper
                 | Self::Fault(_)
         )
@@ -90,7 +96,7 @@ pub(crate) fn classify(instruction: &Instruction, features: &Features) -> Class 
     {
         return class;
     }
-    if let Some(class) = classify_flags(instruction, features) {
+    if let Some(class) = classify_system(instruction, features) {
         return class;
     }
     if handler(instruction).is_some() {
@@ -174,8 +180,8 @@ fn lacks_fpu(instruction: &Instruction, features: &Features) -> bool {
     (!features.fpu && switched) || (!features.x87 && !waits_only && X87.has_any(needed))
 }
 
-/// What 64-bit kernels do with the interrupt flag at every turn.
-fn classify_flags(instruction: &Instruction, features: &Features) -> Option<Class> {
+/// What 64-bit kernels do at every turn.
+fn classify_system(instruction: &Instruction, features: &Features) -> Option<Class> {
     if features.size != CodeSize::Long {
         return None;
     }
@@ -183,6 +189,8 @@ fn classify_flags(instruction: &Instruction, features: &Features) -> Option<Clas
         Code::Cli => Some(Class::ClearInterrupts),
         Code::Sti => Some(Class::SetInterrupts),
         Code::Pushfq => Some(Class::PushFlags),
+        Code::Swapgs => Some(Class::SwapGs),
+        Code::Rdtsc => Some(Class::ReadTsc),
         _ => None,
     }
 }

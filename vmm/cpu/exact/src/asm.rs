@@ -7,7 +7,9 @@
 /// A host register's number.
 pub(crate) type Reg = u8;
 
+pub(crate) const RAX: Reg = 0;
 pub(crate) const RCX: Reg = 1;
+pub(crate) const RDX: Reg = 2;
 pub(crate) const RSP: Reg = 4;
 pub(crate) const RBP: Reg = 5;
 pub(crate) const RSI: Reg = 6;
@@ -364,6 +366,13 @@ impl Asm {
             0x89,
             0xc0 | (src & 7) << 3 | dst & 7,
         ]);
+    }
+
+    /// `mov dst, src`, 32 bits: clears the upper half.
+    pub(crate) fn mov32(&mut self, dst: Reg, src: Reg) {
+        self.wrote(dst);
+        let names = 0xc0 | (src & 7) << 3 | dst & 7;
+        self.bytes(&[0x40 | (src >> 3) << 2 | dst >> 3, 0x89, names]);
     }
 
     /// `mov reg, value` in the shortest form that keeps the flags.

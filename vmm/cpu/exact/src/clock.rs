@@ -50,6 +50,11 @@ impl Clock {
         }
     }
 
+    /// Whether a tick is a cycle.
+    pub(crate) fn counts_cycles(&self) -> bool {
+        self.ratio == CyclesPerInstruction::default()
+    }
+
     /// The time after `ticks` ticks.
     pub(crate) fn at(&self, ticks: u64) -> Cycles {
         if self.ratio.instructions == 1 {

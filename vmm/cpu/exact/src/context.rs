@@ -144,6 +144,12 @@ pub(crate) struct Context {
     pub fs_base: u64,
     /// Base of GS.
     pub gs_base: u64,
+    /// What SWAPGS exchanges it for.
+    pub kernel_gs_base: u64,
+    /// The time-stamp counter when the count of instructions left is zero.
+    pub tsc_at_zero: u64,
+    /// Not zero when the counter is not that less the count.
+    pub tsc_hidden: u64,
     /// Bases of ES, CS, SS and DS, where they may not be zero.
     pub segment_bases: [u64; 4],
     /// Which site left translated code: an index, or one of the `EXIT_` values.

@@ -25,6 +25,7 @@ mod group;
 mod interrupts;
 pub(crate) mod legacy;
 mod operands;
+mod system;
 
 use group::Held;
 
@@ -369,6 +370,8 @@ impl Emitter {
             Class::ClearInterrupts => self.clear_interrupts(instruction),
             Class::SetInterrupts => self.set_interrupts(instruction, follow),
             Class::PushFlags => self.push_flags(flags_dead),
+            Class::SwapGs => self.swap_gs(instruction),
+            Class::ReadTsc => self.read_tsc(instruction),
             Class::Helper => self.helper(instruction),
             Class::Fault(vector) => {
                 let hole = self.asm.jump();

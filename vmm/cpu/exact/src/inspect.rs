@@ -41,7 +41,7 @@ impl ExactVcpu {
             ("lstar", msrs.lstar),
             ("cstar", msrs.cstar),
             ("sfmask", msrs.sfmask),
-            ("kernel_gs_base", msrs.kernel_gs_base),
+            ("kernel_gs_base", self.context.kernel_gs_base),
             ("tsc_aux", msrs.tsc_aux),
             ("pat", msrs.pat),
             ("misc_enable", msrs.misc_enable),

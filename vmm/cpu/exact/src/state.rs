@@ -30,6 +30,7 @@ pub(crate) mod cr0 {
 
 /// CR4 bits.
 pub(crate) mod cr4 {
+    pub(crate) const TSD: u64 = 1 << 2;
     pub(crate) const PGE: u64 = 1 << 7;
     pub(crate) const OSFXSR: u64 = 1 << 9;
     pub(crate) const OSXMMEXCPT: u64 = 1 << 10;
@@ -62,7 +63,6 @@ pub(crate) struct Msrs {
     pub lstar: u64,
     pub cstar: u64,
     pub sfmask: u64,
-    pub kernel_gs_base: u64,
     pub tsc_aux: u64,
     pub pat: u64,
     pub sysenter: [u64; 3],

@@ -8,7 +8,7 @@ use crate::access::Stop;
 use crate::block::BlockId;
 use crate::context::FREE_INSTRUCTIONS;
 use crate::dispatch::Next;
-use crate::state::{Fault, flag, vector};
+use crate::state::{Fault, cr4, flag, vector};
 use crate::vcpu::{Answer, ExactVcpu};
 
 mod breakpoints;
@@ -239,8 +239,7 @@ impl ExactVcpu {
     }
 
     fn rdtsc(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
-        const CR4_TSD: u64 = 1 << 2;
-        if self.state.system.cr4 & CR4_TSD != 0 {
+        if self.state.system.cr4 & cr4::TSD != 0 {
             self.require_supervisor()?;
         }
         let tsc = self.tsc();

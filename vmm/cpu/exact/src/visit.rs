@@ -14,6 +14,7 @@ impl ExactVcpu {
     pub(crate) fn visit(&mut self, entry: u64, course: &mut Course) -> Next {
         let mut at = entry;
         self.context.pushed_flags = self.state.flags & !(flag::RF | flag::VM);
+        self.show_tsc();
         loop {
             self.context.target = self.store.enter_code();
             self.context.resume = at;
@@ -41,6 +42,16 @@ impl ExactVcpu {
                 other => return other,
             }
         }
+    }
+
+    /// Has translated code read the time-stamp counter by itself, where it may and where
+    /// an instruction takes a cycle.
+    fn show_tsc(&mut self) {
+        let plain = self.ledger.is_none() && self.clock.counts_cycles();
+        let open = plain && self.state.system.cr4 & cr4::TSD == 0;
+        self.context.tsc_hidden = u64::from(!open);
+        let ticks = self.clock.ticks.wrapping_add(self.granted as u64);
+        self.context.tsc_at_zero = self.clock.at(ticks).wrapping_add(self.tsc_offset);
     }
 
     /// What stands in for R14 and R15 where a site leaves its block. Jumps to other

@@ -31,6 +31,9 @@ pub(crate) const fn segment_base(number: usize) -> i32 {
 
 pub(crate) const FS_BASE: i32 = offset_of!(Context, fs_base) as i32;
 pub(crate) const GS_BASE: i32 = offset_of!(Context, gs_base) as i32;
+pub(crate) const KERNEL_GS_BASE: i32 = offset_of!(Context, kernel_gs_base) as i32;
+pub(crate) const TSC_AT_ZERO: i32 = offset_of!(Context, tsc_at_zero) as i32;
+pub(crate) const TSC_HIDDEN: i32 = offset_of!(Context, tsc_hidden) as i32;
 pub(crate) const EXIT_SITE: i32 = offset_of!(Context, exit_site) as i32;
 
 const fn view(user: bool) -> i32 {

@@ -307,10 +307,17 @@ fn vectors() -> Vec<Sample> {
 
 fn system() -> Vec<Sample> {
     vec![
-        block("cpuid and rdtsc", |a| {
-            a.rdtsc()?;
-            a.cpuid()
+        block("time-stamp counter", |a| {
+            a.nop()?;
+            a.rdtsc()
         }),
+        block("time-stamp counter counted in memory", |a| {
+            a.nop()?;
+            a.rdtsc()
+        })
+        .in_memory(),
+        block("swapgs", |a| a.swapgs()),
+        block("cpuid", |a| a.cpuid()),
         block("port", |a| a.out(dx, al)),
         block("control register", |a| a.mov(rax, cr0)),
         raw("undefined", CodeSize::Long, &[0x0f, 0x0b]),

@@ -120,7 +120,7 @@ impl ExactVcpu {
             SFMASK => msrs.sfmask,
             FS_BASE => self.context.fs_base,
             GS_BASE => self.context.gs_base,
-            KERNEL_GS_BASE => msrs.kernel_gs_base,
+            KERNEL_GS_BASE => self.context.kernel_gs_base,
             TSC_AUX => msrs.tsc_aux,
             _ => msrs.mtrr_fixed[fixed_mtrr(index)?],
         })
@@ -151,7 +151,7 @@ impl ExactVcpu {
             SFMASK => msrs.sfmask = value,
             FS_BASE => self.context.fs_base = value,
             GS_BASE => self.context.gs_base = value,
-            KERNEL_GS_BASE => msrs.kernel_gs_base = value,
+            KERNEL_GS_BASE => self.context.kernel_gs_base = value,
             TSC_AUX => msrs.tsc_aux = value,
             _ => match fixed_mtrr(index) {
                 Some(place) => msrs.mtrr_fixed[place] = value,

@@ -246,10 +246,7 @@ impl ExactVcpu {
             }
             Mnemonic::Swapgs => {
                 self.require_supervisor()?;
-                std::mem::swap(
-                    &mut self.context.gs_base,
-                    &mut self.state.msrs.kernel_gs_base,
-                );
+                std::mem::swap(&mut self.context.gs_base, &mut self.context.kernel_gs_base);
             }
             Mnemonic::Lar | Mnemonic::Lsl | Mnemonic::Verr | Mnemonic::Verw => {
                 self.probe_segment(instruction)?

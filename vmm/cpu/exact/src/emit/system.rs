@@ -1,0 +1,50 @@
+//! System instructions that kernels, and the C library's clocks, execute at every turn.
+
+use iced_x86::Instruction;
+
+use super::{Counter, Emitter};
+use crate::asm::{RAX, RCX, RDX, S0, S1};
+use crate::block::SiteKind;
+use crate::context::at;
+
+impl Emitter {
+    /// SWAPGS. A run ends here: what was found out about GS does not hold behind it.
+    pub(super) fn swap_gs(&mut self, instruction: &Instruction) {
+        if self.mode.user {
+            return self.helper(instruction);
+        }
+        self.asm.load(S0, at::GS_BASE);
+        self.asm.load(S1, at::KERNEL_GS_BASE);
+        self.asm.store(at::GS_BASE, S1);
+        self.asm.store(at::KERNEL_GS_BASE, S0);
+        self.jump_to_guest(instruction.next_ip());
+    }
+
+    /// RDTSC, where time is a matter of the count alone. Changes no flag.
+    pub(super) fn read_tsc(&mut self, instruction: &Instruction) {
+        if self.free {
+            return self.helper(instruction);
+        }
+        self.asm.mov(S0, RCX);
+        self.asm.load(RCX, at::TSC_HIDDEN);
+        let open = self.asm.jump_rcx_zero();
+        self.asm.mov(RCX, S0);
+        let hole = self.asm.jump();
+        self.leave_from(hole, SiteKind::Helper(Box::new(*instruction)), false);
+        self.asm.land(open);
+        self.asm.mov(RCX, S0);
+        match self.shared.counter {
+            Counter::Memory => self.asm.load(S1, at::COUNT),
+            Counter::Xmm31 => self.asm.move_xmm31_to_s1(),
+        }
+        // The entry took this instruction and those behind it off the count.
+        let early = i32::from(self.counted) - i32::from(self.index);
+        self.asm.load(S0, at::TSC_AT_ZERO);
+        self.asm.not(S1);
+        self.asm.lea_sum(S0, S0, S1, 1 - early);
+        self.asm.rorx(RDX, S0, 32);
+        self.asm.mov32(RDX, RDX);
+        self.asm.mov32(RAX, S0);
+        self.jump_to_guest(instruction.next_ip());
+    }
+}
