@@ -21,6 +21,7 @@ use belljar_fabric::{
 };
 use belljar_peers::{Incoming, Listener, Mesh, RunKey, Settings};
 use belljar_sim::{Random, Seed, Span, Time, decode, encode};
+use serde_bytes::ByteBuf;
 
 /// Nodes of the run that the figures are for, and hosts that run them.
 const NODES: u32 = 10_000;
@@ -121,15 +122,15 @@ fn frame_heard() {
                 Time::from_ps(message),
                 7_u32,
                 sequence,
-                vec![0xa5_u8; FRAME],
+                ByteBuf::from(vec![0xa5_u8; FRAME]),
             )
         };
         let sends: Vec<_> = (0..FRAMES).map(frame).collect();
         let bytes = encode(&sends).unwrap();
         let start = Instant::now();
-        let heard: Vec<(Time, u32, u64, Vec<u8>)> = decode(&bytes).unwrap();
+        let heard: Vec<(Time, u32, u64, ByteBuf)> = decode(&bytes).unwrap();
         for (_, _, _, frame) in heard {
-            black_box(Frame::from(frame));
+            black_box(Frame::from(frame.into_vec()));
         }
         spent += nanoseconds(start);
     }

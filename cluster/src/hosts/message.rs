@@ -15,7 +15,7 @@ pub(crate) enum Message {
     /// An answer to that: these of the files are not here, by their places in the list.
     Want(Vec<u32>),
     /// The next piece of a file that is wanted; an empty one ends it.
-    Piece(u32, Vec<u8>),
+    Piece(u32, #[serde(with = "serde_bytes")] Vec<u8>),
     /// Any host to any other: how far its nodes are.
     Progress(Progress),
     /// To host 0: what its nodes did that goes into the run directory.
@@ -32,9 +32,9 @@ pub(crate) enum Message {
     /// was kept before is lost. With no number, this one is left out.
     Keep(Option<(u32, bool)>),
     /// To host 0: the next bytes of this pack of pages.
-    Pages(u32, Vec<u8>),
+    Pages(u32, #[serde(with = "serde_bytes")] Vec<u8>),
     /// To host 0: the part of this node in the checkpoint of this number.
-    KeptNode(u32, u32, Vec<u8>),
+    KeptNode(u32, u32, #[serde(with = "serde_bytes")] Vec<u8>),
     /// To host 0: that was all for this checkpoint.
     Kept(Kept),
     /// Host 0 to all: no further.
@@ -97,6 +97,7 @@ pub(crate) struct Send {
     pub(crate) time: Time,
     pub(crate) node: u32,
     pub(crate) sequence: u64,
+    #[serde(with = "serde_bytes")]
     pub(crate) frame: Vec<u8>,
 }
 
@@ -114,6 +115,7 @@ pub(crate) struct NodeTold {
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     /// Calls, as the tracer saves them; of none, nothing.
+    #[serde(with = "serde_bytes")]
     pub(crate) events: Vec<u8>,
     /// What nodes wrote to their consoles.
     pub(crate) consoles: Vec<(u32, Vec<u8>)>,
@@ -139,6 +141,7 @@ pub(crate) struct Kept {
 pub(crate) struct Final {
     pub(crate) report: NodeReport,
     /// Calls that did not return, as the tracer saves them.
+    #[serde(with = "serde_bytes")]
     pub(crate) open: Vec<u8>,
     /// What the tracer has to say, as it saves that.
     pub(crate) summary: Option<Vec<u8>>,
