@@ -4,3 +4,4 @@ mod jobs;
 mod lab;
 mod launch;
 mod run;
+mod site;

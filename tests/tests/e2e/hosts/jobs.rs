@@ -1,60 +1,48 @@
 //! `belljar submit` and `belljar sweep`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
+use std::path::Path;
 use std::process::{Command, Output};
-use std::time::Duration;
 
-use belljar_tests::lab::{Lab, wait_for};
+use belljar_tests::lab::wait_for;
 use belljar_tests::{Dir, Scenario};
 
-/// How long anything may take on a busy machine.
-const SOON: Duration = Duration::from_secs(120);
+use super::site::{SOON, Site};
+
 /// What a job asks for that is not to have a host for itself.
 const SMALL: [&str; 4] = ["--cpus-per-host", "1", "--mem", "2 GiB"];
 
-/// A lab of one host, and the command under test.
-struct Jobs {
-    dir: Dir,
-    lab: Lab,
+/// One host.
+struct Jobs(Site);
+
+impl Deref for Jobs {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.0
+    }
 }
 
 impl Jobs {
     fn start() -> Option<Self> {
-        let dir = Dir::new()?;
-        let lab = Lab::start(1)?;
-        Some(Self { dir, lab })
+        Site::start(1).map(Self)
     }
 
-    /// `belljar` on the head, in the folder that all hosts have.
-    fn command(&self, arguments: &[&str]) -> Command {
-        let (head, folder) = (self.lab.head(), self.lab.shared());
-        let mut command = head.command_in(folder, self.dir.binary());
-        command.args(arguments);
-        command
-    }
-
-    fn scenario(&self, nodes: u32, command: &str) -> PathBuf {
-        let path = self.lab.shared().join("scenario.toml");
-        let text = Scenario::new(nodes, command).limited("3600 s").text();
-        fs::write(&path, text).expect("the lab's folder is writable");
-        path
+    fn endless(&self, nodes: u32, command: &str) -> String {
+        self.scenario(&Scenario::new(nodes, command).limited("3600 s"))
     }
 
     /// `belljar submit` of such a scenario into the folder `out`.
     fn submit(&self, workload: &str, more: &[&str]) -> Command {
-        let path = self.scenario(2, workload);
-        let mut command = self.command(&["submit", path.to_str().unwrap(), "--out", "out"]);
+        let path = self.endless(2, workload);
+        let mut command = self.command(&["submit", &path, "--out", "out"]);
         command.args(SMALL).args(more);
         command
     }
 
     fn squeue(&self) -> String {
         self.lab.head().run("squeue --noheader --format=%T").stdout
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.lab.shared().join(name)
     }
 
     /// Waits until nodes of the job's run have booted.
@@ -201,9 +189,9 @@ const VARIED: [&str; 4] = [
 #[test]
 fn a_sweep_makes_one_table_of_an_array_of_jobs_and_the_same_one_here() {
     let Some(jobs) = Jobs::start() else { return };
-    let path = jobs.scenario(2, "true");
+    let path = jobs.endless(2, "true");
     let sweep = |more: &[&str]| {
-        let mut command = jobs.command(&["sweep", path.to_str().unwrap()]);
+        let mut command = jobs.command(&["sweep", &path]);
         command.args(VARIED).args(more);
         done(command)
     };

@@ -1,49 +1,33 @@
 //! `belljar run` on several hosts, and what becomes of it when something happens to them.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::ops::Deref;
+use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use belljar_tests::lab::{Lab, wait_for};
-use belljar_tests::{Dir, Outcome, Scenario, newest_checkpoint};
+use belljar_tests::lab::wait_for;
+use belljar_tests::{Outcome, Scenario, newest_checkpoint};
 
-/// How long anything may take on a busy machine.
-const SOON: Duration = Duration::from_secs(120);
-
-/// Three hosts, and the command under test on the head.
-struct Hosts {
-    dir: Dir,
-    lab: Lab,
-}
+use super::site::{SOON, Site};
 
 /// How the three hosts are asked for.
 const SSH: [&str; 6] = ["--launch", "ssh", "--hosts", "h0,h1,h2", "--threads", "1"];
 
+/// Three hosts.
+struct Hosts(Site);
+
+impl Deref for Hosts {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.0
+    }
+}
+
 impl Hosts {
     fn start() -> Option<Self> {
-        let dir = Dir::new()?;
-        let lab = Lab::start(3)?;
-        Some(Self { dir, lab })
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let (head, folder) = (self.lab.head(), self.lab.shared());
-        let mut command = head.command_in(folder, self.dir.binary());
-        command.args(arguments);
-        command
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.lab.shared().join(name)
-    }
-
-    /// The file of `scenario`, in the folder that all hosts have.
-    fn scenario(&self, scenario: &Scenario) -> String {
-        let path = self.file("scenario.toml");
-        fs::write(&path, scenario.text()).expect("the lab's folder is writable");
-        path.to_str().expect("a plain path").to_owned()
+        Site::start(3).map(Self)
     }
 
     fn start_run(&self, scenario: &Scenario, out: &str, more: &[&str]) -> Child {
