@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use iced_x86::{Encoder, Instruction, InstructionInfoFactory};
 
 use crate::analyse::Class;
-use crate::asm::{Asm, Hole};
+use crate::asm::{Asm, Hole, RCX, S0};
 use crate::block::{CheckForm, Mode, Pace, Site, SiteId, SiteKind};
 use crate::classes::Prices;
 use crate::context::at;
@@ -384,6 +384,18 @@ impl Emitter {
     fn helper(&mut self, instruction: &Instruction) {
         let hole = self.asm.jump();
         self.leave_from(hole, SiteKind::Helper(Box::new(*instruction)), false);
+    }
+
+    /// As [`helper`](Self::helper), if the context's word at `flag` is not zero. Takes S0,
+    /// changes no flag.
+    fn helper_unless_zero(&mut self, flag: i32, instruction: &Instruction) {
+        self.asm.mov(S0, RCX);
+        self.asm.load(RCX, flag);
+        let zero = self.asm.jump_rcx_zero();
+        self.asm.mov(RCX, S0);
+        self.helper(instruction);
+        self.asm.land(zero);
+        self.asm.mov(RCX, S0);
     }
 
     /// Encodes a rewritten guest instruction here. One for which there is no encoding

@@ -4,8 +4,7 @@
 use iced_x86::Instruction;
 
 use super::Emitter;
-use crate::asm::{RCX, RSP, S0, S1};
-use crate::block::SiteKind;
+use crate::asm::{RSP, S0, S1};
 use crate::context::at;
 use crate::decode::Follow;
 use crate::state::flag;
@@ -26,15 +25,7 @@ impl Emitter {
         if self.mode.user || follow != Follow::Next {
             return self.helper(instruction);
         }
-        self.asm.mov(S0, RCX);
-        self.asm.load(RCX, at::WINDOW_WANTED);
-        let nobody = self.asm.jump_rcx_zero();
-        self.asm.mov(RCX, S0);
-        let hole = self.asm.jump();
-        let kind = SiteKind::Helper(Box::new(*instruction));
-        self.leave_from(hole, kind, false);
-        self.asm.land(nobody);
-        self.asm.mov(RCX, S0);
+        self.helper_unless_zero(at::WINDOW_WANTED, instruction);
         self.asm.store_imm32(at::INTERRUPT_FLAG, flag::IF as u32);
     }
 

@@ -3,8 +3,7 @@
 use iced_x86::Instruction;
 
 use super::{Counter, Emitter};
-use crate::asm::{RAX, RCX, RDX, S0, S1};
-use crate::block::SiteKind;
+use crate::asm::{RAX, RDX, S0, S1};
 use crate::context::at;
 
 impl Emitter {
@@ -25,14 +24,7 @@ impl Emitter {
         if self.free {
             return self.helper(instruction);
         }
-        self.asm.mov(S0, RCX);
-        self.asm.load(RCX, at::TSC_HIDDEN);
-        let open = self.asm.jump_rcx_zero();
-        self.asm.mov(RCX, S0);
-        let hole = self.asm.jump();
-        self.leave_from(hole, SiteKind::Helper(Box::new(*instruction)), false);
-        self.asm.land(open);
-        self.asm.mov(RCX, S0);
+        self.helper_unless_zero(at::TSC_HIDDEN, instruction);
         match self.shared.counter {
             Counter::Memory => self.asm.load(S1, at::COUNT),
             Counter::Xmm31 => self.asm.move_xmm31_to_s1(),
