@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use belljar_cpu::Level;
+use belljar_kvm::Wanted;
 use belljar_sim::Span;
 
 use crate::sandbox::Sandbox;
@@ -48,12 +49,13 @@ fn exact_engine() -> Finding {
 
 /// Tries the kvm engine out, which takes less than a second.
 fn kvm_engine() -> Finding {
-    match belljar_kvm::probe(None) {
+    match belljar_kvm::probe(Wanted::default()) {
         Ok(probe) => {
             let detail = format!(
-                "usable: a traced call costs {} by {}, a stopped clock is off by {} at most",
+                "usable: a traced call costs {} by {}, a stopped clock, moved by {}, is off by {} at most",
                 Span::from_ns(probe.call),
-                probe.breakpoints,
+                probe.means.breakpoints,
+                probe.means.tsc,
                 Span::from_ns(probe.jitter)
             );
             finding("engine kvm", true, detail)

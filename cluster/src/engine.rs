@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use belljar_kvm::Breakpoints;
+use belljar_kvm::{Breakpoints, TscControl, Wanted};
 use belljar_sim::Span;
 use clap::ValueEnum;
 use serde::Deserialize;
@@ -27,7 +27,7 @@ impl EngineChoice {
         match self {
             Self::Exact => Engine::Exact,
             Self::Kvm => Engine::Kvm,
-            Self::Auto => match belljar_kvm::probe(kvm.breakpoints.wanted()) {
+            Self::Auto => match belljar_kvm::probe(kvm.wanted()) {
                 Ok(_) => Engine::Kvm,
                 Err(why) => {
                     tracing::info!("engine exact, as {why}");
@@ -44,6 +44,18 @@ impl EngineChoice {
 pub struct KvmOptions {
     /// What stops guests at traced calls.
     pub breakpoints: BreakpointChoice,
+    /// What moves guests' time stamp counters.
+    pub tsc: TscChoice,
+}
+
+impl KvmOptions {
+    /// What a host must have.
+    pub fn wanted(self) -> Wanted {
+        Wanted {
+            breakpoints: self.breakpoints.wanted(),
+            tsc: self.tsc.wanted(),
+        }
+    }
 }
 
 /// What stops guests at traced calls under engine kvm.
@@ -60,12 +72,34 @@ pub enum BreakpointChoice {
 }
 
 impl BreakpointChoice {
-    /// The breakpoints that a host must have; `None` to take what works.
-    pub fn wanted(self) -> Option<Breakpoints> {
+    fn wanted(self) -> Option<Breakpoints> {
         match self {
             Self::Auto => None,
             Self::Hardware => Some(Breakpoints::Hardware),
             Self::Int3 => Some(Breakpoints::Int3),
+        }
+    }
+}
+
+/// What moves guests' time stamp counters under engine kvm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TscChoice {
+    /// Their offsets where the host has such (Linux 5.16), the counters elsewhere.
+    #[default]
+    Auto,
+    /// Their offsets.
+    Offset,
+    /// The counters themselves.
+    Register,
+}
+
+impl TscChoice {
+    fn wanted(self) -> Option<TscControl> {
+        match self {
+            Self::Auto => None,
+            Self::Offset => Some(TscControl::Offset),
+            Self::Register => Some(TscControl::Register),
         }
     }
 }

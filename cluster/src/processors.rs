@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use belljar_cpu::{CpuError, Vcpu};
 use belljar_exact::{CodePool, CodeShare, ExactConfig, ExactVcpu};
-use belljar_kvm::{Breakpoints, Host, KvmConfig, KvmVcpu, Machine};
+use belljar_kvm::{Host, KvmConfig, KvmVcpu, Machine, Means};
 use belljar_sim::{Random, Seed};
 use belljar_vmm::VcpuParts;
 
@@ -33,7 +33,7 @@ pub(crate) enum Makers {
 #[derive(Clone)]
 pub(crate) struct Virtualisation {
     host: Arc<Host>,
-    breakpoints: Breakpoints,
+    means: Means,
 }
 
 impl Makers {
@@ -84,10 +84,10 @@ impl Virtualisation {
     /// # Errors
     /// When it cannot carry nodes, or not with these.
     pub(crate) fn open(options: KvmOptions) -> Result<Self, CpuError> {
-        let probe = belljar_kvm::probe(options.breakpoints.wanted())?;
+        let probe = belljar_kvm::probe(options.wanted())?;
         Ok(Self {
             host: Host::open()?,
-            breakpoints: probe.breakpoints,
+            means: probe.means,
         })
     }
 
@@ -106,7 +106,7 @@ impl Virtualisation {
                 index: parts.index,
                 cpuid: parts.cpuid,
                 instruction_set: parts.instruction_set,
-                breakpoints: self.breakpoints,
+                means: self.means,
             };
             Ok(Box::new(KvmVcpu::new(config)?))
         })

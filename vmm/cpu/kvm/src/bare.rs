@@ -11,9 +11,9 @@ use belljar_cpu::{
 use vm_memory::{Bytes, GuestAddress};
 
 use crate::clock::Costs;
-use crate::debug::Breakpoints;
 use crate::host::Host;
 use crate::machine::{Machine, failed};
+use crate::means::Means;
 use crate::vcpu::{KvmConfig, KvmVcpu};
 
 const RAM_BYTES: usize = 2 << 20;
@@ -65,7 +65,7 @@ const EFER_LONG: u64 = 1 << 8 | 1 << 10;
 pub(crate) fn processor(
     host: &Arc<Host>,
     code: &[u8],
-    breakpoints: Breakpoints,
+    means: Means,
     costs: Costs,
 ) -> Result<KvmVcpu, CpuError> {
     let ram = guest_ram(&[(0, RAM_BYTES)]).map_err(|error| CpuError::Host {
@@ -86,7 +86,7 @@ pub(crate) fn processor(
     put(TASK + 4, &STACK.to_le_bytes())?;
     // The magic instruction, and jmp r11 or ret.
     let stub = |address: u64| STUB_FRAME + (address - STUB_BASE);
-    let [first, second] = breakpoints.magic();
+    let [first, second] = means.breakpoints.magic();
     put(stub(MAGIC_ADDRESS), &[first, second, 0x41, 0xff, 0xe3])?;
     put(stub(FACT_ADDRESS), &[first, second, 0xc3])?;
     put(CODE, code)?;
@@ -96,7 +96,7 @@ pub(crate) fn processor(
         index: 0,
         cpuid: cpuid(),
         instruction_set: InstructionSet::from(belljar_cpu::Level::V1),
-        breakpoints,
+        means,
     };
     let mut vcpu = KvmVcpu::with_costs(config, costs)?;
     vcpu.put_system(&system())?;

@@ -6,8 +6,8 @@ use belljar_cpu::{CpuError, Exit, Registers, Vcpu};
 
 use crate::bare;
 use crate::clock::Costs;
-use crate::debug::Breakpoints;
 use crate::host::Host;
+use crate::means::Means;
 
 /// Exits that are measured.
 const ROUNDS: usize = 64;
@@ -35,25 +35,22 @@ impl Host {
     /// What lies between the host's look at its counter and the guest's, so that it can
     /// be left out of the guest's time. Where there are hardware breakpoints, KVM loads
     /// debug registers on the way in and puts the host's back on the way out.
-    pub(crate) fn costs(self: &Arc<Self>, breakpoints: Breakpoints) -> Result<Costs, CpuError> {
-        static HARDWARE: OnceLock<Costs> = OnceLock::new();
-        static INT3: OnceLock<Costs> = OnceLock::new();
-        let known = match breakpoints {
-            Breakpoints::Hardware => &HARDWARE,
-            Breakpoints::Int3 => &INT3,
-        };
+    /// Writing the counter takes longer than setting its offset.
+    pub(crate) fn costs(self: &Arc<Self>, means: Means) -> Result<Costs, CpuError> {
+        static KNOWN: [[OnceLock<Costs>; 2]; 2] = [const { [const { OnceLock::new() }; 2] }; 2];
+        let known = &KNOWN[means.breakpoints as usize][means.tsc as usize];
         if let Some(costs) = known.get() {
             return Ok(*costs);
         }
-        let costs = least(&looks(self, breakpoints, Costs::default())?);
-        let measured = with_jitter(costs, &looks(self, breakpoints, costs)?);
+        let costs = least(&looks(self, means, Costs::default())?);
+        let measured = with_jitter(costs, &looks(self, means, costs)?);
         Ok(*known.get_or_init(|| measured))
     }
 }
 
 /// The looks of a trial guest that is run with `costs` taken out of its time.
-fn looks(host: &Arc<Host>, breakpoints: Breakpoints, costs: Costs) -> Result<Vec<Look>, CpuError> {
-    let mut vcpu = bare::processor(host, &PROGRAM, breakpoints, costs)?;
+fn looks(host: &Arc<Host>, means: Means, costs: Costs) -> Result<Vec<Look>, CpuError> {
+    let mut vcpu = bare::processor(host, &PROGRAM, means, costs)?;
     let mut looks = Vec::with_capacity(ROUNDS);
     while looks.len() < ROUNDS {
         let before = vcpu.now();

@@ -88,7 +88,7 @@ pub(crate) fn magic_exit(vcpu: &mut KvmVcpu, at: u64) -> Result<Option<Exit>, Cp
         }));
     }
     vcpu.strangers += 1;
-    match vcpu.breakpoints {
+    match vcpu.means.breakpoints {
         Breakpoints::Hardware => {
             vcpu.fd.sync_regs_mut().regs.rflags |= RESUME_FLAG;
             vcpu.fd.set_sync_dirty_reg(SyncReg::Register);

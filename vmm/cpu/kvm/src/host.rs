@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use belljar_cpu::CpuError;
-use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, KVM_SYNC_X86_REGS};
+use kvm_bindings::{CpuId, KVM_CAP_VCPU_ATTRIBUTES, KVM_MAX_CPUID_ENTRIES, KVM_SYNC_X86_REGS};
 use kvm_ioctls::{Cap, Kvm};
 use nix::unistd::{Gid, Group};
 
@@ -85,6 +85,8 @@ const NEEDED: [(Cap, &str, &str); 9] = [
 pub struct Host {
     pub(crate) kvm: Kvm,
     pub(crate) supported: CpuId,
+    /// Whether guests' counters can be moved by their offset (Linux 5.16).
+    pub(crate) has_tsc_offset: bool,
     /// Bytes that are mapped for each vCPU.
     pub(crate) page_bytes: usize,
 }
@@ -122,9 +124,11 @@ impl Host {
             .get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)
             .map_err(io::Error::from)?;
         let page_bytes = kvm.get_vcpu_mmap_size().map_err(io::Error::from)?;
+        let attributes = kvm.check_extension_raw(KVM_CAP_VCPU_ATTRIBUTES.into());
         Ok(Arc::new(Self {
             kvm,
             supported,
+            has_tsc_offset: attributes > 0,
             page_bytes,
         }))
     }

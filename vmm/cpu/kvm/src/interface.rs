@@ -190,7 +190,7 @@ impl Vcpu for KvmVcpu {
 
     fn report(&self) -> EngineReport {
         let mut warnings = Vec::new();
-        if self.breakpoints == Breakpoints::Hardware && self.has_breakpoints() {
+        if self.means.breakpoints == Breakpoints::Hardware && self.has_breakpoints() {
             let text = "the guest set breakpoints of its own, which do not work under engine kvm with kvm.breakpoints = \"hardware\"; set it to \"int3\"";
             warnings.push(text.to_owned());
         }

@@ -12,6 +12,7 @@ use vmm_sys_util::ioctl_iow_nr;
 
 ioctl_iow_nr!(KVM_INTERRUPT, KVMIO, 0x86, kvm_interrupt);
 ioctl_iow_nr!(KVM_SET_DEVICE_ATTR, KVMIO, 0xe1, kvm_device_attr);
+#[cfg(test)]
 ioctl_iow_nr!(KVM_HAS_DEVICE_ATTR, KVMIO, 0xe3, kvm_device_attr);
 
 /// The calls, by the low 16 bits of their numbers, that a thread makes which runs vCPUs,
@@ -58,6 +59,7 @@ pub(crate) fn set_tsc_offset(vcpu: &VcpuFd, offset: u64) -> io::Result<()> {
 }
 
 /// Whether there is [`set_tsc_offset`] (Linux 5.16).
+#[cfg(test)]
 pub(crate) fn has_tsc_offset(vcpu: &VcpuFd) -> bool {
     let attribute = tsc_offset_attribute(&0);
     // SAFETY: as in `set_tsc_offset`; of this call the kernel reads no address.

@@ -11,6 +11,7 @@ use vm_memory::{Bytes, GuestAddress};
 use crate::clock::Costs;
 use crate::debug::Breakpoints;
 use crate::host::{Host, HostError};
+use crate::means::{Means, Wanted};
 use crate::vcpu::KvmVcpu;
 use crate::{bare, ioctl};
 use program::{
@@ -21,8 +22,8 @@ use program::{
 /// What was found of a KVM that works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// What stops guests at traced calls.
-    pub breakpoints: Breakpoints,
+    /// By which means guests are run.
+    pub means: Means,
     /// A traced call, from the guest and back into it, in nanoseconds.
     pub call: u64,
     /// By how much the guest's clock was off when it went on after a stop, in nanoseconds,
@@ -83,20 +84,22 @@ const MOST_JITTER: u64 = 10_000_000;
 /// Exits that the trial guest needs, with room.
 const MOST_EXITS: u32 = 4 * CALLS;
 
-/// Has a trial guest do what kernels do, and measures how well its clock stands still. Traced
-/// calls stop it by `wanted`; where nothing is wanted, by hardware breakpoints if those work,
-/// and by INT3 elsewhere.
+/// Has a trial guest do what kernels do, and measures how well its clock stands still. It is
+/// run by the means that are `wanted`. Where nothing is, traced calls stop it by hardware
+/// breakpoints if those work, and by INT3 elsewhere.
 ///
 /// # Errors
 /// [`ProbeError`] tells what is missing or wrong, and what to do.
-pub fn probe(wanted: Option<Breakpoints>) -> Result<Probe, ProbeError> {
+pub fn probe(wanted: Wanted) -> Result<Probe, ProbeError> {
     let host = Host::open()?;
-    let (breakpoints, call) = match wanted {
-        Some(breakpoints) => (breakpoints, Trial::new(&host, breakpoints)?.run()?),
-        None => choose(|breakpoints| Trial::new(&host, breakpoints)?.run())?,
+    let trial = |breakpoints| Trial::new(&host, Means::on(&host, breakpoints, wanted)?)?.run();
+    let (breakpoints, call) = match wanted.breakpoints {
+        Some(breakpoints) => (breakpoints, trial(breakpoints)?),
+        None => choose(trial)?,
     };
-    let costs = host.costs(breakpoints)?;
-    let clock = bare::processor(&host, &[], breakpoints, costs)?.clock;
+    let means = Means::on(&host, breakpoints, wanted)?;
+    let costs = host.costs(means)?;
+    let clock = bare::processor(&host, &[], means, costs)?.clock;
     let typical = clock.nanoseconds(costs.typical_jitter);
     if typical > MOST_JITTER {
         return Err(ProbeError::Broken {
@@ -105,7 +108,7 @@ pub fn probe(wanted: Option<Breakpoints>) -> Result<Probe, ProbeError> {
         });
     }
     Ok(Probe {
-        breakpoints,
+        means,
         call: clock.nanoseconds(call),
         jitter: clock.nanoseconds(costs.jitter),
     })
@@ -135,10 +138,10 @@ struct Trial {
 }
 
 impl Trial {
-    fn new(host: &Arc<Host>, breakpoints: Breakpoints) -> Result<Self, CpuError> {
+    fn new(host: &Arc<Host>, means: Means) -> Result<Self, CpuError> {
         let broken = |what: String| CpuError::Internal(format!("the trial guest: {what}"));
         let program: Program = program::assemble().map_err(|error| broken(error.to_string()))?;
-        let vcpu = bare::processor(host, &program.code, breakpoints, Costs::default())?;
+        let vcpu = bare::processor(host, &program.code, means, Costs::default())?;
         for (at, bytes) in &program.data {
             let placed = vcpu.machine.ram.write_slice(bytes, GuestAddress(*at));
             placed.map_err(|error| broken(error.to_string()))?;
@@ -226,11 +229,17 @@ impl Trial {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tsc::TscControl;
 
     /// Needs a KVM that works, as the engine does; where there is none it must say why.
     #[test]
     fn a_host_either_works_or_says_why_not() {
-        for wanted in [None, Some(Breakpoints::Hardware), Some(Breakpoints::Int3)] {
+        let breakpoints = [None, Some(Breakpoints::Hardware), Some(Breakpoints::Int3)];
+        let controls = [None, Some(TscControl::Offset), Some(TscControl::Register)];
+        let both = breakpoints
+            .into_iter()
+            .flat_map(|breakpoints| controls.map(|tsc| Wanted { breakpoints, tsc }));
+        for wanted in both {
             match probe(wanted) {
                 Ok(found) => assert!(found.call > 0),
                 Err(error) => {

@@ -116,7 +116,7 @@ impl KvmVcpu {
             return Err(amid("waits with a trap"));
         }
         let by_cpuid = saved.engine_name == ENGINE_NAME && saved.engine == BY_CPUID;
-        if by_cpuid && self.breakpoints == Breakpoints::Int3 {
+        if by_cpuid && self.means.breakpoints == Breakpoints::Int3 {
             return Err(CpuError::State(
                 "its programs are traced by hardware breakpoints, and it is to go on without; set kvm.breakpoints to \"hardware\", or go on with it where these work".to_owned(),
             ));

@@ -9,10 +9,10 @@ use kvm_bindings::{CpuId, kvm_sregs};
 use kvm_ioctls::{SyncReg, VcpuFd};
 
 use crate::clock::{Clock, Costs, HostTime};
-use crate::debug::Breakpoints;
 use crate::decode::{Io, Meaning, RawExit, decode};
 use crate::history::{History, Step};
 use crate::machine::{Machine, failed};
+use crate::means::Means;
 use crate::{cpuid, debug, ioctl, page, preempt, xstate};
 
 /// What a [`KvmVcpu`] is made from.
@@ -25,8 +25,8 @@ pub struct KvmConfig {
     pub cpuid: CpuidTable,
     /// The instructions that it promises.
     pub instruction_set: InstructionSet,
-    /// What stops it at traced calls.
-    pub breakpoints: Breakpoints,
+    /// By which means it is run.
+    pub means: Means,
 }
 
 /// What KVM waits for an answer to.
@@ -41,21 +41,11 @@ pub(crate) enum Question {
     WriteMsr,
 }
 
-/// How the guest's counter is moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TscControl {
-    /// By `KVM_VCPU_TSC_OFFSET`.
-    Offset,
-    /// By writing the counter itself.
-    Register,
-}
-
 /// A virtual processor of KVM's.
 pub struct KvmVcpu {
     pub(crate) fd: VcpuFd,
     pub(crate) machine: Arc<Machine>,
     pub(crate) clock: Clock,
-    tsc: TscControl,
     pub(crate) signature: u32,
     pub(crate) instruction_set: InstructionSet,
     /// System registers, once somebody asked since the last run.
@@ -77,7 +67,7 @@ pub struct KvmVcpu {
     pub(crate) history: History,
     /// Times that the guest was entered.
     pub(crate) entries: u64,
-    pub(crate) breakpoints: Breakpoints,
+    pub(crate) means: Means,
     /// Breakpoints that were none of the library's.
     pub(crate) strangers: u64,
     /// Programs of the guest call by CPUID, which takes hardware breakpoints.
@@ -90,7 +80,7 @@ impl KvmVcpu {
     /// # Errors
     /// When KVM refuses it, or does not have its instructions.
     pub fn new(config: KvmConfig) -> Result<Self, CpuError> {
-        let costs = config.machine.host.costs(config.breakpoints)?;
+        let costs = config.machine.host.costs(config.means)?;
         Self::with_costs(config, costs)
     }
 
@@ -110,29 +100,23 @@ impl KvmVcpu {
             ));
         }
         let mut fd = machine.vcpu(config.index)?;
-        let entries = cpuid::entries(&config.cpuid, config.breakpoints);
+        let entries = cpuid::entries(&config.cpuid, config.means.breakpoints);
         let list = CpuId::from_entries(&entries)
             .map_err(|_| CpuError::Internal("too many CPUID leaves".to_owned()))?;
         fd.set_cpuid2(&list)
             .map_err(failed("set what CPUID answers"))?;
-        debug::watch(&fd, config.breakpoints)?;
+        debug::watch(&fd, config.means.breakpoints)?;
         fd.set_sync_valid_reg(SyncReg::Register);
         let registers = fd.get_regs().map_err(failed("read registers"))?;
         fd.sync_regs_mut().regs = registers;
         let khz = fd
             .get_tsc_khz()
             .map_err(failed("learn the rate of the time stamp counter"))?;
-        let tsc = if ioctl::has_tsc_offset(&fd) {
-            TscControl::Offset
-        } else {
-            TscControl::Register
-        };
         let [signature, ..] = config.cpuid.answer(1, 0);
         Ok(Self {
             fd,
             machine,
             clock: Clock::new(khz.into(), costs),
-            tsc,
             signature,
             instruction_set: config.instruction_set,
             system: OnceCell::new(),
@@ -148,7 +132,7 @@ impl KvmVcpu {
             failure: None,
             history: History::default(),
             entries: 0,
-            breakpoints: config.breakpoints,
+            means: config.means,
             strangers: 0,
             calls_by_cpuid: false,
         })
@@ -199,7 +183,7 @@ impl KvmVcpu {
         self.halted = false;
         self.entries += 1;
         let (most, granted) = self.clock.grant(left);
-        let (clock, tsc) = (&mut self.clock, self.tsc);
+        let (clock, control) = (&mut self.clock, self.means.tsc);
         let result = preempt::with_alarm(&mut self.fd, most, |fd| {
             let thread = ioctl::thread_time();
             let host = HostTime {
@@ -207,7 +191,7 @@ impl KvmVcpu {
                 thread,
             };
             let offset = clock.start(host, granted);
-            set_tsc(fd, tsc, offset)?;
+            control.set(fd, offset)?;
             let result = run_once(fd);
             let tsc = ioctl::host_tsc();
             clock.stop(HostTime {
@@ -355,21 +339,6 @@ impl KvmVcpu {
     pub(crate) fn is_amid(&self) -> bool {
         let transfers = matches!(self.question, Question::Io(io) if io.goes_on());
         transfers || self.deferred.is_some() || self.vector.is_some()
-    }
-}
-
-/// Moves the guest's counter to `offset` ahead of the host's.
-fn set_tsc(fd: &VcpuFd, control: TscControl, offset: u64) -> Result<(), CpuError> {
-    match control {
-        TscControl::Offset => {
-            ioctl::set_tsc_offset(fd, offset).map_err(failed("move the guest's time stamp counter"))
-        }
-        // KVM takes a write near to what the counter shows for an attempt to bring
-        // processors into step, and does nothing: so there is one far from it before.
-        TscControl::Register => [1 << 62, 0].into_iter().try_for_each(|far: u64| {
-            let value = ioctl::host_tsc().wrapping_add(offset).wrapping_add(far);
-            crate::msr::write(fd, &[(crate::decode::MSR_TSC, value)])
-        }),
     }
 }
 

@@ -6,7 +6,13 @@ use std::time::Duration;
 use belljar_abi::MAGIC_ADDRESS;
 use belljar_cpu::{Exit, Registers, SegmentRegister, ShutdownCause, Vcpu};
 
+use kvm_bindings::{Msrs, kvm_msr_entry};
+
 use super::*;
+use crate::debug::Breakpoints;
+use crate::ioctl;
+use crate::means::Wanted;
+use crate::tsc::TscControl;
 
 /// `rdtsc; shl rdx, 32; or rax, rdx; out 0x80, al; jmp` to the beginning.
 const LOOK: [u8; 13] = [
@@ -19,14 +25,30 @@ const LONG: u64 = 1 << 28;
 
 /// A processor with `code`; `None`, said loudly, where there is no KVM.
 fn guest(code: &[u8]) -> Option<KvmVcpu> {
-    guest_by(Breakpoints::Hardware, code)
+    guest_by(Wanted::default(), code)
 }
 
-fn guest_by(breakpoints: Breakpoints, code: &[u8]) -> Option<KvmVcpu> {
-    match Host::open() {
-        Ok(host) => {
-            let costs = host.costs(breakpoints).unwrap();
-            Some(processor(&host, code, breakpoints, costs).unwrap())
+fn by(breakpoints: Breakpoints) -> Wanted {
+    Wanted {
+        breakpoints: Some(breakpoints),
+        tsc: None,
+    }
+}
+
+fn moved_by(tsc: TscControl) -> Wanted {
+    Wanted {
+        breakpoints: None,
+        tsc: Some(tsc),
+    }
+}
+
+fn guest_by(wanted: Wanted, code: &[u8]) -> Option<KvmVcpu> {
+    let breakpoints = wanted.breakpoints.unwrap_or(Breakpoints::Hardware);
+    let opened = Host::open().and_then(|host| Ok((Means::on(&host, breakpoints, wanted)?, host)));
+    match opened {
+        Ok((means, host)) => {
+            let costs = host.costs(means).unwrap();
+            Some(processor(&host, code, means, costs).unwrap())
         }
         Err(error) => {
             eprintln!("SKIPPED: {error}");
@@ -37,12 +59,12 @@ fn guest_by(breakpoints: Breakpoints, code: &[u8]) -> Option<KvmVcpu> {
 
 /// As [`guest`], where KVM is what it should be.
 fn sound_guest(code: &[u8]) -> Option<KvmVcpu> {
-    sound_guest_by(Breakpoints::Hardware, code)
+    sound_guest_by(by(Breakpoints::Hardware), code)
 }
 
-fn sound_guest_by(breakpoints: Breakpoints, code: &[u8]) -> Option<KvmVcpu> {
-    match crate::probe(Some(breakpoints)) {
-        Ok(_) => guest_by(breakpoints, code),
+fn sound_guest_by(wanted: Wanted, code: &[u8]) -> Option<KvmVcpu> {
+    match crate::probe(wanted) {
+        Ok(_) => guest_by(wanted, code),
         Err(error) => {
             eprintln!("SKIPPED: {error}");
             None
@@ -68,9 +90,14 @@ fn look(vcpu: &mut KvmVcpu) -> u64 {
 
 #[test]
 fn time_stands_while_the_guest_does() {
-    let Some(mut vcpu) = sound_guest(&LOOK) else {
-        return;
-    };
+    for tsc in [TscControl::Offset, TscControl::Register] {
+        if let Some(vcpu) = sound_guest_by(moved_by(tsc), &LOOK) {
+            stands_while_stopped(vcpu);
+        }
+    }
+}
+
+fn stands_while_stopped(mut vcpu: KvmVcpu) {
     let before = look(&mut vcpu);
     let clock = vcpu.now();
     std::thread::sleep(Duration::from_millis(50));
@@ -80,11 +107,53 @@ fn time_stands_while_the_guest_does() {
     let passed = vcpu.clock.nanoseconds(after - before);
     assert!(
         passed < 25_000_000,
-        "{passed} ns passed for a stopped guest"
+        "{passed} ns passed for a stopped guest whose counter is moved by {}",
+        vcpu.means.tsc
     );
     assert!(vcpu.now() >= after);
     vcpu.skip_to(vcpu.now() + LONG);
     assert!(look(&mut vcpu) >= clock + LONG);
+}
+
+/// As KVM itself tells it. Moves of less than a second are the ones that KVM takes for nothing
+/// when they come by the register.
+#[test]
+fn the_counter_goes_where_it_is_moved() {
+    const NEARLY: u64 = 200_000_000;
+    for tsc in [TscControl::Offset, TscControl::Register] {
+        let Some(vcpu) = sound_guest_by(moved_by(tsc), &LOOK) else {
+            return;
+        };
+        for offset in [0, 1 << 29, 1 << 30, 1 << 29, 1 << 50, 1 << 63, 3 << 62] {
+            tsc.set(&vcpu.fd, offset).unwrap();
+            let mut list = Msrs::from_entries(&[kvm_msr_entry {
+                index: crate::decode::MSR_TSC,
+                ..kvm_msr_entry::default()
+            }])
+            .unwrap();
+            assert_eq!(vcpu.fd.get_msrs(&mut list).unwrap(), 1);
+            let seen = list.as_slice()[0].data;
+            let expected = ioctl::host_tsc().wrapping_add(offset);
+            let off = expected.wrapping_sub(seen);
+            assert!(off < NEARLY, "{off} of {offset} by {tsc}");
+        }
+    }
+}
+
+/// Where KVM is asked whether it has offsets, and where it says that of a processor.
+#[test]
+fn what_moves_the_counter_is_there() {
+    let Some(vcpu) = guest(&LOOK) else { return };
+    let offset = ioctl::has_tsc_offset(&vcpu.fd);
+    assert_eq!(vcpu.machine.host.has_tsc_offset, offset);
+    let best = if offset {
+        TscControl::Offset
+    } else {
+        TscControl::Register
+    };
+    assert_eq!(vcpu.means.tsc, best);
+    let register = guest_by(moved_by(TscControl::Register), &LOOK).unwrap();
+    assert_eq!(register.means.tsc, TscControl::Register);
 }
 
 #[test]
@@ -155,19 +224,18 @@ fn a_call_from_user_code_stops_before_it_is_executed() {
 
 #[test]
 fn int3_stops_a_call_from_user_code_as_well() {
-    let Some(vcpu) = sound_guest_by(Breakpoints::Int3, &TELL) else {
+    let Some(vcpu) = sound_guest_by(by(Breakpoints::Int3), &TELL) else {
         return;
     };
     calls_from_user_code(vcpu);
 }
 
-/// A gate for vector 3 that user code may use, to the handler behind [`TELL`].
-fn handles_breakpoints(vcpu: &KvmVcpu) {
-    let handler = CODE + HANDLER;
+/// A gate for `vector` that user code may use, to `handler`.
+fn handles(vcpu: &KvmVcpu, vector: u64, handler: u64) {
     let low = handler & 0xffff | u64::from(KERNEL_CODE) << 16 | 0xee00 << 32;
     let high = handler >> 16 & 0xffff;
     let ram = &vcpu.machine.ram;
-    let at = GuestAddress(IDT + 3 * 16);
+    let at = GuestAddress(IDT + vector * 16);
     ram.write_obj(low | high << 48, at).unwrap();
 }
 
@@ -180,10 +248,10 @@ const HANDLER: u64 = 5;
 #[test]
 fn a_guests_own_breakpoints_are_its_own() {
     for breakpoints in [Breakpoints::Hardware, Breakpoints::Int3] {
-        let Some(mut vcpu) = sound_guest_by(breakpoints, &OWN) else {
+        let Some(mut vcpu) = sound_guest_by(by(breakpoints), &OWN) else {
             return;
         };
-        handles_breakpoints(&vcpu);
+        handles(&vcpu, 3, CODE + HANDLER);
         enter_user(&mut vcpu, CODE);
         tells(&mut vcpu, 7);
         let stack = vcpu.machine.ram.read_obj(GuestAddress(STACK - 40));
@@ -197,8 +265,8 @@ fn a_guests_own_breakpoints_are_its_own() {
 
 #[test]
 fn programs_that_call_by_cpuid_do_not_go_on_without_hardware_breakpoints() {
-    let (Some(mut one), Some(mut other)) = (guest(&LOOK), guest_by(Breakpoints::Int3, &LOOK))
-    else {
+    let int3 = by(Breakpoints::Int3);
+    let (Some(mut one), Some(mut other)) = (guest(&LOOK), guest_by(int3, &LOOK)) else {
         return;
     };
     // A guest without such programs may go on anywhere.
