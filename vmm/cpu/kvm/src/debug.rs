@@ -78,14 +78,24 @@ pub(crate) fn watch(vcpu: &VcpuFd, breakpoints: Breakpoints) -> Result<(), CpuEr
         .map_err(failed("set breakpoints at the traced library"))
 }
 
+/// The magic exit of a vCPU that is about to go on with a magic instruction, before which it
+/// happened to be stopped. Otherwise an interrupt could be taken there first. A processor
+/// that returns from one with RFLAGS.RF set, as that of QEMU does, executes the instruction
+/// without looking at breakpoints; so does any that returns from a page fault.
+pub(crate) fn call_ahead(vcpu: &mut KvmVcpu) -> Result<Option<Exit>, CpuError> {
+    let at = vcpu.fd.sync_regs().regs.rip;
+    if matches!(at, MAGIC_ADDRESS | FACT_ADDRESS) {
+        call_at(vcpu, at)
+    } else {
+        Ok(None)
+    }
+}
+
 /// The magic exit of a vCPU that stopped before the instruction at linear address `at`;
 /// where that is none of the library's, the vCPU goes on as if nobody had looked.
 pub(crate) fn magic_exit(vcpu: &mut KvmVcpu, at: u64) -> Result<Option<Exit>, CpuError> {
-    if let Some(magic) = magic_at(vcpu, at)? {
-        vcpu.calls_by_cpuid |= magic == MAGIC_CPUID;
-        return Ok(Some(Exit::Magic {
-            at: vcpu.clock.now(),
-        }));
+    if let Some(exit) = call_at(vcpu, at)? {
+        return Ok(Some(exit));
     }
     vcpu.strangers += 1;
     match vcpu.means.breakpoints {
@@ -96,6 +106,15 @@ pub(crate) fn magic_exit(vcpu: &mut KvmVcpu, at: u64) -> Result<Option<Exit>, Cp
         Breakpoints::Int3 => reinject(vcpu)?,
     }
     Ok(None)
+}
+
+/// The magic exit of a vCPU that stands at linear address `at`, if a magic instruction does.
+fn call_at(vcpu: &mut KvmVcpu, at: u64) -> Result<Option<Exit>, CpuError> {
+    let magic = magic_at(vcpu, at)?;
+    vcpu.calls_by_cpuid |= magic == Some(MAGIC_CPUID);
+    Ok(magic.map(|_| Exit::Magic {
+        at: vcpu.clock.now(),
+    }))
 }
 
 /// Gives the guest the exception of the INT3 before which it stands. Registers that are set

@@ -161,6 +161,11 @@ impl KvmVcpu {
                 }
                 return Ok(Exit::Deadline);
             }
+            if !self.unfinished
+                && let Some(exit) = debug::call_ahead(self)?
+            {
+                return Ok(exit);
+            }
             ran |= left > 0;
             let raw = if left > 0 {
                 self.enter(left)?

@@ -8,6 +8,8 @@ use belljar_cpu::{Exit, Registers, SegmentRegister, ShutdownCause, Vcpu};
 
 use kvm_bindings::{Msrs, kvm_msr_entry};
 
+mod calls;
+
 use super::*;
 use crate::debug::Breakpoints;
 use crate::ioctl;

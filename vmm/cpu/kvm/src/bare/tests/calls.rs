@@ -1,0 +1,74 @@
+//! Traced calls of a guest that is interrupted on its way to them.
+
+use belljar_abi::RETURN_ADDRESS;
+
+use super::*;
+
+/// External interrupts come by this vector.
+const VECTOR: u8 = 0x41;
+/// Where a call that nobody saw goes on, from [`CODE`].
+const MISSED: u64 = 0x40;
+/// `iretq`, from [`CODE`].
+const RETURN: u64 = 0x48;
+
+/// Where calls go on, seen and not, and the interrupt's handler.
+fn program() -> Vec<u8> {
+    let mut code = TELL.to_vec();
+    code.resize(MISSED as usize, 0x90);
+    // out 0x82, al
+    code.extend([0xe6, 0x82]);
+    code.resize(RETURN as usize, 0x90);
+    code.extend([0x48, 0xcf]);
+    code
+}
+
+/// Writes the stub through which calls return: `mov r11d, MISSED; jmp MAGIC_ADDRESS`.
+fn put_stub(vcpu: &KvmVcpu) {
+    let mut stub = vec![0x41, 0xbb];
+    stub.extend((CODE as u32 + MISSED as u32).to_le_bytes());
+    stub.extend([0xeb, 0xe8]);
+    let place = STUB_FRAME + (RETURN_ADDRESS - STUB_BASE);
+    let ram = &vcpu.machine.ram;
+    ram.write_slice(&stub, GuestAddress(place)).unwrap();
+}
+
+/// An interrupt that comes just before the magic instruction is taken behind it: with a
+/// processor that has RFLAGS.RF set when it returns from the interrupt, as QEMU's has, the
+/// breakpoint would not be seen.
+fn interrupted_at(mut vcpu: KvmVcpu, rip: u64) {
+    handles(&vcpu, VECTOR.into(), CODE + RETURN);
+    put_stub(&vcpu);
+    let mut registers = enter_user(&mut vcpu, rip);
+    registers.rflags |= 1 << 9;
+    registers.gpr[Registers::RSP] = USER_STACK;
+    registers.gpr[Registers::R11] = CODE + MISSED;
+    vcpu.set_registers(&registers);
+    assert!(vcpu.interruptible());
+    vcpu.interrupt(VECTOR);
+    let exit = vcpu.run(vcpu.now() + LONG).unwrap();
+    assert_eq!(exit, Exit::Magic { at: vcpu.now() }, "from {rip:#x}");
+    assert_eq!(vcpu.registers().gpr[Registers::RAX], 0x1234);
+    vcpu.complete_magic(CODE);
+    tells(&mut vcpu, 0x34);
+    assert!(vcpu.vector.is_none());
+    let frame = vcpu.machine.ram.read_obj::<u64>(GuestAddress(STACK - 40));
+    let interrupted = if rip == MAGIC_ADDRESS {
+        MAGIC_ADDRESS + 2
+    } else {
+        rip
+    };
+    assert_eq!(frame.unwrap(), interrupted);
+}
+
+#[test]
+fn a_call_that_is_interrupted_is_seen() {
+    for breakpoints in [Breakpoints::Hardware, Breakpoints::Int3] {
+        let jump = RETURN_ADDRESS + 6;
+        for rip in [RETURN_ADDRESS, jump, MAGIC_ADDRESS] {
+            let Some(vcpu) = sound_guest_by(by(breakpoints), &program()) else {
+                break;
+            };
+            interrupted_at(vcpu, rip);
+        }
+    }
+}
