@@ -50,7 +50,12 @@ impl EngineReport {
             }
         }
         self.stubs_abused |= other.stubs_abused;
-        self.warnings.extend(other.warnings);
+        // Several processors may say the same.
+        for warning in other.warnings {
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
         for (name, count) in other.counters {
             let known = self.counters.iter_mut().find(|(known, _)| *known == name);
             match known {
@@ -74,7 +79,7 @@ mod tests {
                 count: 2,
             }],
             stubs_abused: abused,
-            warnings: Vec::new(),
+            warnings: vec!["no breakpoints".to_owned()],
             counters: vec![(name, 5)],
         };
         let mut sum = EngineReport::default();
@@ -88,6 +93,7 @@ mod tests {
             .collect();
         assert_eq!(met, [(7, 4), (8, 2)]);
         assert!(sum.stubs_abused);
+        assert_eq!(sum.warnings, ["no breakpoints"]);
         sum.add(report(8, "worst_late", false));
         sum.add(report(8, "worst_late", false));
         let counters = [("misses", 10), ("visits", 5), ("worst_late", 5)];

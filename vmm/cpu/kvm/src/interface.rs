@@ -8,7 +8,6 @@ use belljar_sim::Seed;
 use kvm_bindings::{kvm_sregs, kvm_vcpu_events};
 use kvm_ioctls::SyncReg;
 
-use crate::debug::Breakpoints;
 use crate::machine::failed;
 use crate::registers;
 use crate::vcpu::KvmVcpu;
@@ -190,7 +189,7 @@ impl Vcpu for KvmVcpu {
 
     fn report(&self) -> EngineReport {
         let mut warnings = Vec::new();
-        if self.means.breakpoints == Breakpoints::Hardware && self.has_breakpoints() {
+        if self.misses_breakpoints() {
             let text = "the guest set breakpoints of its own, which do not work under engine kvm with kvm.breakpoints = \"hardware\"; set it to \"int3\"";
             warnings.push(text.to_owned());
         }

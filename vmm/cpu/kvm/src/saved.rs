@@ -93,7 +93,7 @@ impl KvmVcpu {
         Ok(first.map_or(XCR0_INITIAL, |register| register.value))
     }
 
-    fn debug_registers(&self) -> Result<[u64; 8], CpuError> {
+    pub(crate) fn debug_registers(&self) -> Result<[u64; 8], CpuError> {
         let read = self
             .fd
             .get_debug_regs()
@@ -102,11 +102,15 @@ impl KvmVcpu {
         Ok([a, b, c, d, 0, 0, read.dr6, read.dr7])
     }
 
-    /// Whether the guest has breakpoints of its own, which do not work under this engine.
-    pub(crate) fn has_breakpoints(&self) -> bool {
+    /// Whether the guest has, or was seen to have had, breakpoints of its own that do not
+    /// work.
+    pub(crate) fn misses_breakpoints(&self) -> bool {
         const ENABLED: u64 = 0xff;
-        self.debug_registers()
-            .is_ok_and(|registers| registers[7] & ENABLED != 0)
+        self.missed_breakpoints
+            || self.means.breakpoints == Breakpoints::Hardware
+                && self
+                    .debug_registers()
+                    .is_ok_and(|registers| registers[7] & ENABLED != 0)
     }
 
     pub(crate) fn load_state(&mut self, saved: &CpuState) -> Result<(), CpuError> {

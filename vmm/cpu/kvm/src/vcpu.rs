@@ -70,6 +70,8 @@ pub struct KvmVcpu {
     pub(crate) means: Means,
     /// Breakpoints that were none of the library's.
     pub(crate) strangers: u64,
+    /// The guest was seen to have breakpoints of its own that do not work.
+    pub(crate) missed_breakpoints: bool,
     /// Programs of the guest call by CPUID, which takes hardware breakpoints.
     pub(crate) calls_by_cpuid: bool,
 }
@@ -134,6 +136,7 @@ impl KvmVcpu {
             entries: 0,
             means: config.means,
             strangers: 0,
+            missed_breakpoints: false,
             calls_by_cpuid: false,
         })
     }
@@ -237,6 +240,10 @@ impl KvmVcpu {
         self.system.take();
         self.unfinished = false;
         self.question = Question::None;
+        if raw == RawExit::Interrupted {
+            // A kernel has a program's breakpoints in DR7 while that program runs.
+            self.missed_breakpoints = self.misses_breakpoints();
+        }
         let page = self.fd.get_kvm_run();
         let ready = page.ready_for_interrupt_injection != 0 && page.if_flag != 0;
         self.interruptible = ready && self.vector.is_none();

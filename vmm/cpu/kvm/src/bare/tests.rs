@@ -158,6 +158,32 @@ fn what_moves_the_counter_is_there() {
     assert_eq!(register.means.tsc, TscControl::Register);
 }
 
+/// `mov eax, 0x402; mov dr7, rax; jmp` to itself: the guest has breakpoint 0, globally, for
+/// a while.
+const OWN_BREAKPOINT: [u8; 10] = [0xb8, 0x02, 0x04, 0, 0, 0x0f, 0x23, 0xf8, 0xeb, 0xfe];
+/// `mov eax, 0x400; mov dr7, rax; out 0x81, al`.
+const NO_BREAKPOINT: [u8; 10] = [0xb8, 0x00, 0x04, 0, 0, 0x0f, 0x23, 0xf8, 0xe6, 0x81];
+
+#[test]
+fn breakpoints_that_do_not_work_are_seen_while_a_program_has_them() {
+    let Some(mut vcpu) = sound_guest(&[OWN_BREAKPOINT, NO_BREAKPOINT].concat()) else {
+        return;
+    };
+    assert!(vcpu.report().warnings.is_empty());
+    let exit = vcpu.run(vcpu.now() + (LONG >> 6)).unwrap();
+    assert_eq!(exit, Exit::Deadline);
+    let mut registers = vcpu.registers();
+    registers.rip = CODE + OWN_BREAKPOINT.len() as u64;
+    vcpu.set_registers(&registers);
+    tells(&mut vcpu, 0);
+    assert_eq!(vcpu.debug_registers().unwrap()[7], 0x400);
+    let warnings = vcpu.report().warnings;
+    assert!(
+        matches!(&warnings[..], [one] if one.contains("breakpoints of its own")),
+        "{warnings:?}"
+    );
+}
+
 #[test]
 fn a_guest_that_never_comes_back_is_stopped() {
     let Some(mut vcpu) = guest(&SPIN) else { return };
