@@ -13,8 +13,8 @@ use crate::means::Means;
 const ROUNDS: usize = 64;
 /// Of those, how many are left out at the beginning, where nothing is in any cache.
 const WARM: usize = 8;
-/// Cycles in which the trial guest must get to its next exit.
-const PATIENCE: u64 = 1 << 33;
+/// Nanoseconds in which the trial guest must get to its next exit.
+const PATIENCE: u64 = 500_000_000;
 /// `rdtsc; shl rdx, 32; or rax, rdx; out 0x80, al; jmp` to the beginning.
 const PROGRAM: [u8; 13] = [
     0x0f, 0x31, 0x48, 0xc1, 0xe2, 0x20, 0x48, 0x09, 0xd0, 0xe6, 0x80, 0xeb, 0xf3,
@@ -54,7 +54,7 @@ fn looks(host: &Arc<Host>, means: Means, costs: Costs) -> Result<Vec<Look>, CpuE
     let mut looks = Vec::with_capacity(ROUNDS);
     while looks.len() < ROUNDS {
         let before = vcpu.now();
-        match vcpu.run(before + PATIENCE)? {
+        match vcpu.run(before + vcpu.clock.cycles(PATIENCE))? {
             Exit::PioWrite { .. } => {
                 looks.push(Look {
                     before,

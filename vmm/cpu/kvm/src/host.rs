@@ -26,13 +26,23 @@ pub enum HostError {
         "there is no /dev/kvm: this machine has no hardware virtualisation, or it is switched off in its firmware, or the module kvm_intel or kvm_amd is not loaded; use engine = \"exact\""
     )]
     NoDevice,
-    /// The device is not for this user.
+    /// The device is not for this user, but for a group that the user may join.
     #[error(
         "/dev/kvm may not be used by this user; add the user to group {group} (sudo usermod -aG {group} USER, then log in again), or use engine = \"exact\""
     )]
     Permission {
         /// The group that may use it.
         group: String,
+    },
+    /// The device is for the administrator alone.
+    #[error(
+        "/dev/kvm may be used by no group that users belong to (it is group {group}'s, with mode {mode:04o}); give it to group kvm (sudo chgrp kvm /dev/kvm && sudo chmod 0660 /dev/kvm) and the user to that group (sudo usermod -aG kvm USER, then log in again), or use engine = \"exact\""
+    )]
+    Closed {
+        /// The group that it belongs to.
+        group: String,
+        /// The bits of its mode.
+        mode: u32,
     },
     /// The device does not answer.
     #[error("/dev/kvm cannot be used: {0}; use engine = \"exact\"")]
@@ -67,17 +77,31 @@ impl From<HostError> for CpuError {
     }
 }
 
-/// What the engine cannot do without.
-const NEEDED: [(Cap, &str, &str); 9] = [
-    (Cap::UserMemory, "KVM_CAP_USER_MEMORY", "2.6.25"),
-    (Cap::SetGuestDebug, "KVM_CAP_SET_GUEST_DEBUG", "2.6.29"),
-    (Cap::VcpuEvents, "KVM_CAP_VCPU_EVENTS", "2.6.33"),
-    (Cap::Debugregs, "KVM_CAP_DEBUGREGS", "2.6.35"),
-    (Cap::Xsave, "KVM_CAP_XSAVE", "2.6.36"),
-    (Cap::Xcrs, "KVM_CAP_XCRS", "2.6.36"),
-    (Cap::ImmediateExit, "KVM_CAP_IMMEDIATE_EXIT", "4.13"),
-    (Cap::X86UserSpaceMsr, "KVM_CAP_X86_USER_SPACE_MSR", "5.10"),
-    (Cap::X86MsrFilter, "KVM_CAP_X86_MSR_FILTER", "5.10"),
+/// Any bit of a capability's answer.
+const ANY: u32 = u32::MAX;
+/// What the engine cannot do without: capabilities, the bits of which their answers must have
+/// some, their names, and the kernels that brought them.
+const NEEDED: [(Cap, u32, &str, &str); 10] = [
+    (Cap::UserMemory, ANY, "KVM_CAP_USER_MEMORY", "2.6.25"),
+    (Cap::SetGuestDebug, ANY, "KVM_CAP_SET_GUEST_DEBUG", "2.6.29"),
+    (Cap::VcpuEvents, ANY, "KVM_CAP_VCPU_EVENTS", "2.6.33"),
+    (Cap::Debugregs, ANY, "KVM_CAP_DEBUGREGS", "2.6.35"),
+    (Cap::Xsave, ANY, "KVM_CAP_XSAVE", "2.6.36"),
+    (Cap::Xcrs, ANY, "KVM_CAP_XCRS", "2.6.36"),
+    (Cap::ImmediateExit, ANY, "KVM_CAP_IMMEDIATE_EXIT", "4.13"),
+    (
+        Cap::SyncRegs,
+        KVM_SYNC_X86_REGS,
+        "KVM_CAP_SYNC_REGS",
+        "4.17",
+    ),
+    (
+        Cap::X86UserSpaceMsr,
+        ANY,
+        "KVM_CAP_X86_USER_SPACE_MSR",
+        "5.10",
+    ),
+    (Cap::X86MsrFilter, ANY, "KVM_CAP_X86_MSR_FILTER", "5.10"),
 ];
 
 /// An open KVM.
@@ -103,19 +127,8 @@ impl Host {
         if version != API_VERSION {
             return Err(HostError::Version(version));
         }
-        for (capability, name, since) in NEEDED {
-            if !kvm.check_extension(capability) {
-                return Err(HostError::Capability { name, since });
-            }
-        }
-        let registers = kvm.check_extension_int(Cap::SyncRegs) as u32;
-        if registers & KVM_SYNC_X86_REGS == 0 {
-            let name = "KVM_CAP_SYNC_REGS";
-            return Err(HostError::Capability {
-                name,
-                since: "4.17",
-            });
-        }
+        let answer = |capability| u32::try_from(kvm.check_extension_int(capability));
+        has_all(|capability| answer(capability).unwrap_or(0))?;
         // Where nothing is told, there is nothing to be said against it.
         if fs::read_to_string(CLOCK_SOURCES).is_ok_and(|told| !trusts_tsc(&told)) {
             return Err(HostError::UnstableClock);
@@ -134,6 +147,16 @@ impl Host {
     }
 }
 
+/// Sees that everything is there which the engine needs, by what KVM has to `answer`.
+fn has_all(answer: impl Fn(Cap) -> u32) -> Result<(), HostError> {
+    let missing = NEEDED
+        .into_iter()
+        .find(|&(capability, bits, ..)| answer(capability) & bits == 0);
+    missing.map_or(Ok(()), |(_, _, name, since)| {
+        Err(HostError::Capability { name, since })
+    })
+}
+
 /// Whether the time stamp counter is in the kernel's list of clock sources.
 fn trusts_tsc(sources: &str) -> bool {
     sources.split_whitespace().any(|source| source == "tsc")
@@ -142,8 +165,9 @@ fn trusts_tsc(sources: &str) -> bool {
 fn refusal(error: io::Error) -> HostError {
     match error.kind() {
         io::ErrorKind::NotFound => HostError::NoDevice,
-        io::ErrorKind::PermissionDenied => HostError::Permission {
-            group: owning_group().unwrap_or_else(|| "kvm".to_owned()),
+        io::ErrorKind::PermissionDenied => match owner() {
+            Some((group, mode)) => forbidden(group, mode),
+            None => HostError::Device(error),
         },
         // The node is there, and nothing behind it.
         _ if error.raw_os_error() == Some(libc::ENODEV) => HostError::NoDevice,
@@ -151,11 +175,23 @@ fn refusal(error: io::Error) -> HostError {
     }
 }
 
-/// The name of the group that the device belongs to.
-fn owning_group() -> Option<String> {
-    let id = Gid::from_raw(fs::metadata(DEVICE).ok()?.gid());
+/// The name of the group that the device belongs to, and the device's mode.
+fn owner() -> Option<(String, u32)> {
+    let device = fs::metadata(DEVICE).ok()?;
+    let id = Gid::from_raw(device.gid());
     let group = Group::from_gid(id).ok()?;
-    Some(group.map_or_else(|| id.to_string(), |group| group.name))
+    let name = group.map_or_else(|| id.to_string(), |group| group.name);
+    Some((name, device.mode() & 0o7777))
+}
+
+/// What a user has to do who may not open a device of this group and mode.
+fn forbidden(group: String, mode: u32) -> HostError {
+    const GROUP_READS_AND_WRITES: u32 = 0o060;
+    if mode & GROUP_READS_AND_WRITES == GROUP_READS_AND_WRITES && group != "root" {
+        HostError::Permission { group }
+    } else {
+        HostError::Closed { group, mode }
+    }
 }
 
 #[cfg(test)]
@@ -174,7 +210,39 @@ mod tests {
         let told = |number| refusal(io::Error::from_raw_os_error(number)).to_string();
         assert!(told(libc::ENOENT).contains("no /dev/kvm"));
         assert!(told(libc::ENODEV).contains("no /dev/kvm"));
-        assert!(told(libc::EACCES).contains("usermod -aG"));
         assert!(told(libc::EBUSY).contains("cannot be used"));
+    }
+
+    #[test]
+    fn nobody_is_told_to_join_a_group_that_has_no_rights() {
+        let told = |group: &str, mode| forbidden(group.to_owned(), mode).to_string();
+        assert!(told("kvm", 0o660).contains("sudo usermod -aG kvm USER"));
+        assert!(told("104", 0o666).contains("sudo usermod -aG 104 USER"));
+        let closed = told("root", 0o600);
+        assert!(closed.contains("group root's, with mode 0600"), "{closed}");
+        assert!(!closed.contains("-aG root"), "{closed}");
+        assert!(!told("root", 0o660).contains("-aG root"));
+        assert!(told("kvm", 0o600).contains("chmod 0660"));
+    }
+
+    #[test]
+    fn what_kvm_lacks_is_named_with_the_kernel_that_has_it() {
+        assert!(has_all(|_| 1).is_ok());
+        for (_, _, name, since) in NEEDED {
+            let lacks = |capability: Cap| {
+                let this = NEEDED.iter().find(|one| one.0 as u32 == capability as u32);
+                u32::from(this.is_none_or(|one| one.2 != name))
+            };
+            let told = has_all(lacks).unwrap_err().to_string();
+            assert!(told.contains(&format!("no {name}, ")), "{told}");
+            assert!(told.contains(&format!("Linux {since};")), "{told}");
+        }
+        // Some registers, and not the general ones.
+        let others = |capability: Cap| match capability {
+            Cap::SyncRegs => ANY & !KVM_SYNC_X86_REGS,
+            _ => 1,
+        };
+        let told = has_all(others).unwrap_err().to_string();
+        assert!(told.contains("KVM_CAP_SYNC_REGS"), "{told}");
     }
 }

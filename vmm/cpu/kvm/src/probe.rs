@@ -75,9 +75,9 @@ const STEPS: [&str; 9] = [
     "user code",
     TRACED_CALL,
 ];
-/// Cycles in which the trial guest must come from one exit to the next: seconds, as the
-/// host may have other things to do.
-const PATIENCE: u64 = 1 << 33;
+/// Nanoseconds in which the trial guest must come from one exit to the next: with what comes
+/// before, a guest that never does is given up within a second.
+const PATIENCE: u64 = 500_000_000;
 /// By how much a stopped clock may be off in half of all cases, in nanoseconds: generously,
 /// as emulated processors are slow.
 const MOST_JITTER: u64 = 10_000_000;
@@ -158,7 +158,7 @@ impl Trial {
     /// Runs it to its end; cycles of a traced call.
     fn run(mut self) -> Result<u64, ProbeError> {
         for _ in 0..MOST_EXITS {
-            let until = self.vcpu.now() + PATIENCE;
+            let until = self.vcpu.now() + self.vcpu.clock.cycles(PATIENCE);
             let exit = self.vcpu.run(until)?;
             if self.follow(exit)? {
                 return Ok((self.times.1 - self.times.0) / u64::from(CALLS - 1));
