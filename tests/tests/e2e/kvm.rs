@@ -1,6 +1,8 @@
 //! The kvm engine: on this host as far as that goes, and in a machine that has KVM.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use belljar_tests::{Dir, Machine, Scenario};
@@ -30,30 +32,34 @@ fn both_engines_see_the_same_calls() {
     };
     machine.write("scenario.toml", &scenario().text());
     let script = format!(
-        "belljar doctor
+        "mv /dev/kvm /dev/kept; belljar doctor; mv /dev/kept /dev/kvm
+        belljar doctor
         set -- --set image.recipe=/given/images/bookworm-mpich.toml
         belljar snapshot /given/scenario.toml --set engine=kvm \"$@\" --out snapshot || exit
         {RUN} --snapshot snapshot --out kvm || exit
+        {RUN} --snapshot snapshot --out register --set kvm.tsc=register || exit
         belljar check /given/scenario.toml --set engine=auto \"$@\""
     );
     let returned = machine.run(&script, "results");
     let output = &returned.output;
     assert_eq!(returned.code, "0", "{output}");
-    let usable = output.lines().find(|line| line.contains("engine kvm"));
-    assert!(
-        usable.is_some_and(|line| line.starts_with("ok")),
-        "{output}"
-    );
+    let told: Vec<&str> = output
+        .lines()
+        .filter(|line| line.contains("engine kvm  "))
+        .collect();
+    assert!(told[0].contains("there is no /dev/kvm"), "{output}");
+    assert!(told[1].starts_with("ok"), "{output}");
     assert!(output.contains(", engine kvm\n"), "{output}");
     let console = dir.outcome("results/kvm").console(0);
     assert!(console.contains("0 wrong"), "{console}");
 
     let exact = dir.run(&scenario(), "exact", &[]).success();
     assert!(exact.console(0).contains("0 wrong"));
-    let (kvm, exact) = (dir.calls("results/kvm"), dir.calls("exact"));
+    let exact = dir.calls("exact");
     assert_eq!(exact.len(), 2);
     assert!(exact[&0].len() > 8, "{exact:?}");
-    assert_eq!(kvm, exact);
+    assert_eq!(dir.calls("results/kvm"), exact);
+    assert_eq!(dir.calls("results/register"), exact);
 
     // What this engine booted goes on under the other one.
     let more = ["--snapshot", "results/snapshot"];
@@ -63,7 +69,7 @@ fn both_engines_see_the_same_calls() {
 }
 
 /// A program with breakpoints of its own: INT3 three times, and then a debug register's on
-/// the execution of a function of its child's.
+/// the execution of a function of its child's, which computes for a while before that.
 const DEBUGGER: &str = r#"
 #include <signal.h>
 #include <stddef.h>
@@ -71,6 +77,7 @@ const DEBUGGER: &str = r#"
 #include <sys/ptrace.h>
 #include <sys/user.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static volatile int traps;
@@ -93,6 +100,7 @@ int main(void)
     if (child == 0) {
         ptrace(PTRACE_TRACEME, 0, 0, 0);
         raise(SIGSTOP);
+        for (clock_t end = clock() + CLOCKS_PER_SEC / 20; clock() < end;) {}
         watched();
         _exit(0);
     }
@@ -153,6 +161,9 @@ fn clones_of_the_other_engine_call_by_either_kind_of_breakpoint() {
         assert!(console.contains(&own), "{breakpoints}: {console}");
         assert!(console.contains("0 wrong"), "{breakpoints}: {console}");
         assert_eq!(dir.calls(&results), dir.calls("exact"), "{breakpoints}");
+        let told = dir.outcome(&results).summary()["warnings"].to_string();
+        let lost = told.matches("breakpoints of its own").count();
+        assert_eq!(lost, usize::from(watched == 0), "{breakpoints}: {told}");
     };
     agrees("hardware", 0);
     let broken = |line: &&str| line.contains("at a traced call from user code");
@@ -342,6 +353,29 @@ fn a_host_without_usable_kvm_says_so_and_auto_does_without() {
         assert_eq!(code, Some(1));
         assert!(told.contains("use engine = \"exact\""), "{told}");
     }
+}
+
+/// A user without rights is told which group has them, or that none has.
+#[test]
+fn a_device_that_is_not_for_this_user_is_told_with_its_group() {
+    const NOBODY: u32 = 65_534;
+    let Some(dir) = Dir::new() else { return };
+    let Ok(device) = std::fs::metadata("/dev/kvm") else {
+        eprintln!("SKIPPED: this host has no /dev/kvm to be kept from");
+        return;
+    };
+    let everybody = device.mode() & 0o006 == 0o006;
+    let doctor = dir.command(&["doctor"]).uid(NOBODY).gid(NOBODY).output();
+    let Some(output) = doctor.ok().filter(|_| !everybody) else {
+        eprintln!("SKIPPED: it takes root, a binary and a /dev/kvm that others may not use");
+        return;
+    };
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = told.lines().find(|line| line.contains("engine kvm"));
+    let line = line.expect("doctor tells of every engine");
+    assert!(line.starts_with("--"), "{line}");
+    assert!(line.contains("-aG "), "{line}");
+    assert!(!line.contains("-aG root"), "{line}");
 }
 
 #[test]
