@@ -137,12 +137,15 @@ impl Clock {
         let elapsed = (elapsed - overhead).max(1);
         let worked = self.cycles(host.thread.saturating_sub(self.started.thread));
         let worked = worked.saturating_sub(overhead).min(elapsed);
-        let passed = if elapsed <= self.granted {
-            self.error.seen += elapsed - worked;
+        let waited = elapsed - worked;
+        let passed = if waited <= self.granted {
+            // It may have been before the timer went off, even if the guest was left long
+            // after that: then the guest went on behind it, and saw its counter.
+            self.error.seen += waited;
             elapsed
         } else {
-            // The timer had gone off by `granted`: while the thread waited for a processor
-            // from then on, no instruction ran.
+            // It was in part behind `granted`, by when the timer had gone off: while the
+            // thread waited for a processor from then on, no instruction ran.
             let passed = worked.max(self.granted);
             self.error.hidden += elapsed - passed;
             passed
@@ -277,6 +280,16 @@ mod tests {
             (clock.error.overrun, clock.error.worst_overrun),
             (1000, 1000)
         );
+    }
+
+    /// A wait before the timer went off, whose signal then came late: the guest saw it all.
+    #[test]
+    fn a_guest_that_was_stopped_too_late_does_not_see_time_go_back() {
+        let mut clock = clock();
+        clock.start(at(0, 0), 4_000);
+        clock.stop(at(9_160, 3_080));
+        assert_eq!(clock.now(), 9_000);
+        assert_eq!((clock.error.seen, clock.error.hidden), (3_000, 0));
     }
 
     #[test]
