@@ -208,7 +208,7 @@ fn describe_stop(stop: NodeStop, runner: &Runner) -> String {
         NodeStop::PoweredOff => "it switched itself off".into(),
         NodeStop::Exited(value) => format!("it ended through the exit device with {value}"),
         NodeStop::Hung => "it halted with interrupts off".into(),
-        NodeStop::Shutdown(cause) => format!("its processor shut down ({cause:?})"),
+        NodeStop::Shutdown(cause) => format!("its processor shut down: {cause}"),
         NodeStop::Paused => "it was stopped to be looked at".into(),
         NodeStop::Limit | NodeStop::Magic { .. } => "it stopped".into(),
     }

@@ -83,6 +83,9 @@ fn conclude(booted: &Booted, ending: BootEnding) -> Result<ExitCode> {
             "the guest halted with interrupts off at {:#x}",
             booted.rip()
         ),
+        BootEnding::Node(NodeStop::Shutdown(cause)) => {
+            bail!("the guest's processor shut down: {cause}")
+        }
         BootEnding::Node(stop) => bail!("the guest's processor stopped: {stop:x?}"),
         BootEnding::Left => bail!("stopped by hand"),
         BootEnding::Limit => bail!("the limit of {} came before the guest's end", booted.now()),

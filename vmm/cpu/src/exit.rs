@@ -1,5 +1,7 @@
 //! Why a vCPU came back to its caller.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Cycles;
@@ -85,4 +87,17 @@ pub enum ShutdownCause {
         /// Where it is.
         rip: u64,
     },
+}
+
+impl fmt::Display for ShutdownCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TripleFault { vector, rip } => {
+                write!(f, "triple fault, after exception {vector} at rip {rip:#x}")
+            }
+            Self::NotEmulated { rip } => {
+                write!(f, "the engine cannot carry out what is at rip {rip:#x}")
+            }
+        }
+    }
 }
