@@ -13,8 +13,8 @@ use crate::{Dir, root};
 const QEMU: &str = "qemu-system-x86_64";
 /// The first version whose emulated virtualisation knows hardware breakpoints.
 const LEAST_VERSION: u32 = 10;
-/// Host seconds after which the machine is given up.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Host time after which the machine is given up, where nobody says.
+const PATIENCE: Duration = Duration::from_mins(5);
 /// Of the machine's console, the lines that are shown where it did not end well.
 const TAIL: usize = 60;
 /// What its kernel is told: to trust the time stamp counter, without which KVM goes by
@@ -39,6 +39,7 @@ belljar() { /given/belljar \"$@\"; }
 pub struct Machine<'a> {
     dir: &'a Dir,
     work: PathBuf,
+    patience: Duration,
 }
 
 /// What came back from it.
@@ -71,7 +72,18 @@ impl<'a> Machine<'a> {
         copy(&image, &work.join("cache").join(image.file_name()?));
         fs::copy(dir.binary(), work.join("belljar")).expect("the binary can be copied");
         copy_libraries(dir.binary(), &work.join("lib"));
-        Some(Self { dir, work })
+        Some(Self {
+            dir,
+            work,
+            patience: PATIENCE,
+        })
+    }
+
+    /// Not to be given up before so much host time.
+    #[must_use]
+    pub fn patient(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// Puts a file where the script finds it as `/given/NAME`.
@@ -158,12 +170,13 @@ impl<'a> Machine<'a> {
             if let Some(status) = qemu.try_wait().expect("qemu is our child") {
                 return status;
             }
-            if started.elapsed() > PATIENCE {
+            let patience = self.patience;
+            if started.elapsed() > patience {
                 // It may have ended meanwhile.
                 let _ = qemu.kill();
                 let _ = qemu.wait();
                 panic!(
-                    "the machine did not end within {PATIENCE:?}; its console ends with:\n{}",
+                    "the machine did not end within {patience:?}; its console ends with:\n{}",
                     self.console_tail()
                 );
             }

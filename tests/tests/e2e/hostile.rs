@@ -63,7 +63,7 @@ fn a_guest_without_handlers_shuts_its_processor_down() {
         return;
     };
     assert_eq!(code, Some(1), "{error}");
-    let told = "shut down: triple fault, after exception 3 at rip ";
+    let told = "shut down: triple fault, after exception 13 at rip ";
     assert!(error.contains(told), "{error}");
 }
 

@@ -1,6 +1,7 @@
 //! What the links' latency and bandwidth look like to nodes that share a processor.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use belljar_tests::{Dir, Machine, Scenario};
 
@@ -53,6 +54,35 @@ fn half_round_trips(console: &str) -> BTreeMap<u32, f64> {
     console.lines().filter_map(line).collect()
 }
 
+/// Whether the half round trips on `console` are those of [`SLOW_NETWORK`]. What an emulated
+/// processor computes between a message and the next, and its being stopped too late, is added
+/// to all times, and nothing is taken off.
+fn show_the_links(console: &str) -> bool {
+    let seen = half_round_trips(console);
+    let small = seen.range(..=SMALL).map(|(_, &time)| time);
+    let latency = small.fold(f64::INFINITY, f64::min);
+    let bandwidth = seen.get(&LARGE).map_or(0.0, |time| f64::from(LARGE) / time);
+    eprintln!("seen: {latency} us, {bandwidth} bytes/us");
+    let latencies = SLOW_LATENCY..SLOW_LATENCY + 20_000.0;
+    let bandwidths = SLOW_BANDWIDTH / 4.0..SLOW_BANDWIDTH;
+    latencies.contains(&latency) && bandwidths.contains(&bandwidth)
+}
+
+/// Runs `command` on as many clones over [`SLOW_NETWORK`], and returns the first one's console.
+fn run_clones(dir: &Dir, machine: &Machine<'_>, nodes: u32, command: &str) -> String {
+    let scenario = Scenario::new(nodes, command)
+        .with(SLOW_NETWORK)
+        .limited("600 s");
+    boot_exactly(dir, machine, &scenario);
+    let script = format!(
+        "{RUN} --snapshot /given/snapshot --out kvm || {{ tail -n 40 kvm/console/*; exit 1; }}"
+    );
+    let returned = machine.run(&script, "results");
+    assert_eq!(returned.code, "0", "{}", returned.output);
+    eprintln!("{}", returned.output);
+    dir.outcome("results/kvm").console(0)
+}
+
 /// Two nodes that poll on one processor: a ping-pong shows the links' latency and bandwidth.
 #[test]
 fn a_ping_pong_shows_the_links_where_nodes_share_a_processor() {
@@ -60,24 +90,23 @@ fn a_ping_pong_shows_the_links_where_nodes_share_a_processor() {
     let Some(machine) = Machine::new(&dir, "bookworm-mpich") else {
         return;
     };
-    let scenario = Scenario::new(2, "mpiexec.hydra -n 2 pingpong 2")
-        .with(SLOW_NETWORK)
-        .limited("600 s");
-    boot_exactly(&dir, &machine, &scenario);
-    let script = format!(
-        "{RUN} --snapshot /given/snapshot --out kvm || {{ tail -n 40 kvm/console/*; exit 1; }}"
-    );
-    let returned = machine.run(&script, "results");
-    assert_eq!(returned.code, "0", "{}", returned.output);
-    let seen = half_round_trips(&dir.outcome("results/kvm").console(0));
-    let small = seen.range(..=SMALL).map(|(_, &time)| time);
-    let latency = small.fold(f64::INFINITY, f64::min);
-    let bandwidth = f64::from(LARGE) / seen[&LARGE];
-    let told = format!("{latency} us, {bandwidth} bytes/us; {}", returned.output);
-    // What an emulated processor computes between a message and the next, and its being
-    // stopped too late, is added to both times, and nothing is taken off.
-    let latencies = SLOW_LATENCY..SLOW_LATENCY + 20_000.0;
-    assert!(latencies.contains(&latency), "{told}");
-    let bandwidths = SLOW_BANDWIDTH / 4.0..SLOW_BANDWIDTH;
-    assert!(bandwidths.contains(&bandwidth), "{told}");
+    let console = run_clones(&dir, &machine, 2, "mpiexec.hydra -n 2 pingpong 2");
+    assert!(show_the_links(&console), "{console}");
+}
+
+/// Sixteen nodes on one processor, which all poll while two of them play.
+#[test]
+#[ignore = "takes four to nine minutes"]
+fn sixteen_nodes_that_share_a_processor_see_the_links_as_two_do() {
+    let Some(dir) = Dir::new() else { return };
+    let Some(machine) = Machine::new(&dir, "bookworm-mpich") else {
+        return;
+    };
+    let machine = machine.patient(Duration::from_mins(20));
+    let command = "ping -c 8 -A node15; mpiexec.hydra -n 16 pingpong 2";
+    let console = run_clones(&dir, &machine, 16, command);
+    let least = least_ping(&console);
+    let round_trips = 2.0 * SLOW_LATENCY..2.0 * SLOW_LATENCY + 20_000.0;
+    assert!(round_trips.contains(&least), "{least} us");
+    assert!(show_the_links(&console), "{console}");
 }
