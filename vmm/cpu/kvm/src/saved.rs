@@ -31,7 +31,15 @@ impl KvmVcpu {
             .fd
             .get_vcpu_events()
             .map_err(failed("read what the guest waits for"))?;
-        if events.exception.injected != 0 || events.interrupt.injected != 0 {
+        let taken = [
+            events.exception.injected,
+            events.exception.pending,
+            events.interrupt.injected,
+            events.nmi.injected,
+            // Handed over, and kept back by KVM: a state has no place for it.
+            events.nmi.pending,
+        ];
+        if taken.iter().any(|&taken| taken != 0) {
             return Err(amid("is taking an interrupt or exception"));
         }
         let extended = self.extended()?;

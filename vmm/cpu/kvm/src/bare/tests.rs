@@ -112,7 +112,9 @@ fn stands_while_stopped(mut vcpu: KvmVcpu) {
         "{passed} ns passed for a stopped guest whose counter is moved by {}",
         vcpu.means.tsc
     );
-    assert!(vcpu.now() >= after);
+    // But for a way out that took less than any that was measured.
+    let ahead = vcpu.clock.nanoseconds(after.saturating_sub(vcpu.now()));
+    assert!(ahead < 1_000_000, "{ahead} ns");
     vcpu.skip_to(vcpu.now() + LONG);
     assert!(look(&mut vcpu) >= clock + LONG);
 }
@@ -170,8 +172,14 @@ fn breakpoints_that_do_not_work_are_seen_while_a_program_has_them() {
         return;
     };
     assert!(vcpu.report().warnings.is_empty());
-    let exit = vcpu.run(vcpu.now() + (LONG >> 6)).unwrap();
-    assert_eq!(exit, Exit::Deadline);
+    // On a busy host a turn may be over before the guest was entered.
+    for _ in 0..100 {
+        if vcpu.missed_breakpoints {
+            break;
+        }
+        let exit = vcpu.run(vcpu.now() + (LONG >> 6)).unwrap();
+        assert_eq!(exit, Exit::Deadline);
+    }
     let mut registers = vcpu.registers();
     registers.rip = CODE + OWN_BREAKPOINT.len() as u64;
     vcpu.set_registers(&registers);
@@ -329,6 +337,17 @@ fn a_saved_processor_goes_on_in_another() {
     assert_eq!(again.msrs, saved.msrs);
     assert_eq!((again.xcr0, again.debug), (saved.xcr0, saved.debug));
     assert_eq!((again.vectors, again.x87), (saved.vectors, saved.x87));
+}
+
+#[test]
+fn an_nmi_that_is_to_be_taken_is_not_left_out_of_a_state() {
+    let Some(mut vcpu) = sound_guest(&LOOK) else {
+        return;
+    };
+    look(&mut vcpu);
+    vcpu.nmi();
+    let refusal = vcpu.save().unwrap_err().to_string();
+    assert!(refusal.contains("is taking an interrupt"), "{refusal}");
 }
 
 #[test]
