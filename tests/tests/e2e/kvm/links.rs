@@ -96,7 +96,7 @@ fn a_ping_pong_shows_the_links_where_nodes_share_a_processor() {
 
 /// Sixteen nodes on one processor, which all poll while two of them play.
 #[test]
-#[ignore = "takes four to nine minutes"]
+#[ignore = "takes eight minutes"]
 fn sixteen_nodes_that_share_a_processor_see_the_links_as_two_do() {
     let Some(dir) = Dir::new() else { return };
     let Some(machine) = Machine::new(&dir, "bookworm-mpich") else {
