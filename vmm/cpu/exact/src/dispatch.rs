@@ -342,14 +342,18 @@ impl ExactVcpu {
 
     fn link(&mut self, wanted: PendingLink, block: BlockId, mode: Mode) {
         let target = self.store.block(block);
-        let chainable = target.origin.second.is_none() && !mode.is_piece();
-        if chainable && wanted.generation == self.store.generation() {
-            let jump = Incoming {
-                hole: wanted.hole,
-                stub: wanted.stub,
-                plain: wanted.plain,
-            };
-            self.store.link(jump, wanted.from, block);
+        if mode.is_piece() || wanted.generation != self.store.generation() {
+            return;
+        }
+        let jump = Incoming {
+            hole: wanted.hole,
+            stub: wanted.stub,
+            plain: wanted.plain,
+        };
+        match target.origin.second {
+            None => self.store.link(jump, wanted.from, block),
+            // Only the jump cache knows where its second page is now.
+            Some(_) => self.store.bridge(jump, wanted.from, block),
         }
     }
 

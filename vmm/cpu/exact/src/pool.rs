@@ -276,6 +276,16 @@ impl Pool {
         }
     }
 
+    /// Lets `jump` lead to what stands at `rip` by way of the jump cache.
+    pub(crate) fn bridge(&self, jump: Incoming, rip: u64, user: bool) {
+        let mut writer = self.writer();
+        if self.has_room(&writer) {
+            let base = writer.memory.next();
+            writer.memory.place(stubs::bridge(base, rip, user).code());
+            writer.memory.set_cell(jump.hole, base);
+        }
+    }
+
     /// Leads all jumps to block `from` to block `to`, but for those that must not.
     pub(crate) fn redirect(&self, from: BlockId, to: BlockId) {
         let entry = self.block(to).entry;

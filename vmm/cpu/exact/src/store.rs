@@ -286,6 +286,25 @@ impl Store {
         self.memory.patch(jump.hole, block.entry);
     }
 
+    /// Lets `jump`, which is block `from`'s, lead by way of the jump cache to block `id`, which
+    /// no jump may be linked to. The two run under the same circumstances.
+    pub(crate) fn bridge(&mut self, jump: Incoming, from: BlockId, id: BlockId) {
+        let (source, target) = (self.block(from), self.block(id));
+        let way = source.mode == target.mode && source.mode.pace == Pace::Full;
+        if !way || source.counted == 0 || jump.plain {
+            return;
+        }
+        let (rip, user) = (target.rip, target.mode.user);
+        if from & POOLED != 0 {
+            return self.pool().bridge(jump, rip, user);
+        }
+        if self.memory.has_room(BLOCK_ROOM) {
+            let base = self.memory.next();
+            self.memory.place(stubs::bridge(base, rip, user).code());
+            self.memory.patch(jump.hole, base);
+        }
+    }
+
     /// Leads all jumps to block `from` to block `to`, but for those that must not.
     pub(crate) fn redirect(&mut self, from: BlockId, to: BlockId) {
         if from & to & POOLED != 0 {

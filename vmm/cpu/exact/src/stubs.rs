@@ -44,6 +44,24 @@ pub(crate) fn place(memory: &mut CodeMemory, character: &Character) -> Shared {
     }
 }
 
+/// Goes on at the guest address in S0, by the jump cache of a privilege level.
+pub(crate) fn jump_cached(asm: &mut Asm, user: bool) {
+    asm.rorx(S1, S0, 12);
+    asm.lea_sum(S1, S0, S1, 0);
+    asm.pext(S1, S1, at::JUMP_MASKS[0]);
+    asm.jump_table8(at::first_jumps(user));
+}
+
+/// Code for host address `base` that goes on at guest address `rip` by the jump cache: for a
+/// jump that cannot be linked, since what it leads to may be mapped elsewhere next time.
+pub(crate) fn bridge(base: u64, rip: u64, user: bool) -> Asm {
+    let mut asm = Asm::default();
+    asm.restart(base);
+    asm.mov_imm(S0, rip);
+    jump_cached(&mut asm, user);
+    asm
+}
+
 /// Code that looks for the RIP in S0 in the second jump cache, and leaves by `unknown`
 /// when it is not there.
 fn second_look(asm: &mut Asm, user: bool, unknown: u64) -> u64 {

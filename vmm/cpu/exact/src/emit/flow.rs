@@ -8,6 +8,7 @@ use crate::asm::{Hole, RCX, RSP, S0, S1};
 use crate::block::Pace;
 use crate::context::at;
 use crate::decode::Follow;
+use crate::stubs::jump_cached;
 
 const PAGE_SHIFT: u32 = 12;
 
@@ -63,10 +64,7 @@ impl Emitter {
             return;
         }
         self.exchange_renamed();
-        self.asm.rorx(S1, S0, 12);
-        self.asm.lea_sum(S1, S0, S1, 0);
-        self.asm.pext(S1, S1, at::JUMP_MASKS[0]);
-        self.asm.jump_table8(at::first_jumps(self.mode.user));
+        jump_cached(&mut self.asm, self.mode.user);
     }
 
     pub(super) fn jump_if(&mut self, instruction: &Instruction) {
