@@ -52,8 +52,12 @@ pub(crate) enum Class {
     PushFlags,
     /// SWAPGS.
     SwapGs,
-    /// RDTSC.
+    /// RDTSC and RDTSCP.
     ReadTsc,
+    /// 64-bit SYSCALL.
+    SystemCall,
+    /// 64-bit SYSRET.
+    SystemReturn,
     /// Carried out in Rust.
     Helper,
     /// Raises this exception: #UD or #NM.
@@ -73,8 +77,18 @@ impl Class {
                 | Self::CallIndirect
                 | Self::SwapGs
                 | Self::ReadTsc
+                | Self::SystemCall
+                | Self::SystemReturn
                 | Self::Helper
                 | Self::Fault(_)
+        )
+    }
+
+    /// Whether it is taken to read all flags and to replace none, whatever it does.
+    pub(crate) fn is_opaque(self) -> bool {
+        matches!(
+            self,
+            Self::SystemCall | Self::SystemReturn | Self::Helper | Self::Fault(_)
         )
     }
 }
@@ -190,7 +204,9 @@ fn classify_system(instruction: &Instruction, features: &Features) -> Option<Cla
         Code::Sti => Some(Class::SetInterrupts),
         Code::Pushfq => Some(Class::PushFlags),
         Code::Swapgs => Some(Class::SwapGs),
-        Code::Rdtsc => Some(Class::ReadTsc),
+        Code::Rdtsc | Code::Rdtscp => Some(Class::ReadTsc),
+        Code::Syscall => Some(Class::SystemCall),
+        Code::Sysretq => Some(Class::SystemReturn),
         _ => None,
     }
 }

@@ -13,6 +13,7 @@ pub(crate) const RDX: Reg = 2;
 pub(crate) const RSP: Reg = 4;
 pub(crate) const RBP: Reg = 5;
 pub(crate) const RSI: Reg = 6;
+pub(crate) const R11: Reg = 11;
 /// First scratch register: an address, then a page offset.
 pub(crate) const S0: Reg = 14;
 /// Second scratch register: a table index, then a host page.
@@ -319,6 +320,16 @@ impl Asm {
     pub(crate) fn pop_s1(&mut self) {
         self.wrote(S1);
         self.bytes(&[0x41, 0x5f]);
+    }
+
+    /// `push` S1.
+    pub(crate) fn push_s1(&mut self) {
+        self.bytes(&[0x41, 0x57]);
+    }
+
+    /// `popfq`.
+    pub(crate) fn pop_host_flags(&mut self) {
+        self.bytes(&[0x9d]);
     }
 
     /// `rorx dst, src, count`.

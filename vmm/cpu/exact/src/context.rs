@@ -6,6 +6,7 @@ use std::mem::offset_of;
 use belljar_cpu::PAGE_SIZE;
 
 use crate::jumps::{FIRST_MASK, Jumps, SECOND_MASK};
+use crate::state::flag;
 use crate::timing::LINE_BYTES;
 
 pub(crate) mod at;
@@ -25,6 +26,14 @@ pub(crate) const FREE_INSTRUCTIONS: i64 = 4096;
 
 /// The arithmetic flags: CF, PF, AF, ZF, SF, OF.
 pub(crate) const ARITHMETIC: u64 = 0x8d5;
+
+/// Bits of a linear address in the lower half of the address space.
+const USER_BITS: u32 = 47;
+
+/// Values of `crossed`: neither, SYSCALL, SYSRET.
+pub(crate) const NOT_CROSSED: u64 = 0;
+pub(crate) const ENTERED_KERNEL: u64 = 1;
+pub(crate) const LEFT_KERNEL: u64 = 2;
 
 /// `exit_site` of an indirect jump whose target is in R14 and not in the jump cache.
 pub(crate) const EXIT_LOOKUP: u32 = u32::MAX;
@@ -150,6 +159,19 @@ pub(crate) struct Context {
     pub tsc_at_zero: u64,
     /// Not zero when the counter is not that less the count.
     pub tsc_hidden: u64,
+    /// What RDTSCP tells beside the counter.
+    pub tsc_aux: u64,
+    /// Not zero when SYSCALL and SYSRET are left to the dispatcher.
+    pub crossing_closed: u64,
+    /// Which of the two was carried out last and is not yet known outside.
+    pub crossed: u64,
+    /// Where SYSCALL leads.
+    pub system_entry: u64,
+    /// Masks for PEXT: IF; system flags that SYSRET seldom sets; address bits that no user's
+    /// has.
+    pub interrupt_mask: u64,
+    pub seldom_mask: u64,
+    pub above_users_mask: u64,
     /// Bases of ES, CS, SS and DS, where they may not be zero.
     pub segment_bases: [u64; 4],
     /// Which site left translated code: an index, or one of the `EXIT_` values.
@@ -311,6 +333,9 @@ impl Context {
         context.jump_masks = [FIRST_MASK, SECOND_MASK];
         context.sign_mask = 1 << 63;
         context.arithmetic_mask = ARITHMETIC;
+        context.interrupt_mask = flag::IF;
+        context.seldom_mask = flag::SYSTEM & !flag::IF;
+        context.above_users_mask = !0 << USER_BITS;
         context.line_mask = (LINE_ENTRIES as u64 - 1) * LINE_BYTES;
         context.above_line_mask = !(LINE_BYTES - 1);
         context.lines.iter_mut().flatten().for_each(Lines::flush);

@@ -20,6 +20,7 @@ use crate::state::vector;
 mod access;
 mod cold;
 mod count;
+mod crossing;
 mod flow;
 mod group;
 mod interrupts;
@@ -372,6 +373,8 @@ impl Emitter {
             Class::PushFlags => self.push_flags(flags_dead),
             Class::SwapGs => self.swap_gs(instruction),
             Class::ReadTsc => self.read_tsc(instruction),
+            Class::SystemCall => self.system_call(instruction),
+            Class::SystemReturn => self.system_return(instruction),
             Class::Helper => self.helper(instruction),
             Class::Fault(vector) => {
                 let hole = self.asm.jump();

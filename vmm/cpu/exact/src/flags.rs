@@ -25,10 +25,11 @@ pub(crate) fn dead_flags(instructions: &[GuestInstruction]) -> Vec<u32> {
     let mut dead = vec![0; instructions.len()];
     let mut live = ALL_FLAGS;
     for (index, guest) in instructions.iter().enumerate().rev() {
-        if guest.follow.ends_block() || matches!(guest.class, Class::Helper | Class::Fault(_)) {
+        let opaque = guest.class.is_opaque();
+        if guest.follow.ends_block() || opaque {
             live = ALL_FLAGS;
         }
-        if !matches!(guest.class, Class::Helper | Class::Fault(_) | Class::Nop) {
+        if !opaque && guest.class != Class::Nop {
             live = (live & !flags_killed(&guest.instruction)) | flags_read(&guest.instruction);
         }
         dead[index] = ALL_FLAGS & !live;
@@ -58,7 +59,7 @@ pub(crate) fn dead_at(rip: u64, bytes: &[u8], in_page: usize, features: &Feature
             break;
         }
         let class = classify(&instruction, features);
-        if matches!(class, Class::Helper | Class::Fault(_)) {
+        if class.is_opaque() {
             break;
         }
         if class != Class::Nop {

@@ -52,6 +52,17 @@ impl ExactVcpu {
         holds.then(|| self.context.views[view].jumps.find(self.state.rip))?
     }
 
+    /// Whether both jump caches lead to what was translated for 64-bit code under the
+    /// circumstances that hold now.
+    pub(crate) fn knows_both_sides(&self) -> bool {
+        let mode = self.mode(Pace::Full);
+        let is_of = |user| {
+            let mode = Mode { user, ..mode };
+            self.jumps_of[usize::from(user)] == (mode.bits(), 0)
+        };
+        mode.size == CodeSize::Long && is_of(false) && is_of(true)
+    }
+
     /// What decides how code is translated at this moment.
     pub(crate) fn features_now(&self) -> Features {
         Features {

@@ -13,7 +13,7 @@ use crate::decode::GuestInstruction;
 pub(crate) type Renamed = Option<[u8; 2]>;
 
 /// Registers that no instruction here uses without naming them, but for RBX, which
-/// CMPXCHG16B uses; traces with that keep their names.
+/// CMPXCHG16B uses, and R11, which SYSCALL and SYSRET use; traces with those keep their names.
 const CANDIDATES: [u8; 8] = [3, 8, 9, 10, 11, 12, 13, 6];
 /// Uses by which R14 and R15 must exceed their replacements.
 const WORTH: usize = 6;
@@ -27,7 +27,10 @@ pub(crate) fn choose(run: &[GuestInstruction]) -> Renamed {
             continue;
         }
         let mnemonic = guest.instruction.mnemonic();
-        let implicit = matches!(mnemonic, Mnemonic::Cmpxchg8b | Mnemonic::Cmpxchg16b);
+        let implicit = matches!(
+            mnemonic,
+            Mnemonic::Cmpxchg8b | Mnemonic::Cmpxchg16b | Mnemonic::Syscall | Mnemonic::Sysretq
+        );
         if implicit || has_high_byte(&guest.instruction) {
             return None;
         }

@@ -15,11 +15,13 @@ impl ExactVcpu {
         let mut at = entry;
         self.context.pushed_flags = self.state.flags & !(flag::RF | flag::VM);
         self.show_tsc();
+        self.open_crossing();
         loop {
             self.context.target = self.store.enter_code();
             self.context.resume = at;
             self.statistics.visits += 1;
             enter_translated(self.door);
+            self.settle_crossing();
             let next = match self.context.exit_site {
                 EXIT_LOOKUP => {
                     self.statistics.lookups += 1;
@@ -52,6 +54,7 @@ impl ExactVcpu {
         self.context.tsc_hidden = u64::from(!open);
         let ticks = self.clock.ticks.wrapping_add(self.granted as u64);
         self.context.tsc_at_zero = self.clock.at(ticks).wrapping_add(self.tsc_offset);
+        self.context.tsc_aux = self.state.msrs.tsc_aux & 0xffff_ffff;
     }
 
     /// What stands in for R14 and R15 where a site leaves its block. Jumps to other

@@ -34,6 +34,13 @@ pub(crate) const GS_BASE: i32 = offset_of!(Context, gs_base) as i32;
 pub(crate) const KERNEL_GS_BASE: i32 = offset_of!(Context, kernel_gs_base) as i32;
 pub(crate) const TSC_AT_ZERO: i32 = offset_of!(Context, tsc_at_zero) as i32;
 pub(crate) const TSC_HIDDEN: i32 = offset_of!(Context, tsc_hidden) as i32;
+pub(crate) const TSC_AUX: i32 = offset_of!(Context, tsc_aux) as i32;
+pub(crate) const CROSSING_CLOSED: i32 = offset_of!(Context, crossing_closed) as i32;
+pub(crate) const CROSSED: i32 = offset_of!(Context, crossed) as i32;
+pub(crate) const SYSTEM_ENTRY: i32 = offset_of!(Context, system_entry) as i32;
+pub(crate) const INTERRUPT_MASK: i32 = offset_of!(Context, interrupt_mask) as i32;
+pub(crate) const SELDOM_MASK: i32 = offset_of!(Context, seldom_mask) as i32;
+pub(crate) const ABOVE_USERS_MASK: i32 = offset_of!(Context, above_users_mask) as i32;
 pub(crate) const EXIT_SITE: i32 = offset_of!(Context, exit_site) as i32;
 
 const fn view(user: bool) -> i32 {

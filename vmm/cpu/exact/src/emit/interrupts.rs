@@ -31,18 +31,37 @@ impl Emitter {
 
     /// PUSHFQ: the host's stack lends a place to see the flags.
     pub(super) fn push_flags(&mut self, flags_dead: bool) {
+        self.flags_to_s1();
+        self.asm.store(at::CARRIED, S1);
+        self.push_carried(flags_dead);
+    }
+
+    /// S1: RFLAGS. Takes S0, changes no flag.
+    pub(super) fn flags_to_s1(&mut self) {
         self.asm.mov(S0, RSP);
         self.asm.load(RSP, at::HOST_RSP);
         self.asm.push_host_flags();
         self.asm.pop_s1();
         self.asm.mov(RSP, S0);
-        self.asm.pext(S1, S1, at::ARITHMETIC_MASK);
-        self.asm.pdep(S1, S1, at::ARITHMETIC_MASK);
+        self.keep_of_s1(at::ARITHMETIC_MASK);
         for part in [at::PUSHED_FLAGS, at::INTERRUPT_FLAG] {
             self.asm.load(S0, part);
             self.asm.lea_sum(S1, S1, S0, 0);
         }
-        self.asm.store(at::CARRIED, S1);
-        self.push_carried(flags_dead);
+    }
+
+    /// Lets the arithmetic flags be those in S1, which has no other bit. Takes S0.
+    pub(super) fn flags_from_s1(&mut self) {
+        self.asm.mov(S0, RSP);
+        self.asm.load(RSP, at::HOST_RSP);
+        self.asm.push_s1();
+        self.asm.pop_host_flags();
+        self.asm.mov(RSP, S0);
+    }
+
+    /// Clears the bits of S1 that the mask at `mask` lacks. Changes no flag.
+    pub(super) fn keep_of_s1(&mut self, mask: i32) {
+        self.asm.pext(S1, S1, mask);
+        self.asm.pdep(S1, S1, mask);
     }
 }

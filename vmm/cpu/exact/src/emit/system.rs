@@ -1,9 +1,9 @@
 //! System instructions that kernels, and the C library's clocks, execute at every turn.
 
-use iced_x86::Instruction;
+use iced_x86::{Instruction, Mnemonic};
 
 use super::{Counter, Emitter};
-use crate::asm::{RAX, RDX, S0, S1};
+use crate::asm::{RAX, RCX, RDX, S0, S1};
 use crate::context::at;
 
 impl Emitter {
@@ -19,7 +19,7 @@ impl Emitter {
         self.jump_to_guest(instruction.next_ip());
     }
 
-    /// RDTSC, where time is a matter of the count alone. Changes no flag.
+    /// RDTSC and RDTSCP, where time is a matter of the count alone. Changes no flag.
     pub(super) fn read_tsc(&mut self, instruction: &Instruction) {
         if self.free {
             return self.helper(instruction);
@@ -37,6 +37,9 @@ impl Emitter {
         self.asm.rorx(RDX, S0, 32);
         self.asm.mov32(RDX, RDX);
         self.asm.mov32(RAX, S0);
+        if instruction.mnemonic() == Mnemonic::Rdtscp {
+            self.asm.load(RCX, at::TSC_AUX);
+        }
         self.jump_to_guest(instruction.next_ip());
     }
 }

@@ -316,12 +316,14 @@ fn system() -> Vec<Sample> {
             a.rdtsc()
         })
         .in_memory(),
+        block("time-stamp counter and processor", |a| a.rdtscp()),
         block("swapgs", |a| a.swapgs()),
         block("cpuid", |a| a.cpuid()),
         block("port", |a| a.out(dx, al)),
         block("control register", |a| a.mov(rax, cr0)),
         raw("undefined", CodeSize::Long, &[0x0f, 0x0b]),
         raw("system call", CodeSize::Long, &[0x0f, 0x05]).user(),
+        raw("return from one", CodeSize::Long, &[0x48, 0x0f, 0x07]),
         raw(
             "stub",
             CodeSize::Long,

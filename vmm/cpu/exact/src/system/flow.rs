@@ -6,6 +6,7 @@ use iced_x86::{Code, Instruction, Mnemonic};
 use super::Done;
 use super::operand::{check_stack_address, mask};
 use crate::access::Stop;
+use crate::context::{ARITHMETIC, ENTERED_KERNEL, NOT_CROSSED};
 use crate::mmu::is_canonical;
 use crate::state::{Fault, efer, flag};
 use crate::vcpu::ExactVcpu;
@@ -71,11 +72,45 @@ impl ExactVcpu {
         self.context.gpr[Registers::R11] = self.rflags() & !flag::RF;
         let masked = self.rflags() & !self.state.msrs.sfmask;
         self.set_rflags(masked & !flag::RF);
+        self.enter_system_segments();
+        self.state.rip = self.state.msrs.lstar;
+        Ok(())
+    }
+
+    /// CS and SS behind SYSCALL.
+    fn enter_system_segments(&mut self) {
         let selector = (self.state.msrs.star >> 32) as u16 & !3;
         *self.state.segment_mut(SegmentRegister::Cs) = flat_code(selector, 0);
         *self.state.segment_mut(SegmentRegister::Ss) = flat_stack(selector.wrapping_add(8), 0);
-        self.state.rip = self.state.msrs.lstar;
-        Ok(())
+    }
+
+    /// CS and SS behind SYSRET.
+    fn leave_system_segments(&mut self, to_long: bool) {
+        let selector = (self.state.msrs.star >> 48) as u16;
+        self.enter_flat(selector, 16, 3, to_long);
+    }
+
+    /// Has translated code carry out SYSCALL and SYSRET by itself, if they do what kernels
+    /// have them do, and nothing is due behind them.
+    pub(crate) fn open_crossing(&mut self) {
+        const CLEARED: u64 = flag::SYSTEM | ARITHMETIC;
+        let usual =
+            self.state.system.efer & efer::SCE != 0 && self.state.msrs.sfmask & CLEARED == CLEARED;
+        let awaited = self.context.window_wanted != 0 || self.nmi_window_wanted;
+        // A cache model keeps lines apart by privilege level.
+        let open = usual && !awaited && !self.has_caches() && self.knows_both_sides();
+        self.context.crossing_closed = u64::from(!open);
+        self.context.system_entry = self.state.msrs.lstar;
+    }
+
+    /// Does what is left to do of a SYSCALL or SYSRET that translated code carried out.
+    pub(crate) fn settle_crossing(&mut self) {
+        match std::mem::replace(&mut self.context.crossed, NOT_CROSSED) {
+            NOT_CROSSED => return,
+            ENTERED_KERNEL => self.enter_system_segments(),
+            _ => self.leave_system_segments(true),
+        }
+        self.state.flags = self.context.pushed_flags;
     }
 
     fn sysret(&mut self, instruction: &Instruction) -> Result<(), Fault> {
@@ -90,8 +125,7 @@ impl ExactVcpu {
         }
         let rflags = self.context.gpr[Registers::R11];
         self.set_rflags(rflags & !flag::RF);
-        let selector = (self.state.msrs.star >> 48) as u16;
-        self.enter_flat(selector, 16, 3, to_long);
+        self.leave_system_segments(to_long);
         self.state.rip = if to_long {
             target
         } else {
