@@ -54,6 +54,15 @@ pub(crate) enum Class {
     SwapGs,
     /// RDTSC and RDTSCP.
     ReadTsc,
+    /// REP STOS or REP MOVS by 64-bit addresses, neither through FS nor GS.
+    Repeat {
+        /// Bytes of an element.
+        size: u16,
+        /// Moves, and does not store.
+        moves: bool,
+    },
+    /// CLD.
+    ClearDirection,
     /// 64-bit SYSCALL.
     SystemCall,
     /// 64-bit SYSRET.
@@ -88,7 +97,12 @@ impl Class {
     pub(crate) fn is_opaque(self) -> bool {
         matches!(
             self,
-            Self::SystemCall | Self::SystemReturn | Self::Helper | Self::Fault(_)
+            Self::SystemCall
+                | Self::SystemReturn
+                | Self::Repeat { .. }
+                | Self::ClearDirection
+                | Self::Helper
+                | Self::Fault(_)
         )
     }
 }
@@ -207,8 +221,28 @@ fn classify_system(instruction: &Instruction, features: &Features) -> Option<Cla
         Code::Rdtsc | Code::Rdtscp => Some(Class::ReadTsc),
         Code::Syscall => Some(Class::SystemCall),
         Code::Sysretq => Some(Class::SystemReturn),
-        _ => None,
+        Code::Cld => Some(Class::ClearDirection),
+        _ => classify_repeat(instruction),
     }
+}
+
+fn classify_repeat(instruction: &Instruction) -> Option<Class> {
+    let (size, moves) = match instruction.code() {
+        Code::Stosb_m8_AL => (1, false),
+        Code::Stosw_m16_AX => (2, false),
+        Code::Stosd_m32_EAX => (4, false),
+        Code::Stosq_m64_RAX => (8, false),
+        Code::Movsb_m8_m8 => (1, true),
+        Code::Movsw_m16_m16 => (2, true),
+        Code::Movsd_m32_m32 => (4, true),
+        Code::Movsq_m64_m64 => (8, true),
+        _ => return None,
+    };
+    let based = matches!(instruction.segment_prefix(), Register::FS | Register::GS);
+    let plain = instruction.has_rep_prefix()
+        && instruction.op0_kind() == OpKind::MemoryESRDI
+        && !(moves && based);
+    plain.then_some(Class::Repeat { size, moves })
 }
 
 fn classify_flow(instruction: &Instruction) -> Option<Class> {

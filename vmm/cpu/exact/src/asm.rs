@@ -13,6 +13,7 @@ pub(crate) const RDX: Reg = 2;
 pub(crate) const RSP: Reg = 4;
 pub(crate) const RBP: Reg = 5;
 pub(crate) const RSI: Reg = 6;
+pub(crate) const RDI: Reg = 7;
 pub(crate) const R11: Reg = 11;
 /// First scratch register: an address, then a page offset.
 pub(crate) const S0: Reg = 14;
@@ -320,6 +321,17 @@ impl Asm {
     pub(crate) fn pop_s1(&mut self) {
         self.wrote(S1);
         self.bytes(&[0x41, 0x5f]);
+    }
+
+    /// `rep stos` or `rep movs` of elements of `size` bytes.
+    pub(crate) fn repeat_string(&mut self, size: u8, moves: bool) {
+        let opcode = if moves { 0xa4 } else { 0xaa };
+        match size {
+            1 => self.bytes(&[0xf3, opcode]),
+            2 => self.bytes(&[0x66, 0xf3, opcode | 1]),
+            4 => self.bytes(&[0xf3, opcode | 1]),
+            _ => self.bytes(&[0xf3, 0x48, opcode | 1]),
+        }
     }
 
     /// `push` S1.

@@ -168,10 +168,11 @@ pub(crate) struct Context {
     /// Where SYSCALL leads.
     pub system_entry: u64,
     /// Masks for PEXT: IF; system flags that SYSRET seldom sets; address bits that no user's
-    /// has.
+    /// has; DF.
     pub interrupt_mask: u64,
     pub seldom_mask: u64,
     pub above_users_mask: u64,
+    pub direction_mask: u64,
     /// Bases of ES, CS, SS and DS, where they may not be zero.
     pub segment_bases: [u64; 4],
     /// Which site left translated code: an index, or one of the `EXIT_` values.
@@ -336,6 +337,7 @@ impl Context {
         context.interrupt_mask = flag::IF;
         context.seldom_mask = flag::SYSTEM & !flag::IF;
         context.above_users_mask = !0 << USER_BITS;
+        context.direction_mask = flag::DF;
         context.line_mask = (LINE_ENTRIES as u64 - 1) * LINE_BYTES;
         context.above_line_mask = !(LINE_BYTES - 1);
         context.lines.iter_mut().flatten().for_each(Lines::flush);

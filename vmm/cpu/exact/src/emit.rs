@@ -26,6 +26,7 @@ mod group;
 mod interrupts;
 pub(crate) mod legacy;
 mod operands;
+mod repeat;
 mod system;
 
 use group::Held;
@@ -373,6 +374,8 @@ impl Emitter {
             Class::PushFlags => self.push_flags(flags_dead),
             Class::SwapGs => self.swap_gs(instruction),
             Class::ReadTsc => self.read_tsc(instruction),
+            Class::Repeat { size, moves } => self.repeat(instruction, size as u8, moves),
+            Class::ClearDirection => self.clear_direction(instruction),
             Class::SystemCall => self.system_call(instruction),
             Class::SystemReturn => self.system_return(instruction),
             Class::Helper => self.helper(instruction),

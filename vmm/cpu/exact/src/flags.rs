@@ -165,6 +165,10 @@ mod tests {
         // A shift by CL may leave all flags; one by 32 leaves them for sure.
         assert_eq!(live(&[0xd3, 0xe0, 0xf4]), 0x8d5);
         assert_eq!(live(&[0xc1, 0xe0, 0x20, 0xf4]), 0x8d5);
+        // What the dispatcher may carry out counts as reading all: rep stosb, or cld, before
+        // the addition.
+        assert_eq!(live(&[0xf3, 0xaa, 0x01, 0xc0]), 0x8d5);
+        assert_eq!(live(&[0xfc, 0x01, 0xc0]), 0x8d5);
         // rcl byte [rbx], 27: three full rounds through the carry; btc r13, 0.
         let rounds = [0xc0, 0x13, 27, 0x49, 0x0f, 0xba, 0xfd, 0];
         assert_eq!(live(&rounds), 0x8d5);

@@ -13,7 +13,8 @@ use crate::decode::GuestInstruction;
 pub(crate) type Renamed = Option<[u8; 2]>;
 
 /// Registers that no instruction here uses without naming them, but for RBX, which
-/// CMPXCHG16B uses, and R11, which SYSCALL and SYSRET use; traces with those keep their names.
+/// CMPXCHG16B uses, R11, which SYSCALL and SYSRET use, and RSI, which REP MOVS uses; traces with those keep
+/// their names.
 const CANDIDATES: [u8; 8] = [3, 8, 9, 10, 11, 12, 13, 6];
 /// Uses by which R14 and R15 must exceed their replacements.
 const WORTH: usize = 6;
@@ -30,7 +31,7 @@ pub(crate) fn choose(run: &[GuestInstruction]) -> Renamed {
         let implicit = matches!(
             mnemonic,
             Mnemonic::Cmpxchg8b | Mnemonic::Cmpxchg16b | Mnemonic::Syscall | Mnemonic::Sysretq
-        );
+        ) || matches!(guest.class, Class::Repeat { .. });
         if implicit || has_high_byte(&guest.instruction) {
             return None;
         }

@@ -94,6 +94,40 @@ fn the_time_stamp_counter_tells_the_cycle() {
     }
 }
 
+/// RDTSCP tells what the kernel wrote beside the cycle, and keeps the flags.
+#[test]
+fn the_time_stamp_counter_comes_with_its_processor() {
+    const TSC_AUX: u32 = 0xc000_0103;
+    let mut asm = CodeAssembler::new(64).unwrap();
+    let mut again = asm.create_label();
+    asm.mov(ecx, TSC_AUX).unwrap();
+    asm.mov(eax, 0x8765_4321u32).unwrap();
+    asm.xor(edx, edx).unwrap();
+    asm.wrmsr().unwrap();
+    asm.mov(rdi, DATA).unwrap();
+    asm.mov(esi, TIMES).unwrap();
+    asm.set_label(&mut again).unwrap();
+    asm.stc().unwrap();
+    asm.rdtscp().unwrap();
+    asm.adc(rbx, 0).unwrap();
+    asm.add(rbp, rcx).unwrap();
+    asm.mov(qword_ptr(rdi), rax).unwrap();
+    asm.add(rdi, 8).unwrap();
+    asm.dec(esi).unwrap();
+    asm.jne(again).unwrap();
+    asm.hlt().unwrap();
+    let code = asm.assemble(CODE).unwrap();
+    for step in STEPS {
+        let mut guest = Guest::new(&code);
+        run_to_halt(&mut guest, step);
+        let cycles: Vec<u64> = (0..u64::from(TIMES)).map(|round| 7 + 8 * round).collect();
+        assert_eq!(words(&guest, DATA, TIMES as usize), cycles);
+        let gpr = guest.vcpu.registers().gpr;
+        let times = u64::from(TIMES);
+        assert_eq!((gpr[3], gpr[5]), (times, times * 0x8765_4321));
+    }
+}
+
 /// An offset that the guest sets is there at once, in the run that set it.
 #[test]
 fn the_time_stamp_counter_goes_on_from_what_is_written() {

@@ -41,6 +41,7 @@ pub(crate) const SYSTEM_ENTRY: i32 = offset_of!(Context, system_entry) as i32;
 pub(crate) const INTERRUPT_MASK: i32 = offset_of!(Context, interrupt_mask) as i32;
 pub(crate) const SELDOM_MASK: i32 = offset_of!(Context, seldom_mask) as i32;
 pub(crate) const ABOVE_USERS_MASK: i32 = offset_of!(Context, above_users_mask) as i32;
+pub(crate) const DIRECTION_MASK: i32 = offset_of!(Context, direction_mask) as i32;
 pub(crate) const EXIT_SITE: i32 = offset_of!(Context, exit_site) as i32;
 
 const fn view(user: bool) -> i32 {

@@ -318,6 +318,7 @@ fn system() -> Vec<Sample> {
         .in_memory(),
         block("time-stamp counter and processor", |a| a.rdtscp()),
         block("swapgs", |a| a.swapgs()),
+        block("direction flag", |a| a.cld()),
         block("cpuid", |a| a.cpuid()),
         block("port", |a| a.out(dx, al)),
         block("control register", |a| a.mov(rax, cr0)),
