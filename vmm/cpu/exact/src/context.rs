@@ -84,17 +84,23 @@ pub(crate) struct Lines {
     pub host: [u64; LINE_ENTRIES],
 }
 
-/// The group checks' memory. A group's range of guest memory is in reach when its
-/// distance from `base` is below `limit`.
-#[repr(C)]
-pub(crate) struct Slots {
-    pub limit: [u64; SLOTS],
-    pub base: [u64; SLOTS],
+/// A group check's memory. Its range of guest memory is in reach when the distance from
+/// `base` is below `limit`. What a check needs is in one line of the host's caches: where
+/// many nodes take turns, none of it is near when a turn begins.
+#[derive(Clone, Copy)]
+#[repr(C, align(32))]
+pub(crate) struct Slot {
+    pub limit: u64,
+    pub base: u64,
     /// Host address less linear address; for a constant address the host page.
-    pub delta: [u64; SLOTS],
+    pub delta: u64,
     /// Fills left until the slot's worth is asked for.
-    pub fills: [i32; SLOTS],
+    pub fills: i32,
 }
+
+/// The group checks' memory.
+#[repr(transparent)]
+pub(crate) struct Slots(pub [Slot; SLOTS]);
 
 /// One privilege level's view of memory and code.
 #[repr(C)]
@@ -204,7 +210,7 @@ pub(crate) struct Context {
     pub bounce: Bounce,
     /// Supervisor, then user.
     pub views: [View; 2],
-    /// See [`Slots`].
+    /// See [`Slot`].
     pub slots: Slots,
     /// Runs left until a block is hot.
     pub heat: [i32; HEATS],
@@ -290,7 +296,7 @@ impl Lines {
 impl Slots {
     /// Empties these slots.
     pub(crate) fn flush(&mut self, used: impl Iterator<Item = u32>) {
-        used.for_each(|slot| self.limit[slot as usize] = 0);
+        used.for_each(|slot| self.0[slot as usize].limit = 0);
     }
 
     /// Empties those of the `used` slots that lead to the lower half of the address space.
@@ -317,9 +323,9 @@ impl Slots {
         leads_there: impl Fn(u64, u64) -> bool,
     ) {
         for slot in used {
-            let slot = slot as usize;
-            if leads_there(self.base[slot], self.limit[slot]) {
-                self.limit[slot] = 0;
+            let slot = &mut self.0[slot as usize];
+            if leads_there(slot.base, slot.limit) {
+                slot.limit = 0;
             }
         }
     }

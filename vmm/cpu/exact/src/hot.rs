@@ -361,7 +361,7 @@ impl ExactVcpu {
         let block = self.store.block(id);
         let since = now - std::mem::replace(&mut self.slot_asked[slot as usize], now);
         let runs = since / u64::from(block.counted).max(1);
-        self.context.slots.fills[slot as usize] = SLOT_FILLS;
+        self.context.slots.0[slot as usize].fills = SLOT_FILLS;
         if runs < SLOT_FILLS as u64 * WORTH {
             let group = (slot - block.slots.start) as usize;
             let (rip, mode, physical) = (block.rip, block.mode, block.origin.first);

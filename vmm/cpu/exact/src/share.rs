@@ -290,11 +290,10 @@ impl ExactVcpu {
 
     /// Gives a slot its first values.
     pub(crate) fn begin_slot(&mut self, slot: u32) {
-        let slot = slot as usize;
-        self.context.slots.limit[slot] = 0;
-        self.context.slots.fills[slot] = SLOT_FILLS;
+        let memory = &mut self.context.slots.0[slot as usize];
+        (memory.limit, memory.fills) = (0, SLOT_FILLS);
         // Zero is for those that were not begun.
-        self.slot_asked[slot] = self.retired_now().max(1);
+        self.slot_asked[slot as usize] = self.retired_now().max(1);
     }
 
     /// Whether this vCPU fills a slot of the pool's for the first time; it may from now on.

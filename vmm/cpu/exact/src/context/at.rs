@@ -1,6 +1,6 @@
 //! Offsets from the GS base, as translated code encodes them.
 
-use super::{Context, Jumps, Lines, STEPS, Slots, Tlb, View, offset_of};
+use super::{Context, Jumps, Lines, STEPS, Slot, Tlb, View, offset_of};
 
 pub(crate) const fn gpr(number: usize) -> i32 {
     (offset_of!(Context, gpr) + number * 8) as i32
@@ -88,24 +88,24 @@ pub(crate) const fn range_bytes(user: bool, write: bool) -> i32 {
     tlb(user, write, offset_of!(Tlb, range_bytes))
 }
 
-const fn slot(field: usize, id: u32, bytes: usize) -> i32 {
-    (offset_of!(Context, slots) + field + id as usize * bytes) as i32
+const fn slot(field: usize, id: u32) -> i32 {
+    (offset_of!(Context, slots) + id as usize * size_of::<Slot>() + field) as i32
 }
 
 pub(crate) const fn slot_limit(id: u32) -> i32 {
-    slot(offset_of!(Slots, limit), id, 8)
+    slot(offset_of!(Slot, limit), id)
 }
 
 pub(crate) const fn slot_base(id: u32) -> i32 {
-    slot(offset_of!(Slots, base), id, 8)
+    slot(offset_of!(Slot, base), id)
 }
 
 pub(crate) const fn slot_delta(id: u32) -> i32 {
-    slot(offset_of!(Slots, delta), id, 8)
+    slot(offset_of!(Slot, delta), id)
 }
 
 pub(crate) const fn slot_fills(id: u32) -> i32 {
-    slot(offset_of!(Slots, fills), id, 4)
+    slot(offset_of!(Slot, fills), id)
 }
 
 /// The number `by`, of [`STEPS`] at most.

@@ -10,7 +10,7 @@ use iced_x86::{
 
 use super::BASE;
 use crate::block::SiteKind;
-use crate::context::{Context, STEPS, Slots, Tlb, View};
+use crate::context::{Context, STEPS, Slot, Slots, Tlb, View};
 use crate::decode::GuestBlock;
 use crate::emit::{Emitted, Shared};
 
@@ -288,13 +288,13 @@ fn field(offset: usize) -> Option<String> {
 fn slot(offset: usize) -> Option<String> {
     let offset = offset.checked_sub(offset_of!(Context, slots))?;
     let fields = [
-        ("limit", offset_of!(Slots, limit), 8),
-        ("base", offset_of!(Slots, base), 8),
-        ("delta", offset_of!(Slots, delta), 8),
-        ("fills", offset_of!(Slots, fills), 4),
+        ("limit", offset_of!(Slot, limit)),
+        ("base", offset_of!(Slot, base)),
+        ("delta", offset_of!(Slot, delta)),
+        ("fills", offset_of!(Slot, fills)),
     ];
-    let (name, start, bytes) = fields.into_iter().rfind(|field| field.1 <= offset)?;
-    let number = (offset - start) / bytes;
+    let (number, within) = (offset / size_of::<Slot>(), offset % size_of::<Slot>());
+    let (name, _) = fields.into_iter().rfind(|field| field.1 <= within)?;
     (offset < size_of::<Slots>()).then(|| format!("slot{number}.{name}"))
 }
 
