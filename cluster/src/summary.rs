@@ -49,6 +49,8 @@ pub struct NodeSummary {
     pub instructions: u64,
     /// Frames sent.
     pub frames_sent: u64,
+    /// Frames for it that its network card dropped, as the guest did not take them in time.
+    pub frames_dropped: u64,
     /// What its time went into, with a time model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<TimeSummary>,
@@ -136,7 +138,8 @@ impl Summary {
 fn warnings(run: &Run) -> Vec<String> {
     let of_nodes = run.reports().iter().flat_map(NodeReport::warnings);
     let mut warnings: Vec<String> = of_nodes.cloned().collect();
-    warnings.extend(lost_frames(run.fabric()));
+    let at_cards = run.reports().iter().map(NodeReport::frames_dropped).sum();
+    warnings.extend(lost_frames(run.fabric(), at_cards));
     if run.typed() > 0 {
         warnings.push(format!(
             "{} pieces of input were typed into consoles, see {INPUT_FILE}: a run without them differs",
@@ -147,10 +150,10 @@ fn warnings(run: &Run) -> Vec<String> {
 }
 
 /// What became of frames that did not arrive.
-fn lost_frames(fabric: &Fabric) -> impl Iterator<Item = String> {
+fn lost_frames(fabric: &Fabric, at_cards: u64) -> impl Iterator<Item = String> {
     let statistics = fabric.statistics();
     let sum = |count: fn(&LinkStatistics) -> u64| statistics.iter().flatten().map(count).sum();
-    let fates: [(u64, &str); 4] = [
+    let fates = [
         (
             sum(|link| link.drops),
             "frames were dropped at full switch queues",
@@ -166,6 +169,10 @@ fn lost_frames(fabric: &Fabric) -> impl Iterator<Item = String> {
         (
             fabric.unroutable(),
             "frames had no way left to their destination",
+        ),
+        (
+            at_cards,
+            "frames were dropped by network cards, whose nodes did not take them in time, see frames_dropped",
         ),
     ];
     let some = fates.into_iter().filter(|(count, _)| *count > 0);

@@ -46,6 +46,7 @@ pub struct NodeReport {
     ready_ps: Option<u64>,
     instructions: u64,
     frames_sent: u64,
+    frames_dropped: u64,
     time: Option<TimeSummary>,
     warnings: Vec<String>,
     /// Instructions retired here, not where it was cloned or resumed from.
@@ -65,6 +66,7 @@ impl NodeReport {
             ready_ps: runner.ready.map(|time| time.as_ps()),
             instructions: runner.node().retired(),
             frames_sent: runner.sent,
+            frames_dropped: runner.node().net_counters().dropped,
             time: TimeSummary::of(runner.node()),
             warnings: warnings(runner),
             executed: runner.executed(),
@@ -83,6 +85,11 @@ impl NodeReport {
         &self.warnings
     }
 
+    /// Frames for it that its network card dropped.
+    pub(super) fn frames_dropped(&self) -> u64 {
+        self.frames_dropped
+    }
+
     /// What depends on the scenario alone.
     pub(super) fn summary(&self) -> NodeSummary {
         NodeSummary {
@@ -90,6 +97,7 @@ impl NodeReport {
             ready_ps: self.ready_ps,
             instructions: self.instructions,
             frames_sent: self.frames_sent,
+            frames_dropped: self.frames_dropped,
             time: self.time,
         }
     }

@@ -255,3 +255,24 @@ fn a_ring_keeps_to_the_links_between_neighbours() {
     let all: u64 = all.map(|row| row["bytes"].parse::<u64>().unwrap()).sum();
     assert!(row > 12 * 3 * 16384 && all - row < 20_000, "{row} of {all}");
 }
+
+/// Frames for a node that takes none, beyond what its network card has room for, are counted
+/// there, and the run says so.
+#[test]
+fn what_a_network_card_drops_is_told() {
+    let Some(dir) = Dir::new() else { return };
+    // The card's ring is not emptied any more, while node 0 still knows the address.
+    let command = "ping -c 1 node1 >/dev/null
+        { belljar-rsh node1 'sleep 0.05; ip link set eth0 down' & }
+        sleep 0.2
+        ping -q -c 700 -i 0.0002 -W 1 node1 || true";
+    let scenario = Scenario::new(2, command).with(&network("10 us", ""));
+    let run = dir.run(&scenario, "out", &[]).success();
+    let dropped = |node: usize| run.summary()["nodes"][node]["frames_dropped"].as_u64();
+    assert_eq!(dropped(0), Some(0));
+    let at_node1 = dropped(1).expect("a number");
+    assert!((1..700).contains(&at_node1), "{at_node1}");
+    let warnings = run.summary()["warnings"].to_string();
+    let told = format!("{at_node1} frames were dropped by network cards");
+    assert!(warnings.contains(&told), "{warnings}");
+}
