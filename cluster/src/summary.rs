@@ -7,6 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use belljar_fabric::{Fabric, LinkStatistics};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 use serde::Serialize;
 
 use crate::checkpoint::Report;
@@ -80,6 +82,8 @@ pub struct HostSummary {
     pub seconds: f64,
     /// Of these, host seconds until all nodes were made.
     pub prepared: f64,
+    /// Processor seconds of this host, of all threads together.
+    pub processor_seconds: f64,
     /// Virtual time over host time.
     pub speed: f64,
     /// Million guest instructions per host second, all nodes together.
@@ -263,6 +267,7 @@ impl HostSummary {
         Self {
             seconds,
             prepared: prepared.as_secs_f64(),
+            processor_seconds: processor_seconds(),
             speed: passed as f64 / 1e12 / seconds,
             mips: mips(executed, seconds),
             node_mips: reports()
@@ -276,4 +281,13 @@ impl HostSummary {
             checkpoints: Vec::new(),
         }
     }
+}
+
+/// What this process took of the host's processors; zero where the host does not tell.
+fn processor_seconds() -> f64 {
+    let usage = getrusage(UsageWho::RUSAGE_SELF);
+    usage.map_or(0.0, |usage| {
+        let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+        seconds(usage.user_time()) + seconds(usage.system_time())
+    })
 }

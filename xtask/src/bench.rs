@@ -35,10 +35,11 @@ pub(crate) struct Arguments {
     /// Rows; all when none is named. `engine`, alone or with names of kernels behind it,
     /// measures the engine beside the bare processor and QEMU; `hpl` four nodes that
     /// compute together; `share` where the host's time goes; `kvm` what the kvm engine costs;
-    /// `scale` what many nodes cost; `hosts` what it costs to run on several hosts.
+    /// `scale`, alone or with names of parts behind it, what many nodes cost; `hosts` what it
+    /// costs to run on several hosts.
     names: Vec<String>,
     /// With `engine`: also draw the ratios to the bare processor here, as SVG; with `hosts`
-    /// the time over the round trip.
+    /// the time over the round trip; with `scale` how a node's cost grows.
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Also write the table here, as JSON.
@@ -102,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Some("hpl") => return cluster::run(runs),
         Some("share") => return share::run(),
         Some("kvm") => return kvm::run(runs),
-        Some("scale") => return scale::run(runs),
+        Some("scale") => return scale::run(runs, &arguments.names[1..], plot_file),
         Some("hosts") => return hosts::run(arguments.runs, json_file, plot_file),
         _ => {}
     }

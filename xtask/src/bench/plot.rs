@@ -63,16 +63,46 @@ pub(super) struct Line {
     pub(super) points: Vec<(f64, f64)>,
 }
 
+/// What a chart of lines says beside them.
+struct Words {
+    caption: &'static str,
+    across: &'static str,
+    up: &'static str,
+}
+
 /// Host time for a span over the round trip between hosts, both in microseconds.
 pub(super) fn lines(lines: &[Line]) -> String {
+    let words = Words {
+        caption: "Host time for 10 us of virtual time",
+        across: "round trip between hosts, us",
+        up: "us",
+    };
+    drawn(lines, &words)
+}
+
+/// What a node costs over the number of nodes, as a multiple of what the first one costs.
+pub(super) fn growth(lines: &[Line]) -> String {
+    let words = Words {
+        caption: "Host time for a node's work over that with the fewest nodes",
+        across: "nodes",
+        up: "times",
+    };
+    drawn(lines, &words)
+}
+
+fn drawn(lines: &[Line], words: &Words) -> String {
     let mut text = String::new();
-    if draw_lines(&mut text, lines).is_err() {
+    if draw_lines(&mut text, lines, words).is_err() {
         text.clear();
     }
     text
 }
 
-fn draw_lines(into: &mut String, lines: &[Line]) -> Result<(), Box<dyn std::error::Error>> {
+fn draw_lines(
+    into: &mut String,
+    lines: &[Line],
+    words: &Words,
+) -> Result<(), Box<dyn std::error::Error>> {
     const COLOURS: [RGBColor; 3] = [RGBColor(60, 110, 170), RED, BLACK];
     let root = SVGBackend::with_string(into, (900, 420)).into_drawing_area();
     root.fill(&WHITE)?;
@@ -80,15 +110,15 @@ fn draw_lines(into: &mut String, lines: &[Line]) -> Result<(), Box<dyn std::erro
     let right = points().map(|point| point.0).fold(1.0, f64::max) * 1.05;
     let top = points().map(|point| point.1).fold(1.0, f64::max) * 1.05;
     let mut chart = ChartBuilder::on(&root)
-        .caption("Host time for 10 us of virtual time", ("sans-serif", 18))
+        .caption(words.caption, ("sans-serif", 18))
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(60)
         .build_cartesian_2d(0.0..right, 0.0..top)?;
     chart
         .configure_mesh()
-        .x_desc("round trip between hosts, us")
-        .y_desc("us")
+        .x_desc(words.across)
+        .y_desc(words.up)
         .draw()?;
     for (line, colour) in lines.iter().zip(COLOURS.iter().cycle()) {
         let drawn = LineSeries::new(line.points.clone(), colour).point_size(3);

@@ -1,15 +1,17 @@
 //! `cargo xtask bench scale`: what many nodes cost: making clones, their memory, the rounds,
-//! and how all that grows.
+//! programs on many nodes, and how all that grows.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::{Bench, median};
+use super::{Bench, median, plot};
+
+mod whole;
 
 /// Clones that are made and not run.
 const CLONES: u32 = 1000;
@@ -25,21 +27,76 @@ const LOOKAHEADS: [(u64, f64); 2] = [(10_000, 5.0), (1_000, 25.0)];
 /// A time between nodes with which there are hardly any rounds.
 const NO_ROUNDS: u64 = 10_000_000;
 /// Numbers of busy nodes for growth.
-const SIZES: [u32; 3] = [4, 16, 64];
+const SIZES: [u32; 4] = [4, 16, 64, 256];
+/// Steps on all of them together, at most.
+const ALL_STEPS: u64 = 16 * STEPS;
+/// What can be measured, in this order.
+const PARTS: [&str; 7] = [
+    "clones",
+    "memory",
+    "rounds",
+    "growth",
+    "allreduce",
+    "hpl",
+    "pings",
+];
 
-/// Measures and prints the tables.
-pub(super) fn run(runs: usize) -> Result<()> {
+/// Nodes, and what one of them costs.
+type Grown = (u32, f64);
+
+/// Measures and prints the tables of the `parts` that are named, or of all, and draws how costs
+/// grow into `plot`.
+///
+/// # Errors
+///
+/// If a part is not known, or a run does not come to its end.
+pub(super) fn run(runs: usize, parts: &[String], plot: Option<&Path>) -> Result<()> {
+    if let Some(name) = parts.iter().find(|name| !PARTS.contains(&name.as_str())) {
+        bail!("there is no part `{name}`; parts are {}", PARTS.join(", "));
+    }
     let scale = Scale {
         bench: Bench::prepare()?,
     };
-    scale.clones()?;
-    scale.memory()?;
-    scale.rounds(runs)?;
-    scale.growth(runs)
+    let mut lines = Vec::new();
+    for part in PARTS {
+        if !parts.is_empty() && !parts.iter().any(|name| name == part) {
+            continue;
+        }
+        match part {
+            "clones" => scale.clones()?,
+            "memory" => scale.memory()?,
+            "rounds" => scale.rounds(runs)?,
+            "growth" => lines.push(relative("integer loop", &scale.growth(runs)?)),
+            "allreduce" => lines.push(relative("allreduce-256", &scale.allreduce()?)),
+            "hpl" => scale.hpl()?,
+            _ => scale.pings()?,
+        }
+    }
+    if let Some(path) = plot {
+        let write = fs::write(path, plot::growth(&lines));
+        write.with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// A line of costs over the first one's.
+fn relative(name: &str, grown: &[Grown]) -> plot::Line {
+    let first = grown.first().map_or(1.0, |first| first.1);
+    let point = |&(nodes, cost): &Grown| (f64::from(nodes), cost / first);
+    plot::Line {
+        name: name.to_owned(),
+        points: grown.iter().map(point).collect(),
+    }
 }
 
 struct Scale {
     bench: Bench,
+}
+
+/// Resident memory of a run, shared pages in parts, in MiB.
+struct Resident {
+    most: f64,
+    last: f64,
 }
 
 impl Scale {
@@ -60,13 +117,14 @@ impl Scale {
         Ok(path)
     }
 
-    fn start(&self, scenario: &Path, threads: u32) -> Result<(Child, PathBuf)> {
+    fn start(&self, scenario: &Path, threads: u32, more: &[&str]) -> Result<(Child, PathBuf)> {
         let out = self.bench.fresh_out();
         let child = Command::new(&self.bench.belljar)
             .arg("run")
             .arg(scenario)
             .args(["--quiet", "--threads", &threads.to_string(), "--out"])
             .arg(&out)
+            .args(more)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -95,7 +153,7 @@ impl Scale {
         let mut made = 0.0;
         for _ in 0..2 {
             let scenario = self.scenario(CLONES, 10_000, "true", "1 ms")?;
-            let (mut child, out) = self.start(&scenario, 1)?;
+            let (mut child, out) = self.start(&scenario, 1, &[])?;
             child.wait()?;
             made = Self::told(&out, "prepared")?;
         }
@@ -106,15 +164,8 @@ impl Scale {
     /// Resident memory, shared pages in parts, at the end of a long sleep of all clones.
     fn memory(&self) -> Result<()> {
         let scenario = self.scenario(IDLE, 10_000, "sleep 200", "300 s")?;
-        let (mut child, _) = self.start(&scenario, 4)?;
-        let rollup = format!("/proc/{}/smaps_rollup", child.id());
-        let (mut most, mut last) = (0.0, 0.0);
-        while child.try_wait()?.is_none() {
-            thread::sleep(Duration::from_millis(200));
-            if let Some(resident) = proportional(&rollup) {
-                (most, last) = (resident.max(most), resident);
-            }
-        }
+        let (mut child, _) = self.start(&scenario, 4, &[])?;
+        let Resident { most, last } = Self::watch(&mut child)?;
         println!(
             "{IDLE} idle clones: {:.1} MiB resident for each, all of belljar included (goal 12); {:.1} MiB while they come up",
             last / f64::from(IDLE),
@@ -123,17 +174,36 @@ impl Scale {
         Ok(())
     }
 
-    /// Host seconds for `STEPS` steps of the loop on all nodes, one thread.
-    fn busy(&self, nodes: u32, apart_ns: u64) -> Result<f64> {
+    /// Looks at a run's memory until it ends.
+    fn watch(child: &mut Child) -> Result<Resident> {
+        let rollup = format!("/proc/{}/smaps_rollup", child.id());
+        let mut resident = Resident {
+            most: 0.0,
+            last: 0.0,
+        };
+        while child.try_wait()?.is_none() {
+            let begun = Instant::now();
+            if let Some(now) = proportional(&rollup) {
+                resident.most = resident.most.max(now);
+                resident.last = now;
+            }
+            // To add up what thousands of mappings hold takes the run's time, too.
+            thread::sleep(Duration::from_millis(200).max(20 * begun.elapsed()));
+        }
+        Ok(resident)
+    }
+
+    /// Host seconds for `steps` steps of the loop on all nodes, one thread.
+    fn busy(&self, nodes: u32, apart_ns: u64, steps: u64) -> Result<f64> {
         let mut seconds = [0.0; 2];
         for (factor, seconds) in (1..).zip(&mut seconds) {
-            let steps = STEPS * factor;
+            let steps = steps * factor;
             let command = format!(
                 "i=1; while [ $i -lt {nodes} ]; do belljar-rsh node$i intloop {steps} >/dev/null & \
                  i=$((i+1)); done; intloop {steps} >/dev/null; wait"
             );
             let scenario = self.scenario(nodes, apart_ns, &command, "1000 s")?;
-            let (mut child, out) = self.start(&scenario, 1)?;
+            let (mut child, out) = self.start(&scenario, 1, &[])?;
             if !child.wait()?.success() {
                 bail!("{nodes} busy nodes did not get to their end");
             }
@@ -146,8 +216,8 @@ impl Scale {
         for (apart, goal) in LOOKAHEADS {
             let mut costs = Vec::new();
             for _ in 0..runs {
-                let without = self.busy(BUSY, NO_ROUNDS)?;
-                let with = self.busy(BUSY, apart)?;
+                let without = self.busy(BUSY, NO_ROUNDS, STEPS)?;
+                let with = self.busy(BUSY, apart, STEPS)?;
                 costs.push((with / without - 1.0) * 100.0);
             }
             println!(
@@ -159,17 +229,21 @@ impl Scale {
         Ok(())
     }
 
-    fn growth(&self, runs: usize) -> Result<()> {
+    fn growth(&self, runs: usize) -> Result<Vec<Grown>> {
         println!("| busy nodes | host ms for a node's million steps |\n|---|---|");
+        let mut grown = Vec::new();
         for nodes in SIZES {
+            let steps = STEPS.min(ALL_STEPS / u64::from(nodes));
             let mut times = Vec::new();
             for _ in 0..runs {
-                let seconds = self.busy(nodes, 10_000)?;
-                times.push(seconds * 1e3 / f64::from(nodes) / (STEPS as f64 / 1e6));
+                let seconds = self.busy(nodes, 10_000, steps)?;
+                times.push(seconds * 1e3 / f64::from(nodes) / (steps as f64 / 1e6));
             }
-            println!("| {nodes} | {:.3} |", median(&mut times));
+            let time = median(&mut times);
+            println!("| {nodes} | {time:.3} |");
+            grown.push((nodes, time));
         }
-        Ok(())
+        Ok(grown)
     }
 }
 
