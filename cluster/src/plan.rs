@@ -12,7 +12,7 @@ use belljar_sim::{Frequency, Span, Time};
 use belljar_vmm::MOST_VCPUS;
 
 use crate::engine::{Engine, EngineChoice, KvmOptions};
-use crate::scenario::{BootKind, Nodes, Scenario, Trace};
+use crate::scenario::{Arp, BootKind, Nodes, Scenario, Trace};
 use crate::time_model;
 
 mod describe;
@@ -122,6 +122,8 @@ pub struct Plan {
     pub network: Settings,
     /// What it is, in words.
     pub network_words: String,
+    /// How nodes get to know each other's hardware addresses.
+    pub arp: Arp,
     /// Links to record.
     pub pcap: Vec<LinkId>,
     /// The workload's script.
@@ -189,6 +191,7 @@ impl Plan {
             topology: network.topology,
             network: network.settings,
             network_words: network.words,
+            arp: scenario.network.arp,
             pcap: network.pcap,
             command: scenario.workload.command.clone(),
             environment: scenario.workload.environment.clone(),

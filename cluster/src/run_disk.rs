@@ -4,7 +4,10 @@
 use std::io;
 use std::net::Ipv4Addr;
 
+use belljar_fabric::Mac;
+
 use crate::plan::Plan;
+use crate::scenario::Arp;
 
 /// Node 0's address; the others' follow.
 pub(crate) const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
@@ -24,6 +27,10 @@ pub fn build(plan: &Plan) -> io::Result<Vec<u8>> {
     add(&mut archive, "env", 0o644, environment(plan).as_bytes())?;
     add(&mut archive, "hosts", 0o644, hosts(plan.nodes).as_bytes())?;
     add(&mut archive, "names", 0o644, names(plan.nodes).as_bytes())?;
+    if plan.arp == Arp::Static {
+        let lines = neighbours(plan.nodes);
+        add(&mut archive, "neighbours", 0o644, lines.as_bytes())?;
+    }
     if plan.trace.library {
         add(
             &mut archive,
@@ -74,12 +81,20 @@ fn environment(plan: &Plan) -> String {
 /// For each node a line of `/etc/hosts`; guests would take long to write thousands.
 fn names(nodes: u32) -> String {
     let mut lines = "127.0.0.1 localhost\n".to_owned();
-    let first = u32::from(FIRST_ADDRESS);
     for node in 0..nodes {
-        let address = Ipv4Addr::from(first + node);
-        lines.push_str(&format!("{address} node{node}\n"));
+        lines.push_str(&format!("{} node{node}\n", address(node)));
     }
     lines
+}
+
+/// For each node a line of its addresses, the network's and the network card's.
+fn neighbours(nodes: u32) -> String {
+    let line = |node| format!("{} {}\n", address(node), Mac::of_host(node));
+    (0..nodes).map(line).collect()
+}
+
+fn address(node: u32) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(FIRST_ADDRESS) + node)
 }
 
 fn hosts(nodes: u32) -> String {

@@ -15,7 +15,7 @@ mod standalone;
 mod timing;
 
 pub use hosts::{Hosts, LaunchKind};
-pub use network::{LinkTable, Network, RoutingName, TopologyKind};
+pub use network::{Arp, LinkTable, Network, RoutingName, TopologyKind};
 pub use standalone::Standalone;
 pub use timing::{CachesTable, FartherCache, FirstCache, TimingTable};
 

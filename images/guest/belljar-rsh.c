@@ -7,6 +7,8 @@
  *   belljar-rsh --wait HOST...    ends when every HOST listens
  *   belljar-rsh --drain           ends when the console has sent everything written to it
  *   belljar-rsh --seed HEX        the kernel's random numbers depend on these bytes from now on
+ *   belljar-rsh --neighbours DEV  reads lines of an address and the hardware address that it has
+ *                                 behind DEV, which the kernel need not ask for then
  *
  * As with rsh, the words of COMMAND are joined with blanks and given to a shell. Standard input of
  * COMMAND is empty. If the caller goes away, COMMAND gets SIGTERM.
@@ -20,6 +22,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/random.h>
+#include <net/if.h>
+#include <net/if_arp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -403,6 +407,31 @@ static int seed_main(const char *hex)
     return 0;
 }
 
+/* Where hundreds of nodes ask each other all at once, each hears tens of thousands of questions. */
+static int neighbours_main(const char *device)
+{
+    char address[16], line[64];
+    unsigned char bytes[6];
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        struct arpreq entry = {.arp_flags = ATF_COM | ATF_PERM};
+        struct sockaddr_in *who = (struct sockaddr_in *)&entry.arp_pa;
+        who->sin_family = AF_INET;
+        entry.arp_ha.sa_family = ARPHRD_ETHER;
+        strncpy(entry.arp_dev, device, sizeof entry.arp_dev - 1);
+        int fields = sscanf(line, "%15s %2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx", address, &bytes[0],
+                            &bytes[1], &bytes[2], &bytes[3], &bytes[4], &bytes[5]);
+        if (fields != 7 || inet_pton(AF_INET, address, &who->sin_addr) != 1) {
+            errno = EINVAL;
+            die("cannot read the neighbour", line);
+        }
+        memcpy(entry.arp_ha.sa_data, bytes, sizeof bytes);
+        if (fd < 0 || ioctl(fd, SIOCSARP, &entry) != 0)
+            die("cannot set the neighbour", line);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
@@ -415,6 +444,8 @@ int main(int argc, char **argv)
         return drain_main();
     if (argc > 2 && strcmp(argv[1], "--seed") == 0)
         return seed_main(argv[2]);
+    if (argc > 2 && strcmp(argv[1], "--neighbours") == 0)
+        return neighbours_main(argv[2]);
     if (argc < 3) {
         fprintf(stderr, "usage: belljar-rsh HOST COMMAND...\n");
         return USAGE;

@@ -12,7 +12,7 @@ use belljar_sim::{Span, Time};
 use wildmatch::WildMatch;
 
 use super::graph;
-use crate::scenario::{LinkTable, Network, Scenario, TopologyKind};
+use crate::scenario::{Arp, LinkTable, Network, Scenario, TopologyKind};
 
 mod describe;
 mod error;
@@ -290,7 +290,11 @@ fn outage(table: &LinkTable) -> Result<Option<Outage>, NetworkError> {
 }
 
 fn words(network: &Network) -> String {
-    format!("{}, routed {}", network.topology, network.routing)
+    let arp = match network.arp {
+        Arp::Dynamic => "",
+        Arp::Static => ", static ARP",
+    };
+    format!("{}, routed {}{arp}", network.topology, network.routing)
 }
 
 #[cfg(test)]

@@ -53,6 +53,8 @@ pub struct Network {
     pub switch_queue: Bytes,
     /// How one of several equal ways is chosen.
     pub routing: RoutingName,
+    /// How nodes get to know each other's hardware addresses.
+    pub arp: Arp,
     /// What goes wrong on links.
     #[serde(rename = "link")]
     pub links: Vec<LinkTable>,
@@ -60,6 +62,16 @@ pub struct Network {
     pub statistics: Option<Duration>,
     /// Links to record as pcapng, such as `host0-switch0`; `all` for all.
     pub pcap: Vec<String>,
+}
+
+/// How nodes get to know each other's hardware addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arp {
+    /// They ask all others when they need one, as Ethernet's nodes do.
+    Dynamic,
+    /// They know all from the start, and never ask.
+    Static,
 }
 
 /// What goes wrong on some links. Of several tables for a link, each adds its failure, and
@@ -189,6 +201,7 @@ impl Default for Network {
             switch_latency: Duration(Span::from_ns(300)),
             switch_queue: Bytes(512 << 10),
             routing: RoutingName::default(),
+            arp: Arp::Dynamic,
             links: Vec::new(),
             statistics: None,
             pcap: Vec::new(),

@@ -276,3 +276,32 @@ fn what_a_network_card_drops_is_told() {
     let told = format!("{at_node1} frames were dropped by network cards");
     assert!(warnings.contains(&told), "{warnings}");
 }
+
+/// EtherTypes of the frames of a capture.
+fn ether_types(run: &Outcome, link: &str) -> Vec<u16> {
+    let file = File::open(run.folder().join(format!("pcap/{link}.pcapng"))).unwrap();
+    let mut reader = PcapNgReader::new(file).unwrap();
+    let mut types = Vec::new();
+    while let Some(block) = reader.next_block() {
+        if let Block::EnhancedPacket(packet) = block.unwrap() {
+            types.push(u16::from_be_bytes([packet.data[12], packet.data[13]]));
+        }
+    }
+    types
+}
+
+#[test]
+fn nodes_that_know_each_other_do_not_ask() {
+    const ARP: u16 = 0x806;
+    let Some(dir) = Dir::new() else { return };
+    let questions = |more, out: &str| {
+        let scenario = Scenario::new(3, "ping -c 1 node1 && belljar-rsh node1 ping -c 1 node2")
+            .with(&network("10 us", more));
+        let run = dir.run(&scenario, out, &["--pcap", "all"]).success();
+        let links = ["host0-switch0", "host1-switch0", "host2-switch0"];
+        let types = links.into_iter().flat_map(|link| ether_types(&run, link));
+        types.filter(|kind| *kind == ARP).count()
+    };
+    assert!(questions("", "dynamic") > 0);
+    assert_eq!(questions("arp = \"static\"", "static"), 0);
+}
