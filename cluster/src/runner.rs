@@ -56,6 +56,8 @@ pub struct Runner {
     pub sent: u64,
     /// What its kernel killed for want of memory first, in the kernel's words.
     pub out_of_memory: Option<String>,
+    /// What its kernel had no memory for first, in the kernel's words.
+    pub refused_memory: Option<String>,
     /// The words with which its kernel panicked.
     pub panicked: Option<String>,
     busy: Stopwatch,
@@ -99,6 +101,7 @@ impl Runner {
             ready: None,
             sent: 0,
             out_of_memory: None,
+            refused_memory: None,
             panicked: None,
             busy: Stopwatch::default(),
             limit: Time::ZERO,
@@ -259,11 +262,18 @@ impl Runner {
         for &byte in bytes {
             if byte == b'\n' {
                 let line = std::mem::take(&mut self.line);
-                if self.out_of_memory.is_none() && line.contains("Out of memory: Killed process") {
-                    self.out_of_memory = Some(line.clone());
-                }
-                if self.panicked.is_none() && line.contains("Kernel panic - ") {
-                    self.panicked = Some(line.clone());
+                let told: [(&str, &mut Option<String>); 3] = [
+                    ("Out of memory: Killed process", &mut self.out_of_memory),
+                    (
+                        "no enough memory for the allocation",
+                        &mut self.refused_memory,
+                    ),
+                    ("Kernel panic - ", &mut self.panicked),
+                ];
+                for (words, first) in told {
+                    if first.is_none() && line.contains(words) {
+                        *first = Some(line.clone());
+                    }
                 }
                 self.tail.push_back(line);
                 if self.tail.len() > TAIL_LINES {

@@ -28,6 +28,7 @@ pub(crate) struct RunnerState {
     ready: Option<Time>,
     sent: u64,
     out_of_memory: Option<String>,
+    refused_memory: Option<String>,
     panicked: Option<String>,
 }
 
@@ -68,6 +69,7 @@ impl Runner {
             ready: self.ready,
             sent: self.sent,
             out_of_memory: self.out_of_memory.clone(),
+            refused_memory: self.refused_memory.clone(),
             panicked: self.panicked.clone(),
         })
     }
@@ -111,6 +113,7 @@ impl Runner {
             ready: saved.ready,
             sent: saved.sent,
             out_of_memory: saved.out_of_memory,
+            refused_memory: saved.refused_memory,
             panicked: saved.panicked,
             busy: Stopwatch::default(),
         };

@@ -123,6 +123,12 @@ fn warnings(runner: &Runner) -> Vec<String> {
             runner.index
         ));
     }
+    if let Some(line) = &runner.refused_memory {
+        warnings.push(format!(
+            "node {} had no memory for what a program asked for; raise nodes.memory if it does not bear that; its kernel says: {line}",
+            runner.index
+        ));
+    }
     let told = report.warnings.iter();
     warnings.extend(told.map(|text| format!("node {}: {text}", runner.index)));
     if report.stubs_abused {

@@ -157,6 +157,17 @@ fn a_guest_out_of_memory_says_so() {
 }
 
 #[test]
+fn a_guest_that_refuses_memory_says_so() {
+    let Some(dir) = Dir::new() else { return };
+    // Some programs try again for ever.
+    let scenario = Scenario::new(1, "dd if=/dev/zero of=/dev/null bs=2000M count=1 || true");
+    let run = dir.run(&scenario, "out", &[]).success();
+    let warnings = run.summary()["warnings"].to_string();
+    assert!(warnings.contains("node 0 had no memory for"), "{warnings}");
+    assert!(warnings.contains("nodes.memory"), "{warnings}");
+}
+
+#[test]
 fn too_little_memory_is_refused() {
     let Some(dir) = Dir::new() else { return };
     let error = failure(
