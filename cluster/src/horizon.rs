@@ -130,8 +130,10 @@ impl Horizons {
         if !must && draw.is_multiple_of(4) {
             return None;
         }
-        let part = (draw >> 8) % 256 + 1;
-        Some(next + Span::from_ps(end.since(next).as_ps() / 256 * part))
+        let part = u128::from((draw >> 8) % 256 + 1);
+        // Rounded up: down, nobody would ever come to an end that is less than 256 ps away.
+        let length = (u128::from(end.since(next).as_ps()) * part).div_ceil(256);
+        Some(next + Span::from_ps(length as u64))
     }
 
     /// The two nodes that act first, and when; the first of equals.

@@ -71,6 +71,19 @@ fn a_node_that_is_far_ahead_waits_until_its_turn_is_worth_it() {
 }
 
 #[test]
+fn turns_cut_at_random_come_to_their_end() {
+    let mut horizons = star(2);
+    horizons.rough = Some(Random::new(Seed(1), "rounds", 0));
+    // Less than there are parts to cut it into.
+    let end = us(1) + Span::from_ps(100);
+    let next = us(1);
+    let reached = (0..10_000).filter_map(|_| horizons.roughly(next, end, true));
+    let ends: Vec<Time> = reached.collect();
+    assert!(ends.iter().all(|&at| next < at && at <= end));
+    assert!(ends.contains(&end));
+}
+
+#[test]
 fn a_turn_alone_comes_back_in_time() {
     let mut horizons = star(1);
     horizons.set(0, us(10));
