@@ -29,7 +29,7 @@ const NO_ROUNDS: u64 = 10_000_000;
 /// Numbers of busy nodes for growth.
 const SIZES: [u32; 4] = [4, 16, 64, 256];
 /// Steps on all of them together, at most.
-const ALL_STEPS: u64 = 16 * STEPS;
+const ALL_STEPS: u64 = 8 * STEPS;
 /// What can be measured, in this order.
 const PARTS: [&str; 7] = [
     "clones",
