@@ -167,7 +167,8 @@ impl Run {
         }
     }
 
-    /// Virtual time at which it began here: zero, or that of a checkpoint.
+    /// Virtual time at which it began here: zero, that of the snapshot which its nodes are clones
+    /// of, or that of a checkpoint.
     pub fn begun_at(&self) -> Time {
         self.begun_at
     }

@@ -84,7 +84,7 @@ pub struct HostSummary {
     pub prepared: f64,
     /// Processor seconds of this host, of all threads together.
     pub processor_seconds: f64,
-    /// Virtual time over host time.
+    /// Virtual time that passed here, not where nodes were cloned or resumed from, over host time.
     pub speed: f64,
     /// Million guest instructions per host second, all nodes together.
     pub mips: f64,
@@ -263,7 +263,9 @@ impl HostSummary {
         let seconds = elapsed.as_secs_f64().max(1e-9);
         let executed: u64 = reports().map(|report| report.executed).sum();
         let mips = |executed: u64, seconds: f64| executed as f64 / 1e6 / seconds.max(1e-9);
-        let passed = summary.virtual_time_ps - run.begun_at().as_ps();
+        let passed = summary
+            .virtual_time_ps
+            .saturating_sub(run.begun_at().as_ps());
         Self {
             seconds,
             prepared: prepared.as_secs_f64(),

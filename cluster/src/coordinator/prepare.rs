@@ -352,7 +352,7 @@ impl Setup<'_> {
             turns: Vec::new(),
             recorder: begun.recorder,
             now: begun.now,
-            begun_at: begun.now,
+            begun_at: begun.first,
             closing: begun.closing,
             desk: None,
             checkpointer,

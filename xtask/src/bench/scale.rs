@@ -165,7 +165,7 @@ impl Scale {
     fn memory(&self) -> Result<()> {
         let scenario = self.scenario(IDLE, 10_000, "sleep 200", "300 s")?;
         let (mut child, _) = self.start(&scenario, 4, &[])?;
-        let Resident { most, last } = Self::watch(&mut child)?;
+        let Resident { most, last } = Self::watch(&mut child, 0)?;
         println!(
             "{IDLE} idle clones: {:.1} MiB resident for each, all of belljar included (goal 12); {:.1} MiB while they come up",
             last / f64::from(IDLE),
@@ -174,8 +174,9 @@ impl Scale {
         Ok(())
     }
 
-    /// Looks at a run's memory until it ends.
-    fn watch(child: &mut Child) -> Result<Resident> {
+    /// Looks at a run's memory until it ends; between two looks it rests for `rests` times as
+    /// long as one takes, as adding up what thousands of mappings hold takes the run's time, too.
+    fn watch(child: &mut Child, rests: u32) -> Result<Resident> {
         let rollup = format!("/proc/{}/smaps_rollup", child.id());
         let mut resident = Resident {
             most: 0.0,
@@ -187,8 +188,7 @@ impl Scale {
                 resident.most = resident.most.max(now);
                 resident.last = now;
             }
-            // To add up what thousands of mappings hold takes the run's time, too.
-            thread::sleep(Duration::from_millis(200).max(20 * begun.elapsed()));
+            thread::sleep(Duration::from_millis(200).max(rests * begun.elapsed()));
         }
         Ok(resident)
     }

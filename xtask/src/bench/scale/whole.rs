@@ -14,6 +14,8 @@ const SIMBRICKS: f64 = 790.0 * 96.0 / 40.0;
 const RANKS: [u32; 4] = [4, 16, 64, 256];
 /// Nodes that are pinged.
 const PINGED: u32 = 1024;
+/// Times that a look at a run's memory takes for which it is let alone before the next.
+const RESTS: u32 = 20;
 /// Host threads.
 const THREADS: u32 = 4;
 
@@ -87,7 +89,7 @@ impl Scale {
 
     fn measure(&self, scenario: PathBuf, nodes: u32, more: &[&str]) -> Result<Whole> {
         let (mut child, out) = self.start(&scenario, THREADS, more)?;
-        let resident = Self::watch(&mut child)?.most;
+        let resident = Self::watch(&mut child, RESTS)?.most;
         let status = child.wait()?;
         if !status.success() {
             let what = scenario.display();
