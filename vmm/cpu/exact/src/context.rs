@@ -3,13 +3,16 @@
 
 use std::mem::offset_of;
 
-use belljar_cpu::PAGE_SIZE;
+use belljar_cpu::{CpuError, PAGE_SIZE};
 
 use crate::jumps::{FIRST_MASK, Jumps, SECOND_MASK};
 use crate::state::flag;
 use crate::timing::LINE_BYTES;
 
 pub(crate) mod at;
+mod memory;
+
+pub(crate) use memory::ContextMemory;
 
 /// Entries of each software TLB table; a power of two. Fewer than 1,024 thrash
 /// on blocked matrix code, more gain nothing.
@@ -294,9 +297,10 @@ impl Lines {
 }
 
 impl Slots {
-    /// Empties these slots.
+    /// Empties these slots. Those that nobody ever filled are not written: they may have no
+    /// memory yet.
     pub(crate) fn flush(&mut self, used: impl Iterator<Item = u32>) {
-        used.for_each(|slot| self.0[slot as usize].limit = 0);
+        self.flush_where(used, |_, limit| limit != 0);
     }
 
     /// Empties those of the `used` slots that lead to the lower half of the address space.
@@ -332,9 +336,12 @@ impl Slots {
 }
 
 impl Context {
-    /// A zeroed context with its masks set and its caches empty.
-    pub(crate) fn boxed() -> Box<Self> {
-        let mut context = zeroed_box();
+    /// A context with its masks set and its caches empty, the rest zeros.
+    ///
+    /// # Errors
+    /// When the host has no address space left.
+    pub(crate) fn mapped() -> Result<ContextMemory, CpuError> {
+        let mut context = ContextMemory::zeroed()?;
         context.tlb_mask = ((TLB_ENTRIES - 1) as u64) << 12;
         context.page_mask = !0xfff;
         context.jump_masks = [FIRST_MASK, SECOND_MASK];
@@ -352,15 +359,8 @@ impl Context {
         }
         context.guest_mxcsr = 0x1f80;
         context.views.iter_mut().for_each(View::flush_tlb);
-        context
+        Ok(context)
     }
-}
-
-#[allow(unsafe_code)]
-fn zeroed_box() -> Box<Context> {
-    // SAFETY: every field of `Context` is an integer or an array of integers,
-    // for which all-zero bytes are a value.
-    unsafe { Box::<Context>::new_zeroed().assume_init() }
 }
 
 /// The TLB entry for a linear address.

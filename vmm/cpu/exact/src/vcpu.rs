@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::Replies;
 use crate::clock::{Clock, CyclesPerInstruction};
-use crate::context::{ARITHMETIC, Context, FREE_INSTRUCTIONS, SLOTS};
+use crate::context::{ARITHMETIC, Context, ContextMemory, FREE_INSTRUCTIONS, SLOTS};
 use crate::emit::Counter;
 use crate::enter::{Door, FxImage};
 use crate::features::{Features, Vectors};
@@ -62,7 +62,7 @@ pub(crate) enum Answer {
 
 /// The deterministic vCPU.
 pub struct ExactVcpu {
-    pub(crate) context: Box<Context>,
+    pub(crate) context: ContextMemory,
     pub(crate) state: State,
     pub(crate) memory: Memory,
     pub(crate) store: Lease,
@@ -137,7 +137,7 @@ impl ExactVcpu {
     /// As [`new`](Self::new).
     pub fn sharing(config: ExactConfig, share: &CodeShare) -> Result<Self, CpuError> {
         host_requirements(&config.instruction_set)?;
-        let mut context = Context::boxed();
+        let mut context = Context::mapped()?;
         let door = Door::new(Vectors::of(&config.instruction_set));
         context.leave = door.leave_address();
         context.free = FREE_INSTRUCTIONS;

@@ -246,7 +246,8 @@ impl ExactVcpu {
             }
             Mnemonic::Swapgs => {
                 self.require_supervisor()?;
-                std::mem::swap(&mut self.context.gs_base, &mut self.context.kernel_gs_base);
+                let context = &mut *self.context;
+                std::mem::swap(&mut context.gs_base, &mut context.kernel_gs_base);
             }
             Mnemonic::Lar | Mnemonic::Lsl | Mnemonic::Verr | Mnemonic::Verw => {
                 self.probe_segment(instruction)?
