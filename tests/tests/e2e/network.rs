@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 
 use belljar_tests::{Dir, Outcome, Scenario, root};
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::{Block, PcapNgReader};
 
 fn network(latency: &str, more: &str) -> String {
@@ -42,21 +43,28 @@ fn ping_takes_the_links_latency_longer() {
     );
 }
 
-/// Frames of a capture: time in nanoseconds, interface, bytes.
-fn frames(run: &Outcome, link: &str) -> Vec<(u128, u32, usize)> {
+/// What `look` sees in the frames of a capture.
+fn frames<T>(run: &Outcome, link: &str, look: impl Fn(&EnhancedPacketBlock<'_>) -> T) -> Vec<T> {
     let file = File::open(run.folder().join(format!("pcap/{link}.pcapng"))).unwrap();
     let mut reader = PcapNgReader::new(file).unwrap();
     let mut frames = Vec::new();
     while let Some(block) = reader.next_block() {
         if let Block::EnhancedPacket(packet) = block.unwrap() {
-            frames.push((
-                packet.timestamp.as_nanos(),
-                packet.interface_id,
-                packet.data.len(),
-            ));
+            frames.push(look(&packet));
         }
     }
     frames
+}
+
+/// Time in nanoseconds, interface, bytes.
+fn arrival(packet: &EnhancedPacketBlock<'_>) -> (u128, u32, usize) {
+    let time = packet.timestamp.as_nanos();
+    (time, packet.interface_id, packet.data.len())
+}
+
+/// The EtherType, of frames without VLAN tags.
+fn ether_type(packet: &EnhancedPacketBlock<'_>) -> u16 {
+    u16::from_be_bytes([packet.data[12], packet.data[13]])
 }
 
 #[test]
@@ -64,7 +72,10 @@ fn captures_show_both_directions_in_virtual_time() {
     let Some(dir) = Dir::new() else { return };
     let scenario = Scenario::new(2, "ping -c 3 -A node1").with(&network("10 us", ""));
     let run = dir.run(&scenario, "out", &["--pcap", "all"]).success();
-    let (first, second) = (frames(&run, "host0-switch0"), frames(&run, "host1-switch0"));
+    let (first, second) = (
+        frames(&run, "host0-switch0", arrival),
+        frames(&run, "host1-switch0", arrival),
+    );
     assert!(first.len() >= 6, "{first:?}");
     assert!(first.is_sorted_by_key(|frame| frame.0));
     // What goes up at one host goes down at the other one: a link, a switch later.
@@ -206,7 +217,7 @@ fn mpi_runs_over_any_shape_in_trouble_and_repeats_to_the_byte() {
         assert_eq!(sum(&rows, None, "lost") > 0, lost);
         assert!(rows.len() > 10, "{}", rows.len());
         if name == "tree" {
-            let captured = frames(&one, "host0-switch0");
+            let captured = frames(&one, "host0-switch0", arrival);
             assert!(captured.len() > 100 && captured.is_sorted_by_key(|frame| frame.0));
         }
     }
@@ -277,19 +288,6 @@ fn what_a_network_card_drops_is_told() {
     assert!(warnings.contains(&told), "{warnings}");
 }
 
-/// EtherTypes of the frames of a capture.
-fn ether_types(run: &Outcome, link: &str) -> Vec<u16> {
-    let file = File::open(run.folder().join(format!("pcap/{link}.pcapng"))).unwrap();
-    let mut reader = PcapNgReader::new(file).unwrap();
-    let mut types = Vec::new();
-    while let Some(block) = reader.next_block() {
-        if let Block::EnhancedPacket(packet) = block.unwrap() {
-            types.push(u16::from_be_bytes([packet.data[12], packet.data[13]]));
-        }
-    }
-    types
-}
-
 #[test]
 fn nodes_that_know_each_other_do_not_ask() {
     const ARP: u16 = 0x806;
@@ -299,7 +297,9 @@ fn nodes_that_know_each_other_do_not_ask() {
             .with(&network("10 us", more));
         let run = dir.run(&scenario, out, &["--pcap", "all"]).success();
         let links = ["host0-switch0", "host1-switch0", "host2-switch0"];
-        let types = links.into_iter().flat_map(|link| ether_types(&run, link));
+        let types = links
+            .into_iter()
+            .flat_map(|link| frames(&run, link, ether_type));
         types.filter(|kind| *kind == ARP).count()
     };
     assert!(questions("", "dynamic") > 0);

@@ -15,16 +15,6 @@ const TIMES: u32 = 3000;
 /// How many cycles a run is granted at once: all, or so few that it stops everywhere.
 const STEPS: [u64; 4] = [u64::MAX >> 2, 1009, 7, 1];
 
-fn run_to_halt(guest: &mut Guest, step: u64) {
-    loop {
-        match guest.run(step) {
-            Exit::Deadline => {}
-            Exit::Halt => return,
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
 /// The vector of the exception that a user's code ends with.
 fn fault(guest: &mut Guest) -> Option<u8> {
     let handler = bare::HANDLERS + 16 * 13;
@@ -75,7 +65,7 @@ fn the_time_stamp_counter_tells_the_cycle() {
         };
         for step in STEPS {
             let mut guest = Guest::with_ratio(&readings(), ratio);
-            run_to_halt(&mut guest, step);
+            guest.halt_by_steps(step);
             let found = words(&guest, DATA, 3 * TIMES as usize);
             let retired = |round: u64, place: u64| 4 + 24 * round + 7 * place + 2;
             let rounds = (0..u64::from(TIMES)).flat_map(|round| (0..3).map(move |p| (round, p)));
@@ -119,7 +109,7 @@ fn the_time_stamp_counter_comes_with_its_processor() {
     let code = asm.assemble(CODE).unwrap();
     for step in STEPS {
         let mut guest = Guest::new(&code);
-        run_to_halt(&mut guest, step);
+        guest.halt_by_steps(step);
         let cycles: Vec<u64> = (0..u64::from(TIMES)).map(|round| 7 + 8 * round).collect();
         assert_eq!(words(&guest, DATA, TIMES as usize), cycles);
         let gpr = guest.vcpu.registers().gpr;
@@ -149,7 +139,7 @@ fn the_time_stamp_counter_goes_on_from_what_is_written() {
     let code = asm.assemble(CODE).unwrap();
     for step in STEPS {
         let mut guest = Guest::new(&code);
-        run_to_halt(&mut guest, step);
+        guest.halt_by_steps(step);
         let found = words(&guest, DATA + 8, 50);
         // WRMSR itself takes a cycle.
         assert!(found.iter().all(|&tsc| tsc == (7 << 32) + 1), "{found:x?}");
@@ -212,7 +202,7 @@ fn swapgs_changes_what_is_read_at_once() {
             guest.write(DATA + offset, &value.to_le_bytes());
             guest.write(DATA + 0x1000 + offset, &(value * 100).to_le_bytes());
         }
-        run_to_halt(&mut guest, step);
+        guest.halt_by_steps(step);
         let times = u64::from(TIMES);
         // The bases change places from round to round.
         let sums = (

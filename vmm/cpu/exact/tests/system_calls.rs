@@ -131,25 +131,15 @@ fn state(guest: &Guest) -> (Registers, SystemRegisters, u64) {
     (vcpu.registers(), vcpu.system(), vcpu.retired())
 }
 
-fn run_to_halt(guest: &mut Guest, step: u64) {
-    loop {
-        match guest.run(step) {
-            Exit::Deadline => {}
-            Exit::Halt => return,
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
 #[test]
 fn both_ways_leave_what_single_steps_leave() {
     for mask in [ALL, ALL & !1, 0x200, 0] {
         for flags in [&USUAL[..], &ODD, &[0x202, 0x602, 0x246, 0x8d7]] {
             let mut expected = single_stepped(mask, flags);
-            run_to_halt(&mut expected, FOREVER);
+            expected.halt_by_steps(FOREVER);
             for step in [FOREVER, 1009, 61, 7, 1] {
                 let mut found = guest(mask, flags);
-                run_to_halt(&mut found, step);
+                found.halt_by_steps(step);
                 let what = format!("mask {mask:#x}, flags {flags:x?}, stopped each {step}");
                 assert_eq!(state(&found), state(&expected), "{what}");
             }
@@ -160,7 +150,7 @@ fn both_ways_leave_what_single_steps_leave() {
 #[test]
 fn neither_leaves_translated_code() {
     let mut guest = guest(ALL, &USUAL);
-    run_to_halt(&mut guest, FOREVER);
+    guest.halt_by_steps(FOREVER);
     let visits = guest.vcpu.statistics().visits;
     assert!(visits < u64::from(CALLS) / 10, "{visits} visits");
 }
@@ -193,7 +183,7 @@ fn odd_return(mut guest: Guest, rip: u64, flags: u64, step: u64) -> (u8, Registe
     for place in 0..16 {
         guest.write(RETURNS + 8 + place * 8, &flags.to_le_bytes());
     }
-    run_to_halt(&mut guest, step);
+    guest.halt_by_steps(step);
     let registers = guest.vcpu.registers();
     let vector = (registers.rip - bare::HANDLERS) / 16;
     (vector as u8, registers, guest.vcpu.retired())

@@ -146,6 +146,17 @@ impl Guest {
         self.vcpu.run(until).unwrap()
     }
 
+    /// Runs until it halts, at most `step` cycles at once.
+    pub(crate) fn halt_by_steps(&mut self, step: u64) {
+        loop {
+            match self.run(step) {
+                Exit::Deadline => {}
+                Exit::Halt => return,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
     /// Runs to a HLT and returns the vector of the exception whose handler it is in.
     pub(crate) fn run_to_halt(&mut self) -> Option<u8> {
         assert_eq!(self.run(1_000_000_000), Exit::Halt);
