@@ -22,8 +22,9 @@ const THREADS: u32 = 4;
 /// A run that came to its end.
 struct Whole {
     nodes: u32,
-    /// Host seconds, and processor seconds, to make the nodes left out.
+    /// Host seconds from when the nodes were made.
     seconds: f64,
+    /// Processor seconds, with those that it took to make the nodes.
     processor: f64,
     /// Virtual seconds.
     passed: f64,
