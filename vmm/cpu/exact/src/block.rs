@@ -2,11 +2,11 @@
 
 use iced_x86::Instruction;
 
+use crate::allocation::Allocation;
 use crate::analyse::Class;
 use crate::decode::{GuestBlock, GuestInstruction, MAX_INSTRUCTIONS};
 use crate::emit::Emitted;
 use crate::masked::is_masked;
-use crate::rename::Renamed;
 use crate::size::CodeSize;
 
 /// Index of a block.
@@ -164,8 +164,8 @@ pub(crate) struct Block {
     pub members: Box<[Box<[u64]>]>,
     /// Whether it jumps back to its beginning.
     pub loops: bool,
-    /// What stands in for R14 and R15 while it runs.
-    pub renamed: Renamed,
+    /// Where guest registers stand while it runs.
+    pub allocation: Allocation,
     /// The arithmetic flags that are dead on entry, in iced's bits.
     pub dead_flags: u32,
     pub valid: bool,
@@ -216,7 +216,7 @@ impl Block {
             slots: placement.first_slot..placement.first_slot + emitted.slots,
             members: emitted.members,
             loops: guest.loops,
-            renamed: guest.renamed,
+            allocation: emitted.allocation,
             dead_flags: emitted.dead_flags,
             valid: true,
         }
@@ -340,7 +340,7 @@ pub(crate) struct Site {
     pub block: BlockId,
     /// The instruction in execution.
     pub index: u16,
-    /// Its block has other registers in the places of R14 and R15.
-    pub renames: bool,
+    /// Its block has guest registers elsewhere than usual.
+    pub allocates: bool,
     pub kind: SiteKind,
 }

@@ -5,6 +5,7 @@ use std::mem::offset_of;
 
 use belljar_cpu::{CpuError, PAGE_SIZE};
 
+use crate::allocation::LENT;
 use crate::jumps::{FIRST_MASK, Jumps, SECOND_MASK};
 use crate::state::flag;
 use crate::timing::LINE_BYTES;
@@ -150,6 +151,10 @@ pub(crate) struct Context {
     pub borrowed: u64,
     /// A loaded value on its way to a second memory access.
     pub carried: u64,
+    /// Guest registers whose host registers hold something else; see [`Allocation`].
+    ///
+    /// [`Allocation`]: crate::allocation::Allocation
+    pub lent: [u64; LENT],
     /// Mask of the page-number bits that index the TLB, for PEXT.
     pub tlb_mask: u64,
     /// Mask of the bits above a page offset, for PEXT.

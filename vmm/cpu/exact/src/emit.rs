@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use iced_x86::{Encoder, Instruction, InstructionInfoFactory};
 
+use crate::allocation::{Allocation, LENT};
 use crate::analyse::Class;
 use crate::asm::{Asm, Hole, RCX, S0};
 use crate::block::{CheckForm, Mode, Pace, Site, SiteId, SiteKind};
@@ -13,7 +14,6 @@ use crate::decode::{Follow, GuestBlock, GuestInstruction};
 use crate::flags::{are_all, dead_flags};
 use crate::groups::{Plan, plan};
 use crate::pool::Character;
-use crate::rename::Renamed;
 use crate::size::CodeSize;
 use crate::state::vector;
 
@@ -23,13 +23,14 @@ mod count;
 mod crossing;
 mod flow;
 mod group;
+mod held;
 mod interrupts;
 pub(crate) mod legacy;
 mod operands;
 mod repeat;
 mod system;
 
-use group::Held;
+use held::{Held, Lending};
 
 pub(crate) use count::Counter;
 
@@ -50,6 +51,7 @@ pub(crate) struct Emitted {
     pub members: Box<[Box<[u64]>]>,
     /// The arithmetic flags that are dead on entry, in iced's bits.
     pub dead_flags: u32,
+    pub allocation: Allocation,
 }
 
 /// Where shared code stands.
@@ -153,8 +155,9 @@ pub(crate) struct Emitter {
     last_held: usize,
     /// RIP and entry of a run that may jump to itself.
     itself: Option<(u64, u64)>,
-    /// See [`Renamed`].
-    renamed: Renamed,
+    /// Where guest registers stand, and what lent ones hold.
+    allocation: Allocation,
+    lending: Lending,
     /// Guest addresses of the run's instructions.
     rips: Vec<u64>,
     /// Which of them are calls.
@@ -193,7 +196,8 @@ impl Emitter {
             held: [None; 2],
             last_held: 0,
             itself: None,
-            renamed: None,
+            allocation: Allocation::default(),
+            lending: [None; LENT],
             rips: Vec::new(),
             calls: Vec::new(),
         }
@@ -253,7 +257,8 @@ impl Emitter {
             } => {
                 self.plan = plan(run, &dead, scattered);
                 self.first_slot = first_slot;
-                self.exchange_renamed();
+                self.allocation.lent = self.lend(run, block.loops, block.renamed);
+                self.allocate();
                 self.itself = Some((block.rip, self.asm.here()));
             }
         }
@@ -283,6 +288,7 @@ impl Emitter {
             cells: std::mem::take(&mut self.cells),
             members: self.members(),
             dead_flags: dead_flags[0],
+            allocation: self.allocation,
         }
     }
 
@@ -309,7 +315,11 @@ impl Emitter {
         self.plan = Plan::default();
         self.held = [None; 2];
         self.itself = None;
-        self.renamed = block.renamed;
+        self.allocation = Allocation {
+            renamed: block.renamed,
+            ..Allocation::default()
+        };
+        self.lending = [None; LENT];
         let rips = block
             .instructions
             .iter()

@@ -76,6 +76,7 @@ fn trace(sample: &Sample) -> Option<GuestBlock> {
     registers.gpr[4] = bare::STACK;
     registers.gpr[6] = bare::DATA;
     registers.gpr[7] = bare::DATA + 0x4000;
+    registers.gpr[8] = bare::DATA + 0x8000;
     guest.vcpu.set_registers(&registers);
     assert_eq!(guest.run(HOT), Exit::Deadline, "{} ends", sample.name);
     let vcpu = &mut guest.vcpu;

@@ -8,6 +8,7 @@
 //! is a function of the guest's memory and of what its devices answer.
 
 mod access;
+mod allocation;
 mod analyse;
 mod asm;
 mod block;

@@ -1,10 +1,10 @@
 //! A visit to translated code, and what its exits ask for.
 
+use crate::allocation::Allocation;
 use crate::block::{Pace, SiteId, SiteKind};
 use crate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
 use crate::dispatch::{Course, Next, PendingLink};
 use crate::enter::Door;
-use crate::rename::Renamed;
 use crate::state::{Fault, cr4, flag, vector};
 use crate::vcpu::ExactVcpu;
 
@@ -30,11 +30,11 @@ impl ExactVcpu {
                 }
                 EXIT_SIGNAL => self.host_fault(),
                 site => {
-                    let names = self.names_of(site);
-                    self.exchange(names);
+                    let allocation = self.allocation_at(site);
+                    self.exchange(allocation);
                     let next = self.leave_site(site, course);
                     if let Next::Resume(_) = next {
-                        self.exchange(names);
+                        self.exchange(allocation);
                     }
                     next
                 }
@@ -57,21 +57,27 @@ impl ExactVcpu {
         self.context.tsc_aux = self.state.msrs.tsc_aux & 0xffff_ffff;
     }
 
-    /// What stands in for R14 and R15 where a site leaves its block. Jumps to other
-    /// blocks have put them back.
-    fn names_of(&self, site: SiteId) -> Renamed {
+    /// Where guest registers stand where a site leaves its block. Jumps to other blocks
+    /// have put them back.
+    fn allocation_at(&self, site: SiteId) -> Allocation {
         let site = self.store.site(site);
         match site.kind {
-            SiteKind::Link { .. } => None,
-            _ if !site.renames => None,
-            _ => self.store.block(site.block).renamed,
+            SiteKind::Link { .. } => Allocation::default(),
+            _ if !site.allocates => Allocation::default(),
+            _ => self.store.block(site.block).allocation,
         }
     }
 
-    fn exchange(&mut self, names: Renamed) {
-        if let Some([first, second]) = names {
-            self.context.gpr.swap(14, usize::from(first));
-            self.context.gpr.swap(15, usize::from(second));
+    /// Lets guest registers and what a block has in their places change places.
+    fn exchange(&mut self, allocation: Allocation) {
+        let context = &mut *self.context;
+        if let Some([first, second]) = allocation.renamed {
+            context.gpr.swap(14, usize::from(first));
+            context.gpr.swap(15, usize::from(second));
+        }
+        let lent = allocation.lent;
+        for (kept, &register) in context.lent.iter_mut().zip(lent.registers()) {
+            std::mem::swap(kept, &mut context.gpr[usize::from(register)]);
         }
     }
 
@@ -159,7 +165,7 @@ impl ExactVcpu {
         let Some((block, index)) = found else {
             unreachable!("a host fault outside every block, at {pc:#x}");
         };
-        self.exchange(self.store.block(block).renamed);
+        self.exchange(self.store.block(block).allocation);
         self.refund(block, index);
         let fault = match self.context.fault_trap {
             0 => Fault::plain(vector::DIVIDE),

@@ -6,6 +6,11 @@ pub(crate) const fn gpr(number: usize) -> i32 {
     (offset_of!(Context, gpr) + number * 8) as i32
 }
 
+/// Where a lent register's value waits.
+pub(crate) const fn lent(place: usize) -> i32 {
+    (offset_of!(Context, lent) + place * 8) as i32
+}
+
 pub(crate) const COUNT: i32 = offset_of!(Context, count) as i32;
 pub(crate) const RETIRED: i32 = offset_of!(Context, retired) as i32;
 pub(crate) const INTERRUPT_FLAG: i32 = offset_of!(Context, interrupt_flag) as i32;

@@ -98,7 +98,7 @@ impl Emitter {
         self.asm.jump_to(self.shared.leave);
         sites.list.push(Site {
             block: sites.block,
-            renames: self.renamed.is_some(),
+            allocates: !self.allocation.is_usual(),
             index: self.index,
             kind,
         });
@@ -125,7 +125,7 @@ impl Emitter {
         let exits = self.cold_group(group, resume);
         self.asm.land(exits.crosses);
         self.give_back(self.index);
-        self.exchange_renamed();
+        self.release();
         let hole = self.asm.jump();
         self.asm.land(hole);
         let target = self.rips[self.index as usize];

@@ -62,7 +62,7 @@ impl Emitter {
     }
 
     fn may_cross(&self) -> bool {
-        self.mode.pace == Pace::Full && !self.free && self.renamed.is_none()
+        self.mode.pace == Pace::Full && !self.free && self.allocation.is_usual()
     }
 
     /// Behind either, no system flag is set but IF.

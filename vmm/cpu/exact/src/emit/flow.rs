@@ -18,7 +18,7 @@ impl Emitter {
         if let Some((_, entry)) = self.itself.filter(|&(rip, _)| rip == target) {
             self.asm.jump_to(entry);
         } else if self.is_chainable(target) {
-            self.exchange_renamed();
+            self.release();
             let hole = self.asm.jump();
             self.link_from(hole, target);
         } else {
@@ -33,19 +33,6 @@ impl Emitter {
     fn is_chainable(&self, target: u64) -> bool {
         let linear = target.wrapping_add(u64::from(self.mode.skew));
         self.links != Links::Cached && !self.mode.is_piece() && linear >> PAGE_SHIFT == self.page
-    }
-
-    /// Lets R14 and R15 and what stands in for them change places. Takes S1, keeps S0
-    /// and the flags.
-    pub(super) fn exchange_renamed(&mut self) {
-        let Some(pairs) = self.renamed else {
-            return;
-        };
-        for (slot, register) in [14, 15].into_iter().zip(pairs) {
-            self.asm.load(S1, at::gpr(slot));
-            self.asm.store(at::gpr(slot), register);
-            self.asm.mov(register, S1);
-        }
     }
 
     fn link_from(&mut self, hole: Hole, target: u64) {
@@ -63,7 +50,7 @@ impl Emitter {
             self.asm.jump_to(self.shared.unknown);
             return;
         }
-        self.exchange_renamed();
+        self.release();
         jump_cached(&mut self.asm, self.mode.user);
     }
 
@@ -75,7 +62,7 @@ impl Emitter {
             self.count_jump(instruction)
         };
         self.jump_to_guest(instruction.next_ip());
-        let direct = self.renamed.is_none() && self.is_chainable(target);
+        let direct = self.allocation.is_usual() && self.is_chainable(target);
         if direct && instruction.is_jcc_short_or_near() {
             self.link_from(taken, target);
         } else {

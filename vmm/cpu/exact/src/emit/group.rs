@@ -62,7 +62,7 @@ impl Emitter {
         };
         match index {
             Some((number, scale)) if number >= FIRST_SPILLED => {
-                let other = S0 + S1 - held;
+                let other = Self::scratch_beside(held);
                 self.asm.load(other, at::gpr(number as usize));
                 operand(Some((other, scale)))
             }
@@ -85,38 +85,11 @@ impl Emitter {
         }
     }
 
-    /// Adds a guest register and a constant to a scratch register.
+    /// Adds a guest register and a constant to a scratch or lent register.
     fn add_base(&mut self, register: Reg, number: u8, disp: i32) {
-        let other = S0 + S1 - register;
+        let other = Self::scratch_beside(register);
         let base = self.standing(number, other);
         self.asm.lea_sum(register, base, register, disp);
-    }
-
-    /// A scratch register that holds the group's delta, or with `based` its delta and
-    /// the value of its base's symbol. `finish` makes the second from the first.
-    fn hold(&mut self, group: usize, based: bool, finish: impl FnOnce(&mut Self, Reg)) -> Reg {
-        let wanted = Held { group, based };
-        for index in 0..2 {
-            if self.asm.take_written(index) {
-                self.held[index] = None;
-            }
-        }
-        if let Some(index) = self.held.iter().position(|&held| held == Some(wanted)) {
-            self.last_held = index;
-            return S0 + index as Reg;
-        }
-        let index = 1 - self.last_held;
-        let register = S0 + index as Reg;
-        self.asm.load(register, at::slot_delta(self.slot(group)));
-        finish(self, register);
-        let other = 1 - index;
-        if self.asm.take_written(other) {
-            self.held[other] = None;
-        }
-        let _own = self.asm.take_written(index);
-        self.held[index] = Some(wanted);
-        self.last_held = index;
-        register
     }
 
     /// Checks group `group` before the present instruction, where flags are dead.
@@ -218,13 +191,6 @@ impl Emitter {
         self.low_address(group, S0);
         self.asm.load(S1, at::CARRIED);
     }
-}
-
-/// What a scratch register holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Held {
-    group: usize,
-    based: bool,
 }
 
 /// Where the code of a failed check goes on when it cannot fill the slot.

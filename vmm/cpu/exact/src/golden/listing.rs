@@ -9,6 +9,7 @@ use iced_x86::{
 };
 
 use super::BASE;
+use crate::allocation::LENT;
 use crate::block::SiteKind;
 use crate::context::{Context, STEPS, Slot, Slots, Tlb, View};
 use crate::decode::GuestBlock;
@@ -269,6 +270,9 @@ fn field(offset: usize) -> Option<String> {
     };
     if let Some(number) = within(offset_of!(Context, gpr), 16, 8) {
         return Some(format!("gpr{number}"));
+    }
+    if let Some(number) = within(offset_of!(Context, lent), LENT, 8) {
+        return Some(format!("lent{number}"));
     }
     if let Some(number) = within(offset_of!(Context, scratch), 2, 8) {
         return Some(format!("scratch{number}"));

@@ -88,6 +88,12 @@ pub(super) fn hot_vectors() -> Vec<Sample> {
             a.add(eax, 16)?;
             a.and(eax, 0xff0)
         }),
+        looped("three arrays and registers to spare", |a| {
+            a.movapd(xmm0, xmmword_ptr(rsi + rax))?;
+            a.addpd(xmm0, xmmword_ptr(rdi + rax))?;
+            a.movapd(xmmword_ptr(r8 + rax), xmm0)?;
+            a.add(rax, 16)
+        }),
         looped("avx2 triad", |a| {
             a.vmovapd(ymm0, ymmword_ptr(rsi + rax))?;
             a.vfmadd213pd(ymm0, ymm1, ymmword_ptr(rdi + rax))?;
