@@ -257,7 +257,7 @@ impl Emitter {
             } => {
                 self.plan = plan(run, &dead, scattered);
                 self.first_slot = first_slot;
-                self.allocation.lent = self.lend(run, block.loops, block.renamed);
+                self.allocation.lent = self.lend(block);
                 self.allocate();
                 self.itself = Some((block.rip, self.asm.here()));
             }

@@ -3,6 +3,7 @@
 //! Two guest registers must live in memory, and R14 and R15 are it by rule. A trace
 //! that uses them much is translated as if it used two others that it seldom needs:
 //! its instructions are renamed, and the values change places at its entry and exits.
+//! One of R14 and R15 that a trace does not use stands in for itself.
 
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register};
 
@@ -16,8 +17,8 @@ pub(crate) type Renamed = Option<[u8; 2]>;
 /// CMPXCHG16B uses, R11, which SYSCALL and SYSRET use, and RSI, which REP MOVS uses; traces with those keep
 /// their names.
 const CANDIDATES: [u8; 8] = [3, 8, 9, 10, 11, 12, 13, 6];
-/// Uses by which R14 and R15 must exceed their replacements.
-const WORTH: usize = 6;
+/// Uses by which each of R14 and R15 must exceed its replacement.
+const WORTH: usize = 3;
 
 /// Chooses what to exchange with R14 and R15 in a trace, if that is worth it.
 pub(crate) fn choose(run: &[GuestInstruction]) -> Renamed {
@@ -51,9 +52,18 @@ pub(crate) fn choose(run: &[GuestInstruction]) -> Renamed {
     }
     let mut order = CANDIDATES;
     order.sort_by_key(|&number| uses[number as usize]);
-    let [first, second] = [order[0], order[1]];
-    let less = uses[first as usize] + uses[second as usize];
-    (uses[14] + uses[15] > less + WORTH).then_some([first, second])
+    let mut least = order.into_iter();
+    let mut pairs = [14, 15];
+    let (mut more, mut less) = (0, 0);
+    for pair in &mut pairs {
+        let number = usize::from(*pair);
+        if uses[number] > 0 {
+            *pair = least.next()?;
+            more += uses[number];
+            less += uses[usize::from(*pair)] + WORTH;
+        }
+    }
+    (more > less).then_some(pairs)
 }
 
 /// Exchanges the registers throughout a trace. What is carried out in Rust keeps its own.

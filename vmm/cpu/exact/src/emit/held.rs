@@ -11,8 +11,7 @@ use crate::allocation::{LENT, Lent, unused};
 use crate::analyse::Class;
 use crate::asm::{Reg, S0, S1};
 use crate::context::at;
-use crate::decode::GuestInstruction;
-use crate::rename::Renamed;
+use crate::decode::{GuestBlock, GuestInstruction};
 
 /// What a register holds: a group's delta, or with `based` its delta and the value of its
 /// base's symbol.
@@ -32,8 +31,10 @@ const WORTH_IN_LOOP: usize = 3;
 
 impl Emitter {
     /// Lends registers of the present run, which was planned, to what is loaded most often.
-    pub(super) fn lend(&mut self, run: &[GuestInstruction], loops: bool, renamed: Renamed) -> Lent {
-        self.lending = [None; LENT];
+    pub(super) fn lend(&mut self, block: &GuestBlock) -> Lent {
+        let run = &block.instructions;
+        let again = |last: &GuestInstruction| last.instruction.near_branch_target() == block.rip;
+        let loops = block.loops || run.last().is_some_and(again);
         let worth = if loops { WORTH_IN_LOOP } else { WORTH };
         let mut wanted = self.saved_by_lending(run);
         wanted.retain(|&(_, saved)| saved >= worth);
@@ -41,7 +42,7 @@ impl Emitter {
         if wanted.is_empty() {
             return Lent::default();
         }
-        let lent = Lent::first(&unused(run, renamed), wanted.len());
+        let lent = Lent::first(&unused(run, block.renamed), wanted.len());
         for (place, &(held, _)) in wanted.iter().enumerate().take(lent.registers().len()) {
             self.lending[place] = Some((held, false));
         }
@@ -177,7 +178,9 @@ impl Emitter {
         let Some(pairs) = self.allocation.renamed else {
             return;
         };
-        for (slot, register) in [14, 15].into_iter().zip(pairs) {
+        let elsewhere = |&(slot, register): &(Reg, Reg)| slot != register;
+        for (slot, register) in [S0, S1].into_iter().zip(pairs).filter(elsewhere) {
+            let slot = usize::from(slot);
             self.asm.load(S1, at::gpr(slot));
             self.asm.store(at::gpr(slot), register);
             self.asm.mov(register, S1);
