@@ -6,6 +6,7 @@ use std::mem::offset_of;
 use belljar_cpu::{CpuError, PAGE_SIZE};
 
 use crate::allocation::LENT;
+use crate::explored::Explored;
 use crate::jumps::{FIRST_MASK, Jumps, SECOND_MASK};
 use crate::state::flag;
 use crate::timing::LINE_BYTES;
@@ -113,6 +114,8 @@ pub(crate) struct View {
     pub tlb: [Tlb; 2],
     /// Where code leads.
     pub jumps: Jumps,
+    /// What hangs together of what may be read, and of what may be written.
+    pub explored: [Explored; 2],
 }
 
 /// The bounce buffer, aligned as the largest operand.
@@ -246,6 +249,7 @@ impl View {
             self.tlb[0].tag[index] = Self::never(index);
             self.tlb[1].tag[index] = Self::never(index);
         }
+        self.explored.iter_mut().for_each(Explored::forget);
     }
 
     /// Forgets translations of the lower half of the address space.
@@ -257,6 +261,7 @@ impl View {
                 }
             }
         }
+        self.explored.iter_mut().for_each(Explored::forget_below);
     }
 
     /// Forgets the translations of a page that nothing else is cached of.
@@ -274,6 +279,7 @@ impl View {
             tlb.tag[index] = Self::never(index);
             tlb.range_bytes.fill(0);
         }
+        self.explored.iter_mut().for_each(Explored::forget);
     }
 
     /// Forgets writable translations of the host page at `page`.
@@ -285,6 +291,7 @@ impl View {
             }
         }
         tlb.range_bytes.fill(0);
+        self.explored[1].forget();
     }
 }
 

@@ -3,16 +3,14 @@
 //!
 //! Which code becomes hot, and when, is for speed alone: no result depends on it.
 
-use belljar_cpu::{Access, PAGE_SIZE};
+use belljar_cpu::PAGE_SIZE;
 use iced_x86::Instruction;
 
 use crate::analyse::Class;
 use crate::block::{BlockId, Mode, Origin, POOLED};
-use crate::context::{HOT_RUNS, SLOT_FILLS, tlb_index};
+use crate::context::{HOT_RUNS, SLOT_FILLS};
 use crate::decode::{Follow, GuestBlock, GuestInstruction, MAX_INSTRUCTIONS};
 use crate::dispatch::Next;
-use crate::flush::is_above;
-use crate::mmu::{Request, map};
 use crate::rename::{choose, rename};
 use crate::share::News;
 use crate::size::CodeSize;
@@ -23,32 +21,10 @@ pub(crate) const MAX_RUN: usize = 256;
 /// A loop is repeated within its trace up to this many instructions.
 const MAX_UNROLLED: usize = 96;
 const MAX_REPEATS: usize = 8;
-/// Neighbouring pages that are looked at for memory that hangs together.
-const NEIGHBOURS: u64 = 8;
-/// Longest stretch that is looked at in one go.
-const LARGEST: u64 = 1 << 21;
 /// A trace is not followed where this small a part of the runs goes, as a divisor.
 const SELDOM: i32 = 12;
 /// A loop of at most this many rounds is followed to its end.
 const SHORT: i32 = 8;
-
-/// Guest memory that lies in one piece on the host.
-#[derive(Clone, Copy)]
-struct Stretch {
-    start: u64,
-    end: u64,
-    /// Host address less linear address.
-    delta: u64,
-    /// Nothing may be cached that reaches beyond it.
-    alone: bool,
-}
-
-impl Stretch {
-    /// Whether one range may cover both.
-    fn joins(&self, other: &Self) -> bool {
-        self.delta == other.delta && !self.alone && !other.alone
-    }
-}
 
 /// What became of following a trace one block further.
 enum Step {
@@ -293,61 +269,6 @@ impl ExactVcpu {
         }
         self.refund(block, index);
         Next::Plain
-    }
-
-    /// Fills the TLB for `linear` without a trace in the guest's tables, and finds how
-    /// far the memory around it hangs together. None where an access must be seen.
-    pub(crate) fn explore(&mut self, linear: u64, write: bool) -> Option<(u64, u64)> {
-        let here = self.stretch(linear, write)?;
-        let (mut start, mut end) = (here.start, here.end);
-        for _ in 0..NEIGHBOURS {
-            match self.stretch(end, write) {
-                Some(next) if here.joins(&next) => end = next.end,
-                _ => break,
-            }
-        }
-        for _ in 0..NEIGHBOURS {
-            match self.stretch(start.wrapping_sub(1), write) {
-                Some(before) if here.joins(&before) => start = before.start,
-                _ => break,
-            }
-        }
-        let page = linear & !(PAGE_SIZE - 1);
-        self.fill(linear, page.wrapping_add(here.delta), write);
-        let view = &mut self.context.views[usize::from(self.state.is_user())];
-        let tlb = &mut view.tlb[usize::from(write)];
-        let entry = tlb_index(linear);
-        tlb.range[entry] = start;
-        tlb.range_bytes[entry] = end.wrapping_sub(start);
-        Some((start, end.wrapping_sub(start)))
-    }
-
-    /// The guest's page around `linear`, or the 2 MiB around it, or only its 4 KiB:
-    /// whatever lies in one piece and can be accessed unseen.
-    fn stretch(&mut self, linear: u64, write: bool) -> Option<Stretch> {
-        let request = Request {
-            access: if write { Access::Write } else { Access::Read },
-            user: self.state.is_user(),
-            mark: false,
-        };
-        let mapping = map(&self.memory, &self.state.system, linear, request).ok()?;
-        if !mapping.marked {
-            return None;
-        }
-        self.note_mapping(linear, &mapping, request.access);
-        for bytes in [mapping.page_bytes.min(LARGEST), PAGE_SIZE] {
-            let start = linear & !(bytes - 1);
-            let physical = mapping.physical & !(bytes - 1);
-            if let Some(host) = self.memory.unseen(physical, bytes, write) {
-                return Some(Stretch {
-                    start,
-                    end: start.wrapping_add(bytes),
-                    delta: host.wrapping_sub(start),
-                    alone: is_above(linear) && !mapping.global,
-                });
-            }
-        }
-        None
     }
 
     /// A slot was filled as often as it may without being asked: accesses that go

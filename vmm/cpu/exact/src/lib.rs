@@ -22,6 +22,8 @@ mod dispatch;
 mod emit;
 mod enter;
 mod exception;
+mod explore;
+mod explored;
 mod features;
 mod flags;
 mod flush;

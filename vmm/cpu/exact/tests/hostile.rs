@@ -101,6 +101,43 @@ fn code_written_from_another_mapping_runs_as_written() {
     assert!(guest.vcpu.statistics().promoted > 0, "no code became hot");
 }
 
+/// A hot loop of stores, which knows that memory hangs together far around, comes to a
+/// page from which code was run in the meantime.
+#[test]
+fn code_in_reach_of_hot_stores_runs_as_written() {
+    const FUNCTION: u64 = DATA + 0x5000;
+    /// `mov eax, 1; ret; nop; nop`.
+    const ONE: u64 = 0x9090_c300_0000_01b8;
+    let code = assemble(|a| {
+        let (mut fill, mut again) = (a.create_label(), a.create_label());
+        for (to, what) in [(DATA, ONE), (FUNCTION, ONE), (FUNCTION, ONE + 0x100)] {
+            a.mov(rdi, to)?;
+            a.mov(rax, what)?;
+            a.call(fill)?;
+            a.mov(rdi, FUNCTION)?;
+            if to == FUNCTION {
+                a.call(rdi)?;
+                a.lea(rbx, ptr(rax + rbx * 8))?;
+            }
+        }
+        a.hlt()?;
+        a.set_label(&mut fill)?;
+        a.mov(ecx, 3000)?;
+        // Only the loop itself stores, and is hot by the time that matters.
+        a.jmp(again)?;
+        a.set_label(&mut again)?;
+        a.mov(qword_ptr(rdi), rax)?;
+        a.mov(qword_ptr(rdi + 8), rax)?;
+        a.sub(ecx, 1)?;
+        a.jnz(again)?;
+        a.ret()
+    });
+    let mut guest = Guest::new(&code);
+    assert_eq!(guest.run_to_halt(), None);
+    assert_eq!(gpr(&guest, 3), 0o12);
+    assert!(guest.vcpu.statistics().promoted > 0 || is_pooled());
+}
+
 /// The very next instruction of the same block is rewritten, each round another way.
 #[test]
 fn the_next_instruction_may_be_written_by_this_one() {
