@@ -93,7 +93,7 @@ fn constants() -> String {
         "const STUB_BASE: u64 = {:#x};\nconst STUB_LENGTH: u64 = {:#x};\nconst RETURN_ADDRESS: u64 = {:#x};\n\
          const FACT_ADDRESS: u64 = {:#x};\nconst DETECT_LEAF: u32 = {:#x};\nconst DETECT_INT3: u32 = {:#x};\n\
          const MAGIC_CPUID: [u8; 2] = {:?};\nconst MAGIC_INT3: [u8; 2] = {:?};\n\
-         const FIRST_STUB: u64 = {:#x};\nconst STUB_SIZE: u64 = {};\nconst TABLE_OFFSET: u64 = {:#x};\n\
+         const FIRST_STUB: u64 = {:#x};\nconst STUB_SIZE: u64 = {};\nconst STUB_JUMP: u64 = {};\nconst TABLE_OFFSET: u64 = {:#x};\n\
          const OP_RETURN: u32 = {:#x};\nconst FACT_LEAF: u32 = {:#x};\nconst FACT_PROCESS: u64 = {};\n\
          const FACT_OBJECTS: u64 = {};\nconst MPICH: u64 = {};\nconst OPEN_MPI: u64 = {};\n\
          const FUNCTION_COUNT: usize = {};\nconst OBJECT_COUNT: usize = {};\nconst INIT: usize = {};\n\
@@ -109,6 +109,7 @@ fn constants() -> String {
         abi::MAGIC_INT3,
         abi::FIRST_STUB,
         abi::STUB_SIZE,
+        abi::STUB_JUMP,
         abi::TABLE_OFFSET,
         abi::OP_RETURN,
         abi::FACT_LEAF,

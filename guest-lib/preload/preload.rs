@@ -96,7 +96,7 @@ fn magic() -> [u8; 2] {
 /// `mov r11d, operation; jmp magic`.
 unsafe fn write_stub(at: u64, operation: u32) {
     unsafe {
-        let jump = at + 6;
+        let jump = at + STUB_JUMP;
         let distance = STUB_BASE.wrapping_sub(jump + 5) as u32;
         put(at as *mut u8, &[0x41, 0xbb]);
         put((at + 2) as *mut u8, &operation.to_le_bytes());

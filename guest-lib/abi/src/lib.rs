@@ -24,6 +24,13 @@ pub const MAGIC_ADDRESS: u64 = STUB_BASE;
 /// The linear address of the stub that a traced call returns to.
 pub const RETURN_ADDRESS: u64 = STUB_BASE + 0x10;
 
+/// Offset in a stub of its jump to the magic instruction, behind the load of R11.
+pub const STUB_JUMP: u64 = 6;
+
+/// The linear address of a jump to the magic `CPUID` in the page that has that: the return
+/// stub's.
+pub const MAGIC_JUMP: u64 = RETURN_ADDRESS + STUB_JUMP;
+
 /// The linear address of the `CPUID` by which the library hands over facts. An engine that
 /// does not see every `CPUID` sees this one.
 pub const FACT_ADDRESS: u64 = STUB_BASE + 0x20;

@@ -2,7 +2,10 @@
 //! before an instruction at an address that debug registers name, in every process, or at an
 //! INT3, wherever it stands.
 
-use belljar_abi::{FACT_ADDRESS, FACT_LEAF, MAGIC_ADDRESS, MAGIC_CPUID, MAGIC_INT3};
+use belljar_abi::{
+    FACT_ADDRESS, FACT_LEAF, FUNCTIONS, MAGIC_ADDRESS, MAGIC_CPUID, MAGIC_INT3, MAGIC_JUMP,
+    OP_RETURN,
+};
 use belljar_cpu::{Access, CpuError, Exit, Registers, Vcpu};
 use kvm_bindings::{
     KVM_GUESTDBG_ENABLE, KVM_GUESTDBG_INJECT_BP, KVM_GUESTDBG_USE_HW_BP, KVM_GUESTDBG_USE_SW_BP,
@@ -78,43 +81,69 @@ pub(crate) fn watch(vcpu: &VcpuFd, breakpoints: Breakpoints) -> Result<(), CpuEr
         .map_err(failed("set breakpoints at the traced library"))
 }
 
+/// What stands where a vCPU is about to go on.
+enum Found {
+    /// A magic instruction, in its bytes.
+    Magic([u8; 2]),
+    /// The magic instruction's page is not mapped, and a call is on its way there.
+    Absent,
+    Other,
+}
+
 /// The magic exit of a vCPU that is about to go on with a magic instruction, before which it
 /// happened to be stopped. Otherwise an interrupt could be taken there first. A processor
 /// that returns from one with RFLAGS.RF set, as that of QEMU does, executes the instruction
-/// without looking at breakpoints; so does any that returns from a page fault.
+/// without looking at breakpoints.
 pub(crate) fn call_ahead(vcpu: &mut KvmVcpu) -> Result<Option<Exit>, CpuError> {
     let at = vcpu.fd.sync_regs().regs.rip;
-    if matches!(at, MAGIC_ADDRESS | FACT_ADDRESS) {
-        call_at(vcpu, at)
-    } else {
-        Ok(None)
+    if !matches!(at, MAGIC_ADDRESS | FACT_ADDRESS) {
+        return Ok(None);
+    }
+    match found_at(vcpu, at)? {
+        Found::Magic(bytes) => Ok(Some(call_by(vcpu, bytes))),
+        Found::Absent if vcpu.means.breakpoints == Breakpoints::Hardware => {
+            fault_ahead(vcpu);
+            Ok(None)
+        }
+        Found::Absent | Found::Other => Ok(None),
     }
 }
 
 /// The magic exit of a vCPU that stopped before the instruction at linear address `at`;
 /// where that is none of the library's, the vCPU goes on as if nobody had looked.
 pub(crate) fn magic_exit(vcpu: &mut KvmVcpu, at: u64) -> Result<Option<Exit>, CpuError> {
-    if let Some(exit) = call_at(vcpu, at)? {
-        return Ok(Some(exit));
-    }
-    vcpu.strangers += 1;
-    match vcpu.means.breakpoints {
-        Breakpoints::Hardware => {
+    let found = found_at(vcpu, at)?;
+    match (found, vcpu.means.breakpoints) {
+        (Found::Magic(bytes), _) => return Ok(Some(call_by(vcpu, bytes))),
+        (Found::Absent, Breakpoints::Hardware) => fault_ahead(vcpu),
+        (_, Breakpoints::Hardware) => {
+            vcpu.strangers += 1;
             vcpu.fd.sync_regs_mut().regs.rflags |= RESUME_FLAG;
             vcpu.fd.set_sync_dirty_reg(SyncReg::Register);
         }
-        Breakpoints::Int3 => reinject(vcpu)?,
+        (_, Breakpoints::Int3) => {
+            vcpu.strangers += 1;
+            reinject(vcpu)?;
+        }
     }
     Ok(None)
 }
 
-/// The magic exit of a vCPU that stands at linear address `at`, if a magic instruction does.
-fn call_at(vcpu: &mut KvmVcpu, at: u64) -> Result<Option<Exit>, CpuError> {
-    let magic = magic_at(vcpu, at)?;
-    vcpu.calls_by_cpuid |= magic == Some(MAGIC_CPUID);
-    Ok(magic.map(|_| Exit::Magic {
+/// The magic exit at a magic instruction of these bytes.
+fn call_by(vcpu: &mut KvmVcpu, bytes: [u8; 2]) -> Exit {
+    vcpu.calls_by_cpuid |= bytes == MAGIC_CPUID;
+    Exit::Magic {
         at: vcpu.clock.now(),
-    }))
+    }
+}
+
+/// Has the page fault that is to come at the magic instruction come one instruction before it,
+/// at a jump to it in the same page. Breakpoints are looked at before an instruction is
+/// fetched, and a handler returns from a fault with RFLAGS.RF set: the magic instruction itself
+/// would then be executed unseen.
+fn fault_ahead(vcpu: &mut KvmVcpu) {
+    vcpu.fd.sync_regs_mut().regs.rip = MAGIC_JUMP;
+    vcpu.fd.set_sync_dirty_reg(SyncReg::Register);
 }
 
 /// Gives the guest the exception of the INT3 before which it stands. Registers that are set
@@ -128,20 +157,30 @@ fn reinject(vcpu: &mut KvmVcpu) -> Result<(), CpuError> {
         .map_err(failed("give the guest its own breakpoint"))
 }
 
-/// The magic instruction at `at`, if it is one. A guest that was saved under INT3 goes on
-/// under hardware breakpoints, which come first.
-fn magic_at(vcpu: &KvmVcpu, at: u64) -> Result<Option<[u8; 2]>, CpuError> {
+/// What stands at `at`. A guest that was saved under INT3 goes on under hardware breakpoints,
+/// which come first.
+fn found_at(vcpu: &KvmVcpu, at: u64) -> Result<Found, CpuError> {
     let registers = vcpu.registers();
     let leaf = registers.gpr[Registers::RAX] as u32;
     let known = at == MAGIC_ADDRESS || (at == FACT_ADDRESS && leaf == FACT_LEAF);
     if !known || at != registers.rip || vcpu.kvm_system()?.ss.dpl != USER {
-        return Ok(None);
+        return Ok(Found::Other);
     }
+    let Some(place) = vcpu.translate(at, Access::Fetch) else {
+        let call = at == MAGIC_ADDRESS && is_operation(registers.gpr[Registers::R11]);
+        return Ok(if call { Found::Absent } else { Found::Other });
+    };
     let mut bytes = [0; 2];
-    let read = vcpu.translate(at, Access::Fetch).map(|place| {
-        let ram = &vcpu.machine.ram;
-        ram.read_slice(&mut bytes, GuestAddress(place))
-    });
-    let is_one = matches!(read, Some(Ok(()))) && matches!(bytes, MAGIC_CPUID | MAGIC_INT3);
-    Ok(is_one.then_some(bytes))
+    let read = vcpu.machine.ram.read_slice(&mut bytes, GuestAddress(place));
+    let magic = read.is_ok() && matches!(bytes, MAGIC_CPUID | MAGIC_INT3);
+    Ok(if magic {
+        Found::Magic(bytes)
+    } else {
+        Found::Other
+    })
+}
+
+/// Whether `r11` is what a stub of the library puts there.
+fn is_operation(r11: u64) -> bool {
+    r11 == OP_RETURN || r11 < FUNCTIONS.len() as u64
 }

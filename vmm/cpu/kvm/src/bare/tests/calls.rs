@@ -72,3 +72,51 @@ fn a_call_that_is_interrupted_is_seen() {
         }
     }
 }
+
+/// A page fault's handler that maps the stubs' page: `mov qword ptr [STUB_TABLE], STUB_FRAME | 7;
+/// add rsp, 8; iretq`.
+const MAP: [u8; 18] = [
+    0x48, 0xc7, 0x04, 0x25, 0, 0x60, 0, 0, 7, 0x70, 0, 0, 0x48, 0x83, 0xc4, 8, 0x48, 0xcf,
+];
+/// `movabs rcx, MAGIC_ADDRESS; jmp rcx`.
+const JUMP: [u8; 12] = [0x48, 0xb9, 0, 0, 0, 0, 0x42, 0x4a, 0, 0, 0xff, 0xe1];
+const PAGE_FAULT: u64 = 14;
+/// `out 0x82, al`.
+const TELL_MISSED: [u8; 2] = [0xe6, 0x82];
+
+/// A call whose stub is in another page, when that of the magic instruction is not mapped:
+/// the guest's handler maps it and returns with RFLAGS.RF set, as from every fault.
+fn faults_at(mut vcpu: KvmVcpu, rip: u64) {
+    handles(&vcpu, PAGE_FAULT, CODE + 0x20);
+    put_stub(&vcpu);
+    let mut registers = enter_user(&mut vcpu, rip);
+    registers.gpr[Registers::RSP] = USER_STACK;
+    vcpu.set_registers(&registers);
+    let ram = &vcpu.machine.ram;
+    ram.write_obj(0_u64, GuestAddress(STUB_TABLE)).unwrap();
+    let missed = GuestAddress(registers.gpr[Registers::R11]);
+    ram.write_slice(&TELL_MISSED, missed).unwrap();
+    let exit = vcpu.run(vcpu.now() + LONG).unwrap();
+    assert_eq!(exit, Exit::Magic { at: vcpu.now() }, "from {rip:#x}");
+    let seen = vcpu.registers();
+    assert_eq!(seen.rip, MAGIC_ADDRESS);
+    assert_eq!(seen.gpr[Registers::R11], registers.gpr[Registers::R11]);
+    vcpu.complete_magic(CODE);
+    tells(&mut vcpu, 0x34);
+    assert_eq!(vcpu.strangers, 0);
+}
+
+#[test]
+fn a_call_is_seen_whose_page_is_not_mapped() {
+    let mut code = [&TELL[..], &JUMP].concat();
+    code.resize(0x20, 0x90);
+    code.extend(MAP);
+    for breakpoints in [Breakpoints::Hardware, Breakpoints::Int3] {
+        for rip in [CODE + TELL.len() as u64, MAGIC_ADDRESS] {
+            let Some(vcpu) = sound_guest_by(by(breakpoints), &code) else {
+                break;
+            };
+            faults_at(vcpu, rip);
+        }
+    }
+}
