@@ -14,8 +14,6 @@ const HEADER: usize = 512;
 const AREA: usize = 4096;
 /// x87 and SSE.
 const LEGACY: u64 = 0b11;
-/// What MXCSR is where nothing says otherwise.
-const MXCSR_DEFAULT: u32 = 0x1f80;
 const VECTOR: usize = 64;
 
 /// Whether KVM puts the components in `wanted` where states and guests have them.
@@ -105,12 +103,7 @@ impl Extended {
     pub(crate) fn area(&self, wanted: u64) -> kvm_xsave {
         let mut bytes = vec![0; AREA];
         bytes[..XMM].copy_from_slice(&self.x87);
-        let mxcsr = if self.mxcsr == 0 {
-            MXCSR_DEFAULT
-        } else {
-            self.mxcsr
-        };
-        bytes[MXCSR..MXCSR + 4].copy_from_slice(&mxcsr.to_le_bytes());
+        bytes[MXCSR..MXCSR + 4].copy_from_slice(&self.mxcsr.to_le_bytes());
         let wanted = wanted | LEGACY;
         bytes[HEADER..HEADER + 8].copy_from_slice(&wanted.to_le_bytes());
         for (number, vector) in self.vectors.chunks(VECTOR).enumerate() {
@@ -182,6 +175,14 @@ mod tests {
         }
         assert_eq!(narrow.masks, [0; 8]);
         assert_eq!((narrow.mxcsr, &narrow.x87), (all.mxcsr, &all.x87));
+    }
+
+    /// All exceptions of SSE unmasked, none raised: what a program may well set.
+    #[test]
+    fn an_mxcsr_of_zero_is_a_value_like_others() {
+        let mut all = numbered();
+        all.mxcsr = 0;
+        assert_eq!(Extended::read(&all.area(0b1110_0111), 0b1110_0111), all);
     }
 
     #[test]
