@@ -140,6 +140,7 @@ fn segment(kvm: &kvm_segment) -> Segment {
 fn kvm_segment_of(segment: &Segment) -> kvm_segment {
     use attribute::*;
     let bit = |place: u32| (segment.attributes >> place & 1) as u8;
+    let granular = granularity(segment.limit).unwrap_or(bit(GRANULAR));
     kvm_segment {
         base: segment.base,
         limit: segment.limit,
@@ -150,10 +151,25 @@ fn kvm_segment_of(segment: &Segment) -> kvm_segment {
         db: bit(BIG),
         s: bit(SYSTEM),
         l: bit(LONG),
-        g: bit(GRANULAR),
+        g: granular,
         avl: bit(AVAILABLE),
         unusable: 1 - bit(PRESENT),
         padding: 0,
+    }
+}
+
+/// The granularity that a segment of `limit` bytes must have, `None` where either will do:
+/// Intel's processors refuse to enter a guest with another one (SDM volume 3, "Checks on Guest
+/// Segment Registers"). A null stack segment, which has every limit, is said to have none.
+fn granularity(limit: u32) -> Option<u8> {
+    const WHOLE_PAGES: u32 = 0xfff;
+    const BY_BYTES: u32 = 0xf_ffff;
+    if limit > BY_BYTES {
+        Some(1)
+    } else if limit & WHOLE_PAGES != WHOLE_PAGES {
+        Some(0)
+    } else {
+        None
     }
 }
 
@@ -186,6 +202,23 @@ mod tests {
         before.gpr = std::array::from_fn(|index| 0x100 + index as u64);
         assert_eq!(registers(&kvm_registers(&before)), before);
         assert_eq!(kvm_registers(&before).rsi, 0x106);
+    }
+
+    /// As an interrupt from user code leaves SS in 64-bit mode.
+    #[test]
+    fn a_limit_has_the_granularity_that_it_needs() {
+        let of = |limit, attributes| {
+            let segment = Segment {
+                limit,
+                attributes,
+                ..Segment::default()
+            };
+            kvm_segment_of(&segment).g
+        };
+        assert_eq!(of(u32::MAX, 0x4093), 1);
+        assert_eq!(of(0, 0xc093), 0);
+        assert_eq!((of(0xffff, 0x93), of(0xffff, 0x8093)), (0, 1));
+        assert_eq!((of(0x67, 0x8b), of(u32::MAX, 0xc093)), (0, 1));
     }
 
     #[test]
