@@ -13,7 +13,7 @@ use crate::registers;
 use crate::vcpu::KvmVcpu;
 use crate::walk::{self, Walked};
 
-const INTERRUPT_FLAG: u64 = 1 << 9;
+pub(crate) const INTERRUPT_FLAG: u64 = 1 << 9;
 /// Bytes of a magic instruction.
 const MAGIC_LENGTH: u64 = belljar_abi::MAGIC_CPUID.len() as u64;
 

@@ -3,12 +3,13 @@
 
 use belljar_cpu::{CpuError, CpuState, Vcpu};
 use kvm_bindings::{
-    KVM_VCPUEVENT_VALID_SHADOW, KVM_X86_SHADOW_INT_STI, kvm_debugregs, kvm_vcpu_events, kvm_xcr,
-    kvm_xcrs,
+    KVM_VCPUEVENT_VALID_SHADOW, KVM_X86_SHADOW_INT_MOV_SS, KVM_X86_SHADOW_INT_STI, kvm_debugregs,
+    kvm_vcpu_events, kvm_xcr, kvm_xcrs,
 };
 
 use crate::debug::Breakpoints;
 use crate::decode::RawExit;
+use crate::interface::INTERRUPT_FLAG;
 use crate::machine::failed;
 use crate::vcpu::KvmVcpu;
 use crate::xstate::Extended;
@@ -183,7 +184,7 @@ impl KvmVcpu {
         };
         events.nmi.masked = saved.in_nmi.into();
         if saved.shadow {
-            events.interrupt.shadow = KVM_X86_SHADOW_INT_STI as u8;
+            events.interrupt.shadow = shadow_kind(saved.registers.rflags);
         }
         self.fd
             .set_vcpu_events(&events)
@@ -191,6 +192,29 @@ impl KvmVcpu {
     }
 }
 
+/// The kind of shadow that a processor with `rflags` stands in. Where interrupts are off it can
+/// only be a stack segment's: Intel's processors refuse to enter a guest with the other one
+/// (SDM volume 3, "Checks on Guest Non-Register State").
+fn shadow_kind(rflags: u64) -> u8 {
+    let kind = if rflags & INTERRUPT_FLAG == 0 {
+        KVM_X86_SHADOW_INT_MOV_SS
+    } else {
+        KVM_X86_SHADOW_INT_STI
+    };
+    kind as u8
+}
+
 fn amid(what: &str) -> CpuError {
     CpuError::State(format!("the processor {what}; try again a little later"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shadow_with_interrupts_off_is_a_stack_segments() {
+        assert_eq!(u32::from(shadow_kind(0x202)), KVM_X86_SHADOW_INT_STI);
+        assert_eq!(u32::from(shadow_kind(0x002)), KVM_X86_SHADOW_INT_MOV_SS);
+    }
 }
