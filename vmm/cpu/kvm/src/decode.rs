@@ -1,10 +1,12 @@
 //! From what KVM says of an exit to what it means: free functions over plain values.
 
 use belljar_cpu::{Exit, ShutdownCause};
+use kvm_bindings::KVM_EXIT_EXCEPTION;
 
 /// The time stamp counter's register.
 pub(crate) const MSR_TSC: u32 = 0x10;
 const DOUBLE_FAULT: u8 = 8;
+const ALIGNMENT_CHECK: u32 = 17;
 
 /// An exit as KVM describes it, copied out of the page that it shares with us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,9 @@ pub(crate) enum RawExit {
     Halt,
     /// A breakpoint of ours: the exception, and where, linear.
     Debug { exception: u32, at: u64 },
+    /// An exception that the host's kernel leaves to nobody: of a guest of Intel's, the one by
+    /// which it forbids locks across cache lines.
+    Exception { vector: u32 },
     /// The window that was asked for.
     Window,
     /// CR8 was lowered.
@@ -94,6 +99,7 @@ pub(crate) enum Meaning {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     Entry(u64),
+    SplitLock,
     Unexpected(u32),
 }
 
@@ -103,6 +109,9 @@ impl std::fmt::Display for Failure {
             Self::Entry(reason) => write!(
                 f,
                 "the processor refused the guest's state (hardware entry failure {reason:#x})"
+            ),
+            Self::SplitLock => f.write_str(
+                "the guest locked memory across two cache lines, which this host forbids; boot the host without split_lock_detect=fatal",
             ),
             Self::Unexpected(reason) => {
                 write!(
@@ -135,6 +144,12 @@ pub(crate) fn decode(raw: &RawExit, rip: u64) -> Meaning {
         RawExit::WriteMsr { index, value } => Exit::MsrWrite { index, value },
         RawExit::Halt => Exit::Halt,
         RawExit::Debug { at, .. } => return Meaning::Breakpoint(at),
+        RawExit::Exception {
+            vector: ALIGNMENT_CHECK,
+        } => return Meaning::Failure(Failure::SplitLock),
+        RawExit::Exception { .. } => {
+            return Meaning::Failure(Failure::Unexpected(KVM_EXIT_EXCEPTION));
+        }
         RawExit::Window => Exit::InterruptWindow,
         RawExit::TaskPriority | RawExit::Interrupted => return Meaning::Nothing,
         RawExit::Shutdown => Exit::Shutdown(ShutdownCause::TripleFault {
@@ -218,6 +233,12 @@ mod tests {
             panic!("taken for something")
         };
         assert!(failure.to_string().contains("40"));
+        let told = |vector| match decode(&RawExit::Exception { vector }, 0) {
+            Meaning::Failure(failure) => failure.to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert!(told(17).contains("split_lock_detect"));
+        assert!(told(18).contains("exit reason 1,"));
         let end = decode(&RawExit::NotEmulated { suberror: 1 }, 0x77);
         let cause = ShutdownCause::NotEmulated { rip: 0x77 };
         assert_eq!(end, Meaning::Exit(Exit::Shutdown(cause)));

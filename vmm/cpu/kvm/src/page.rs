@@ -2,9 +2,9 @@
 #![allow(unsafe_code)]
 
 use kvm_bindings::{
-    KVM_EXIT_DEBUG, KVM_EXIT_FAIL_ENTRY, KVM_EXIT_HLT, KVM_EXIT_INTERNAL_ERROR, KVM_EXIT_INTR,
-    KVM_EXIT_IO, KVM_EXIT_IO_IN, KVM_EXIT_IRQ_WINDOW_OPEN, KVM_EXIT_MMIO, KVM_EXIT_SET_TPR,
-    KVM_EXIT_SHUTDOWN, KVM_EXIT_X86_RDMSR, KVM_EXIT_X86_WRMSR, kvm_run,
+    KVM_EXIT_DEBUG, KVM_EXIT_EXCEPTION, KVM_EXIT_FAIL_ENTRY, KVM_EXIT_HLT, KVM_EXIT_INTERNAL_ERROR,
+    KVM_EXIT_INTR, KVM_EXIT_IO, KVM_EXIT_IO_IN, KVM_EXIT_IRQ_WINDOW_OPEN, KVM_EXIT_MMIO,
+    KVM_EXIT_SET_TPR, KVM_EXIT_SHUTDOWN, KVM_EXIT_X86_RDMSR, KVM_EXIT_X86_WRMSR, kvm_run,
 };
 
 use crate::decode::{Io, RawExit};
@@ -43,6 +43,9 @@ pub(crate) fn raw_exit(run: &kvm_run) -> RawExit {
             KVM_EXIT_DEBUG => RawExit::Debug {
                 exception: union.debug.arch.exception,
                 at: union.debug.arch.pc,
+            },
+            KVM_EXIT_EXCEPTION => RawExit::Exception {
+                vector: union.ex.exception,
             },
             KVM_EXIT_IRQ_WINDOW_OPEN => RawExit::Window,
             KVM_EXIT_SET_TPR => RawExit::TaskPriority,
