@@ -1,21 +1,68 @@
 //! What CPUID answers, as KVM is told it.
 
 use belljar_abi::{DETECT_INT3, DETECT_LEAF};
-use belljar_cpu::{CpuidEntry, CpuidRegister, CpuidTable, Feature, InstructionSet};
+use belljar_cpu::{CpuidBit, CpuidEntry, CpuidRegister, CpuidTable, Feature, InstructionSet};
 use kvm_bindings::{CpuId, KVM_CPUID_FLAG_SIGNIFCANT_INDEX, kvm_cpuid_entry2};
 
 use crate::debug::Breakpoints;
 
-/// The table in KVM's form. Leaves whose answers depend on ECX are marked as such; what
-/// depends on CR4 and XCR0 KVM fills in by itself. The traced library learns from it how to
-/// call.
-pub(crate) fn entries(table: &CpuidTable, breakpoints: Breakpoints) -> Vec<kvm_cpuid_entry2> {
+/// `IA32_TSC_DEADLINE` as a mode of the local APIC's timer. KVM carries writes of that register out
+/// before it asks whether somebody else is to (`handle_fastpath_wrmsr`; on Intel's processors
+/// since Linux 5.8, on all since 6.18), and without an interrupt controller of its own that is
+/// nothing: no deadline would ever come. Guests set the timer's counter instead.
+const TSC_DEADLINE: CpuidBit = bit(1, CpuidRegister::Ecx, 24);
+/// Every guest is promised these, which some hosts do not have, or whose kernels found them
+/// wanting; the others' kernels do without.
+const RANDOM: [CpuidBit; 2] = [
+    bit(1, CpuidRegister::Ecx, 30),
+    bit(7, CpuidRegister::Ebx, 18),
+];
+
+const fn bit(leaf: u32, register: CpuidRegister, bit: u32) -> CpuidBit {
+    CpuidBit {
+        leaf,
+        subleaf: 0,
+        register,
+        bit,
+    }
+}
+
+/// The table in KVM's form, on a host that offers what is `supported`. Leaves whose answers
+/// depend on ECX are marked as such; what depends on CR4 and XCR0 KVM fills in by itself. The
+/// traced library learns from it how to call.
+pub(crate) fn entries(
+    table: &CpuidTable,
+    breakpoints: Breakpoints,
+    supported: &CpuId,
+) -> Vec<kvm_cpuid_entry2> {
     let mut entries: Vec<_> = table.entries.iter().map(entry).collect();
     if breakpoints == Breakpoints::Int3 {
         let ours = entries.iter_mut().find(|one| one.function == DETECT_LEAF);
         ours.into_iter().for_each(|one| one.eax |= DETECT_INT3);
     }
+    take_back(&mut entries, TSC_DEADLINE);
+    for place in RANDOM {
+        if !offers(supported, place) {
+            take_back(&mut entries, place);
+        }
+    }
     entries
+}
+
+/// Clears a bit.
+fn take_back(entries: &mut [kvm_cpuid_entry2], place: CpuidBit) {
+    let listed = entries
+        .iter_mut()
+        .find(|entry| entry.function == place.leaf && entry.index == place.subleaf);
+    if let Some(entry) = listed {
+        let register = match place.register {
+            CpuidRegister::Eax => &mut entry.eax,
+            CpuidRegister::Ebx => &mut entry.ebx,
+            CpuidRegister::Ecx => &mut entry.ecx,
+            CpuidRegister::Edx => &mut entry.edx,
+        };
+        *register &= !(1 << place.bit);
+    }
 }
 
 fn entry(entry: &CpuidEntry) -> kvm_cpuid_entry2 {
@@ -37,13 +84,12 @@ fn entry(entry: &CpuidEntry) -> kvm_cpuid_entry2 {
 /// The names of the features of `set` that KVM does not offer here, as `supported` says.
 pub(crate) fn missing(set: &InstructionSet, supported: &CpuId) -> Vec<&'static str> {
     set.features()
-        .filter(|feature| !offers(supported, *feature))
+        .filter(|feature| !offers(supported, feature.cpuid()))
         .map(Feature::name)
         .collect()
 }
 
-fn offers(supported: &CpuId, feature: Feature) -> bool {
-    let place = feature.cpuid();
+fn offers(supported: &CpuId, place: CpuidBit) -> bool {
     let listed = supported.as_slice().iter().find(|entry| {
         let indexed = entry.flags & KVM_CPUID_FLAG_SIGNIFCANT_INDEX != 0;
         entry.function == place.leaf && (!indexed || entry.index == place.subleaf)
@@ -89,11 +135,38 @@ mod tests {
             entries: vec![CpuidEntry { leaf: 1, ..leaf }, leaf],
         };
         let told = |breakpoints| {
-            let entries = entries(&table, breakpoints);
+            let supported = CpuId::from_entries(&[]).unwrap();
+            let entries = entries(&table, breakpoints, &supported);
             entries.iter().map(|entry| entry.eax).collect::<Vec<_>>()
         };
         assert_eq!(told(Breakpoints::Hardware), [1, 1]);
         assert_eq!(told(Breakpoints::Int3), [1, 1 | DETECT_INT3]);
+    }
+
+    #[test]
+    fn what_the_host_cannot_do_for_a_guest_is_not_promised() {
+        let leaf = |leaf, subleaf| CpuidEntry {
+            leaf,
+            subleaf,
+            eax: u32::MAX,
+            ebx: u32::MAX,
+            ecx: u32::MAX,
+            edx: u32::MAX,
+        };
+        let table = CpuidTable {
+            entries: vec![leaf(1, None), leaf(7, Some(0)), leaf(7, Some(1))],
+        };
+        let promised = |supported: &[kvm_cpuid_entry2]| {
+            let supported = CpuId::from_entries(supported).unwrap();
+            let entries = entries(&table, Breakpoints::Hardware, &supported);
+            [entries[0].ecx, entries[1].ebx, entries[2].ebx].map(|word| !word)
+        };
+        assert_eq!(promised(&[]), [1 << 24 | 1 << 30, 1 << 18, 0]);
+        let all = [
+            listed(1, None, 0, u32::MAX),
+            listed(7, Some(0), u32::MAX, 0),
+        ];
+        assert_eq!(promised(&all), [1 << 24, 0, 0]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod bare;
 mod calibrate;
 mod clock;
 mod cpuid;
+mod deadline;
 mod debug;
 mod decode;
 mod history;
