@@ -2,7 +2,6 @@
 //! of host code.
 
 use belljar_cpu::{Access, Exit, PAGE_SIZE};
-use serde::{Deserialize, Serialize};
 
 use crate::block::{BlockId, CheckForm};
 use crate::context::tlb_index;
@@ -15,6 +14,9 @@ use crate::vcpu::{Answer, ExactVcpu};
 
 mod aligned;
 pub(crate) use aligned::DataAccess;
+mod devices;
+use devices::DEVICE_BYTES;
+pub(crate) use devices::{Replies, Stores};
 mod linear;
 mod masked;
 mod refine;
@@ -32,11 +34,8 @@ pub(crate) struct Piece {
 pub(crate) enum Stop {
     /// The guest takes an exception.
     Fault(Fault),
-    /// A device must be asked first; the instruction then runs again. With a
-    /// device's store, the instruction is done.
+    /// A device must be asked first; the instruction then runs again.
     Ask(Exit),
-    /// A device's store in the middle of an instruction, which runs again.
-    Again(Exit),
 }
 
 impl From<Fault> for Stop {
@@ -100,13 +99,14 @@ impl ExactVcpu {
             return Next::Resume(resume);
         }
         self.replies.begin();
+        self.state.rip = self.store.block(block).rip_of(index);
         let bytes = usize::from(size);
         let departures = self.store.departures();
         let opened = match masked {
             Some(instruction) => self.open_masked(&instruction, linear, bytes, write, payment),
             None => self.open_access(linear, bytes, write, payment),
         };
-        if !matches!(opened, Err(Stop::Ask(Exit::MmioRead { .. }))) {
+        if !matches!(opened, Err(Stop::Ask(_))) {
             self.replies.clear();
         }
         if self.store.departures() != departures {
@@ -133,7 +133,7 @@ impl ExactVcpu {
                 let fault = self.refine(linear, fault);
                 self.deliver(fault)
             }
-            Err(Stop::Ask(exit) | Stop::Again(exit)) => {
+            Err(Stop::Ask(exit)) => {
                 self.refund(block, index);
                 Next::Exit(exit)
             }
@@ -193,7 +193,8 @@ impl ExactVcpu {
             });
         }
         let mut data = [0u8; 64];
-        self.read_pieces(&pieces, &mut data[..bytes], write)?;
+        let reads = !write || (self.meets_device(&pieces) && self.reads_what_it_writes());
+        self.read_pieces(&pieces, &mut data[..bytes], reads)?;
         self.bounce_slice(linear, bytes)
             .copy_from_slice(&data[..bytes]);
         Ok(Opened::Bounced)
@@ -245,44 +246,46 @@ impl ExactVcpu {
         ])
     }
 
-    /// Reads the pieces. A device register is asked for, unless it is about to be
-    /// written: what an instruction does with a device register it both reads and
-    /// writes takes two exits, one after the other.
+    fn meets_device(&self, pieces: &[Piece; 2]) -> bool {
+        let mut present = pieces.iter().filter(|piece| piece.bytes > 0);
+        present.any(|piece| self.memory.host_page(piece.physical).is_none())
+    }
+
+    /// Reads the pieces; device registers only if the access `asks` them, which one that is
+    /// only to be written does not.
     fn read_pieces(
         &mut self,
         pieces: &[Piece; 2],
         into: &mut [u8],
-        write: bool,
+        asks: bool,
     ) -> Result<(), Stop> {
         for piece in pieces.iter().filter(|piece| piece.bytes > 0) {
             let into = &mut into[piece.start..piece.start + piece.bytes];
-            if !self.memory.read(piece.physical, into) && !write {
+            if !self.memory.read(piece.physical, into) && asks {
                 self.read_device(piece.physical, into)?;
             }
         }
         Ok(())
     }
 
+    /// Reads device registers, in parts of no more than 8 bytes.
     fn read_device(&mut self, physical: u64, into: &mut [u8]) -> Result<(), Stop> {
-        if into.len() > 8 {
-            into.fill(0xff);
-            return Ok(());
+        for (addr, part) in (physical..)
+            .step_by(DEVICE_BYTES)
+            .zip(into.chunks_mut(DEVICE_BYTES))
+        {
+            let value = match self.replies.next() {
+                Some(value) => Answer::Value(value),
+                None => self.take_answer(),
+            };
+            let Answer::Value(value) = value else {
+                let len = part.len() as u8;
+                return Err(Stop::Ask(Exit::MmioRead { addr, len }));
+            };
+            self.replies.keep(value);
+            part.copy_from_slice(&value.to_le_bytes()[..part.len()]);
         }
-        let value = match self.replies.next() {
-            Some(value) => Answer::Value(value),
-            None => self.take_answer(),
-        };
-        match value {
-            Answer::Value(value) => {
-                self.replies.keep(value);
-                into.copy_from_slice(&value.to_le_bytes()[..into.len()]);
-                Ok(())
-            }
-            _ => Err(Stop::Ask(Exit::MmioRead {
-                addr: physical,
-                len: into.len() as u8,
-            })),
-        }
+        Ok(())
     }
 
     /// Carries a store from the bounce buffer to where it belongs.
@@ -303,10 +306,16 @@ impl ExactVcpu {
             None => self.write_past_caches(linear, &data[..bytes], user),
         };
         match written {
-            Ok(()) if call || self.store.block(block).valid => Next::Resume(resume),
-            Ok(()) => self.leave_behind(block, index, None),
-            Err(Stop::Ask(exit) | Stop::Again(exit)) => self.leave_behind(block, index, Some(exit)),
-            Err(Stop::Fault(fault)) => {
+            // What a call has pushed is told behind its jump.
+            Ok(()) if call => Next::Resume(resume),
+            Ok(()) if self.store.block(block).valid && self.stores.is_empty() => {
+                Next::Resume(resume)
+            }
+            Ok(()) => {
+                let exit = self.stores.pop();
+                self.leave_behind(block, index, exit)
+            }
+            Err(fault) => {
                 self.refund(block, index);
                 self.deliver(fault)
             }
@@ -317,44 +326,6 @@ impl ExactVcpu {
     pub(crate) fn leave_behind(&mut self, block: BlockId, index: u16, exit: Option<Exit>) -> Next {
         self.refund_behind(block, index);
         exit.map_or(Next::Boundary, Next::Exit)
-    }
-}
-
-/// What devices answered to the reads of an instruction that runs again for each of
-/// them, in order: one that reads two registers would ask for ever otherwise.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Replies {
-    values: Vec<u64>,
-    used: usize,
-}
-
-impl Replies {
-    /// The instruction starts over.
-    pub(crate) fn begin(&mut self) {
-        self.used = 0;
-    }
-
-    /// The instruction is done, or a part of it that will not be repeated.
-    pub(crate) fn clear(&mut self) {
-        self.values.clear();
-        self.used = 0;
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.values.is_empty()
-    }
-
-    /// The answer to the next read, when it was given before.
-    fn next(&mut self) -> Option<u64> {
-        self.values.get(self.used).copied()
-    }
-
-    /// Notes that the next read was answered with `value`.
-    fn keep(&mut self, value: u64) {
-        if self.used == self.values.len() {
-            self.values.push(value);
-        }
-        self.used += 1;
     }
 }
 

@@ -237,7 +237,7 @@ impl ExactVcpu {
         match self.read_linear(linear, into, false) {
             Ok(()) => Ok(()),
             Err(Stop::Fault(fault)) => Err(fault),
-            Err(Stop::Ask(_) | Stop::Again(_)) => {
+            Err(Stop::Ask(_)) => {
                 into.fill(0xff);
                 Ok(())
             }
@@ -246,10 +246,10 @@ impl ExactVcpu {
 
     /// Writes with supervisor rights; what is not RAM swallows it.
     pub(crate) fn system_write(&mut self, linear: u64, data: &[u8]) -> Result<(), Fault> {
-        match self.write_linear(linear, data, false) {
-            Err(Stop::Fault(fault)) => Err(fault),
-            _ => Ok(()),
-        }
+        let waiting = self.stores.len();
+        self.write_linear(linear, data, false)?;
+        self.stores.truncate(waiting);
+        Ok(())
     }
 }
 

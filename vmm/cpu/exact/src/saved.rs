@@ -4,7 +4,7 @@ use belljar_cpu::{CpuError, CpuState, ShutdownCause, Unimplemented, Vcpu};
 use belljar_sim::{Random, decode, encode};
 use serde::{Deserialize, Serialize};
 
-use crate::access::Replies;
+use crate::access::{Replies, Stores};
 use crate::caches::Contents;
 use crate::context::ARITHMETIC;
 use crate::state::flag;
@@ -27,6 +27,7 @@ struct Own {
     nmi_window_wanted: bool,
     answer: Answer,
     replies: Replies,
+    stores: Stores,
     bounced: u64,
     free: i64,
     free_stubs: bool,
@@ -78,6 +79,7 @@ impl ExactVcpu {
             nmi_window_wanted: self.nmi_window_wanted,
             answer: self.answer,
             replies: self.replies.clone(),
+            stores: self.stores.clone(),
             bounced: self.bounced,
             free: self.context.free,
             free_stubs: self.free_stubs,
@@ -157,6 +159,7 @@ impl ExactVcpu {
         self.nmi_window_wanted = own.nmi_window_wanted;
         self.answer = own.answer;
         self.replies = own.replies;
+        self.stores = own.stores;
         self.bounced = own.bounced;
         self.context.free = own.free;
         self.free_stubs = own.free_stubs;

@@ -61,7 +61,7 @@ impl ExactVcpu {
         let result = self.carry_out(instruction);
         // It may have changed what is mapped where.
         self.flush_lines();
-        if !matches!(result, Err(Stop::Ask(Exit::MmioRead { .. }))) {
+        if !matches!(result, Err(Stop::Ask(_))) {
             self.replies.clear();
         }
         match result {
@@ -78,20 +78,22 @@ impl ExactVcpu {
                     }
                     Done::Again(exit) => return Next::Exit(exit),
                 }
-                Next::Boundary
+                self.stores.pop().map_or(Next::Boundary, Next::Exit)
             }
             Err(Stop::Fault(fault)) => {
                 if fault.vector == vector::INVALID_OPCODE {
                     self.note_unimplemented();
                 }
-                self.deliver(fault)
+                match self.deliver(fault) {
+                    // The lanes of a scatter that were stored stay stored.
+                    Next::Boundary => self.stores.pop().map_or(Next::Boundary, Next::Exit),
+                    other => other,
+                }
             }
-            Err(Stop::Ask(exit @ Exit::MmioWrite { .. })) => {
-                self.take(charge);
-                self.state.rip = next_rip;
+            Err(Stop::Ask(exit)) => {
+                self.stores.clear();
                 Next::Exit(exit)
             }
-            Err(Stop::Ask(exit) | Stop::Again(exit)) => Next::Exit(exit),
         }
     }
 
@@ -107,7 +109,7 @@ impl ExactVcpu {
         let rip = self.state.rip;
         let mut bytes = vec![0u8; 15];
         let linear = self.state.code_address(rip);
-        while !bytes.is_empty() && self.read_past_caches(linear, &mut bytes, false).is_err() {
+        while !bytes.is_empty() && !self.read_ram(linear, &mut bytes) {
             bytes.pop();
         }
         let undefined = matches!(bytes.get(..2), Some([0x0f, 0x0b | 0xb9 | 0xff]));

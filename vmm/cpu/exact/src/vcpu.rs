@@ -6,7 +6,7 @@ use belljar_cpu::{CpuError, CpuidTable, GuestRam, InstructionSet, ShutdownCause,
 use belljar_sim::Random;
 use serde::{Deserialize, Serialize};
 
-use crate::access::Replies;
+use crate::access::{Replies, Stores};
 use crate::clock::{Clock, CyclesPerInstruction};
 use crate::context::{ARITHMETIC, Context, ContextMemory, FREE_INSTRUCTIONS, SLOTS};
 use crate::emit::Counter;
@@ -86,6 +86,8 @@ pub struct ExactVcpu {
     pub(crate) nmi_window_wanted: bool,
     pub(crate) answer: Answer,
     pub(crate) replies: Replies,
+    /// What devices have to be told before the guest goes on.
+    pub(crate) stores: Stores,
     /// Linear address of the operand in the bounce buffer.
     pub(crate) bounced: u64,
     pub(crate) tsc_offset: u64,
@@ -183,6 +185,7 @@ impl ExactVcpu {
             nmi_window_wanted: false,
             answer: Answer::None,
             replies: Replies::default(),
+            stores: Stores::default(),
             bounced: 0,
             tsc_offset: 0,
             free_stubs: true,
@@ -254,6 +257,7 @@ impl ExactVcpu {
             && !self.in_free_stub()
             && self.answer == Answer::None
             && self.replies.is_empty()
+            && self.stores.is_empty()
     }
 
     /// RFLAGS with its arithmetic part.

@@ -1,6 +1,6 @@
 //! Accesses of host code to linear addresses.
 
-use belljar_cpu::{Exit, PAGE_SIZE};
+use belljar_cpu::PAGE_SIZE;
 
 use super::{Piece, Stop};
 use crate::context::tlb_index;
@@ -8,38 +8,31 @@ use crate::state::Fault;
 use crate::vcpu::ExactVcpu;
 
 impl ExactVcpu {
-    /// Writes `data` at a linear address. Stores to device registers come back as
-    /// `Ask` with the exit that carries them out.
+    /// Writes `data` at a linear address. Stores to device registers are carried out when
+    /// the instruction is done.
     pub(crate) fn write_linear(
         &mut self,
         linear: u64,
         data: &[u8],
         user: bool,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Fault> {
         let pieces = self.pieces(linear, data.len(), true, user)?;
         self.touch_pieces(&pieces);
-        self.write_pieces(&pieces, data)
+        self.write_pieces(&pieces, data);
+        Ok(())
     }
 
-    fn write_pieces(&mut self, pieces: &[Piece; 2], data: &[u8]) -> Result<(), Stop> {
-        let mut ask = None;
+    fn write_pieces(&mut self, pieces: &[Piece; 2], data: &[u8]) {
         for piece in pieces.iter().filter(|piece| piece.bytes > 0) {
             let part = &data[piece.start..piece.start + piece.bytes];
             if self.memory.write(piece.physical, part) {
                 if self.memory.is_watched(piece.physical) {
                     self.forget_code(piece.physical, part.len() as u64);
                 }
-            } else if part.len() <= 8 {
-                let mut value = [0; 8];
-                value[..part.len()].copy_from_slice(part);
-                ask = Some(Exit::MmioWrite {
-                    addr: piece.physical,
-                    len: part.len() as u8,
-                    data: u64::from_le_bytes(value),
-                });
+            } else {
+                self.stores.push(piece.physical, part);
             }
         }
-        ask.map_or(Ok(()), |exit| Err(Stop::Ask(exit)))
     }
 
     /// Reads from a linear address.
@@ -51,7 +44,7 @@ impl ExactVcpu {
     ) -> Result<(), Stop> {
         let pieces = self.pieces(linear, into.len(), false, user)?;
         self.touch_pieces(&pieces);
-        self.read_pieces(&pieces, into, false)
+        self.read_pieces(&pieces, into, true)
     }
 
     /// As [`read_linear`](Self::read_linear), past the caches.
@@ -62,7 +55,7 @@ impl ExactVcpu {
         user: bool,
     ) -> Result<(), Stop> {
         let pieces = self.pieces(linear, into.len(), false, user)?;
-        self.read_pieces(&pieces, into, false)
+        self.read_pieces(&pieces, into, true)
     }
 
     /// As [`write_linear`](Self::write_linear), past the caches.
@@ -71,9 +64,22 @@ impl ExactVcpu {
         linear: u64,
         data: &[u8],
         user: bool,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Fault> {
         let pieces = self.pieces(linear, data.len(), true, user)?;
-        self.write_pieces(&pieces, data)
+        self.write_pieces(&pieces, data);
+        Ok(())
+    }
+
+    /// Reads RAM with supervisor rights, whatever devices were asked; whether all of it is there.
+    pub(crate) fn read_ram(&mut self, linear: u64, into: &mut [u8]) -> bool {
+        self.pieces(linear, into.len(), false, false)
+            .is_ok_and(|pieces| {
+                let mut present = pieces.iter().filter(|piece| piece.bytes > 0);
+                present.all(|piece| {
+                    let into = &mut into[piece.start..piece.start + piece.bytes];
+                    self.memory.read(piece.physical, into)
+                })
+            })
     }
 
     /// The guest-physical address of what was just accessed.

@@ -6,6 +6,7 @@ use iced_x86::Instruction;
 use super::{Opened, Stop};
 use crate::lines::Payment;
 use crate::masked::touched_bytes;
+use crate::state::Fault;
 use crate::vcpu::ExactVcpu;
 
 impl ExactVcpu {
@@ -38,7 +39,7 @@ impl ExactVcpu {
             let at = linear.wrapping_add(run.start as u64);
             let pieces = self.pieces(at, run.len(), write, user)?;
             self.pay(payment, &pieces);
-            self.read_pieces(&pieces, &mut data[run], write)?;
+            self.read_pieces(&pieces, &mut data[run], !write)?;
         }
         self.bounce_slice(linear, bytes)
             .copy_from_slice(&data[..bytes]);
@@ -52,20 +53,14 @@ impl ExactVcpu {
         instruction: &Instruction,
         linear: u64,
         data: &[u8],
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Fault> {
         let touched = touched_bytes(instruction, &self.context);
         let user = self.state.is_user();
-        let mut ask = Ok(());
         for run in runs(touched) {
             let at = linear.wrapping_add(run.start as u64);
-            let done = self.write_past_caches(at, &data[run], user);
-            match done {
-                Err(Stop::Fault(_)) => return done,
-                Err(_) => ask = done,
-                Ok(()) => {}
-            }
+            self.write_past_caches(at, &data[run], user)?;
         }
-        ask
+        Ok(())
     }
 }
 

@@ -2,7 +2,10 @@
 //! its alignment comes before a #PF, and what is not canonical is a #SS when it was
 //! reached through the stack segment (Intel SDM, volume 3, table 7-2 and 6.15).
 
-use iced_x86::{Code, Decoder, EncodingKind, Instruction, Mnemonic as M, OpKind, Register};
+use iced_x86::{
+    Code, Decoder, EncodingKind, Instruction, InstructionInfoFactory, Mnemonic as M, OpAccess,
+    OpKind, Register,
+};
 
 use crate::decode::{MAX_BYTES, options};
 use crate::enter::{FxImage, save_x87};
@@ -19,13 +22,26 @@ impl ExactVcpu {
         let rip = self.state.rip;
         let mut bytes = vec![0u8; MAX_BYTES];
         let at = self.state.code_address(rip);
-        while !bytes.is_empty() && self.read_past_caches(at, &mut bytes, false).is_err() {
+        while !bytes.is_empty() && !self.read_ram(at, &mut bytes) {
             bytes.pop();
         }
         let features = self.features_now();
         let bits = features.size.bits();
         let instruction = Decoder::with_ip(bits, &bytes, rip, options(&features)).decode();
         (instruction, features)
+    }
+
+    /// Whether the instruction at `state.rip` reads the memory that it writes: not only by
+    /// bytes that its mask leaves as they are.
+    pub(super) fn reads_what_it_writes(&mut self) -> bool {
+        let (instruction, _) = self.present_instruction();
+        let mut factory = InstructionInfoFactory::new();
+        let info = factory.info(&instruction);
+        instruction.op_kinds().enumerate().any(|(number, kind)| {
+            let access = info.op_access(number as u32);
+            kind == OpKind::Memory
+                && matches!(access, OpAccess::ReadWrite | OpAccess::ReadCondWrite)
+        })
     }
 
     /// What the instruction at `state.rip` raises for an access to `linear` that

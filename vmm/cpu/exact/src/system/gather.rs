@@ -75,15 +75,7 @@ impl ExactVcpu {
                     .copy_from_slice(&self.context.vectors[lanes.data].0[at..at + lanes.element]);
                 let address = self.lane_address(&lanes, lane);
                 check_segment(instruction, address)?;
-                match self.write_linear(address, &bytes[..lanes.element], user) {
-                    Ok(()) => {}
-                    // The lane is stored; the rest follows when the device has it.
-                    Err(Stop::Ask(exit)) => {
-                        self.finish_lane(&lanes, lane);
-                        return Err(Stop::Again(exit));
-                    }
-                    Err(stop) => return Err(stop),
-                }
+                self.write_linear(address, &bytes[..lanes.element], user)?;
             }
             self.finish_lane(&lanes, lane);
         }

@@ -150,7 +150,7 @@ impl ExactVcpu {
     /// Stores `size` bytes, at most 8, at the current privilege level.
     pub(crate) fn store(&mut self, linear: u64, value: u64, size: usize) -> Result<(), Stop> {
         let user = self.state.is_user();
-        self.write_linear(linear, &value.to_le_bytes()[..size], user)
+        Ok(self.write_linear(linear, &value.to_le_bytes()[..size], user)?)
     }
 
     /// Pushes `size` bytes.

@@ -9,7 +9,7 @@ use iced_x86::{Instruction, Mnemonic as M, OpKind, Register};
 use super::Done;
 use super::operand::mask;
 use crate::access::Stop;
-use crate::state::flag;
+use crate::state::{Fault, flag};
 use crate::vcpu::{Answer, ExactVcpu};
 
 mod cost;
@@ -88,7 +88,7 @@ fn parse(instruction: &Instruction) -> Option<(Operation, usize)> {
 impl ExactVcpu {
     pub(super) fn string(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         let Some((operation, size)) = parse(instruction) else {
-            return Err(crate::state::Fault::invalid_opcode().into());
+            return Err(Fault::invalid_opcode().into());
         };
         let op = StringOp {
             operation,
@@ -126,7 +126,7 @@ impl ExactVcpu {
             }
             let from = (self.source(op), self.target(op));
             let ends = self.element(op)?;
-            if !matches!(ends, Some(Done::Again(Exit::PioRead { .. }))) {
+            if !matches!(ends, Some(Done::Again(Exit::PioRead { .. }))) && self.stores.is_empty() {
                 self.touch_elements(op, from, 1, &mut trail);
             }
             if let Some(done) = ends {
@@ -137,6 +137,11 @@ impl ExactVcpu {
                 return Ok(Done::Next);
             }
             self.step_counter(op, 1);
+            // A repeated store to a device leaves the instruction for its sake, unfinished and
+            // so not counted.
+            if let Some(store) = self.stores.pop() {
+                return Ok(Done::Again(store));
+            }
             let equal = self.context.flags & ZF != 0;
             let compares = matches!(op.operation, Operation::Scan | Operation::Compare);
             if compares && equal == op.until_equal {
@@ -205,24 +210,13 @@ impl ExactVcpu {
         Ok(None)
     }
 
-    /// Stores an element and moves on before a device's exit is passed up, so that
-    /// the instruction goes on behind it. A repeated store to a device leaves the
-    /// instruction for its sake, unfinished and so not counted.
     fn store_element(&mut self, op: StringOp, value: u64, moves_source: bool) -> Result<(), Stop> {
-        let result = self.store_element_at(self.target(op), value, op.size);
-        if !matches!(result, Err(Stop::Fault(_))) {
-            self.advance(op, Register::RDI, 1);
-            if moves_source {
-                self.advance(op, Register::RSI, 1);
-            }
+        self.store_element_at(self.target(op), value, op.size)?;
+        self.advance(op, Register::RDI, 1);
+        if moves_source {
+            self.advance(op, Register::RSI, 1);
         }
-        match result {
-            Err(Stop::Ask(exit)) if op.repeat => {
-                self.step_counter(op, 1);
-                Err(Stop::Again(exit))
-            }
-            other => other,
-        }
+        Ok(())
     }
 
     fn port_element(&mut self, op: StringOp) -> Result<Option<Done>, Stop> {
@@ -314,7 +308,7 @@ impl ExactVcpu {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    fn store_element_at(&mut self, linear: u64, value: u64, size: usize) -> Result<(), Stop> {
+    fn store_element_at(&mut self, linear: u64, value: u64, size: usize) -> Result<(), Fault> {
         let user = self.state.is_user();
         self.write_past_caches(linear, &value.to_le_bytes()[..size], user)
     }

@@ -1,0 +1,96 @@
+//! What an instruction that accesses device registers has asked of devices and has to tell
+//! them.
+
+use std::collections::VecDeque;
+
+use belljar_cpu::Exit;
+use serde::{Deserialize, Serialize};
+
+/// The most that a device is asked for or told at a time.
+pub(super) const DEVICE_BYTES: usize = 8;
+
+/// What devices answered to the reads of an instruction that runs again for each of
+/// them, in order: one that reads two registers would ask for ever otherwise.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Replies {
+    values: Vec<u64>,
+    used: usize,
+}
+
+impl Replies {
+    /// The instruction starts over.
+    pub(crate) fn begin(&mut self) {
+        self.used = 0;
+    }
+
+    /// The instruction is done, or a part of it that will not be repeated.
+    pub(crate) fn clear(&mut self) {
+        self.values.clear();
+        self.used = 0;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The answer to the next read, when it was given before.
+    pub(super) fn next(&mut self) -> Option<u64> {
+        self.values.get(self.used).copied()
+    }
+
+    /// Notes that the next read was answered with `value`.
+    pub(super) fn keep(&mut self, value: u64) {
+        if self.used == self.values.len() {
+            self.values.push(value);
+        }
+        self.used += 1;
+    }
+}
+
+/// Stores to devices of an instruction that is done, in order: one that stores twice, or more
+/// bytes than [`DEVICE_BYTES`], takes an exit for each.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Stores {
+    /// Guest-physical address, bytes and value of each.
+    waiting: VecDeque<(u64, u8, u64)>,
+}
+
+impl Stores {
+    /// Notes a store of `data` to the registers at `physical`.
+    pub(super) fn push(&mut self, physical: u64, data: &[u8]) {
+        for (at, part) in (physical..)
+            .step_by(DEVICE_BYTES)
+            .zip(data.chunks(DEVICE_BYTES))
+        {
+            let mut value = [0; DEVICE_BYTES];
+            value[..part.len()].copy_from_slice(part);
+            let store = (at, part.len() as u8, u64::from_le_bytes(value));
+            self.waiting.push_back(store);
+        }
+    }
+
+    /// The next one, as an exit.
+    pub(crate) fn pop(&mut self) -> Option<Exit> {
+        let (addr, len, data) = self.waiting.pop_front()?;
+        Some(Exit::MmioWrite { addr, len, data })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Forgets all but the first `kept`.
+    pub(crate) fn truncate(&mut self, kept: usize) {
+        self.waiting.truncate(kept);
+    }
+
+    /// The instruction starts over: it has stored nothing.
+    pub(crate) fn clear(&mut self) {
+        self.waiting.clear();
+    }
+}
