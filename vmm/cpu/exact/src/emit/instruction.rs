@@ -1,0 +1,90 @@
+//! One guest instruction, by its class.
+
+use iced_x86::Instruction;
+
+use super::Emitter;
+use crate::analyse::Class;
+use crate::asm::{RCX, S0};
+use crate::block::SiteKind;
+use crate::decode::{Follow, GuestInstruction};
+use crate::size::CodeSize;
+use crate::state::vector;
+
+impl Emitter {
+    pub(super) fn instruction(&mut self, guest: &GuestInstruction, flags_dead: bool) {
+        let (instruction, follow) = (&guest.instruction, guest.follow);
+        if self.mode.size != CodeSize::Long
+            && self.legacy_instruction(instruction, guest.class, flags_dead)
+        {
+            return;
+        }
+        match guest.class {
+            Class::Nop => {}
+            Class::Plain => self.plain(instruction),
+            Class::Lea => self.lea(instruction),
+            Class::Memory { size, write } => self.memory(instruction, size, write, flags_dead),
+            Class::Push => self.push(instruction, flags_dead),
+            Class::Pop => self.pop(instruction, flags_dead),
+            Class::Leave => self.leave_frame(flags_dead),
+            Class::Jump if follow == Follow::Target => {}
+            Class::Jump => self.jump_to_guest(instruction.near_branch_target()),
+            Class::JumpIf if follow == Follow::Leave => self.jump_if(instruction),
+            Class::JumpIf => self.side_exit(instruction, follow),
+            Class::Call => self.call(instruction, follow, flags_dead),
+            Class::Ret => self.ret(instruction, follow, flags_dead),
+            Class::JumpIndirect => self.jump_indirect(instruction, flags_dead),
+            Class::CallIndirect => self.call_indirect(instruction, flags_dead),
+            Class::ClearInterrupts => self.clear_interrupts(instruction),
+            Class::SetInterrupts => self.set_interrupts(instruction, follow),
+            Class::PushFlags => self.push_flags(flags_dead),
+            Class::SwapGs => self.swap_gs(instruction),
+            Class::ReadTsc => self.read_tsc(instruction),
+            Class::Repeat { size, moves } => self.repeat(instruction, size as u8, moves),
+            Class::ClearDirection => self.clear_direction(instruction),
+            Class::SystemCall => self.system_call(instruction),
+            Class::SystemReturn => self.system_return(instruction),
+            Class::Helper => self.helper(instruction),
+            Class::Fault(vector) => {
+                let hole = self.asm.jump();
+                self.leave_from(hole, SiteKind::Fault { vector }, false);
+            }
+        }
+    }
+
+    /// Lets the dispatcher carry an instruction out.
+    pub(super) fn helper(&mut self, instruction: &Instruction) {
+        let hole = self.asm.jump();
+        self.leave_from(hole, SiteKind::Helper(Box::new(*instruction)), false);
+    }
+
+    /// As [`helper`](Self::helper), if the context's word at `flag` is not zero. Takes S0,
+    /// changes no flag.
+    pub(super) fn helper_unless_zero(&mut self, flag: i32, instruction: &Instruction) {
+        self.asm.mov(S0, RCX);
+        self.asm.load(RCX, flag);
+        let zero = self.asm.jump_rcx_zero();
+        self.asm.mov(RCX, S0);
+        self.helper(instruction);
+        self.asm.land(zero);
+        self.asm.mov(RCX, S0);
+    }
+
+    /// Encodes a rewritten guest instruction here. One for which there is no encoding
+    /// is one that is not implemented, and raises #UD.
+    pub(super) fn encode(&mut self, instruction: &Instruction) {
+        let at = self.asm.here();
+        let start = self.asm.offset();
+        self.encoder.set_buffer(self.asm.take());
+        let result = self.encoder.encode(instruction, at);
+        let code = self.encoder.take_buffer();
+        self.asm.put(code);
+        if result.is_err() {
+            self.asm.cut(start);
+            let hole = self.asm.jump();
+            let kind = SiteKind::Fault {
+                vector: vector::INVALID_OPCODE,
+            };
+            self.leave_from(hole, kind, false);
+        }
+    }
+}
