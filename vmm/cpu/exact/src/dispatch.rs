@@ -7,7 +7,7 @@ use crate::block::{BlockId, Incoming, Mode, Pace};
 use crate::enter::{begin_run, end_run};
 use crate::signals::Catching;
 use crate::size::CodeSize;
-use crate::state::{Fault, flag};
+use crate::state::{Entered, Fault, flag};
 use crate::vcpu::{Answer, ExactVcpu};
 
 /// The part of a budget that a run at ease may leave when it comes to a hot block.
@@ -73,6 +73,8 @@ struct Care {
     shadowed: bool,
     /// Breakpoints and single steps wait behind it.
     holds_traps: bool,
+    /// Breakpoints that the instruction before met, as bits of DR6.
+    held_hits: u64,
     /// There are breakpoints.
     watched: bool,
     /// A single step ends behind it.
@@ -84,7 +86,7 @@ struct Care {
 impl Care {
     /// Whether it must run by itself.
     fn wants_one(&self) -> bool {
-        self.shadowed || self.stepping || self.checked || self.watched
+        self.shadowed || self.stepping || self.checked || self.watched || self.held_hits != 0
     }
 }
 
@@ -238,6 +240,7 @@ impl ExactVcpu {
             resumes,
             shadowed: std::mem::take(&mut self.state.shadow),
             holds_traps: std::mem::take(&mut self.state.holds_traps),
+            held_hits: std::mem::take(&mut self.state.held_hits),
             watched: self.has_breakpoints(),
             stepping: self.state.flags & flag::TF != 0,
             checked: self.checks_alignment(),
@@ -261,25 +264,38 @@ impl ExactVcpu {
 
     /// What comes behind an instruction: traps, and what the caller is needed for.
     fn conclude(&mut self, next: Next, care: &Care, hits: u64, before: u64) -> Result<(), Exit> {
-        let traps = care.stepping || hits != 0;
         let stands = self.retired_now() == before;
+        let (hits, stepping) = self.traps_behind(hits, care);
+        let traps = stepping || hits != 0;
         match next {
             Next::Exit(exit) if stands => {
                 // The same instruction may run again.
                 self.state.flags |= care.resumes;
+                self.state.held_hits = care.held_hits;
                 Err(exit)
             }
-            Next::Exit(exit) if traps => self
-                .trap_behind(exit, hits, care.stepping)
-                .map_or(Ok(()), Err),
+            Next::Exit(exit) if traps => self.trap_behind(exit, hits, stepping).map_or(Ok(()), Err),
             Next::Exit(exit) => Err(exit),
-            _ if traps && !stands && !self.state.holds_traps => {
-                match self.trap(hits, care.stepping) {
-                    Next::Exit(exit) => Err(exit),
-                    _ => Ok(()),
-                }
+            _ if self.state.holds_traps => {
+                self.state.held_hits = hits;
+                Ok(())
             }
+            _ if traps && !stands => match self.trap(hits, stepping) {
+                Next::Exit(exit) => Err(exit),
+                _ => Ok(()),
+            },
             _ => Ok(()),
+        }
+    }
+
+    /// The breakpoints' bits and the single step that are told behind an instruction, which
+    /// itself met `hits`.
+    fn traps_behind(&mut self, hits: u64, care: &Care) -> (u64, bool) {
+        let hits = hits | care.held_hits;
+        match std::mem::take(&mut self.state.entered) {
+            Entered::Not => (hits, care.stepping),
+            Entered::Interrupt => (hits, false),
+            Entered::Debug => (0, false),
         }
     }
 

@@ -4,7 +4,7 @@ use belljar_cpu::{Exit, SegmentRegister, ShutdownCause};
 
 use crate::access::Stop;
 use crate::dispatch::Next;
-use crate::state::{Fault, flag, vector};
+use crate::state::{Entered, Fault, flag, vector};
 use crate::system::CodeDescriptor;
 use crate::vcpu::ExactVcpu;
 
@@ -102,8 +102,23 @@ impl ExactVcpu {
     /// INT n, INT3: a gate that the guest must be allowed to use; returns to
     /// behind the instruction.
     pub(crate) fn software_interrupt(&mut self, number: u8, next_rip: u64) -> Result<(), Fault> {
+        self.enter_for(number, next_rip, true)?;
+        self.state.entered = Entered::Interrupt;
+        Ok(())
+    }
+
+    /// INT1: the debug exception, whoever may use its gate; returns to behind the
+    /// instruction.
+    pub(crate) fn debug_interrupt(&mut self, next_rip: u64) -> Result<(), Fault> {
+        self.enter_for(vector::DEBUG, next_rip, false)?;
+        self.enter_debug();
+        self.state.entered = Entered::Debug;
+        Ok(())
+    }
+
+    fn enter_for(&mut self, number: u8, next_rip: u64, software: bool) -> Result<(), Fault> {
         let rip = std::mem::replace(&mut self.state.rip, next_rip);
-        self.enter_handler(number, None, false, true)
+        self.enter_handler(number, None, false, software)
             .inspect_err(|_| {
                 self.state.rip = rip;
             })

@@ -28,6 +28,7 @@ struct Own {
     answer: Answer,
     replies: Replies,
     stores: Stores,
+    held_hits: u64,
     bounced: u64,
     free: i64,
     free_stubs: bool,
@@ -80,6 +81,7 @@ impl ExactVcpu {
             answer: self.answer,
             replies: self.replies.clone(),
             stores: self.stores.clone(),
+            held_hits: self.state.held_hits,
             bounced: self.bounced,
             free: self.context.free,
             free_stubs: self.free_stubs,
@@ -160,6 +162,7 @@ impl ExactVcpu {
         self.answer = own.answer;
         self.replies = own.replies;
         self.stores = own.stores;
+        self.state.held_hits = own.held_hits;
         self.bounced = own.bounced;
         self.context.free = own.free;
         self.free_stubs = own.free_stubs;

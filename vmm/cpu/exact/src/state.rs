@@ -72,6 +72,19 @@ pub(crate) struct Msrs {
     pub mtrr_variable: [u64; 16],
 }
 
+/// How an instruction entered a handler for its own sake, which decides what traps come
+/// behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Entered {
+    /// Not at all.
+    #[default]
+    Not,
+    /// INT n, INT3, INTO: TF was cleared before it ended.
+    Interrupt,
+    /// INT1: it is the debug exception that would be taken.
+    Debug,
+}
+
 /// Everything that makes up the processor's state beside the context.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
@@ -89,6 +102,10 @@ pub(crate) struct State {
     pub halted: bool,
     /// The instruction just done, a load of SS, lets no single-step trap in.
     pub holds_traps: bool,
+    /// Breakpoints that such a load met, told behind the next instruction.
+    pub held_hits: u64,
+    /// How the instruction just done entered a handler.
+    pub entered: Entered,
     /// A non-maskable interrupt was taken, and no IRET came since: no other may come.
     pub in_nmi: bool,
 }
@@ -111,6 +128,8 @@ impl State {
             shadow: false,
             halted: false,
             holds_traps: false,
+            held_hits: 0,
+            entered: Entered::Not,
             in_nmi: false,
         }
     }

@@ -3,7 +3,7 @@
 
 mod bare;
 
-use bare::{CODE, DATA, Guest, HANDLERS};
+use bare::{CODE, DATA, Guest, HANDLERS, STACK};
 use belljar_cpu::{Exit, StateItem, Vcpu};
 use iced_x86::code_asm::*;
 
@@ -170,5 +170,71 @@ fn without_breakpoints_code_becomes_hot() {
         assert_eq!(guest.run_to_halt(), None);
         assert_eq!(gpr(&guest)[3], 50_005_000);
         assert_eq!(guest.vcpu.statistics().promoted > 0, hot);
+    }
+}
+
+/// INT n ends without a step, as it clears TF before it ends; so its handler is not stepped
+/// into, and the next step is behind the instruction that the handler returns to.
+#[test]
+fn a_single_step_does_not_end_in_the_handler_of_int() {
+    for int in [&[0xcd, 5][..], &[0xcc], &[0xf1]] {
+        let mut guest = guest(0, 0, |a| {
+            a.pushfq()?;
+            a.bts(qword_ptr(rsp), 8)?;
+            a.popfq()?;
+            a.db(int)?;
+            a.nop()?;
+            a.pushfq()?;
+            a.btr(qword_ptr(rsp), 8)?;
+            a.popfq()
+        });
+        for vector in [3, 5] {
+            guest.write(HANDLERS + 16 * vector, &[0x48, 0xcf]);
+        }
+        assert_eq!(guest.run(1000), Exit::Halt);
+        // Behind NOP, PUSHF, BTR and POPF; INT1 is an exception of its own.
+        let expected = if int == [0xf1] { 5 } else { 4 };
+        assert_eq!(gpr(&guest)[15], expected, "{int:x?}");
+    }
+}
+
+/// What a load of SS meets is told behind the next instruction; INT1 is told of instead, and
+/// another INT has its handler entered first.
+#[test]
+fn a_watchpoint_on_a_load_of_ss_is_told_one_instruction_later() {
+    // The handlers' entries, and where the watchpoint's handler goes back to.
+    let behind = CODE + 26 + 7 + 2;
+    let cases: [(&[u8], u64, u64); 4] = [
+        (&[0x66, 0x90], 1, behind),
+        (&[0x66, 0xf1], 1, behind),
+        (&[0x66, 0xcc], 1, HANDLERS + 3 * 16),
+        (&[0xcd, 5], 1, HANDLERS + 5 * 16),
+    ];
+    for step in [1, 1000] {
+        for (next, times, back) in cases {
+            let mut guest = guest(DATA, control(1, 3, 2), |a| {
+                // mov ss, [DATA]
+                a.db(&[0x8e, 0x14, 0x25, 0, 0, 0x20, 0])?;
+                a.db(next)
+            });
+            guest.write(DATA, &[0x18, 0]);
+            for vector in [3, 5] {
+                guest.write(HANDLERS + 16 * vector, &[0x48, 0xcf]);
+            }
+            guest.halt_by_steps(step);
+            assert_eq!(gpr(&guest)[15], times, "{next:x?}");
+            assert_eq!(gpr(&guest)[13], back, "{next:x?}");
+        }
+    }
+}
+
+/// As a program that is not privileged may: no gate stands in its way, unlike in that of INT n.
+#[test]
+fn int1_is_open_to_user_code() {
+    for (int, vector) in [(&[0xf1, 0][..], 1), (&[0xcd, 1], 13)] {
+        let mut guest = Guest::new(int);
+        guest.use_interrupt_stack(vector, HANDLERS + 16 * vector, STACK);
+        guest.enter_user(CODE);
+        assert_eq!(guest.run_to_halt(), Some(vector as u8));
     }
 }

@@ -51,7 +51,7 @@ impl ExactVcpu {
                 self.software_interrupt(instruction.immediate8(), instruction.next_ip())?
             }
             Mnemonic::Int3 => self.software_interrupt(3, instruction.next_ip())?,
-            Mnemonic::Int1 => self.software_interrupt(1, instruction.next_ip())?,
+            Mnemonic::Int1 => self.debug_interrupt(instruction.next_ip())?,
             Mnemonic::Retf => self.far_return(instruction)?,
             Mnemonic::Jmp | Mnemonic::Call => self.far_jump(instruction)?,
             Mnemonic::Enter => {
