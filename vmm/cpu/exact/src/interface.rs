@@ -81,6 +81,7 @@ impl Vcpu for ExactVcpu {
         match self.refusable.take() {
             Some(rip) => {
                 self.state.rip = rip;
+                self.state.apic_off = self.state.apic_was_off;
                 let charge = self.charge_of_system();
                 self.give(charge);
                 self.refused = true;
@@ -143,6 +144,7 @@ impl Vcpu for ExactVcpu {
         self.state = State {
             xcr0: self.state.xcr0,
             msrs: self.state.msrs.clone(),
+            apic_off: self.state.apic_off,
             ..State::new()
         };
         self.set_system(&SystemRegisters::initial());

@@ -29,6 +29,8 @@ struct Own {
     replies: Replies,
     stores: Stores,
     held_hits: u64,
+    /// The local APIC is off, and was before the last write.
+    apic_off: (bool, bool),
     bounced: u64,
     free: i64,
     free_stubs: bool,
@@ -82,6 +84,7 @@ impl ExactVcpu {
             replies: self.replies.clone(),
             stores: self.stores.clone(),
             held_hits: self.state.held_hits,
+            apic_off: (self.state.apic_off, self.state.apic_was_off),
             bounced: self.bounced,
             free: self.context.free,
             free_stubs: self.free_stubs,
@@ -163,6 +166,7 @@ impl ExactVcpu {
         self.replies = own.replies;
         self.stores = own.stores;
         self.state.held_hits = own.held_hits;
+        (self.state.apic_off, self.state.apic_was_off) = own.apic_off;
         self.bounced = own.bounced;
         self.context.free = own.free;
         self.free_stubs = own.free_stubs;

@@ -106,6 +106,10 @@ pub(crate) struct State {
     pub held_hits: u64,
     /// How the instruction just done entered a handler.
     pub entered: Entered,
+    /// The guest switched the local APIC off, which CPUID then does not show; and whether it
+    /// was off before the last write of a register that may yet be refused.
+    pub apic_off: bool,
+    pub apic_was_off: bool,
     /// A non-maskable interrupt was taken, and no IRET came since: no other may come.
     pub in_nmi: bool,
 }
@@ -130,6 +134,8 @@ impl State {
             holds_traps: false,
             held_hits: 0,
             entered: Entered::Not,
+            apic_off: false,
+            apic_was_off: false,
             in_nmi: false,
         }
     }

@@ -208,6 +208,7 @@ impl ExactVcpu {
         }
         let mut answer = self.cpuid.answer(leaf, subleaf);
         self.show_xsave(leaf, subleaf, &mut answer);
+        self.show_apic(leaf, &mut answer);
         let places = [
             Registers::RAX,
             Registers::RBX,

@@ -236,6 +236,37 @@ fn devices_are_asked_and_told() {
     assert_eq!(guest.vcpu.retired(), 5);
 }
 
+/// Software may switch the local APIC off, if whoever has it lets it.
+#[test]
+fn cpuid_does_not_show_an_apic_that_is_off() {
+    const APIC: u64 = 1 << 9;
+    let code = assemble(|a| {
+        for enabled in [0, 1 << 11, 0] {
+            a.mov(ecx, 0x1b).unwrap();
+            a.mov(eax, enabled).unwrap();
+            a.xor(edx, edx).unwrap();
+            a.wrmsr().unwrap();
+            a.mov(eax, 1).unwrap();
+            a.cpuid().unwrap();
+            a.out(0x80, al).unwrap();
+        }
+    });
+    let mut guest = Guest::new(&code);
+    // mov eax, 1; cpuid; hlt
+    let handler = [0xb8, 1, 0, 0, 0, 0x0f, 0xa2, 0xf4];
+    guest.write(bare::HANDLERS + 13 * 16, &handler);
+    for (refused, shown) in [(false, 0), (false, APIC), (true, APIC)] {
+        let exit = guest.run(100);
+        assert!(matches!(exit, Exit::MsrWrite { index: 0x1b, .. }));
+        if refused {
+            guest.vcpu.refuse_msr();
+        }
+        let exit = guest.run(100);
+        assert_eq!(exit == Exit::Halt, refused, "{exit:?}");
+        assert_eq!(guest.vcpu.registers().gpr[Registers::RDX], shown);
+    }
+}
+
 /// An instruction that reads two device registers asks for each once.
 #[test]
 fn a_comparison_of_two_device_registers_ends() {

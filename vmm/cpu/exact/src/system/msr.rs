@@ -10,6 +10,11 @@ use crate::state::Fault;
 use crate::vcpu::{Answer, ExactVcpu};
 
 const TSC: u32 = 0x10;
+const APIC_BASE: u32 = 0x1b;
+const APIC_ENABLE: u64 = 1 << 11;
+/// The leaf whose EDX tells of the local APIC, and its bit.
+const LEAF_FEATURES: u32 = 1;
+const FEATURE_APIC: u32 = 1 << 9;
 const SYSENTER_CS: u32 = 0x174;
 const SYSENTER_EIP: u32 = 0x176;
 const MISC_ENABLE: u32 = 0x1a0;
@@ -98,7 +103,19 @@ impl ExactVcpu {
             return Ok(Done::Next);
         }
         self.refusable = Some(self.state.rip);
+        self.state.apic_was_off = self.state.apic_off;
+        if index == APIC_BASE {
+            self.state.apic_off = value & APIC_ENABLE == 0;
+        }
         Ok(Done::Exit(Exit::MsrWrite { index, value }))
+    }
+
+    /// Has CPUID's `answer` not show a local APIC that is off (Intel SDM volume 3, "Enabling or
+    /// Disabling the Local APIC").
+    pub(super) fn show_apic(&self, leaf: u32, answer: &mut [u32; 4]) {
+        if leaf == LEAF_FEATURES && self.state.apic_off {
+            answer[3] &= !FEATURE_APIC;
+        }
     }
 
     fn read_msr(&self, index: u32) -> Option<u64> {

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use belljar_cpu::{
-    CpuidTable, DescriptorTable, Exit, GuestRam, InstructionSet, Registers, Segment,
+    CpuidEntry, CpuidTable, DescriptorTable, Exit, GuestRam, InstructionSet, Registers, Segment,
     SystemRegisters, Vcpu, guest_ram,
 };
 use belljar_exact::{CodePool, CodeShare, CyclesPerInstruction, ExactConfig, ExactVcpu, Timing};
@@ -54,6 +54,22 @@ fn share() -> CodeShare {
         share.pooled(&POOL)
     } else {
         share
+    }
+}
+
+/// What CPUID answers: a local APIC, and nothing else.
+fn cpuid() -> CpuidTable {
+    const APIC: u32 = 1 << 9;
+    let features = CpuidEntry {
+        leaf: 1,
+        subleaf: None,
+        eax: 0,
+        ebx: 0,
+        ecx: 0,
+        edx: APIC,
+    };
+    CpuidTable {
+        entries: vec![features],
     }
 }
 
@@ -108,7 +124,7 @@ impl Guest {
         ram.write_slice(code, GuestAddress(CODE)).unwrap();
         let config = ExactConfig {
             ram: ram.clone(),
-            cpuid: CpuidTable::default(),
+            cpuid: cpuid(),
             instruction_set: set.clone(),
             ratio,
             timing,
