@@ -1,10 +1,10 @@
 //! The kvm engine: on this host as far as that goes, and in a machine that has KVM.
 
 mod links;
+mod programs;
 
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
 
 use belljar_tests::{Dir, Machine, Scenario};
 
@@ -65,70 +65,6 @@ fn both_engines_see_the_same_calls() {
     assert_eq!(dir.calls("kvm-then-exact"), exact);
 }
 
-/// A program with breakpoints of its own: INT3 three times, and then a debug register's on
-/// the execution of a function of its child's, which computes for a while before that.
-const DEBUGGER: &str = r#"
-#include <signal.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <sys/ptrace.h>
-#include <sys/user.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-static volatile int traps;
-static void on_trap(int signal) { (void)signal; traps++; }
-__attribute__((noinline)) static void watched(void) { __asm__ volatile("nop"); }
-
-static long debug_register(pid_t child, int number, unsigned long value)
-{
-    size_t at = offsetof(struct user, u_debugreg) + number * sizeof(long);
-    return ptrace(PTRACE_POKEUSER, child, at, value);
-}
-
-int main(void)
-{
-    signal(SIGTRAP, on_trap);
-    for (int i = 0; i < 3; i++)
-        __asm__ volatile("int3");
-    signal(SIGTRAP, SIG_DFL);
-    pid_t child = fork();
-    if (child == 0) {
-        ptrace(PTRACE_TRACEME, 0, 0, 0);
-        raise(SIGSTOP);
-        for (clock_t end = clock() + CLOCKS_PER_SEC / 20; clock() < end;) {}
-        watched();
-        _exit(0);
-    }
-    int status;
-    waitpid(child, &status, 0);
-    debug_register(child, 0, (unsigned long)watched);
-    debug_register(child, 7, 1);
-    ptrace(PTRACE_CONT, child, 0, 0);
-    waitpid(child, &status, 0);
-    struct user_regs_struct registers = {0};
-    int stopped = WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP;
-    if (stopped)
-        ptrace(PTRACE_GETREGS, child, 0, &registers);
-    printf("own traps: %d, watched: %d\n", traps,
-           stopped && registers.rip == (unsigned long)watched);
-    if (stopped)
-        ptrace(PTRACE_KILL, child, 0, 0);
-    return 0;
-}
-"#;
-
-/// Compiles it to where the machine's scenarios find it as `debugger`.
-fn build_debugger(dir: &Dir, machine: &Machine<'_>) {
-    let source = dir.write("debugger.c", DEBUGGER);
-    let compiled = Command::new("cc")
-        .args(["-static", "-O1", "-o"])
-        .args([machine.path("debugger"), source])
-        .status();
-    assert!(compiled.expect("cc starts").success());
-}
-
 /// What the exact engine booted goes on. With hardware breakpoints its INT3s are its own;
 /// without them the library calls by INT3, and it has its debug registers for itself, too.
 #[test]
@@ -138,24 +74,27 @@ fn clones_of_the_other_engine_call_by_either_kind_of_breakpoint() {
         return;
     };
     boot_exactly(&dir, &machine, &scenario());
-    build_debugger(&dir, &machine);
-    let with_debugger = Scenario::new(2, &format!("./debugger\n{WORKLOAD}"))
+    programs::build(&dir, &machine);
+    let with_programs = Scenario::new(2, &format!("./debugger\n./caller\n{WORKLOAD}"))
         .with(NETWORK)
         .limited("600 s")
-        .with("[workload.files]\ndebugger = \"debugger\"");
-    machine.write("scenario.toml", &with_debugger.text());
+        .with("[workload.files]\ndebugger = \"debugger\"\ncaller = \"caller\"");
+    machine.write("scenario.toml", &with_programs.text());
     let run = format!("{RUN} --snapshot /given/snapshot");
     let script = format!(
         "{run} --set kvm.breakpoints=hardware --out hardware || exit
         {run} --set kvm.breakpoints=int3 --out int3"
     );
     let returned = machine.run(&script, "results");
-    let _ = dir.run(&scenario(), "exact", &[]).success();
+    let exact = dir.run(&with_programs, "exact", &[]).success().console(0);
+    assert!(exact.contains(programs::CALLED), "{exact}");
     let agrees = |breakpoints: &str, watched: u32| {
         let results = format!("results/{breakpoints}");
         let console = dir.outcome(&results).console(0);
         let own = format!("own traps: 3, watched: {watched}\n");
         assert!(console.contains(&own), "{breakpoints}: {console}");
+        let called = console.contains(programs::CALLED);
+        assert!(called, "{breakpoints}: {console}");
         assert!(console.contains("0 wrong"), "{breakpoints}: {console}");
         assert_eq!(dir.calls(&results), dir.calls("exact"), "{breakpoints}");
         let told = dir.outcome(&results).summary()["warnings"].to_string();

@@ -1,0 +1,136 @@
+//! Programs that are hard on what stops a guest at traced calls.
+
+use std::process::Command;
+
+use belljar_tests::{Dir, Machine};
+
+/// A program with breakpoints of its own: INT3 three times, and then a debug register's on
+/// the execution of a function of its child's, which computes for a while before that.
+const DEBUGGER: &str = r#"
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile int traps;
+static void on_trap(int signal) { (void)signal; traps++; }
+__attribute__((noinline)) static void watched(void) { __asm__ volatile("nop"); }
+
+static long debug_register(pid_t child, int number, unsigned long value)
+{
+    size_t at = offsetof(struct user, u_debugreg) + number * sizeof(long);
+    return ptrace(PTRACE_POKEUSER, child, at, value);
+}
+
+int main(void)
+{
+    signal(SIGTRAP, on_trap);
+    for (int i = 0; i < 3; i++)
+        __asm__ volatile("int3");
+    signal(SIGTRAP, SIG_DFL);
+    pid_t child = fork();
+    if (child == 0) {
+        ptrace(PTRACE_TRACEME, 0, 0, 0);
+        raise(SIGSTOP);
+        for (clock_t end = clock() + CLOCKS_PER_SEC / 20; clock() < end;) {}
+        watched();
+        _exit(0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    debug_register(child, 0, (unsigned long)watched);
+    debug_register(child, 7, 1);
+    ptrace(PTRACE_CONT, child, 0, 0);
+    waitpid(child, &status, 0);
+    struct user_regs_struct registers = {0};
+    int stopped = WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP;
+    if (stopped)
+        ptrace(PTRACE_GETREGS, child, 0, &registers);
+    printf("own traps: %d, watched: %d\n", traps,
+           stopped && registers.rip == (unsigned long)watched);
+    if (stopped)
+        ptrace(PTRACE_KILL, child, 0, 0);
+    return 0;
+}
+"#;
+
+/// A program with functions of MPI's of its own: as a stub's jump leads into another page, the
+/// call may find that page not mapped. It calls first in a child; behind a page cache that was
+/// dropped; and with the page's rights taken away, which a handler gives back.
+const CALLER: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PAGE ((void *)0x4a4200000000)
+
+static volatile int faults;
+int MPI_Wait(int *request, int *status) __attribute__((weak));
+int PMPI_Init(int *count, char ***values) { (void)count; (void)values; return 0; }
+int PMPI_Wait(int *request, int *status) { *status = *request; return 0; }
+
+static void on_fault(int signal)
+{
+    (void)signal;
+    // A call that was lost leads to where nothing is.
+    if (++faults > 1)
+        _exit(1);
+    mprotect(PAGE, 4096, PROT_READ | PROT_EXEC);
+}
+
+static int call(void)
+{
+    static int value = 7;
+    int request = value++, status[8] = {0};
+    return MPI_Wait(&request, status) == 0 && status[0] == request;
+}
+
+int main(void)
+{
+    int status = 1;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(!call());
+    waitpid(child, &status, 0);
+    int drop = open("/proc/sys/vm/drop_caches", O_WRONLY);
+    int dropped = write(drop, "3", 1) == 1 && call();
+    signal(SIGSEGV, on_fault);
+    mprotect(PAGE, 4096, PROT_NONE);
+    int unmapped = call();
+    printf("called: child %d, dropped %d, unmapped %d, faults %d\n",
+           status == 0, dropped, unmapped, faults);
+    return 0;
+}
+"#;
+
+/// What it says when no call was lost.
+pub(super) const CALLED: &str = "called: child 1, dropped 1, unmapped 1, faults 1\n";
+
+/// Compiles both to where the scenarios find them as `debugger` and `caller`, in the machine and
+/// here.
+pub(super) fn build(dir: &Dir, machine: &Machine<'_>) {
+    let programs = [
+        ("debugger", DEBUGGER, "-static"),
+        ("caller", CALLER, "-rdynamic"),
+    ];
+    for (name, text, how) in programs {
+        let source = dir.write(&format!("{name}.c"), text);
+        let program = dir.path(name);
+        let compiled = Command::new("cc")
+            .args([how, "-O1", "-o"])
+            .args([&program, &source])
+            .status();
+        assert!(compiled.expect("cc starts").success());
+        let copied = std::fs::copy(program, machine.path(name));
+        copied.expect("the temporary folder is writable");
+    }
+}
