@@ -139,30 +139,59 @@ impl fmt::Display for Span {
 /// A clock rate in hertz, never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
-pub struct Frequency(u64);
+pub struct Frequency {
+    hz: u64,
+    /// So many cycles ...
+    cycles: u64,
+    /// ... take so many picoseconds, in lowest terms: short turns turn one into the other
+    /// so often that a division of 128 bits would count.
+    ps: u64,
+}
 
 impl Frequency {
     /// A clock of `hz` hertz; `None` for zero.
     pub const fn from_hz(hz: u64) -> Option<Self> {
-        if hz == 0 { None } else { Some(Self(hz)) }
+        if hz == 0 {
+            return None;
+        }
+        let common = greatest_common_divisor(hz, PS_PER_S as u64);
+        Some(Self {
+            hz,
+            cycles: hz / common,
+            ps: PS_PER_S as u64 / common,
+        })
     }
 
     /// Hertz.
     pub const fn as_hz(self) -> u64 {
-        self.0
+        self.hz
     }
 
     /// The time at which cycle number `cycles` begins, rounded down to a picosecond.
     pub fn time_of(self, cycles: u64) -> Time {
-        let ps = u128::from(cycles) * PS_PER_S / u128::from(self.0);
+        if let Some(product) = cycles.checked_mul(self.ps) {
+            return Time(product / self.cycles);
+        }
+        let ps = u128::from(cycles) * u128::from(self.ps) / u128::from(self.cycles);
         Time(u64::try_from(ps).unwrap_or(u64::MAX))
     }
 
     /// The first cycle that begins at `time` or later:
     /// `time_of(cycle_at(t)) >= t`, and no smaller cycle satisfies it.
     pub fn cycle_at(self, time: Time) -> u64 {
-        let cycles = (u128::from(time.0) * u128::from(self.0)).div_ceil(PS_PER_S);
+        if let Some(product) = time.0.checked_mul(self.cycles) {
+            return product.div_ceil(self.ps);
+        }
+        let cycles = (u128::from(time.0) * u128::from(self.cycles)).div_ceil(u128::from(self.ps));
         u64::try_from(cycles).unwrap_or(u64::MAX)
+    }
+}
+
+const fn greatest_common_divisor(one: u64, other: u64) -> u64 {
+    if other == 0 {
+        one
+    } else {
+        greatest_common_divisor(other, one % other)
     }
 }
 
@@ -175,7 +204,7 @@ impl TryFrom<u64> for Frequency {
 
 impl From<Frequency> for u64 {
     fn from(frequency: Frequency) -> Self {
-        frequency.0
+        frequency.hz
     }
 }
 
@@ -191,6 +220,22 @@ mod tests {
             assert!(clock.cycle_at(time) <= cycles);
             let next = time + Span::from_ps(1);
             assert!(clock.time_of(clock.cycle_at(next)) >= next);
+        }
+    }
+
+    #[test]
+    fn short_and_long_divisions_agree() {
+        for hz in [1, 999_999_937, 2_000_000_000, 2_600_000_000, 3_141_592_653] {
+            let clock = Frequency::from_hz(hz).unwrap();
+            let mut value = 1u64;
+            while value < u64::MAX / 3 {
+                let ps = u128::from(value) * PS_PER_S / u128::from(hz);
+                assert_eq!(clock.time_of(value).0, ps.min(u64::MAX.into()) as u64);
+                let cycles = (u128::from(value) * u128::from(hz)).div_ceil(PS_PER_S);
+                let cycles = cycles.min(u64::MAX.into()) as u64;
+                assert_eq!(clock.cycle_at(Time(value)), cycles);
+                value = value * 3 / 2 + 1;
+            }
         }
     }
 
