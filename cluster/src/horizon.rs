@@ -11,8 +11,12 @@
 use belljar_fabric::Distances;
 use belljar_sim::{Random, Seed, Span, Time};
 
-/// Nodes about to act up to which each pair is looked at. For more, what the nearest
-/// two could do bounds all: then all are busy, and neighbours are what counts.
+mod hearing;
+
+use hearing::Hearing;
+
+/// Access switches with nodes about to act up to which each pair is looked at. For more, what the
+/// nearest two nodes could do bounds all: then all are busy, and neighbours are what counts.
 const MOST_PAIRED: usize = 48;
 
 /// The variable that has turns cut at random, for tests: a seed.
@@ -32,38 +36,63 @@ pub struct Turn {
     pub echo: Span,
 }
 
+/// What never changes of a node, all in one place: where all are busy and near each other, this
+/// is gone through for each turn.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    nearest: Span,
+    tail: Span,
+    /// Its access switch, and the time to there.
+    switch: usize,
+    hop: Span,
+    /// Another host runs it: it has no turns here.
+    elsewhere: bool,
+}
+
 /// What bounds the nodes of a cluster.
 #[derive(Debug)]
 pub struct Horizons {
     distances: Distances,
+    places: Vec<Place>,
     /// When each node does anything next.
     next: Vec<Time>,
     least_tail: Span,
     /// What cuts turns short, for tests: results do not depend on where they end.
     rough: Option<Random>,
-    /// Nodes that another host runs: they have no turns here.
-    elsewhere: Vec<bool>,
     /// Nodes that could act before all have heard of the first.
     soon: Vec<u32>,
+    hearing: Hearing,
 }
 
 impl Horizons {
     /// Of a cluster of `nodes` nodes that are `distances` apart and do nothing before time zero.
     pub fn new(distances: Distances, nodes: u32) -> Self {
-        let tails = (0..nodes).map(|node| distances.tail(node));
+        let place = |node| {
+            let (switch, hop) = distances.access(node);
+            Place {
+                nearest: distances.nearest(node),
+                tail: distances.tail(node),
+                switch,
+                hop,
+                elsewhere: false,
+            }
+        };
+        let places: Vec<Place> = (0..nodes).map(place).collect();
+        let tails = places.iter().map(|place| place.tail);
         Self {
             least_tail: tails.min().unwrap_or(Span::MAX),
+            places,
             next: vec![Time::ZERO; nodes as usize],
             soon: Vec::new(),
+            hearing: Hearing::new(distances.switches()),
             rough: rough(),
-            elsewhere: vec![false; nodes as usize],
             distances,
         }
     }
 
     /// Leaves all turns of `node` to another host.
     pub fn leave(&mut self, node: u32) {
-        self.elsewhere[node as usize] = true;
+        self.places[node as usize].elsewhere = true;
     }
 
     /// The distances that it goes by.
@@ -95,24 +124,28 @@ impl Horizons {
         turns.clear();
         let [(first, least), second] = self.least_two();
         let (soon, later) = self.who_is_soon(least);
+        let paired = self.hearing.switches() <= MOST_PAIRED;
+        if paired {
+            self.hearing.pass_on(&self.distances);
+        }
         for &node in &soon {
-            if self.elsewhere[node as usize] {
+            let place = self.places[node as usize];
+            if place.elsewhere {
                 continue;
             }
             let next = self.next[node as usize];
-            let others = if soon.len() <= MOST_PAIRED {
-                self.pairwise(node, &soon)
+            let others = if paired {
+                self.hearing.of(node, &place)
             } else {
                 let other = if node == first { second.1 } else { least };
-                other + self.distances.nearest(node)
+                other + place.nearest
             };
-            let nearest = self.distances.nearest(node);
-            let arrivals = frames.map_or(Time::MAX, |at| at + self.distances.tail(node));
-            let end = others.min(later + nearest).min(arrivals).min(cap);
-            let worthwhile = node == first || end == cap || end.since(next) >= half(nearest);
+            let arrivals = frames.map_or(Time::MAX, |at| at + place.tail);
+            let end = others.min(later + place.nearest).min(arrivals).min(cap);
+            let worthwhile = node == first || end == cap || end.since(next) >= half(place.nearest);
             if next < end && worthwhile {
                 let end = end.min(next + ALONE_AT_MOST);
-                let echo = nearest + nearest;
+                let echo = place.nearest + place.nearest;
                 let end = self.roughly(next, end, node == first);
                 turns.extend(end.map(|end| Turn { node, end, echo }));
             }
@@ -149,28 +182,23 @@ impl Horizons {
         two
     }
 
-    /// The nodes that act before all can have heard of what happens at `least`, and when
-    /// the first of the others does.
+    /// The nodes that act before all can have heard of what happens at `least`, which are
+    /// listened to, and when the first of the others does.
     fn who_is_soon(&mut self, least: Time) -> (Vec<u32>, Time) {
         let mut soon = std::mem::take(&mut self.soon);
         soon.clear();
+        self.hearing.clear();
         let bound = least + self.distances.longest();
         let mut later = Time::MAX;
         for (node, &next) in (0..).zip(&self.next) {
             if next < bound {
                 soon.push(node);
+                self.hearing.listen(node, &self.places[node as usize], next);
             } else {
                 later = later.min(next);
             }
         }
         (soon, later)
-    }
-
-    fn pairwise(&self, node: u32, others: &[u32]) -> Time {
-        let others = others.iter().filter(|other| **other != node);
-        let heard =
-            others.map(|&other| self.next[other as usize] + self.distances.least(other, node));
-        heard.min().unwrap_or(Time::MAX)
     }
 }
 

@@ -90,6 +90,35 @@ fn a_turn_alone_comes_back_in_time() {
     assert_eq!(turns(&mut horizons, None)[0].end, us(2010));
 }
 
+proptest! {
+    /// Switch by switch comes to what looking at each pair of nodes does.
+    #[test]
+    fn nodes_hear_of_the_first_that_can_reach_them(
+        acts in proptest::collection::vec(0u64..9_000, 2..20),
+        fanout in 2u32..5,
+    ) {
+        let nodes = acts.len() as u32;
+        let topology = Topology::tree(nodes, fanout, link(1000), link(3000), SWITCH).unwrap();
+        let distances = Distances::new(&topology);
+        let mut horizons = Horizons::new(distances, nodes);
+        // What was listened to in an earlier round is forgotten.
+        horizons.turns(None, Time::MAX, &mut Vec::new());
+        let next: Vec<Time> = acts.iter().map(|ns| Time::from_ps(ns * 1000)).collect();
+        for (node, &next) in (0..).zip(&next) {
+            horizons.set(node, next);
+        }
+        let (soon, _) = horizons.who_is_soon(horizons.first());
+        horizons.hearing.pass_on(&horizons.distances);
+        for &node in &soon {
+            let others = soon.iter().filter(|other| **other != node);
+            let heard =
+                others.map(|&other| next[other as usize] + horizons.distances.least(other, node));
+            let found = horizons.hearing.of(node, &horizons.places[node as usize]);
+            prop_assert_eq!(found, heard.min().unwrap_or(Time::MAX));
+        }
+    }
+}
+
 /// Nodes as a model: each acts at given times, and answers each message at once with a
 /// message to the next node.
 #[derive(Clone, Debug)]

@@ -29,6 +29,7 @@ pub struct Distances {
     /// The least of them between two different ones.
     least_between: Span,
     nearest: Vec<Span>,
+    tails: Vec<Span>,
     longest: Span,
 }
 
@@ -47,6 +48,7 @@ impl Distances {
             between: Vec::new(),
             least_between: Span::ZERO,
             nearest: Vec::new(),
+            tails: Vec::new(),
             longest: Span::ZERO,
         };
         distances.search(topology, &switches);
@@ -105,9 +107,26 @@ impl Distances {
                 self.hops[host as usize] + beside.min(outside[group])
             })
             .collect();
+        let hosts = self.access.iter().zip(&self.hops);
+        let tail = |(access, hop): (&u32, &Span)| self.through[*access as usize] + *hop;
+        self.tails = hosts.map(tail).collect();
     }
 
-    fn way(&self, from: usize, to: usize) -> Span {
+    /// The access switches that have hosts, numbered from 0 on.
+    pub fn switches(&self) -> usize {
+        self.through.len()
+    }
+
+    /// A host's access switch, by that number, and the time that a frame takes between the
+    /// host and the switch, in either direction.
+    pub fn access(&self, host: u32) -> (usize, Span) {
+        let host = host as usize;
+        (self.access[host] as usize, self.hops[host])
+    }
+
+    /// The least time from a frame's last bit at an access switch to its being ready at the
+    /// ports of another one, or of the same; both by number.
+    pub fn way(&self, from: usize, to: usize) -> Span {
         match self.between.get(from * self.through.len() + to) {
             _ if from == to => self.through[from],
             Some(&span) => span,
@@ -118,9 +137,8 @@ impl Distances {
     /// The least time from `from`'s sending a frame to its last bit's arrival at `to`;
     /// the answer for a host and itself is that of a neighbour on the same switch.
     pub fn least(&self, from: u32, to: u32) -> Span {
-        let [start, end] = [from, to].map(|host| self.access[host as usize] as usize);
-        let way = self.way(start, end);
-        self.hops[from as usize] + way + self.hops[to as usize]
+        let [(start, up), (end, down)] = [from, to].map(|host| self.access(host));
+        up + self.way(start, end) + down
     }
 
     /// The least time from a host's sending to the arrival at its nearest neighbour;
@@ -131,8 +149,7 @@ impl Distances {
 
     /// The least time from a frame's last bit at any switch to its last bit at `host`.
     pub fn tail(&self, host: u32) -> Span {
-        let group = self.access[host as usize] as usize;
-        self.through[group] + self.hops[host as usize]
+        self.tails[host as usize]
     }
 
     /// The least time from any host's sending to a switch's having the last bit.
