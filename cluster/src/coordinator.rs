@@ -329,8 +329,11 @@ impl Run {
     /// Takes in what nodes sent, called, and wrote in their turns.
     fn collect(&mut self) -> Result<(), RunError> {
         for turn in &self.turns {
-            let mut runner = self.crew.runner(turn.node);
             self.horizons.set(turn.node, self.crew.next(turn.node));
+            if !self.crew.spoke(turn.node) {
+                continue;
+            }
+            let mut runner = self.crew.runner(turn.node);
             for (time, frame) in runner.node_mut().take_frames() {
                 let sequence = runner.sent;
                 runner.sent += 1;
@@ -361,7 +364,9 @@ impl Run {
                 }
             }
         }
-        self.recorder.settle(self.horizons.first())?;
+        if self.recorder.is_full() {
+            self.recorder.settle(self.horizons.first())?;
+        }
         Ok(())
     }
 

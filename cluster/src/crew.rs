@@ -35,8 +35,8 @@ struct Shared {
     runners: Vec<Mutex<Runner>>,
     /// Where in that list a node is, by its number; [`ELSEWHERE`] for others.
     places: Vec<u32>,
-    /// When each node does something next, in picoseconds; `u64::MAX` for never.
-    next: Vec<AtomicU64>,
+    /// What is known of each node since its last turn.
+    known: Vec<Known>,
     /// Turns of the round that nobody took yet, by the thread whose nodes they are.
     lanes: Vec<Mutex<Vec<Turn>>>,
     /// A thread that has nothing to do takes turns of others.
@@ -47,6 +47,35 @@ struct Shared {
     round: AtomicU64,
     quit: AtomicBool,
     failure: Mutex<Option<(u32, NodeError)>>,
+}
+
+/// What the run must know of a node between rounds.
+struct Known {
+    /// When it does something next, in picoseconds; `u64::MAX` for never.
+    next: AtomicU64,
+    /// Whether anything may have come out of it in its last turn.
+    spoke: AtomicBool,
+}
+
+impl Known {
+    fn of(runner: &Runner) -> Self {
+        Self {
+            next: next_of(runner).into(),
+            spoke: true.into(),
+        }
+    }
+
+    /// Has the node take its turn; `gives` memory back when it will sleep for long then.
+    fn run(&self, runner: &mut Runner, turn: Turn, gives: bool) -> Result<(), NodeError> {
+        let done = runner.run_ahead(turn.end, turn.echo);
+        let spoke = !matches!(done, Ok(false));
+        self.spoke.store(spoke, Ordering::Relaxed);
+        if spoke && gives && runner.sleeps_for(NAPPING) {
+            runner.node_mut().rest();
+        }
+        self.next.store(next_of(runner), Ordering::Relaxed);
+        done.map(drop)
+    }
 }
 
 /// The place of a node that another host runs.
@@ -81,10 +110,7 @@ impl Crew {
     ) -> Result<Self, SandboxError> {
         let shared = Arc::new(Shared {
             places: places(&runners),
-            next: runners
-                .iter()
-                .map(|runner| next_of(runner).into())
-                .collect(),
+            known: runners.iter().map(Known::of).collect(),
             runners: runners.into_iter().map(Mutex::new).collect(),
             lanes: (0..threads.max(1)).map(|_| Mutex::default()).collect(),
             // KVM makes whoever changes a processor's thread wait, for milliseconds.
@@ -155,8 +181,12 @@ impl Crew {
 
     /// When a node does something next.
     pub fn next(&self, node: u32) -> Time {
-        let place = self.shared.place(node);
-        Time::from_ps(self.shared.next[place].load(Ordering::Relaxed))
+        Time::from_ps(self.shared.known(node).next.load(Ordering::Relaxed))
+    }
+
+    /// Whether anything may have come out of a node in its last turn.
+    pub(crate) fn spoke(&self, node: u32) -> bool {
+        self.shared.known(node).spoke.load(Ordering::Relaxed)
     }
 
     /// Gives a node a frame that arrives at `time`.
@@ -177,7 +207,10 @@ impl Crew {
     ///
     /// # Errors
     /// The failure of the node with the lowest number, with that number.
-    pub(crate) fn round(&self, turns: &[Turn]) -> Result<(), (u32, NodeError)> {
+    pub(crate) fn round(&mut self, turns: &[Turn]) -> Result<(), (u32, NodeError)> {
+        if let Some(alone) = Arc::get_mut(&mut self.shared) {
+            return alone.run_all(turns);
+        }
         let shared = &*self.shared;
         if let [turn] = turns
             && (shared.lends || shared.lane_of(turn.node) == 0)
@@ -219,6 +252,10 @@ impl Shared {
         self.places[node as usize] as usize
     }
 
+    fn known(&self, node: u32) -> &Known {
+        &self.known[self.place(node)]
+    }
+
     /// The thread that a node stays with.
     fn lane_of(&self, node: u32) -> usize {
         self.place(node) % self.lanes.len()
@@ -255,19 +292,42 @@ impl Shared {
     fn take(&self, turn: Turn) {
         let done = Done(&self.remaining);
         let mut runner = lock(&self.runners[self.place(turn.node)]);
-        if let Err(error) = runner.run_ahead(turn.end, turn.echo) {
+        if let Err(error) = self
+            .known(turn.node)
+            .run(&mut runner, turn, self.is_large())
+        {
             self.fail(runner.index, error);
         }
-        if self.runners.len() >= MANY && runner.sleeps_for(NAPPING) {
-            runner.node_mut().rest();
-        }
-        self.note(turn.node, &runner);
         drop(runner);
         drop(done);
     }
 
+    /// Runs nodes as `turns` say where there is but one thread: locks and atomic counters would
+    /// take a good part of a short turn.
+    fn run_all(&mut self, turns: &[Turn]) -> Result<(), (u32, NodeError)> {
+        let is_large = self.is_large();
+        let mut failure: Option<(u32, NodeError)> = None;
+        for turn in turns {
+            let place = self.places[turn.node as usize] as usize;
+            let runner = self.runners[place].get_mut();
+            let runner = runner.unwrap_or_else(|_| panicked());
+            if let Err(error) = self.known[place].run(runner, *turn, is_large)
+                && failure.as_ref().is_none_or(|(first, _)| turn.node < *first)
+            {
+                failure = Some((turn.node, error));
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Whether there are so many nodes that those which sleep give memory back.
+    fn is_large(&self) -> bool {
+        self.runners.len() >= MANY
+    }
+
     fn note(&self, node: u32, runner: &Runner) {
-        self.next[self.place(node)].store(next_of(runner), Ordering::Relaxed);
+        let next = next_of(runner);
+        self.known(node).next.store(next, Ordering::Relaxed);
     }
 
     fn fail(&self, node: u32, error: NodeError) {
@@ -297,8 +357,12 @@ fn next_of(runner: &Runner) -> u64 {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned: PoisonError<_>| {
         drop(poisoned);
-        panic!("a host thread panicked while it ran a node")
+        panicked()
     })
+}
+
+fn panicked() -> ! {
+    panic!("a host thread panicked while it ran a node")
 }
 
 fn pause(waited: &mut u32, may_sleep: bool) {

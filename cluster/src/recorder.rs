@@ -127,11 +127,13 @@ impl Recorder {
         }
     }
 
+    /// Whether so much is held that it should be [settled](Self::settle).
+    pub(crate) fn is_full(&self) -> bool {
+        !self.relays && self.held.len() >= self.patience
+    }
+
     /// Writes what returned before `settled`, which no call will do any more.
     pub(crate) fn settle(&mut self, settled: Time) -> Result<(), TraceError> {
-        if self.relays || self.held.len() < self.patience {
-            return Ok(());
-        }
         self.write_before(self.clock.cycle_at(settled))?;
         self.patience = self.held.len() + BATCH;
         Ok(())

@@ -158,11 +158,12 @@ impl Runner {
             .map(|tracer| tracer.summary(self.node.now_cycles()))
     }
 
-    /// Runs the node as [`Node::run_ahead`] does.
+    /// Runs the node as [`Node::run_ahead`] does. Whether anything may have come out of it: a
+    /// frame, a call, something on a console, its end.
     ///
     /// # Errors
     /// When the host fails it.
-    pub fn run_ahead(&mut self, limit: Time, echo: Span) -> Result<(), NodeError> {
+    pub fn run_ahead(&mut self, limit: Time, echo: Span) -> Result<bool, NodeError> {
         let is_short = limit.since(self.limit) < SHORT;
         self.limit = limit;
         let lap = match is_short {
@@ -204,7 +205,10 @@ impl Runner {
         Ok(())
     }
 
-    fn run_on(&mut self, limit: Time, echo: Span) -> Result<(), NodeError> {
+    fn run_on(&mut self, limit: Time, echo: Span) -> Result<bool, NodeError> {
+        if self.node.run_undisturbed(limit)? {
+            return Ok(false);
+        }
         while self.ended.is_none() {
             match self.node.run_ahead(limit, echo)? {
                 NodeStop::Limit => break,
@@ -213,7 +217,7 @@ impl Runner {
                 ended => self.ended = Some(ended),
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn magic(&mut self, at: u64, vcpu: u32) {

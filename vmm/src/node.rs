@@ -9,6 +9,7 @@ mod processor;
 mod rotation;
 mod saved;
 mod stops;
+mod stretch;
 mod turns;
 
 use belljar_cpu::{
@@ -68,6 +69,8 @@ pub struct Node {
     magic: Option<Cycles>,
     /// Retired instructions at which the node stops for its owner to look at it.
     pause: u64,
+    /// See `stretch`.
+    undisturbed: Cycles,
     ended: Option<NodeStop>,
 }
 
@@ -133,6 +136,7 @@ impl Node {
             counts: ExitCounts::default(),
             magic: None,
             pause: u64::MAX,
+            undisturbed: 0,
             ended: None,
         })
     }
@@ -192,6 +196,9 @@ impl Node {
         if self.ended.is_some() {
             return None;
         }
+        if self.is_undisturbed() {
+            return Some(self.now());
+        }
         let own = self.processors.iter().enumerate().map(|(index, one)| {
             let local = self.devices.interrupts.local(index);
             if one.is_busy(local) {
@@ -220,20 +227,22 @@ impl Node {
 
     /// Delivers a frame from the wire at `at`; one in the past arrives at once.
     pub fn deliver_frame(&mut self, at: Time, frame: Vec<u8>) {
-        self.arrivals
-            .push(self.frequency.cycle_at(at), Arrival::Frame(frame));
+        self.expect(at, Arrival::Frame(frame));
     }
 
     /// Types `bytes` into the control console (`hvc0`) at `at`.
     pub fn write_control(&mut self, at: Time, bytes: Vec<u8>) {
-        self.arrivals
-            .push(self.frequency.cycle_at(at), Arrival::Control(bytes));
+        self.expect(at, Arrival::Control(bytes));
     }
 
     /// Types `bytes` into the serial console (`ttyS0`) at `at`.
     pub fn write_console(&mut self, at: Time, bytes: Vec<u8>) {
-        self.arrivals
-            .push(self.frequency.cycle_at(at), Arrival::Console(bytes));
+        self.expect(at, Arrival::Console(bytes));
+    }
+
+    fn expect(&mut self, at: Time, arrival: Arrival) {
+        self.disturb();
+        self.arrivals.push(self.frequency.cycle_at(at), arrival);
     }
 
     /// Takes the frames that the node sent since the last call, in the order of the times

@@ -25,7 +25,8 @@ impl Run {
     /// Does what there is to do at the desk, and waits as long as virtual time is held
     /// back.
     pub(super) fn attend(&mut self, stop: &AtomicBool) -> Result<(), RunError> {
-        let Some(desk) = self.desk.clone().filter(|desk| desk.is_called()) else {
+        let called = self.desk.as_ref().filter(|desk| desk.is_called());
+        let Some(desk) = called.cloned() else {
             return Ok(());
         };
         while !stop.load(Ordering::Relaxed) {

@@ -51,6 +51,7 @@ impl Node {
     }
 
     fn run_while(&mut self, limit: Cycles, echo: Option<Span>) -> Result<NodeStop, NodeError> {
+        self.disturb();
         loop {
             if let Some(stop) = self.ended {
                 return Ok(stop);
@@ -68,6 +69,7 @@ impl Node {
             };
             let about = echo.is_some() && !self.rotation.has_slices();
             if self.take_turn(end, about)? {
+                self.foresee();
                 return Ok(NodeStop::Limit);
             }
         }
@@ -77,6 +79,7 @@ impl Node {
     /// `instructions`, before anything else happens; `u64::MAX` for never. Stopping
     /// changes nothing of the run.
     pub fn pause_at(&mut self, instructions: u64) {
+        self.disturb();
         self.pause = instructions;
         if instructions == u64::MAX {
             for processor in &mut self.processors {
@@ -202,11 +205,17 @@ impl Node {
             processor.vcpu.run(until)?
         };
         processor.unfinished = false;
-        self.counts.count(&exit);
-        let at = self.moment();
-        let action = exits::handle(&exit, &mut self.devices, at)?;
-        self.act(action);
+        self.carry_out(&exit)?;
         Ok(exit == Exit::Deadline)
+    }
+
+    /// Does what an exit of the processor whose turn it is asks for.
+    pub(super) fn carry_out(&mut self, exit: &Exit) -> Result<(), NodeError> {
+        self.counts.count(exit);
+        let at = self.moment();
+        let action = exits::handle(exit, &mut self.devices, at)?;
+        self.act(action);
+        Ok(())
     }
 
     fn retired_if_paused(&self) -> u64 {
@@ -284,7 +293,7 @@ impl Node {
         disks.chain(self.arrivals.next()).min()
     }
 
-    fn next_of_current(&self) -> Option<Cycles> {
+    pub(super) fn next_of_current(&self) -> Option<Cycles> {
         let local = self.devices.interrupts.local(self.rotation.current);
         local
             .next_deadline()

@@ -1,5 +1,7 @@
 //! Nodes of several processors, each with a script of its own.
 
+use proptest::prelude::*;
+
 use super::*;
 
 /// Cycles of a slice.
