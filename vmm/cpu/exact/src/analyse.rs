@@ -5,7 +5,7 @@ use iced_x86::{
 };
 
 use crate::emit::legacy;
-use crate::features::{Features, X87};
+use crate::features::{Features, MMX, X87};
 use crate::size::CodeSize;
 use crate::state::vector;
 use crate::system::handler;
@@ -105,6 +105,25 @@ impl Class {
                 | Self::Fault(_)
         )
     }
+}
+
+/// Whether an operand is an MMX register.
+pub(crate) fn names_mmx(instruction: &Instruction) -> bool {
+    let mut operands = 0..instruction.op_count();
+    operands.any(|at| {
+        instruction.op_kind(at) == OpKind::Register && instruction.op_register(at).is_mm()
+    })
+}
+
+/// Whether an instruction may change the state of the x87, MMX registers included, which an
+/// instruction that reads MMX data from memory does, too.
+pub(crate) fn touches_x87(instruction: &Instruction) -> bool {
+    let features = instruction.cpuid_features();
+    let converts = matches!(
+        instruction.mnemonic(),
+        Mnemonic::Cvtpi2ps | Mnemonic::Cvtpi2pd
+    );
+    X87.has_any(features) || MMX.has_any(features) || names_mmx(instruction) || converts
 }
 
 /// Decides how `instruction` is translated.

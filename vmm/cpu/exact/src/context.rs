@@ -210,6 +210,8 @@ pub(crate) struct Context {
     pub leave: u64,
     /// Host stack pointer while guest code runs.
     pub host_rsp: u64,
+    /// Not zero once this run came to code that may change the state of the x87.
+    pub x87_used: u64,
     /// The vector registers while host code runs, as wide and as many as the guest
     /// has. The rest is zero.
     pub vectors: [Vector; 32],
@@ -234,6 +236,10 @@ pub(crate) struct Context {
     pub above_line_mask: u64,
     /// Supervisor, then user; what may be read, then what may be written.
     pub lines: [[Lines; 2]; 2],
+    /// Host addresses of translated code: where each part begins and ends.
+    pub code: [[u64; 2]; 2],
+    /// Host address of the code that every visit ends with, which leads to `leave`.
+    pub way_out: u64,
 }
 
 impl View {
@@ -372,6 +378,15 @@ impl Context {
         context.guest_mxcsr = 0x1f80;
         context.views.iter_mut().for_each(View::flush_tlb);
         Ok(context)
+    }
+}
+
+impl Context {
+    /// Whether that is the host address of translated code.
+    pub(crate) fn is_translated(&self, pc: u64) -> bool {
+        self.code
+            .iter()
+            .any(|&[start, end]| pc >= start && pc < end)
     }
 }
 

@@ -116,23 +116,22 @@ impl ExactVcpu {
             .min(i64::MAX as u64 / 2) as i64;
         self.granted = grant;
         self.context.count = grant;
-        let catching = Catching::start(
-            self.store.ranges(),
-            self.store.leave_code(),
-            &mut self.context,
-        )?;
+        let catching = Catching::start(&mut self.context)?;
         self.flush_lines();
-        begin_run(&mut self.context, &self.fx);
+        begin_run(&mut self.context, &self.x87);
         self.refusable = None;
         let exit = match self.take_refusal() {
             Some(exit) => exit,
             None => self.run_loop(),
         };
-        end_run(&mut self.fx);
+        end_run(&mut self.context, &mut self.x87);
         drop(catching);
         self.settle_clock();
         self.settle_flags();
-        Ok(exit)
+        match exit {
+            Exit::Deadline => Ok(Exit::Deadline),
+            other => Ok(other),
+        }
     }
 
     /// What the caller left behind: a refused WRMSR, an interrupt that found no way
@@ -203,7 +202,7 @@ impl ExactVcpu {
             0
         };
         let before = self.retired_now();
-        let next = self.visit(entry, course);
+        let next = self.visit(entry, mode, course);
         course.plain =
             matches!(next, Next::Plain) || course.link.as_ref().is_some_and(|wanted| wanted.plain);
         course.single = matches!(next, Next::Single);

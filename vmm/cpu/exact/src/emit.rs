@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use iced_x86::{Encoder, InstructionInfoFactory};
 
 use crate::allocation::{Allocation, LENT};
-use crate::analyse::Class;
+use crate::analyse::{Class, touches_x87};
 use crate::asm::{Asm, Hole};
 use crate::block::{CheckForm, Mode, Pace, Site, SiteId, SiteKind};
 use crate::classes::Prices;
@@ -243,6 +243,9 @@ impl Emitter {
         self.begin(block, mode, free, base);
         self.verify_target(block.rip);
         let entry = self.asm.offset();
+        if run.iter().any(|guest| touches_x87(&guest.instruction)) {
+            self.asm.store_imm32(at::X87_USED, 1);
+        }
         match tier {
             Tier::Plain(heat) => {
                 if let Some(heat) = heat.filter(|_| dead[0]) {

@@ -9,6 +9,7 @@
 
 use std::arch::x86_64::__cpuid_count;
 use std::arch::{asm, is_x86_feature_detected, naked_asm};
+use std::cell::Cell;
 use std::mem::offset_of;
 use std::sync::LazyLock;
 
@@ -135,12 +136,23 @@ macro_rules! door {
                     "push r13",
                     "push r14",
                     "push r15",
+                    // Loading MXCSR takes longer than all other registers together.
                     "stmxcsr gs:[{host_mxcsr}]",
+                    "mov eax, gs:[{guest_mxcsr}]",
+                    "cmp eax, gs:[{host_mxcsr}]",
+                    "je 2f",
                     "ldmxcsr gs:[{guest_mxcsr}]",
+                    "2:",
                     $load,
                     "mov gs:[{host_rsp}], rsp",
-                    "push qword ptr gs:[{flags}]",
-                    "popfq",
+                    // POPFQ would take as long: OF by an addition, the rest by SAHF.
+                    "mov rax, gs:[{flags}]",
+                    "mov ecx, eax",
+                    "shr ecx, 11",
+                    "and ecx, 1",
+                    "mov ah, al",
+                    "add cl, 127",
+                    "sahf",
                     each_general!(load_general),
                     "mov r14, gs:[{scratch}]",
                     "mov r15, gs:[{scratch} + 8]",
@@ -169,11 +181,23 @@ macro_rules! door {
                     "mov gs:[{scratch}], r14",
                     "mov gs:[{scratch} + 8], r15",
                     "mov rsp, gs:[{host_rsp}]",
-                    "pushfq",
-                    "pop qword ptr gs:[{flags}]",
+                    "lahf",
+                    "seto al",
+                    "movzx ecx, ah",
+                    "movzx eax, al",
+                    "shl eax, 11",
+                    "or eax, ecx",
+                    "mov gs:[{flags}], rax",
                     $save,
+                    // The host does not care which exceptions there were, only what is masked
+                    // and how results are rounded.
                     "stmxcsr gs:[{guest_mxcsr}]",
+                    "mov eax, gs:[{guest_mxcsr}]",
+                    "xor eax, gs:[{host_mxcsr}]",
+                    "test eax, 0xffc0",
+                    "jz 2f",
                     "ldmxcsr gs:[{host_mxcsr}]",
+                    "2:",
                     "pop r15",
                     "pop r14",
                     "pop r13",
@@ -249,31 +273,81 @@ impl FxImage {
     }
 }
 
-/// Points GS at `context` and loads the guest's x87 from `fx`; vector registers are
-/// the context's.
-pub(crate) fn begin_run(context: &mut Context, fx: &FxImage) {
+/// The guest's x87 while host code runs.
+#[derive(Clone)]
+pub(crate) struct X87 {
+    image: FxImage,
+    /// Whether it is as after reset, which it mostly is, and a turn has no time to compare.
+    initial: bool,
+}
+
+impl X87 {
+    /// The state after reset.
+    pub(crate) fn reset() -> Self {
+        Self {
+            image: FxImage::reset(),
+            initial: true,
+        }
+    }
+
+    /// The state as FXSAVE has it.
+    pub(crate) fn bytes(&self) -> &[u8; 512] {
+        &self.image.0
+    }
+
+    /// Has `change` change the state.
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut [u8; 512])) {
+        change(&mut self.image.0);
+        self.initial = self.image.is_initial();
+    }
+}
+
+thread_local! {
+    /// Whether this thread's x87 is as after reset, as every run leaves it.
+    static CLEAN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Points GS at `context` and loads the guest's x87; vector registers are the context's.
+pub(crate) fn begin_run(context: &mut Context, x87: &X87) {
     let base = std::ptr::from_mut(context) as u64;
     // SAFETY: the construction of a vCPU checked that user code may write the GS
     // base, which no other code of the process uses.
     unsafe { asm!("wrgsbase {}", in(reg) base, options(nostack, preserves_flags)) };
     // Most turns are short and most guests leave the x87 alone: loading it would take
     // longer than all else that begins a run.
-    if !(fx.is_initial() && x87_is_initial()) {
-        load_x87(fx);
+    if !(x87.initial && CLEAN.get()) {
+        load_x87(&x87.image);
     }
 }
 
-/// Saves the guest's x87 into `fx` and gives the host a clean one.
-pub(crate) fn end_run(fx: &mut FxImage) {
-    if x87_is_initial() {
-        if !fx.is_initial() {
-            *fx = FxImage::reset();
+/// Saves the guest's x87 and gives the host a clean one.
+pub(crate) fn end_run(context: &mut Context, x87: &mut X87) {
+    CLEAN.set(true);
+    if context.x87_used == 0 {
+        debug_assert!(is_live(x87), "code changed the x87 and did not say so");
+        if !x87.initial {
+            load_x87(&FxImage::reset());
         }
         return;
     }
-    save_x87(fx);
+    context.x87_used = 0;
+    if x87_is_initial() {
+        if !x87.initial {
+            *x87 = X87::reset();
+        }
+        return;
+    }
+    save_x87(&mut x87.image);
+    x87.initial = x87.image.is_initial();
     // Not FNINIT, which leaves what is in the registers.
     load_x87(&FxImage::reset());
+}
+
+/// Whether the x87 is in the state that is kept.
+fn is_live(x87: &X87) -> bool {
+    let mut live = FxImage::reset();
+    save_x87(&mut live);
+    live.0[..6] == x87.image.0[..6] && live.0[32..160] == x87.image.0[32..160]
 }
 
 /// Whether the processor says that the x87 is as after reset, its registers too: its bit

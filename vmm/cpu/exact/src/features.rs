@@ -80,6 +80,9 @@ const ALWAYS: FeatureSet = FeatureSet::of(&[
 /// Of x87.
 pub(crate) const X87: FeatureSet = FeatureSet::of(&[C::FPU, C::FPU287, C::FPU387]);
 
+/// Of what lives in the registers of the x87, too.
+pub(crate) const MMX: FeatureSet = FeatureSet::of(&[C::MMX]);
+
 /// Of instructions without VEX or EVEX that use MMX or XMM registers.
 const LEGACY_VECTORS: FeatureSet = FeatureSet::of(&[
     C::SSE,

@@ -69,7 +69,7 @@ impl ExactVcpu {
         }
         self.large.clear();
         self.local_above = LocalPages::default();
-        self.fetched = [[NOT_FETCHED; FETCHED]; 2];
+        *self.fetched = [[NOT_FETCHED; FETCHED]; 2];
         self.flush_slots();
     }
 
@@ -116,7 +116,7 @@ impl ExactVcpu {
             view.flush_page(linear);
             view.jumps.forget_into(linear);
         }
-        for fetched in &mut self.fetched {
+        for fetched in &mut *self.fetched {
             let page = &mut fetched[(linear >> 12) as usize % FETCHED];
             if page.0 == linear >> 12 {
                 *page = NOT_FETCHED;

@@ -42,12 +42,18 @@ impl Vcpu for ExactVcpu {
         self.settle_clock();
         self.at_ease = self.ticks_to_stop() > self.clock.ticks_until(until);
         let began = self.retired_now();
-        let exit = self.with_code(|vcpu| vcpu.dispatch(until));
+        self.take_code();
+        let exit = self.dispatch(until);
+        self.store.give_back();
         self.at_ease = false;
-        match exit? {
-            Exit::Deadline if self.retired_now() == began => self.run(until),
-            exit => Ok(exit),
+        // Not moved before it is looked at: in a short turn that counts.
+        if let Ok(Exit::Deadline) = exit {
+            if self.retired_now() == began {
+                return self.run(until);
+            }
+            return Ok(Exit::Deadline);
         }
+        exit
     }
 
     fn now(&self) -> Cycles {

@@ -53,11 +53,14 @@ impl ExactVcpu {
     }
 
     /// Whether both jump caches lead to what was translated for 64-bit code under the
-    /// circumstances that hold now.
-    pub(crate) fn knows_both_sides(&self) -> bool {
-        let mode = self.mode(Pace::Full);
+    /// circumstances of `mode`, which hold now.
+    pub(crate) fn knows_both_sides(&self, mode: Mode) -> bool {
         let is_of = |user| {
-            let mode = Mode { user, ..mode };
+            let mode = Mode {
+                user,
+                pace: Pace::Full,
+                ..mode
+            };
             self.jumps_of[usize::from(user)] == (mode.bits(), 0)
         };
         mode.size == CodeSize::Long && is_of(false) && is_of(true)

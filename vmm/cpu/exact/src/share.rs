@@ -203,12 +203,17 @@ impl NewsLog {
 impl ExactVcpu {
     /// Does something for which the translated code must be in hand.
     pub(crate) fn with_code<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
-        if self.store.take() {
-            self.hear();
-        }
+        self.take_code();
         let result = work(self);
         self.store.give_back();
         result
+    }
+
+    /// Takes the translated code in hand, until `store` is given back.
+    pub(crate) fn take_code(&mut self) {
+        if self.store.take() {
+            self.hear();
+        }
     }
 
     /// Catches up with what other vCPUs did to the code.

@@ -8,7 +8,6 @@
 
 use std::cell::Cell;
 use std::io;
-use std::ops::Range;
 use std::ptr;
 use std::sync::OnceLock;
 
@@ -22,65 +21,48 @@ const STACK_BYTES: usize = 64 << 10;
 /// the stack pointer, here the guest's, as a sign of being on it already.
 const SS_AUTODISARM: i32 = 1 << 31;
 
-#[derive(Clone, Copy)]
-struct Active {
-    /// Host addresses of translated code: where each part begins and ends.
-    code: [(u64, u64); 2],
-    /// Where the thread goes on.
-    leave: u64,
-    context: *mut Context,
-}
-
-impl Active {
-    fn is_translated(&self, pc: u64) -> bool {
-        self.code
-            .iter()
-            .any(|&(start, end)| pc >= start && pc < end)
-    }
-}
-
 thread_local! {
-    static ACTIVE: Cell<Option<Active>> = const { Cell::new(None) };
+    /// The context of the vCPU that runs, or null.
+    static ACTIVE: Cell<*mut Context> = const { Cell::new(ptr::null_mut()) };
     static STACK: Cell<bool> = const { Cell::new(false) };
 }
 
 static PREVIOUS: OnceLock<Result<[libc::sigaction; 3], i32>> = OnceLock::new();
 
-/// While it lives, host faults in this thread's translated code go to `context`.
+/// While it lives, host faults in this thread's translated code go to a context.
 pub(crate) struct Catching(());
 
 impl Catching {
-    /// Starts catching faults with program counters in `code`, which go on at `leave`. From its first call
-    /// on, the thread takes no signals from outside.
+    /// Starts catching faults in `context`'s translated code, which leave it. From its first
+    /// call on, the thread takes no signals from outside.
     ///
     /// # Errors
     /// When the host refuses the handlers or the signal stack.
-    pub(crate) fn start(
-        code: [Range<u64>; 2],
-        leave: u64,
-        context: &mut Context,
-    ) -> Result<Self, CpuError> {
-        let installed = PREVIOUS.get_or_init(install);
-        if let Err(code) = installed {
-            return Err(host_error("install signal handlers", *code));
-        }
+    pub(crate) fn start(context: &mut Context) -> Result<Self, CpuError> {
         if !STACK.get() {
-            use_signal_stack()?;
-            leave_signals_to_others()?;
-            STACK.set(true);
+            begin_thread()?;
         }
-        ACTIVE.set(Some(Active {
-            code: code.map(|range| (range.start, range.end)),
-            leave,
-            context,
-        }));
+        ACTIVE.set(context);
         Ok(Self(()))
     }
 }
 
+/// What a thread does before it runs translated code for the first time.
+#[cold]
+fn begin_thread() -> Result<(), CpuError> {
+    let installed = PREVIOUS.get_or_init(install);
+    if let Err(code) = installed {
+        return Err(host_error("install signal handlers", *code));
+    }
+    use_signal_stack()?;
+    leave_signals_to_others()?;
+    STACK.set(true);
+    Ok(())
+}
+
 impl Drop for Catching {
     fn drop(&mut self) {
-        ACTIVE.set(None);
+        ACTIVE.set(ptr::null_mut());
     }
 }
 
@@ -156,15 +138,15 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     // SAFETY: the kernel passes a valid `ucontext_t` to an SA_SIGINFO handler.
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let rip = registers[libc::REG_RIP as usize] as u64;
-    match ACTIVE.get() {
-        Some(active) if active.is_translated(rip) => {
-            // SAFETY: `context` outlives `Catching`, and translated code, which was
-            // running, holds no reference to it.
-            let context = unsafe { &mut *active.context };
+    // SAFETY: null, or a context that outlives `Catching`; translated code, if that was
+    // running, holds no reference to it, and else nothing is done but to read its ranges, which
+    // never change.
+    match unsafe { ACTIVE.get().as_mut() } {
+        Some(context) if context.is_translated(rip) => {
             context.exit_site = EXIT_SIGNAL;
             context.fault_pc = rip;
             context.fault_trap = registers[libc::REG_TRAPNO as usize] as u32;
-            registers[libc::REG_RIP as usize] = active.leave as i64;
+            registers[libc::REG_RIP as usize] = context.way_out as i64;
         }
         _ => pass_on(signal, info, context),
     }

@@ -58,6 +58,7 @@ impl ExactVcpu {
         let charge = self.store.block(block).charge_of(index);
         let next_rip = instruction.next_ip();
         self.replies.begin();
+        self.context.x87_used = 1;
         let result = self.carry_out(instruction);
         // It may have changed what is mapped where.
         self.flush_lines();

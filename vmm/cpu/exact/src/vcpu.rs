@@ -10,7 +10,7 @@ use crate::access::{Replies, Stores};
 use crate::clock::{Clock, CyclesPerInstruction};
 use crate::context::{ARITHMETIC, Context, ContextMemory, FREE_INSTRUCTIONS, SLOTS};
 use crate::emit::Counter;
-use crate::enter::{Door, FxImage};
+use crate::enter::{Door, X87};
 use crate::features::{Features, Vectors};
 use crate::flush::LocalPages;
 use crate::host::host_requirements;
@@ -22,6 +22,7 @@ use crate::share::{CodeShare, Lease};
 use crate::state::{State, flag};
 use crate::statistics::Statistics;
 use crate::timing::{TICKS_PER_CYCLE, Timing};
+use crate::visit::Uncovered;
 
 /// What an [`ExactVcpu`] is made from.
 pub struct ExactConfig {
@@ -67,7 +68,7 @@ pub struct ExactVcpu {
     pub(crate) memory: Memory,
     pub(crate) store: Lease,
     pub(crate) clock: Clock,
-    pub(crate) fx: FxImage,
+    pub(crate) x87: X87,
     pub(crate) door: Door,
     pub(crate) cpuid: CpuidTable,
     pub(crate) instruction_set: InstructionSet,
@@ -102,7 +103,7 @@ pub struct ExactVcpu {
     pub(crate) statistics: Statistics,
     pub(crate) unimplemented: Vec<Unimplemented>,
     /// Pages that code was fetched from, supervisor and user: number and physical address.
-    pub(crate) fetched: [[(u64, u64); FETCHED]; 2],
+    pub(crate) fetched: Box<[[(u64, u64); FETCHED]; 2]>,
     /// Instructions retired when a slot was last asked for its worth.
     pub(crate) slot_asked: Vec<u64>,
     /// Large pages of which the TLB may hold parts: bytes and number.
@@ -120,6 +121,8 @@ pub struct ExactVcpu {
     pub(crate) refused: bool,
     /// RIP of the block that the budget did not cover last, and the flags that are dead there.
     pub(crate) stopped_before: Option<(u64, u32)>,
+    /// The site at which it was last left for that.
+    pub(crate) last_stop: Option<Uncovered>,
 }
 
 impl ExactVcpu {
@@ -164,6 +167,9 @@ impl ExactVcpu {
         for (view, user) in context.views.iter_mut().zip([false, true]) {
             view.jumps.begin(store.lookup_code(user));
         }
+        context.target = store.enter_code();
+        context.way_out = store.leave_code();
+        context.code = store.ranges().map(|range| [range.start, range.end]);
         store.give_back();
         Ok(Self {
             context,
@@ -171,7 +177,7 @@ impl ExactVcpu {
             memory: Memory::new(config.ram),
             store,
             clock: Clock::new(ratio),
-            fx: FxImage::reset(),
+            x87: X87::reset(),
             door,
             cpuid: config.cpuid,
             features,
@@ -195,7 +201,7 @@ impl ExactVcpu {
             delivered_at: u64::MAX,
             statistics: Statistics::default(),
             unimplemented: Vec::new(),
-            fetched: [[NOT_FETCHED; FETCHED]; 2],
+            fetched: Box::new([[NOT_FETCHED; FETCHED]; 2]),
             slot_asked: vec![0; SLOTS],
             large: BTreeSet::new(),
             local_above: LocalPages::default(),
@@ -204,6 +210,7 @@ impl ExactVcpu {
             jumps_of: [(u32::MAX, 0); 2],
             refused: false,
             stopped_before: None,
+            last_stop: None,
         })
     }
 
@@ -224,13 +231,15 @@ impl ExactVcpu {
     /// The x87: control word, status word, abridged tags, nothing up to byte 32, then
     /// its registers in stack order, 16 bytes each (as FXSAVE has them).
     pub fn x87(&self) -> [u8; 160] {
-        std::array::from_fn(|at| self.fx.0[at] * u8::from(!(6..32).contains(&at)))
+        std::array::from_fn(|at| self.x87.bytes()[at] * u8::from(!(6..32).contains(&at)))
     }
 
     /// Replaces the x87's state by one of the form that [`x87`](Self::x87) returns.
     pub fn set_x87(&mut self, state: &[u8; 160]) {
-        self.fx.0[..5].copy_from_slice(&state[..5]);
-        self.fx.0[32..160].copy_from_slice(&state[32..]);
+        self.x87.change(|bytes| {
+            bytes[..5].copy_from_slice(&state[..5]);
+            bytes[32..160].copy_from_slice(&state[32..]);
+        });
     }
 
     /// Replaces the vector registers and masks; what the instruction set does not

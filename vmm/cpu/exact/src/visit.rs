@@ -1,23 +1,36 @@
 //! A visit to translated code, and what its exits ask for.
 
 use crate::allocation::Allocation;
-use crate::block::{Pace, SiteId, SiteKind};
+use crate::block::{Charge, Mode, Pace, SiteId, SiteKind};
 use crate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
 use crate::dispatch::{Course, Next, PendingLink};
 use crate::enter::Door;
 use crate::state::{Fault, cr4, flag, vector};
 use crate::vcpu::ExactVcpu;
 
+/// A block that the budget did not cover, as a short turn needs it: where nodes take turns, the
+/// block itself is in nobody's caches, and its loop is the one in which the next turn ends, too.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Uncovered {
+    site: SiteId,
+    generation: u64,
+    rip: u64,
+    charge: Charge,
+    allocation: Allocation,
+    dead_flags: u32,
+    pace: Pace,
+    hot: bool,
+}
+
 impl ExactVcpu {
     /// Visits translated code at `entry`, and again as long as it only needs help
     /// in the middle of a block.
-    pub(crate) fn visit(&mut self, entry: u64, course: &mut Course) -> Next {
+    pub(crate) fn visit(&mut self, entry: u64, mode: Mode, course: &mut Course) -> Next {
         let mut at = entry;
         self.context.pushed_flags = self.state.flags & !(flag::RF | flag::VM);
         self.show_tsc();
-        self.open_crossing();
+        self.open_crossing(mode);
         loop {
-            self.context.target = self.store.enter_code();
             self.context.resume = at;
             self.statistics.visits += 1;
             enter_translated(self.door);
@@ -29,6 +42,11 @@ impl ExactVcpu {
                     Next::Boundary
                 }
                 EXIT_SIGNAL => self.host_fault(),
+                site if self.is_last_stop(site) => {
+                    let allocation = self.last_stop.map(|stop| stop.allocation);
+                    self.exchange(allocation.unwrap_or_default());
+                    self.stop(course)
+                }
                 site => {
                     let allocation = self.allocation_at(site);
                     self.exchange(allocation);
@@ -55,6 +73,30 @@ impl ExactVcpu {
         let ticks = self.clock.ticks.wrapping_add(self.granted as u64);
         self.context.tsc_at_zero = self.clock.at(ticks).wrapping_add(self.tsc_offset);
         self.context.tsc_aux = self.state.msrs.tsc_aux & 0xffff_ffff;
+    }
+
+    fn is_last_stop(&self, site: SiteId) -> bool {
+        let is_this =
+            |stop: &Uncovered| stop.site == site && stop.generation == self.store.generation();
+        self.last_stop.as_ref().is_some_and(is_this)
+    }
+
+    /// The budget does not cover the last stop's block.
+    fn stop(&mut self, course: &mut Course) -> Next {
+        let Some(stop) = self.last_stop else {
+            return Next::Boundary;
+        };
+        self.state.rip = stop.rip;
+        self.give(stop.charge);
+        match stop.pace {
+            Pace::Piece(power) => course.largest = power.saturating_sub(1),
+            _ => {
+                self.stopped_before = Some((stop.rip, stop.dead_flags));
+                course.slow |= stop.hot;
+                course.rest |= !stop.hot;
+            }
+        }
+        Next::Boundary
     }
 
     /// Where guest registers stand where a site leaves its block. Jumps to other blocks
@@ -86,17 +128,19 @@ impl ExactVcpu {
         let (block, index) = (site.block, site.index);
         match &site.kind {
             SiteKind::Stop => {
-                self.refund(block, 0);
-                let block = self.store.block(block);
-                if !block.mode.is_piece() {
-                    self.stopped_before = Some((block.rip, block.dead_flags));
-                }
-                match block.mode.pace {
-                    _ if block.hot => course.slow = true,
-                    Pace::Piece(power) => course.largest = power.saturating_sub(1),
-                    _ => course.rest = true,
-                }
-                Next::Boundary
+                let (site, generation) = (id, self.store.generation());
+                let (block, allocation) = (self.store.block(block), self.allocation_at(id));
+                self.last_stop = Some(Uncovered {
+                    site,
+                    generation,
+                    rip: block.rip,
+                    charge: block.charge_from(0),
+                    allocation,
+                    dead_flags: block.dead_flags,
+                    pace: block.mode.pace,
+                    hot: block.hot,
+                });
+                self.stop(course)
             }
             SiteKind::FreeSpent => {
                 self.free_stubs = false;

@@ -7,6 +7,7 @@ use iced_x86::{
     OpKind, Register,
 };
 
+use crate::analyse::names_mmx;
 use crate::decode::{MAX_BYTES, options};
 use crate::enter::{FxImage, save_x87};
 use crate::features::{Features, X87};
@@ -70,11 +71,8 @@ impl ExactVcpu {
 /// Whether an instruction first raises what an earlier one of the x87 left behind.
 pub(super) fn waits_for_x87(instruction: &Instruction) -> bool {
     let features = instruction.cpuid_features();
-    let uses_mmx = instruction
-        .op_kinds()
-        .enumerate()
-        .any(|(at, kind)| kind == OpKind::Register && instruction.op_register(at as u32).is_mm());
-    (X87.has_any(features) && !instruction.code().op_code().is_fpu_no_wait()) || uses_mmx
+    let waits = X87.has_any(features) && !instruction.code().op_code().is_fpu_no_wait();
+    waits || names_mmx(instruction)
 }
 
 /// Whether the x87's status word has an exception that is not masked.

@@ -18,6 +18,7 @@ pub(crate) const WINDOW_WANTED: i32 = offset_of!(Context, window_wanted) as i32;
 pub(crate) const PUSHED_FLAGS: i32 = offset_of!(Context, pushed_flags) as i32;
 pub(crate) const ARITHMETIC_MASK: i32 = offset_of!(Context, arithmetic_mask) as i32;
 pub(crate) const HOST_RSP: i32 = offset_of!(Context, host_rsp) as i32;
+pub(crate) const X87_USED: i32 = offset_of!(Context, x87_used) as i32;
 pub(crate) const FREE: i32 = offset_of!(Context, free) as i32;
 pub(crate) const BORROWED: i32 = offset_of!(Context, borrowed) as i32;
 pub(crate) const CARRIED: i32 = offset_of!(Context, carried) as i32;

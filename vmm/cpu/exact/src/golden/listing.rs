@@ -260,6 +260,7 @@ fn field(offset: usize) -> Option<String> {
         arithmetic_mask interrupt_flag pushed_flags host_rsp gs_base kernel_gs_base tsc_at_zero tsc_hidden
         tsc_aux crossing_closed crossed system_entry interrupt_mask seldom_mask above_users_mask direction_mask
         exit_site host_mxcsr guest_mxcsr fault_trap fault_pc target resume leave
+        x87_used
     };
     if let Some((name, _)) = words.iter().find(|(_, start)| *start == offset) {
         return Some((*name).to_owned());

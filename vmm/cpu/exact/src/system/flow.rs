@@ -6,6 +6,7 @@ use iced_x86::{Code, Instruction, Mnemonic};
 use super::Done;
 use super::operand::{check_stack_address, mask};
 use crate::access::Stop;
+use crate::block::Mode;
 use crate::context::{ARITHMETIC, ENTERED_KERNEL, NOT_CROSSED};
 use crate::mmu::is_canonical;
 use crate::state::{Fault, efer, flag};
@@ -92,13 +93,13 @@ impl ExactVcpu {
 
     /// Has translated code carry out SYSCALL and SYSRET by itself, if they do what kernels
     /// have them do, and nothing is due behind them.
-    pub(crate) fn open_crossing(&mut self) {
+    pub(crate) fn open_crossing(&mut self, mode: Mode) {
         const CLEARED: u64 = flag::SYSTEM | ARITHMETIC;
         let usual =
             self.state.system.efer & efer::SCE != 0 && self.state.msrs.sfmask & CLEARED == CLEARED;
         let awaited = self.context.window_wanted != 0 || self.nmi_window_wanted;
         // A cache model keeps lines apart by privilege level.
-        let open = usual && !awaited && !self.has_caches() && self.knows_both_sides();
+        let open = usual && !awaited && !self.has_caches() && self.knows_both_sides(mode);
         self.context.crossing_closed = u64::from(!open);
         self.context.system_entry = self.state.msrs.lstar;
     }
