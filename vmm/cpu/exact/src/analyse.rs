@@ -63,6 +63,13 @@ pub(crate) enum Class {
     },
     /// CLD.
     ClearDirection,
+    /// BT, BTS, BTR or BTC on memory with a bit offset in a register, by 64-bit addresses.
+    BitString {
+        /// Bytes of the register.
+        size: u16,
+        /// Whether the bit is written.
+        write: bool,
+    },
     /// 64-bit SYSCALL.
     SystemCall,
     /// 64-bit SYSRET.
@@ -101,6 +108,7 @@ impl Class {
                 | Self::SystemReturn
                 | Self::Repeat { .. }
                 | Self::ClearDirection
+                | Self::BitString { .. }
                 | Self::Helper
                 | Self::Fault(_)
         )
@@ -241,8 +249,21 @@ fn classify_system(instruction: &Instruction, features: &Features) -> Option<Cla
         Code::Syscall => Some(Class::SystemCall),
         Code::Sysretq => Some(Class::SystemReturn),
         Code::Cld => Some(Class::ClearDirection),
-        _ => classify_repeat(instruction),
+        _ => classify_bit_string(instruction).or_else(|| classify_repeat(instruction)),
     }
+}
+
+fn classify_bit_string(instruction: &Instruction) -> Option<Class> {
+    let write = match instruction.mnemonic() {
+        Mnemonic::Bt => false,
+        Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc => true,
+        _ => return None,
+    };
+    let in_memory = instruction.op0_kind() == OpKind::Memory;
+    (in_memory && instruction.op1_kind() == OpKind::Register).then(|| Class::BitString {
+        size: instruction.op1_register().size() as u16,
+        write,
+    })
 }
 
 fn classify_repeat(instruction: &Instruction) -> Option<Class> {

@@ -190,6 +190,8 @@ pub(crate) struct Context {
     pub seldom_mask: u64,
     pub above_users_mask: u64,
     pub direction_mask: u64,
+    /// Masks of what of a bit offset leads beyond its operand of 16, 32 or 64 bits, for PEXT.
+    pub beyond_bits: [u64; 3],
     /// Bases of ES, CS, SS and DS, where they may not be zero.
     pub segment_bases: [u64; 4],
     /// Which site left translated code: an index, or one of the `EXIT_` values.
@@ -369,6 +371,7 @@ impl Context {
         context.seldom_mask = flag::SYSTEM & !flag::IF;
         context.above_users_mask = !0 << USER_BITS;
         context.direction_mask = flag::DF;
+        context.beyond_bits = [0xfff0, 0xffff_ffe0, !63];
         context.line_mask = (LINE_ENTRIES as u64 - 1) * LINE_BYTES;
         context.above_line_mask = !(LINE_BYTES - 1);
         context.lines.iter_mut().flatten().for_each(Lines::flush);

@@ -15,7 +15,7 @@ pub(crate) type Renamed = Option<[u8; 2]>;
 
 /// Registers that no instruction here uses without naming them, but for RBX, which
 /// CMPXCHG16B uses, R11, which SYSCALL and SYSRET use, and RSI, which REP MOVS uses; traces with those keep
-/// their names.
+/// their names, and so do those with bit strings, which are left to Rust now and then.
 const CANDIDATES: [u8; 8] = [3, 8, 9, 10, 11, 12, 13, 6];
 /// Uses by which each of R14 and R15 must exceed its replacement.
 const WORTH: usize = 3;
@@ -32,7 +32,7 @@ pub(crate) fn choose(run: &[GuestInstruction]) -> Renamed {
         let implicit = matches!(
             mnemonic,
             Mnemonic::Cmpxchg8b | Mnemonic::Cmpxchg16b | Mnemonic::Syscall | Mnemonic::Sysretq
-        ) || matches!(guest.class, Class::Repeat { .. });
+        ) || matches!(guest.class, Class::Repeat { .. } | Class::BitString { .. });
         if implicit || has_high_byte(&guest.instruction) {
             return None;
         }

@@ -48,6 +48,11 @@ pub(crate) const INTERRUPT_MASK: i32 = offset_of!(Context, interrupt_mask) as i3
 pub(crate) const SELDOM_MASK: i32 = offset_of!(Context, seldom_mask) as i32;
 pub(crate) const ABOVE_USERS_MASK: i32 = offset_of!(Context, above_users_mask) as i32;
 pub(crate) const DIRECTION_MASK: i32 = offset_of!(Context, direction_mask) as i32;
+/// See `Context::beyond_bits`, for an operand of `size` bytes.
+pub(crate) const fn beyond_bits(size: u16) -> i32 {
+    (offset_of!(Context, beyond_bits) + (size as usize / 4) * 8) as i32
+}
+
 pub(crate) const EXIT_SITE: i32 = offset_of!(Context, exit_site) as i32;
 
 const fn view(user: bool) -> i32 {

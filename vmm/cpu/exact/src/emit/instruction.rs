@@ -40,6 +40,7 @@ impl Emitter {
             Class::SwapGs => self.swap_gs(instruction),
             Class::ReadTsc => self.read_tsc(instruction),
             Class::Repeat { size, moves } => self.repeat(instruction, size as u8, moves),
+            Class::BitString { size, write } => self.bit_string(instruction, size, write),
             Class::ClearDirection => self.clear_direction(instruction),
             Class::SystemCall => self.system_call(instruction),
             Class::SystemReturn => self.system_return(instruction),

@@ -5,7 +5,7 @@ use iced_x86::{Instruction, OpAccess, OpKind, Register};
 use super::Emitter;
 use super::access::Address;
 use crate::analyse::has_high_byte;
-use crate::asm::{Operand, RBP, RSI, RSP, Reg, S0, S1};
+use crate::asm::{Operand, RBP, RCX, RSI, RSP, Reg, S0, S1};
 use crate::context::at;
 use crate::rewrite::{self, Spilled, drop_lock, set_memory, use_first_scratch};
 
@@ -107,6 +107,24 @@ impl Emitter {
             self.with_spilled(rewritten, spilled, operand);
         }
         self.end_access(access);
+    }
+
+    /// BT and its like with a bit offset in a register: the host's own, where the bit lies in
+    /// the operand that the address names. Others, and all where caches are modelled, are
+    /// carried out in Rust.
+    pub(super) fn bit_string(&mut self, instruction: &Instruction, size: u16, write: bool) {
+        if self.lines {
+            return self.helper(instruction);
+        }
+        let offset = self.fetch(instruction.op1_register().full_register(), S1);
+        self.asm.mov(S0, RCX);
+        self.asm.pext(RCX, offset, at::beyond_bits(size));
+        let within = self.asm.jump_rcx_zero();
+        self.asm.mov(RCX, S0);
+        self.helper(instruction);
+        self.asm.land(within);
+        self.asm.mov(RCX, S0);
+        self.memory(instruction, size, write, false);
     }
 
     /// AH and its like cannot stand beside a REX prefix, which the scratch

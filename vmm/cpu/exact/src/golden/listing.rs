@@ -278,6 +278,9 @@ fn field(offset: usize) -> Option<String> {
     if let Some(number) = within(offset_of!(Context, scratch), 2, 8) {
         return Some(format!("scratch{number}"));
     }
+    if let Some(number) = within(offset_of!(Context, beyond_bits), 3, 8) {
+        return Some(format!("beyond_bits{number}"));
+    }
     if let Some(number) = within(offset_of!(Context, segment_bases), 4, 8) {
         return Some(format!("segment_base{number}"));
     }

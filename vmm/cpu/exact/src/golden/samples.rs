@@ -205,6 +205,10 @@ fn memory() -> Vec<Sample> {
             a.lock().xadd(qword_ptr(rdi), rax)?;
             a.lock().cmpxchg(dword_ptr(rdi), ecx)
         }),
+        block("bits by registers", |a| {
+            a.bt(qword_ptr(rdi), rcx)?;
+            a.lock().bts(dword_ptr(rdi + 8), r14d)
+        }),
         block("comparison with memory", |a| {
             a.cmp(dword_ptr(rsi), 3)?;
             a.setz(al)
