@@ -51,16 +51,13 @@ fn exact_engine() -> Finding {
 fn kvm_engine() -> Finding {
     match belljar_kvm::probe(Wanted::default()) {
         Ok(probe) => {
-            let mut detail = format!(
+            let detail = format!(
                 "usable: a traced call costs {} by {}, a stopped clock, moved by {}, is off by {} at most",
                 Span::from_ns(probe.call),
                 probe.means.breakpoints,
                 probe.means.tsc,
                 Span::from_ns(probe.jitter)
             );
-            if !probe.takes_exact_snapshots {
-                detail.push_str("; snapshots that engine exact booted cannot go on under it here");
-            }
             finding("engine kvm", true, detail)
         }
         Err(why) => finding("engine kvm", false, why.to_string()),

@@ -29,8 +29,12 @@ fn model(level: Level) -> u32 {
     }
 }
 
-/// x2APIC, TSC deadline, RDRAND, hypervisor.
-const FEATURES_ECX: u32 = bits(&[21, 24, 30, 31]);
+/// x2APIC, RDRAND, hypervisor. No TSC deadline: KVM carries a write of `IA32_TSC_DEADLINE` out before
+/// it asks whether somebody else is to (`handle_fastpath_wrmsr`; on Intel's processors since Linux
+/// 5.8, on all since 6.18), and without an interrupt controller of its own that is nothing: no
+/// deadline would ever come. A machine is the same under every engine, so guests set the local
+/// APIC's counter everywhere.
+const FEATURES_ECX: u32 = bits(&[21, 30, 31]);
 /// FPU, DE, PSE, TSC, MSR, PAE, MCE, CX8, APIC, SYSENTER, MTRR, PGE, MCA, CMOV, PAT, CLFLUSH,
 /// MMX, FXSR, SSE, SSE2.
 const FEATURES_EDX: u32 = bits(&[

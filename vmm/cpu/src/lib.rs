@@ -147,12 +147,6 @@ pub trait Vcpu {
     /// Asks for [`Exit::InterruptWindow`] as soon as an external interrupt can be taken.
     fn request_interrupt_window(&mut self, wanted: bool);
 
-    /// Whether what the guest writes to `IA32_TSC_DEADLINE` comes as an
-    /// [`Exit::MsrWrite`]. Where it does not, no guest may go on whose timer is set so.
-    fn sees_deadlines(&self) -> bool {
-        true
-    }
-
     /// Whether a non-maskable interrupt would be taken now: none was taken since the last
     /// `IRET`, and no `STI` or `MOV SS` shadow is open.
     fn takes_nmi(&self) -> bool;

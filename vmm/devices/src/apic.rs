@@ -173,11 +173,6 @@ impl LocalApic {
             .min()
     }
 
-    /// Whether the guest sets the timer by `IA32_TSC_DEADLINE`.
-    pub fn is_set_by_deadlines(&self) -> bool {
-        self.timer_mode() == Mode::TscDeadline
-    }
-
     /// Whether messages are on their way here.
     pub fn expects_messages(&self) -> bool {
         self.inbox.next().is_some()

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arrivals::Arrivals;
 use super::devices::DevicesState;
-use super::processor::{Processor, ProcessorState};
+use super::processor::ProcessorState;
 use super::{ExitCounts, Node, NodeError, NodeStop, VcpuParts};
 use crate::config::NodeConfig;
 use crate::snapshot::{Identity, Snapshot, SnapshotError};
@@ -75,7 +75,6 @@ impl Node {
         }
         let other = || NodeError::State("its devices are others".to_owned());
         node.devices.load(state.devices).ok_or_else(other)?;
-        node.check_timers()?;
         node.rotation.current = current;
         node.rotation.end = end;
         node.arrivals = state.arrivals;
@@ -83,20 +82,6 @@ impl Node {
         node.magic = state.magic;
         node.ended = state.ended;
         Ok(node)
-    }
-
-    /// Sees that the guest's timers will go off.
-    pub(super) fn check_timers(&self) -> Result<(), NodeError> {
-        let sees = |(index, processor): (usize, &Processor)| {
-            let local = self.devices.interrupts.local(index);
-            processor.vcpu.sees_deadlines() || !local.is_set_by_deadlines()
-        };
-        if self.processors.iter().enumerate().all(sees) {
-            return Ok(());
-        }
-        Err(NodeError::State(
-            "its kernel sets its timers by TSC deadlines, which this host's KVM keeps to itself; boot it under engine = \"kvm\", or use engine = \"exact\"".to_owned(),
-        ))
     }
 
     /// A clone of the node in `snapshot` that draws random numbers of its own.

@@ -83,19 +83,6 @@ fn apic_on() -> Vec<Op> {
     ]
 }
 
-#[test]
-fn a_guest_whose_deadlines_nobody_would_see_does_not_go_on() {
-    for sees_deadlines in [true, false] {
-        let script = [apic_on(), vec![Op::Halt]].concat();
-        let (mut node, _) = node_with(script, |fake| fake.sees_deadlines = sees_deadlines);
-        assert!(node.check_timers().is_ok());
-        node.run_until(ns(1_000)).unwrap();
-        let refusal = node.check_timers().err().map(|error| error.to_string());
-        assert_eq!(refusal.is_none(), sees_deadlines);
-        assert!(refusal.is_none_or(|text| text.contains("TSC deadlines")));
-    }
-}
-
 /// Sends a level interrupt of the network card to [`NET_VECTOR`], and sets both of
 /// its queues up, with `buffers` for received frames.
 fn net_on(buffers: u16) -> Vec<Op> {

@@ -6,11 +6,6 @@ use kvm_bindings::{CpuId, KVM_CPUID_FLAG_SIGNIFCANT_INDEX, kvm_cpuid_entry2};
 
 use crate::debug::Breakpoints;
 
-/// `IA32_TSC_DEADLINE` as a mode of the local APIC's timer. KVM carries writes of that register out
-/// before it asks whether somebody else is to (`handle_fastpath_wrmsr`; on Intel's processors
-/// since Linux 5.8, on all since 6.18), and without an interrupt controller of its own that is
-/// nothing: no deadline would ever come. Guests set the timer's counter instead.
-const TSC_DEADLINE: CpuidBit = bit(1, CpuidRegister::Ecx, 24);
 /// Every guest is promised these, which some hosts do not have, or whose kernels found them
 /// wanting; the others' kernels do without.
 const RANDOM: [CpuidBit; 2] = [
@@ -40,7 +35,6 @@ pub(crate) fn entries(
         let ours = entries.iter_mut().find(|one| one.function == DETECT_LEAF);
         ours.into_iter().for_each(|one| one.eax |= DETECT_INT3);
     }
-    take_back(&mut entries, TSC_DEADLINE);
     for place in RANDOM {
         if !offers(supported, place) {
             take_back(&mut entries, place);
@@ -161,12 +155,12 @@ mod tests {
             let entries = entries(&table, Breakpoints::Hardware, &supported);
             [entries[0].ecx, entries[1].ebx, entries[2].ebx].map(|word| !word)
         };
-        assert_eq!(promised(&[]), [1 << 24 | 1 << 30, 1 << 18, 0]);
+        assert_eq!(promised(&[]), [1 << 30, 1 << 18, 0]);
         let all = [
             listed(1, None, 0, u32::MAX),
             listed(7, Some(0), u32::MAX, 0),
         ];
-        assert_eq!(promised(&all), [1 << 24, 0, 0]);
+        assert_eq!(promised(&all), [0; 3]);
     }
 
     #[test]

@@ -95,10 +95,6 @@ impl Vcpu for KvmVcpu {
         self.window_wanted = wanted;
     }
 
-    fn sees_deadlines(&self) -> bool {
-        self.tells_deadlines
-    }
-
     /// KVM keeps one back until it can be taken.
     fn takes_nmi(&self) -> bool {
         true

@@ -9,7 +9,6 @@ mod bare;
 mod calibrate;
 mod clock;
 mod cpuid;
-mod deadline;
 mod debug;
 mod decode;
 mod history;

@@ -24,9 +24,6 @@ use program::{
 pub struct Probe {
     /// By which means guests are run.
     pub means: Means,
-    /// Whether guests that engine exact booted may go on: their timers are set by TSC
-    /// deadlines, which some kernels keep to themselves.
-    pub takes_exact_snapshots: bool,
     /// A traced call, from the guest and back into it, in nanoseconds.
     pub call: u64,
     /// By how much the guest's clock was off when it went on after a stop, in nanoseconds,
@@ -112,7 +109,6 @@ pub fn probe(wanted: Wanted) -> Result<Probe, ProbeError> {
     }
     Ok(Probe {
         means,
-        takes_exact_snapshots: host.tells_deadlines(means)?,
         call: clock.nanoseconds(call),
         jitter: clock.nanoseconds(costs.jitter),
     })

@@ -72,8 +72,6 @@ pub struct KvmVcpu {
     pub(crate) strangers: u64,
     /// The guest was seen to have breakpoints of its own that do not work.
     pub(crate) missed_breakpoints: bool,
-    /// Whether TSC deadlines that the guest sets come to us.
-    pub(crate) tells_deadlines: bool,
     /// Programs of the guest call by CPUID, which takes hardware breakpoints.
     pub(crate) calls_by_cpuid: bool,
 }
@@ -84,13 +82,8 @@ impl KvmVcpu {
     /// # Errors
     /// When KVM refuses it, or does not have its instructions.
     pub fn new(config: KvmConfig) -> Result<Self, CpuError> {
-        let host = &config.machine.host;
-        let costs = host.costs(config.means)?;
-        let tells_deadlines = host.tells_deadlines(config.means)?;
-        Ok(Self {
-            tells_deadlines,
-            ..Self::with_costs(config, costs)?
-        })
+        let costs = config.machine.host.costs(config.means)?;
+        Self::with_costs(config, costs)
     }
 
     pub(crate) fn with_costs(config: KvmConfig, costs: Costs) -> Result<Self, CpuError> {
@@ -148,7 +141,6 @@ impl KvmVcpu {
             means: config.means,
             strangers: 0,
             missed_breakpoints: false,
-            tells_deadlines: true,
             calls_by_cpuid: false,
         })
     }

@@ -59,7 +59,6 @@ pub(super) struct Fake {
     pub(super) pace: u64,
     /// Linear address of the script's only mapping that is not the identity, to `0`.
     pub(super) alias: u64,
-    pub(super) sees_deadlines: bool,
     place: (Option<u8>, usize),
     return_to: usize,
     now: Cycles,
@@ -83,7 +82,6 @@ impl Fake {
             handlers: BTreeMap::new(),
             pace: 1,
             alias: 0xffff_8000_0000_0000,
-            sees_deadlines: true,
             place: (None, 0),
             return_to: 0,
             now: 0,
@@ -182,10 +180,6 @@ impl Fake {
 }
 
 impl Vcpu for Fake {
-    fn sees_deadlines(&self) -> bool {
-        self.sees_deadlines
-    }
-
     fn save(&mut self) -> Result<CpuState, CpuError> {
         Err(CpuError::State("a scripted processor has none".to_owned()))
     }
