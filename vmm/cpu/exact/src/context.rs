@@ -140,6 +140,9 @@ pub(crate) struct Context {
     /// Guest instructions left until the run must stop. Translated code may keep them
     /// in a register; see [`Counter`](crate::emit::Counter).
     pub count: i64,
+    /// Instructions retired in this run, where a time model counts them apart from
+    /// ticks. Translated code may keep them beside `count`.
+    pub retired: i64,
     /// IF, as RFLAGS has it.
     pub interrupt_flag: u64,
     /// Not zero when the caller waits for IF to be set.
@@ -229,9 +232,6 @@ pub(crate) struct Context {
     pub slots: Slots,
     /// Runs left until a block is hot.
     pub heat: [i32; HEATS],
-    /// Instructions retired in this run, where a time model counts them apart from
-    /// ticks. Translated code may keep them beside `count`.
-    pub retired: i64,
     /// Mask of the address bits that index `lines`, for PEXT.
     pub line_mask: u64,
     /// Mask of the bits above an offset in a line, for PEXT.
