@@ -4,11 +4,12 @@ use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::{CpuError, Cycles, Exit, PAGE_SIZE, SegmentRegister, Vcpu};
 
 use crate::block::{BlockId, Incoming, Mode, Pace};
-use crate::enter::{begin_run, end_run};
+use crate::enter::point_at;
 use crate::signals::Catching;
 use crate::size::CodeSize;
 use crate::state::{Entered, Fault, flag};
 use crate::vcpu::{Answer, ExactVcpu};
+use crate::x87::{begin_x87, end_x87};
 
 /// The part of a budget that a run at ease may leave when it comes to a hot block.
 const EASE: i64 = 8;
@@ -118,13 +119,14 @@ impl ExactVcpu {
         self.context.count = grant;
         let catching = Catching::start(&mut self.context)?;
         self.flush_lines();
-        begin_run(&mut self.context, &self.x87);
+        point_at(&mut self.context);
+        begin_x87(&self.x87);
         self.refusable = None;
         let exit = match self.take_refusal() {
             Some(exit) => exit,
             None => self.run_loop(),
         };
-        end_run(&mut self.context, &mut self.x87);
+        end_x87(&mut self.context, &mut self.x87);
         drop(catching);
         self.settle_clock();
         self.settle_flags();

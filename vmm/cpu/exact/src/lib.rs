@@ -59,6 +59,7 @@ mod system;
 mod timing;
 mod vcpu;
 mod visit;
+mod x87;
 
 #[cfg(test)]
 extern crate self as belljar_exact;

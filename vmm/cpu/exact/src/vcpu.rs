@@ -10,7 +10,7 @@ use crate::access::{Replies, Stores};
 use crate::clock::{Clock, CyclesPerInstruction};
 use crate::context::{ARITHMETIC, Context, ContextMemory, FREE_INSTRUCTIONS, SLOTS};
 use crate::emit::Counter;
-use crate::enter::{Door, X87};
+use crate::enter::Door;
 use crate::features::{Features, Vectors};
 use crate::flush::LocalPages;
 use crate::host::host_requirements;
@@ -23,6 +23,7 @@ use crate::state::{State, flag};
 use crate::statistics::Statistics;
 use crate::timing::{TICKS_PER_CYCLE, Timing};
 use crate::visit::Uncovered;
+use crate::x87::X87;
 
 /// What an [`ExactVcpu`] is made from.
 pub struct ExactConfig {

@@ -230,7 +230,7 @@ impl ExactVcpu {
 
 #[allow(unsafe_code)]
 fn enter_translated(door: Door) {
-    // SAFETY: only called between `begin_run` and `end_run`, which point GS at the
+    // SAFETY: only called behind `point_at`, which points GS at the
     // context, with a target in translated code and the signal stack in place; the
     // vCPU's construction checked that the host has the guest's registers.
     unsafe { door.pass() };

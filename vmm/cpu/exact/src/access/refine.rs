@@ -9,12 +9,12 @@ use iced_x86::{
 
 use crate::analyse::names_mmx;
 use crate::decode::{MAX_BYTES, options};
-use crate::enter::{FxImage, save_x87};
 use crate::features::{Features, X87};
 use crate::mmu::is_canonical;
 use crate::state::{Fault, vector};
 use crate::system::has_pending;
 use crate::vcpu::ExactVcpu;
+use crate::x87::{FxImage, save_x87};
 
 impl ExactVcpu {
     /// The instruction at `state.rip`, as far as its bytes can be read, and what decides

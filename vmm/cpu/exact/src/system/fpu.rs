@@ -7,9 +7,9 @@ use iced_x86::{Instruction, Mnemonic};
 use super::Done;
 use super::operand::check_segment;
 use crate::access::Stop;
-use crate::enter::{FxImage, load_x87, save_x87};
 use crate::state::{Fault, vector};
 use crate::vcpu::ExactVcpu;
+use crate::x87::{FxImage, load_x87, save_x87};
 
 pub(super) const MXCSR_OFFSET: usize = 24;
 pub(super) const ST_OFFSET: usize = 32;

@@ -6,10 +6,10 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use super::fpu::ST_OFFSET;
 use super::{Done, width};
 use crate::access::Stop;
-use crate::enter::load_x87;
 use crate::mmu::is_canonical;
 use crate::state::Fault;
 use crate::vcpu::ExactVcpu;
+use crate::x87::load_x87;
 
 impl ExactVcpu {
     /// Offset within the segment of the memory operand.

@@ -14,9 +14,9 @@ use super::Done;
 use super::fpu::{LEGACY_END, MXCSR_OFFSET, ST_OFFSET, XMM_OFFSET, mxcsr_of};
 use super::span::Part;
 use crate::access::Stop;
-use crate::enter::{FxImage, load_x87};
 use crate::state::{Fault, cr4, xcr0};
 use crate::vcpu::ExactVcpu;
+use crate::x87::{FxImage, load_x87};
 
 const HEADER: usize = 512;
 const HEADER_BYTES: usize = 64;
