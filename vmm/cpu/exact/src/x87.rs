@@ -59,9 +59,13 @@ impl X87 {
         &self.image.0
     }
 
-    /// Has `change` change the state.
+    /// Has `change` change the state, of which only what a processor would keep is left:
+    /// otherwise it would depend on who used it first what is seen of it. Not during a run.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut [u8; 512])) {
         change(&mut self.image.0);
+        load_x87(&self.image);
+        save_x87(&mut self.image);
+        load_x87(&FxImage::reset());
         self.initial = self.image.is_initial();
     }
 }
