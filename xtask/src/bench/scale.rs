@@ -218,10 +218,10 @@ impl Scale {
             for _ in 0..runs {
                 let without = self.busy(BUSY, NO_ROUNDS, STEPS)?;
                 let with = self.busy(BUSY, apart, STEPS)?;
-                costs.push((with / without - 1.0) * 100.0);
+                costs.push((1.0 - without / with) * 100.0);
             }
             println!(
-                "{BUSY} busy nodes {} us apart: rounds cost {:.0} % (goal {goal:.0})",
+                "{BUSY} busy nodes {} us apart: rounds cost {:.0} % of the run (goal {goal:.0})",
                 apart as f64 / 1000.0,
                 median(&mut costs)
             );
