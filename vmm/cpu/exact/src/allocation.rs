@@ -85,27 +85,16 @@ mod tests {
     use iced_x86::code_asm::*;
 
     use super::*;
-    use crate::analyse::classify;
-    use crate::decode::Follow;
-    use crate::features::Features;
+    use crate::decode::assembled;
 
     #[test]
     fn what_is_named_by_an_instruction_or_its_address_is_not_lent() {
-        let mut a = CodeAssembler::new(64).unwrap();
-        a.mov(al, byte_ptr(rsi + r9 * 2)).unwrap();
-        a.add(dx, bx).unwrap();
-        a.mul(r8d).unwrap();
-        a.movsq().unwrap();
-        let bytes = a.assemble(0x1000).unwrap();
-        let features = Features::new(&belljar_cpu::InstructionSet::default());
-        let run: Vec<_> = iced_x86::Decoder::with_ip(64, &bytes, 0x1000, 0)
-            .into_iter()
-            .map(|instruction| GuestInstruction {
-                instruction,
-                class: classify(&instruction, &features),
-                follow: Follow::Next,
-            })
-            .collect();
+        let run = assembled(|a| {
+            a.mov(al, byte_ptr(rsi + r9 * 2)).unwrap();
+            a.add(dx, bx).unwrap();
+            a.mul(r8d).unwrap();
+            a.movsq().unwrap();
+        });
         assert_eq!(unused(&run, None), [5, 10, 11, 12, 13]);
         assert_eq!(unused(&run, Some([11, 12])), [5, 10, 13]);
         assert_eq!(Lent::first(&[5, 10, 13], 2).registers(), [5, 10]);

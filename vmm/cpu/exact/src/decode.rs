@@ -29,6 +29,25 @@ impl GuestInstruction {
     }
 }
 
+/// What `build` assembles at 0x1000, as a run, for tests.
+#[cfg(test)]
+pub(crate) fn assembled(
+    build: impl FnOnce(&mut iced_x86::code_asm::CodeAssembler),
+) -> Vec<GuestInstruction> {
+    let mut assembler = iced_x86::code_asm::CodeAssembler::new(64).expect("64 bits");
+    build(&mut assembler);
+    let bytes = assembler.assemble(0x1000).expect("it assembles");
+    let features = Features::new(&belljar_cpu::InstructionSet::default());
+    iced_x86::Decoder::with_ip(64, &bytes, 0x1000, 0)
+        .into_iter()
+        .map(|instruction| GuestInstruction {
+            instruction,
+            class: crate::analyse::classify(&instruction, &features),
+            follow: Follow::Next,
+        })
+        .collect()
+}
+
 /// How a run goes on behind an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Follow {

@@ -141,23 +141,11 @@ mod tests {
     use iced_x86::code_asm::*;
 
     use super::*;
-    use crate::analyse::classify;
-    use crate::features::Features;
+    use crate::decode::assembled;
     use crate::flags::{are_all, dead_flags};
 
     fn planned(build: impl FnOnce(&mut CodeAssembler)) -> Plan {
-        let mut assembler = CodeAssembler::new(64).expect("64 bits");
-        build(&mut assembler);
-        let bytes = assembler.assemble(0x1000).expect("it assembles");
-        let features = Features::new(&belljar_cpu::InstructionSet::default());
-        let run: Vec<_> = iced_x86::Decoder::with_ip(64, &bytes, 0x1000, 0)
-            .into_iter()
-            .map(|instruction| GuestInstruction {
-                instruction,
-                class: classify(&instruction, &features),
-                follow: Follow::Next,
-            })
-            .collect();
+        let run = assembled(build);
         let dead: Vec<bool> = dead_flags(&run).into_iter().map(are_all).collect();
         plan(&run, &dead, &BTreeSet::new())
     }
