@@ -73,8 +73,12 @@ impl Known {
         if spoke && gives && runner.sleeps_for(NAPPING) {
             runner.node_mut().rest();
         }
-        self.next.store(next_of(runner), Ordering::Relaxed);
+        self.note(runner);
         done.map(drop)
+    }
+
+    fn note(&self, runner: &Runner) {
+        self.next.store(next_of(runner), Ordering::Relaxed);
     }
 }
 
@@ -230,10 +234,7 @@ impl Crew {
                 pause(&mut waited, false);
             }
         }
-        match lock(&shared.failure).take() {
-            Some(failure) => Err(failure),
-            None => Ok(()),
-        }
+        shared.outcome()
     }
 }
 
@@ -306,18 +307,20 @@ impl Shared {
     /// take a good part of a short turn.
     fn run_all(&mut self, turns: &[Turn]) -> Result<(), (u32, NodeError)> {
         let is_large = self.is_large();
-        let mut failure: Option<(u32, NodeError)> = None;
         for turn in turns {
-            let place = self.places[turn.node as usize] as usize;
+            let place = self.place(turn.node);
             let runner = self.runners[place].get_mut();
             let runner = runner.unwrap_or_else(|_| panicked());
-            if let Err(error) = self.known[place].run(runner, *turn, is_large)
-                && failure.as_ref().is_none_or(|(first, _)| turn.node < *first)
-            {
-                failure = Some((turn.node, error));
+            if let Err(error) = self.known[place].run(runner, *turn, is_large) {
+                self.fail(turn.node, error);
             }
         }
-        failure.map_or(Ok(()), Err)
+        self.outcome()
+    }
+
+    /// How the round went: the failure of the node with the lowest number.
+    fn outcome(&self) -> Result<(), (u32, NodeError)> {
+        lock(&self.failure).take().map_or(Ok(()), Err)
     }
 
     /// Whether there are so many nodes that those which sleep give memory back.
@@ -326,8 +329,7 @@ impl Shared {
     }
 
     fn note(&self, node: u32, runner: &Runner) {
-        let next = next_of(runner);
-        self.known(node).next.store(next, Ordering::Relaxed);
+        self.known(node).note(runner);
     }
 
     fn fail(&self, node: u32, error: NodeError) {

@@ -9,4 +9,4 @@ mod time;
 pub use codec::{CodecError, decode, encode};
 pub use queue::{EventKey, EventQueue};
 pub use random::{Random, Seed};
-pub use time::{Frequency, Span, Time};
+pub use time::{Frequency, Span, Time, greatest_common_divisor};

@@ -187,7 +187,8 @@ impl Frequency {
     }
 }
 
-const fn greatest_common_divisor(one: u64, other: u64) -> u64 {
+/// The largest number that divides both, by Euclid's algorithm; the other one where one is zero.
+pub const fn greatest_common_divisor(one: u64, other: u64) -> u64 {
     if other == 0 {
         one
     } else {

@@ -2,6 +2,7 @@
 //! what they cost.
 
 use belljar_cpu::Cycles;
+use belljar_sim::greatest_common_divisor;
 
 /// Cycles for each instruction, as a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +38,8 @@ pub(crate) struct Clock {
 impl Clock {
     pub(crate) fn new(ratio: CyclesPerInstruction) -> Self {
         let (cycles, instructions) = (ratio.cycles.max(1), ratio.instructions.max(1));
-        let common = greatest_common_divisor(cycles, instructions);
+        // A divisor of 32 bits has no more.
+        let common = greatest_common_divisor(cycles.into(), instructions.into()) as u32;
         let ratio = CyclesPerInstruction {
             cycles: cycles / common,
             instructions: instructions / common,
@@ -98,14 +100,6 @@ impl Clock {
     pub(crate) fn skip_to(&mut self, to: Cycles) {
         let now = self.at(self.ticks);
         self.skipped += to.saturating_sub(now);
-    }
-}
-
-fn greatest_common_divisor(one: u32, other: u32) -> u32 {
-    if other == 0 {
-        one
-    } else {
-        greatest_common_divisor(other, one % other)
     }
 }
 
