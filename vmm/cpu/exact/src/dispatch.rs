@@ -108,6 +108,10 @@ pub(crate) enum Next {
 impl ExactVcpu {
     /// Runs until the clock shows `until` or something else ends the run.
     pub(crate) fn dispatch(&mut self, until: Cycles) -> Result<Exit, CpuError> {
+        // What an instruction that is done has yet to tell devices.
+        if let Some(store) = self.stores.pop() {
+            return Ok(store);
+        }
         self.forget_written_pages();
         self.settle_clock();
         let grant = self
@@ -130,6 +134,7 @@ impl ExactVcpu {
         drop(catching);
         self.settle_clock();
         self.settle_flags();
+        // Not moved before it is looked at: in a short turn that counts.
         match exit {
             Exit::Deadline => Ok(Exit::Deadline),
             other => Ok(other),

@@ -21,9 +21,6 @@ pub const RANDOM_STREAM: &str = "rdrand";
 
 impl Vcpu for ExactVcpu {
     fn run(&mut self, until: Cycles) -> Result<Exit, CpuError> {
-        if let Some(store) = self.stores.pop() {
-            return Ok(store);
-        }
         self.with_code(|vcpu| {
             loop {
                 let exit = vcpu.dispatch(until)?;
@@ -36,9 +33,6 @@ impl Vcpu for ExactVcpu {
     }
 
     fn run_about(&mut self, until: Cycles) -> Result<Exit, CpuError> {
-        if let Some(store) = self.stores.pop() {
-            return Ok(store);
-        }
         self.settle_clock();
         self.at_ease = self.ticks_to_stop() > self.clock.ticks_until(until);
         let began = self.retired_now();
