@@ -25,7 +25,7 @@ pub(crate) struct GuestInstruction {
 impl GuestInstruction {
     /// Whether a run whose last instruction this is goes on behind it.
     pub(crate) fn falls_off(&self) -> bool {
-        self.follow != Follow::Leave
+        !matches!(self.follow, Follow::Leave | Follow::Guess(_))
     }
 }
 
@@ -65,6 +65,8 @@ pub(crate) enum Follow {
     Target,
     /// With the instruction at this address if that is where a return leads.
     Return(u64),
+    /// The run ends with a return, which mostly leads to this address.
+    Guess(u64),
 }
 
 impl Follow {

@@ -25,12 +25,14 @@ mod group;
 mod held;
 mod instruction;
 mod interrupts;
+mod lag;
 pub(crate) mod legacy;
 mod operands;
 mod repeat;
 mod system;
 
 use held::{Held, Lending};
+use lag::Lag;
 
 pub(crate) use count::Counter;
 
@@ -98,6 +100,8 @@ struct Cold {
     hole: Hole,
     kind: ColdKind,
     index: u16,
+    /// How far RSP has to catch up there.
+    lag: Lag,
 }
 
 enum ColdKind {
@@ -120,6 +124,8 @@ enum ColdKind {
     Pair { ticks: i32, instructions: i32 },
     /// A return that did not lead where the run goes on; the target is in S0.
     SideReturn,
+    /// The same where the run ends.
+    OtherReturn,
     /// A group's slot did not cover its addresses; `resume` is behind the check.
     Group { group: usize, resume: u32 },
 }
@@ -158,6 +164,7 @@ pub(crate) struct Emitter {
     /// Where guest registers stand, and what lent ones hold.
     allocation: Allocation,
     lending: Lending,
+    lag: Lag,
     /// Guest addresses of the run's instructions.
     rips: Vec<u64>,
     /// Which of them are calls.
@@ -198,6 +205,7 @@ impl Emitter {
             itself: None,
             allocation: Allocation::default(),
             lending: [None; LENT],
+            lag: Lag::default(),
             rips: Vec::new(),
             calls: Vec::new(),
         }
@@ -271,9 +279,11 @@ impl Emitter {
             self.host_map.push((self.asm.offset(), self.index));
             for group in 0..self.plan.groups.len() {
                 if self.plan.groups[group].at == index {
+                    self.catch_up();
                     self.check(group);
                 }
             }
+            self.begin_lag(guest);
             self.instruction(guest, dead[index]);
         }
         if run.last().is_none_or(|last| last.falls_off()) {
@@ -323,6 +333,7 @@ impl Emitter {
             ..Allocation::default()
         };
         self.lending = [None; LENT];
+        self.lag = Lag::default();
         let rips = block
             .instructions
             .iter()
@@ -352,11 +363,7 @@ impl Emitter {
     }
 
     fn leave_from(&mut self, hole: Hole, kind: SiteKind, restore: bool) {
-        self.cold.push(Cold {
-            hole,
-            kind: ColdKind::Leave { kind, restore },
-            index: self.index,
-        });
+        self.put_off(hole, ColdKind::Leave { kind, restore });
     }
 }
 

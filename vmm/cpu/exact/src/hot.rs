@@ -109,6 +109,7 @@ impl ExactVcpu {
 
     fn renamed_trace(&mut self, rip: u64, physical: u64, mode: Mode) -> Option<GuestBlock> {
         let mut trace = self.trace(rip, physical, mode)?;
+        self.guess_return(&mut trace);
         trace.renamed = choose(&trace.instructions);
         if let Some(pairs) = trace.renamed {
             rename(&mut trace.instructions, pairs);

@@ -30,6 +30,7 @@ mod flush;
 #[cfg(test)]
 mod golden;
 mod groups;
+mod guess;
 mod host;
 mod hot;
 mod index;

@@ -215,6 +215,7 @@ impl Emitter {
         self.cold.push(Cold {
             hole,
             index: self.index,
+            lag: self.lag,
             kind: ColdKind::Miss {
                 size,
                 write,

@@ -34,6 +34,7 @@ impl Emitter {
         while !self.cold.is_empty() {
             for cold in std::mem::take(&mut self.cold) {
                 self.index = cold.index;
+                self.lag = cold.lag;
                 self.asm.land(cold.hole);
                 self.emit_one(cold, &mut sites);
             }
@@ -55,6 +56,10 @@ impl Emitter {
             ColdKind::SideReturn => {
                 self.asm.mov(RCX, S1);
                 self.give_back(cold.index + 1);
+                self.jump_cached();
+            }
+            ColdKind::OtherReturn => {
+                self.asm.mov(RCX, S1);
                 self.jump_cached();
             }
             ColdKind::Pair {

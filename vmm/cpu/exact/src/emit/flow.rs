@@ -15,6 +15,7 @@ const PAGE_SHIFT: u32 = 12;
 impl Emitter {
     /// Goes on at guest address `target`.
     pub(super) fn jump_to_guest(&mut self, target: u64) {
+        self.catch_up();
         if let Some((_, entry)) = self.itself.filter(|&(rip, _)| rip == target) {
             self.asm.jump_to(entry);
         } else if self.is_chainable(target) {
@@ -36,16 +37,13 @@ impl Emitter {
     }
 
     fn link_from(&mut self, hole: Hole, target: u64) {
-        self.cold.push(Cold {
-            hole,
-            kind: ColdKind::Link { target },
-            index: self.index,
-        });
+        self.put_off(hole, ColdKind::Link { target });
     }
 
     /// Goes on at the guest address in S0. Out of a free stub by way of the dispatcher: what
     /// came due in there has waited for its end.
     pub(super) fn jump_cached(&mut self) {
+        self.catch_up();
         if self.mode.pace != Pace::Full || self.free {
             self.asm.jump_to(self.shared.unknown);
             return;
@@ -107,6 +105,7 @@ impl Emitter {
             hole,
             kind,
             index: self.index,
+            lag: self.lag,
         });
     }
 
@@ -132,7 +131,7 @@ impl Emitter {
             self.asm.mov_imm(S0, address);
             self.asm.store_operand(operand, S0);
         }
-        self.asm.lea(RSP, RSP, -8);
+        self.move_stack(-8);
         self.end_access(access);
     }
 
@@ -144,12 +143,25 @@ impl Emitter {
         };
         let (operand, access) = self.open(Address::On(RSP, 0), 8, false, flags_dead);
         self.asm.load_operand(S0, operand);
-        self.asm.lea(RSP, RSP, 8 + extra);
+        self.move_stack(8 + extra);
         self.end_access(access);
         match follow {
             Follow::Return(expected) => self.expect_return(expected),
+            Follow::Guess(expected) => self.jump_to_guess(expected),
             _ => self.jump_cached(),
         }
+    }
+
+    /// Goes on at S0, which mostly is `expected`. Keeps the flags, as the one below.
+    fn jump_to_guess(&mut self, expected: u64) {
+        self.catch_up();
+        self.distance_to_rcx(expected);
+        let same = self.asm.jump_rcx_zero();
+        let hole = self.asm.jump();
+        self.put_off(hole, ColdKind::OtherReturn);
+        self.asm.land(same);
+        self.asm.mov(RCX, S1);
+        self.jump_to_guest(expected);
     }
 
     /// Goes on only if S0 is `expected`. Keeps the flags, which a caller may read.

@@ -3,7 +3,7 @@
 use iced_x86::{Instruction, Register};
 
 use super::access::{Address, CONDITION_ABOVE, FIRST_SPILLED};
-use super::{Cold, ColdKind, Emitter};
+use super::{ColdKind, Emitter};
 use crate::asm::{Operand, Reg, S0, S1};
 use crate::context::at;
 use crate::groups::Group;
@@ -81,7 +81,7 @@ impl Emitter {
         Operand {
             base: register,
             index: Some((delta, 1)),
-            disp,
+            disp: disp + self.lag_of(register),
         }
     }
 
@@ -89,7 +89,8 @@ impl Emitter {
     fn add_base(&mut self, register: Reg, number: u8, disp: i32) {
         let other = Self::scratch_beside(register);
         let base = self.standing(number, other);
-        self.asm.lea_sum(register, base, register, disp);
+        self.asm
+            .lea_sum(register, base, register, disp + self.lag_of(number));
     }
 
     /// Checks group `group` before the present instruction, where flags are dead.
@@ -106,11 +107,7 @@ impl Emitter {
             self.asm.jump_if(CONDITION_ABOVE_OR_EQUAL)
         };
         let resume = self.asm.offset();
-        self.cold.push(Cold {
-            hole,
-            index: self.index,
-            kind: ColdKind::Group { group, resume },
-        });
+        self.put_off(hole, ColdKind::Group { group, resume });
     }
 
     /// Leaves the linear address of a group's lowest byte, as of the present

@@ -198,7 +198,7 @@ impl Emitter {
                     let source = self.fetch(register, S0);
                     self.asm.store_operand(operand, source);
                 }
-                self.asm.lea(RSP, RSP, -8);
+                self.move_stack(-8);
                 self.end_access(access);
             }
             OpKind::Memory => {
@@ -209,7 +209,7 @@ impl Emitter {
                 let value = instruction.immediate(0) as i32;
                 let (operand, access) = self.open(Address::On(RSP, -8), 8, true, flags_dead);
                 self.asm.store_operand_imm(operand, value);
-                self.asm.lea(RSP, RSP, -8);
+                self.move_stack(-8);
                 self.end_access(access);
             }
         }
@@ -230,7 +230,7 @@ impl Emitter {
         let operand = self.free_first(operand);
         self.asm.load(S0, at::CARRIED);
         self.asm.store_operand(operand, S0);
-        self.asm.lea(RSP, RSP, -8);
+        self.move_stack(-8);
         self.end_access(access);
     }
 
@@ -241,11 +241,11 @@ impl Emitter {
             self.asm.load_operand(RSP, operand);
         } else if number < S0 {
             self.asm.load_operand(number, operand);
-            self.asm.lea(RSP, RSP, 8);
+            self.move_stack(8);
         } else {
             self.asm.load_operand(S0, operand);
             self.asm.store(at::gpr(number as usize), S0);
-            self.asm.lea(RSP, RSP, 8);
+            self.move_stack(8);
         }
         self.end_access(access);
     }

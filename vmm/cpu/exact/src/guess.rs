@@ -1,0 +1,62 @@
+//! Where the return at the end of a trace is likely to lead: where it would lead just now.
+//!
+//! A jump through a table is foreseen worse than a comparison, and asks the block that it comes
+//! to whether it is the right one. For speed alone, as all that is hot.
+
+use belljar_cpu::{Access, PAGE_SIZE};
+
+use crate::analyse::Class;
+use crate::decode::{Follow, GuestBlock};
+use crate::mmu::{Request, map};
+use crate::symbols::analyse;
+use crate::vcpu::ExactVcpu;
+
+/// RSP's number, which is that of the symbol it begins with.
+const RSP: usize = 4;
+
+impl ExactVcpu {
+    /// Has `trace`, at whose beginning the guest stands, compare the address that it returns
+    /// to at its end with the one on the stack, where that is in its page.
+    pub(crate) fn guess_return(&self, trace: &mut GuestBlock) {
+        let returns = |class| class == Class::Ret;
+        if !trace
+            .instructions
+            .last()
+            .is_some_and(|last| returns(last.class))
+        {
+            return;
+        }
+        let symbols = analyse(
+            trace
+                .instructions
+                .iter()
+                .map(|guest| (&guest.instruction, guest.class)),
+        );
+        let top = symbols.before.last().map(|registers| registers[RSP]);
+        let Some(top) = top.filter(|top| top.symbol == RSP as u32) else {
+            return;
+        };
+        let at = self.context.gpr[RSP].wrapping_add_signed(top.offset);
+        let expected = self.glance(at);
+        if let Some(expected) = expected.filter(|&to| to / PAGE_SIZE == trace.rip / PAGE_SIZE)
+            && let Some(last) = trace.instructions.last_mut()
+        {
+            last.follow = Follow::Guess(expected);
+        }
+    }
+
+    /// The 8 bytes of memory at `linear`, without a trace in the guest's tables. None where
+    /// they may not be read, or are not in one page.
+    fn glance(&self, linear: u64) -> Option<u64> {
+        let request = Request {
+            access: Access::Read,
+            user: self.state.is_user(),
+            mark: false,
+        };
+        let mapping = map(&self.memory, &self.state.system, linear, request).ok()?;
+        let mut bytes = [0; 8];
+        let within = linear % PAGE_SIZE <= PAGE_SIZE - 8;
+        (within && self.memory.read(mapping.physical, &mut bytes))
+            .then(|| u64::from_le_bytes(bytes))
+    }
+}
