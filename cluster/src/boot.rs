@@ -16,6 +16,7 @@ use belljar_sim::{Frequency, Random, Seed, Span, Time};
 use belljar_vmm::{DiskConfig, KernelError, KernelImage, Node, NodeConfig, NodeError, NodeStop};
 
 use crate::engine::{Engine, KvmOptions};
+use crate::host_memory;
 use crate::keyboard::Keyboard;
 use crate::parts::{DISK_LATENCY, START_DATE};
 use crate::processors::{Maker, Virtualisation};
@@ -165,6 +166,7 @@ impl Booted {
             index: 0,
             seed: Seed(1),
             memory: plan.memory,
+            huge_pages: host_memory::is_plenty_for(1, plan.memory),
             vcpus: plan.vcpus,
             slice: plan.slice.unwrap_or(plan.engine.slice()),
             frequency: plan.clock,

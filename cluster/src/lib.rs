@@ -15,6 +15,7 @@ pub mod doctor;
 mod ending;
 pub mod engine;
 pub mod horizon;
+mod host_memory;
 pub mod hosts;
 pub mod keyboard;
 pub mod link_log;

@@ -13,6 +13,7 @@ use belljar_vmm::{
 };
 use twox_hash::XxHash3_64;
 
+use crate::host_memory;
 use crate::plan::Plan;
 use crate::processors::Makers;
 use crate::run_disk;
@@ -87,7 +88,8 @@ impl Parts {
     pub(crate) fn node(&self, plan: &Plan, index: u32) -> Result<Node, NodeError> {
         let seed = Seed(plan.seed);
         let words = identity_words(plan, index);
-        let config = self.config(plan, index, seed, self.run_disk.clone(), &words);
+        let mut config = self.config(plan, index, seed, self.run_disk.clone(), &words);
+        config.huge_pages = host_memory::is_plenty_for(plan.nodes, plan.memory);
         Node::new(&config, self.makers.node(plan, index, seed))
     }
 
@@ -149,6 +151,7 @@ impl Parts {
             index: u64::from(index),
             seed,
             memory: plan.memory,
+            huge_pages: false,
             vcpus: plan.vcpus,
             slice: plan.slice,
             frequency: plan.clock,

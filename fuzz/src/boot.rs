@@ -77,6 +77,7 @@ pub(crate) fn config(kernel: KernelImage) -> NodeConfig {
         index: 0,
         seed: Seed(1),
         memory: MEMORY,
+        huge_pages: false,
         vcpus: 1,
         slice: belljar_sim::Span::from_us(10),
         frequency: Frequency::from_hz(HERTZ).expect("it is not zero"),

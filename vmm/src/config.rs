@@ -48,6 +48,9 @@ pub struct NodeConfig {
     pub seed: Seed,
     /// RAM in bytes, a multiple of 4096.
     pub memory: u64,
+    /// Whether a node that is no clone takes its RAM from the host in huge pages, where the host
+    /// has them: faster, and of each 2 MiB touched all are taken. No result depends on it.
+    pub huge_pages: bool,
     /// Processors, all alike, from 1 to [`MOST_VCPUS`].
     pub vcpus: u32,
     /// How long each of several processors runs before it is the next one's turn; from

@@ -14,7 +14,7 @@ mod turns;
 
 use belljar_cpu::{
     CpuidTable, Cycles, EngineReport, GuestRam, InstructionSet, Registers, SystemRegisters,
-    TimeAccount, Vcpu, guest_ram,
+    TimeAccount, Vcpu, guest_ram, prefer_huge_pages,
 };
 use belljar_devices::virtio::NetCounters;
 use belljar_sim::{Frequency, Time};
@@ -88,6 +88,9 @@ impl Node {
     {
         config.check()?;
         let ram = Self::blank_ram(config.memory)?;
+        if config.huge_pages {
+            prefer_huge_pages(&ram);
+        }
         let start = boot::load(config, &ram)?;
         let mut node = Self::of_parts(config, ram, engine)?;
         for processor in &mut node.processors[1..] {

@@ -5,6 +5,7 @@ use std::thread;
 use belljar_launch::{AllocatedHost, Allocation, AllocationError, JobId};
 
 use super::placement::Capacity;
+use crate::host_memory;
 use crate::scenario::{Hosts, LaunchKind};
 
 /// Why it is not known which hosts.
@@ -178,18 +179,8 @@ pub(super) fn own_capacity(name: &str) -> Capacity {
     Capacity {
         name: name.to_owned(),
         processors: processors as u32,
-        memory: free_memory(),
+        memory: host_memory::available(),
     }
-}
-
-/// Memory that the host can give without taking it from others.
-fn free_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find(|line| line.starts_with("MemAvailable:"))?;
-    let kib: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    Some(kib << 10)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub use account::TimeAccount;
 pub use cpuid::{CpuidEntry, CpuidTable};
 pub use exit::{Exit, ShutdownCause};
 pub use isa::{CpuidBit, CpuidRegister, Feature, InstructionSet, IsaError, Level};
-pub use memory::{GuestRam, PAGE_SIZE, guest_ram, guest_ram_over, ram_ranges};
+pub use memory::{GuestRam, PAGE_SIZE, guest_ram, guest_ram_over, prefer_huge_pages, ram_ranges};
 pub use registers::{DescriptorTable, Registers, Segment, SegmentRegister, SystemRegisters};
 pub use report::{EngineReport, Unimplemented};
 pub use saved::CpuState;

@@ -31,6 +31,7 @@ fn config() -> NodeConfig {
         index: 3,
         seed: Seed(1),
         memory: 64 << 20,
+        huge_pages: false,
         vcpus: 1,
         slice: belljar_sim::Span::from_us(10),
         frequency: Frequency::from_hz(GHZ).unwrap(),
