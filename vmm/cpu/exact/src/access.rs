@@ -4,7 +4,6 @@
 use belljar_cpu::{Access, Exit, PAGE_SIZE};
 
 use crate::block::{BlockId, CheckForm};
-use crate::context::tlb_index;
 use crate::dispatch::Next;
 use crate::lines::Payment;
 use crate::mmu::{Request, map};
@@ -201,18 +200,11 @@ impl ExactVcpu {
     }
 
     pub(crate) fn fill(&mut self, linear: u64, page: u64, write: bool) {
-        let entry = tlb_index(linear);
-        let tag = linear & !(PAGE_SIZE - 1);
         let user = usize::from(self.state.is_user());
-        let old = self.context.views[user].tlb[usize::from(write)].tag[entry];
-        if old != tag && self.has_caches() {
+        let old = self.context.views[user].tlb[usize::from(write)].fill(linear, page);
+        if old != linear & !(PAGE_SIZE - 1) && self.has_caches() {
             self.replace_page(old, write);
         }
-        let tlb = &mut self.context.views[user].tlb[usize::from(write)];
-        tlb.tag[entry] = tag;
-        tlb.page[entry] = page;
-        tlb.delta[entry] = page.wrapping_sub(tag);
-        tlb.range_bytes[entry] = 0;
     }
 
     /// Splits an access at the page boundary; the second piece may be empty.

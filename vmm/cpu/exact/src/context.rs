@@ -13,12 +13,11 @@ use crate::timing::LINE_BYTES;
 
 pub(crate) mod at;
 mod memory;
+mod tlb;
 
 pub(crate) use memory::ContextMemory;
+pub(crate) use tlb::{TLB_ENTRIES, Tlb, tlb_index};
 
-/// Entries of each software TLB table; a power of two. Fewer than 1,024 thrash
-/// on blocked matrix code, more gain nothing.
-pub(crate) const TLB_ENTRIES: usize = 1024;
 /// Lines of a page.
 pub(crate) const LINE_ENTRIES: usize = (PAGE_SIZE / LINE_BYTES) as usize;
 /// Bytes of the buffer through which an access goes that has no host page:
@@ -63,21 +62,6 @@ pub(crate) const HOT_RUNS: i32 = 600;
 const LONGEST_SPAN: u64 = 1 << 16;
 /// Times that a slot may be filled before it is asked whether it is worth it.
 pub(crate) const SLOT_FILLS: i32 = 1024;
-
-/// Translations of one privilege level for reading or for writing.
-#[repr(C)]
-pub(crate) struct Tlb {
-    /// Linear page address per entry, or one that can never match.
-    pub tag: [u64; TLB_ENTRIES],
-    /// Host address of the page.
-    pub page: [u64; TLB_ENTRIES],
-    /// Host address less linear address.
-    pub delta: [u64; TLB_ENTRIES],
-    /// Linear address of the range around the page that has the same delta.
-    pub range: [u64; TLB_ENTRIES],
-    /// Bytes of that range; zero where nobody looked yet.
-    pub range_bytes: [u64; TLB_ENTRIES],
-}
 
 /// Cache lines that may be accessed without a look at the caches, each at the index that
 /// its place in a page has.
@@ -245,47 +229,30 @@ pub(crate) struct Context {
 }
 
 impl View {
-    /// The tag of entry `index` that no address with that index matches. It is two
-    /// pages off, so that an access which runs into the next page cannot match either.
-    const fn never(index: usize) -> u64 {
-        ((index ^ 2) as u64) << 12
-    }
-
     /// Forgets every translation.
     pub(crate) fn flush_tlb(&mut self) {
-        for index in 0..TLB_ENTRIES {
-            self.tlb[0].tag[index] = Self::never(index);
-            self.tlb[1].tag[index] = Self::never(index);
-        }
+        self.tlb.iter_mut().for_each(Tlb::flush);
         self.explored.iter_mut().for_each(Explored::forget);
     }
 
     /// Forgets translations of the lower half of the address space.
     pub(crate) fn flush_below(&mut self) {
-        for tlb in &mut self.tlb {
-            for (index, tag) in tlb.tag.iter_mut().enumerate() {
-                if *tag >> 63 == 0 {
-                    *tag = Self::never(index);
-                }
-            }
-        }
+        self.tlb.iter_mut().for_each(Tlb::flush_below);
         self.explored.iter_mut().for_each(Explored::forget_below);
     }
 
     /// Forgets the translations of a page that nothing else is cached of.
     pub(crate) fn forget_translation(&mut self, page: u64) {
-        let index = tlb_index(page);
         for tlb in &mut self.tlb {
-            tlb.tag[index] = Self::never(index);
+            tlb.flush_page(page);
         }
     }
 
     /// Forgets the page that holds `linear`.
     pub(crate) fn flush_page(&mut self, linear: u64) {
-        let index = tlb_index(linear);
         for tlb in &mut self.tlb {
-            tlb.tag[index] = Self::never(index);
-            tlb.range_bytes.fill(0);
+            tlb.flush_page(linear);
+            tlb.forget_ranges();
         }
         self.explored.iter_mut().for_each(Explored::forget);
     }
@@ -293,12 +260,8 @@ impl View {
     /// Forgets writable translations of the host page at `page`.
     pub(crate) fn forbid_writes_to(&mut self, page: u64) {
         let tlb = &mut self.tlb[1];
-        for index in 0..TLB_ENTRIES {
-            if tlb.page[index] == page {
-                tlb.tag[index] = Self::never(index);
-            }
-        }
-        tlb.range_bytes.fill(0);
+        tlb.forget_host(page);
+        tlb.forget_ranges();
         self.explored[1].forget();
     }
 }
@@ -379,7 +342,9 @@ impl Context {
             *step = index as i64 - STEPS as i64;
         }
         context.guest_mxcsr = 0x1f80;
-        context.views.iter_mut().for_each(View::flush_tlb);
+        let views = &mut context.views;
+        let tlbs = views.iter_mut().flat_map(|view| &mut view.tlb);
+        tlbs.for_each(Tlb::begin);
         Ok(context)
     }
 }
@@ -391,11 +356,6 @@ impl Context {
             .iter()
             .any(|&[start, end]| pc >= start && pc < end)
     }
-}
-
-/// The TLB entry for a linear address.
-pub(crate) fn tlb_index(linear: u64) -> usize {
-    (linear >> 12) as usize & (TLB_ENTRIES - 1)
 }
 
 /// The index among [`Lines`] for an address.

@@ -1,0 +1,176 @@
+//! The software TLB: where pages of the guest's linear addresses stand on the host.
+
+use belljar_cpu::PAGE_SIZE;
+
+/// Entries of each table; a power of two. Codes that walk the columns of matrices of a
+/// few MiB thrash in 1,024.
+pub(crate) const TLB_ENTRIES: usize = 4096;
+
+/// Translations of one privilege level for reading or for writing.
+#[repr(C)]
+pub(crate) struct Tlb {
+    /// Linear page address per entry, or one that can never match.
+    pub tag: [u64; TLB_ENTRIES],
+    /// Host address of the page.
+    pub page: [u64; TLB_ENTRIES],
+    /// Host address less linear address.
+    pub delta: [u64; TLB_ENTRIES],
+    /// Linear address of the range around the page that has the same delta.
+    pub range: [u64; TLB_ENTRIES],
+    /// Bytes of that range; zero where nobody looked yet.
+    pub range_bytes: [u64; TLB_ENTRIES],
+    /// Bits of the entries that may hold a translation: few of them do, and a new address
+    /// space must find all.
+    used: [u64; TLB_ENTRIES / 64],
+}
+
+impl Tlb {
+    /// The tag of entry `index` that no address with that index matches. It is two
+    /// pages off, so that an access which runs into the next page cannot match either.
+    const fn never(index: usize) -> u64 {
+        ((index ^ 2) as u64) << 12
+    }
+
+    /// Empties every entry, whatever they hold.
+    pub(super) fn begin(&mut self) {
+        for (index, tag) in self.tag.iter_mut().enumerate() {
+            *tag = Self::never(index);
+        }
+        self.used.fill(0);
+    }
+
+    /// Notes that the page that holds `linear` stands at host address `page`. Returns the
+    /// tag of the one that made room for it.
+    pub(crate) fn fill(&mut self, linear: u64, page: u64) -> u64 {
+        let index = tlb_index(linear);
+        let tag = linear & !(PAGE_SIZE - 1);
+        self.page[index] = page;
+        self.delta[index] = page.wrapping_sub(tag);
+        self.range_bytes[index] = 0;
+        self.used[index / 64] |= 1 << (index % 64);
+        std::mem::replace(&mut self.tag[index], tag)
+    }
+
+    fn forget(&mut self, index: usize) {
+        self.tag[index] = Self::never(index);
+        self.used[index / 64] &= !(1 << (index % 64));
+    }
+
+    /// Forgets every translation.
+    pub(super) fn flush(&mut self) {
+        self.forget_where(|_, _| true);
+    }
+
+    /// Forgets translations of the lower half of the address space.
+    pub(super) fn flush_below(&mut self) {
+        self.forget_where(|tlb, index| tlb.tag[index] >> 63 == 0);
+    }
+
+    /// Forgets the translation of the page that holds `linear`.
+    pub(super) fn flush_page(&mut self, linear: u64) {
+        self.forget(tlb_index(linear));
+    }
+
+    /// Forgets translations to the host page at `page`.
+    pub(super) fn forget_host(&mut self, page: u64) {
+        self.forget_where(|tlb, index| tlb.page[index] == page);
+    }
+
+    /// Forgets what hangs together around the pages.
+    pub(super) fn forget_ranges(&mut self) {
+        self.each_used(|tlb, index| tlb.range_bytes[index] = 0);
+    }
+
+    fn forget_where(&mut self, goes: impl Fn(&Self, usize) -> bool) {
+        self.each_used(|tlb, index| {
+            if goes(tlb, index) {
+                tlb.forget(index);
+            }
+        });
+    }
+
+    fn each_used(&mut self, mut act: impl FnMut(&mut Self, usize)) {
+        for word in 0..self.used.len() {
+            let mut bits = self.used[word];
+            while bits != 0 {
+                act(self, word * 64 + bits.trailing_zeros() as usize);
+                bits &= bits - 1;
+            }
+        }
+    }
+}
+
+/// The TLB entry for a linear address.
+pub(crate) fn tlb_index(linear: u64) -> usize {
+    (linear >> 12) as usize & (TLB_ENTRIES - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tlb() -> Box<Tlb> {
+        let mut tlb = Box::new(Tlb {
+            tag: [0; TLB_ENTRIES],
+            page: [0; TLB_ENTRIES],
+            delta: [0; TLB_ENTRIES],
+            range: [0; TLB_ENTRIES],
+            range_bytes: [0; TLB_ENTRIES],
+            used: [0; TLB_ENTRIES / 64],
+        });
+        tlb.begin();
+        tlb
+    }
+
+    const BELOW: u64 = 0x7fff_1234_5000;
+    const ABOVE: u64 = 0xffff_8880_0012_3000;
+
+    fn holds(tlb: &Tlb, linear: u64) -> bool {
+        tlb.tag[tlb_index(linear)] == linear
+    }
+
+    #[test]
+    fn an_empty_entry_matches_no_address_with_its_index() {
+        let tlb = tlb();
+        for (index, &tag) in tlb.tag.iter().enumerate() {
+            assert_ne!(tlb_index(tag), index);
+            assert_ne!(tlb_index(tag), (index + 1) % TLB_ENTRIES);
+        }
+    }
+
+    #[test]
+    fn what_is_forgotten_is_what_was_meant() {
+        let mut tlb = tlb();
+        let fill = |tlb: &mut Tlb| {
+            tlb.fill(BELOW, 0x1000);
+            tlb.fill(ABOVE + 0x10, 0x2000);
+        };
+        let held = |tlb: &Tlb| [BELOW, ABOVE].map(|page| holds(tlb, page));
+        fill(&mut tlb);
+        assert_eq!(tlb.delta[tlb_index(ABOVE)], 0x2000u64.wrapping_sub(ABOVE));
+        tlb.flush_below();
+        assert_eq!(held(&tlb), [false, true]);
+        fill(&mut tlb);
+        tlb.flush_page(ABOVE + 0xfff);
+        assert_eq!(held(&tlb), [true, false]);
+        fill(&mut tlb);
+        tlb.forget_host(0x2000);
+        assert_eq!(held(&tlb), [true, false]);
+        fill(&mut tlb);
+        tlb.flush();
+        assert_eq!(held(&tlb), [false, false]);
+    }
+
+    #[test]
+    fn ranges_go_and_translations_stay() {
+        let mut tlb = tlb();
+        tlb.fill(BELOW, 0x1000);
+        tlb.range_bytes[tlb_index(BELOW)] = 0x4000;
+        tlb.forget_ranges();
+        assert_eq!(tlb.range_bytes[tlb_index(BELOW)], 0);
+        assert!(holds(&tlb, BELOW));
+        tlb.range_bytes[tlb_index(BELOW)] = 0x4000;
+        assert_eq!(tlb.fill(BELOW, 0x3000), BELOW);
+        assert_eq!(tlb.range_bytes[tlb_index(BELOW)], 0, "nobody looked yet");
+    }
+}
