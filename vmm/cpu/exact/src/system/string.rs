@@ -265,40 +265,65 @@ impl ExactVcpu {
         if !suits {
             return Ok(false);
         }
+        let wanted = self.register(counter(op)).min(most);
+        let (source, target) = (self.source(op), self.target(op));
+        let mut done = 0;
+        let result = loop {
+            let from = |at: u64| at.wrapping_add(done * op.size as u64);
+            let left = wanted - done;
+            match self.bulk_piece(op, (from(source), from(target)), left, trail) {
+                Ok(elements) if elements > 0 => done += elements,
+                other => break other,
+            }
+        };
+        if done > 0 {
+            if op.operation == Operation::Move {
+                self.advance(op, Register::RSI, done);
+            }
+            self.advance(op, Register::RDI, done);
+            self.step_counter(op, done);
+        }
+        result.map(|_| done > 0)
+    }
+
+    /// As [`bulk`](Self::bulk), of at most `most` elements, as far as both ends of it hang
+    /// together, and without moving registers. Returns how many it did.
+    fn bulk_piece(
+        &mut self,
+        op: StringOp,
+        (from, to): (u64, u64),
+        most: u64,
+        trail: &mut Trail,
+    ) -> Result<u64, Stop> {
         let user = self.state.is_user();
         let size = op.size as u64;
-        let wanted = self.register(counter(op)).min(most).saturating_mul(size);
+        let wanted = most.saturating_mul(size);
+        if wanted == 0 {
+            return Ok(0);
+        }
         let source = if op.operation == Operation::Move {
-            let Some(run) = self.direct_run(self.source(op), wanted, false, user)? else {
-                return Ok(false);
-            };
             // An element that crosses pages is loaded, and faults, before its store.
-            if run.1 < size {
-                return Ok(false);
-            }
+            let run = self.direct_run(from, wanted, false, user)?;
+            let Some(run) = run.filter(|&(_, run)| run >= size) else {
+                return Ok(0);
+            };
             Some(run)
         } else {
             None
         };
-        let Some((target, run)) = self.direct_run(self.target(op), wanted, true, user)? else {
-            return Ok(false);
+        let Some((target, run)) = self.direct_run(to, wanted, true, user)? else {
+            return Ok(0);
         };
         let bytes = run.min(source.map_or(u64::MAX, |(_, run)| run)) / size * size;
         if bytes == 0 {
-            return Ok(false);
+            return Ok(0);
         }
         match source {
             Some((source, _)) => copy_forward(source, target, bytes, size),
             None => fill(target, bytes, self.context.gpr[0], op.size),
         }
-        let from = (self.source(op), self.target(op));
-        self.touch_elements(op, from, bytes / size, trail);
-        if source.is_some() {
-            self.advance(op, Register::RSI, bytes / size);
-        }
-        self.advance(op, Register::RDI, bytes / size);
-        self.step_counter(op, bytes / size);
-        Ok(true)
+        self.touch_elements(op, (from, to), bytes / size, trail);
+        Ok(bytes / size)
     }
 
     fn load_element(&mut self, linear: u64, size: usize) -> Result<u64, Stop> {
