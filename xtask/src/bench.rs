@@ -237,7 +237,7 @@ impl Bench {
         let (command, level) = (&work.command, work.level);
         let text = format!(
             "name = \"bench\"\nimage = {{ recipe = {recipe:?} }}\n\
-             nodes = {{ count = 1, memory = \"512 MiB\", clock = \"1 GHz\", level = {level:?}, boot = \"each\" }}\n\
+             nodes = {{ count = 1, memory = \"1 GiB\", clock = \"1 GHz\", level = {level:?}, boot = \"each\" }}\n\
              workload = {{ command = {command:?}{files} }}\n\
              trace = {{ enabled = false, library = false }}\n"
         );
@@ -275,7 +275,7 @@ impl Bench {
             image: &self.image,
             disk: &disk,
             level: work.level,
-            memory_mib: 512,
+            memory_mib: 1024,
             node: (0, 1),
             link: Link::None,
         };
