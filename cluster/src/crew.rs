@@ -33,12 +33,14 @@ const NAP: Duration = Duration::from_micros(100);
 /// The nodes of this host, and the state of the present round.
 struct Shared {
     runners: Vec<Mutex<Runner>>,
+    /// Their numbers.
+    numbers: Vec<u32>,
     /// Where in that list a node is, by its number; [`ELSEWHERE`] for others.
     places: Vec<u32>,
-    /// What is known of each node since its last turn.
+    /// What is known of each node since its last turn, and its next one.
     known: Vec<Known>,
-    /// Turns of the round that nobody took yet, by the thread whose nodes they are.
-    lanes: Vec<Mutex<Vec<Turn>>>,
+    /// Number of threads.
+    lanes: usize,
     /// A thread that has nothing to do takes turns of others.
     lends: bool,
     /// Turns not yet done with.
@@ -49,12 +51,18 @@ struct Shared {
     failure: Mutex<Option<(u32, NodeError)>>,
 }
 
-/// What the run must know of a node between rounds.
+/// What the run must know of a node between rounds, and what the threads must of its turn. Each
+/// lies in lines of the host's caches of its own: threads take their turns by writing here.
+#[repr(align(128))]
 struct Known {
     /// When it does something next, in picoseconds; `u64::MAX` for never.
     next: AtomicU64,
     /// Whether anything may have come out of it in its last turn.
     spoke: AtomicBool,
+    /// Its turn, in picoseconds, while nobody took it.
+    waits: AtomicBool,
+    end: AtomicU64,
+    echo: AtomicU64,
 }
 
 impl Known {
@@ -62,7 +70,29 @@ impl Known {
         Self {
             next: next_of(runner).into(),
             spoke: true.into(),
+            waits: false.into(),
+            end: 0.into(),
+            echo: 0.into(),
         }
+    }
+
+    /// Lets a thread take the node's turn.
+    fn offer(&self, turn: &Turn) {
+        self.end.store(turn.end.as_ps(), Ordering::Relaxed);
+        self.echo.store(turn.echo.as_ps(), Ordering::Relaxed);
+        self.waits.store(true, Ordering::Release);
+    }
+
+    /// Takes the turn of node number `node` if it waits.
+    fn claim(&self, node: u32) -> Option<Turn> {
+        // Looked at first, for that takes the line from nobody.
+        let claimed =
+            self.waits.load(Ordering::Relaxed) && self.waits.swap(false, Ordering::Acquire);
+        claimed.then(|| Turn {
+            node,
+            end: Time::from_ps(self.end.load(Ordering::Relaxed)),
+            echo: Span::from_ps(self.echo.load(Ordering::Relaxed)),
+        })
     }
 
     /// Has the node take its turn; `gives` memory back when it will sleep for long then.
@@ -115,8 +145,9 @@ impl Crew {
         let shared = Arc::new(Shared {
             places: places(&runners),
             known: runners.iter().map(Known::of).collect(),
+            numbers: runners.iter().map(|runner| runner.index).collect(),
             runners: runners.into_iter().map(Mutex::new).collect(),
-            lanes: (0..threads.max(1)).map(|_| Mutex::default()).collect(),
+            lanes: threads.max(1),
             // KVM makes whoever changes a processor's thread wait, for milliseconds.
             lends: engine == Engine::Exact,
             remaining: AtomicUsize::new(0),
@@ -225,7 +256,7 @@ impl Crew {
         } else {
             shared.remaining.store(turns.len(), Ordering::Relaxed);
             for turn in turns {
-                lock(&shared.lanes[shared.lane_of(turn.node)]).push(*turn);
+                shared.known(turn.node).offer(turn);
             }
             shared.round.fetch_add(1, Ordering::Release);
             shared.take_turns(0);
@@ -259,7 +290,7 @@ impl Shared {
 
     /// The thread that a node stays with.
     fn lane_of(&self, node: u32) -> usize {
-        self.place(node) % self.lanes.len()
+        self.place(node) % self.lanes
     }
 
     fn work(&self, lane: usize) {
@@ -280,12 +311,12 @@ impl Shared {
     /// Takes turns until none is left, those of its own lane first. What a thread finds
     /// that comes late from an earlier round belongs to the present one.
     fn take_turns(&self, lane: usize) {
-        let lanes = self.lanes.len();
-        for other in 0..if self.lends { lanes } else { 1 } {
-            let lane = &self.lanes[(lane + other) % lanes];
-            // The lock must not be held while the node runs.
-            while let Some(turn) = { lock(lane).pop() } {
-                self.take(turn);
+        for other in 0..if self.lends { self.lanes } else { 1 } {
+            let first = (lane + other) % self.lanes;
+            for place in (first..self.known.len()).step_by(self.lanes) {
+                if let Some(turn) = self.known[place].claim(self.numbers[place]) {
+                    self.take(turn);
+                }
             }
         }
     }
