@@ -44,7 +44,7 @@ fn address(step: &Step) -> AsmMemoryOperand {
 
 fn emit(a: &mut CodeAssembler, step: &Step, callee: CodeLabel) -> Result<(), IcedError> {
     let (to, from) = (register(step.1), register(step.2));
-    match step.0 % 26 {
+    match step.0 % 30 {
         0 => a.add(to, from),
         1 => a.sub(to, step.3),
         2 => a.xor(to, from),
@@ -68,8 +68,47 @@ fn emit(a: &mut CodeAssembler, step: &Step, callee: CodeLabel) -> Result<(), Ice
         22 => a.mov(byte_ptr(rsi + (step.3 & 0x7f)), ah),
         23 => a.lahf(),
         24 => a.add(rsi, 8),
+        25..29 => on_the_stack(a, step, (to, from)),
         _ => a.cmovl(to, from),
     }
+}
+
+/// Pushes, uses the stack in between, and pops.
+fn on_the_stack(
+    a: &mut CodeAssembler,
+    step: &Step,
+    (to, from): (AsmRegister64, AsmRegister64),
+) -> Result<(), IcedError> {
+    a.push(to)?;
+    match step.0 % 30 {
+        25 => {
+            a.push(from)?;
+            a.add(to, qword_ptr(rsp + 8))?;
+            a.lea(from, ptr(rsp + 16))?;
+            a.pop(to)
+        }
+        26 => {
+            let mut over = a.create_label();
+            a.test(from, from)?;
+            a.js(over)?;
+            a.xor(to, qword_ptr(rsp))?;
+            a.set_label(&mut over)?;
+            a.mov(qword_ptr(rsp - 16), from)
+        }
+        27 => {
+            a.movups(xmmword_ptr(rsp - 32), xmm1)?;
+            a.imul_2(to, qword_ptr(rsp))?;
+            a.mov(qword_ptr(rsi + step.3.rem_euclid(0x40)), rsp)
+        }
+        _ => {
+            a.mov(qword_ptr(rsp), from)?;
+            a.push(step.3)?;
+            a.sub(rsp, 8)?;
+            a.add(rsp, 16)?;
+            a.cmp(to, address(step))
+        }
+    }?;
+    a.pop(from)
 }
 
 /// A loop over the steps; `skips` are conditional jumps over what follows them.
