@@ -78,3 +78,38 @@ pub fn ram_ranges(ram: &GuestRam) -> Vec<(u64, usize)> {
         .map(|region| (region.start_addr().0, region.len() as usize))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use vm_memory::GuestMemoryBackend;
+
+    use super::*;
+
+    /// The flags that the kernel keeps of the mapping that begins at `start`.
+    fn flags_of(start: usize) -> Option<String> {
+        let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
+        let begins = format!("{start:x}-");
+        let mut lines = maps.lines().skip_while(|line| !line.starts_with(&begins));
+        let flags = lines.find_map(|line| line.strip_prefix("VmFlags:"));
+        flags.map(|flags| format!("{flags} "))
+    }
+
+    #[test]
+    fn huge_pages_are_asked_for() {
+        if !std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
+            println!("skipped: this kernel has no transparent huge pages");
+            return;
+        }
+        let ram = guest_ram(&[(0, 4 << 20), (1 << 32, 2 << 20)]).unwrap();
+        prefer_huge_pages(&ram);
+        for region in ram.iter() {
+            // Neighbours of one kind are one mapping to the kernel: the first begins it.
+            let flags = flags_of(region.as_ptr() as usize);
+            assert!(flags.is_none_or(|flags| flags.contains(" hg ")));
+        }
+        let first = ram
+            .iter()
+            .filter_map(|region| flags_of(region.as_ptr() as usize));
+        assert!(first.count() > 0, "one of them begins a mapping");
+    }
+}
