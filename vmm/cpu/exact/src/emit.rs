@@ -122,10 +122,8 @@ enum ColdKind {
     SideExit { target: u64 },
     /// Not code: what is added to both halves of XMM31.
     Pair { ticks: i32, instructions: i32 },
-    /// A return that did not lead where the run goes on; the target is in S0.
+    /// A return that did not lead where it was expected to; the target is in S0.
     SideReturn,
-    /// The same where the run ends.
-    OtherReturn,
     /// A group's slot did not cover its addresses; `resume` is behind the check.
     Group { group: usize, resume: u32 },
 }

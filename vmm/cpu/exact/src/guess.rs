@@ -18,20 +18,11 @@ impl ExactVcpu {
     /// Has `trace`, at whose beginning the guest stands, compare the address that it returns
     /// to at its end with the one on the stack, where that is in its page.
     pub(crate) fn guess_return(&self, trace: &mut GuestBlock) {
-        let returns = |class| class == Class::Ret;
-        if !trace
-            .instructions
-            .last()
-            .is_some_and(|last| returns(last.class))
-        {
+        let run = &trace.instructions;
+        if run.last().is_none_or(|last| last.class != Class::Ret) {
             return;
         }
-        let symbols = analyse(
-            trace
-                .instructions
-                .iter()
-                .map(|guest| (&guest.instruction, guest.class)),
-        );
+        let symbols = analyse(run.iter().map(|guest| (&guest.instruction, guest.class)));
         let top = symbols.before.last().map(|registers| registers[RSP]);
         let Some(top) = top.filter(|top| top.symbol == RSP as u32) else {
             return;

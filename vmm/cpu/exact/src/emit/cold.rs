@@ -58,10 +58,6 @@ impl Emitter {
                 self.give_back(cold.index + 1);
                 self.jump_cached();
             }
-            ColdKind::OtherReturn => {
-                self.asm.mov(RCX, S1);
-                self.jump_cached();
-            }
             ColdKind::Pair {
                 ticks,
                 instructions,

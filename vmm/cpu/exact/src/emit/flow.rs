@@ -147,21 +147,12 @@ impl Emitter {
         self.end_access(access);
         match follow {
             Follow::Return(expected) => self.expect_return(expected),
-            Follow::Guess(expected) => self.jump_to_guess(expected),
+            Follow::Guess(expected) => {
+                self.expect_return(expected);
+                self.jump_to_guest(expected);
+            }
             _ => self.jump_cached(),
         }
-    }
-
-    /// Goes on at S0, which mostly is `expected`. Keeps the flags, as the one below.
-    fn jump_to_guess(&mut self, expected: u64) {
-        self.catch_up();
-        self.distance_to_rcx(expected);
-        let same = self.asm.jump_rcx_zero();
-        let hole = self.asm.jump();
-        self.put_off(hole, ColdKind::OtherReturn);
-        self.asm.land(same);
-        self.asm.mov(RCX, S1);
-        self.jump_to_guest(expected);
     }
 
     /// Goes on only if S0 is `expected`. Keeps the flags, which a caller may read.
