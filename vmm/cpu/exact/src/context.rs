@@ -141,6 +141,8 @@ pub(crate) struct Context {
     pub borrowed: u64,
     /// A loaded value on its way to a second memory access.
     pub carried: u64,
+    /// AH as LAHF leaves it and OF in AL, while a trace checks what it will access.
+    pub kept_flags: u64,
     /// Guest registers whose host registers hold something else; see [`Allocation`].
     ///
     /// [`Allocation`]: crate::allocation::Allocation

@@ -12,7 +12,7 @@ use crate::classes::Prices;
 use crate::context::at;
 use crate::decode::GuestBlock;
 use crate::flags::{are_all, dead_flags};
-use crate::groups::{Plan, plan};
+use crate::groups::Plan;
 use crate::pool::Character;
 use crate::size::CodeSize;
 
@@ -25,6 +25,7 @@ mod group;
 mod held;
 mod instruction;
 mod interrupts;
+mod kept;
 mod lag;
 pub(crate) mod legacy;
 mod operands;
@@ -102,6 +103,8 @@ struct Cold {
     index: u16,
     /// How far RSP has to catch up there.
     lag: Lag,
+    /// The flags are put away there.
+    flags_kept: bool,
 }
 
 enum ColdKind {
@@ -163,6 +166,9 @@ pub(crate) struct Emitter {
     allocation: Allocation,
     lending: Lending,
     lag: Lag,
+    /// Flags are put away over the checks at the beginning, and are so now.
+    keeps_flags: bool,
+    flags_kept: bool,
     /// Guest addresses of the run's instructions.
     rips: Vec<u64>,
     /// Which of them are calls.
@@ -204,6 +210,8 @@ impl Emitter {
             allocation: Allocation::default(),
             lending: [None; LENT],
             lag: Lag::default(),
+            keeps_flags: false,
+            flags_kept: false,
             rips: Vec::new(),
             calls: Vec::new(),
         }
@@ -264,14 +272,15 @@ impl Emitter {
                 first_slot,
                 scattered,
             } => {
-                self.plan = plan(run, &dead, scattered);
+                self.plan_checks(run, &dead, scattered);
                 self.first_slot = first_slot;
                 self.allocation.lent = self.lend(block);
                 self.allocate();
                 self.itself = Some((block.rip, self.asm.here()));
+                self.keep_flags();
             }
         }
-        self.count(run.len() as i32, free, dead[0]);
+        self.count(run.len() as i32, free, dead[0] || self.flags_kept);
         for (index, guest) in run.iter().enumerate() {
             self.index = index as u16;
             self.host_map.push((self.asm.offset(), self.index));
@@ -281,6 +290,7 @@ impl Emitter {
                     self.check(group);
                 }
             }
+            self.end_kept_flags();
             self.begin_lag(guest);
             self.instruction(guest, dead[index]);
         }
@@ -332,6 +342,7 @@ impl Emitter {
         };
         self.lending = [None; LENT];
         self.lag = Lag::default();
+        (self.keeps_flags, self.flags_kept) = (false, false);
         let rips = block
             .instructions
             .iter()

@@ -110,7 +110,7 @@ impl Walk {
             Class::Push if instruction.op0_kind() != OpKind::Memory => {
                 Some(on_register(rsp, -8, true))
             }
-            Class::Call => Some(on_register(rsp, -8, true)),
+            Class::Call | Class::CallIndirect => Some(on_register(rsp, -8, true)),
             Class::Pop | Class::Ret => Some(on_register(rsp, 0, false)),
             Class::Leave => Some(on_register(self.now[RBP], 0, false)),
             Class::JumpIndirect if instruction.op0_kind() == OpKind::Memory => {

@@ -5,6 +5,7 @@ use crate::block::{Charge, Mode, Pace, SiteId, SiteKind};
 use crate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
 use crate::dispatch::{Course, Next, PendingLink};
 use crate::enter::Door;
+use crate::hot::TurnHeat;
 use crate::state::{Fault, cr4, flag, vector};
 use crate::vcpu::ExactVcpu;
 
@@ -20,6 +21,8 @@ pub(crate) struct Uncovered {
     dead_flags: u32,
     pace: Pace,
     hot: bool,
+    /// More turns that end in it may make it hot.
+    warms: bool,
 }
 
 impl ExactVcpu {
@@ -76,8 +79,9 @@ impl ExactVcpu {
     }
 
     fn is_last_stop(&self, site: SiteId) -> bool {
-        let is_this =
-            |stop: &Uncovered| stop.site == site && stop.generation == self.store.generation();
+        let is_this = |stop: &Uncovered| {
+            stop.site == site && stop.generation == self.store.generation() && !stop.warms
+        };
         self.last_stop.as_ref().is_some_and(is_this)
     }
 
@@ -128,7 +132,8 @@ impl ExactVcpu {
         let (block, index) = (site.block, site.index);
         match &site.kind {
             SiteKind::Stop => {
-                let (site, generation) = (id, self.store.generation());
+                let heat = self.ends_turn(block);
+                let (site, generation, head) = (id, self.store.generation(), block);
                 let (block, allocation) = (self.store.block(block), self.allocation_at(id));
                 self.last_stop = Some(Uncovered {
                     site,
@@ -139,8 +144,13 @@ impl ExactVcpu {
                     dead_flags: block.dead_flags,
                     pace: block.mode.pace,
                     hot: block.hot,
+                    warms: heat == TurnHeat::Warm,
                 });
-                self.stop(course)
+                let next = self.stop(course);
+                if heat == TurnHeat::Hot {
+                    self.ran_hot(head);
+                }
+                next
             }
             SiteKind::FreeSpent => {
                 self.free_stubs = false;

@@ -295,3 +295,38 @@ fn a_long_fill_counts_alike_behind_hot_code_and_cold() {
     assert!(is_hot || is_pooled());
     assert_eq!(slow, fast);
 }
+
+/// A sum with carries over memory that ends at the page of the code itself, where a check of
+/// both accesses fails and another block goes on, with the carry as it was.
+#[test]
+fn flags_last_over_checks_at_a_loops_beginning() {
+    let mut a = CodeAssembler::new(64).unwrap();
+    let mut labels = [(); 5].map(|()| a.create_label());
+    let [start, outer, inner, done, end] = &mut labels;
+    a.jmp(*start).unwrap();
+    a.db(&[0; 64]).unwrap();
+    a.set_label(start).unwrap();
+    a.mov(ebp, 200).unwrap();
+    a.set_label(outer).unwrap();
+    a.mov(ecx, 64).unwrap();
+    a.mov(rsi, CODE - 512).unwrap();
+    a.set_label(inner).unwrap();
+    a.adc(qword_ptr(rsi), rax).unwrap();
+    a.adc(qword_ptr(rsi + 8), rdx).unwrap();
+    a.lea(rsi, ptr(rsi + 8)).unwrap();
+    a.lea(rcx, ptr(rcx - 1)).unwrap();
+    a.jrcxz(*done).unwrap();
+    a.jmp(*inner).unwrap();
+    a.set_label(done).unwrap();
+    a.lea(rbp, ptr(rbp - 1)).unwrap();
+    a.mov(rcx, rbp).unwrap();
+    a.jrcxz(*end).unwrap();
+    a.jmp(*outer).unwrap();
+    a.set_label(end).unwrap();
+    a.hlt().unwrap();
+    let code = a.assemble(CODE).unwrap();
+    for seed in [1, 0xffff_ffff_ffff_ffff, 0x8000_0000_0000_0001] {
+        let hot = agree(&code, seed).unwrap_or_else(|failure| panic!("{failure}"));
+        assert!(hot > 0 || is_pooled());
+    }
+}

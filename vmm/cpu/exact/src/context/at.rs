@@ -22,6 +22,7 @@ pub(crate) const X87_USED: i32 = offset_of!(Context, x87_used) as i32;
 pub(crate) const FREE: i32 = offset_of!(Context, free) as i32;
 pub(crate) const BORROWED: i32 = offset_of!(Context, borrowed) as i32;
 pub(crate) const CARRIED: i32 = offset_of!(Context, carried) as i32;
+pub(crate) const KEPT_FLAGS: i32 = offset_of!(Context, kept_flags) as i32;
 pub(crate) const TLB_MASK: i32 = offset_of!(Context, tlb_mask) as i32;
 pub(crate) const PAGE_MASK: i32 = offset_of!(Context, page_mask) as i32;
 /// Masks of the first and the second jump cache's index.

@@ -216,6 +216,7 @@ impl Emitter {
             hole,
             index: self.index,
             lag: self.lag,
+            flags_kept: self.flags_kept,
             kind: ColdKind::Miss {
                 size,
                 write,

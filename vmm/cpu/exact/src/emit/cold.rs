@@ -35,6 +35,7 @@ impl Emitter {
             for cold in std::mem::take(&mut self.cold) {
                 self.index = cold.index;
                 self.lag = cold.lag;
+                self.flags_kept = cold.flags_kept;
                 self.asm.land(cold.hole);
                 self.emit_one(cold, &mut sites);
             }
@@ -46,6 +47,7 @@ impl Emitter {
         match cold.kind {
             ColdKind::Leave { kind, restore } => {
                 self.restore(restore);
+                self.give_flags();
                 self.leave(kind, sites);
             }
             ColdKind::Link { target } => self.link_stub(cold.hole, target, false, sites),
@@ -87,6 +89,13 @@ impl Emitter {
         }
     }
 
+    /// Gives back flags that were put away where the present code was put off.
+    fn give_flags(&mut self) {
+        if self.flags_kept {
+            self.take_kept_flags();
+        }
+    }
+
     fn restore(&mut self, restore: bool) {
         if restore {
             self.asm.load(RCX, at::BORROWED);
@@ -125,6 +134,7 @@ impl Emitter {
     fn cold_check(&mut self, group: usize, resume: u32, sites: &mut Sites) {
         let exits = self.cold_group(group, resume);
         self.asm.land(exits.crosses);
+        self.give_flags();
         self.give_back(self.index);
         self.release();
         let hole = self.asm.jump();
@@ -135,6 +145,7 @@ impl Emitter {
             self.asm.land(hole);
         }
         self.low_address(group, S0);
+        self.give_flags();
         let described = &self.plan.groups[group];
         let kind = SiteKind::Group {
             span: described.span(),
@@ -144,6 +155,7 @@ impl Emitter {
         self.leave(kind, sites);
         self.asm.land(exits.refilled);
         let slot = self.slot(group);
+        self.give_flags();
         self.leave(SiteKind::Refilled { slot }, sites);
     }
 

@@ -106,24 +106,19 @@ impl Emitter {
             kind,
             index: self.index,
             lag: self.lag,
+            flags_kept: self.flags_kept,
         });
     }
 
     pub(super) fn call(&mut self, instruction: &Instruction, follow: Follow, flags_dead: bool) {
-        self.push_return_address(instruction.next_ip(), flags_dead, Pushes::Grouped);
+        self.push_return_address(instruction.next_ip(), flags_dead);
         if follow != Follow::Target {
             self.jump_to_guest(instruction.near_branch64());
         }
     }
 
-    fn push_return_address(&mut self, address: u64, flags_dead: bool, pushes: Pushes) {
-        let (operand, access) = match pushes {
-            Pushes::Grouped => self.open(Address::On(RSP, -8), 8, true, flags_dead),
-            Pushes::Alone => {
-                self.asm.lea(S0, RSP, -8);
-                self.open_linear(8, true, flags_dead)
-            }
-        };
+    fn push_return_address(&mut self, address: u64, flags_dead: bool) {
+        let (operand, access) = self.open(Address::On(RSP, -8), 8, true, flags_dead);
         if let Ok(short) = i32::try_from(address as i64) {
             self.asm.store_operand_imm(operand, short);
         } else {
@@ -186,17 +181,10 @@ impl Emitter {
             let source = self.fetch(instruction.op0_register(), S0);
             self.asm.store(at::CARRIED, source);
         }
-        self.push_return_address(instruction.next_ip(), flags_dead, Pushes::Alone);
+        self.push_return_address(instruction.next_ip(), flags_dead);
         self.asm.load(S0, at::CARRIED);
         self.jump_cached();
     }
-}
-
-/// Whether a push shares its group's check.
-#[derive(Clone, Copy)]
-enum Pushes {
-    Grouped,
-    Alone,
 }
 
 /// The low nibble of a Jcc's opcode.
