@@ -95,9 +95,10 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::print_stderr)]
     fn huge_pages_are_asked_for() {
         if !std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
-            println!("skipped: this kernel has no transparent huge pages");
+            eprintln!("skipped: this kernel has no transparent huge pages");
             return;
         }
         let ram = guest_ram(&[(0, 4 << 20), (1 << 32, 2 << 20)]).unwrap();
