@@ -210,8 +210,7 @@ impl Crew {
 
     /// The numbers of all nodes here, in order.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> {
-        let places = (0..).zip(&self.shared.places);
-        places.filter_map(|(node, place)| (*place != ELSEWHERE).then_some(node))
+        self.shared.numbers.iter().copied()
     }
 
     /// When a node does something next.

@@ -62,6 +62,8 @@ pub(crate) struct Parts {
     makers: Makers,
     root: Disk,
     run_disk: Disk,
+    /// Whether nodes that boot take their memory in huge pages.
+    huge_pages: bool,
     /// XXH3 of what is on it.
     pub(crate) run_disk_hash: u64,
 }
@@ -79,6 +81,7 @@ impl Parts {
             initrd: initrd.into(),
             makers: Makers::open(plan)?,
             root: Disk::open(&plan.image.root)?,
+            huge_pages: host_memory::is_plenty_for(plan.nodes, plan.memory),
             run_disk_hash: XxHash3_64::oneshot(&run_disk),
             run_disk: Disk::from_bytes(run_disk),
         })
@@ -89,7 +92,7 @@ impl Parts {
         let seed = Seed(plan.seed);
         let words = identity_words(plan, index);
         let mut config = self.config(plan, index, seed, self.run_disk.clone(), &words);
-        config.huge_pages = host_memory::is_plenty_for(plan.nodes, plan.memory);
+        config.huge_pages = self.huge_pages;
         Node::new(&config, self.makers.node(plan, index, seed))
     }
 
