@@ -3,11 +3,10 @@
 //! A jump through a table is foreseen worse than a comparison, and asks the block that it comes
 //! to whether it is the right one. For speed alone, as all that is hot.
 
-use belljar_cpu::{Access, PAGE_SIZE};
+use belljar_cpu::{Access, PAGE_SIZE, Vcpu};
 
 use crate::analyse::Class;
 use crate::decode::{Follow, GuestBlock};
-use crate::mmu::{Request, map};
 use crate::symbols::analyse;
 use crate::vcpu::ExactVcpu;
 
@@ -36,18 +35,12 @@ impl ExactVcpu {
         }
     }
 
-    /// The 8 bytes of memory at `linear`, without a trace in the guest's tables. None where
-    /// they may not be read, or are not in one page.
+    /// The 8 bytes of memory at `linear`, without a trace in the guest's tables. None where no RAM
+    /// is mapped, or they are not in one page.
     fn glance(&self, linear: u64) -> Option<u64> {
-        let request = Request {
-            access: Access::Read,
-            user: self.state.is_user(),
-            mark: false,
-        };
-        let mapping = map(&self.memory, &self.state.system, linear, request).ok()?;
+        let physical = self.translate(linear, Access::Read)?;
         let mut bytes = [0; 8];
         let within = linear % PAGE_SIZE <= PAGE_SIZE - 8;
-        (within && self.memory.read(mapping.physical, &mut bytes))
-            .then(|| u64::from_le_bytes(bytes))
+        (within && self.memory.read(physical, &mut bytes)).then(|| u64::from_le_bytes(bytes))
     }
 }
