@@ -17,38 +17,86 @@ use super::{Bench, median};
 
 const NODES: u32 = 4;
 const MEMORY_MIB: u32 = 512;
-/// Orders of the matrix. The larger one is mostly arithmetic, the smaller one mostly
-/// boot and network.
-const ORDERS: [u32; 2] = [1000, 3000];
+/// From mostly boot and network to mostly arithmetic. QEMU has no latencies.
+const CASES: [Case; 3] = [
+    Case {
+        order: 1000,
+        level: "x86-64-v2",
+        latencies: &["1 us"],
+    },
+    Case {
+        order: 3000,
+        level: "x86-64-v2",
+        latencies: &["1 us"],
+    },
+    Case {
+        order: 8000,
+        level: "x86-64-v3",
+        latencies: &["1 us", "10 us"],
+    },
+];
 /// Longest that one side may take.
-const LIMIT: Duration = Duration::from_secs(900);
+const LIMIT: Duration = Duration::from_secs(1800);
 /// Port of the multicast group that QEMU's guests meet on.
 const PORT: u16 = 17_791;
 
-/// Measures and prints a line for each order.
+/// A matrix, the instructions that the nodes have, and the latencies of their links, each of
+/// which is a row.
+struct Case {
+    order: u32,
+    level: &'static str,
+    latencies: &'static [&'static str],
+}
+
+/// What was measured of a row.
+#[derive(Clone, Default)]
+struct Row {
+    ours: Vec<f64>,
+    ratios: Vec<f64>,
+}
+
+/// Measures and prints a line for each row.
 pub(super) fn run(runs: usize) -> Result<()> {
     let bench = Bench::prepare()?;
-    for order in ORDERS {
-        let scenario = write_scenario(&bench, order)?;
-        let (mut ours, mut peer, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..runs {
-            let our = bench.time_run(&scenario)?;
-            let their = time_qemu(&bench, &scenario)?;
-            ours.push(our);
-            peer.push(their);
-            ratios.push(their / our);
+    for case in &CASES {
+        measure(&bench, case, runs)?;
+    }
+    Ok(())
+}
+
+/// Runs all rows of a case and then QEMU, again and again.
+fn measure(bench: &Bench, case: &Case, runs: usize) -> Result<()> {
+    let mut rows = vec![Row::default(); case.latencies.len()];
+    let mut peer = Vec::new();
+    for _ in 0..runs {
+        let mut scenario = PathBuf::new();
+        for (row, latency) in rows.iter_mut().zip(case.latencies) {
+            scenario = write_scenario(bench, case, latency)?;
+            row.ours.push(bench.time_run(&scenario)?);
         }
+        let their = time_qemu(bench, &scenario, case.level)?;
+        peer.push(their);
+        for row in &mut rows {
+            let our = row.ours.last().copied().unwrap_or(f64::NAN);
+            row.ratios.push(their / our);
+        }
+    }
+    for (row, latency) in rows.iter_mut().zip(case.latencies) {
         println!(
-            "HPL, N = {order}, four nodes: ours {:.1} s   qemu -icount {:.1} s   {:.2} times faster (goal 15)",
-            median(&mut ours),
+            "HPL, N = {}, four nodes of {}, links of {latency}: ours {:.1} s   qemu -icount {:.1} s   \
+             {:.2} times faster (goal 15)",
+            case.order,
+            case.level,
+            median(&mut row.ours),
             median(&mut peer),
-            median(&mut ratios)
+            median(&mut row.ratios)
         );
     }
     Ok(())
 }
 
-fn write_scenario(bench: &Bench, order: u32) -> Result<PathBuf> {
+fn write_scenario(bench: &Bench, case: &Case, latency: &str) -> Result<PathBuf> {
+    let Case { order, level, .. } = case;
     let root = crate::root();
     let input = fs::read_to_string(root.join("scenarios/hpl/HPL.dat"))?;
     let lines: Vec<String> = input
@@ -64,8 +112,8 @@ fn write_scenario(bench: &Bench, order: u32) -> Result<PathBuf> {
     let recipe = root.join("images/bookworm-mpich.toml");
     let text = format!(
         "name = \"hpl\"\nimage = {{ recipe = {recipe:?} }}\n\
-         nodes = {{ count = {NODES}, memory = \"{MEMORY_MIB} MiB\", clock = \"1 GHz\", boot = \"each\" }}\n\
-         network = {{ topology = \"star\", bandwidth = \"10 Gb/s\", latency = \"1 us\" }}\n\
+         nodes = {{ count = {NODES}, memory = \"{MEMORY_MIB} MiB\", clock = \"1 GHz\", level = {level:?}, boot = \"each\" }}\n\
+         network = {{ topology = \"star\", bandwidth = \"10 Gb/s\", latency = {latency:?} }}\n\
          workload = {{ command = \"mpiexec.hydra -n {NODES} xhpl\", limit = \"1000 s\", \
          files = {{ \"HPL.dat\" = {matrix:?} }} }}\n\
          trace = {{ enabled = false, library = false }}\n"
@@ -74,7 +122,7 @@ fn write_scenario(bench: &Bench, order: u32) -> Result<PathBuf> {
     Ok(path)
 }
 
-fn time_qemu(bench: &Bench, scenario: &Path) -> Result<f64> {
+fn time_qemu(bench: &Bench, scenario: &Path, level: &'static str) -> Result<f64> {
     let disk = bench.run_disk(scenario)?;
     let consoles: Vec<PathBuf> = (0..NODES)
         .map(|node| bench.folder.join(format!("console{node}")))
@@ -85,7 +133,7 @@ fn time_qemu(bench: &Bench, scenario: &Path) -> Result<f64> {
         let machine = Machine {
             image: &bench.image,
             disk: &disk,
-            level: "x86-64-v2",
+            level,
             memory_mib: MEMORY_MIB,
             node: (node, NODES),
             link: Link::Multicast {
