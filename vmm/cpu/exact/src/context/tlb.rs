@@ -141,6 +141,9 @@ mod tests {
             assert_ne!(tlb_index(tag), index);
             assert_ne!(tlb_index(tag), (index + 1) % TLB_ENTRIES);
         }
+        // Nor one of 64 bytes at the end of the address space, whose end is at its beginning.
+        let distance = u64::MAX.wrapping_sub(tlb.tag[tlb_index(u64::MAX)]);
+        assert_ne!(distance.wrapping_add(63) / PAGE_SIZE, 0);
     }
 
     #[test]
