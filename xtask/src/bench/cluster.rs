@@ -78,13 +78,6 @@ impl Boot {
     }
 }
 
-/// What was measured of a row.
-#[derive(Clone, Default)]
-struct Row {
-    ours: Vec<f64>,
-    ratios: Vec<f64>,
-}
-
 /// Measures and prints a line for each row.
 pub(super) fn run(runs: usize) -> Result<()> {
     let bench = Bench::prepare()?;
@@ -96,7 +89,7 @@ pub(super) fn run(runs: usize) -> Result<()> {
 
 /// Runs all rows of a case and then QEMU, again and again.
 fn measure(bench: &Bench, case: &Case, runs: usize) -> Result<()> {
-    let mut rows = vec![Row::default(); case.ways.len()];
+    let mut rows = vec![Vec::new(); case.ways.len()];
     let mut peer = Vec::new();
     for round in 0..runs {
         let mut scenario = PathBuf::new();
@@ -106,25 +99,22 @@ fn measure(bench: &Bench, case: &Case, runs: usize) -> Result<()> {
                 // Leaves behind the snapshot that the runs which count find.
                 bench.time_run(&scenario)?;
             }
-            row.ours.push(bench.time_run(&scenario)?);
+            row.push(bench.time_run(&scenario)?);
         }
-        let their = time_qemu(bench, &scenario, case.level)?;
-        peer.push(their);
-        for row in &mut rows {
-            let our = row.ours.last().copied().unwrap_or(f64::NAN);
-            row.ratios.push(their / our);
-        }
+        peer.push(time_qemu(bench, &scenario, case.level)?);
     }
-    for (row, (latency, boot)) in rows.iter_mut().zip(case.ways) {
+    for (ours, (latency, boot)) in rows.iter_mut().zip(case.ways) {
+        let both = peer.iter().zip(ours.iter());
+        let mut ratios: Vec<f64> = both.map(|(their, our)| their / our).collect();
         println!(
             "HPL, N = {}, four nodes of {}, links of {latency}, {}: ours {:.1} s   \
              qemu -icount {:.1} s   {:.2} times faster (goal 15)",
             case.order,
             case.level,
             boot.name(),
-            median(&mut row.ours),
-            median(&mut peer),
-            median(&mut row.ratios)
+            median(ours),
+            median(&mut peer.clone()),
+            median(&mut ratios)
         );
     }
     Ok(())

@@ -29,11 +29,11 @@ impl Tlb {
     /// next page's either, into which an access may run. Nearly all are zero, for tables
     /// begin as zeros and most of their memory is never touched.
     const fn never(index: usize) -> u64 {
-        match index {
-            0 => 2 << 12,
-            // The page behind the last one is the first.
-            _ if index == TLB_ENTRIES - 1 => 2 << 12,
-            _ => 0,
+        // Behind the last one's page comes that of the first.
+        if index == 0 || index == TLB_ENTRIES - 1 {
+            2 << 12
+        } else {
+            0
         }
     }
 
