@@ -215,6 +215,13 @@ impl Asm {
         self.bytes(&[1]);
     }
 
+    /// `sub dword gs:[disp], value`.
+    pub(crate) fn sub32(&mut self, disp: i32, value: i32) {
+        self.bytes(&[0x65, 0x81, 0x2c, 0x25]);
+        self.imm32(disp);
+        self.imm32(value);
+    }
+
     /// `sub qword gs:[disp], value`.
     pub(crate) fn sub_imm(&mut self, disp: i32, value: i32) {
         let short = i8::try_from(value);
@@ -375,6 +382,22 @@ impl Asm {
         self.imm32(value);
     }
 
+    /// `cmp a, b`, 64 bits.
+    pub(crate) fn cmp_registers(&mut self, a: Reg, b: Reg) {
+        self.bytes(&[
+            0x48 | (b >> 3) << 2 | a >> 3,
+            0x39,
+            0xc0 | (b & 7) << 3 | a & 7,
+        ]);
+    }
+
+    /// `sub reg, value`, 64 bits.
+    pub(crate) fn sub_from(&mut self, reg: Reg, value: i32) {
+        self.wrote(reg);
+        self.bytes(&[0x48 | reg >> 3, 0x81, 0xe8 | reg & 7]);
+        self.imm32(value);
+    }
+
     /// `not reg`: changes no flag.
     pub(crate) fn not(&mut self, reg: Reg) {
         self.wrote(reg);
@@ -517,6 +540,13 @@ impl Asm {
     pub(crate) fn jump_if(&mut self, condition: u8) -> Hole {
         self.bytes(&[0x0f, 0x80 | condition & 15, 0, 0, 0, 0]);
         self.hole(4)
+    }
+
+    /// A conditional jump to host address `target`.
+    pub(crate) fn jump_back_if(&mut self, condition: u8, target: u64) {
+        let rel = target.wrapping_sub(self.here() + 6) as i32;
+        self.bytes(&[0x0f, 0x80 | condition & 15]);
+        self.imm32(rel);
     }
 
     /// `jrcxz rel8` to be filled in.

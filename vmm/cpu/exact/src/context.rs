@@ -124,6 +124,8 @@ pub(crate) struct Context {
     /// Guest instructions left until the run must stop. Translated code may keep them
     /// in a register; see [`Counter`](crate::emit::Counter).
     pub count: i64,
+    /// Instructions of rounds to come that were taken off the budget before they run.
+    pub ahead: u64,
     /// Instructions retired in this run, where a time model counts them apart from
     /// ticks. Translated code may keep them beside `count`.
     pub retired: i64,

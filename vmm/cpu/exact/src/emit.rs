@@ -30,10 +30,12 @@ mod lag;
 pub(crate) mod legacy;
 mod operands;
 mod repeat;
+mod rounds;
 mod system;
 
 use held::{Held, Lending};
 use lag::Lag;
+use rounds::Rounds;
 
 pub(crate) use count::Counter;
 
@@ -105,6 +107,8 @@ struct Cold {
     lag: Lag,
     /// The flags are put away there.
     flags_kept: bool,
+    /// It belongs to rounds that were counted together.
+    in_rounds: bool,
 }
 
 enum ColdKind {
@@ -169,6 +173,8 @@ pub(crate) struct Emitter {
     /// Flags are put away over the checks at the beginning, and are so now.
     keeps_flags: bool,
     flags_kept: bool,
+    /// The rounds in emission that are counted together.
+    rounds: Option<Rounds>,
     /// Guest addresses of the run's instructions.
     rips: Vec<u64>,
     /// Which of them are calls.
@@ -212,6 +218,7 @@ impl Emitter {
             lag: Lag::default(),
             keeps_flags: false,
             flags_kept: false,
+            rounds: None,
             rips: Vec::new(),
             calls: Vec::new(),
         }
@@ -277,26 +284,16 @@ impl Emitter {
                 self.allocation.lent = self.lend(block);
                 self.allocate();
                 self.itself = Some((block.rip, self.asm.here()));
+                if let Some(rounds) = self.plan_rounds(block, dead[0]) {
+                    let failed = self.begin_rounds(rounds);
+                    self.body(block, &dead);
+                    self.end_rounds(failed);
+                }
                 self.keep_flags();
             }
         }
         self.count(run.len() as i32, free, dead[0] || self.flags_kept);
-        for (index, guest) in run.iter().enumerate() {
-            self.index = index as u16;
-            self.host_map.push((self.asm.offset(), self.index));
-            for group in 0..self.plan.groups.len() {
-                if self.plan.groups[group].at == index {
-                    self.catch_up();
-                    self.check(group);
-                }
-            }
-            self.end_kept_flags();
-            self.begin_lag(guest);
-            self.instruction(guest, dead[index]);
-        }
-        if run.last().is_none_or(|last| last.falls_off()) {
-            self.jump_to_guest(block.end);
-        }
+        self.body(block, &dead);
         let counted = self.counted;
         let sites = self.emit_cold((id, first_site));
         Emitted {
@@ -311,6 +308,37 @@ impl Emitter {
             dead_flags: dead_flags[0],
             allocation: self.allocation,
         }
+    }
+
+    /// The block's instructions, and the way on behind the last. `dead` tells before which of
+    /// them the flags may be lost.
+    fn body(&mut self, block: &GuestBlock, dead: &[bool]) {
+        for (index, guest) in block.instructions.iter().enumerate() {
+            self.index = index as u16;
+            self.host_map.push((self.asm.offset(), self.index));
+            for group in 0..self.plan.groups.len() {
+                if self.plan.groups[group].at == index && !self.covered(group) {
+                    self.catch_up();
+                    self.check(group);
+                }
+            }
+            self.end_kept_flags();
+            self.begin_lag(guest);
+            self.instruction(guest, dead[index]);
+        }
+        if block
+            .instructions
+            .last()
+            .is_none_or(|last| last.falls_off())
+        {
+            self.jump_to_guest(block.end);
+        }
+    }
+
+    /// Whether group `group` was checked for all the rounds that are counted together.
+    fn covered(&self, group: usize) -> bool {
+        let rounds = self.rounds.as_ref();
+        rounds.is_some_and(|rounds| rounds.covers(group))
     }
 
     fn members(&self) -> Box<[Box<[u64]>]> {
@@ -343,6 +371,7 @@ impl Emitter {
         self.lending = [None; LENT];
         self.lag = Lag::default();
         (self.keeps_flags, self.flags_kept) = (false, false);
+        self.rounds = None;
         let rips = block
             .instructions
             .iter()

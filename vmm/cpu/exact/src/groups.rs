@@ -107,6 +107,29 @@ impl Plan {
         Some(at)
     }
 
+    /// Bytes by which the address of group `group` moves each time that the run is gone
+    /// through; none where that is not the same each time, or not known at its beginning.
+    pub(crate) fn stride(&self, group: usize) -> Option<i64> {
+        let key = self.groups[group].key;
+        let base = key.base.map_or(Some(0), |symbol| self.moves(symbol))?;
+        let index = match key.index {
+            Some((symbol, scale)) => self.moves(symbol)? * i64::from(scale),
+            None => 0,
+        };
+        Some(base + index)
+    }
+
+    /// Whether the register of `symbol` has its value still at the run's end.
+    pub(crate) fn stays(&self, symbol: u32) -> bool {
+        self.moves(symbol) == Some(0)
+    }
+
+    /// How far the register whose value at the beginning is `symbol` has moved at the end.
+    fn moves(&self, symbol: u32) -> Option<i64> {
+        let value = self.symbols.after.get(symbol as usize)?;
+        (value.symbol == symbol).then_some(value.offset)
+    }
+
     fn is_known(&self, key: Key, at: usize) -> bool {
         let holds = |symbol| {
             self.symbols.before[at]

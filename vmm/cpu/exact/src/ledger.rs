@@ -74,6 +74,7 @@ impl ExactVcpu {
         let charge = block.charge_from(index);
         self.state.rip = block.rip_of(index);
         self.give(charge);
+        self.give_rounds();
     }
 
     /// As [`refund`](Self::refund), but instruction `index` is done.
@@ -86,6 +87,12 @@ impl ExactVcpu {
             block.end
         };
         self.give(charge);
+        self.give_rounds();
+    }
+
+    /// Gives back what was taken for rounds of a loop that will not run.
+    fn give_rounds(&mut self) {
+        self.context.count += std::mem::take(&mut self.context.ahead) as i64;
     }
 
     /// What an event that stands for an instruction takes.

@@ -58,6 +58,8 @@ pub(crate) struct Place {
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
     pub before: Vec<Registers>,
+    /// The registers behind the last one.
+    pub after: Vec<Value>,
     pub places: Vec<Option<Place>>,
     /// The symbols that RSP stands on somewhere.
     pub stack: Vec<u32>,
@@ -87,6 +89,7 @@ pub(crate) fn analyse<'a>(run: impl Iterator<Item = (&'a Instruction, Class)>) -
         symbols.stack.push(walk.now[RSP].symbol);
         walk.step(instruction, class);
     }
+    symbols.after = walk.now.to_vec();
     symbols
 }
 

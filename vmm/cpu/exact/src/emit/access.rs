@@ -217,6 +217,7 @@ impl Emitter {
             index: self.index,
             lag: self.lag,
             flags_kept: self.flags_kept,
+            in_rounds: self.rounds.is_some(),
             kind: ColdKind::Miss {
                 size,
                 write,

@@ -53,11 +53,13 @@ impl Emitter {
             ColdKind::Link { target } => self.link_stub(cold.hole, target, false, sites),
             ColdKind::SideExit { target } => {
                 self.give_back(cold.index + 1);
+                self.leave_rounds(cold.in_rounds);
                 self.jump_to_guest(target);
             }
             ColdKind::SideReturn => {
                 self.asm.mov(RCX, S1);
                 self.give_back(cold.index + 1);
+                self.leave_rounds(cold.in_rounds);
                 self.jump_cached();
             }
             ColdKind::Pair {
@@ -67,7 +69,9 @@ impl Emitter {
                 self.asm.bytes(&i64::from(ticks).to_le_bytes());
                 self.asm.bytes(&i64::from(instructions).to_le_bytes());
             }
-            ColdKind::Group { group, resume } => self.cold_check(group, resume, sites),
+            ColdKind::Group { group, resume } => {
+                self.cold_check((group, resume), cold.in_rounds, sites);
+            }
             ColdKind::Miss {
                 size,
                 write,
@@ -131,11 +135,18 @@ impl Emitter {
         self.leave(kind, sites);
     }
 
-    fn cold_check(&mut self, group: usize, resume: u32, sites: &mut Sites) {
+    fn leave_rounds(&mut self, in_rounds: bool) {
+        if in_rounds {
+            self.give_rounds();
+        }
+    }
+
+    fn cold_check(&mut self, (group, resume): (usize, u32), in_rounds: bool, sites: &mut Sites) {
         let exits = self.cold_group(group, resume);
         self.asm.land(exits.crosses);
         self.give_flags();
         self.give_back(self.index);
+        self.leave_rounds(in_rounds);
         self.release();
         let hole = self.asm.jump();
         self.asm.land(hole);

@@ -3,7 +3,7 @@
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
 use super::access::Address;
-use super::{Cold, ColdKind, Emitter, Links};
+use super::{Cold, ColdKind, Emitter, Links, Rounds};
 use crate::asm::{Hole, RCX, RSP, S0, S1};
 use crate::block::Pace;
 use crate::context::at;
@@ -16,7 +16,13 @@ impl Emitter {
     /// Goes on at guest address `target`.
     pub(super) fn jump_to_guest(&mut self, target: u64) {
         self.catch_up();
-        if let Some((_, entry)) = self.itself.filter(|&(rip, _)| rip == target) {
+        let itself = self.itself.filter(|&(rip, _)| rip == target);
+        match (self.rounds.as_ref().map(Rounds::body), itself) {
+            (Some(body), Some((_, entry))) => return self.end_round(body, entry),
+            (Some(_), None) => self.give_rounds(),
+            _ => {}
+        }
+        if let Some((_, entry)) = itself {
             self.asm.jump_to(entry);
         } else if self.is_chainable(target) {
             self.release();
@@ -60,7 +66,8 @@ impl Emitter {
             self.count_jump(instruction)
         };
         self.jump_to_guest(instruction.next_ip());
-        let direct = self.allocation.is_usual() && self.is_chainable(target);
+        let usual = self.allocation.is_usual() && self.rounds.is_none();
+        let direct = usual && self.is_chainable(target);
         if direct && instruction.is_jcc_short_or_near() {
             self.link_from(taken, target);
         } else {
@@ -107,6 +114,7 @@ impl Emitter {
             index: self.index,
             lag: self.lag,
             flags_kept: self.flags_kept,
+            in_rounds: self.rounds.is_some(),
         });
     }
 

@@ -86,7 +86,7 @@ impl Emitter {
     }
 
     /// Adds a guest register and a constant to a scratch or lent register.
-    fn add_base(&mut self, register: Reg, number: u8, disp: i32) {
+    pub(super) fn add_base(&mut self, register: Reg, number: u8, disp: i32) {
         let other = Self::scratch_beside(register);
         let base = self.standing(number, other);
         self.asm
@@ -113,7 +113,13 @@ impl Emitter {
     /// Leaves the linear address of a group's lowest byte, as of the present
     /// instruction, in `target`, S0 or S1.
     pub(super) fn low_address(&mut self, group: usize, target: Reg) {
-        let Group { key, low, at, .. } = self.plan.groups[group];
+        self.address_at(group, self.plan.groups[group].at, 0, target);
+    }
+
+    /// As [`low_address`](Self::low_address), before instruction `at` and `by` bytes on.
+    pub(super) fn address_at(&mut self, group: usize, at: usize, by: i64, target: Reg) {
+        let Group { key, low, .. } = self.plan.groups[group];
+        let low = low + by;
         if key.page.is_some() {
             self.asm.mov_imm(target, low as u64);
             return;
@@ -208,6 +214,6 @@ fn segment_base(segment: Register) -> i32 {
 }
 
 /// The low nibble of JE.
-const CONDITION_EQUAL: u8 = 4;
+pub(super) const CONDITION_EQUAL: u8 = 4;
 /// The low nibble of JAE.
-const CONDITION_ABOVE_OR_EQUAL: u8 = 3;
+pub(super) const CONDITION_ABOVE_OR_EQUAL: u8 = 3;

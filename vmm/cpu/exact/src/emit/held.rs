@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use iced_x86::Register;
 
-use super::Emitter;
 use super::access::FIRST_SPILLED;
+use super::{Emitter, Rounds};
 use crate::allocation::{LENT, Lent, unused};
 use crate::analyse::Class;
 use crate::asm::{Reg, S0, S1};
@@ -136,6 +136,35 @@ impl Emitter {
         self.held[index] = Some(wanted);
         self.last_held = index;
         register
+    }
+
+    /// Loads what lent registers hold in `rounds` from the first to the last.
+    pub(super) fn lend_to_rounds(&mut self, rounds: &Rounds) {
+        let registers = self.allocation.lent;
+        for (place, &register) in registers.registers().iter().enumerate() {
+            let Some((held, _)) = self.lending[place] else {
+                continue;
+            };
+            let key = self.plan.groups[held.group].key;
+            let base = key.base.filter(|_| held.based);
+            if !rounds.covers(held.group) || !base.is_none_or(|base| self.plan.stays(base)) {
+                continue;
+            }
+            self.asm
+                .load(register, at::slot_delta(self.slot(held.group)));
+            if let Some(base) = base {
+                self.add_base(register, base as u8, 0);
+            }
+            self.lending[place] = Some((held, true));
+        }
+    }
+
+    /// Forgets what registers hold: code that did not load it comes here.
+    pub(super) fn forget_held(&mut self) {
+        self.held = [None; 2];
+        for (_, loaded) in self.lending.iter_mut().flatten() {
+            *loaded = false;
+        }
     }
 
     /// The register lent to `wanted`, with its place if it was not loaded yet.

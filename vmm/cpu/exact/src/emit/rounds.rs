@@ -1,0 +1,185 @@
+//! Rounds of a loop that are checked and counted together.
+//!
+//! A loop checks and counts once per round what changes from round to round by constants
+//! alone. In front of such a loop stands a second form of it: it sees whether the budget and
+//! the groups' slots cover several rounds, and runs them with one counter of its own. What
+//! does not cover them is left to the first form, a round at a time.
+//!
+//! Instructions of rounds to come are taken off the budget before they run. `ahead` in the
+//! context counts them; it is zero outside such rounds.
+
+use super::group::CONDITION_ABOVE_OR_EQUAL;
+use super::{Counter, Emitter};
+use crate::analyse::Class;
+use crate::asm::{Hole, RCX, S0, S1};
+use crate::context::{STEPS, at};
+use crate::decode::{Follow, GuestBlock, GuestInstruction};
+
+/// Rounds at most, and what it takes at least to be worth a second form.
+const MOST: i64 = 16;
+const LEAST: i64 = 3;
+/// Bytes that a group moves over in all rounds: it meets the end of what hangs together more
+/// often, the more they are.
+const FARTHEST: i64 = 1024;
+
+/// How several rounds of the present run's loop are run.
+pub(super) struct Rounds {
+    /// How many.
+    count: i64,
+    /// For each group that is checked for all of them, the bytes that it moves each round.
+    strides: Vec<Option<i64>>,
+    /// Host address of the loop's first instruction.
+    body: u64,
+}
+
+impl Rounds {
+    /// Host address of the loop's first instruction.
+    pub(super) fn body(&self) -> u64 {
+        self.body
+    }
+
+    pub(super) fn covers(&self, group: usize) -> bool {
+        self.strides[group].is_some()
+    }
+}
+
+impl Emitter {
+    /// How several rounds of `block`, a planned run, may run together.
+    pub(super) fn plan_rounds(&self, block: &GuestBlock, flags_dead: bool) -> Option<Rounds> {
+        let run = &block.instructions;
+        let possible = flags_dead
+            && self.counted > 0
+            && self.rest.is_empty()
+            && run.iter().all(is_plain)
+            && run.last().is_some_and(|last| leads_to(last, block));
+        if !possible {
+            return None;
+        }
+        let strides: Vec<_> = (0..self.plan.groups.len())
+            .map(|group| self.plan.stride(group))
+            .map(|stride| stride.filter(|stride| stride.abs() * LEAST <= FARTHEST))
+            .collect();
+        let fastest = strides.iter().flatten().map(|stride| stride.abs()).max()?;
+        let near = FARTHEST / fastest.max(1) + 1;
+        let count = near.min(MOST).min(STEPS as i64 / run.len() as i64);
+        (count >= LEAST).then_some(Rounds {
+            count,
+            strides,
+            body: 0,
+        })
+    }
+
+    /// The entry of several rounds: goes on behind it, or takes one of the returned jumps
+    /// when something does not cover them.
+    pub(super) fn begin_rounds(&mut self, mut rounds: Rounds) -> Vec<Hole> {
+        let all = rounds.count as i32 * i32::from(self.counted);
+        self.asm.spoil();
+        let mut failed = vec![self.unless_covers(all)];
+        for (group, stride) in rounds.strides.clone().into_iter().enumerate() {
+            if let Some(stride) = stride {
+                self.check_rounds(group, stride * (rounds.count - 1), &mut failed);
+            }
+        }
+        if self.shared.counter == Counter::Xmm31 {
+            self.asm.add_to_xmm31(at::step(-all));
+        } else {
+            self.asm.sub_imm(at::COUNT, all);
+        }
+        let ahead = all - i32::from(self.counted);
+        self.asm.store_imm32(at::AHEAD, ahead as u32);
+        self.lend_to_rounds(&rounds);
+        self.asm.spoil();
+        rounds.body = self.asm.here();
+        self.rounds = Some(rounds);
+        failed
+    }
+
+    /// Jumps if the budget does not cover `instructions`.
+    fn unless_covers(&mut self, instructions: i32) -> Hole {
+        if self.shared.counter == Counter::Xmm31 {
+            self.asm.move_xmm31_to_s1();
+        } else {
+            self.asm.load(S1, at::COUNT);
+        }
+        self.asm.cmp(S1, instructions);
+        self.asm.jump_if(CONDITION_LESS)
+    }
+
+    /// Jumps if the slot of `group` does not cover it while it moves by `distance`.
+    fn check_rounds(&mut self, group: usize, distance: i64, failed: &mut Vec<Hole>) {
+        let slot = self.slot(group);
+        if self.plan.groups[group].key.page.is_some() {
+            self.asm.cmp_slot_zero(at::slot_limit(slot));
+            failed.push(self.asm.jump_if(super::group::CONDITION_EQUAL));
+            return;
+        }
+        self.address_at(group, 0, distance.min(0), S0);
+        self.asm.sub_slot(S0, at::slot_base(slot));
+        if distance == 0 {
+            self.asm.cmp_slot(S0, at::slot_limit(slot));
+        } else {
+            self.asm.load(S1, at::slot_limit(slot));
+            self.asm.sub_from(S1, distance.unsigned_abs() as i32);
+            failed.push(self.asm.jump_if(CONDITION_BELOW));
+            self.asm.cmp_registers(S0, S1);
+        }
+        failed.push(self.asm.jump_if(CONDITION_ABOVE_OR_EQUAL));
+    }
+
+    /// The end of a round: the next one, or back to where several are begun.
+    pub(super) fn end_round(&mut self, body: u64, entry: u64) {
+        self.asm.sub32(at::AHEAD, i32::from(self.counted));
+        self.asm.jump_back_if(CONDITION_ABOVE_OR_EQUAL, body);
+        self.asm.store_imm32(at::AHEAD, 0);
+        self.asm.jump_to(entry);
+    }
+
+    /// Gives back the instructions of rounds to come, in code that leaves them. Changes no
+    /// flag, and of the registers S1 at most.
+    pub(super) fn give_rounds(&mut self) {
+        if self.shared.counter == Counter::Xmm31 {
+            self.asm.add_to_xmm31(at::AHEAD);
+        } else {
+            self.asm.store(at::BORROWED, RCX);
+            self.asm.load(RCX, at::AHEAD);
+            self.asm.load(S1, at::COUNT);
+            self.asm.lea_sum(S1, S1, RCX, 0);
+            self.asm.store(at::COUNT, S1);
+            self.asm.load(RCX, at::BORROWED);
+        }
+        self.asm.store_imm32(at::AHEAD, 0);
+    }
+
+    /// Behind the last of several rounds.
+    pub(super) fn end_rounds(&mut self, failed: Vec<Hole>) {
+        self.rounds = None;
+        self.forget_held();
+        for hole in failed {
+            self.asm.land(hole);
+        }
+        self.asm.spoil();
+    }
+}
+
+/// Whether `guest` runs without a look at the count and without leaving for good but by jumps.
+fn is_plain(guest: &GuestInstruction) -> bool {
+    match guest.class {
+        Class::Plain | Class::Lea | Class::Nop | Class::Memory { .. } => true,
+        Class::Push | Class::Pop | Class::Jump | Class::JumpIf => true,
+        _ => false,
+    }
+}
+
+/// Whether `last`, the last of `block`, jumps to its beginning.
+fn leads_to(last: &GuestInstruction, block: &GuestBlock) -> bool {
+    matches!(last.class, Class::Jump | Class::JumpIf)
+        && match last.follow {
+            Follow::Leave => last.instruction.near_branch_target() == block.rip,
+            _ => block.end == block.rip,
+        }
+}
+
+/// The low nibble of JL.
+const CONDITION_LESS: u8 = 12;
+/// The low nibble of JB.
+const CONDITION_BELOW: u8 = 2;
