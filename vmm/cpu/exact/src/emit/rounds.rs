@@ -163,11 +163,12 @@ impl Emitter {
 
 /// Whether `guest` runs without a look at the count and without leaving for good but by jumps.
 fn is_plain(guest: &GuestInstruction) -> bool {
-    match guest.class {
-        Class::Plain | Class::Lea | Class::Nop | Class::Memory { .. } => true,
-        Class::Push | Class::Pop | Class::Jump | Class::JumpIf => true,
-        _ => false,
-    }
+    use Class as C;
+    let computes = matches!(
+        guest.class,
+        C::Plain | C::Lea | C::Nop | C::Memory { .. } | C::Push | C::Pop
+    );
+    computes || matches!(guest.class, C::Jump | C::JumpIf)
 }
 
 /// Whether `last`, the last of `block`, jumps to its beginning.
