@@ -142,6 +142,13 @@ impl Asm {
         self.bytes(&value.to_le_bytes());
     }
 
+    /// `mov qword gs:[disp], value`.
+    pub(crate) fn store_imm(&mut self, disp: i32, value: i32) {
+        self.bytes(&[0x65, 0x48, 0xc7, 0x04, 0x25]);
+        self.imm32(disp);
+        self.imm32(value);
+    }
+
     /// `vpaddq xmm31, xmm31, gs:[disp]{1to2}` (AVX-512VL).
     pub(crate) fn add_to_xmm31(&mut self, disp: i32) {
         self.bytes(&[0x65, 0x62, 0x61, 0x85, 0x10, 0xd4, 0x3c, 0x25]);
@@ -213,13 +220,6 @@ impl Asm {
         self.bytes(&[0x65, 0x83, 0x2c, 0x25]);
         self.imm32(disp);
         self.bytes(&[1]);
-    }
-
-    /// `sub dword gs:[disp], value`.
-    pub(crate) fn sub32(&mut self, disp: i32, value: i32) {
-        self.bytes(&[0x65, 0x81, 0x2c, 0x25]);
-        self.imm32(disp);
-        self.imm32(value);
     }
 
     /// `sub qword gs:[disp], value`.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::decode::{Follow, GuestInstruction};
-use crate::symbols::{Key, Symbols, analyse};
+use crate::symbols::{Key, Symbols, ZERO, analyse};
 
 /// Bytes that one check covers at most. A wider range meets page boundaries more
 /// often, where the run falls back to checking each access.
@@ -82,6 +82,9 @@ pub(crate) fn plan(
     plan
 }
 
+/// Registers that a sum is made of at most.
+const MAX_TERMS: usize = 4;
+
 impl Plan {
     /// The last place at or before `index` at which the flags may be lost and the
     /// address is known.
@@ -113,19 +116,37 @@ impl Plan {
         let key = self.groups[group].key;
         let base = key.base.map_or(Some(0), |symbol| self.moves(symbol))?;
         let index = match key.index {
-            Some((symbol, scale)) => self.moves(symbol)? * i64::from(scale),
+            Some((symbol, scale)) if symbol < ZERO => self.moves(symbol)? * i64::from(scale),
+            Some(_) => return None,
             None => 0,
         };
         Some(base + index)
     }
 
-    /// Whether the register of `symbol` has its value still at the run's end.
+    /// Whether the value that is `symbol` is the same each time that the run is gone through.
     pub(crate) fn stays(&self, symbol: u32) -> bool {
         self.moves(symbol) == Some(0)
     }
 
-    /// How far the register whose value at the beginning is `symbol` has moved at the end.
+    /// The registers whose values at the beginning make up `symbol`, each as often as it
+    /// counts; none if there are more than a few, or others.
+    pub(crate) fn terms(&self, symbol: u32) -> Option<Vec<u8>> {
+        if symbol < ZERO {
+            return Some(vec![symbol as u8]);
+        }
+        let mut sums = self.symbols.sums.iter();
+        let (&(a, b), _) = sums.find(|(_, sum)| **sum == symbol)?;
+        let mut terms = self.terms(a)?;
+        terms.extend(self.terms(b)?);
+        (terms.len() <= MAX_TERMS).then_some(terms)
+    }
+
+    /// How far the value that is `symbol` the first time has moved the second time.
     fn moves(&self, symbol: u32) -> Option<i64> {
+        if symbol > ZERO {
+            let terms = self.terms(symbol)?;
+            return terms.iter().map(|&term| self.moves(u32::from(term))).sum();
+        }
         let value = self.symbols.after.get(symbol as usize)?;
         (value.symbol == symbol).then_some(value.offset)
     }

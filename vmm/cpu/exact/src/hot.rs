@@ -77,6 +77,10 @@ impl ExactVcpu {
         let Some(trace) = self.renamed_trace(rip, origin.first, mode) else {
             return;
         };
+        if let Some(first) = self.first_of_loop(&trace, origin.first, mode) {
+            self.count_again(head);
+            return self.ran_hot(first);
+        }
         let hot = self.store.add(&trace, origin, mode, false, true).id;
         for slot in self.store.block(hot).slots.clone() {
             self.begin_slot(slot);
@@ -120,12 +124,37 @@ impl ExactVcpu {
         let Some(trace) = self.renamed_trace(rip, physical, mode) else {
             return;
         };
+        if let Some(first) = self.first_of_loop(&trace, physical, mode) {
+            self.count_again(head);
+            return self.ran_hot(first);
+        }
         if found.is_none() || !self.still_shares(physical, rip) {
             return;
         }
         if let Some(hot) = self.store.add_pooled(&trace, physical, mode, false, true) {
             self.begin_heats();
             self.begin_hot(head, hot.id, &trace);
+        }
+    }
+
+    /// The plain block at the first address of the loop that `trace` is, if it begins at
+    /// another: an inner loop is hot before the loop around it. What the rounds of the outer
+    /// loop begin with is known at its beginning alone.
+    fn first_of_loop(&self, trace: &GuestBlock, physical: u64, mode: Mode) -> Option<BlockId> {
+        let first = trace.bytes.0;
+        if !trace.loops || first == trace.rip {
+            return None;
+        }
+        let page = physical & !(PAGE_SIZE - 1);
+        let found = self.store.find(page + first % PAGE_SIZE, first, mode, false)?;
+        let block = self.store.block(found.id);
+        (!block.hot && block.valid).then_some(found.id)
+    }
+
+    /// Counts the runs of block `head` from the first one again.
+    fn count_again(&mut self, head: BlockId) {
+        if let Some(heat) = self.store.block(head).heat {
+            self.context.heat[heat as usize] = HOT_RUNS;
         }
     }
 
@@ -211,7 +240,7 @@ impl ExactVcpu {
 
     /// Where most runs go behind `block`, the last of the blocks at `seen`.
     fn step(
-        &self,
+        &mut self,
         block: &GuestBlock,
         seen: &[u64],
         page: u64,
@@ -236,7 +265,9 @@ impl ExactVcpu {
             Class::Ret => returns.last().map_or(Step::End, |&next| to(next)),
             Class::JumpIf if instruction.is_jcc_short_or_near() => {
                 let (taken, not) = (instruction.near_branch64(), instruction.next_ip());
-                let [jumps, stays] = [taken, not].map(|next| self.runs(page, next, mode));
+                let counted = [taken, not].map(|next| self.runs(page, next, mode));
+                let jump = page + instruction.ip() % PAGE_SIZE;
+                let [jumps, stays] = self.store.ways.learn(jump, counted);
                 if jumps.max(stays) < HOT_RUNS / SELDOM {
                     return Step::End;
                 }
@@ -253,13 +284,17 @@ impl ExactVcpu {
     /// few rounds is followed as often as it goes round, and then left.
     fn round_again(&self, back: (u64, i32), out: (u64, i32), seen: &[u64]) -> Step {
         let rounds = (back.1 + out.1 / 2) / out.1.max(1);
-        let done = seen.iter().filter(|&&rip| rip == back.0).count() as i32;
+        let since = seen.iter().rposition(|&rip| rip == out.0).unwrap_or(0);
+        let done = seen[since..].iter().filter(|&&rip| rip == back.0).count() as i32;
         if out.1 < HOT_RUNS / SELDOM || rounds > SHORT {
             return if seen.first() == Some(&back.0) {
                 Step::Loop
             } else {
                 Step::End
             };
+        }
+        if since > 0 && seen.first() == Some(&back.0) {
+            return Step::Loop;
         }
         Step::To(if done < rounds { back.0 } else { out.0 })
     }

@@ -60,6 +60,7 @@ mod system;
 mod timing;
 mod vcpu;
 mod visit;
+mod ways;
 mod x87;
 
 #[cfg(test)]

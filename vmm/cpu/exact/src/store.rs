@@ -18,6 +18,7 @@ use crate::pages::CodePages;
 use crate::pool::{Character, Pool};
 use crate::share::NewsLog;
 use crate::stubs;
+use crate::ways::Ways;
 
 mod pooled;
 
@@ -52,6 +53,8 @@ pub(crate) struct Store {
     lines: bool,
     /// Instructions whose accesses seldom go where the last one went.
     scattered: BTreeSet<u64>,
+    /// Which ways its conditional jumps went.
+    pub ways: Ways,
     /// What code was translated under, by the numbers that are part of modes.
     features: Vec<Features>,
     /// What vCPUs must know that are not running.
@@ -89,6 +92,7 @@ impl Store {
             heats: 0..0,
             lines: false,
             scattered: BTreeSet::new(),
+            ways: Ways::default(),
             features: Vec::new(),
             news: NewsLog::default(),
         })
@@ -204,6 +208,7 @@ impl Store {
         self.slots.end = self.slots.start;
         self.heats.end = self.heats.start;
         self.scattered.clear();
+        self.ways.clear();
         self.flushes += 1;
         self.pages.clear()
     }

@@ -2,6 +2,8 @@
 //! running it: which accesses go through the same register values, and how far
 //! apart they are.
 
+use std::collections::BTreeMap;
+
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 
 use crate::analyse::Class;
@@ -54,6 +56,9 @@ pub(crate) struct Place {
     pub write: bool,
 }
 
+/// The symbol of the number zero: values that stand from it are constants.
+pub(crate) const ZERO: u32 = 16;
+
 /// The analysis: the registers before each instruction, and what each accesses.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
@@ -63,11 +68,14 @@ pub(crate) struct Symbols {
     pub places: Vec<Option<Place>>,
     /// The symbols that RSP stands on somewhere.
     pub stack: Vec<u32>,
+    /// The symbols that are sums of two others.
+    pub sums: BTreeMap<(u32, u32), u32>,
 }
 
 struct Walk {
     now: Registers,
     next: u32,
+    sums: BTreeMap<(u32, u32), u32>,
     info: InstructionInfoFactory,
 }
 
@@ -79,7 +87,8 @@ pub(crate) fn analyse<'a>(run: impl Iterator<Item = (&'a Instruction, Class)>) -
             symbol: number as u32,
             offset: 0,
         }),
-        next: 16,
+        next: ZERO,
+        sums: BTreeMap::new(),
         info: InstructionInfoFactory::new(),
     };
     let mut symbols = Symbols::default();
@@ -90,6 +99,7 @@ pub(crate) fn analyse<'a>(run: impl Iterator<Item = (&'a Instruction, Class)>) -
         walk.step(instruction, class);
     }
     symbols.after = walk.now.to_vec();
+    symbols.sums = walk.sums;
     symbols
 }
 
@@ -170,7 +180,8 @@ impl Walk {
         if index != Register::None {
             let value = self.now[number(index)?];
             let scale = instruction.memory_index_scale() as u8;
-            key.index = Some((value.symbol, scale));
+            let folds = value.symbol == ZERO && key.base.is_some_and(|base| base != ZERO);
+            key.index = (!folds).then_some((value.symbol, scale));
             offset = offset.wrapping_add(value.offset.wrapping_mul(i64::from(scale)));
         }
         Some(Place {
@@ -243,14 +254,56 @@ impl Walk {
         }
     }
 
+    /// The sum of two values.
+    fn sum(&mut self, a: Value, b: Value) -> Option<Value> {
+        let offset = a.offset.checked_add(b.offset)?;
+        let symbol = match (a.symbol, b.symbol) {
+            (ZERO, symbol) | (symbol, ZERO) => symbol,
+            (a, b) => {
+                let next = self.next + 1;
+                let symbol = *self.sums.entry((a.min(b), a.max(b))).or_insert(next);
+                self.next = self.next.max(symbol);
+                symbol
+            }
+        };
+        Some(Value { symbol, offset })
+    }
+
+    /// The register that is set to a constant, and the constant.
+    fn constant(&self, instruction: &Instruction) -> Option<(usize, Value)> {
+        let target = instruction.op0_register();
+        if !(target.is_gpr32() || target.is_gpr64()) || instruction.op_count() != 2 {
+            return None;
+        }
+        let offset = match instruction.mnemonic() {
+            Mnemonic::Xor | Mnemonic::Sub
+                if instruction.op1_kind() == OpKind::Register
+                    && instruction.op1_register() == target =>
+            {
+                0
+            }
+            Mnemonic::Mov if target.is_gpr32() && instruction.op1_kind() == OpKind::Immediate32 => {
+                i64::from(instruction.immediate32())
+            }
+            Mnemonic::Mov if is_immediate(instruction) => instruction.immediate(1) as i64,
+            _ => return None,
+        };
+        let symbol = ZERO;
+        Some((target.full_register().number(), Value { symbol, offset }))
+    }
+
     /// The register that takes over a known value, and the value.
-    fn copied(&self, instruction: &Instruction) -> Option<(usize, Value)> {
+    fn copied(&mut self, instruction: &Instruction) -> Option<(usize, Value)> {
         if instruction.op_count() == 0 || instruction.op0_kind() != OpKind::Register {
             return None;
         }
+        if let Some(constant) = self.constant(instruction) {
+            return Some(constant);
+        }
         let target = number(instruction.op0_register())?;
+        let now = self.now;
         let shifted = |register: usize, by: i64| {
-            let Value { symbol, offset } = self.now[register];
+            let Value { symbol, offset } = now[register];
             let offset = offset.checked_add(by)?;
             Some((target, Value { symbol, offset }))
         };
@@ -264,6 +317,10 @@ impl Walk {
             {
                 let base = number(instruction.memory_base())?;
                 shifted(base, instruction.memory_displacement64() as i64)
+            }
+            Mnemonic::Add if instruction.op1_kind() == OpKind::Register => {
+                let other = number(instruction.op1_register())?;
+                Some((target, self.sum(now[target], now[other])?))
             }
             Mnemonic::Add if is_immediate(instruction) => {
                 shifted(target, instruction.immediate(1) as i64)

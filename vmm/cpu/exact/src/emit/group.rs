@@ -41,10 +41,18 @@ impl Emitter {
         let base = instruction.memory_base();
         let based = base != Register::None;
         let number = base.number() as u8;
+        let index = self.index_register(instruction);
+        let (index, disp) = match (key.index, index) {
+            // Its value is known.
+            (None, Some((number, scale))) => {
+                let value = self.plan.symbols.before[self.index as usize][number as usize];
+                (None, disp as i64 + value.offset * i64::from(scale))
+            }
+            _ => (index, disp as i64),
+        };
         if key.index.is_none() && number < FIRST_SPILLED {
             return self.on_delta(group, number, disp as i32);
         }
-        let index = self.index_register(instruction);
         let offset = if based {
             self.plan.symbols.before[self.index as usize][number as usize].offset
         } else {
@@ -58,7 +66,7 @@ impl Emitter {
         let operand = |index| Operand {
             base: held,
             index,
-            disp: (disp as i64 + offset) as i32,
+            disp: (disp + offset) as i32,
         };
         match index {
             Some((number, scale)) if number >= FIRST_SPILLED => {
@@ -113,13 +121,7 @@ impl Emitter {
     /// Leaves the linear address of a group's lowest byte, as of the present
     /// instruction, in `target`, S0 or S1.
     pub(super) fn low_address(&mut self, group: usize, target: Reg) {
-        self.address_at(group, self.plan.groups[group].at, 0, target);
-    }
-
-    /// As [`low_address`](Self::low_address), before instruction `at` and `by` bytes on.
-    pub(super) fn address_at(&mut self, group: usize, at: usize, by: i64, target: Reg) {
-        let Group { key, low, .. } = self.plan.groups[group];
-        let low = low + by;
+        let Group { key, low, at, .. } = self.plan.groups[group];
         if key.page.is_some() {
             self.asm.mov_imm(target, low as u64);
             return;
@@ -205,7 +207,7 @@ pub(super) struct GroupExits {
     pub probe: u32,
 }
 
-fn segment_base(segment: Register) -> i32 {
+pub(super) fn segment_base(segment: Register) -> i32 {
     if segment == Register::FS {
         at::FS_BASE
     } else {

@@ -150,10 +150,11 @@ impl Emitter {
             if !rounds.covers(held.group) || !base.is_none_or(|base| self.plan.stays(base)) {
                 continue;
             }
+            let terms = base.and_then(|base| self.plan.terms(base));
             self.asm
                 .load(register, at::slot_delta(self.slot(held.group)));
-            if let Some(base) = base {
-                self.add_base(register, base as u8, 0);
+            for number in terms.unwrap_or_default() {
+                self.add_base(register, number, 0);
             }
             self.lending[place] = Some((held, true));
         }

@@ -6,14 +6,18 @@
 //! does not cover them is left to the first form, a round at a time.
 //!
 //! Instructions of rounds to come are taken off the budget before they run. `ahead` in the
-//! context counts them; it is zero outside such rounds.
+//! context counts them; it is zero outside such rounds. It is always written whole: what leaves
+//! reads it at once.
 
-use super::group::CONDITION_ABOVE_OR_EQUAL;
+use iced_x86::Register;
+
+use super::group::{CONDITION_ABOVE_OR_EQUAL, segment_base};
 use super::{Counter, Emitter};
 use crate::analyse::Class;
 use crate::asm::{Hole, RCX, S0, S1};
 use crate::context::{STEPS, at};
 use crate::decode::{Follow, GuestBlock, GuestInstruction};
+use crate::groups::Group;
 
 /// Rounds at most, and what it takes at least to be worth a second form.
 const MOST: i64 = 16;
@@ -86,7 +90,7 @@ impl Emitter {
             self.asm.sub_imm(at::COUNT, all);
         }
         let ahead = all - i32::from(self.counted);
-        self.asm.store_imm32(at::AHEAD, ahead as u32);
+        self.asm.store_imm(at::AHEAD, ahead);
         self.lend_to_rounds(&rounds);
         self.asm.spoil();
         rounds.body = self.asm.here();
@@ -113,7 +117,7 @@ impl Emitter {
             failed.push(self.asm.jump_if(super::group::CONDITION_EQUAL));
             return;
         }
-        self.address_at(group, 0, distance.min(0), S0);
+        self.first_address(group, distance.min(0));
         self.asm.sub_slot(S0, at::slot_base(slot));
         if distance == 0 {
             self.asm.cmp_slot(S0, at::slot_limit(slot));
@@ -126,11 +130,33 @@ impl Emitter {
         failed.push(self.asm.jump_if(CONDITION_ABOVE_OR_EQUAL));
     }
 
+    /// Leaves in S0 what the linear address of a group's lowest byte, `by` bytes on, is the
+    /// first time that the run is gone through: all that it is made of is in registers then.
+    fn first_address(&mut self, group: usize, by: i64) {
+        let Group { key, low, .. } = self.plan.groups[group];
+        let disp = (low + by) as i32;
+        if key.segment != Register::None {
+            self.asm.load(S0, segment_base(key.segment));
+            self.asm.lea(S0, S0, disp);
+            return;
+        }
+        let terms = key.base.and_then(|base| self.plan.terms(base));
+        let mut terms = terms.unwrap_or_default().into_iter();
+        let base = terms.next().map(|number| self.standing(number, S0));
+        let index = key
+            .index
+            .map(|(number, scale)| (self.standing(number as u8, S1), scale));
+        self.asm.lea_full(S0, base, index, disp, false);
+        for number in terms {
+            self.add_base(S0, number, 0);
+        }
+    }
+
     /// The end of a round: the next one, or back to where several are begun.
     pub(super) fn end_round(&mut self, body: u64, entry: u64) {
-        self.asm.sub32(at::AHEAD, i32::from(self.counted));
+        self.asm.sub_imm(at::AHEAD, i32::from(self.counted));
         self.asm.jump_back_if(CONDITION_ABOVE_OR_EQUAL, body);
-        self.asm.store_imm32(at::AHEAD, 0);
+        self.asm.store_imm(at::AHEAD, 0);
         self.asm.jump_to(entry);
     }
 
@@ -147,7 +173,7 @@ impl Emitter {
             self.asm.store(at::COUNT, S1);
             self.asm.load(RCX, at::BORROWED);
         }
-        self.asm.store_imm32(at::AHEAD, 0);
+        self.asm.store_imm(at::AHEAD, 0);
     }
 
     /// Behind the last of several rounds.
