@@ -91,6 +91,12 @@ impl KeptPages {
                 own.resize((pages - first).min(STRETCH as u64) as usize, true);
                 if let Some(map) = map {
                     map.look(region.as_ptr() as u64 + first * PAGE_SIZE, &mut own)?;
+                    // To the host those that have a second address are shared.
+                    let bitmap = region.bitmap();
+                    let beside = bitmap.region().beside();
+                    for (number, own) in (first..).zip(&mut own) {
+                        *own |= beside.address(number * PAGE_SIZE).is_some();
+                    }
                 }
                 for (number, _) in (first..).zip(&own).filter(|(_, own)| **own) {
                     let at = GuestAddress(start + number * PAGE_SIZE);

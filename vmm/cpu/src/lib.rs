@@ -7,6 +7,7 @@
 use belljar_sim::Seed;
 
 mod account;
+mod beside;
 mod cpuid;
 mod exit;
 mod isa;
@@ -19,6 +20,7 @@ mod watch;
 mod xstate;
 
 pub use account::TimeAccount;
+pub use beside::BesidePages;
 pub use cpuid::{CpuidEntry, CpuidTable};
 pub use exit::{Exit, ShutdownCause};
 pub use isa::{CpuidBit, CpuidRegister, Feature, InstructionSet, IsaError, Level};

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use vm_memory::bitmap::{Bitmap, BitmapSlice, NewBitmap, WithBitmapSlice};
 
+use crate::beside::BesidePages;
+
 const PAGE_SHIFT: usize = 12;
 
 #[derive(Debug, Default)]
@@ -15,6 +17,7 @@ struct Pages {
     watched: Vec<AtomicU64>,
     written: Vec<AtomicU64>,
     any_written: AtomicBool,
+    beside: BesidePages,
 }
 
 /// One region's watched pages: a bit per page that an engine set, and a bit per
@@ -60,6 +63,11 @@ impl CodeWatch {
             let word = self.pages.watched.get(index);
             word.is_some_and(|word| word.load(Ordering::Relaxed) & low & high != 0)
         })
+    }
+
+    /// Pages of the region that have a second host address.
+    pub fn beside(&self) -> &BesidePages {
+        &self.pages.beside
     }
 
     /// Whether a watched page was written since they were taken last.
@@ -138,6 +146,7 @@ impl NewBitmap for CodeWatch {
                 watched: zeroed(),
                 written: zeroed(),
                 any_written: AtomicBool::new(false),
+                beside: BesidePages::default(),
             }),
         }
     }

@@ -80,6 +80,33 @@ fn only_what_changed_is_written() {
     assert!(contents(&again) == contents(&ram));
 }
 
+/// Gives pages 20 and 18 second addresses, side by side.
+#[allow(unsafe_code)]
+fn lay_side_by_side(ram: &GuestRam) {
+    let region = ram.iter().nth(1).unwrap();
+    let bitmap = region.bitmap();
+    let [low, high] = [20, 18].map(|page| (page - 16) * PAGE_SIZE);
+    // SAFETY: the pages lie in the region, which no other thread knows.
+    let joined = unsafe { bitmap.region().beside().join(region.as_ptr(), low, high) };
+    assert!(joined);
+}
+
+#[test]
+fn pages_with_a_second_address_are_looked_at_though_the_host_says_they_are_shared() {
+    let (map, file) = (PageMap::open().unwrap(), base());
+    for base in [None, Some(&file)] {
+        let ram = begun(base);
+        let (mut kept, mut packs) = (KeptPages::default(), Packs::default());
+        ram.write_slice(b"before", address(20)).unwrap();
+        lay_side_by_side(&ram);
+        ram.write_slice(b"behind", address(18)).unwrap();
+        assert_eq!(keep(&mut kept, &ram, Some(&map), &mut packs), 2);
+        let again = begun(base);
+        kept.restore(&again, &packs).unwrap();
+        assert!(contents(&again) == contents(&ram));
+    }
+}
+
 #[test]
 fn what_is_missing_or_damaged_is_said() {
     let ram = begun(None);

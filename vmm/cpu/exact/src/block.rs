@@ -291,6 +291,15 @@ pub(crate) enum CheckForm {
     Difference,
 }
 
+/// Which slot was to be filled often, and what for the last time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refill {
+    pub slot: u32,
+    /// Bytes that its group covers.
+    pub span: u16,
+    pub write: bool,
+}
+
 /// What left translated code, and what it needs.
 #[derive(Clone, Debug)]
 pub(crate) enum SiteKind {
@@ -326,8 +335,9 @@ pub(crate) enum SiteKind {
     /// the address in S0. Goes on at `resume`, with the address in S0, once the TLB
     /// has them.
     Group { span: u16, write: bool, resume: u64 },
-    /// A group's slot was filled often.
-    Refilled { slot: u32 },
+    /// A group's slot was to be filled often, the last time for the bytes at the address
+    /// in S0.
+    Refilled(Refill),
     /// Carried out in Rust.
     Helper(Box<Instruction>),
     /// Raises an exception; the bytes are not an instruction that is offered.

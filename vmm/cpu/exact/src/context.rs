@@ -261,6 +261,14 @@ impl View {
         self.explored.iter_mut().for_each(Explored::forget);
     }
 
+    /// Forgets what hangs together.
+    pub(crate) fn forget_ranges(&mut self) {
+        for way in 0..2 {
+            self.tlb[way].forget_ranges();
+            self.explored[way].forget();
+        }
+    }
+
     /// Forgets writable translations of the host page at `page`.
     pub(crate) fn forbid_writes_to(&mut self, page: u64) {
         let tlb = &mut self.tlb[1];

@@ -7,7 +7,7 @@ use belljar_cpu::PAGE_SIZE;
 use iced_x86::Instruction;
 
 use crate::analyse::Class;
-use crate::block::{BlockId, Mode, Origin, POOLED, Pace};
+use crate::block::{BlockId, Mode, Origin, POOLED, Pace, Refill};
 use crate::context::{HOT_RUNS, SLOT_FILLS};
 use crate::decode::{Follow, GuestBlock, GuestInstruction, MAX_INSTRUCTIONS};
 use crate::dispatch::Next;
@@ -146,7 +146,9 @@ impl ExactVcpu {
             return None;
         }
         let page = physical & !(PAGE_SIZE - 1);
-        let found = self.store.find(page + first % PAGE_SIZE, first, mode, false)?;
+        let found = self
+            .store
+            .find(page + first % PAGE_SIZE, first, mode, false)?;
         let block = self.store.block(found.id);
         (!block.hot && block.valid).then_some(found.id)
     }
@@ -346,9 +348,15 @@ impl ExactVcpu {
 
     /// A slot was filled as often as it may without being asked: accesses that go
     /// somewhere else nearly every time are better off without.
-    pub(crate) fn refilled(&mut self, (id, index): (BlockId, u16), slot: u32) -> Next {
+    pub(crate) fn refilled(&mut self, (id, index): (BlockId, u16), refill: Refill) -> Next {
+        let slot = refill.slot;
+        let low = self.context.scratch[0];
         self.refund(id, index);
         if self.is_new_slot(slot) {
+            return Next::Plain;
+        }
+        if self.mend_seam(refill, low) {
+            self.context.slots.0[slot as usize].fills = SLOT_FILLS;
             return Next::Plain;
         }
         let now = self.retired_now();

@@ -11,6 +11,7 @@ mod access;
 mod allocation;
 mod analyse;
 mod asm;
+mod beside;
 mod block;
 mod cache;
 mod caches;

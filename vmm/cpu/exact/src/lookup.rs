@@ -159,7 +159,8 @@ impl ExactVcpu {
             return;
         }
         self.memory.watch(physical, true);
-        if let Some(host) = self.memory.host_page(physical) {
+        let second = self.memory.second_page(physical);
+        for host in self.memory.host_page(physical).into_iter().chain(second) {
             for view in &mut self.context.views {
                 view.forbid_writes_to(host);
             }

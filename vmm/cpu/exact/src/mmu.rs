@@ -59,10 +59,31 @@ impl Memory {
 
     /// Guest-physical address of the byte of RAM at a host address.
     pub(crate) fn physical_of(&self, host: u64) -> Option<u64> {
-        self.regions.iter().find_map(|region| {
+        let at_first = self.regions.iter().find_map(|region| {
             let offset = host.checked_sub(region.host as u64)?;
             (offset < region.bytes).then(|| region.start + offset)
+        });
+        at_first.or_else(|| {
+            let mut regions = self.regions.iter();
+            regions.find_map(|region| Some(region.start + region.watch.beside().offset_of(host)?))
         })
+    }
+
+    /// The second host address of the page of RAM that holds `physical`, if it has one.
+    pub(crate) fn second_page(&self, physical: u64) -> Option<u64> {
+        let (region, offset) = self.region(physical)?;
+        region.watch.beside().address(offset)
+    }
+
+    /// Lays the pages at `low` and `high` side by side; whether they are.
+    pub(crate) fn join(&self, low: u64, high: u64) -> bool {
+        let (Some((region, low)), Some((other, high))) = (self.region(low), self.region(high))
+        else {
+            return false;
+        };
+        // SAFETY: pages of the region's mapping, which `_ram` keeps alive; whoever runs the
+        // engine is alone with the guest's memory.
+        region.start == other.start && unsafe { region.watch.beside().join(region.host, low, high) }
     }
 
     /// Watches or forgets the page that holds `physical`.
@@ -101,7 +122,7 @@ impl Memory {
     }
 
     /// Host address of `bytes` bytes of RAM in one piece, none of which is watched when
-    /// they are to be written.
+    /// they are to be written: of a page alone the second, where it has one.
     pub(crate) fn unseen(&self, physical: u64, bytes: u64, write: bool) -> Option<u64> {
         let (region, offset) = self.region(physical)?;
         if region.bytes - offset < bytes {
@@ -110,7 +131,8 @@ impl Memory {
         if write && region.watch.is_any_watched(offset, bytes) {
             return None;
         }
-        Some(region.host as u64 + offset)
+        let second = (bytes == PAGE_SIZE).then(|| region.watch.beside().address(offset));
+        Some(second.flatten().unwrap_or(region.host as u64 + offset))
     }
 
     /// Copies from RAM within one page; `false` when it is not RAM.

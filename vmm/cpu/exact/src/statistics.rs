@@ -28,6 +28,8 @@ pub struct Statistics {
     pub promoted: u64,
     /// Group checks that the dispatcher had to see to.
     pub group_misses: u64,
+    /// Seams between pages that were mended.
+    pub seams: u64,
     /// Times that the present address space was forgotten, but not its global pages.
     pub address_spaces: u64,
     /// Times that one page was forgotten.
@@ -52,6 +54,7 @@ impl Statistics {
             ("cache flushes", self.flushes),
             ("promoted", self.promoted),
             ("group misses", self.group_misses),
+            ("seams", self.seams),
             ("address spaces", self.address_spaces),
             ("pages flushed", self.pages_flushed),
             ("complete flushes", self.complete_flushes),

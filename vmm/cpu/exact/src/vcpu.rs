@@ -7,6 +7,7 @@ use belljar_sim::Random;
 use serde::{Deserialize, Serialize};
 
 use crate::access::{Replies, Stores};
+use crate::beside::Seams;
 use crate::clock::{Clock, CyclesPerInstruction};
 use crate::context::{ARITHMETIC, Context, ContextMemory, FREE_INSTRUCTIONS, SLOTS};
 use crate::emit::Counter;
@@ -107,6 +108,7 @@ pub struct ExactVcpu {
     pub(crate) fetched: Box<[[(u64, u64); FETCHED]; 2]>,
     /// Instructions retired when a slot was last asked for its worth.
     pub(crate) slot_asked: Vec<u64>,
+    pub(crate) seams: Seams,
     /// Large pages of which the TLB may hold parts: bytes and number.
     pub(crate) large: BTreeSet<(u64, u64)>,
     /// What a change of address space must forget in the upper half.
@@ -204,6 +206,7 @@ impl ExactVcpu {
             unimplemented: Vec::new(),
             fetched: Box::new([[NOT_FETCHED; FETCHED]; 2]),
             slot_asked: vec![0; SLOTS],
+            seams: Seams::default(),
             large: BTreeSet::new(),
             local_above: LocalPages::default(),
             shutdown: None,

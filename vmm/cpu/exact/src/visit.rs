@@ -194,7 +194,7 @@ impl ExactVcpu {
                 write,
                 resume,
             } => self.group_miss((block, index), span, write, resume),
-            &SiteKind::Refilled { slot } => self.refilled((block, index), slot),
+            &SiteKind::Refilled(refill) => self.refilled((block, index), refill),
             SiteKind::Helper(instruction) => {
                 let instruction = **instruction;
                 self.statistics.helpers += 1;

@@ -2,7 +2,7 @@
 
 use super::{Cold, ColdKind, Emitter, Links};
 use crate::asm::{Hole, RCX, S0, S1};
-use crate::block::{CheckForm, Site, SiteId, SiteKind};
+use crate::block::{CheckForm, Refill, Site, SiteId, SiteKind};
 use crate::cache::CELL_BYTES;
 use crate::context::at;
 
@@ -165,9 +165,15 @@ impl Emitter {
         };
         self.leave(kind, sites);
         self.asm.land(exits.refilled);
-        let slot = self.slot(group);
+        self.low_address(group, S0);
         self.give_flags();
-        self.leave(SiteKind::Refilled { slot }, sites);
+        let described = &self.plan.groups[group];
+        let refill = Refill {
+            slot: self.slot(group),
+            span: described.span(),
+            write: described.write,
+        };
+        self.leave(SiteKind::Refilled(refill), sites);
     }
 
     fn cold_miss(&mut self, miss: &Miss, sites: &mut Sites) {

@@ -165,10 +165,10 @@ impl Emitter {
         self.low_address_keeping_index(group);
         self.asm.sub_table(S0, at::ranges(user, write));
         self.asm.lea(S0, S0, i32::from(span));
-        self.asm.cmp_table(S0, at::range_bytes(user, write));
-        let crosses = self.asm.jump_if(CONDITION_ABOVE);
         self.asm.decrement32(at::slot_fills(slot));
         let refilled = self.asm.jump_if(super::CONDITION_SIGN);
+        self.asm.cmp_table(S0, at::range_bytes(user, write));
+        let crosses = self.asm.jump_if(CONDITION_ABOVE);
         self.asm.load_table(S0, at::ranges(user, write));
         self.asm.store(at::slot_base(slot), S0);
         self.asm.load_table(S0, at::range_bytes(user, write));

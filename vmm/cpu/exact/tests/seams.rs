@@ -1,0 +1,128 @@
+//! Memory that goes on in another page of RAM, which hot code runs into again and again: the
+//! pages are laid side by side, and nobody but the clock sees it.
+#![allow(missing_docs)]
+
+mod bare;
+
+use bare::{CODE, DATA, Guest, RAM_BYTES, is_pooled};
+use belljar_cpu::{Exit, PAGE_SIZE, Vcpu};
+use iced_x86::IcedError;
+use iced_x86::code_asm::*;
+
+/// Where the pages are that lie the other way round in RAM.
+const REVERSED: u64 = 0x2000_0000;
+const PAGES: u64 = 4;
+/// The seam in the middle of them.
+const SEAM: u64 = REVERSED + PAGES / 2 * PAGE_SIZE;
+
+fn guest(code: &[u8]) -> Guest {
+    let mut guest = Guest::new(code);
+    for page in 0..PAGES {
+        let physical = DATA + (PAGES - 1 - page) * PAGE_SIZE;
+        guest.map_page(REVERSED + page * PAGE_SIZE, physical | 7);
+    }
+    guest
+}
+
+/// What can be seen of a guest that ran to its end.
+#[derive(PartialEq, Eq)]
+struct Seen {
+    gpr: [u64; 16],
+    retired: u64,
+    memory: Vec<u8>,
+}
+
+/// Runs `code` to its end, `step` instructions at once: what is seen, and seams mended.
+fn run(code: &[u8], step: u64) -> (Seen, u64) {
+    let mut guest = guest(code);
+    while guest.run(step) == Exit::Deadline {}
+    let seen = Seen {
+        gpr: guest.vcpu.registers().gpr,
+        retired: guest.vcpu.retired(),
+        memory: guest.read(0, RAM_BYTES),
+    };
+    (seen, guest.vcpu.statistics().seams)
+}
+
+fn assembled(build: impl FnOnce(&mut CodeAssembler) -> Result<(), IcedError>) -> Vec<u8> {
+    let mut a = CodeAssembler::new(64).unwrap();
+    build(&mut a).unwrap();
+    a.assemble(CODE).unwrap()
+}
+
+/// A function that calls itself, with its stack across the seam.
+fn recursion(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    let [mut outer, mut function, mut leaf] = [(); 3].map(|()| a.create_label());
+    a.mov(rsp, SEAM + 0x128)?;
+    a.mov(ebp, 9000)?;
+    a.set_label(&mut outer)?;
+    a.mov(edi, 12)?;
+    a.call(function)?;
+    a.sub(ebp, 1)?;
+    a.jnz(outer)?;
+    a.hlt()?;
+    a.set_label(&mut function)?;
+    a.push(rbx)?;
+    a.push(rsi)?;
+    a.push(rdi)?;
+    a.lea(rbx, ptr(rax + rdi * 8))?;
+    a.add(rsi, rbx)?;
+    a.sub(edi, 1)?;
+    a.jz(leaf)?;
+    a.call(function)?;
+    a.set_label(&mut leaf)?;
+    a.pop(rdi)?;
+    a.add(rax, qword_ptr(rsp))?;
+    a.pop(rsi)?;
+    a.pop(rbx)?;
+    a.add(rax, rdi)?;
+    a.ret()
+}
+
+#[test]
+fn a_stack_across_a_seam_holds_the_same_mended_or_not() {
+    let code = assembled(recursion);
+    let (whole, mended) = run(&code, 1 << 40);
+    assert!(mended > 0 || is_pooled());
+    for step in [1, 211] {
+        assert!(whole == run(&code, step).0, "{step} at once");
+    }
+}
+
+/// Code on a page that was laid beside another, which the hot loop before it writes to.
+#[test]
+fn code_on_a_mended_page_is_seen_to_change() {
+    let code = assembled(|a| {
+        let [mut start, mut outer, mut inner] = [(); 3].map(|()| a.create_label());
+        a.jmp(start)?;
+        recursion(a)?;
+        a.set_label(&mut start)?;
+        a.mov(rsp, SEAM + 0x128)?;
+        a.mov(r8d, 60)?;
+        a.set_label(&mut outer)?;
+        a.mov(ecx, 3000)?;
+        a.mov(rsi, SEAM + 0x800)?;
+        a.set_label(&mut inner)?;
+        a.mov(qword_ptr(SEAM - 16), rcx)?;
+        a.mov(rbx, SEAM - 8)?;
+        a.mov(rdx, qword_ptr(rbx - 8))?;
+        a.mov(rdi, qword_ptr(rbx + 16))?;
+        a.add(rdi, rdx)?;
+        a.mov(qword_ptr(rbx + 16), rdi)?;
+        a.sub(ecx, 1)?;
+        a.jnz(inner)?;
+        // MOV EAX, R8D as an immediate; RET.
+        a.mov(byte_ptr(rsi), 0xb8)?;
+        a.mov(dword_ptr(rsi + 1), r8d)?;
+        a.mov(byte_ptr(rsi + 5), 0xc3)?;
+        a.call(rsi)?;
+        a.add(r9, rax)?;
+        a.sub(r8d, 1)?;
+        a.jnz(outer)?;
+        a.hlt()
+    });
+    let (whole, mended) = run(&code, 1 << 40);
+    assert!(mended > 0 || is_pooled());
+    assert_eq!(whole.gpr[9], (1..=60).sum::<u64>());
+    assert!(whole == run(&code, 997).0);
+}
