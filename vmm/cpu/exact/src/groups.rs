@@ -226,6 +226,46 @@ mod tests {
     }
 
     #[test]
+    fn a_sum_of_registers_moves_as_they_do_together() {
+        let plan = planned(|a| {
+            a.mov(rdx, r11).unwrap();
+            a.mov(rax, qword_ptr(rdx)).unwrap();
+            a.add(rdx, rcx).unwrap();
+            a.mov(rax, qword_ptr(rdx)).unwrap();
+            a.add(rdx, rcx).unwrap();
+            a.mov(rax, qword_ptr(rdx + 8)).unwrap();
+            a.add(r11, 8).unwrap();
+            a.add(rcx, 1).unwrap();
+        });
+        let strides: Vec<_> = (0..3).map(|group| plan.stride(group)).collect();
+        assert_eq!(strides, [Some(8), Some(9), Some(10)]);
+        let key = plan.groups[2].key;
+        assert_eq!(plan.terms(key.base.unwrap()), Some(vec![1, 1, 11]));
+        assert!(!plan.stays(key.base.unwrap()));
+    }
+
+    #[test]
+    fn an_index_that_is_a_constant_is_a_part_of_the_distance() {
+        let plan = planned(|a| {
+            a.xor(eax, eax).unwrap();
+            a.mov(rdx, qword_ptr(rsi)).unwrap();
+            a.mov(rdx, qword_ptr(rsi + rax * 8 + 8)).unwrap();
+            a.mov(eax, 3).unwrap();
+            a.mov(rdx, qword_ptr(rsi + rax * 8)).unwrap();
+        });
+        assert_eq!(plan.groups.len(), 1);
+        assert_eq!((plan.groups[0].low, plan.groups[0].high), (0, 32));
+        let plan = planned(|a| {
+            a.mov(rdx, qword_ptr(rsi)).unwrap();
+            // Not eight less, but 4 GiB more than that.
+            a.mov(eax, 0xffff_fff8u32).unwrap();
+            a.mov(rdx, qword_ptr(rsi + rax)).unwrap();
+            a.add(rbx, rcx).unwrap();
+        });
+        assert_eq!(plan.groups.len(), 2);
+    }
+
+    #[test]
     fn a_check_stands_only_where_flags_are_dead_and_the_address_is_known() {
         let plan = planned(|a| {
             a.cmp(rax, rbx).unwrap();

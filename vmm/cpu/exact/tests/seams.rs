@@ -89,6 +89,83 @@ fn a_stack_across_a_seam_holds_the_same_mended_or_not() {
     }
 }
 
+/// A loop over rows: what moves from round to round, how many rows there are, where the first
+/// begins, and how far apart they are.
+struct Rows {
+    moves: Moves,
+    count: u32,
+    first: u64,
+    pitch: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Moves {
+    Pointer,
+    Pitch,
+    Index,
+}
+
+impl Rows {
+    fn emit(&self, a: &mut CodeAssembler) -> Result<(), IcedError> {
+        let [mut outer, mut inner] = [(); 2].map(|()| a.create_label());
+        a.mov(rax, 0x1234_5678_9abc_def1u64)?;
+        a.mov(r8d, 40)?;
+        a.set_label(&mut outer)?;
+        a.mov(rsi, self.first)?;
+        a.mov(r11d, self.pitch)?;
+        a.mov(ebx, 0)?;
+        a.mov(r9d, 170)?;
+        a.set_label(&mut inner)?;
+        a.mov(rdx, rsi)?;
+        for row in 0..self.count {
+            let at = match self.moves {
+                Moves::Index => rdx + rbx * 8,
+                _ => rdx + 0,
+            };
+            a.add(rax, qword_ptr(at))?;
+            a.mov(qword_ptr(at + 8), rax)?;
+            a.rol(rax, 7 + row as i32)?;
+            a.add(rdx, r11)?;
+        }
+        match self.moves {
+            Moves::Pointer => a.add(rsi, 8)?,
+            Moves::Pitch => a.add(r11, 8)?,
+            Moves::Index => a.add(rbx, 1)?,
+        }
+        a.sub(r9d, 1)?;
+        a.jnz(inner)?;
+        a.sub(r8d, 1)?;
+        a.jnz(outer)?;
+        a.hlt()
+    }
+}
+
+/// Addresses that are sums, in pages that lie the other way round: an address taken for another
+/// would lead to the wrong page.
+#[test]
+fn rows_that_are_sums_are_found_in_their_pages() {
+    for moves in [Moves::Pointer, Moves::Pitch, Moves::Index] {
+        for (count, first, pitch) in [
+            (3, REVERSED + 8, PAGE_SIZE as u32),
+            (3, SEAM - 700, 64),
+            (2, SEAM - 700, 128),
+        ] {
+            let rows = Rows {
+                moves,
+                count,
+                first,
+                pitch,
+            };
+            let code = assembled(|a| rows.emit(a));
+            let whole = run(&code, 1 << 40).0;
+            for step in [1, 1009] {
+                let same = whole == run(&code, step).0;
+                assert!(same, "{step} at once: {moves:?}, {pitch} bytes apart");
+            }
+        }
+    }
+}
+
 /// Code on a page that was laid beside another, which the hot loop before it writes to.
 #[test]
 fn code_on_a_mended_page_is_seen_to_change() {
@@ -101,7 +178,7 @@ fn code_on_a_mended_page_is_seen_to_change() {
         a.mov(r8d, 60)?;
         a.set_label(&mut outer)?;
         a.mov(ecx, 3000)?;
-        a.mov(rsi, SEAM + 0x800)?;
+        a.mov(rsi, SEAM - 0x800)?;
         a.set_label(&mut inner)?;
         a.mov(qword_ptr(SEAM - 16), rcx)?;
         a.mov(rbx, SEAM - 8)?;
