@@ -28,9 +28,9 @@ use crate::context::{POOL_HEATS, POOL_SLOTS};
 use crate::decode::GuestBlock;
 use crate::emit::{Counter, Emitter, Links, Tier};
 use crate::features::Features;
-use crate::hot::MAX_RUN;
 use crate::store::BLOCK_ROOM;
 use crate::stubs;
+use crate::trace::MAX_RUN;
 
 mod contents;
 mod index;

@@ -12,12 +12,12 @@ use crate::context::{OWN_HEATS, OWN_SLOTS};
 use crate::decode::GuestBlock;
 use crate::emit::{Emitter, Links, Shared, Tier};
 use crate::features::Features;
-use crate::hot::MAX_RUN;
 use crate::index::{BlockIndex, Found};
 use crate::pages::CodePages;
 use crate::pool::{Character, Pool};
 use crate::share::NewsLog;
 use crate::stubs;
+use crate::trace::MAX_RUN;
 use crate::ways::Ways;
 
 mod pooled;
