@@ -8,10 +8,14 @@ use std::collections::BTreeMap;
 
 use crate::context::HOT_RUNS;
 
+/// Runs of one way with which a count is kept for good. Later ones tell less: a way that is hot is
+/// counted no more, while the other goes on.
+const TELLING: i32 = 100;
+
 /// How often a conditional jump's target was run, and what follows the jump.
 pub(crate) type Counts = [i32; 2];
 
-/// What was counted when traces were led past jumps, while it told most.
+/// What was counted of jumps that traces were led past.
 #[derive(Debug, Default)]
 pub(crate) struct Ways {
     /// By the jump's physical address.
@@ -22,10 +26,9 @@ impl Ways {
     /// What is known of the jump at physical address `jump` when its ways were run `counted`
     /// times by now, which is no more than [`HOT_RUNS`] each.
     pub(crate) fn learn(&mut self, jump: u64, counted: Counts) -> Counts {
-        let most = |counts: Counts| counts[0].max(counts[1]);
         let known = self.known.get(&jump).copied();
-        let better = known.is_none_or(|known| most(known) < 100);
-        if counted == [HOT_RUNS; 2] || !better {
+        let settled = known.is_some_and(|known| known.iter().any(|&runs| runs >= TELLING));
+        if settled || counted == [HOT_RUNS; 2] {
             return known.unwrap_or(counted);
         }
         self.known.insert(jump, counted);
@@ -46,10 +49,10 @@ mod tests {
     fn what_was_counted_first_stays_known_when_both_ways_are_hot() {
         let mut ways = Ways::default();
         let both = [HOT_RUNS; 2];
-        assert_eq!(ways.learn(1, [3, 1]), [3, 1]);
-        assert_eq!(ways.learn(1, [HOT_RUNS, 4]), [HOT_RUNS, 4], "more runs");
-        assert_eq!(ways.learn(1, [HOT_RUNS, 99]), [HOT_RUNS, 4], "one's end");
-        assert_eq!(ways.learn(1, both), [HOT_RUNS, 4]);
+        assert_eq!(ways.learn(1, [3, 30]), [3, 30]);
+        assert_eq!(ways.learn(1, [HOT_RUNS, 34]), [HOT_RUNS, 34], "more runs");
+        assert_eq!(ways.learn(1, [HOT_RUNS, 500]), [HOT_RUNS, 34]);
+        assert_eq!(ways.learn(1, both), [HOT_RUNS, 34]);
         assert_eq!(ways.learn(2, both), both, "never counted");
         ways.clear();
         assert_eq!(ways.learn(1, both), both);
