@@ -135,6 +135,13 @@ impl Asm {
         self.gs_operand(0x89, reg, disp);
     }
 
+    /// `mov byte gs:[disp], value`.
+    pub(crate) fn store_imm8(&mut self, disp: i32, value: u8) {
+        self.bytes(&[0x65, 0xc6, 0x04, 0x25]);
+        self.imm32(disp);
+        self.bytes(&[value]);
+    }
+
     /// `mov dword gs:[disp], value`.
     pub(crate) fn store_imm32(&mut self, disp: i32, value: u32) {
         self.bytes(&[0x65, 0xc7, 0x04, 0x25]);

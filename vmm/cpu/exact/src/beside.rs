@@ -74,7 +74,7 @@ impl ExactVcpu {
         if low.wrapping_sub(start) + span > bytes {
             return Some(end);
         }
-        let known = &self.context.slots.0[refill.slot as usize];
+        let known = &self.context.slots.each[refill.slot as usize];
         let known_end = known.base.wrapping_add(known.limit + span - 1);
         match known.limit {
             0 => None,

@@ -87,9 +87,17 @@ pub(crate) struct Slot {
     pub fills: i32,
 }
 
+/// Slots that are looked at together when some must be emptied.
+pub(crate) const SLOT_CLUSTER: usize = 64;
+
 /// The group checks' memory.
-#[repr(transparent)]
-pub(crate) struct Slots(pub [Slot; SLOTS]);
+#[repr(C)]
+pub(crate) struct Slots {
+    /// Not zero for clusters of slots of which one may lead somewhere: whatever fills one
+    /// says so. Address spaces come and go far more often than most slots are filled.
+    pub filled: [u8; SLOTS / SLOT_CLUSTER],
+    pub each: [Slot; SLOTS],
+}
 
 /// One privilege level's view of memory and code.
 #[repr(C)]
@@ -292,39 +300,38 @@ impl Lines {
 }
 
 impl Slots {
-    /// Empties these slots. Those that nobody ever filled are not written: they may have no
-    /// memory yet.
-    pub(crate) fn flush(&mut self, used: impl Iterator<Item = u32>) {
-        self.flush_where(used, |_, limit| limit != 0);
+    /// Empties all. Those that nobody ever filled are not looked at: they may have no memory
+    /// yet.
+    pub(crate) fn flush(&mut self) {
+        self.flush_where(|_, _| true);
     }
 
-    /// Empties those of the `used` slots that lead to the lower half of the address space.
-    pub(crate) fn flush_below(&mut self, used: impl Iterator<Item = u32>) {
-        self.flush_where(used, |base, _| base >> 63 == 0);
+    /// Empties those that lead to the lower half of the address space, or whose range begins
+    /// at one of the `starts`.
+    pub(crate) fn flush_below_and(&mut self, starts: &[u64]) {
+        self.flush_where(|base, _| base >> 63 == 0 || starts.contains(&base));
     }
 
-    /// Empties those of the `used` slots whose range begins at `start`.
-    pub(crate) fn flush_from(&mut self, start: u64, used: impl Iterator<Item = u32>) {
-        self.flush_where(used, |base, _| base == start);
-    }
-
-    /// Empties those of the `used` slots that may lead to the page that holds `linear`.
-    pub(crate) fn flush_page(&mut self, linear: u64, used: impl Iterator<Item = u32>) {
+    /// Empties those that may lead to the page that holds `linear`.
+    pub(crate) fn flush_page(&mut self, linear: u64) {
         let page = linear & !0xfff;
-        self.flush_where(used, |base, limit| {
+        self.flush_where(|base, limit| {
             page.wrapping_sub(base) < limit.saturating_add(LONGEST_SPAN)
         });
     }
 
-    fn flush_where(
-        &mut self,
-        used: impl Iterator<Item = u32>,
-        leads_there: impl Fn(u64, u64) -> bool,
-    ) {
-        for slot in used {
-            let slot = &mut self.0[slot as usize];
-            if leads_there(slot.base, slot.limit) {
-                slot.limit = 0;
+    fn flush_where(&mut self, leads_there: impl Fn(u64, u64) -> bool) {
+        let clusters = self.each.chunks_mut(SLOT_CLUSTER);
+        for (filled, slots) in self.filled.iter_mut().zip(clusters) {
+            if *filled == 0 {
+                continue;
+            }
+            *filled = 0;
+            for slot in slots {
+                if leads_there(slot.base, slot.limit) {
+                    slot.limit = 0;
+                }
+                *filled |= u8::from(slot.limit != 0);
             }
         }
     }

@@ -90,13 +90,12 @@ impl ExactVcpu {
                 *page = NOT_FETCHED;
             }
         }
-        self.context.slots.flush_below(self.store.used_slots());
-        for page in std::mem::take(&mut self.local_above.pages) {
+        let pages = std::mem::take(&mut self.local_above.pages);
+        self.context.slots.flush_below_and(&pages);
+        for page in pages {
             for view in &mut self.context.views {
                 view.forget_translation(page);
             }
-            let used = self.store.used_slots();
-            self.context.slots.flush_from(page, used);
         }
     }
 
@@ -122,12 +121,11 @@ impl ExactVcpu {
                 *page = NOT_FETCHED;
             }
         }
-        let used = self.store.used_slots();
-        self.context.slots.flush_page(linear, used);
+        self.context.slots.flush_page(linear);
     }
 
     /// Forgets where group checks last led.
     pub(crate) fn flush_slots(&mut self) {
-        self.context.slots.flush(self.store.used_slots());
+        self.context.slots.flush();
     }
 }

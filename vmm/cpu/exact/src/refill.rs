@@ -41,14 +41,14 @@ impl ExactVcpu {
             return Next::Plain;
         }
         if self.mend_seam(refill, low) {
-            self.context.slots.0[slot as usize].fills = SLOT_FILLS;
+            self.context.slots.each[slot as usize].fills = SLOT_FILLS;
             return Next::Plain;
         }
         let now = self.retired_now();
         let block = self.store.block(id);
         let since = now - std::mem::replace(&mut self.slot_asked[slot as usize], now);
         let runs = since / u64::from(block.counted).max(1);
-        self.context.slots.0[slot as usize].fills = SLOT_FILLS;
+        self.context.slots.each[slot as usize].fills = SLOT_FILLS;
         if runs < SLOT_FILLS as u64 * WORTH {
             let group = (slot - block.slots.start) as usize;
             let (rip, mode, physical) = (block.rip, block.mode, block.origin.first);

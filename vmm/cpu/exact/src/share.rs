@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use belljar_cpu::CpuError;
 
 use crate::cache::CACHE_BYTES;
-use crate::context::{HOT_RUNS, POOL_SLOTS, SLOT_FILLS, SLOTS};
+use crate::context::{HOT_RUNS, POOL_SLOTS, SLOT_FILLS};
 use crate::pool::{Character, CodePool};
 use crate::store::Store;
 use crate::vcpu::ExactVcpu;
@@ -68,8 +68,6 @@ pub(crate) struct Lease {
     /// own, and the pool's.
     heats: u32,
     pooled_heats: u32,
-    /// The pool's slots that this vCPU ever filled.
-    pooled_slots: Vec<u32>,
 }
 
 impl Lease {
@@ -98,7 +96,6 @@ impl Lease {
             heard: 0,
             heats: 0,
             pooled_heats: 0,
-            pooled_slots: Vec::new(),
         })
     }
 
@@ -123,11 +120,6 @@ impl Lease {
     /// All of the node's own heat counters are unused again.
     pub(crate) fn restart_heats(&mut self) {
         self.heats = 0;
-    }
-
-    /// Slots that may lead somewhere.
-    pub(crate) fn used_slots(&self) -> impl Iterator<Item = u32> {
-        self.slots().chain(self.pooled_slots.iter().copied())
     }
 
     /// Tells the others. Whoever tells has done by itself what follows from it.
@@ -267,7 +259,7 @@ impl ExactVcpu {
         }
         self.flush_lines();
         // Not only those in use: they may be fewer now.
-        self.context.slots.flush(0..SLOTS as u32);
+        self.context.slots.flush();
         self.settle_features();
     }
 
@@ -295,7 +287,7 @@ impl ExactVcpu {
 
     /// Gives a slot its first values.
     pub(crate) fn begin_slot(&mut self, slot: u32) {
-        let memory = &mut self.context.slots.0[slot as usize];
+        let memory = &mut self.context.slots.each[slot as usize];
         (memory.limit, memory.fills) = (0, SLOT_FILLS);
         // Zero is for those that were not begun.
         self.slot_asked[slot as usize] = self.retired_now().max(1);
@@ -306,7 +298,6 @@ impl ExactVcpu {
         let is_new = (slot as usize) < POOL_SLOTS && self.slot_asked[slot as usize] == 0;
         if is_new {
             self.begin_slot(slot);
-            self.store.pooled_slots.push(slot);
         }
         is_new
     }

@@ -186,11 +186,6 @@ impl Store {
         self.heats.clone()
     }
 
-    /// The node's own slots in use.
-    pub(crate) fn slots(&self) -> Range<u32> {
-        self.slots.clone()
-    }
-
     /// Whether another block fits; otherwise [`flush`](Self::flush) first.
     pub(crate) fn has_room(&self) -> bool {
         self.memory.has_room(BLOCK_ROOM)

@@ -1,6 +1,6 @@
 //! Offsets from the GS base, as translated code encodes them.
 
-use super::{Context, Jumps, Lines, STEPS, Slot, Tlb, View, offset_of};
+use super::{Context, Jumps, Lines, SLOT_CLUSTER, STEPS, Slot, Slots, Tlb, View, offset_of};
 
 pub(crate) const fn gpr(number: usize) -> i32 {
     (offset_of!(Context, gpr) + number * 8) as i32
@@ -102,7 +102,14 @@ pub(crate) const fn range_bytes(user: bool, write: bool) -> i32 {
 }
 
 const fn slot(field: usize, id: u32) -> i32 {
-    (offset_of!(Context, slots) + id as usize * size_of::<Slot>() + field) as i32
+    let each = offset_of!(Context, slots) + offset_of!(Slots, each);
+    (each + id as usize * size_of::<Slot>() + field) as i32
+}
+
+/// What is not zero while the slot, or one of its cluster, may lead somewhere: a byte.
+pub(crate) const fn filled(id: u32) -> i32 {
+    let filled = offset_of!(Context, slots) + offset_of!(Slots, filled);
+    (filled + id as usize / SLOT_CLUSTER) as i32
 }
 
 pub(crate) const fn slot_limit(id: u32) -> i32 {

@@ -169,6 +169,7 @@ impl Emitter {
         let refilled = self.asm.jump_if(super::CONDITION_SIGN);
         self.asm.cmp_table(S0, at::range_bytes(user, write));
         let crosses = self.asm.jump_if(CONDITION_ABOVE);
+        self.asm.store_imm8(at::filled(slot), 1);
         self.asm.load_table(S0, at::ranges(user, write));
         self.asm.store(at::slot_base(slot), S0);
         self.asm.load_table(S0, at::range_bytes(user, write));

@@ -11,7 +11,7 @@ use iced_x86::{
 use super::BASE;
 use crate::allocation::LENT;
 use crate::block::SiteKind;
-use crate::context::{Context, STEPS, Slot, Slots, Tlb, View};
+use crate::context::{Context, SLOT_CLUSTER, SLOTS, STEPS, Slot, Slots, Tlb, View};
 use crate::decode::GuestBlock;
 use crate::emit::{Emitted, Shared};
 
@@ -294,7 +294,12 @@ fn field(offset: usize) -> Option<String> {
 }
 
 fn slot(offset: usize) -> Option<String> {
-    let offset = offset.checked_sub(offset_of!(Context, slots))?;
+    let start = offset_of!(Context, slots);
+    let filled = offset.checked_sub(start + offset_of!(Slots, filled));
+    if let Some(cluster) = filled.filter(|&cluster| cluster < SLOTS / SLOT_CLUSTER) {
+        return Some(format!("filled{cluster}"));
+    }
+    let offset = offset.checked_sub(start + offset_of!(Slots, each))?;
     let fields = [
         ("limit", offset_of!(Slot, limit)),
         ("base", offset_of!(Slot, base)),
