@@ -4,6 +4,10 @@
 //! Encodings follow the Intel SDM, volume 2. Registers are host registers by
 //! their number in the encoding.
 
+mod context;
+mod counter;
+mod jumps;
+
 /// A host register's number.
 pub(crate) type Reg = u8;
 
@@ -110,220 +114,6 @@ impl Asm {
 
     fn imm32(&mut self, value: i32) {
         self.bytes(&value.to_le_bytes());
-    }
-
-    /// `REX.W opcode reg, gs:[disp]`.
-    fn gs_operand(&mut self, opcode: u8, reg: Reg, disp: i32) {
-        self.bytes(&[
-            0x65,
-            0x48 | (reg >> 3) << 2,
-            opcode,
-            (reg & 7) << 3 | 4,
-            0x25,
-        ]);
-        self.imm32(disp);
-    }
-
-    /// `mov reg, gs:[disp]`.
-    pub(crate) fn load(&mut self, reg: Reg, disp: i32) {
-        self.wrote(reg);
-        self.gs_operand(0x8b, reg, disp);
-    }
-
-    /// `mov gs:[disp], reg`.
-    pub(crate) fn store(&mut self, disp: i32, reg: Reg) {
-        self.gs_operand(0x89, reg, disp);
-    }
-
-    /// `mov byte gs:[disp], value`.
-    pub(crate) fn store_imm8(&mut self, disp: i32, value: u8) {
-        self.bytes(&[0x65, 0xc6, 0x04, 0x25]);
-        self.imm32(disp);
-        self.bytes(&[value]);
-    }
-
-    /// `mov dword gs:[disp], value`.
-    pub(crate) fn store_imm32(&mut self, disp: i32, value: u32) {
-        self.bytes(&[0x65, 0xc7, 0x04, 0x25]);
-        self.imm32(disp);
-        self.bytes(&value.to_le_bytes());
-    }
-
-    /// `mov qword gs:[disp], value`.
-    pub(crate) fn store_imm(&mut self, disp: i32, value: i32) {
-        self.bytes(&[0x65, 0x48, 0xc7, 0x04, 0x25]);
-        self.imm32(disp);
-        self.imm32(value);
-    }
-
-    /// `vpaddq xmm31, xmm31, gs:[disp]{1to2}` (AVX-512VL).
-    pub(crate) fn add_to_xmm31(&mut self, disp: i32) {
-        self.bytes(&[0x65, 0x62, 0x61, 0x85, 0x10, 0xd4, 0x3c, 0x25]);
-        self.imm32(disp);
-    }
-
-    /// `vpaddq xmm31, xmm31, [rip + rel32]`, to be filled in (AVX-512VL).
-    pub(crate) fn add_constant_to_xmm31(&mut self) -> Hole {
-        self.bytes(&[0x62, 0x61, 0x85, 0x00, 0xd4, 0x3d]);
-        self.imm32(0);
-        self.hole(4)
-    }
-
-    /// `vmovhps xmm31, xmm31, gs:[disp]` (AVX-512F).
-    pub(crate) fn load_xmm31_high(&mut self, disp: i32) {
-        self.bytes(&[0x65, 0x62, 0x61, 0x04, 0x00, 0x16, 0x3c, 0x25]);
-        self.imm32(disp);
-    }
-
-    /// `vmovhps gs:[disp], xmm31` (AVX-512F).
-    pub(crate) fn store_xmm31_high(&mut self, disp: i32) {
-        self.bytes(&[0x65, 0x62, 0x61, 0x7c, 0x08, 0x17, 0x3c, 0x25]);
-        self.imm32(disp);
-    }
-
-    /// `vmovq S1, xmm31` (AVX-512F).
-    pub(crate) fn move_xmm31_to_s1(&mut self) {
-        self.wrote(S1);
-        self.bytes(&[0x62, 0x41, 0xfd, 0x08, 0x7e, 0xff]);
-    }
-
-    /// `vmovq xmm31, gs:[disp]` (AVX-512F).
-    pub(crate) fn load_xmm31(&mut self, disp: i32) {
-        self.bytes(&[0x65, 0x62, 0x61, 0xfe, 0x08, 0x7e, 0x3c, 0x25]);
-        self.imm32(disp);
-    }
-
-    /// `vmovq gs:[disp], xmm31` (AVX-512F).
-    pub(crate) fn store_xmm31(&mut self, disp: i32) {
-        self.bytes(&[0x65, 0x62, 0x61, 0xfd, 0x08, 0xd6, 0x3c, 0x25]);
-        self.imm32(disp);
-    }
-
-    /// `test S1, S1`, 64 bits.
-    pub(crate) fn test_s1(&mut self) {
-        self.bytes(&[0x4d, 0x85, 0xff]);
-    }
-
-    /// `sub reg, gs:[disp]`.
-    pub(crate) fn sub_slot(&mut self, reg: Reg, disp: i32) {
-        self.wrote(reg);
-        self.gs_operand(0x2b, reg, disp);
-    }
-
-    /// `cmp reg, gs:[disp]`.
-    pub(crate) fn cmp_slot(&mut self, reg: Reg, disp: i32) {
-        self.gs_operand(0x3b, reg, disp);
-    }
-
-    /// `cmp qword gs:[disp], 0`.
-    pub(crate) fn cmp_slot_zero(&mut self, disp: i32) {
-        self.bytes(&[0x65, 0x48, 0x83, 0x3c, 0x25]);
-        self.imm32(disp);
-        self.bytes(&[0]);
-    }
-
-    /// `sub dword gs:[disp], 1`.
-    pub(crate) fn decrement32(&mut self, disp: i32) {
-        self.bytes(&[0x65, 0x83, 0x2c, 0x25]);
-        self.imm32(disp);
-        self.bytes(&[1]);
-    }
-
-    /// `sub qword gs:[disp], value`.
-    pub(crate) fn sub_imm(&mut self, disp: i32, value: i32) {
-        let short = i8::try_from(value);
-        let opcode = if short.is_ok() { 0x83 } else { 0x81 };
-        self.bytes(&[0x65, 0x48, opcode, 0x2c, 0x25]);
-        self.imm32(disp);
-        match short {
-            Ok(short) => self.bytes(&[short as u8]),
-            Err(_) => self.imm32(value),
-        }
-    }
-
-    /// `opcode reg, gs:[disp + S1]`, 64 bits.
-    fn gs_s1(&mut self, opcode: u8, reg: Reg, disp: i32) {
-        self.bytes(&[
-            0x65,
-            0x49 | (reg >> 3) << 2,
-            opcode,
-            0x80 | (reg & 7) << 3 | 7,
-        ]);
-        self.imm32(disp);
-    }
-
-    /// `xor reg, gs:[disp + S1]`.
-    pub(crate) fn xor_table(&mut self, reg: Reg, disp: i32) {
-        self.wrote(reg);
-        self.gs_s1(0x33, reg, disp);
-    }
-
-    /// `sub reg, gs:[disp + S1]`.
-    pub(crate) fn sub_table(&mut self, reg: Reg, disp: i32) {
-        self.wrote(reg);
-        self.gs_s1(0x2b, reg, disp);
-    }
-
-    /// `cmp reg, gs:[disp + S1]`.
-    pub(crate) fn cmp_table(&mut self, reg: Reg, disp: i32) {
-        self.gs_s1(0x3b, reg, disp);
-    }
-
-    /// `cmp qword gs:[disp + S1], 0`.
-    pub(crate) fn cmp_table_zero(&mut self, disp: i32) {
-        self.bytes(&[0x65, 0x49, 0x83, 0xbf]);
-        self.imm32(disp);
-        self.bytes(&[0]);
-    }
-
-    /// `mov reg, gs:[disp + S1]`.
-    pub(crate) fn load_table(&mut self, reg: Reg, disp: i32) {
-        self.wrote(reg);
-        self.gs_s1(0x8b, reg, disp);
-    }
-
-    /// `mov reg, gs:[disp + S1*8]`.
-    pub(crate) fn load_table8(&mut self, reg: Reg, disp: i32) {
-        self.wrote(reg);
-        self.bytes(&[0x65, 0x4a | (reg >> 3) << 2, 0x8b, (reg & 7) << 3 | 4, 0xfd]);
-        self.imm32(disp);
-    }
-
-    /// `jmp gs:[disp + S1*8]`.
-    pub(crate) fn jump_table8(&mut self, disp: i32) {
-        self.bytes(&[0x65, 0x42, 0xff, 0x24, 0xfd]);
-        self.imm32(disp);
-    }
-
-    /// `jmp [rip + ...]`, through the word at host address `address`.
-    pub(crate) fn jump_through(&mut self, address: u64) {
-        let rel = address.wrapping_sub(self.here() + 6) as i32;
-        self.bytes(&[0xff, 0x25]);
-        self.imm32(rel);
-    }
-
-    /// `jmp gs:[disp]`.
-    pub(crate) fn jump_slot(&mut self, disp: i32) {
-        self.bytes(&[0x65, 0xff, 0x24, 0x25]);
-        self.imm32(disp);
-    }
-
-    /// `pext dst, src, gs:[disp]`.
-    pub(crate) fn pext(&mut self, dst: Reg, src: Reg, disp: i32) {
-        self.wrote(dst);
-        let r = (!dst >> 3 & 1) << 7;
-        self.bytes(&[0x65, 0xc4, r | 0x62, 0x80 | (!src & 15) << 3 | 2, 0xf5]);
-        self.bytes(&[(dst & 7) << 3 | 4, 0x25]);
-        self.imm32(disp);
-    }
-
-    /// `pdep dst, src, gs:[disp]` (BMI2).
-    pub(crate) fn pdep(&mut self, dst: Reg, src: Reg, disp: i32) {
-        self.wrote(dst);
-        let r = (!dst >> 3 & 1) << 7;
-        self.bytes(&[0x65, 0xc4, r | 0x62, 0x80 | (!src & 15) << 3 | 3, 0xf5]);
-        self.bytes(&[(dst & 7) << 3 | 4, 0x25]);
-        self.imm32(disp);
     }
 
     /// `pushfq`.
@@ -530,43 +320,6 @@ impl Asm {
         self.with_operand(0x8d, reg, operand);
     }
 
-    /// `jmp` to a known host address.
-    pub(crate) fn jump_to(&mut self, target: u64) {
-        let rel = target.wrapping_sub(self.here() + 5) as i32;
-        self.bytes(&[0xe9]);
-        self.imm32(rel);
-    }
-
-    /// `jmp rel32` to be filled in.
-    pub(crate) fn jump(&mut self) -> Hole {
-        self.bytes(&[0xe9, 0, 0, 0, 0]);
-        self.hole(4)
-    }
-
-    /// `jcc rel32` to be filled in; `condition` is the low nibble of the opcode.
-    pub(crate) fn jump_if(&mut self, condition: u8) -> Hole {
-        self.bytes(&[0x0f, 0x80 | condition & 15, 0, 0, 0, 0]);
-        self.hole(4)
-    }
-
-    /// A conditional jump to host address `target`.
-    pub(crate) fn jump_back_if(&mut self, condition: u8, target: u64) {
-        let rel = target.wrapping_sub(self.here() + 6) as i32;
-        self.bytes(&[0x0f, 0x80 | condition & 15]);
-        self.imm32(rel);
-    }
-
-    /// `jrcxz rel8` to be filled in.
-    pub(crate) fn jump_rcx_zero(&mut self) -> Hole {
-        self.jump_short(0xe3)
-    }
-
-    /// `opcode rel8` to be filled in: JRCXZ and the LOOP family.
-    pub(crate) fn jump_short(&mut self, opcode: u8) -> Hole {
-        self.bytes(&[opcode, 0]);
-        self.hole(1)
-    }
-
     /// `lea dst, [base + index*scale + disp]`, computed in 32 bits when `narrow`.
     /// `index` must not be RSP.
     pub(crate) fn lea_full(
@@ -596,34 +349,9 @@ impl Asm {
         }
     }
 
-    fn hole(&self, width: usize) -> Hole {
-        Hole {
-            at: self.code.len() - width,
-            short: width == 1,
-        }
-    }
-
-    /// Host address of the byte at `offset`.
-    pub(crate) fn address_of(&self, offset: u32) -> u64 {
-        self.base + u64::from(offset)
-    }
-
     /// Repeats the bytes from offset `start` to `end`, which must not depend on
     /// where they stand.
     pub(crate) fn repeat(&mut self, start: u32, end: u32) {
         self.code.extend_from_within(start as usize..end as usize);
-    }
-
-    /// Offset of a hole's displacement, for patching after placement.
-    pub(crate) fn hole_offset(&self, hole: Hole) -> u32 {
-        hole.at as u32
-    }
-
-    /// Lets a hole lead here.
-    pub(crate) fn land(&mut self, hole: Hole) {
-        let width = if hole.short { 1 } else { 4 };
-        let rel = (self.code.len() - hole.at - width) as i32;
-        let end = hole.at + width;
-        self.code[hole.at..end].copy_from_slice(&rel.to_le_bytes()[..width]);
     }
 }

@@ -1,0 +1,53 @@
+//! The budget where it stands in XMM31.
+
+use super::{Asm, Hole, S1};
+
+impl Asm {
+    /// `vpaddq xmm31, xmm31, gs:[disp]{1to2}` (AVX-512VL).
+    pub(crate) fn add_to_xmm31(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x62, 0x61, 0x85, 0x10, 0xd4, 0x3c, 0x25]);
+        self.imm32(disp);
+    }
+
+    /// `vpaddq xmm31, xmm31, [rip + rel32]`, to be filled in (AVX-512VL).
+    pub(crate) fn add_constant_to_xmm31(&mut self) -> Hole {
+        self.bytes(&[0x62, 0x61, 0x85, 0x00, 0xd4, 0x3d]);
+        self.imm32(0);
+        self.hole(4)
+    }
+
+    /// `vmovhps xmm31, xmm31, gs:[disp]` (AVX-512F).
+    pub(crate) fn load_xmm31_high(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x62, 0x61, 0x04, 0x00, 0x16, 0x3c, 0x25]);
+        self.imm32(disp);
+    }
+
+    /// `vmovhps gs:[disp], xmm31` (AVX-512F).
+    pub(crate) fn store_xmm31_high(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x62, 0x61, 0x7c, 0x08, 0x17, 0x3c, 0x25]);
+        self.imm32(disp);
+    }
+
+    /// `vmovq S1, xmm31` (AVX-512F).
+    pub(crate) fn move_xmm31_to_s1(&mut self) {
+        self.wrote(S1);
+        self.bytes(&[0x62, 0x41, 0xfd, 0x08, 0x7e, 0xff]);
+    }
+
+    /// `vmovq xmm31, gs:[disp]` (AVX-512F).
+    pub(crate) fn load_xmm31(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x62, 0x61, 0xfe, 0x08, 0x7e, 0x3c, 0x25]);
+        self.imm32(disp);
+    }
+
+    /// `vmovq gs:[disp], xmm31` (AVX-512F).
+    pub(crate) fn store_xmm31(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x62, 0x61, 0xfd, 0x08, 0xd6, 0x3c, 0x25]);
+        self.imm32(disp);
+    }
+
+    /// `test S1, S1`, 64 bits.
+    pub(crate) fn test_s1(&mut self) {
+        self.bytes(&[0x4d, 0x85, 0xff]);
+    }
+}
