@@ -98,7 +98,8 @@ impl ExactVcpu {
             return Next::Resume(resume);
         }
         self.replies.begin();
-        self.state.rip = self.store.block(block).rip_of(index);
+        let code_page = self.context.code_page;
+        self.state.rip = self.store.block(block).rip_of(index, code_page);
         let bytes = usize::from(size);
         let departures = self.store.departures();
         let opened = match masked {

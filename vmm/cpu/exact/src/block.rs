@@ -35,6 +35,9 @@ pub(crate) struct Mode {
     pub skew: u16,
     /// The number of the features that decide how it is translated.
     pub features: u8,
+    /// Its addresses count from its page's beginning, wherever that is mapped; see
+    /// [`relative`](crate::relative).
+    pub relative: bool,
 }
 
 /// How much code runs between two looks at the budget.
@@ -85,13 +88,22 @@ impl Mode {
     /// Whether code in this mode may stand in a [pool](crate::pool::Pool): 64-bit code, of
     /// which a cluster's nodes run little else.
     pub(crate) fn is_poolable(self) -> bool {
-        self.size == CodeSize::Long
+        self.size == CodeSize::Long && !self.relative
+    }
+
+    /// The same for code whose addresses are its own.
+    pub(crate) fn absolute(self) -> Self {
+        Self {
+            relative: false,
+            ..self
+        }
     }
 
     /// A number that tells modes apart.
     pub(crate) fn bits(self) -> u32 {
         u32::from(self.user)
             | u32::from(self.fpu) << 1
+            | u32::from(self.relative) << 2
             | self.pace.bits() << 24
             | u32::from(self.free_stubs) << 3
             | (self.size as u32) << 4
@@ -128,6 +140,7 @@ impl Origin {
 /// A translated block.
 #[derive(Debug)]
 pub(crate) struct Block {
+    /// Where it begins; with relative addresses its place in the page.
     pub rip: u64,
     pub mode: Mode,
     /// Made from a hot block and those that follow it.
@@ -249,10 +262,25 @@ impl Block {
         }
     }
 
-    /// RIP of instruction `index`.
-    pub(crate) fn rip_of(&self, index: u16) -> u64 {
-        self.rip
+    /// What its addresses count from while it runs in `code_page`.
+    pub(crate) fn origin_in(&self, code_page: u64) -> u64 {
+        if self.mode.relative { code_page } else { 0 }
+    }
+
+    /// Its RIP while it runs in `code_page`.
+    pub(crate) fn rip_in(&self, code_page: u64) -> u64 {
+        self.rip.wrapping_add(self.origin_in(code_page))
+    }
+
+    /// RIP of instruction `index` while it runs in `code_page`.
+    pub(crate) fn rip_of(&self, index: u16, code_page: u64) -> u64 {
+        self.rip_in(code_page)
             .wrapping_add_signed(i64::from(self.offsets[index as usize]))
+    }
+
+    /// RIP behind its last instruction, likewise.
+    pub(crate) fn end_in(&self, code_page: u64) -> u64 {
+        self.end.wrapping_add(self.origin_in(code_page))
     }
 
     /// Instruction `index`, if a mask decides which bytes of memory it touches.
@@ -352,5 +380,7 @@ pub(crate) struct Site {
     pub index: u16,
     /// Its block has guest registers elsewhere than usual.
     pub allocates: bool,
+    /// The addresses in `kind` count from the page that runs.
+    pub relative: bool,
     pub kind: SiteKind,
 }

@@ -131,6 +131,15 @@ impl CodeMemory {
         self.used
     }
 
+    /// Where the `rel32` at host address `at` leads.
+    pub(crate) fn target(&self, at: u64) -> u64 {
+        let offset = (at - self.execute as u64) as usize;
+        assert!(offset + 4 <= self.used, "a jump outside the code cache");
+        // SAFETY: the four bytes lie inside the mapping, as just checked.
+        let rel = unsafe { self.write.add(offset).cast::<i32>().read_unaligned() };
+        (at + 4).wrapping_add_signed(i64::from(rel))
+    }
+
     /// Redirects the `rel32` at host address `at` to `target`.
     pub(crate) fn patch(&mut self, at: u64, target: u64) {
         let offset = (at - self.execute as u64) as usize;

@@ -132,6 +132,8 @@ pub(crate) struct Context {
     /// Guest instructions left until the run must stop. Translated code may keep them
     /// in a register; see [`Counter`](crate::emit::Counter).
     pub count: i64,
+    /// Linear address of the page that runs, where code is relative to that.
+    pub code_page: u64,
     /// Instructions of rounds to come that were taken off the budget before they run.
     pub ahead: u64,
     /// Instructions retired in this run, where a time model counts them apart from

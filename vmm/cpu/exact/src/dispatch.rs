@@ -22,11 +22,16 @@ pub(crate) struct PendingLink {
     pub stub: u64,
     pub generation: u64,
     pub plain: bool,
+    /// It stands in relative code.
+    pub relative: bool,
 }
 
 /// Where a run goes on, and how.
 pub(crate) struct Course {
     pub link: Option<PendingLink>,
+    /// The jump caches do not know the next block, or lead to a door behind which there is
+    /// none any more.
+    pub unknown: bool,
     /// The next block must check each access by itself.
     plain: bool,
     /// The next instruction must run by itself.
@@ -45,6 +50,7 @@ impl Course {
     fn new(cheapest: u32) -> Self {
         Self {
             link: None,
+            unknown: false,
             plain: false,
             single: false,
             slow: false,
@@ -191,7 +197,8 @@ impl ExactVcpu {
         let single = std::mem::take(&mut course.single) || care.wants_one();
         let mode = self.mode(course.pace(single, self.context.count));
         let plain = std::mem::take(&mut course.plain);
-        let entry = match self.entry_of(mode, plain, course.link.take()) {
+        let unknown = std::mem::take(&mut course.unknown);
+        let entry = match self.entry_of(mode, (plain, unknown), course.link.take()) {
             Ok(entry) => entry,
             Err(fault) => return self.raise(fault),
         };
@@ -220,21 +227,27 @@ impl ExactVcpu {
     fn entry_of(
         &mut self,
         mode: Mode,
-        plain: bool,
+        (plain, unknown): (bool, bool),
         wanted: Option<PendingLink>,
     ) -> Result<u64, Fault> {
+        self.context.code_page = self.state.rip & !(PAGE_SIZE - 1);
         if let Some(wanted) = wanted {
-            let found = self.find_block(mode, plain)?;
+            let found = self.find_block(mode, plain, true)?;
             self.link(wanted, found.id, mode);
             return Ok(found.entry);
         }
-        match self.known_jump(mode).filter(|_| !plain) {
+        let known = if plain || unknown {
+            None
+        } else {
+            self.known_jump(mode)
+        };
+        match known {
             Some(code) => {
                 // Where an indirect jump says where it leads.
                 self.context.scratch[0] = self.state.rip;
                 Ok(code)
             }
-            None => Ok(self.find_block(mode, plain)?.entry),
+            None => Ok(self.find_block(mode, plain, false)?.entry),
         }
     }
 
@@ -338,6 +351,7 @@ impl ExactVcpu {
             pace,
             free_stubs: self.free_stubs,
             features: self.features_number,
+            relative: false,
         }
     }
 
@@ -372,10 +386,12 @@ impl ExactVcpu {
             stub: wanted.stub,
             plain: wanted.plain,
         };
-        match target.origin.second {
-            None => self.store.link(jump, wanted.from, block),
-            // Only the jump cache knows where its second page is now.
-            Some(_) => self.store.bridge(jump, wanted.from, block),
+        if target.origin.second.is_none() && target.mode.relative == wanted.relative {
+            self.store.link(jump, wanted.from, block);
+        } else {
+            // Only the jump cache knows where its second page is now, or what its addresses
+            // count from.
+            self.store.bridge(jump, wanted.from, block);
         }
     }
 

@@ -1,7 +1,5 @@
 //! Host code for one block of guest code.
 
-use std::collections::BTreeSet;
-
 use iced_x86::{Encoder, InstructionInfoFactory};
 
 use crate::allocation::{Allocation, LENT};
@@ -12,7 +10,7 @@ use crate::classes::Prices;
 use crate::context::at;
 use crate::decode::GuestBlock;
 use crate::flags::{are_all, dead_flags};
-use crate::groups::Plan;
+use crate::groups::{Plan, Scattered};
 use crate::pool::Character;
 use crate::size::CodeSize;
 
@@ -82,7 +80,7 @@ pub(crate) enum Tier<'a> {
     /// except those at the addresses in `scattered`.
     Hot {
         first_slot: u32,
-        scattered: &'a BTreeSet<u64>,
+        scattered: Scattered<'a>,
     },
 }
 
@@ -200,6 +198,7 @@ impl Emitter {
                 size: CodeSize::Long,
                 skew: 0,
                 features: 0,
+                relative: false,
             },
             page: 0,
             index: 0,
@@ -262,7 +261,9 @@ impl Emitter {
         let dead_flags = dead_flags(run);
         let dead: Vec<bool> = dead_flags.iter().map(|&flags| are_all(flags)).collect();
         self.begin(block, mode, free, base);
-        self.verify_target(block.rip);
+        if !mode.relative {
+            self.verify_target(block.rip);
+        }
         let entry = self.asm.offset();
         if run.iter().any(|guest| touches_x87(&guest.instruction)) {
             self.asm.store_imm32(at::X87_USED, 1);

@@ -20,6 +20,7 @@ use crate::block::{Mode, Pace};
 use crate::decode::{Decoded, GuestBlock, MAX_INSTRUCTIONS, decode};
 use crate::emit::{Counter, Emitter, Shared, Tier};
 use crate::features::Features;
+use crate::groups::Scattered;
 use crate::host::host_requirements;
 use crate::rename::{choose, rename};
 use crate::size::CodeSize;
@@ -56,6 +57,7 @@ fn mode(sample: &Sample) -> Mode {
         size: sample.size,
         skew: 0,
         features: 0,
+        relative: false,
     }
 }
 
@@ -109,7 +111,10 @@ fn translated(sample: &Sample) -> Option<String> {
     let (block, tier) = if sample.hot {
         let tier = Tier::Hot {
             first_slot: 0,
-            scattered: &scattered,
+            scattered: Scattered {
+                instructions: &scattered,
+                from: 0,
+            },
         };
         (trace(sample)?, tier)
     } else {

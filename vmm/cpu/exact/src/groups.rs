@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use belljar_cpu::PAGE_SIZE;
+
+use crate::block::{Mode, Origin};
 use crate::decode::{Follow, GuestInstruction};
 use crate::symbols::{Key, Symbols, ZERO, analyse};
 
@@ -29,6 +32,32 @@ impl Group {
     }
 }
 
+/// Instructions whose accesses seldom go where the last one went.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scattered<'a> {
+    pub instructions: &'a BTreeSet<u64>,
+    /// What is added to a RIP to tell it apart there.
+    pub from: u64,
+}
+
+impl Scattered<'_> {
+    /// What tells the instructions of code of this `mode` apart that is from `origin`: relative
+    /// ones are known by their physical addresses, in a part of the address space where no RIP
+    /// is.
+    pub(crate) fn origin(mode: Mode, origin: Origin) -> u64 {
+        const RELATIVE: u64 = 1 << 62;
+        if mode.relative {
+            RELATIVE | origin.first & !(PAGE_SIZE - 1)
+        } else {
+            0
+        }
+    }
+
+    fn contains(self, rip: u64) -> bool {
+        self.instructions.contains(&rip.wrapping_add(self.from))
+    }
+}
+
 /// What [`plan`] decided.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
@@ -43,7 +72,7 @@ pub(crate) struct Plan {
 pub(crate) fn plan(
     run: &[GuestInstruction],
     flags_dead: &[bool],
-    scattered: &BTreeSet<u64>,
+    scattered: Scattered<'_>,
 ) -> Plan {
     let symbols = analyse(run.iter().map(|guest| (&guest.instruction, guest.class)));
     let mut plan = Plan {
@@ -55,7 +84,7 @@ pub(crate) fn plan(
         let Some(place) = plan.symbols.places[index] else {
             continue;
         };
-        if scattered.contains(&run[index].instruction.ip()) {
+        if scattered.contains(run[index].instruction.ip()) {
             continue;
         }
         let (low, high) = (place.offset, place.offset + i64::from(place.size));
@@ -191,7 +220,12 @@ mod tests {
     fn planned(build: impl FnOnce(&mut CodeAssembler)) -> Plan {
         let run = assembled(build);
         let dead: Vec<bool> = dead_flags(&run).into_iter().map(are_all).collect();
-        plan(&run, &dead, &BTreeSet::new())
+        let none = BTreeSet::new();
+        let scattered = Scattered {
+            instructions: &none,
+            from: 0,
+        };
+        plan(&run, &dead, scattered)
     }
 
     #[test]

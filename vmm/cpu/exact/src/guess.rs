@@ -6,6 +6,7 @@
 use belljar_cpu::{Access, PAGE_SIZE, Vcpu};
 
 use crate::analyse::Class;
+use crate::block::Mode;
 use crate::decode::{Follow, GuestBlock};
 use crate::symbols::analyse;
 use crate::vcpu::ExactVcpu;
@@ -16,7 +17,7 @@ const RSP: usize = 4;
 impl ExactVcpu {
     /// Has `trace`, at whose beginning the guest stands, compare the address that it returns
     /// to at its end with the one on the stack, where that is in its page.
-    pub(crate) fn guess_return(&self, trace: &mut GuestBlock) {
+    pub(crate) fn guess_return(&self, trace: &mut GuestBlock, mode: Mode) {
         let run = &trace.instructions;
         if run.last().is_none_or(|last| last.class != Class::Ret) {
             return;
@@ -27,7 +28,8 @@ impl ExactVcpu {
             return;
         };
         let at = self.context.gpr[RSP].wrapping_add_signed(top.offset);
-        let expected = self.glance(at);
+        let origin = self.origin_of(mode.relative);
+        let expected = self.glance(at).map(|to| to.wrapping_sub(origin));
         if let Some(expected) = expected.filter(|&to| to / PAGE_SIZE == trace.rip / PAGE_SIZE)
             && let Some(last) = trace.instructions.last_mut()
         {

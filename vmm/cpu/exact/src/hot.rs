@@ -151,13 +151,17 @@ impl ExactVcpu {
     /// Lets indirect jumps find block `id`.
     fn lead_to(&mut self, id: BlockId) {
         let block = self.store.block(id);
+        if block.mode.relative {
+            // Doors follow by themselves.
+            return;
+        }
         let (rip, code, user) = (block.rip, block.indirect_entry, block.mode.user);
         self.context.views[usize::from(user)].jumps.set(rip, code);
     }
 
     fn renamed_trace(&mut self, rip: u64, physical: u64, mode: Mode) -> Option<GuestBlock> {
         let mut trace = self.trace(rip, physical, mode)?;
-        self.guess_return(&mut trace);
+        self.guess_return(&mut trace, mode);
         trace.renamed = choose(&trace.instructions);
         if let Some(pairs) = trace.renamed {
             rename(&mut trace.instructions, pairs);

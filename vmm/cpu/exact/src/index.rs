@@ -76,14 +76,33 @@ impl BlockIndex {
 
     /// Adds the next block.
     pub(crate) fn add(&mut self, key: Key, block: &Block) -> Found {
-        let head = &mut self.heads[chain_of(key, CHAINS)];
-        self.lines.push(Line {
+        self.add_line(Line {
             key,
             hot: block.hot,
             crosses: block.origin.second.is_some(),
-            next: *head,
+            next: END,
             entry: block.entry,
             indirect_entry: block.indirect_entry,
+        })
+    }
+
+    /// Adds what leads to a block from elsewhere: code at `entry`, and for indirect jumps.
+    pub(crate) fn add_door(&mut self, key: Key, entry: u64, indirect_entry: u64) -> Found {
+        self.add_line(Line {
+            key,
+            hot: false,
+            crosses: false,
+            next: END,
+            entry,
+            indirect_entry,
+        })
+    }
+
+    fn add_line(&mut self, line: Line) -> Found {
+        let head = &mut self.heads[chain_of(line.key, CHAINS)];
+        self.lines.push(Line {
+            next: *head,
+            ..line
         });
         let at = self.lines.len() as u32;
         *head = at;

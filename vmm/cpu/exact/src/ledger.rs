@@ -72,7 +72,7 @@ impl ExactVcpu {
     pub(crate) fn refund(&mut self, block: BlockId, index: u16) {
         let block = self.store.block(block);
         let charge = block.charge_from(index);
-        self.state.rip = block.rip_of(index);
+        self.state.rip = block.rip_of(index, self.context.code_page);
         self.give(charge);
         self.give_rounds();
     }
@@ -82,9 +82,9 @@ impl ExactVcpu {
         let block = self.store.block(block);
         let charge = block.charge_from(index + 1);
         self.state.rip = if usize::from(index) + 1 < block.offsets.len() {
-            block.rip_of(index + 1)
+            block.rip_of(index + 1, self.context.code_page)
         } else {
-            block.end
+            block.end_in(self.context.code_page)
         };
         self.give(charge);
         self.give_rounds();

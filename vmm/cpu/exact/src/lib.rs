@@ -46,6 +46,7 @@ mod mmu;
 mod pages;
 mod pool;
 mod refill;
+mod relative;
 mod rename;
 mod rewrite;
 mod saved;

@@ -22,10 +22,18 @@ pub(crate) const NOT_FETCHED: (u64, u64) = (u64::MAX, 0);
 
 impl ExactVcpu {
     /// The block at `state.rip`, translated if need be.
-    /// With `plain`, not a hot one.
-    pub(crate) fn find_block(&mut self, mode: Mode, plain: bool) -> Result<Found, Fault> {
+    /// With `plain`, not a hot one; `linked` when only a jump of its page wants to lead there.
+    pub(crate) fn find_block(
+        &mut self,
+        mode: Mode,
+        plain: bool,
+        linked: bool,
+    ) -> Result<Found, Fault> {
         let rip = self.state.rip;
         let physical = self.fetch_address(self.state.code_address(rip))?;
+        if let Some(found) = self.relative_block((rip, physical), mode, plain, linked) {
+            return Ok(found);
+        }
         let known = self.store.find(physical, rip, mode, plain);
         let known = known.filter(|found| !found.crosses || self.still_crosses(found.id));
         let found = match known {
@@ -92,7 +100,7 @@ impl ExactVcpu {
 
     /// Empties the jump cache of this privilege level when what it leads to was
     /// translated under other circumstances than now hold.
-    fn keep_jumps_to(&mut self, mode: Mode) {
+    pub(crate) fn keep_jumps_to(&mut self, mode: Mode) {
         let base = match mode.size {
             CodeSize::Long => 0,
             _ => self.state.segment(SegmentRegister::Cs).base,
@@ -243,7 +251,9 @@ impl ExactVcpu {
         let Ok(physical) = translate(&self.memory, &self.state.system, linear, request) else {
             return 0;
         };
-        if let Some(found) = self.store.find(physical, rip, self.mode(Pace::Full), true) {
+        let mode = self.mode(Pace::Full);
+        let known = self.store.find_relative(rip, physical, mode, true);
+        if let Some(found) = known.or_else(|| self.store.find(physical, rip, mode, true)) {
             return self.store.block(found.id).dead_flags;
         }
         let mut bytes = [0u8; (MAX_INSTRUCTIONS + 1) * MAX_BYTES];

@@ -28,6 +28,7 @@ use crate::context::{POOL_HEATS, POOL_SLOTS};
 use crate::decode::GuestBlock;
 use crate::emit::{Counter, Emitter, Links, Tier};
 use crate::features::Features;
+use crate::groups::Scattered;
 use crate::store::BLOCK_ROOM;
 use crate::stubs;
 use crate::trace::MAX_RUN;
@@ -228,7 +229,10 @@ impl Pool {
         let tier = if hot {
             Tier::Hot {
                 first_slot,
-                scattered,
+                scattered: Scattered {
+                    instructions: scattered,
+                    from: 0,
+                },
             }
         } else {
             Tier::Plain(heat)

@@ -58,7 +58,7 @@ impl ExactVcpu {
                 self.forget_jumps_to(id);
                 plain
             } else {
-                self.store.scatter(members);
+                self.store.scatter(id, members);
                 self.forget_hot(id);
                 self.found(physical, rip, mode, true)
             };
@@ -81,6 +81,10 @@ impl ExactVcpu {
 
     fn forget_jumps_to(&mut self, id: BlockId) {
         let block = self.store.block(id);
+        if block.mode.relative {
+            // Doors lead on by themselves.
+            return;
+        }
         let (rip, code, user) = (block.rip, block.indirect_entry, block.mode.user);
         self.context.views[usize::from(user)]
             .jumps

@@ -12,6 +12,7 @@ use crate::context::{OWN_HEATS, OWN_SLOTS};
 use crate::decode::GuestBlock;
 use crate::emit::{Emitter, Links, Shared, Tier};
 use crate::features::Features;
+use crate::groups::Scattered;
 use crate::index::{BlockIndex, Found};
 use crate::pages::CodePages;
 use crate::pool::{Character, Pool};
@@ -20,6 +21,7 @@ use crate::stubs;
 use crate::trace::MAX_RUN;
 use crate::ways::Ways;
 
+mod doors;
 mod pooled;
 
 /// Room that the largest block may need, generously: a trace of accesses each of
@@ -47,6 +49,8 @@ pub(crate) struct Store {
     /// How often everything was thrown away.
     flushes: u64,
     index: BlockIndex,
+    /// The doors of relative code, by their number.
+    doors: BlockIndex,
     /// Slots and heat counters in use: those before are the pool's.
     slots: Range<u32>,
     heats: Range<u32>,
@@ -88,6 +92,7 @@ impl Store {
             departures: 0,
             flushes: 0,
             index: BlockIndex::new(),
+            doors: BlockIndex::new(),
             slots: 0..0,
             heats: 0..0,
             lines: false,
@@ -170,8 +175,12 @@ impl Store {
     }
 
     /// Does not group the accesses of these instructions any more.
-    pub(crate) fn scatter(&mut self, instructions: impl IntoIterator<Item = u64>) {
-        self.scattered.extend(instructions);
+    /// They are block `id`'s.
+    pub(crate) fn scatter(&mut self, id: BlockId, instructions: impl IntoIterator<Item = u64>) {
+        let block = &self.blocks[id as usize];
+        let from = Scattered::origin(block.mode, block.origin);
+        let each = instructions.into_iter().map(|rip| rip.wrapping_add(from));
+        self.scattered.extend(each);
     }
 
     /// The block for `rip` in `mode` whose first byte is at `physical`: the hot one, if
@@ -200,6 +209,7 @@ impl Store {
         self.blocks.clear();
         self.sites.clear();
         self.index = BlockIndex::new();
+        self.doors = BlockIndex::new();
         self.slots.end = self.slots.start;
         self.heats.end = self.heats.start;
         self.scattered.clear();
@@ -238,7 +248,10 @@ impl Store {
         let tier = if hot {
             Tier::Hot {
                 first_slot: self.slots.end,
-                scattered: &self.scattered,
+                scattered: Scattered {
+                    instructions: &self.scattered,
+                    from: Scattered::origin(mode, origin),
+                },
             }
         } else {
             Tier::Plain(heat)
@@ -290,17 +303,29 @@ impl Store {
     /// no jump may be linked to. The two run under the same circumstances.
     pub(crate) fn bridge(&mut self, jump: Incoming, from: BlockId, id: BlockId) {
         let (source, target) = (self.block(from), self.block(id));
-        let way = source.mode == target.mode && source.mode.pace == Pace::Full;
-        if !way || source.counted == 0 || jump.plain {
+        let way = source.mode.absolute() == target.mode.absolute();
+        let whole = source.mode.pace == Pace::Full && source.counted != 0;
+        if !way || !whole || jump.plain {
             return;
         }
-        let (rip, user) = (target.rip, target.mode.user);
+        let (offset, user) = (target.rip % PAGE_SIZE, target.mode.user);
+        let relative = source.mode.relative;
+        let rip = if target.mode.relative {
+            source.rip / PAGE_SIZE * PAGE_SIZE + offset
+        } else {
+            target.rip
+        };
         if from & POOLED != 0 {
             return self.pool().bridge(jump, rip, user);
         }
         if self.memory.has_room(BLOCK_ROOM) {
             let base = self.memory.next();
-            self.memory.place(stubs::bridge(base, rip, user).code());
+            let code = if relative {
+                stubs::bridge_within(base, offset, user)
+            } else {
+                stubs::bridge(base, rip, user)
+            };
+            self.memory.place(code.code());
             self.memory.patch(jump.hole, base);
         }
     }

@@ -3,6 +3,8 @@
 
 use std::mem::offset_of;
 
+use belljar_cpu::PAGE_SIZE;
+
 use crate::asm::{Asm, RCX, S0, S1};
 use crate::cache::CodeMemory;
 use crate::context::{Context, EXIT_LOOKUP, at};
@@ -60,6 +62,64 @@ pub(crate) fn bridge(base: u64, rip: u64, user: bool) -> Asm {
     asm.mov_imm(S0, rip);
     jump_cached(&mut asm, user);
     asm
+}
+
+/// The same out of relative code, `offset` bytes into its page.
+pub(crate) fn bridge_within(base: u64, offset: u64, user: bool) -> Asm {
+    let mut asm = Asm::default();
+    asm.restart(base);
+    asm.load(S0, at::CODE_PAGE);
+    asm.lea(S0, S0, offset as i32);
+    jump_cached(&mut asm, user);
+    asm
+}
+
+/// RCX: how far S0 is from `address`. S1 keeps what RCX was. Changes no flag.
+pub(crate) fn distance_to_rcx(asm: &mut Asm, address: u64) {
+    asm.mov(S1, RCX);
+    let negative = address.wrapping_neg();
+    match i32::try_from(negative as i64) {
+        Ok(short) => asm.lea(RCX, S0, short),
+        Err(_) => {
+            asm.mov_imm(RCX, negative);
+            asm.lea_sum(RCX, S0, RCX, 0);
+        }
+    }
+}
+
+/// Goes on only if S0 is `rip`, and else by `lookup`. The flags stay as they are: in the block
+/// that the jump was meant for they may not be dead.
+pub(crate) fn verify_target(asm: &mut Asm, rip: u64, lookup: u64) {
+    distance_to_rcx(asm, rip);
+    let same = asm.jump_rcx_zero();
+    asm.mov(RCX, S1);
+    asm.jump_to(lookup);
+    asm.land(same);
+    asm.mov(RCX, S1);
+}
+
+/// Where relative code is entered at `rip`; see [`relative`](crate::relative).
+pub(crate) struct Door {
+    pub asm: Asm,
+    /// Host address for those who know that they are at the right one.
+    pub entry: u64,
+}
+
+/// Bytes from a door's entry to the `rel32` that leads to the block, and at first to `unknown`.
+pub(crate) const DOOR_HOLE: u64 = 10 + 9 + 1;
+
+/// Code for host address `base` that tells relative code that it runs at `rip`, and leads to
+/// it.
+pub(crate) fn door(base: u64, rip: u64, lookup: u64, unknown: u64) -> Door {
+    let mut asm = Asm::default();
+    asm.restart(base);
+    verify_target(&mut asm, rip, lookup);
+    let entry = asm.here();
+    asm.mov_imm(S1, rip & !(PAGE_SIZE - 1));
+    asm.store(at::CODE_PAGE, S1);
+    asm.jump_to(unknown);
+    debug_assert_eq!(asm.here() - 4, entry + DOOR_HOLE);
+    Door { asm, entry }
 }
 
 /// Code that looks for the RIP in S0 in the second jump cache, and leaves by `unknown`

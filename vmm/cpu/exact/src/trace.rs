@@ -6,9 +6,9 @@ use belljar_cpu::PAGE_SIZE;
 use iced_x86::Instruction;
 
 use crate::analyse::Class;
-use crate::block::{Mode, Origin};
+use crate::block::Mode;
 use crate::context::HOT_RUNS;
-use crate::decode::{Follow, GuestBlock, GuestInstruction, MAX_INSTRUCTIONS};
+use crate::decode::{Follow, GuestBlock, GuestInstruction};
 use crate::vcpu::ExactVcpu;
 
 /// Longest trace, in instructions.
@@ -44,9 +44,7 @@ impl ExactVcpu {
         let mut rip = head;
         loop {
             let in_page = rip % PAGE_SIZE;
-            let Ok((block, Origin { second: None, .. })) =
-                self.decode_at(rip, page + in_page, MAX_INSTRUCTIONS)
-            else {
+            let Some(block) = self.decode_within(rip, page + in_page, mode) else {
                 break;
             };
             if trace.instructions.len() + block.instructions.len() > MAX_RUN {

@@ -1,11 +1,12 @@
 //! A visit to translated code, and what its exits ask for.
 
 use crate::allocation::Allocation;
-use crate::block::{Charge, Mode, Pace, SiteId, SiteKind};
+use crate::block::{Block, BlockId, Charge, Mode, Pace, SiteId, SiteKind};
 use crate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
 use crate::dispatch::{Course, Next, PendingLink};
 use crate::enter::Door;
 use crate::hot::TurnHeat;
+use crate::relative::moved;
 use crate::state::{Fault, cr4, flag, vector};
 use crate::vcpu::ExactVcpu;
 
@@ -16,6 +17,7 @@ pub(crate) struct Uncovered {
     site: SiteId,
     generation: u64,
     rip: u64,
+    relative: bool,
     charge: Charge,
     allocation: Allocation,
     dead_flags: u32,
@@ -23,6 +25,29 @@ pub(crate) struct Uncovered {
     hot: bool,
     /// More turns that end in it may make it hot.
     warms: bool,
+}
+
+impl Uncovered {
+    /// What a turn's end at a site of `block` needs.
+    fn new(
+        block: &Block,
+        (site, generation): (SiteId, u64),
+        allocation: Allocation,
+        warms: bool,
+    ) -> Self {
+        Self {
+            site,
+            generation,
+            rip: block.rip,
+            relative: block.mode.relative,
+            charge: block.charge_from(0),
+            allocation,
+            dead_flags: block.dead_flags,
+            pace: block.mode.pace,
+            hot: block.hot,
+            warms,
+        }
+    }
 }
 
 impl ExactVcpu {
@@ -41,6 +66,7 @@ impl ExactVcpu {
             let next = match self.context.exit_site {
                 EXIT_LOOKUP => {
                     self.statistics.lookups += 1;
+                    course.unknown = true;
                     self.state.rip = self.context.scratch[0];
                     Next::Boundary
                 }
@@ -90,12 +116,12 @@ impl ExactVcpu {
         let Some(stop) = self.last_stop else {
             return Next::Boundary;
         };
-        self.state.rip = stop.rip;
+        self.state.rip = stop.rip.wrapping_add(self.origin_of(stop.relative));
         self.give(stop.charge);
         match stop.pace {
             Pace::Piece(power) => course.largest = power.saturating_sub(1),
             _ => {
-                self.stopped_before = Some((stop.rip, stop.dead_flags));
+                self.stopped_before = Some((self.state.rip, stop.dead_flags));
                 course.slow |= stop.hot;
                 course.rest |= !stop.hot;
             }
@@ -129,23 +155,15 @@ impl ExactVcpu {
 
     fn leave_site(&mut self, id: u32, course: &mut Course) -> Next {
         let site = self.store.site(id);
-        let (block, index) = (site.block, site.index);
+        let (block, index, relative) = (site.block, site.index, site.relative);
+        let origin = self.origin_of(relative);
         match &site.kind {
             SiteKind::Stop => {
                 let heat = self.ends_turn(block);
                 let (site, generation, head) = (id, self.store.generation(), block);
                 let (block, allocation) = (self.store.block(block), self.allocation_at(id));
-                self.last_stop = Some(Uncovered {
-                    site,
-                    generation,
-                    rip: block.rip,
-                    charge: block.charge_from(0),
-                    allocation,
-                    dead_flags: block.dead_flags,
-                    pace: block.mode.pace,
-                    hot: block.hot,
-                    warms: heat == TurnHeat::Warm,
-                });
+                let warms = heat == TurnHeat::Warm;
+                self.last_stop = Some(Uncovered::new(block, (site, generation), allocation, warms));
                 let next = self.stop(course);
                 if heat == TurnHeat::Hot {
                     self.ran_hot(head);
@@ -154,7 +172,7 @@ impl ExactVcpu {
             }
             SiteKind::FreeSpent => {
                 self.free_stubs = false;
-                self.state.rip = self.store.block(block).rip;
+                self.state.rip = self.rip_of_block(block);
                 self.flush_translations();
                 Next::Boundary
             }
@@ -164,13 +182,15 @@ impl ExactVcpu {
                 stub,
                 plain,
             } => {
-                self.state.rip = target;
+                self.state.rip = target.wrapping_add(origin);
+                let (from, generation) = (block, self.store.generation());
                 course.link = Some(PendingLink {
-                    from: block,
+                    from,
                     hole,
                     stub,
-                    generation: self.store.generation(),
+                    generation,
                     plain,
+                    relative,
                 });
                 Next::Boundary
             }
@@ -185,7 +205,7 @@ impl ExactVcpu {
                 self.commit((block, index), size, (resume, call))
             }
             SiteKind::Hot => {
-                self.state.rip = self.store.block(block).rip;
+                self.state.rip = self.rip_of_block(block);
                 self.ran_hot(block);
                 Next::Boundary
             }
@@ -196,7 +216,7 @@ impl ExactVcpu {
             } => self.group_miss((block, index), span, write, resume),
             &SiteKind::Refilled(refill) => self.refilled((block, index), refill),
             SiteKind::Helper(instruction) => {
-                let instruction = **instruction;
+                let instruction = moved(instruction, origin);
                 self.statistics.helpers += 1;
                 self.help(block, index, &instruction)
             }
@@ -208,6 +228,10 @@ impl ExactVcpu {
                 self.deliver(Fault::plain(vector))
             }
         }
+    }
+
+    fn rip_of_block(&self, id: BlockId) -> u64 {
+        self.store.block(id).rip_in(self.context.code_page)
     }
 
     fn host_fault(&mut self) -> Next {

@@ -4,7 +4,8 @@
 //! bare guest. It runs unstopped, stopped about each 2,400 and each 211 instructions, and
 //! stopped each 10,007 by a vCPU of another level, whose translated code counts in another
 //! place; all four end with the same registers, memory and number of instructions, and print what the
-//! host prints. `BELLJAR_EFFORT=N` gives them N times as much to do, up to eight.
+//! host prints. So does each as a program that may stand anywhere, beyond 4 GiB, where users' code is
+//! translated relative to its page. `BELLJAR_EFFORT=N` gives them N times as much to do, up to eight.
 #![allow(missing_docs, clippy::print_stderr)]
 
 mod bare;
@@ -32,13 +33,28 @@ fn shrink() -> u64 {
     (SHRINK / number("BELLJAR_EFFORT").unwrap_or(1)).max(1)
 }
 
+/// Where a program runs.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// At the address that it was linked for.
+    Own,
+    /// Beyond 4 GiB, where users' code is translated relative to its page.
+    Any,
+}
+
+const PLACES: [Place; 2] = [Place::Own, Place::Any];
+
 /// The program from a source, below the crate's folder; `None` without a compiler.
-fn compile(source: &str) -> Option<PathBuf> {
+fn compile(source: &str, place: Place) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
-    let name = format!("{}-{}", source.file_stem()?.to_str()?, shrink());
+    let (name, link) = match place {
+        Place::Own => ("own", "-static"),
+        Place::Any => ("any", "-static-pie"),
+    };
+    let name = format!("{}-{}-{name}", source.file_stem()?.to_str()?, shrink());
     let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let started = Command::new("gcc")
-        .args(["-O2", "-fno-math-errno", "-static"])
+        .args(["-O2", "-fno-math-errno", link])
         .arg(format!("-DSHRINK={}", shrink()))
         .arg("-o")
         .arg(&binary)
@@ -52,9 +68,11 @@ fn compile(source: &str) -> Option<PathBuf> {
     Some(binary)
 }
 
-fn kernels() -> Option<&'static Path> {
-    static BINARY: OnceLock<Option<PathBuf>> = OnceLock::new();
-    BINARY.get_or_init(|| compile(KERNELS)).as_deref()
+fn kernels(place: Place) -> Option<&'static Path> {
+    static BINARIES: [OnceLock<Option<PathBuf>>; 2] = [const { OnceLock::new() }; 2];
+    BINARIES[place as usize]
+        .get_or_init(|| compile(KERNELS, place))
+        .as_deref()
 }
 
 /// What the host's own processor makes of it.
@@ -131,8 +149,10 @@ macro_rules! kernels {
         $(
             #[test]
             fn $test() {
-                if let Some(binary) = kernels() {
-                    agree(binary, &["kernels", $name, "1"], $name.ends_with("avx2"));
+                for place in PLACES {
+                    if let Some(binary) = kernels(place) {
+                        agree(binary, &["kernels", $name, "1"], $name.ends_with("avx2"));
+                    }
                 }
             }
         )*
@@ -162,7 +182,7 @@ kernels! {
 
 #[test]
 fn no_kernel_is_left_out() {
-    if let Some(binary) = kernels() {
+    if let Some(binary) = kernels(Place::Own) {
         let names = native(binary, &["list"]);
         assert_eq!(names.lines().collect::<Vec<_>>(), NAMES);
     }
@@ -170,7 +190,9 @@ fn no_kernel_is_left_out() {
 
 #[test]
 fn accesses_across_pages() {
-    if let Some(binary) = compile(CROSSING) {
-        agree(&binary, &["crossing"], false);
+    for place in PLACES {
+        if let Some(binary) = compile(CROSSING, place) {
+            agree(&binary, &["crossing"], false);
+        }
     }
 }

@@ -12,6 +12,7 @@ pub(crate) const fn lent(place: usize) -> i32 {
 }
 
 pub(crate) const COUNT: i32 = offset_of!(Context, count) as i32;
+pub(crate) const CODE_PAGE: i32 = offset_of!(Context, code_page) as i32;
 pub(crate) const AHEAD: i32 = offset_of!(Context, ahead) as i32;
 pub(crate) const RETIRED: i32 = offset_of!(Context, retired) as i32;
 pub(crate) const INTERRUPT_FLAG: i32 = offset_of!(Context, interrupt_flag) as i32;

@@ -131,11 +131,12 @@ impl Emitter {
         if instruction.is_ip_rel_memory_operand()
             || (base == Register::None && index == Register::None)
         {
-            let mut address = instruction.memory_displacement64();
-            if base == Register::EIP {
-                address &= 0xffff_ffff;
+            let address = instruction.memory_displacement64();
+            match base {
+                Register::RIP => self.guest_address(S0, address),
+                Register::EIP => self.asm.mov_imm(S0, address & 0xffff_ffff),
+                _ => self.asm.mov_imm(S0, address),
             }
-            self.asm.mov_imm(S0, address);
         } else {
             self.based_address(instruction);
         }

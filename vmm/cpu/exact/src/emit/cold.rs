@@ -113,6 +113,7 @@ impl Emitter {
         sites.list.push(Site {
             block: sites.block,
             allocates: !self.allocation.is_usual(),
+            relative: self.mode.relative,
             index: self.index,
             kind,
         });

@@ -4,6 +4,7 @@ use super::{CONDITION_SIGN, ColdKind, Emitter};
 use crate::asm::{RCX, S0, S1};
 use crate::block::{Pace, SiteKind};
 use crate::context::at;
+use crate::stubs::verify_target;
 
 /// Where translated code keeps the budget of instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,30 +17,10 @@ pub(crate) enum Counter {
 }
 
 impl Emitter {
-    /// The entry for indirect jumps: goes on only if S0 is this block's RIP. The flags
-    /// stay as they are even if they are dead here: they may not be in the block that
-    /// the jump was meant for.
+    /// The entry for indirect jumps: goes on only if S0 is this block's RIP.
     pub(super) fn verify_target(&mut self, rip: u64) {
-        self.distance_to_rcx(rip);
-        let same = self.asm.jump_rcx_zero();
-        self.asm.mov(RCX, S1);
         let lookup = self.shared.lookup[usize::from(self.mode.user)];
-        self.asm.jump_to(lookup);
-        self.asm.land(same);
-        self.asm.mov(RCX, S1);
-    }
-
-    /// RCX: how far S0 is from `address`. S1 keeps what RCX was.
-    pub(super) fn distance_to_rcx(&mut self, address: u64) {
-        self.asm.mov(S1, RCX);
-        let negative = address.wrapping_neg();
-        match i32::try_from(negative as i64) {
-            Ok(short) => self.asm.lea(RCX, S0, short),
-            Err(_) => {
-                self.asm.mov_imm(RCX, negative);
-                self.asm.lea_sum(RCX, S0, RCX, 0);
-            }
-        }
+        verify_target(&mut self.asm, rip, lookup);
     }
 
     /// Takes the block's instructions off the budget, or leaves when it does not

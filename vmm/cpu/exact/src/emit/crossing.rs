@@ -25,7 +25,7 @@ impl Emitter {
         self.helper_unless_zero(at::CROSSING_CLOSED, instruction);
         self.flags_to_s1();
         self.asm.mov(R11, S1);
-        self.asm.mov_imm(RCX, instruction.next_ip());
+        self.guest_address(RCX, instruction.next_ip());
         self.cross(ENTERED_KERNEL);
         self.asm.store_imm32(at::INTERRUPT_FLAG, 0);
         // Leaves all flags clear.

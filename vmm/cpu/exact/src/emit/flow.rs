@@ -4,11 +4,11 @@ use iced_x86::{Instruction, Mnemonic, OpKind};
 
 use super::access::Address;
 use super::{Cold, ColdKind, Emitter, Links, Rounds};
-use crate::asm::{Hole, RCX, RSP, S0, S1};
+use crate::asm::{Hole, RCX, RSP, Reg, S0, S1};
 use crate::block::Pace;
 use crate::context::at;
 use crate::decode::Follow;
-use crate::stubs::jump_cached;
+use crate::stubs::{distance_to_rcx, jump_cached};
 
 const PAGE_SHIFT: u32 = 12;
 
@@ -29,7 +29,7 @@ impl Emitter {
             let hole = self.asm.jump();
             self.link_from(hole, target);
         } else {
-            self.asm.mov_imm(S0, target);
+            self.guest_address(S0, target);
             self.jump_cached();
         }
     }
@@ -127,11 +127,12 @@ impl Emitter {
 
     fn push_return_address(&mut self, address: u64, flags_dead: bool) {
         let (operand, access) = self.open(Address::On(RSP, -8), 8, true, flags_dead);
-        if let Ok(short) = i32::try_from(address as i64) {
+        let short = i32::try_from(address as i64).ok();
+        if let Some(short) = short.filter(|_| !self.mode.relative) {
             self.asm.store_operand_imm(operand, short);
         } else {
             let operand = self.free_first(operand);
-            self.asm.mov_imm(S0, address);
+            self.guest_address(S0, address);
             self.asm.store_operand(operand, S0);
         }
         self.move_stack(-8);
@@ -158,9 +159,26 @@ impl Emitter {
         }
     }
 
+    /// `reg`: a guest address that the code names. Changes no flag.
+    pub(super) fn guest_address(&mut self, reg: Reg, address: u64) {
+        if self.mode.relative {
+            self.asm.load(reg, at::CODE_PAGE);
+            self.asm.lea(reg, reg, address as i32);
+        } else {
+            self.asm.mov_imm(reg, address);
+        }
+    }
+
     /// Goes on only if S0 is `expected`. Keeps the flags, which a caller may read.
     fn expect_return(&mut self, expected: u64) {
-        self.distance_to_rcx(expected);
+        if self.mode.relative {
+            self.asm.mov(S1, RCX);
+            self.asm.load(RCX, at::CODE_PAGE);
+            self.asm.not(RCX);
+            self.asm.lea_sum(RCX, S0, RCX, 1 - expected as i32);
+        } else {
+            distance_to_rcx(&mut self.asm, expected);
+        }
         let same = self.asm.jump_rcx_zero();
         let hole = self.asm.jump();
         self.put_off(hole, ColdKind::SideReturn);

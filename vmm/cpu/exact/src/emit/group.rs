@@ -123,7 +123,7 @@ impl Emitter {
     pub(super) fn low_address(&mut self, group: usize, target: Reg) {
         let Group { key, low, at, .. } = self.plan.groups[group];
         if key.page.is_some() {
-            self.asm.mov_imm(target, low as u64);
+            self.guest_address(target, low as u64);
             return;
         }
         if key.segment != Register::None {
@@ -177,7 +177,7 @@ impl Emitter {
         self.asm.store(at::slot_limit(slot), S0);
         self.asm.load_table(S0, at::deltas(user, write));
         if key.page.is_some() {
-            self.asm.mov_imm(S1, low as u64 & !0xfff);
+            self.guest_address(S1, low as u64 & !0xfff);
             self.asm.lea_sum(S0, S0, S1, 0);
         }
         self.asm.store(at::slot_delta(slot), S0);

@@ -4,13 +4,11 @@
 //! place: one of loads, stores and a call that never names a flag. If many of its accesses
 //! could be checked together at its beginning, the flags wait in the context meanwhile.
 
-use std::collections::BTreeSet;
-
 use super::Emitter;
 use crate::asm::{RAX, S1};
 use crate::context::at;
 use crate::decode::GuestInstruction;
-use crate::groups::{Plan, plan};
+use crate::groups::{Plan, Scattered, plan};
 
 /// Accesses that must be checked in groups for it to be worth keeping flags.
 const WORTH: usize = 2;
@@ -21,7 +19,7 @@ impl Emitter {
         &mut self,
         run: &[GuestInstruction],
         dead: &[bool],
-        scattered: &BTreeSet<u64>,
+        scattered: Scattered<'_>,
     ) {
         self.plan = plan(run, dead, scattered);
         if dead[0] {

@@ -1,6 +1,6 @@
 //! Instructions that compute: registers as they stand, memory through a check.
 
-use iced_x86::{Instruction, OpAccess, OpKind, Register};
+use iced_x86::{Code, Instruction, OpAccess, OpKind, Register};
 
 use super::Emitter;
 use super::access::Address;
@@ -53,17 +53,8 @@ impl Emitter {
             || (instruction.memory_base() == Register::None
                 && instruction.memory_index() == Register::None);
         let target = instruction.op0_register();
-        if constant && target.size() >= 4 {
-            let mut value = instruction.memory_displacement64();
-            if target.size() == 4 || instruction.memory_base() == Register::EIP {
-                value &= 0xffff_ffff;
-            }
-            let number = target.number() as Reg;
-            self.asm.mov_imm(number, value);
-            if number >= S0 {
-                self.asm.store(at::gpr(number as usize), number);
-            }
-            return;
+        if constant {
+            return self.lea_constant(&instruction);
         }
         for (register, full) in [(S0, Register::R14), (S1, Register::R15)] {
             let named = [
@@ -81,6 +72,34 @@ impl Emitter {
         let number = target.number() as Reg;
         if number >= S0 {
             self.asm.store(at::gpr(number as usize), number);
+        }
+    }
+
+    /// LEA of an address that the code names.
+    fn lea_constant(&mut self, instruction: &Instruction) {
+        let target = instruction.op0_register();
+        let address = instruction.memory_displacement64();
+        let (base, number) = (instruction.memory_base(), target.number() as Reg);
+        if target.size() == 2 {
+            return self.set_low_half(target, address as u16);
+        }
+        if base == Register::RIP && target.size() == 8 {
+            self.guest_address(number, address);
+        } else {
+            let narrow = target.size() == 4 || base == Register::EIP;
+            let mask = if narrow { 0xffff_ffff } else { u64::MAX };
+            self.asm.mov_imm(number, address & mask);
+        }
+        if number >= S0 {
+            self.asm.store(at::gpr(number as usize), number);
+        }
+    }
+
+    /// `mov target, value` of 16 bits.
+    fn set_low_half(&mut self, target: Register, value: u16) {
+        let code = Code::Mov_r16_imm16;
+        if let Ok(moves) = Instruction::with2(code, target, u32::from(value)) {
+            self.plain(&moves);
         }
     }
 

@@ -12,6 +12,9 @@ use belljar_sim::{Random, Seed};
 use vm_memory::{Bytes, GuestAddress};
 
 pub(crate) const RAM_BYTES: usize = 4 << 20;
+/// How far beyond its own place [`Guest::map_all_far`] maps memory: users' code there is translated
+/// relative to its page.
+pub(crate) const BEYOND: u64 = 4 << 30;
 pub(crate) const CODE: u64 = 0x10_0000;
 pub(crate) const DATA: u64 = 0x20_0000;
 pub(crate) const STACK: u64 = 0x30_0000;
@@ -213,6 +216,12 @@ impl Guest {
         let put = |at: u64, value: u64| self.ram.write_obj(value, GuestAddress(at)).unwrap();
         put(directory, table | 7);
         put(table + (linear >> 12) % 512 * 8, entry);
+    }
+
+    /// Maps all that is mapped below 1 GiB [`BEYOND`] as well.
+    pub(crate) fn map_all_far(&self) {
+        let at = GuestAddress(0x2000 + (BEYOND >> 30) * 8);
+        self.ram.write_obj(0x3000u64 | 7, at).unwrap();
     }
 
     /// Adds the segments of user mode, selectors 0x2b and 0x33.

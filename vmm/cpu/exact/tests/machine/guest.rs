@@ -4,7 +4,7 @@ use belljar_cpu::{Exit, InstructionSet, Registers, Vcpu};
 use belljar_exact::VectorState;
 
 use super::{ARENA, ARENA_PAGES, CODE_AT, END, Machine, Outcome, PAGE, Rights, constant_page};
-use crate::bare::{CODE, DATA, Guest, HANDLERS};
+use crate::bare::{BEYOND, CODE, DATA, Guest, HANDLERS};
 
 /// Where exceptions push their frames.
 const FRAMES: u64 = 0x38_0000;
@@ -39,6 +39,7 @@ impl Engine {
         }
         guest.map_page(CODE_AT, CODE | 7);
         guest.map_page(CODE_AT + PAGE, (CODE + PAGE) | 7);
+        guest.map_all_far();
         guest.allow_user();
         for vector in 0..32 {
             // OUT ends the run.
@@ -58,12 +59,27 @@ impl Engine {
     /// Runs the code that was loaded, stopping each `step` instructions; also tells
     /// how many instructions retired.
     pub(crate) fn run(&mut self, machine: &Machine, step: u64) -> (Outcome, u64) {
+        self.run_at(CODE_AT, machine, step)
+    }
+
+    /// The same for code that is mapped [`BEYOND`] away, and does not name its own place.
+    pub(crate) fn run_far(&mut self, machine: &Machine, step: u64) -> (Outcome, u64) {
+        let (mut outcome, retired) = self.run_at(CODE_AT + BEYOND, machine, step);
+        outcome.rip -= BEYOND;
+        outcome.address = outcome.address.map(|address| {
+            let near = address.wrapping_sub(BEYOND);
+            if near < BEYOND { near } else { address }
+        });
+        (outcome, retired)
+    }
+
+    fn run_at(&mut self, place: u64, machine: &Machine, step: u64) -> (Outcome, u64) {
         for (place, bytes) in machine.windows() {
             self.guest.write(place - ARENA + DATA, bytes);
         }
         let registers = &machine.registers;
         let frame = [
-            CODE_AT,
+            place,
             USER_CODE,
             registers.flags | INTERRUPTS_ON | 2,
             registers.gpr[4],

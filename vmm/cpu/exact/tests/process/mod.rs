@@ -7,12 +7,14 @@ use belljar_exact::Statistics;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, elf};
 
-use crate::bare::{CODE, Guest, HANDLERS, RAM_BYTES};
+use crate::bare::{BEYOND, CODE, Guest, HANDLERS, RAM_BYTES};
 
 const PAGE: u64 = 4096;
 /// Pages that stand beside each other in memory; those behind them stand elsewhere.
 const CHUNK: u64 = 16 * PAGE;
 const STACK_TOP: u64 = 0x0800_0000;
+/// Where a program that may stand anywhere is mapped, and [`BEYOND`] as well, where it runs.
+const PLACE: u64 = 0x40_0000;
 const STACK_BYTES: u64 = 256 << 10;
 const ANONYMOUS: u64 = 0x0900_0000;
 /// The kernel's entry: `out 0x80, al; sysretq`.
@@ -67,18 +69,23 @@ impl Process {
         let little = Endianness::Little;
         let segments = header.program_headers(little, file).unwrap();
         let loaded = || segments.iter().filter(|s| s.p_type(little) == elf::PT_LOAD);
-        let first = loaded().next().unwrap().p_vaddr(little);
+        // One that may stand anywhere stands beyond 4 GiB.
+        let moves = header.e_type(little) == elf::ET_DYN;
+        let place = if moves { PLACE } else { 0 };
+        let first = place + loaded().next().unwrap().p_vaddr(little);
         let end = loaded()
-            .map(|s| s.p_vaddr(little) + s.p_memsz(little))
+            .map(|s| place + s.p_vaddr(little) + s.p_memsz(little))
             .max();
         process.break_mapped = end.unwrap().next_multiple_of(PAGE);
         process.break_at = process.break_mapped;
         process.map(first, process.break_mapped - first);
         for segment in loaded() {
             let bytes = segment.data(little, file).unwrap();
-            process.put(segment.p_vaddr(little), bytes);
+            process.put(place + segment.p_vaddr(little), bytes);
         }
-        let entry = header.e_entry(little);
+        let beyond = if moves { BEYOND } else { 0 };
+        let first = beyond + first;
+        let entry = beyond + place + header.e_entry(little);
         let auxiliary = [
             (3, first + header.e_phoff(little)),
             (4, header.e_phentsize(little).into()),
@@ -88,6 +95,7 @@ impl Process {
             (25, STACK_TOP - 16),
             (0, 0),
         ];
+        process.guest.map_all_far();
         process.start(entry, arguments, &auxiliary);
         process
     }
@@ -185,7 +193,11 @@ impl Process {
                         break;
                     }
                 }
-                other => panic!("{other:?}: {:x?}", self.guest.vcpu.registers()),
+                other => panic!(
+                    "{other:?}: {:x?}, output {:?}",
+                    self.guest.vcpu.registers(),
+                    String::from_utf8_lossy(&self.output)
+                ),
             }
         }
         Ended {

@@ -1,0 +1,70 @@
+//! Where code that is relative to its page is entered; see [`relative`](crate::relative).
+
+use super::{BLOCK_ROOM, Store};
+use crate::block::{Incoming, Mode};
+use crate::index::Found;
+use crate::relative::relative;
+use crate::stubs;
+
+/// Host address of the `rel32` with which a door leads to its block.
+fn hole_of(door: &Found) -> u64 {
+    door.entry + stubs::DOOR_HOLE
+}
+
+impl Store {
+    /// RIP and mode of code at `rip` in `mode` where it is relative. Nodes that share code
+    /// share it by its addresses.
+    pub(crate) fn relative_at(&self, rip: u64, mode: Mode) -> Option<(u64, Mode)> {
+        relative(rip, mode).filter(|_| self.pool.is_none())
+    }
+
+    /// As [`find`](Self::find), but the relative block.
+    pub(crate) fn find_relative(
+        &self,
+        rip: u64,
+        physical: u64,
+        mode: Mode,
+        plain: bool,
+    ) -> Option<Found> {
+        let (rip, mode) = self.relative_at(rip, mode)?;
+        self.index.find((rip, physical, mode.bits()), plain)
+    }
+
+    /// The door at `rip` to the block at `physical`, if it leads anywhere.
+    pub(crate) fn find_door(&self, rip: u64, physical: u64, mode: Mode) -> Option<Found> {
+        let (_, relative) = self.relative_at(rip, mode)?;
+        let door = self.doors.find((rip, physical, relative.bits()), false)?;
+        (self.memory.target(hole_of(&door)) != self.shared.unknown).then_some(door)
+    }
+
+    /// Lets a door at `rip` lead to `found`, the relative block there; a new one if need be.
+    /// `None` when there is no room.
+    pub(crate) fn add_door(
+        &mut self,
+        rip: u64,
+        physical: u64,
+        mode: Mode,
+        found: Found,
+    ) -> Option<Found> {
+        let (_, relative) = self.relative_at(rip, mode)?;
+        let key = (rip, physical, relative.bits());
+        let door = match self.doors.find(key, false) {
+            Some(door) => door,
+            None if !self.memory.has_room(BLOCK_ROOM) => return None,
+            None => {
+                let base = self.memory.next();
+                let lookup = self.shared.lookup[usize::from(mode.user)];
+                let door = stubs::door(base, rip, lookup, self.shared.unknown);
+                self.memory.place(door.asm.code());
+                self.doors.add_door(key, door.entry, base)
+            }
+        };
+        let jump = Incoming {
+            hole: hole_of(&door),
+            stub: self.shared.unknown,
+            plain: false,
+        };
+        self.patch(jump, found.id);
+        Some(door)
+    }
+}
