@@ -264,11 +264,11 @@ impl View {
 
     /// Forgets the page that holds `linear`.
     pub(crate) fn flush_page(&mut self, linear: u64) {
-        for tlb in &mut self.tlb {
+        for (tlb, explored) in self.tlb.iter_mut().zip(&mut self.explored) {
             tlb.flush_page(linear);
-            tlb.forget_ranges();
+            tlb.forget_ranges_around(linear);
+            explored.forget_around(linear);
         }
-        self.explored.iter_mut().for_each(Explored::forget);
     }
 
     /// Forgets what hangs together.
@@ -283,8 +283,8 @@ impl View {
     pub(crate) fn forbid_writes_to(&mut self, page: u64) {
         let tlb = &mut self.tlb[1];
         tlb.forget_host(page);
-        tlb.forget_ranges();
-        self.explored[1].forget();
+        tlb.forget_ranges_over(page);
+        self.explored[1].forget_over(page);
     }
 }
 

@@ -71,6 +71,22 @@ impl Explored {
         }
     }
 
+    /// Forgets the range around `linear`.
+    pub(crate) fn forget_around(&mut self, linear: u64) {
+        self.forget_where(|range| range.holds(linear));
+    }
+
+    /// Forgets what lies on the host page at `host`.
+    pub(crate) fn forget_over(&mut self, host: u64) {
+        self.forget_where(|range| range.holds(host.wrapping_sub(range.delta)));
+    }
+
+    fn forget_where(&mut self, goes: impl Fn(&Range) -> bool) {
+        for range in self.ranges.iter_mut().filter(|range| goes(range)) {
+            range.bytes = 0;
+        }
+    }
+
     /// Forgets what begins in the lower half of the address space.
     pub(crate) fn forget_below(&mut self) {
         for range in &mut self.ranges {
@@ -109,6 +125,27 @@ mod tests {
         assert_eq!(explored.around(u64::MAX), Some(top));
         explored.forget();
         assert_eq!(explored.around(u64::MAX), None);
+    }
+
+    #[test]
+    fn a_page_takes_its_range_alone_with_it() {
+        let mut explored = Explored::default();
+        let (one, other) = (range(0x1000, 0x2000, 7), range(0x8000, 0x1000, 9));
+        explored.keep(one);
+        explored.keep(other);
+        explored.forget_around(0x3000);
+        assert_eq!(explored.around(0x2fff), Some(one));
+        explored.forget_around(0x2abc);
+        assert_eq!(explored.around(0x1000), None);
+        assert_eq!(explored.around(0x8000), Some(other));
+        explored.forget_over(0x8000);
+        assert_eq!(
+            explored.around(0x8000),
+            Some(other),
+            "another page of the host's"
+        );
+        explored.forget_over(0x8009);
+        assert_eq!(explored.around(0x8000), None);
     }
 
     #[test]

@@ -86,6 +86,22 @@ impl Tlb {
         self.each_used(|tlb, index| tlb.range_bytes[index] = 0);
     }
 
+    /// Forgets what hangs together with the page that holds `linear`.
+    pub(super) fn forget_ranges_around(&mut self, linear: u64) {
+        self.each_used(|tlb, index| tlb.forget_range(index, linear));
+    }
+
+    /// Forgets what hangs together with the host page at `host`.
+    pub(super) fn forget_ranges_over(&mut self, host: u64) {
+        self.each_used(|tlb, index| tlb.forget_range(index, host.wrapping_sub(tlb.delta[index])));
+    }
+
+    fn forget_range(&mut self, index: usize, linear: u64) {
+        if linear.wrapping_sub(self.range[index]) < self.range_bytes[index] {
+            self.range_bytes[index] = 0;
+        }
+    }
+
     fn forget_where(&mut self, goes: impl Fn(&Self, usize) -> bool) {
         self.each_used(|tlb, index| {
             if goes(tlb, index) {
@@ -177,7 +193,20 @@ mod tests {
         tlb.forget_ranges();
         assert_eq!(tlb.range_bytes[tlb_index(BELOW)], 0);
         assert!(holds(&tlb, BELOW));
-        tlb.range_bytes[tlb_index(BELOW)] = 0x4000;
+        let entry = tlb_index(BELOW);
+        let bytes = |tlb: &Tlb| tlb.range_bytes[entry];
+        (tlb.range[entry], tlb.range_bytes[entry]) = (BELOW - 0x1000, 0x4000);
+        for elsewhere in [BELOW - 0x1001, BELOW + 0x3000] {
+            tlb.forget_ranges_around(elsewhere);
+            tlb.forget_ranges_over(elsewhere.wrapping_sub(BELOW).wrapping_add(0x1000));
+        }
+        assert_eq!(bytes(&tlb), 0x4000);
+        tlb.forget_ranges_around(BELOW + 0x2fff);
+        assert_eq!(bytes(&tlb), 0);
+        tlb.range_bytes[entry] = 0x4000;
+        tlb.forget_ranges_over(0x3000);
+        assert_eq!(bytes(&tlb), 0);
+        tlb.range_bytes[entry] = 0x4000;
         assert_eq!(tlb.fill(BELOW, 0x3000), BELOW);
         assert_eq!(tlb.range_bytes[tlb_index(BELOW)], 0, "nobody looked yet");
     }
