@@ -93,9 +93,10 @@ pub(crate) const SLOT_CLUSTER: usize = 64;
 /// The group checks' memory.
 #[repr(C)]
 pub(crate) struct Slots {
-    /// Not zero for clusters of slots of which one may lead somewhere: whatever fills one
-    /// says so. Address spaces come and go far more often than most slots are filled.
-    pub filled: [u8; SLOTS / SLOT_CLUSTER],
+    /// Not zero for clusters of slots of which one may lead to the lower half of the address
+    /// space, and to the upper: whatever fills one says so. Address spaces come and go far more
+    /// often than most slots are filled, and leave the upper half alone.
+    pub filled: [[u8; SLOTS / SLOT_CLUSTER]; 2],
     pub each: [Slot; SLOTS],
 }
 
@@ -305,31 +306,37 @@ impl Slots {
     /// Empties all. Those that nobody ever filled are not looked at: they may have no memory
     /// yet.
     pub(crate) fn flush(&mut self) {
-        self.flush_where(|_, _| true);
+        for half in HALVES {
+            self.flush_where(half, |_, _| true);
+        }
     }
 
     /// Empties those that lead to the lower half of the address space, or whose range begins
-    /// at one of the `starts`.
+    /// at one of the `starts` in the upper.
     pub(crate) fn flush_below_and(&mut self, starts: &[u64]) {
-        self.flush_where(|base, _| base >> 63 == 0 || starts.contains(&base));
+        self.flush_where(LOWER, |_, _| true);
+        if !starts.is_empty() {
+            self.flush_where(UPPER, |base, _| starts.contains(&base));
+        }
     }
 
     /// Empties those that may lead to the page that holds `linear`.
     pub(crate) fn flush_page(&mut self, linear: u64) {
         let page = linear & !0xfff;
-        self.flush_where(|base, limit| {
+        self.flush_where(half_of(linear), |base, limit| {
             page.wrapping_sub(base) < limit.saturating_add(LONGEST_SPAN)
         });
     }
 
-    fn flush_where(&mut self, leads_there: impl Fn(u64, u64) -> bool) {
+    /// Empties slots that lead to one half of the address space.
+    fn flush_where(&mut self, half: usize, leads_there: impl Fn(u64, u64) -> bool) {
         let clusters = self.each.chunks_mut(SLOT_CLUSTER);
-        for (filled, slots) in self.filled.iter_mut().zip(clusters) {
+        for (filled, slots) in self.filled[half].iter_mut().zip(clusters) {
             if *filled == 0 {
                 continue;
             }
             *filled = 0;
-            for slot in slots {
+            for slot in slots.iter_mut().filter(|slot| half_of(slot.base) == half) {
                 if leads_there(slot.base, slot.limit) {
                     slot.limit = 0;
                 }
@@ -337,6 +344,15 @@ impl Slots {
             }
         }
     }
+}
+
+/// The halves of the address space.
+const LOWER: usize = 0;
+const UPPER: usize = 1;
+const HALVES: [usize; 2] = [LOWER, UPPER];
+
+fn half_of(linear: u64) -> usize {
+    (linear >> 63) as usize
 }
 
 impl Context {

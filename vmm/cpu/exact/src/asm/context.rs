@@ -26,9 +26,9 @@ impl Asm {
         self.gs_operand(0x89, reg, disp);
     }
 
-    /// `mov byte gs:[disp], value`.
-    pub(crate) fn store_imm8(&mut self, disp: i32, value: u8) {
-        self.bytes(&[0x65, 0xc6, 0x04, 0x25]);
+    /// `mov byte gs:[disp + S0], value`.
+    pub(crate) fn store_imm8_s0(&mut self, disp: i32, value: u8) {
+        self.bytes(&[0x65, 0x41, 0xc6, 0x86]);
         self.imm32(disp);
         self.bytes(&[value]);
     }

@@ -5,7 +5,7 @@ use iced_x86::{Instruction, Register};
 use super::access::{Address, CONDITION_ABOVE, FIRST_SPILLED};
 use super::{ColdKind, Emitter};
 use crate::asm::{Operand, Reg, S0, S1};
-use crate::context::at;
+use crate::context::{SLOT_CLUSTER, SLOTS, at};
 use crate::groups::Group;
 
 impl Emitter {
@@ -169,7 +169,6 @@ impl Emitter {
         let refilled = self.asm.jump_if(super::CONDITION_SIGN);
         self.asm.cmp_table(S0, at::range_bytes(user, write));
         let crosses = self.asm.jump_if(CONDITION_ABOVE);
-        self.asm.store_imm8(at::filled(slot), 1);
         self.asm.load_table(S0, at::ranges(user, write));
         self.asm.store(at::slot_base(slot), S0);
         self.asm.load_table(S0, at::range_bytes(user, write));
@@ -181,6 +180,7 @@ impl Emitter {
             self.asm.lea_sum(S0, S0, S1, 0);
         }
         self.asm.store(at::slot_delta(slot), S0);
+        self.mark_filled(slot);
         self.asm.jump_to(self.asm.address_of(resume));
         GroupExits {
             missed: [miss, unexplored],
@@ -188,6 +188,17 @@ impl Emitter {
             refilled,
             probe,
         }
+    }
+
+    /// Marks the cluster of a slot that was just filled, for the half of the address space to
+    /// which it leads. Takes S0, changes the flags.
+    fn mark_filled(&mut self, slot: u32) {
+        self.asm.load(S0, at::slot_base(slot));
+        // The highest bit chooses one of two tables.
+        const TABLE: u32 = (SLOTS / SLOT_CLUSTER) as u32;
+        self.asm.rorx(S0, S0, 63 - TABLE.ilog2() as u8);
+        self.asm.and32(S0, TABLE);
+        self.asm.store_imm8_s0(at::filled(slot), 1);
     }
 
     /// S0: the group's lowest address; S1 keeps the TLB index, which an index register
