@@ -15,6 +15,9 @@ const FIRST: usize = 16384;
 const SECOND: usize = 8192;
 /// Bits that tell pages apart of which something is kept; a power of two.
 const PAGE_BITS: usize = 4096;
+/// RIPs of the lower half that are noted, so that a new address space need not forget all:
+/// most processes are short.
+const NOTED: usize = 2048;
 /// Masks of the index bits, for PEXT.
 pub(crate) const FIRST_MASK: u64 = FIRST as u64 - 1;
 pub(crate) const SECOND_MASK: u64 = SECOND as u64 - 1;
@@ -32,8 +35,12 @@ pub(crate) struct Jumps {
     pub second: [u64; SECOND],
     /// Host code that looks into the second cache.
     miss: u64,
-    /// Not zero when a RIP in the lower half of the address space was kept.
-    below: u64,
+    /// RIPs in the lower half of the address space that were kept since the last time that
+    /// none was, and how many, as far as they are noted.
+    below: [u64; NOTED],
+    noted: u64,
+    /// Not zero when one in the upper half was kept.
+    above: u64,
     /// Bits of pages of which something may be kept.
     pages: [u64; PAGE_BITS / 64],
 }
@@ -73,14 +80,25 @@ impl Jumps {
         for (index, negated) in self.second_negated.iter_mut().enumerate() {
             *negated = never(index);
         }
-        self.below = 0;
+        (self.noted, self.above) = (0, 0);
         self.pages.fill(0);
     }
 
     /// Forgets what lies in the lower half of the address space, and then perhaps more.
     pub(crate) fn flush_below(&mut self) {
-        if self.below != 0 {
-            self.flush();
+        let noted = self.noted as usize;
+        if noted > NOTED {
+            return self.flush();
+        }
+        for number in 0..noted {
+            let rip = self.below[number];
+            self.first[first_index(rip)] = self.miss;
+            let index = second_index(rip);
+            self.second_negated[index] = never(index);
+        }
+        self.noted = 0;
+        if self.above == 0 {
+            self.pages.fill(0);
         }
     }
 
@@ -92,7 +110,14 @@ impl Jumps {
         let index = second_index(rip);
         self.second_negated[index] = rip.wrapping_neg();
         self.second[index] = code;
-        self.below |= u64::from(rip >> 63 == 0);
+        if rip >> 63 == 0 {
+            if let Some(place) = self.below.get_mut(self.noted as usize) {
+                *place = rip;
+            }
+            self.noted = (self.noted + 1).min(NOTED as u64 + 1);
+        } else {
+            self.above = 1;
+        }
         let (word, bit) = page_bit(rip >> 12);
         self.pages[word] |= bit;
     }
@@ -143,6 +168,22 @@ impl Jumps {
 mod tests {
     use super::*;
 
+    fn empty() -> Box<Jumps> {
+        let mut jumps = Box::new(Jumps {
+            first: [0; FIRST],
+            first_page: [0; FIRST],
+            second_negated: [0; SECOND],
+            second: [0; SECOND],
+            miss: 0,
+            below: [0; NOTED],
+            noted: 0,
+            above: 0,
+            pages: [0; PAGE_BITS / 64],
+        });
+        jumps.begin(7);
+        jumps
+    }
+
     #[test]
     fn an_empty_entry_is_nobodys() {
         for index in 0..SECOND {
@@ -153,16 +194,7 @@ mod tests {
 
     #[test]
     fn forgetting_a_page_forgets_no_other() {
-        let mut jumps = Box::new(Jumps {
-            first: [0; FIRST],
-            first_page: [0; FIRST],
-            second_negated: [0; SECOND],
-            second: [0; SECOND],
-            miss: 0,
-            below: 0,
-            pages: [0; PAGE_BITS / 64],
-        });
-        jumps.begin(7);
+        let mut jumps = empty();
         let rips = [0x40_1010, 0x40_2020, 0x40_3030, 0xffff_ffff_8101_2040];
         for (code, rip) in (100..).zip(rips) {
             jumps.set(rip, code);
@@ -172,6 +204,28 @@ mod tests {
         let found = rips.map(|rip| (jumps.find(rip), jumps.first[first_index(rip)]));
         let kept = |code| (Some(code), code);
         assert_eq!(found, [kept(100), (None, 7), (None, 7), kept(103)]);
+    }
+
+    #[test]
+    fn a_new_address_space_forgets_the_lower_half() {
+        let mut jumps = empty();
+        let above = 0xffff_ffff_8101_2040;
+        for rips in [3, NOTED as u64, NOTED as u64 + 1] {
+            jumps.set(above, 99);
+            let below = |number: u64| 0x5555_0000_1000 + number * 16;
+            (0..rips).for_each(|number| jumps.set(below(number), 100 + number));
+            jumps.flush_below();
+            assert!(rips > 3 || jumps.find(above) == Some(99));
+            for number in 0..rips {
+                let rip = below(number);
+                let found = (jumps.find(rip), jumps.first[first_index(rip)]);
+                assert!(
+                    found == (None, 7) || found == (None, 99),
+                    "{rip:#x} of {rips}: {found:?}"
+                );
+            }
+            assert!(jumps.pages.iter().any(|&word| word != 0) == (rips <= NOTED as u64));
+        }
     }
 
     #[test]
