@@ -13,9 +13,11 @@ use crate::timing::LINE_BYTES;
 
 pub(crate) mod at;
 mod memory;
+mod slots;
 mod tlb;
 
 pub(crate) use memory::ContextMemory;
+pub(crate) use slots::{SLOT_CLUSTER, Slot, Slots};
 pub(crate) use tlb::{TLB_ENTRIES, Tlb, tlb_index};
 
 /// Lines of a page.
@@ -71,33 +73,6 @@ pub(crate) struct Lines {
     pub tag: [u64; LINE_ENTRIES],
     /// Its host address.
     pub host: [u64; LINE_ENTRIES],
-}
-
-/// A group check's memory. Its range of guest memory is in reach when the distance from
-/// `base` is below `limit`. What a check needs is in one line of the host's caches: where
-/// many nodes take turns, none of it is near when a turn begins.
-#[derive(Clone, Copy)]
-#[repr(C, align(32))]
-pub(crate) struct Slot {
-    pub limit: u64,
-    pub base: u64,
-    /// Host address less linear address; for a constant address the host page.
-    pub delta: u64,
-    /// Fills left until the slot's worth is asked for.
-    pub fills: i32,
-}
-
-/// Slots that are looked at together when some must be emptied.
-pub(crate) const SLOT_CLUSTER: usize = 16;
-
-/// The group checks' memory.
-#[repr(C)]
-pub(crate) struct Slots {
-    /// Not zero for clusters of slots of which one may lead to the lower half of the address
-    /// space, and to the upper: whatever fills one says so. Address spaces come and go far more
-    /// often than most slots are filled, and leave the upper half alone.
-    pub filled: [[u8; SLOTS / SLOT_CLUSTER]; 2],
-    pub each: [Slot; SLOTS],
 }
 
 /// One privilege level's view of memory and code.
@@ -300,69 +275,6 @@ impl Lines {
     pub(crate) fn flush(&mut self) {
         (0..LINE_ENTRIES).for_each(|index| self.forget(index));
     }
-}
-
-impl Slots {
-    /// Empties all. Those that nobody ever filled are not looked at: they may have no memory
-    /// yet.
-    pub(crate) fn flush(&mut self) {
-        for half in HALVES {
-            self.flush_where(half, |_, _| true);
-        }
-    }
-
-    /// Empties those that lead to the lower half of the address space, or whose range begins
-    /// at one of the `starts` in the upper.
-    pub(crate) fn flush_below_and(&mut self, starts: &[u64]) {
-        self.flush_where(LOWER, |_, _| true);
-        if !starts.is_empty() {
-            self.flush_where(UPPER, |base, _| starts.contains(&base));
-        }
-    }
-
-    /// Empties those that may lead to the page that holds `linear`.
-    pub(crate) fn flush_page(&mut self, linear: u64) {
-        let page = linear & !0xfff;
-        self.flush_where(half_of(linear), |base, limit| {
-            page.wrapping_sub(base) < limit.saturating_add(LONGEST_SPAN)
-        });
-    }
-
-    /// Empties slots that lead to one half of the address space.
-    fn flush_where(&mut self, half: usize, leads_there: impl Fn(u64, u64) -> bool) {
-        // Eight at a time: nearly all are empty.
-        let clusters = self.each.chunks_mut(SLOT_CLUSTER * 8);
-        let marks = self.filled[half].chunks_exact_mut(8).zip(clusters);
-        for (marks, clusters) in marks.filter(|(marks, _)| **marks != [0; 8]) {
-            let clusters = clusters.chunks_mut(SLOT_CLUSTER);
-            for (mark, slots) in marks.iter_mut().zip(clusters) {
-                if std::mem::take(mark) != 0 {
-                    *mark = flush_cluster(slots, half, &leads_there);
-                }
-            }
-        }
-    }
-}
-
-/// Empties slots that lead to one `half`; not zero if one is left.
-fn flush_cluster(slots: &mut [Slot], half: usize, goes: impl Fn(u64, u64) -> bool) -> u8 {
-    let mut left = 0;
-    for slot in slots.iter_mut().filter(|slot| half_of(slot.base) == half) {
-        if goes(slot.base, slot.limit) {
-            slot.limit = 0;
-        }
-        left |= u8::from(slot.limit != 0);
-    }
-    left
-}
-
-/// The halves of the address space.
-const LOWER: usize = 0;
-const UPPER: usize = 1;
-const HALVES: [usize; 2] = [LOWER, UPPER];
-
-fn half_of(linear: u64) -> usize {
-    (linear >> 63) as usize
 }
 
 impl Context {

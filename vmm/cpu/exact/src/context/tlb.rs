@@ -2,6 +2,8 @@
 
 use belljar_cpu::PAGE_SIZE;
 
+use super::slots::{HALVES, LOWER, half_of};
+
 /// Entries of each table; a power of two. They reach over 64 MiB: guests whose pages lie
 /// scattered, which kernels hand out downward as often as upward, have nothing else.
 pub(crate) const TLB_ENTRIES: usize = 16384;
@@ -19,9 +21,9 @@ pub(crate) struct Tlb {
     pub range: [u64; TLB_ENTRIES],
     /// Bytes of that range; zero where nobody looked yet.
     pub range_bytes: [u64; TLB_ENTRIES],
-    /// Bits of the entries that may hold a translation: few of them do, and a new address
-    /// space must find all.
-    used: [u64; TLB_ENTRIES / 64],
+    /// Bits of the entries that may hold a translation of the lower half of the address space,
+    /// and of the upper: few of them do, and a new address space must find all of the lower.
+    used: [[u64; TLB_ENTRIES / 64]; 2],
 }
 
 impl Tlb {
@@ -52,13 +54,17 @@ impl Tlb {
         self.page[index] = page;
         self.delta[index] = page.wrapping_sub(tag);
         self.range_bytes[index] = 0;
-        self.used[index / 64] |= 1 << (index % 64);
+        let (half, bit) = (half_of(linear), 1 << (index % 64));
+        self.used[half][index / 64] |= bit;
+        self.used[1 - half][index / 64] &= !bit;
         std::mem::replace(&mut self.tag[index], tag)
     }
 
     fn forget(&mut self, index: usize) {
         self.tag[index] = Self::never(index);
-        self.used[index / 64] &= !(1 << (index % 64));
+        for used in &mut self.used {
+            used[index / 64] &= !(1 << (index % 64));
+        }
     }
 
     /// Forgets every translation.
@@ -68,7 +74,7 @@ impl Tlb {
 
     /// Forgets translations of the lower half of the address space.
     pub(super) fn flush_below(&mut self) {
-        self.forget_where(|tlb, index| tlb.tag[index] >> 63 == 0);
+        self.each_used(LOWER, Self::forget);
     }
 
     /// Forgets the translation of the page that holds `linear`.
@@ -83,17 +89,25 @@ impl Tlb {
 
     /// Forgets what hangs together around the pages.
     pub(super) fn forget_ranges(&mut self) {
-        self.each_used(|tlb, index| tlb.range_bytes[index] = 0);
+        for half in HALVES {
+            self.each_used(half, |tlb, index| tlb.range_bytes[index] = 0);
+        }
     }
 
     /// Forgets what hangs together with the page that holds `linear`.
     pub(super) fn forget_ranges_around(&mut self, linear: u64) {
-        self.each_used(|tlb, index| tlb.forget_range(index, linear));
+        self.each_used(half_of(linear), |tlb, index| {
+            tlb.forget_range(index, linear);
+        });
     }
 
     /// Forgets what hangs together with the host page at `host`.
     pub(super) fn forget_ranges_over(&mut self, host: u64) {
-        self.each_used(|tlb, index| tlb.forget_range(index, host.wrapping_sub(tlb.delta[index])));
+        for half in HALVES {
+            self.each_used(half, |tlb, index| {
+                tlb.forget_range(index, host.wrapping_sub(tlb.delta[index]));
+            });
+        }
     }
 
     fn forget_range(&mut self, index: usize, linear: u64) {
@@ -103,16 +117,18 @@ impl Tlb {
     }
 
     fn forget_where(&mut self, goes: impl Fn(&Self, usize) -> bool) {
-        self.each_used(|tlb, index| {
-            if goes(tlb, index) {
-                tlb.forget(index);
-            }
-        });
+        for half in HALVES {
+            self.each_used(half, |tlb, index| {
+                if goes(tlb, index) {
+                    tlb.forget(index);
+                }
+            });
+        }
     }
 
-    fn each_used(&mut self, mut act: impl FnMut(&mut Self, usize)) {
-        for word in 0..self.used.len() {
-            let mut bits = self.used[word];
+    fn each_used(&mut self, half: usize, mut act: impl FnMut(&mut Self, usize)) {
+        for word in 0..self.used[half].len() {
+            let mut bits = self.used[half][word];
             while bits != 0 {
                 act(self, word * 64 + bits.trailing_zeros() as usize);
                 bits &= bits - 1;
@@ -137,7 +153,7 @@ mod tests {
             delta: [0; TLB_ENTRIES],
             range: [0; TLB_ENTRIES],
             range_bytes: [0; TLB_ENTRIES],
-            used: [0; TLB_ENTRIES / 64],
+            used: [[0; TLB_ENTRIES / 64]; 2],
         });
         tlb.begin();
         tlb
