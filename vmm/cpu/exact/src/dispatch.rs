@@ -236,12 +236,7 @@ impl ExactVcpu {
             self.link(wanted, found.id, mode);
             return Ok(found.entry);
         }
-        let known = if plain || unknown {
-            None
-        } else {
-            self.known_jump(mode)
-        };
-        match known {
+        match self.known_jump(mode).filter(|_| !plain && !unknown) {
             Some(code) => {
                 // Where an indirect jump says where it leads.
                 self.context.scratch[0] = self.state.rip;

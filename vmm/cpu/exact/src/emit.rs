@@ -342,15 +342,6 @@ impl Emitter {
         rounds.is_some_and(|rounds| rounds.covers(group))
     }
 
-    fn members(&self) -> Box<[Box<[u64]>]> {
-        let members = |group| {
-            let uses = self.plan.uses.iter().zip(&self.rips);
-            let of = uses.filter(|(used, _)| **used == Some(group));
-            of.map(|(_, &rip)| rip).collect()
-        };
-        (0..self.plan.groups.len()).map(members).collect()
-    }
-
     fn begin(&mut self, block: &GuestBlock, mode: Mode, free: bool, base: u64) {
         self.asm.restart(base);
         self.cold.clear();

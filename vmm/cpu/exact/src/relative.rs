@@ -145,3 +145,94 @@ impl ExactVcpu {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use iced_x86::code_asm::*;
+
+    use super::*;
+    use crate::decode::assembled;
+
+    const USER: Mode = Mode {
+        user: true,
+        fpu: true,
+        pace: Pace::Full,
+        free_stubs: false,
+        size: CodeSize::Long,
+        skew: 0,
+        features: 0,
+        relative: false,
+    };
+
+    #[test]
+    fn users_beyond_4_gib_count_from_their_page() {
+        let place = |rip, mode| relative(rip, mode).map(|(rip, mode)| (rip, mode.relative));
+        assert_eq!(place(0x7fff_1234_5678, USER), Some((0x678, true)));
+        let kernel = Mode {
+            user: false,
+            ..USER
+        };
+        let legacy = Mode {
+            size: CodeSize::Flat32,
+            ..USER
+        };
+        for (rip, mode) in [
+            (0x7fff_1234_5678, kernel),
+            (0x7fff_1234_5678, legacy),
+            (0xffff_ffff, USER),
+            (0xffff_ffff_ff60_0000, USER),
+        ] {
+            assert_eq!(place(rip, mode), None, "{rip:#x}");
+        }
+        assert!(relative(STUB_BASE, USER).is_none());
+    }
+
+    #[test]
+    fn only_what_names_nothing_fixed_moves() {
+        type Build = fn(&mut CodeAssembler) -> Result<(), iced_x86::IcedError>;
+        let moving: [Build; 6] = [
+            |a| a.mov(rax, qword_ptr(rbx + 8)),
+            |a| a.mov(rax, qword_ptr(0x18).fs()),
+            |a| a.mov(rax, qword_ptr(rbx * 8 + 0x40_0000)),
+            |a| a.jmp(0x1234),
+            |a| a.call(0x7000_1234),
+            |a| a.add(rax, rbx),
+        ];
+        let fixed: [Build; 3] = [
+            |a| a.mov(rax, qword_ptr(0x40_0000)),
+            |a| a.lea(eax, ptr(0x40_0000)),
+            |a| a.call(0x7fff_f000),
+        ];
+        let alone = |build: &Build| moves(&assembled(build_all(*build))[0].instruction);
+        assert!(moving.iter().all(alone));
+        assert!(!fixed.iter().any(alone));
+    }
+
+    fn build_all(
+        build: fn(&mut CodeAssembler) -> Result<(), iced_x86::IcedError>,
+    ) -> impl FnOnce(&mut CodeAssembler) {
+        move |a| build(a).expect("it can be encoded")
+    }
+
+    #[test]
+    fn what_is_relative_to_rip_moves_if_all_of_it_is_named() {
+        // mov rax, [rip]; mov rax, [eip]; lea rax, [rip]; lea eax, [rip]; mov rax, fs:[rip]
+        let forms: [(&[u8], bool); 5] = [
+            (&[0x48, 0x8b, 0x05, 0, 0, 0, 0], true),
+            (&[0x67, 0x48, 0x8b, 0x05, 0, 0, 0, 0], false),
+            (&[0x48, 0x8d, 0x05, 0, 0, 0, 0], true),
+            (&[0x8d, 0x05, 0, 0, 0, 0], false),
+            (&[0x64, 0x48, 0x8b, 0x05, 0, 0, 0, 0], false),
+        ];
+        for (bytes, expected) in forms {
+            let instruction = iced_x86::Decoder::with_ip(64, bytes, 0x123, 0).decode();
+            assert_eq!(moves(&instruction), expected, "{instruction}");
+            let there = iced_x86::Decoder::with_ip(64, bytes, 0x7000_0123, 0).decode();
+            assert_eq!(moved(&instruction, 0x7000_0000), there);
+            let operand = |one: &Instruction| one.memory_displacement64();
+            if expected {
+                assert_eq!(operand(&moved(&instruction, 0x7000_0000)), operand(&there));
+            }
+        }
+    }
+}

@@ -299,37 +299,6 @@ impl Store {
         self.memory.patch(jump.hole, block.entry);
     }
 
-    /// Lets `jump`, which is block `from`'s, lead by way of the jump cache to block `id`, which
-    /// no jump may be linked to. The two run under the same circumstances.
-    pub(crate) fn bridge(&mut self, jump: Incoming, from: BlockId, id: BlockId) {
-        let (source, target) = (self.block(from), self.block(id));
-        let way = source.mode.absolute() == target.mode.absolute();
-        let whole = source.mode.pace == Pace::Full && source.counted != 0;
-        if !way || !whole || jump.plain {
-            return;
-        }
-        let (offset, user) = (target.rip % PAGE_SIZE, target.mode.user);
-        let relative = source.mode.relative;
-        let rip = if target.mode.relative {
-            source.rip / PAGE_SIZE * PAGE_SIZE + offset
-        } else {
-            target.rip
-        };
-        if from & POOLED != 0 {
-            return self.pool().bridge(jump, rip, user);
-        }
-        if self.memory.has_room(BLOCK_ROOM) {
-            let base = self.memory.next();
-            let code = if relative {
-                stubs::bridge_within(base, offset, user)
-            } else {
-                stubs::bridge(base, rip, user)
-            };
-            self.memory.place(code.code());
-            self.memory.patch(jump.hole, base);
-        }
-    }
-
     /// Leads all jumps to block `from` to block `to`, but for those that must not.
     pub(crate) fn redirect(&mut self, from: BlockId, to: BlockId) {
         if from & to & POOLED != 0 {

@@ -14,6 +14,16 @@ impl Emitter {
         self.first_slot + group as u32
     }
 
+    /// RIPs of the accesses that share each slot.
+    pub(super) fn members(&self) -> Box<[Box<[u64]>]> {
+        let members = |group| {
+            let uses = self.plan.uses.iter().zip(&self.rips);
+            let of = uses.filter(|(used, _)| **used == Some(group));
+            of.map(|(_, &rip)| rip).collect()
+        };
+        (0..self.plan.groups.len()).map(members).collect()
+    }
+
     /// The host operand of an access whose group was checked.
     pub(super) fn grouped(&mut self, address: Address<'_>, group: usize) -> Operand {
         let key = self.plan.groups[group].key;

@@ -257,6 +257,7 @@ fn field(offset: usize) -> Option<String> {
     }
     let words = words! {
         flags count free borrowed carried kept_flags tlb_mask page_mask jump_masks sign_mask fs_base
+        flags count free code_page carried kept_flags tlb_mask page_mask jump_masks sign_mask fs_base
         arithmetic_mask interrupt_flag pushed_flags host_rsp gs_base kernel_gs_base tsc_at_zero tsc_hidden
         tsc_aux crossing_closed crossed system_entry interrupt_mask seldom_mask above_users_mask direction_mask
         exit_site host_mxcsr guest_mxcsr fault_trap fault_pc target resume leave

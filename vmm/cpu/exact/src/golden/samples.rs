@@ -1,6 +1,7 @@
 //! The samples: short blocks that stand for what guests are made of.
 
 mod hot;
+mod relative;
 
 use belljar_abi::STUB_BASE;
 use belljar_cpu::Level;
@@ -25,6 +26,8 @@ pub(super) struct Sample {
     pub(super) level: Level,
     /// Where the trace of a hot one begins.
     pub(super) head: u64,
+    /// It counts its addresses from its page.
+    pub(super) relative: bool,
 }
 
 impl Sample {
@@ -33,7 +36,19 @@ impl Sample {
     }
 
     pub(super) fn rip(&self) -> u64 {
-        if self.free { STUB_BASE } else { CODE }
+        match (self.free, self.relative) {
+            (true, _) => STUB_BASE,
+            (_, true) => 0,
+            _ => CODE,
+        }
+    }
+
+    fn relative(self) -> Self {
+        Self {
+            relative: true,
+            user: true,
+            ..self
+        }
     }
 
     fn user(self) -> Self {
@@ -75,6 +90,7 @@ fn raw(name: &'static str, size: CodeSize, code: &[u8]) -> Sample {
         hot: false,
         level: Level::V2,
         head: 0,
+        relative: false,
     }
 }
 
@@ -110,10 +126,11 @@ fn looped(name: &'static str, build: Build) -> Sample {
 type File = (&'static str, fn() -> Vec<Sample>);
 
 /// All files.
-pub(super) const FILES: [File; 9] = [
+pub(super) const FILES: [File; 10] = [
     ("registers", registers),
     ("memory", memory),
     ("flow", flow),
+    ("relative", relative::relative),
     ("vectors", vectors),
     ("system", system),
     ("counter-memory", counted_in_memory),

@@ -1,7 +1,9 @@
 //! Where code that is relative to its page is entered; see [`relative`](crate::relative).
 
+use belljar_cpu::PAGE_SIZE;
+
 use super::{BLOCK_ROOM, Store};
-use crate::block::{Incoming, Mode};
+use crate::block::{BlockId, Incoming, Mode, POOLED, Pace};
 use crate::index::Found;
 use crate::relative::relative;
 use crate::stubs;
@@ -66,5 +68,36 @@ impl Store {
         };
         self.patch(jump, found.id);
         Some(door)
+    }
+
+    /// Lets `jump`, which is block `from`'s, lead by way of the jump cache to block `id`, which
+    /// no jump may be linked to. The two run under the same circumstances.
+    pub(crate) fn bridge(&mut self, jump: Incoming, from: BlockId, id: BlockId) {
+        let (source, target) = (self.block(from), self.block(id));
+        let way = source.mode.absolute() == target.mode.absolute();
+        let whole = source.mode.pace == Pace::Full && source.counted != 0;
+        if !way || !whole || jump.plain {
+            return;
+        }
+        let (offset, user) = (target.rip % PAGE_SIZE, target.mode.user);
+        let relative = source.mode.relative;
+        let rip = if target.mode.relative {
+            source.rip / PAGE_SIZE * PAGE_SIZE + offset
+        } else {
+            target.rip
+        };
+        if from & POOLED != 0 {
+            return self.pool().bridge(jump, rip, user);
+        }
+        if self.memory.has_room(BLOCK_ROOM) {
+            let base = self.memory.next();
+            let code = if relative {
+                stubs::bridge_within(base, offset, user)
+            } else {
+                stubs::bridge(base, rip, user)
+            };
+            self.memory.place(code.code());
+            self.memory.patch(jump.hole, base);
+        }
     }
 }
