@@ -116,7 +116,12 @@ impl Case {
         if options & 8 == 0 {
             registers.gpr[Registers::RSP] = if base == 0 { 0xff00 } else { STACK };
         }
-        registers.rip = if base == 0 { 0 } else { CODE };
+        registers.rip = match base {
+            0 => 0,
+            // Where users' code is translated relative to its page.
+            _ if options & 0x80 != 0 && mode == Mode::Long => CODE + machine::FAR,
+            _ => CODE,
+        };
         Ok(registers)
     }
 }
@@ -235,6 +240,12 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
                 }
             }
             seed.extend_from_slice(program);
+            if mode == 0 {
+                // As a user's, far away.
+                let mut far = seed.clone();
+                far[1] |= 0x81;
+                seeds.push(far);
+            }
             seeds.push(seed);
         }
     }

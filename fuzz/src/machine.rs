@@ -25,6 +25,8 @@ pub(crate) const CODE: u64 = 0x1_0000;
 /// Pages of the kinds asked for.
 pub(crate) const ARENA: u64 = 0x2_0000;
 pub(crate) const ARENA_PAGES: usize = 16;
+/// How far beyond its own place all memory is mapped once more in 64-bit mode.
+pub(crate) const FAR: u64 = 4 << 30;
 pub(crate) const STACK: u64 = 0x3_8000;
 /// Where nothing but devices is.
 pub(crate) const DEVICE: u64 = 0xd000_0000;
@@ -333,6 +335,7 @@ fn write_pages(ram: &GuestRam, setup: &Setup) {
     for (at, next) in [(TABLES, 0x2000), (0x2000, 0x3000), (0x3000, PAGE_TABLE)] {
         put_word(ram, at, next | USABLE);
     }
+    put_word(ram, 0x2000 + (FAR >> 30) * 8, 0x3000 | 7);
     put(ram, DIRECTORY_32, &(TABLE_32 as u32 | 7).to_le_bytes());
     for page in 0..RAM_BYTES as u64 / 4096 {
         let at = page * 4096;
