@@ -13,7 +13,7 @@ use crate::symbols::{Key, Symbols, ZERO, analyse};
 const MAX_SPAN: i64 = 640;
 
 /// Accesses whose addresses differ by constants.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     pub key: Key,
     /// Offset of the lowest byte from the key's sum.
@@ -23,6 +23,8 @@ pub(crate) struct Group {
     pub write: bool,
     /// The instruction before which the range is checked.
     pub at: usize,
+    /// It seldom falls where it fell the last time: each check asks the TLB.
+    pub scattered: bool,
 }
 
 impl Group {
@@ -68,7 +70,8 @@ pub(crate) struct Plan {
 }
 
 /// Groups the accesses of `run`. `flags_dead` tells before which instructions the
-/// flags may be lost; accesses at the addresses in `scattered` stay by themselves.
+/// flags may be lost; accesses at the addresses in `scattered` share checks among
+/// themselves, and stay by themselves where there is but one.
 pub(crate) fn plan(
     run: &[GuestInstruction],
     flags_dead: &[bool],
@@ -84,12 +87,14 @@ pub(crate) fn plan(
         let Some(place) = plan.symbols.places[index] else {
             continue;
         };
-        if scattered.contains(run[index].instruction.ip()) {
+        let apart = scattered.contains(run[index].instruction.ip());
+        if apart && !place.key.is_free() {
             continue;
         }
         let (low, high) = (place.offset, place.offset + i64::from(place.size));
         let known = plan.groups.iter().rposition(|group| {
-            group.key == place.key && high.max(group.high) - low.min(group.low) <= MAX_SPAN
+            let span = high.max(group.high) - low.min(group.low);
+            group.key == place.key && group.scattered == apart && span <= MAX_SPAN
         });
         if let Some(id) = known {
             let group = &mut plan.groups[id];
@@ -105,9 +110,11 @@ pub(crate) fn plan(
                 high,
                 write: place.write,
                 at,
+                scattered: apart,
             });
         }
     }
+    plan.leave_single();
     plan
 }
 
@@ -115,6 +122,21 @@ pub(crate) fn plan(
 const MAX_TERMS: usize = 4;
 
 impl Plan {
+    /// Leaves scattered accesses that share no check by themselves.
+    fn leave_single(&mut self) {
+        let uses = &self.uses;
+        let shared = |id| uses.iter().filter(|&&used| used == Some(id)).count() > 1;
+        let stays: Vec<bool> = (0..self.groups.len())
+            .map(|id| !self.groups[id].scattered || shared(id))
+            .collect();
+        let before = |id: usize| stays[..id].iter().filter(|&&stays| stays).count();
+        for used in &mut self.uses {
+            *used = used.filter(|&id| stays[id]).map(before);
+        }
+        let mut stays = stays.iter();
+        self.groups.retain(|_| stays.next() == Some(&true));
+    }
+
     /// The last place at or before `index` at which the flags may be lost and the
     /// address is known.
     fn position(
@@ -142,7 +164,10 @@ impl Plan {
     /// Bytes by which the address of group `group` moves each time that the run is gone
     /// through; none where that is not the same each time, or not known at its beginning.
     pub(crate) fn stride(&self, group: usize) -> Option<i64> {
-        let key = self.groups[group].key;
+        let Group { key, scattered, .. } = self.groups[group];
+        if scattered {
+            return None;
+        }
         let base = key.base.map_or(Some(0), |symbol| self.moves(symbol))?;
         let index = match key.index {
             Some((symbol, scale)) if symbol < ZERO => self.moves(symbol)? * i64::from(scale),
@@ -242,6 +267,30 @@ mod tests {
         assert_eq!(plan.groups.len(), 1);
         let group = &plan.groups[0];
         assert_eq!((group.low, group.high, group.write), (-16, 0, true));
+    }
+
+    #[test]
+    fn scattered_accesses_share_a_check_among_themselves() {
+        let run = assembled(|a| {
+            a.mov(rax, qword_ptr(rbx)).unwrap();
+            a.mov(rcx, qword_ptr(rbx + 8)).unwrap();
+            a.mov(rdx, qword_ptr(rbx + 16)).unwrap();
+            a.mov(rsi, qword_ptr(rdi)).unwrap();
+            a.add(rax, rcx).unwrap();
+        });
+        let dead: Vec<bool> = dead_flags(&run).into_iter().map(are_all).collect();
+        let at = |number: usize| run[number].instruction.ip();
+        let instructions = BTreeSet::from([at(0), at(2), at(3)]);
+        let scattered = Scattered {
+            instructions: &instructions,
+            from: 0,
+        };
+        let plan = plan(&run, &dead, scattered);
+        assert_eq!(plan.uses[..4], [Some(0), Some(1), Some(0), None]);
+        let each = plan.groups.iter();
+        let spans: Vec<_> = each.map(|group| (group.scattered, group.span())).collect();
+        assert_eq!(spans, [(true, 24), (false, 8)]);
+        assert_eq!(plan.stride(0), None, "each round asks the TLB");
     }
 
     #[test]

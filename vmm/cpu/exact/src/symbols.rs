@@ -37,6 +37,11 @@ pub(crate) struct Key {
 }
 
 impl Key {
+    /// Whether the address is made of registers alone.
+    pub(crate) fn is_free(self) -> bool {
+        self.page.is_none() && self.segment == Register::None
+    }
+
     /// Whether the address is one that a program always may access where it is in
     /// reach: its stack, its thread's block, its static data. Only those are checked
     /// before a branch that may not lead to the access.

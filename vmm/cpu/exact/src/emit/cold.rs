@@ -143,7 +143,11 @@ impl Emitter {
     }
 
     fn cold_check(&mut self, (group, resume): (usize, u32), in_rounds: bool, sites: &mut Sites) {
-        let exits = self.cold_group(group, resume);
+        let exits = if self.plan.groups[group].scattered {
+            self.cold_scattered(group, resume)
+        } else {
+            self.cold_group(group, resume)
+        };
         self.asm.land(exits.crosses);
         self.give_flags();
         self.give_back(self.index);
@@ -165,7 +169,10 @@ impl Emitter {
             resume: self.asm.address_of(exits.probe),
         };
         self.leave(kind, sites);
-        self.asm.land(exits.refilled);
+        let Some(refilled) = exits.refilled else {
+            return;
+        };
+        self.asm.land(refilled);
         self.low_address(group, S0);
         self.give_flags();
         let described = &self.plan.groups[group];

@@ -1,10 +1,11 @@
 //! Groups of accesses: one check, which remembers where it last led.
 
+use belljar_cpu::PAGE_SIZE;
 use iced_x86::{Instruction, Register};
 
 use super::access::{Address, CONDITION_ABOVE, FIRST_SPILLED};
 use super::{ColdKind, Emitter};
-use crate::asm::{Operand, Reg, S0, S1};
+use crate::asm::{Hole, Operand, Reg, S0, S1};
 use crate::context::{SLOT_CLUSTER, SLOTS, at};
 use crate::groups::Group;
 
@@ -115,6 +116,9 @@ impl Emitter {
     pub(super) fn check(&mut self, group: usize) {
         let slot = self.slot(group);
         self.asm.spoil();
+        if self.plan.groups[group].scattered {
+            return self.check_by_tlb(group);
+        }
         let hole = if self.plan.groups[group].key.page.is_some() {
             self.asm.cmp_slot_zero(at::slot_limit(slot));
             self.asm.jump_if(CONDITION_EQUAL)
@@ -126,6 +130,52 @@ impl Emitter {
         };
         let resume = self.asm.offset();
         self.put_off(hole, ColdKind::Group { group, resume });
+    }
+
+    /// Checks a group whose range is elsewhere each time, and keeps how far the host's memory is
+    /// from the guest's there.
+    fn check_by_tlb(&mut self, group: usize) {
+        self.low_address(group, S0);
+        let hole = self.look_into_tlb(group);
+        let resume = self.asm.offset();
+        self.put_off(hole, ColdKind::Group { group, resume });
+        self.held_by_s1(group);
+    }
+
+    /// S1, and the slot's word for it: how far the host's memory is from the guest's at S0, if
+    /// the TLB has the page and the group's range from there on lies in it.
+    fn look_into_tlb(&mut self, group: usize) -> Hole {
+        let Group { write, .. } = self.plan.groups[group];
+        let span = i32::from(self.plan.groups[group].span());
+        let (slot, user) = (self.slot(group), self.mode.user);
+        self.table_index();
+        self.asm.xor_table(S0, at::tags(user, write));
+        self.asm.cmp(S0, PAGE_SIZE as i32 - span);
+        let hole = self.asm.jump_if(CONDITION_ABOVE);
+        self.asm.load_table(S1, at::deltas(user, write));
+        self.asm.store(at::slot_delta(slot), S1);
+        hole
+    }
+
+    /// What [`check_by_tlb`](Self::check_by_tlb) does where it fails: a page that the TLB lacks is
+    /// for the dispatcher, a range that runs over the end of its page for a plain block.
+    pub(super) fn cold_scattered(&mut self, group: usize, resume: u32) -> GroupExits {
+        let Group { write, .. } = self.plan.groups[group];
+        self.low_address(group, S0);
+        let probe = self.asm.offset();
+        self.table_index();
+        self.asm.xor_table(S0, at::tags(self.mode.user, write));
+        self.asm.cmp(S0, 4095);
+        let miss = self.asm.jump_if(CONDITION_ABOVE);
+        self.low_address(group, S0);
+        let crosses = self.look_into_tlb(group);
+        self.asm.jump_to(self.asm.address_of(resume));
+        GroupExits {
+            missed: vec![miss],
+            crosses,
+            refilled: None,
+            probe,
+        }
     }
 
     /// Leaves the linear address of a group's lowest byte, as of the present
@@ -193,9 +243,9 @@ impl Emitter {
         self.mark_filled(slot);
         self.asm.jump_to(self.asm.address_of(resume));
         GroupExits {
-            missed: [miss, unexplored],
+            missed: vec![miss, unexplored],
             crosses,
-            refilled,
+            refilled: Some(refilled),
             probe,
         }
     }
@@ -222,9 +272,10 @@ impl Emitter {
 
 /// Where the code of a failed check goes on when it cannot fill the slot.
 pub(super) struct GroupExits {
-    pub missed: [crate::asm::Hole; 2],
-    pub crosses: crate::asm::Hole,
-    pub refilled: crate::asm::Hole,
+    pub missed: Vec<Hole>,
+    pub crosses: Hole,
+    /// Where the slot was filled often.
+    pub refilled: Option<Hole>,
     /// Offset of the code that looks into the TLB for the address in S0.
     pub probe: u32,
 }

@@ -138,6 +138,17 @@ impl Emitter {
         register
     }
 
+    /// S1 was just loaded with the delta of `group`.
+    pub(super) fn held_by_s1(&mut self, group: usize) {
+        let _own = self.asm.take_written(1);
+        let held = Held {
+            group,
+            based: false,
+        };
+        self.held = [None, Some(held)];
+        self.last_held = 1;
+    }
+
     /// Loads what lent registers hold in `rounds` from the first to the last.
     pub(super) fn lend_to_rounds(&mut self, rounds: &Rounds) {
         let registers = self.allocation.lent;

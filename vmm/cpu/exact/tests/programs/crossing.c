@@ -87,6 +87,25 @@ static NOINLINE uint64_t stack(uint8_t *top, int rounds)
     return sum;
 }
 
+/* Words beside each other, in another page each time, as often as not across its end. */
+static NOINLINE uint64_t scattered(uint8_t *at, size_t pages, int rounds)
+{
+    uint64_t sum = 0, state = 12345;
+    for (int i = 0; i < rounds; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        uint8_t *here = at + (state >> 33) % pages * 4096 + 4096 - (state >> 20) % 48;
+        uint64_t words[2];
+        uint32_t between;
+        memcpy(&words[0], here, 8);
+        memcpy(&words[1], here + 16, 8);
+        memcpy(&between, here + 8, 4);
+        sum = sum * 31 + (words[0] ^ words[1]);
+        between ^= (uint32_t)sum;
+        memcpy(here + 8, &between, 4);
+    }
+    return sum;
+}
+
 int main(void)
 {
     uint64_t sum = 0;
@@ -97,6 +116,7 @@ int main(void)
         sum = sum * 31 + records((struct record *)(memory[0] + 1 + round % 64), count);
         sum = sum * 31 + straddle(memory[1], BYTES / 4096 - 1);
         sum = sum * 31 + stack(memory[round & 1] + 8 * 4096 + 21, 100);
+        sum = sum * 31 + scattered(memory[1], BYTES / 4096 - 2, 2000);
         __builtin_memmove(memory[0] + 4090, memory[1] + 4093 + round % 7, 3 * 4096);
     }
     printf("CROSSING %016" PRIx64 "\n", sum);
