@@ -126,7 +126,14 @@ impl Emitter {
         }
         let index = 1 - self.last_held;
         let register = S0 + index as Reg;
-        self.asm.load(register, at::slot_delta(self.slot(group)));
+        let delta = Held {
+            group,
+            based: false,
+        };
+        match self.held.iter().position(|&held| held == Some(delta)) {
+            Some(known) => self.asm.mov(register, S0 + known as Reg),
+            None => self.asm.load(register, at::slot_delta(self.slot(group))),
+        }
         finish(self, register);
         let other = 1 - index;
         if self.asm.take_written(other) {
