@@ -289,7 +289,7 @@ impl ExactVcpu {
         for page in forgotten.clean {
             self.memory.watch(page, false);
         }
-        self.statistics.modified += forgotten.jumps.len() as u64;
+        self.statistics.modified += forgotten.blocks;
         for (rip, code, user) in forgotten.jumps {
             self.context.views[usize::from(user)]
                 .jumps

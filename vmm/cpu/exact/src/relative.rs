@@ -60,8 +60,10 @@ fn moves_as_one(block: &GuestBlock) -> bool {
 
 fn moves(instruction: &Instruction) -> bool {
     let near = |address: u64| (address as i64).abs() < FARTHEST;
-    if instruction.op0_kind() == OpKind::NearBranch64 {
-        return near(instruction.near_branch64());
+    match instruction.op0_kind() {
+        OpKind::NearBranch64 => return near(instruction.near_branch64()),
+        OpKind::NearBranch16 | OpKind::NearBranch32 => return false,
+        _ => {}
     }
     let memory =
         (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);

@@ -71,6 +71,8 @@ pub(crate) struct Store {
 pub(crate) struct Forgotten {
     /// Blocks that jump caches may still lead to: RIP, host code, user mode.
     pub jumps: Vec<(u64, u64, bool)>,
+    /// How many blocks there were.
+    pub blocks: u64,
     /// Pages that hold no code any more.
     pub clean: Vec<u64>,
 }
@@ -342,9 +344,12 @@ impl Store {
         });
         for id in hit.collect::<Vec<_>>() {
             let block = &self.blocks[id as usize];
-            forgotten
-                .jumps
-                .push((block.rip, block.indirect_entry, block.mode.user));
+            forgotten.blocks += 1;
+            // Doors lead nowhere then.
+            if !block.mode.relative {
+                let jump = (block.rip, block.indirect_entry, block.mode.user);
+                forgotten.jumps.push(jump);
+            }
             self.remove(id, &mut forgotten.clean);
         }
         forgotten
