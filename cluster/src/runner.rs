@@ -16,6 +16,7 @@ mod console;
 mod saved;
 
 pub use console::ConsoleLog;
+pub(crate) use console::write_lines;
 pub use saved::KeepError;
 pub(crate) use saved::RunnerState;
 

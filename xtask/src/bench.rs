@@ -153,24 +153,8 @@ fn json(table: &[Measured]) -> String {
     format!("[\n{}\n]\n", rows.join(",\n"))
 }
 
-/// What a guest runs.
-#[derive(Clone)]
-struct Workload {
-    command: String,
-    level: &'static str,
-    /// A program that the command finds as `./kernels`.
-    file: Option<PathBuf>,
-}
-
-impl Workload {
-    fn new(command: &str) -> Self {
-        Self {
-            command: command.to_owned(),
-            level: "x86-64-v2",
-            file: None,
-        }
-    }
-}
+/// The level of the guests here.
+const LEVEL: &str = "x86-64-v2";
 
 struct Bench {
     belljar: PathBuf,
@@ -218,35 +202,28 @@ impl Bench {
         })
     }
 
-    fn net(&self, row: &Row, time: fn(&Self, &Workload) -> Result<f64>) -> Result<f64> {
-        let whole = time(self, &Workload::new(row.command))?;
-        let less = row
-            .less
-            .map_or(Ok(0.0), |command| time(self, &Workload::new(command)))?;
+    fn net(&self, row: &Row, time: fn(&Self, &str) -> Result<f64>) -> Result<f64> {
+        let whole = time(self, row.command)?;
+        let less = row.less.map_or(Ok(0.0), |command| time(self, command))?;
         Ok((whole - less).max(1e-3))
     }
 
-    fn scenario(&self, work: &Workload) -> Result<PathBuf> {
+    /// A scenario of one node that runs `command`.
+    fn scenario(&self, command: &str) -> Result<PathBuf> {
         let path = self.folder.join("bench.toml");
         let recipe = crate::root().join("images/bookworm-mpich.toml");
-        let files = work
-            .file
-            .iter()
-            .map(|file| format!(", files = {{ kernels = {file:?} }}"))
-            .collect::<String>();
-        let (command, level) = (&work.command, work.level);
         let text = format!(
             "name = \"bench\"\nimage = {{ recipe = {recipe:?} }}\n\
-             nodes = {{ count = 1, memory = \"1 GiB\", clock = \"1 GHz\", level = {level:?}, boot = \"each\" }}\n\
-             workload = {{ command = {command:?}{files} }}\n\
+             nodes = {{ count = 1, memory = \"1 GiB\", clock = \"1 GHz\", level = {LEVEL:?}, boot = \"each\" }}\n\
+             workload = {{ command = {command:?} }}\n\
              trace = {{ enabled = false, library = false }}\n"
         );
         fs::write(&path, text)?;
         Ok(path)
     }
 
-    fn time_ours(&self, work: &Workload) -> Result<f64> {
-        self.time_run(&self.scenario(work)?)
+    fn time_ours(&self, command: &str) -> Result<f64> {
+        self.time_run(&self.scenario(command)?)
     }
 
     /// How long Belljar takes for a scenario.
@@ -269,15 +246,16 @@ impl Bench {
         out
     }
 
-    fn time_qemu(&self, work: &Workload) -> Result<f64> {
-        let disk = self.run_disk(&self.scenario(work)?)?;
+    fn time_qemu(&self, command: &str) -> Result<f64> {
+        let disk = self.run_disk(&self.scenario(command)?)?;
         let machine = Machine {
             image: &self.image,
             disk: &disk,
-            level: work.level,
+            level: LEVEL,
             memory_mib: 1024,
             node: (0, 1),
             link: Link::None,
+            console: None,
         };
         timed(&mut machine.command())
     }

@@ -13,7 +13,7 @@ use crate::ending::Ending;
 use crate::hosts::{Exchange, ExchangeError, Final, HEAD, Message, News, Record};
 use crate::recorder::LeftOver;
 use crate::run_directory::RunDirectory;
-use crate::runner::Runner;
+use crate::runner::{Runner, write_lines};
 use crate::summary::NodeReport;
 
 /// How long one waits for news before looking whether somebody wants the run to stop.
@@ -97,9 +97,9 @@ impl Others {
 
     fn write(&mut self, node: u32, bytes: &[u8]) -> Result<(), RunError> {
         match self.consoles.get_mut(node as usize) {
-            Some(Some(file)) => file
-                .write_all(bytes)
-                .map_err(|source| RunError::Console { node, source }),
+            Some(Some(file)) => {
+                write_lines(file, bytes).map_err(|source| RunError::Console { node, source })
+            }
             _ => Ok(()),
         }
     }

@@ -28,7 +28,7 @@ impl ConsoleLog {
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
-            Self::File(file) => file.write_all(bytes),
+            Self::File(file) => write_lines(file, bytes),
             Self::Relayed { waiting, written } => {
                 waiting.extend_from_slice(bytes);
                 *written += bytes.len() as u64;
@@ -64,5 +64,34 @@ impl ConsoleLog {
 impl From<BufWriter<File>> for ConsoleLog {
     fn from(file: BufWriter<File>) -> Self {
         Self::File(file)
+    }
+}
+
+/// Writes `bytes` so that whole lines reach the file at once, for those who follow it while
+/// the run goes on.
+///
+/// # Errors
+/// When the file cannot be written.
+pub(crate) fn write_lines(file: &mut BufWriter<File>, bytes: &[u8]) -> io::Result<()> {
+    file.write_all(bytes)?;
+    if bytes.contains(&b'\n') {
+        file.flush()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_lines_are_in_the_file_while_the_run_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("node0.log");
+        let mut log = ConsoleLog::from(BufWriter::new(File::create(&path).unwrap()));
+        log.write(b"login").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"");
+        log.write(b": root\n# ").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"login: root\n# ");
     }
 }

@@ -161,10 +161,8 @@ fn time_qemu(bench: &Bench, scenario: &Path, level: &'static str) -> Result<f64>
             level,
             memory_mib: MEMORY_MIB,
             node: (node, NODES),
-            link: Link::Multicast {
-                port: PORT,
-                console: &consoles[node as usize],
-            },
+            link: Link::Multicast { port: PORT },
+            console: Some(&consoles[node as usize]),
         };
         let child = machine
             .command()

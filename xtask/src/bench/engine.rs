@@ -2,7 +2,6 @@
 //! QEMU, over the kernels of `images/programs/kernels.c` and a few whole programs.
 //!
 //! The same static binary runs everywhere, under a real kernel in both emulations.
-//! From every time in a guest the time of an empty workload is taken off.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +9,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::{Bench, Workload, median, timed};
+use super::{Bench, median};
+use series::{Seconds, Step};
+
+mod series;
 
 /// A kernel: repeats beside the bare processor, and beside QEMU, which may be slow.
 struct Kernel {
@@ -72,8 +74,11 @@ const KERNELS: [Kernel; 18] = [
     kernel("strings", Kind::Strings, 60, 10),
 ];
 
-/// A whole program, of which only QEMU is a peer: image commands, so no native side.
-const PROGRAMS: [(&str, &str, &str); 2] = [
+/// Name, meaning and command of a whole program. Only QEMU is its peer: the image's
+/// programs have no native side.
+type Program = (&'static str, &'static str, &'static str);
+
+const PROGRAMS: [Program; 2] = [
     ("forkexec", "fork and exec, 300 times", "forkexec 300"),
     (
         "mpi",
@@ -89,39 +94,37 @@ const HUGE_PAGES: &str = "glibc.malloc.hugetlb=1";
 /// to do without what guests of x86-64-v2 lack, so that the same code runs.
 const V2: &str = "glibc.cpu.hwcaps=-AVX,-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-AVX512DQ,-FMA,-BMI1,-BMI2,-LZCNT,-MOVBE,-AVX_Fast_Unaligned_Load";
 
-struct Times {
+/// Levels of guests: the one that most kernels are made for, and the one with AVX2.
+const LEVELS: [&str; 2] = ["x86-64-v2", "x86-64-v3"];
+
+/// What was measured of a row, a ratio for each run.
+#[derive(Default)]
+struct Ratios {
     name: &'static str,
     kind: &'static str,
     what: &'static str,
     /// Ours over native.
-    native: Option<f64>,
+    native: Vec<f64>,
     /// QEMU's over ours.
-    qemu: Option<f64>,
+    qemu: Vec<f64>,
 }
 
 /// Measures, prints and writes the tables.
 pub(super) fn run(runs: usize, names: &[String], plot: Option<PathBuf>) -> Result<()> {
     let bench = Bench::prepare()?;
-    let binary = compile(&bench)?;
-    let mut table = Vec::new();
+    compile(&bench)?;
     let wanted = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
-    for kernel in KERNELS.iter().filter(|kernel| wanted(kernel.name)) {
-        let times = measure(&bench, &binary, kernel, runs)?;
-        print(&times);
-        table.push(times);
+    let kernels: Vec<&Kernel> = KERNELS.iter().filter(|row| wanted(row.name)).collect();
+    let programs: Vec<_> = PROGRAMS.iter().filter(|row| wanted(row.0)).collect();
+    if kernels.is_empty() && programs.is_empty() {
+        bail!("there are no such rows; see KERNELS and PROGRAMS in xtask/src/bench/engine.rs");
     }
-    for (name, what, command) in PROGRAMS.iter().filter(|row| wanted(row.0)) {
-        let ratio = against_qemu(&bench, &Workload::new(command), runs)?;
-        let times = Times {
-            name,
-            kind: "program",
-            what,
-            native: None,
-            qemu: Some(ratio),
-        };
-        print(&times);
-        table.push(times);
+    let mut table = rows(&kernels, &programs);
+    for run in 1..=runs {
+        eprintln!("run {run} of {runs}");
+        measure(&bench, &kernels, &programs, &mut table)?;
     }
+    table.iter().for_each(print);
     summarise(&table);
     if let Some(path) = plot {
         fs::write(&path, super::plot::svg(&points(&table)))
@@ -130,7 +133,23 @@ pub(super) fn run(runs: usize, names: &[String], plot: Option<PathBuf>) -> Resul
     Ok(())
 }
 
-fn compile(bench: &Bench) -> Result<PathBuf> {
+fn rows(kernels: &[&Kernel], programs: &[&Program]) -> Vec<Ratios> {
+    let kernel = |kernel: &&Kernel| Ratios {
+        name: kernel.name,
+        kind: kernel.kind.name(),
+        ..Ratios::default()
+    };
+    let program = |(name, what, _): &&Program| Ratios {
+        name,
+        kind: "program",
+        what,
+        ..Ratios::default()
+    };
+    let kernels = kernels.iter().map(kernel);
+    kernels.chain(programs.iter().map(program)).collect()
+}
+
+fn compile(bench: &Bench) -> Result<()> {
     let binary = bench.folder.join("kernels");
     let status = Command::new("gcc")
         .args(["-O2", "-fno-math-errno", "-static", "-o"])
@@ -141,7 +160,7 @@ fn compile(bench: &Bench) -> Result<PathBuf> {
     if !status.success() {
         bail!("gcc cannot compile images/programs/kernels.c");
     }
-    Ok(binary)
+    Ok(())
 }
 
 fn level(kernel: &Kernel) -> &'static str {
@@ -152,79 +171,84 @@ fn level(kernel: &Kernel) -> &'static str {
     }
 }
 
-fn workload(kernel: &Kernel, binary: &std::path::Path, repeats: u32) -> Workload {
-    Workload {
-        command: format!("./kernels {} {repeats}", kernel.name),
-        level: level(kernel),
-        file: Some(binary.to_path_buf()),
+/// Once everything, on all three.
+fn measure(
+    bench: &Bench,
+    kernels: &[&Kernel],
+    programs: &[&Program],
+    table: &mut [Ratios],
+) -> Result<()> {
+    let bare = series::bare(bench, &kernels.iter().map(natively).collect::<Vec<_>>())?;
+    let (mut ours, mut qemu) = (Seconds::new(), Seconds::new());
+    for level in LEVELS {
+        // Programs first: an MPI launch of people's jobs is the first one of its node.
+        let programs = programs.iter().filter(|_| level == LEVELS[0]);
+        let mut steps: Vec<Step> = programs.map(|row| step(row.0, row.2.to_owned())).collect();
+        let mut few: Vec<Step> = steps.iter().map(Step::clone).collect();
+        for kernel in kernels.iter().filter(|kernel| self::level(kernel) == level) {
+            steps.push(step(kernel.name, command(kernel, kernel.repeats)));
+            few.push(step(kernel.name, command(kernel, kernel.few)));
+        }
+        if !steps.is_empty() {
+            ours.extend(series::ours(bench, level, &steps)?);
+            qemu.extend(series::qemu(bench, level, &few)?);
+        }
     }
+    for row in table {
+        let mine = ours[row.name];
+        row.native
+            .extend(bare.get(row.name).map(|bare| mine / bare));
+        let kernel = kernels.iter().find(|kernel| kernel.name == row.name);
+        let more = kernel.map_or(1.0, |one| f64::from(one.repeats) / f64::from(one.few));
+        row.qemu.push(qemu[row.name] * more / mine);
+    }
+    Ok(())
 }
 
-fn measure(bench: &Bench, binary: &std::path::Path, kernel: &Kernel, runs: usize) -> Result<Times> {
-    let work = workload(kernel, binary, kernel.repeats);
-    let few = workload(kernel, binary, kernel.few);
-    let (mut native, mut qemu) = (Vec::new(), Vec::new());
-    for _ in 0..runs {
-        let bare = timed(&mut native_command(kernel, binary))?;
-        let ours = net(bench, &work, Bench::time_ours)?;
-        native.push(ours / bare);
-        let theirs = net(bench, &few, Bench::time_qemu)?;
-        qemu.push(theirs / f64::from(kernel.few) * f64::from(kernel.repeats) / ours);
-    }
-    Ok(Times {
-        name: kernel.name,
-        kind: kernel.kind.name(),
-        what: "",
-        native: Some(median(&mut native)),
-        qemu: Some(median(&mut qemu)),
-    })
+fn step(name: &'static str, command: String) -> Step {
+    Step { name, command }
+}
+
+fn command(kernel: &Kernel, repeats: u32) -> String {
+    format!("./kernels {} {repeats}", kernel.name)
 }
 
 /// The kernel on the bare processor.
-fn native_command(kernel: &Kernel, binary: &std::path::Path) -> Command {
-    let mut native = Command::new(binary);
-    native.args([kernel.name, &kernel.repeats.to_string()]);
+fn natively(kernel: &&Kernel) -> Step {
     let tunables = if level(kernel) == "x86-64-v2" {
         format!("{HUGE_PAGES}:{V2}")
     } else {
         HUGE_PAGES.to_owned()
     };
-    native.env("GLIBC_TUNABLES", tunables);
-    native
+    let command = command(kernel, kernel.repeats);
+    step(kernel.name, format!("GLIBC_TUNABLES={tunables} {command}"))
 }
 
-fn against_qemu(bench: &Bench, work: &Workload, runs: usize) -> Result<f64> {
-    let mut ratios = Vec::new();
-    for _ in 0..runs {
-        let theirs = net(bench, work, Bench::time_qemu)?;
-        ratios.push(theirs / net(bench, work, Bench::time_ours)?);
-    }
-    Ok(median(&mut ratios))
-}
-
-fn net(bench: &Bench, work: &Workload, time: fn(&Bench, &Workload) -> Result<f64>) -> Result<f64> {
-    let whole = time(bench, work)?;
-    let empty = Workload {
-        command: "true".to_owned(),
-        ..work.clone()
-    };
-    Ok((whole - time(bench, &empty)?).max(1e-3))
-}
-
-fn print(times: &Times) {
-    let show = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
+fn print(row: &Ratios) {
     println!(
-        "{:<11} {:<10} {:<26} {:>6} times native   QEMU {:>7} times slower than Belljar",
-        times.name,
-        times.kind,
-        times.what,
-        show(times.native),
-        show(times.qemu)
+        "{:<11} {:<10} {:<26} {} times native   QEMU {} times slower than Belljar",
+        row.name,
+        row.kind,
+        row.what,
+        spread(&row.native),
+        spread(&row.qemu)
     );
 }
 
-fn summarise(table: &[Times]) {
-    let mut native: Vec<f64> = table.iter().filter_map(|row| row.native).collect();
+/// Median of all runs, and the least and the most of them.
+fn spread(values: &[f64]) -> String {
+    if values.is_empty() {
+        return format!("{:>24}", "-");
+    }
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(0.0, f64::max);
+    let middle = median(&mut values.to_vec());
+    format!("{middle:>7.2} {:>16}", format!("({least:.2} to {most:.2})"))
+}
+
+fn summarise(table: &[Ratios]) {
+    let rows = || table.iter();
+    let mut native: Vec<f64> = rows().filter_map(|row| middle(&row.native)).collect();
     if !native.is_empty() {
         let worst = native.iter().copied().fold(0.0, f64::max);
         println!(
@@ -236,8 +260,8 @@ fn summarise(table: &[Times]) {
         (&["integer"][..], 2.5),
         (&["packed FP", "strings"][..], 30.0),
     ] {
-        let rows = table.iter().filter(|row| kinds.contains(&row.kind));
-        let mut ratios: Vec<f64> = rows.filter_map(|row| row.qemu).collect();
+        let of_kind = rows().filter(|row| kinds.contains(&row.kind));
+        let mut ratios: Vec<f64> = of_kind.filter_map(|row| middle(&row.qemu)).collect();
         if !ratios.is_empty() {
             println!(
                 "{} beside QEMU: median {:.1} times faster (goal {goal})",
@@ -248,11 +272,15 @@ fn summarise(table: &[Times]) {
     }
 }
 
-fn points(table: &[Times]) -> Vec<(String, f64)> {
+fn middle(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| median(&mut values.to_vec()))
+}
+
+fn points(table: &[Ratios]) -> Vec<(String, f64)> {
     // The chart's first bar stands at its bottom.
     table
         .iter()
         .rev()
-        .filter_map(|row| Some((row.name.to_owned(), row.native?)))
+        .filter_map(|row| Some((row.name.to_owned(), middle(&row.native)?)))
         .collect()
 }

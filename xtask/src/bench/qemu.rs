@@ -15,16 +15,18 @@ pub(super) struct Machine<'a> {
     pub memory_mib: u32,
     /// Which of how many nodes it is.
     pub node: (u32, u32),
-    pub link: Link<'a>,
+    pub link: Link,
+    /// Where the console goes.
+    pub console: Option<&'a Path>,
 }
 
 /// How a guest is tied to others.
-pub(super) enum Link<'a> {
+pub(super) enum Link {
     /// It is alone. While it waits, its time leaps on.
     None,
-    /// All on this port of the host's loopback multicast, consoles in a file. Time
-    /// passes while a guest waits: what it waits for runs elsewhere.
-    Multicast { port: u16, console: &'a Path },
+    /// All on this port of the host's loopback multicast. Time passes while a guest
+    /// waits: what it waits for runs elsewhere.
+    Multicast { port: u16 },
 }
 
 impl Machine<'_> {
@@ -76,12 +78,15 @@ impl Machine<'_> {
     }
 
     fn connect(&self, qemu: &mut Command) {
-        let (serial, network) = match self.link {
-            Link::None => ("null".to_owned(), "hubport,id=net,hubid=0".to_owned()),
-            Link::Multicast { port, console } => (
-                format!("file:{}", console.display()),
-                format!("socket,id=net,mcast=239.255.77.77:{port},localaddr=127.0.0.1"),
-            ),
+        let serial = self.console.map_or_else(
+            || "null".to_owned(),
+            |console| format!("file:{}", console.display()),
+        );
+        let network = match self.link {
+            Link::None => "hubport,id=net,hubid=0".to_owned(),
+            Link::Multicast { port } => {
+                format!("socket,id=net,mcast=239.255.77.77:{port},localaddr=127.0.0.1")
+            }
         };
         let device = format!(
             "virtio-net-device,netdev=net,mac=52:54:00:00:00:{:02x}",

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use super::{Bench, Workload};
+use super::Bench;
 
 /// What runs, and what it is called in the table.
 const WORKLOADS: [(&str, &str); 4] = [
@@ -72,7 +72,7 @@ pub(super) fn run() -> Result<()> {
 }
 
 fn measure(bench: &Bench, command: &str) -> Result<[f64; PARTS.len()]> {
-    let scenario = bench.scenario(&Workload::new(command))?;
+    let scenario = bench.scenario(command)?;
     let data = bench.folder.join("perf.data");
     let out = bench.fresh_out();
     let recorded = Command::new("perf")
