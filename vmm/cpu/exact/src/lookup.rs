@@ -44,12 +44,16 @@ impl ExactVcpu {
             },
         };
         if mode.pace == Pace::Full && !plain {
-            self.keep_jumps_to(mode);
-            self.context.views[usize::from(mode.user)]
-                .jumps
-                .set(rip, found.indirect_entry);
+            self.show_jumps(rip, mode, &found);
         }
         Ok(found)
+    }
+
+    /// Lets indirect jumps to `rip` find `found`, which is for `mode`.
+    pub(crate) fn show_jumps(&mut self, rip: u64, mode: Mode, found: &Found) {
+        self.keep_jumps_to(mode);
+        let jumps = &mut self.context.views[usize::from(mode.user)].jumps;
+        jumps.set(rip, found.indirect_entry);
     }
 
     /// Host address of the code that an indirect jump to `state.rip` would find, where that is
@@ -100,7 +104,7 @@ impl ExactVcpu {
 
     /// Empties the jump cache of this privilege level when what it leads to was
     /// translated under other circumstances than now hold.
-    pub(crate) fn keep_jumps_to(&mut self, mode: Mode) {
+    fn keep_jumps_to(&mut self, mode: Mode) {
         let base = match mode.size {
             CodeSize::Long => 0,
             _ => self.state.segment(SegmentRegister::Cs).base,

@@ -97,9 +97,7 @@ impl ExactVcpu {
     ) -> Option<Found> {
         let wants_door = mode.pace == Pace::Full && !plain && !linked;
         if wants_door && let Some(door) = self.store.find_door(rip, physical, mode) {
-            self.keep_jumps_to(mode);
-            let jumps = &mut self.context.views[usize::from(mode.user)].jumps;
-            jumps.set(rip, door.indirect_entry);
+            self.show_jumps(rip, mode, &door);
             return Some(door);
         }
         let known = self.store.find_relative(rip, physical, mode, plain);
@@ -108,9 +106,7 @@ impl ExactVcpu {
             None => self.translate_relative(rip, physical, mode)?,
         };
         if wants_door && let Some(door) = self.store.add_door(rip, physical, mode, found) {
-            self.keep_jumps_to(mode);
-            let jumps = &mut self.context.views[usize::from(mode.user)].jumps;
-            jumps.set(rip, door.indirect_entry);
+            self.show_jumps(rip, mode, &door);
         }
         Some(found)
     }
