@@ -270,10 +270,8 @@ impl Emitter {
         }
         match tier {
             Tier::Plain(heat) => {
-                if let Some(heat) = heat.filter(|_| dead[0]) {
-                    self.asm.decrement32(at::heat(heat));
-                    let hole = self.asm.jump_if(CONDITION_SIGN);
-                    self.leave_from(hole, SiteKind::Hot, false);
+                if let Some(heat) = heat {
+                    self.count_run(heat, dead[0]);
                 }
             }
             Tier::Hot {

@@ -5,27 +5,12 @@
 
 use belljar_cpu::PAGE_SIZE;
 
-use crate::block::{BlockId, Mode, POOLED, Pace};
+use crate::block::{BlockId, Mode, POOLED};
 use crate::context::HOT_RUNS;
 use crate::decode::GuestBlock;
-use crate::flags::are_all;
 use crate::rename::{choose, rename};
 use crate::size::CodeSize;
 use crate::vcpu::ExactVcpu;
-
-/// Turns that end in a block before it is hot.
-const SAMPLES: i32 = 4;
-
-/// What a turn's end in front of a block says of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TurnHeat {
-    /// Nothing.
-    Known,
-    /// More of them may make it hot.
-    Warm,
-    /// It was run so often that it is worth more work.
-    Hot,
-}
 
 impl ExactVcpu {
     /// Block `head`, at which the guest stands or in whose loop, was run so often that it is
@@ -66,29 +51,6 @@ impl ExactVcpu {
             self.begin_slot(slot);
         }
         self.begin_hot(head, hot, &trace);
-    }
-
-    /// A turn ends in front of block `head`. One that begins with flags which may be read
-    /// does not count its runs: turns that end in it are a sample of them.
-    pub(crate) fn ends_turn(&mut self, head: BlockId) -> TurnHeat {
-        let block = self.store.block(head);
-        let samples = !block.hot && block.mode.pace == Pace::Full && !are_all(block.dead_flags);
-        let Some(heat) = block.heat.filter(|_| samples) else {
-            return TurnHeat::Known;
-        };
-        if self.is_new_heat(heat) {
-            return TurnHeat::Warm;
-        }
-        let left = &mut self.context.heat[heat as usize];
-        if *left > HOT_RUNS {
-            return TurnHeat::Known;
-        }
-        *left -= HOT_RUNS / SAMPLES;
-        if *left > 0 {
-            TurnHeat::Warm
-        } else {
-            TurnHeat::Hot
-        }
     }
 
     /// Makes hot code of a pool's block for all nodes, unless another did already.

@@ -5,7 +5,6 @@ use crate::block::{Block, BlockId, Charge, Mode, Pace, SiteId, SiteKind};
 use crate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
 use crate::dispatch::{Course, Next, PendingLink};
 use crate::enter::Door;
-use crate::hot::TurnHeat;
 use crate::relative::moved;
 use crate::state::{Fault, cr4, flag, vector};
 use crate::vcpu::ExactVcpu;
@@ -23,18 +22,11 @@ pub(crate) struct Uncovered {
     dead_flags: u32,
     pace: Pace,
     hot: bool,
-    /// More turns that end in it may make it hot.
-    warms: bool,
 }
 
 impl Uncovered {
     /// What a turn's end at a site of `block` needs.
-    fn new(
-        block: &Block,
-        (site, generation): (SiteId, u64),
-        allocation: Allocation,
-        warms: bool,
-    ) -> Self {
+    fn new(block: &Block, (site, generation): (SiteId, u64), allocation: Allocation) -> Self {
         Self {
             site,
             generation,
@@ -45,7 +37,6 @@ impl Uncovered {
             dead_flags: block.dead_flags,
             pace: block.mode.pace,
             hot: block.hot,
-            warms,
         }
     }
 }
@@ -105,9 +96,8 @@ impl ExactVcpu {
     }
 
     fn is_last_stop(&self, site: SiteId) -> bool {
-        let is_this = |stop: &Uncovered| {
-            stop.site == site && stop.generation == self.store.generation() && !stop.warms
-        };
+        let is_this =
+            |stop: &Uncovered| stop.site == site && stop.generation == self.store.generation();
         self.last_stop.as_ref().is_some_and(is_this)
     }
 
@@ -159,16 +149,10 @@ impl ExactVcpu {
         let origin = self.origin_of(relative);
         match &site.kind {
             SiteKind::Stop => {
-                let heat = self.ends_turn(block);
-                let (site, generation, head) = (id, self.store.generation(), block);
+                let (site, generation) = (id, self.store.generation());
                 let (block, allocation) = (self.store.block(block), self.allocation_at(id));
-                let warms = heat == TurnHeat::Warm;
-                self.last_stop = Some(Uncovered::new(block, (site, generation), allocation, warms));
-                let next = self.stop(course);
-                if heat == TurnHeat::Hot {
-                    self.ran_hot(head);
-                }
-                next
+                self.last_stop = Some(Uncovered::new(block, (site, generation), allocation));
+                self.stop(course)
             }
             SiteKind::FreeSpent => {
                 self.free_stubs = false;

@@ -330,3 +330,41 @@ fn flags_last_over_checks_at_a_loops_beginning() {
         assert!(hot > 0 || is_pooled());
     }
 }
+
+/// The end of a function sets no flags: what a block begins with may be read behind it. It
+/// becomes hot without a turn that ends in it.
+#[test]
+fn code_that_leaves_flags_alone_becomes_hot() {
+    let mut a = CodeAssembler::new(64).unwrap();
+    let mut labels = [(); 3].map(|()| a.create_label());
+    let [round, leave, end] = &mut labels;
+    a.mov(ecx, 2000).unwrap();
+    a.mov(eax, i32::MAX).unwrap();
+    a.add(eax, 1).unwrap();
+    a.set_label(round).unwrap();
+    a.push(rcx).unwrap();
+    a.push(rbx).unwrap();
+    a.jmp(*leave).unwrap();
+    a.nop().unwrap();
+    a.set_label(leave).unwrap();
+    a.pop(rbx).unwrap();
+    a.pop(rcx).unwrap();
+    a.lea(rcx, ptr(rcx - 1)).unwrap();
+    a.jrcxz(*end).unwrap();
+    a.jmp(*round).unwrap();
+    a.set_label(end).unwrap();
+    a.pushfq().unwrap();
+    a.pop(rdx).unwrap();
+    a.hlt().unwrap();
+    let code = a.assemble(CODE).unwrap();
+    let ended = [1, 1 << 30].map(|step| {
+        let mut guest = Guest::new(&code);
+        while guest.run(step) == Exit::Deadline {}
+        (look(&guest), guest.vcpu.statistics().promoted)
+    });
+    let [(stepped, _), (whole, hot)] = ended;
+    assert_eq!(stepped, whole);
+    // Overflow, sign, parity and adjust of the addition.
+    assert_eq!(whole.registers.gpr[2] & 0x8d5, 0x894);
+    assert!(hot > 0 || is_pooled());
+}

@@ -23,6 +23,21 @@ impl Emitter {
         verify_target(&mut self.asm, rip, lookup);
     }
 
+    /// Counts a run of a block that is not hot, and leaves when there were many.
+    pub(super) fn count_run(&mut self, heat: u32, flags_dead: bool) {
+        if flags_dead {
+            self.asm.decrement32(at::heat(heat));
+            let hole = self.asm.jump_if(CONDITION_SIGN);
+            return self.leave_from(hole, SiteKind::Hot, false);
+        }
+        self.asm.mov(S0, RCX);
+        self.asm.load32(RCX, at::heat(heat));
+        self.asm.lea(RCX, RCX, -1);
+        self.asm.store32(at::heat(heat), RCX);
+        self.asm.pext(RCX, RCX, at::SIGN_MASK);
+        self.leave_unless_rcx_zero(SiteKind::Hot);
+    }
+
     /// Takes the block's instructions off the budget, or leaves when it does not
     /// cover them.
     pub(super) fn count(&mut self, instructions: i32, free: bool, flags_dead: bool) {
