@@ -239,52 +239,52 @@ impl Asm {
     /// `lea dst, [base + disp]`.
     pub(crate) fn lea(&mut self, dst: Reg, base: Reg, disp: i32) {
         self.wrote(dst);
-        let short = i8::try_from(disp);
-        let mode = if short.is_ok() { 0x40 } else { 0x80 };
-        self.bytes(&[
-            0x48 | (dst >> 3) << 2 | base >> 3,
-            0x8d,
-            mode | (dst & 7) << 3 | base & 7,
-        ]);
-        if base & 7 == 4 {
-            self.bytes(&[0x24]);
-        }
-        self.displacement(disp);
-    }
-
-    /// `disp8` where it fits, or `disp32`.
-    fn displacement(&mut self, disp: i32) {
-        match i8::try_from(disp) {
-            Ok(short) => self.bytes(&[short as u8]),
-            Err(_) => self.imm32(disp),
-        }
+        self.with_address(0x48, 0x8d, dst, (Some(base), None, disp));
     }
 
     /// `lea dst, [base + index + disp]`; `index` must not be RSP.
     pub(crate) fn lea_sum(&mut self, dst: Reg, base: Reg, index: Reg, disp: i32) {
         self.wrote(dst);
-        let rex = 0x48 | (dst >> 3) << 2 | (index >> 3) << 1 | base >> 3;
-        self.bytes(&[
-            rex,
-            0x8d,
-            0x80 | (dst & 7) << 3 | 4,
-            (index & 7) << 3 | base & 7,
-        ]);
-        self.imm32(disp);
+        self.with_address(0x48, 0x8d, dst, (Some(base), Some((index, 1)), disp));
+    }
+
+    /// `opcode reg, [base + index*scale + disp]` in its shortest form: hot code is held up more
+    /// often by bytes that are not in the first-level cache than by what they do, and a sum of
+    /// three takes longer than one of two. `index` must not be RSP.
+    fn with_address(
+        &mut self,
+        rex: u8,
+        opcode: u8,
+        reg: Reg,
+        (base, index, disp): (Option<Reg>, Option<(Reg, u8)>, i32),
+    ) {
+        let number = base.unwrap_or(RBP);
+        let (place, scale) = index.unwrap_or((RSP, 1));
+        let needs_sib = index.is_some() || base.is_none() || number & 7 == RSP;
+        let mode = match base {
+            None => 0,
+            // RBP and R13 always have a displacement.
+            Some(_) if disp == 0 && number & 7 != RBP => 0,
+            Some(_) if i8::try_from(disp).is_ok() => 0x40,
+            Some(_) => 0x80,
+        };
+        let high = (reg >> 3) << 2 | (place >> 3) << 1 | base.unwrap_or(0) >> 3;
+        let fields = mode | (reg & 7) << 3 | if needs_sib { 4 } else { number & 7 };
+        self.bytes(&[rex | high, opcode, fields]);
+        if needs_sib {
+            self.bytes(&[scale_bits(scale) | (place & 7) << 3 | number & 7]);
+        }
+        match mode {
+            0 if base.is_some() => {}
+            0x40 => self.bytes(&[disp as u8]),
+            _ => self.imm32(disp),
+        }
     }
 
     /// `opcode reg, operand`, 64 bits.
     fn with_operand(&mut self, opcode: u8, reg: Reg, operand: Operand) {
-        let (index, scale) = operand.index.unwrap_or((RSP, 1));
-        let rex = 0x48 | (reg >> 3) << 2 | (index >> 3) << 1 | operand.base >> 3;
-        let sib = scale_bits(scale) | (index & 7) << 3 | operand.base & 7;
-        match i8::try_from(operand.disp) {
-            Ok(short) => self.bytes(&[rex, opcode, 0x40 | (reg & 7) << 3 | 4, sib, short as u8]),
-            Err(_) => {
-                self.bytes(&[rex, opcode, 0x80 | (reg & 7) << 3 | 4, sib]);
-                self.imm32(operand.disp);
-            }
-        }
+        let Operand { base, index, disp } = operand;
+        self.with_address(0x48, opcode, reg, (Some(base), index, disp));
     }
 
     /// `mov reg, operand`, 64 bits.
@@ -296,11 +296,8 @@ impl Asm {
     /// `mov reg, operand`, 32 bits.
     pub(crate) fn load_operand32(&mut self, reg: Reg, operand: Operand) {
         self.wrote(reg);
-        let (index, scale) = operand.index.unwrap_or((RSP, 1));
-        let rex = 0x40 | (reg >> 3) << 2 | (index >> 3) << 1 | operand.base >> 3;
-        let sib = scale_bits(scale) | (index & 7) << 3 | operand.base & 7;
-        self.bytes(&[rex, 0x8b, 0x80 | (reg & 7) << 3 | 4, sib]);
-        self.imm32(operand.disp);
+        let Operand { base, index, disp } = operand;
+        self.with_address(0x40, 0x8b, reg, (Some(base), index, disp));
     }
 
     /// `mov operand, reg`, 64 bits.
@@ -331,22 +328,8 @@ impl Asm {
         narrow: bool,
     ) {
         self.wrote(dst);
-        let (index, scale) = index.map_or((RSP, 1), |(index, scale)| (index, scale));
-        let wide = if narrow { 0x40 } else { 0x48 };
-        let rex = wide | (dst >> 3) << 2 | (index >> 3) << 1 | base.unwrap_or(0) >> 3;
-        let short = base.is_some() && i8::try_from(disp).is_ok();
-        let mode = match (base, short) {
-            (None, _) => 0,
-            (_, true) => 0x40,
-            _ => 0x80,
-        };
-        let sib = scale_bits(scale) | (index & 7) << 3 | base.unwrap_or(RBP) & 7;
-        self.bytes(&[rex, 0x8d, mode | (dst & 7) << 3 | 4, sib]);
-        if short {
-            self.displacement(disp);
-        } else {
-            self.imm32(disp);
-        }
+        let rex = if narrow { 0x40 } else { 0x48 };
+        self.with_address(rex, 0x8d, dst, (base, index, disp));
     }
 
     /// Repeats the bytes from offset `start` to `end`, which must not depend on
