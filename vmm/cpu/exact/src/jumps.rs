@@ -10,7 +10,7 @@ use belljar_cpu::PAGE_SIZE;
 
 /// Entries of the first cache; a power of two. A kernel that forks and runs programs
 /// keeps more than 4,096 busy.
-const FIRST: usize = 16384;
+pub(crate) const FIRST: usize = 16384;
 /// Entries of the second cache; a power of two.
 const SECOND: usize = 8192;
 /// Bits that tell pages apart of which something is kept; a power of two.
@@ -47,7 +47,7 @@ pub(crate) struct Jumps {
 
 /// Index in the first cache: its page moves what stands at one offset in many pages.
 /// Those of a page are in a row.
-fn first_index(rip: u64) -> usize {
+pub(crate) fn first_index(rip: u64) -> usize {
     (rip.wrapping_add(rip.rotate_right(12)) & FIRST_MASK) as usize
 }
 

@@ -9,6 +9,7 @@ use crate::asm::{Asm, RCX, S0, S1};
 use crate::cache::CodeMemory;
 use crate::context::{Context, EXIT_LOOKUP, at};
 use crate::emit::{Counter, Shared};
+use crate::jumps::first_index;
 use crate::pool::Character;
 
 /// Places it at the beginning of `memory`.
@@ -54,13 +55,18 @@ pub(crate) fn jump_cached(asm: &mut Asm, user: bool) {
     asm.jump_table8(at::first_jumps(user));
 }
 
+/// Goes on at guest address `rip` by the jump cache of a privilege level.
+pub(crate) fn jump_cached_to(asm: &mut Asm, rip: u64, user: bool) {
+    asm.mov_imm(S0, rip);
+    asm.jump_slot(at::first_jumps(user) + first_index(rip) as i32 * 8);
+}
+
 /// Code for host address `base` that goes on at guest address `rip` by the jump cache: for a
 /// jump that cannot be linked, since what it leads to may be mapped elsewhere next time.
 pub(crate) fn bridge(base: u64, rip: u64, user: bool) -> Asm {
     let mut asm = Asm::default();
     asm.restart(base);
-    asm.mov_imm(S0, rip);
-    jump_cached(&mut asm, user);
+    jump_cached_to(&mut asm, rip, user);
     asm
 }
 

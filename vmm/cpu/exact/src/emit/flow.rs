@@ -8,7 +8,7 @@ use crate::asm::{Hole, RCX, RSP, Reg, S0, S1};
 use crate::block::Pace;
 use crate::context::at;
 use crate::decode::Follow;
-use crate::stubs::{distance_to_rcx, jump_cached};
+use crate::stubs::{distance_to_rcx, jump_cached, jump_cached_to};
 
 const PAGE_SHIFT: u32 = 12;
 
@@ -28,10 +28,19 @@ impl Emitter {
             self.release();
             let hole = self.asm.jump();
             self.link_from(hole, target);
-        } else {
+        } else if self.mode.relative || !self.jumps_by_cache() {
             self.guest_address(S0, target);
             self.jump_cached();
+        } else {
+            self.release();
+            jump_cached_to(&mut self.asm, target, self.mode.user);
         }
+    }
+
+    /// Whether indirect jumps look into the jump cache. Out of a free stub they go by way of the
+    /// dispatcher: what came due in there has waited for its end.
+    fn jumps_by_cache(&self) -> bool {
+        self.mode.pace == Pace::Full && !self.free
     }
 
     /// Within a page, a jump may lead straight to the next block: whoever runs
@@ -46,11 +55,10 @@ impl Emitter {
         self.put_off(hole, ColdKind::Link { target });
     }
 
-    /// Goes on at the guest address in S0. Out of a free stub by way of the dispatcher: what
-    /// came due in there has waited for its end.
+    /// Goes on at the guest address in S0.
     pub(super) fn jump_cached(&mut self) {
         self.catch_up();
-        if self.mode.pace != Pace::Full || self.free {
+        if !self.jumps_by_cache() {
             self.asm.jump_to(self.shared.unknown);
             return;
         }

@@ -14,6 +14,7 @@ use crate::block::SiteKind;
 use crate::context::{Context, SLOT_CLUSTER, SLOTS, STEPS, Slot, Slots, Tlb, View};
 use crate::decode::GuestBlock;
 use crate::emit::{Emitted, Shared};
+use crate::jumps::{FIRST, Jumps};
 
 /// One translated block.
 pub(super) struct Listing<'a> {
@@ -256,8 +257,7 @@ fn field(offset: usize) -> Option<String> {
         };
     }
     let words = words! {
-        flags count free borrowed carried kept_flags tlb_mask page_mask jump_masks sign_mask fs_base
-        flags count free code_page carried kept_flags tlb_mask page_mask jump_masks sign_mask fs_base
+        flags count free borrowed code_page carried kept_flags tlb_mask page_mask jump_masks sign_mask fs_base
         arithmetic_mask interrupt_flag pushed_flags host_rsp gs_base kernel_gs_base tsc_at_zero tsc_hidden
         tsc_aux crossing_closed crossed system_entry interrupt_mask seldom_mask above_users_mask direction_mask
         exit_site host_mxcsr guest_mxcsr fault_trap fault_pc target resume leave
@@ -318,6 +318,11 @@ fn view(offset: usize) -> Option<String> {
     let level = ["supervisor", "user"].get(number)?;
     if offset == offset_of!(View, jumps) {
         return Some(format!("{level}.jump"));
+    }
+    if let Some(entry) = offset.checked_sub(offset_of!(View, jumps))
+        && entry < offset_of!(Jumps, first) + size_of::<[u64; FIRST]>()
+    {
+        return Some(format!("{level}.jump[{:#x}]", entry / 8));
     }
     let offset = offset.checked_sub(offset_of!(View, tlb))?;
     let access = ["read", "write"].get(offset / size_of::<Tlb>())?;
