@@ -298,7 +298,7 @@ fn costs_are_paid_alike_when_they_are_counted_in_memory() {
         set: set.clone(),
     };
     let hot = try_all(&set_of(timing), 6);
-    assert!(hot > 5, "only {hot} runs had hot code");
+    assert!(hot > 5 || is_pooled(), "only {hot} runs had hot code");
     try_all(&set_of(caches(vec![level(4096, 4, 0)], 80)), 4);
 }
 
