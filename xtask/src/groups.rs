@@ -162,7 +162,15 @@ fn differential() -> Result<()> {
 /// what they translate.
 fn pooled() -> Result<()> {
     let mut arguments = vec!["test", "--quiet", "--package", "belljar-exact"];
-    for test in ["sequences", "kernels", "hostile", "hot", "timing", "spaces"] {
+    for test in [
+        "sequences",
+        "kernels",
+        "hostile",
+        "hot",
+        "strides",
+        "timing",
+        "spaces",
+    ] {
         arguments.extend(["--test", test]);
     }
     run_with(&cargo(), &arguments, &[("BELLJAR_POOL", "1")])

@@ -195,6 +195,21 @@ impl Asm {
         self.imm32(value);
     }
 
+    /// `movsxd dst, src32`.
+    pub(crate) fn sign_extend32(&mut self, dst: Reg, src: Reg) {
+        self.wrote(dst);
+        let names = 0xc0 | (dst & 7) << 3 | src & 7;
+        self.bytes(&[0x48 | (dst >> 3) << 2 | src >> 3, 0x63, names]);
+    }
+
+    /// `imul dst, src, value`, 64 bits.
+    pub(crate) fn multiply(&mut self, dst: Reg, src: Reg, value: i32) {
+        self.wrote(dst);
+        let names = 0xc0 | (dst & 7) << 3 | src & 7;
+        self.bytes(&[0x48 | (dst >> 3) << 2 | src >> 3, 0x69, names]);
+        self.imm32(value);
+    }
+
     /// `not reg`: changes no flag.
     pub(crate) fn not(&mut self, reg: Reg) {
         self.wrote(reg);

@@ -90,6 +90,9 @@ pub(crate) struct GuestBlock {
     pub loops: bool,
     /// What stands in for R14 and R15.
     pub renamed: Renamed,
+    /// What the general registers, so renamed, held once when a trace was entered. For speed
+    /// alone.
+    pub entered_with: Option<[u64; 16]>,
 }
 
 /// What the bytes at a RIP hold.
@@ -126,6 +129,7 @@ pub(crate) fn decode(rip: u64, bytes: &[u8], limit: usize, features: &Features) 
         bytes: (rip, rip),
         loops: false,
         renamed: None,
+        entered_with: None,
     };
     while block.instructions.len() < limit.min(MAX_INSTRUCTIONS) {
         let offset = decoder.position();

@@ -340,6 +340,12 @@ impl Emitter {
         rounds.is_some_and(|rounds| rounds.covers(group))
     }
 
+    /// The group whose slot was checked in place of that of `group`, or `group` itself.
+    fn lead(&self, group: usize) -> usize {
+        let rounds = self.rounds.as_ref();
+        rounds.map_or(group, |rounds| rounds.lead(group))
+    }
+
     fn begin(&mut self, block: &GuestBlock, mode: Mode, free: bool, base: u64) {
         self.asm.restart(base);
         self.cold.clear();

@@ -6,7 +6,7 @@ use belljar_cpu::PAGE_SIZE;
 
 use crate::block::{Mode, Origin};
 use crate::decode::{Follow, GuestInstruction};
-use crate::symbols::{Key, Symbols, ZERO, analyse};
+use crate::symbols::{Key, Symbols, analyse};
 
 /// Bytes that one check covers at most. A wider range meets page boundaries more
 /// often, where the run falls back to checking each access.
@@ -118,9 +118,6 @@ pub(crate) fn plan(
     plan
 }
 
-/// Registers that a sum is made of at most.
-const MAX_TERMS: usize = 4;
-
 impl Plan {
     /// Leaves scattered accesses that share no check by themselves.
     fn leave_single(&mut self) {
@@ -161,50 +158,6 @@ impl Plan {
         Some(at)
     }
 
-    /// Bytes by which the address of group `group` moves each time that the run is gone
-    /// through; none where that is not the same each time, or not known at its beginning.
-    pub(crate) fn stride(&self, group: usize) -> Option<i64> {
-        let Group { key, scattered, .. } = self.groups[group];
-        if scattered {
-            return None;
-        }
-        let base = key.base.map_or(Some(0), |symbol| self.moves(symbol))?;
-        let index = match key.index {
-            Some((symbol, scale)) if symbol < ZERO => self.moves(symbol)? * i64::from(scale),
-            Some(_) => return None,
-            None => 0,
-        };
-        Some(base + index)
-    }
-
-    /// Whether the value that is `symbol` is the same each time that the run is gone through.
-    pub(crate) fn stays(&self, symbol: u32) -> bool {
-        self.moves(symbol) == Some(0)
-    }
-
-    /// The registers whose values at the beginning make up `symbol`, each as often as it
-    /// counts; none if there are more than a few, or others.
-    pub(crate) fn terms(&self, symbol: u32) -> Option<Vec<u8>> {
-        if symbol < ZERO {
-            return Some(vec![symbol as u8]);
-        }
-        let mut sums = self.symbols.sums.iter();
-        let (&(a, b), _) = sums.find(|(_, sum)| **sum == symbol)?;
-        let mut terms = self.terms(a)?;
-        terms.extend(self.terms(b)?);
-        (terms.len() <= MAX_TERMS).then_some(terms)
-    }
-
-    /// How far the value that is `symbol` the first time has moved the second time.
-    fn moves(&self, symbol: u32) -> Option<i64> {
-        if symbol > ZERO {
-            let terms = self.terms(symbol)?;
-            return terms.iter().map(|&term| self.moves(u32::from(term))).sum();
-        }
-        let value = self.symbols.after.get(symbol as usize)?;
-        (value.symbol == symbol).then_some(value.offset)
-    }
-
     fn is_known(&self, key: Key, at: usize) -> bool {
         let holds = |symbol| {
             self.symbols.before[at]
@@ -234,6 +187,20 @@ impl Plan {
     }
 }
 
+/// The plan of what `build` assembles, in which nothing is scattered.
+#[cfg(test)]
+pub(crate) fn planned(build: impl FnOnce(&mut iced_x86::code_asm::CodeAssembler)) -> Plan {
+    use crate::flags::{are_all, dead_flags};
+    let run = crate::decode::assembled(build);
+    let dead: Vec<bool> = dead_flags(&run).into_iter().map(are_all).collect();
+    let none = BTreeSet::new();
+    let scattered = Scattered {
+        instructions: &none,
+        from: 0,
+    };
+    plan(&run, &dead, scattered)
+}
+
 #[cfg(test)]
 mod tests {
     use iced_x86::code_asm::*;
@@ -241,17 +208,6 @@ mod tests {
     use super::*;
     use crate::decode::assembled;
     use crate::flags::{are_all, dead_flags};
-
-    fn planned(build: impl FnOnce(&mut CodeAssembler)) -> Plan {
-        let run = assembled(build);
-        let dead: Vec<bool> = dead_flags(&run).into_iter().map(are_all).collect();
-        let none = BTreeSet::new();
-        let scattered = Scattered {
-            instructions: &none,
-            from: 0,
-        };
-        plan(&run, &dead, scattered)
-    }
 
     #[test]
     fn what_moves_with_the_stack_pointer_shares_a_check() {
@@ -290,7 +246,6 @@ mod tests {
         let each = plan.groups.iter();
         let spans: Vec<_> = each.map(|group| (group.scattered, group.span())).collect();
         assert_eq!(spans, [(true, 24), (false, 8)]);
-        assert_eq!(plan.stride(0), None, "each round asks the TLB");
     }
 
     #[test]
@@ -306,25 +261,6 @@ mod tests {
         assert_eq!(plan.uses[0], plan.uses[3]);
         assert_ne!(plan.uses[0], plan.uses[5], "RSI is another pointer there");
         assert_eq!((plan.groups[0].low, plan.groups[0].high), (0, 24));
-    }
-
-    #[test]
-    fn a_sum_of_registers_moves_as_they_do_together() {
-        let plan = planned(|a| {
-            a.mov(rdx, r11).unwrap();
-            a.mov(rax, qword_ptr(rdx)).unwrap();
-            a.add(rdx, rcx).unwrap();
-            a.mov(rax, qword_ptr(rdx)).unwrap();
-            a.add(rdx, rcx).unwrap();
-            a.mov(rax, qword_ptr(rdx + 8)).unwrap();
-            a.add(r11, 8).unwrap();
-            a.add(rcx, 1).unwrap();
-        });
-        let strides: Vec<_> = (0..3).map(|group| plan.stride(group)).collect();
-        assert_eq!(strides, [Some(8), Some(9), Some(10)]);
-        let key = plan.groups[2].key;
-        assert_eq!(plan.terms(key.base.unwrap()), Some(vec![1, 1, 11]));
-        assert!(!plan.stays(key.base.unwrap()));
     }
 
     #[test]

@@ -124,10 +124,15 @@ impl ExactVcpu {
     fn renamed_trace(&mut self, rip: u64, physical: u64, mode: Mode) -> Option<GuestBlock> {
         let mut trace = self.trace(rip, physical, mode)?;
         self.guess_return(&mut trace, mode);
+        let mut registers = self.context.gpr;
         trace.renamed = choose(&trace.instructions);
         if let Some(pairs) = trace.renamed {
             rename(&mut trace.instructions, pairs);
+            for (number, pair) in [14, 15].into_iter().zip(pairs) {
+                registers.swap(number, usize::from(pair));
+            }
         }
+        trace.entered_with = Some(registers);
         Some(trace)
     }
 

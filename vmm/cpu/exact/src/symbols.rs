@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 
 use crate::analyse::Class;
+use crate::terms::Terms;
 
 /// Distance from its symbol beyond which a value is a new one: the sums of several
 /// must fit a displacement of 32 bits.
@@ -73,14 +74,30 @@ pub(crate) struct Symbols {
     pub places: Vec<Option<Place>>,
     /// The symbols that RSP stands on somewhere.
     pub stack: Vec<u32>,
-    /// The symbols that are sums of two others.
-    pub sums: BTreeMap<(u32, u32), u32>,
+    /// What the symbols are made of that are sums of registers' first values.
+    terms: BTreeMap<u32, Terms>,
+}
+
+impl Symbols {
+    /// The registers whose values at the beginning make up `symbol`.
+    pub(crate) fn terms_of(&self, symbol: u32) -> Option<Terms> {
+        terms_of(&self.terms, symbol)
+    }
+}
+
+fn terms_of(sums: &BTreeMap<u32, Terms>, symbol: u32) -> Option<Terms> {
+    if symbol < ZERO {
+        return Some(Terms::register(symbol as u8));
+    }
+    sums.get(&symbol).cloned()
 }
 
 struct Walk {
     now: Registers,
     next: u32,
+    /// The symbols that are sums of two others.
     sums: BTreeMap<(u32, u32), u32>,
+    terms: BTreeMap<u32, Terms>,
     info: InstructionInfoFactory,
 }
 
@@ -94,6 +111,7 @@ pub(crate) fn analyse<'a>(run: impl Iterator<Item = (&'a Instruction, Class)>) -
         }),
         next: ZERO,
         sums: BTreeMap::new(),
+        terms: BTreeMap::new(),
         info: InstructionInfoFactory::new(),
     };
     let mut symbols = Symbols::default();
@@ -104,7 +122,7 @@ pub(crate) fn analyse<'a>(run: impl Iterator<Item = (&'a Instruction, Class)>) -
         walk.step(instruction, class);
     }
     symbols.after = walk.now.to_vec();
-    symbols.sums = walk.sums;
+    symbols.terms = walk.terms;
     symbols
 }
 
@@ -264,14 +282,24 @@ impl Walk {
         let offset = a.offset.checked_add(b.offset)?;
         let symbol = match (a.symbol, b.symbol) {
             (ZERO, symbol) | (symbol, ZERO) => symbol,
-            (a, b) => {
-                let next = self.next + 1;
-                let symbol = *self.sums.entry((a.min(b), a.max(b))).or_insert(next);
-                self.next = self.next.max(symbol);
-                symbol
-            }
+            (a, b) => match self.sums.get(&(a.min(b), a.max(b))) {
+                Some(&known) => known,
+                None => self.new_sum(a, b),
+            },
         };
         Some(Value { symbol, offset })
+    }
+
+    fn new_sum(&mut self, a: u32, b: u32) -> u32 {
+        let symbol = self.fresh().symbol;
+        self.sums.insert((a.min(b), a.max(b)), symbol);
+        let terms = [a, b].map(|part| terms_of(&self.terms, part));
+        if let [Some(terms), Some(others)] = terms
+            && let Some(terms) = terms.and(&others, 1)
+        {
+            self.terms.insert(symbol, terms);
+        }
+        symbol
     }
 
     /// The register that is set to a constant, and the constant.

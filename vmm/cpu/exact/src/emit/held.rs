@@ -13,12 +13,12 @@ use crate::asm::{Reg, S0, S1};
 use crate::context::at;
 use crate::decode::{GuestBlock, GuestInstruction};
 
-/// What a register holds: a group's delta, or with `based` its delta and the value of its
-/// base's symbol.
+/// What a register holds: a group's delta, or with `based` its delta and the value of that
+/// symbol, its base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Held {
     group: usize,
-    based: bool,
+    based: Option<u32>,
 }
 
 /// What the lent registers hold, and which were loaded already.
@@ -71,7 +71,7 @@ impl Emitter {
             }
             last = 1 - last;
             held[last] = Some(wanted);
-            let cost = 1 + usize::from(wanted.based);
+            let cost = 1 + usize::from(wanted.based.is_some());
             match saved.iter_mut().find(|(held, _)| *held == wanted) {
                 Some((_, saved)) => *saved += cost,
                 // The first time it is loaded in either case.
@@ -95,6 +95,7 @@ impl Emitter {
             let direct = key.index.is_none() && (base.number() as u8) < FIRST_SPILLED;
             base != Register::None && !direct
         };
+        let based = key.base.filter(|_| based);
         Some(Held { group, based })
     }
 
@@ -106,6 +107,8 @@ impl Emitter {
         based: bool,
         finish: impl FnOnce(&mut Self, Reg),
     ) -> Reg {
+        let based = self.plan.groups[group].key.base.filter(|_| based);
+        let group = self.lead(group);
         let wanted = Held { group, based };
         if let Some(register) = self.lent_for(wanted) {
             if let Some(place) = register.1 {
@@ -126,10 +129,7 @@ impl Emitter {
         }
         let index = 1 - self.last_held;
         let register = S0 + index as Reg;
-        let delta = Held {
-            group,
-            based: false,
-        };
+        let delta = Held { group, based: None };
         match self.held.iter().position(|&held| held == Some(delta)) {
             Some(known) => self.asm.mov(register, S0 + known as Reg),
             None => self.asm.load(register, at::slot_delta(self.slot(group))),
@@ -148,10 +148,7 @@ impl Emitter {
     /// S1 was just loaded with the delta of `group`.
     pub(super) fn held_by_s1(&mut self, group: usize) {
         let _own = self.asm.take_written(1);
-        let held = Held {
-            group,
-            based: false,
-        };
+        let held = Held { group, based: None };
         self.held = [None, Some(held)];
         self.last_held = 1;
     }
@@ -163,15 +160,15 @@ impl Emitter {
             let Some((held, _)) = self.lending[place] else {
                 continue;
             };
-            let key = self.plan.groups[held.group].key;
-            let base = key.base.filter(|_| held.based);
-            if !rounds.covers(held.group) || !base.is_none_or(|base| self.plan.stays(base)) {
+            let stays = |base| self.plan.stays(base);
+            let is_led = rounds.covers(held.group) && rounds.lead(held.group) != held.group;
+            if is_led || !rounds.covers(held.group) || !held.based.is_none_or(stays) {
                 continue;
             }
-            let terms = base.and_then(|base| self.plan.terms(base));
+            let terms = held.based.and_then(|base| self.plan.symbols.terms_of(base));
             self.asm
                 .load(register, at::slot_delta(self.slot(held.group)));
-            for number in terms.unwrap_or_default() {
+            for number in terms.unwrap_or_default().repeated() {
                 self.add_base(register, number, 0);
             }
             self.lending[place] = Some((held, true));

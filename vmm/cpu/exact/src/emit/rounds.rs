@@ -18,6 +18,7 @@ use crate::asm::{Hole, RCX, S0, S1};
 use crate::context::{STEPS, at};
 use crate::decode::{Follow, GuestBlock, GuestInstruction};
 use crate::groups::Group;
+use crate::strides::Family;
 
 /// Rounds at most, and what it takes at least to be worth a second form.
 const MOST: i64 = 16;
@@ -30,8 +31,10 @@ const FARTHEST: i64 = 1024;
 pub(super) struct Rounds {
     /// How many.
     count: i64,
-    /// For each group that is checked for all of them, the bytes that it moves each round.
-    strides: Vec<Option<i64>>,
+    /// Groups that are checked together, once for all rounds.
+    families: Vec<Family>,
+    /// For each group the lead of its family; none if it is checked each round.
+    leads: Vec<Option<usize>>,
     /// Host address of the loop's first instruction.
     body: u64,
 }
@@ -43,7 +46,12 @@ impl Rounds {
     }
 
     pub(super) fn covers(&self, group: usize) -> bool {
-        self.strides[group].is_some()
+        self.leads[group].is_some()
+    }
+
+    /// The group whose check was that of `group`, too.
+    pub(super) fn lead(&self, group: usize) -> usize {
+        self.leads[group].unwrap_or(group)
     }
 }
 
@@ -59,16 +67,18 @@ impl Emitter {
         if !possible {
             return None;
         }
-        let strides: Vec<_> = (0..self.plan.groups.len())
-            .map(|group| self.plan.stride(group))
-            .map(|stride| stride.filter(|stride| stride.abs() * LEAST <= FARTHEST))
-            .collect();
-        let fastest = strides.iter().flatten().map(|stride| stride.abs()).max()?;
-        let near = FARTHEST / fastest.max(1) + 1;
-        let count = near.min(MOST).min(STEPS as i64 / run.len() as i64);
+        let values = block.entered_with.as_ref();
+        let most = |family: &Family| rounds_within_reach(family, values);
+        let fit = |family: &Family| most(family).is_some_and(|most| most >= LEAST);
+        let (families, of) = self.plan.families(fit);
+        let shortest = families.iter().filter_map(most).min()?;
+        let lead = |family: usize| families[family].lead;
+        let leads = of.iter().map(|family| family.map(lead)).collect();
+        let count = shortest.min(MOST).min(STEPS as i64 / run.len() as i64);
         (count >= LEAST).then_some(Rounds {
             count,
-            strides,
+            families,
+            leads,
             body: 0,
         })
     }
@@ -79,10 +89,8 @@ impl Emitter {
         let all = rounds.count as i32 * i32::from(self.counted);
         self.asm.spoil();
         let mut failed = vec![self.unless_covers(all)];
-        for (group, stride) in rounds.strides.clone().into_iter().enumerate() {
-            if let Some(stride) = stride {
-                self.check_rounds(group, stride * (rounds.count - 1), &mut failed);
-            }
+        for family in &rounds.families {
+            self.check_rounds(family, rounds.count, &mut failed);
         }
         if self.shared.counter == Counter::Xmm31 {
             self.asm.add_to_xmm31(at::step(-all));
@@ -109,16 +117,54 @@ impl Emitter {
         self.asm.jump_if(CONDITION_LESS)
     }
 
-    /// Jumps if the slot of `group` does not cover it while it moves by `distance`.
-    fn check_rounds(&mut self, group: usize, distance: i64, failed: &mut Vec<Hole>) {
+    /// Jumps if the slot of the lead of `family` does not cover all groups of it for so many
+    /// rounds.
+    fn check_rounds(&mut self, family: &Family, rounds: i64, failed: &mut Vec<Hole>) {
+        let group = family.lead;
         let slot = self.slot(group);
         if self.plan.groups[group].key.page.is_some() {
             self.asm.cmp_slot_zero(at::slot_limit(slot));
             failed.push(self.asm.jump_if(super::group::CONDITION_EQUAL));
             return;
         }
+        let reach = family.reach(rounds);
+        if let Some((number, ..)) = reach {
+            failed.push(self.unless_narrow(number));
+        }
+        let distance = family.stride.bytes * (rounds - 1);
         self.first_address(group, distance.min(0));
         self.asm.sub_slot(S0, at::slot_base(slot));
+        let Some((number, from, to)) = reach else {
+            return self.check_distance(slot, distance, failed);
+        };
+        // What lies between the two ends is covered if they are.
+        self.add_times(number, from);
+        self.check_distance(slot, distance, failed);
+        self.add_times(number, to - from);
+        self.check_distance(slot, distance, failed);
+    }
+
+    /// Jumps if a register's value is not one of 32 bits with a sign: its multiples might go
+    /// around the address space, and its ends say nothing of what is between. Takes S0 and S1.
+    fn unless_narrow(&mut self, number: u8) -> Hole {
+        let register = self.standing(number, S1);
+        self.asm.sign_extend32(S0, register);
+        self.asm.cmp_registers(S0, register);
+        self.asm.jump_if(CONDITION_NOT_EQUAL)
+    }
+
+    /// Adds a register's value to S0 so many times. Takes S1.
+    fn add_times(&mut self, number: u8, times: i64) {
+        if times != 0 {
+            let register = self.standing(number, S1);
+            self.asm.multiply(S1, register, times as i32);
+            self.asm.lea_sum(S0, S0, S1, 0);
+        }
+    }
+
+    /// Jumps if what is S0 bytes behind the slot's base is not covered by it, or not what is
+    /// up to `distance` bytes further on, in whichever direction. Takes S1, keeps S0.
+    fn check_distance(&mut self, slot: u32, distance: i64, failed: &mut Vec<Hole>) {
         if distance == 0 {
             self.asm.cmp_slot(S0, at::slot_limit(slot));
         } else {
@@ -140,8 +186,11 @@ impl Emitter {
             self.asm.lea(S0, S0, disp);
             return;
         }
-        let terms = key.base.and_then(|base| self.plan.terms(base));
-        let mut terms = terms.unwrap_or_default().into_iter();
+        let terms = key
+            .base
+            .and_then(|base| self.plan.symbols.terms_of(base))
+            .unwrap_or_default();
+        let mut terms = terms.repeated();
         let base = terms.next().map(|number| self.standing(number, S0));
         let index = key
             .index
@@ -187,6 +236,19 @@ impl Emitter {
     }
 }
 
+/// How many rounds the groups of `family` may go without moving farther than is worth it, if
+/// registers keep these `values`; none where one is not known.
+fn rounds_within_reach(family: &Family, values: Option<&[u64; 16]>) -> Option<i64> {
+    let (mut moved, mut left) = (family.stride.bytes.abs(), FARTHEST);
+    if let Some((number, from, to)) = family.reach(1) {
+        let value = (values?[usize::from(number)] as i64).checked_abs()?;
+        let times = family.stride.register.map_or(0, |(_, times)| times.abs());
+        left = left.checked_sub(value.checked_mul(to - from)?)?;
+        moved = moved.checked_add(value.checked_mul(times)?)?;
+    }
+    (left >= 0).then(|| left / moved.max(1) + 1)
+}
+
 /// Whether `guest` runs without a look at the count and without leaving for good but by jumps.
 fn is_plain(guest: &GuestInstruction) -> bool {
     use Class as C;
@@ -208,5 +270,7 @@ fn leads_to(last: &GuestInstruction, block: &GuestBlock) -> bool {
 
 /// The low nibble of JL.
 const CONDITION_LESS: u8 = 12;
+/// The low nibble of JNE.
+const CONDITION_NOT_EQUAL: u8 = 5;
 /// The low nibble of JB.
 const CONDITION_BELOW: u8 = 2;
