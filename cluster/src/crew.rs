@@ -5,13 +5,13 @@
 //! caches its state is, unless that thread has more to do than others. Nothing depends
 //! on who runs what.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use belljar_sim::{Span, Time};
+use belljar_sim::Time;
 use belljar_vmm::NodeError;
 
 use crate::engine::Engine;
@@ -19,12 +19,17 @@ use crate::horizon::Turn;
 use crate::runner::Runner;
 use crate::sandbox::{Sandbox, SandboxError};
 
+mod known;
+
+use known::Known;
+
 /// Nodes from which on those that sleep long give host memory back.
 const MANY: usize = 16;
-/// How long that is, in virtual time.
-const NAPPING: Span = Span::from_ms(100);
-/// Turns of a waiting thread before it offers its processor to others.
-const SPINS: u32 = 4_000;
+/// Looks of a waiting thread, some ten microseconds, before it tells the processor that it
+/// waits: a hypervisor may take the processor away from who tells it often.
+const LOOKS: u32 = 20_000;
+/// Looks before it offers its processor to others.
+const SPINS: u32 = LOOKS + 4_000;
 /// Offers before it sleeps.
 const YIELDS: u32 = 200;
 /// How long it sleeps at a time.
@@ -43,73 +48,18 @@ struct Shared {
     lanes: usize,
     /// A thread that has nothing to do takes turns of others.
     lends: bool,
-    /// Turns not yet done with.
-    remaining: AtomicUsize,
-    /// Counts rounds, to wake who waits.
-    round: AtomicU64,
-    quit: AtomicBool,
+    call: Call,
+    /// Whether there is a failure.
+    failed: AtomicBool,
     failure: Mutex<Option<(u32, NodeError)>>,
 }
 
-/// What the run must know of a node between rounds, and what the threads must of its turn. Each
-/// lies in lines of the host's caches of its own: threads take their turns by writing here.
+/// What all threads look at while they wait: nothing else lies beside it.
 #[repr(align(128))]
-struct Known {
-    /// When it does something next, in picoseconds; `u64::MAX` for never.
-    next: AtomicU64,
-    /// Whether anything may have come out of it in its last turn.
-    spoke: AtomicBool,
-    /// Its turn, in picoseconds, while nobody took it.
-    waits: AtomicBool,
-    end: AtomicU64,
-    echo: AtomicU64,
-}
-
-impl Known {
-    fn of(runner: &Runner) -> Self {
-        Self {
-            next: next_of(runner).into(),
-            spoke: true.into(),
-            waits: false.into(),
-            end: 0.into(),
-            echo: 0.into(),
-        }
-    }
-
-    /// Lets a thread take the node's turn.
-    fn offer(&self, turn: &Turn) {
-        self.end.store(turn.end.as_ps(), Ordering::Relaxed);
-        self.echo.store(turn.echo.as_ps(), Ordering::Relaxed);
-        self.waits.store(true, Ordering::Release);
-    }
-
-    /// Takes the turn of node number `node` if it waits.
-    fn claim(&self, node: u32) -> Option<Turn> {
-        // Looked at first, for that takes the line from nobody.
-        let claimed =
-            self.waits.load(Ordering::Relaxed) && self.waits.swap(false, Ordering::Acquire);
-        claimed.then(|| Turn {
-            node,
-            end: Time::from_ps(self.end.load(Ordering::Relaxed)),
-            echo: Span::from_ps(self.echo.load(Ordering::Relaxed)),
-        })
-    }
-
-    /// Has the node take its turn; `gives` memory back when it will sleep for long then.
-    fn run(&self, runner: &mut Runner, turn: Turn, gives: bool) -> Result<(), NodeError> {
-        let done = runner.run_ahead(turn.end, turn.echo);
-        let spoke = !matches!(done, Ok(false));
-        self.spoke.store(spoke, Ordering::Relaxed);
-        if spoke && gives && runner.sleeps_for(NAPPING) {
-            runner.node_mut().rest();
-        }
-        self.note(runner);
-        done.map(drop)
-    }
-
-    fn note(&self, runner: &Runner) {
-        self.next.store(next_of(runner), Ordering::Relaxed);
-    }
+struct Call {
+    /// Counts rounds, to wake who waits.
+    round: AtomicU64,
+    quit: AtomicBool,
 }
 
 /// The place of a node that another host runs.
@@ -119,15 +69,6 @@ const ELSEWHERE: u32 = u32::MAX;
 pub struct Crew {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-}
-
-/// Counts a node as done with, even if running it panics.
-struct Done<'a>(&'a AtomicUsize);
-
-impl Drop for Done<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Release);
-    }
 }
 
 impl Crew {
@@ -150,9 +91,11 @@ impl Crew {
             lanes: threads.max(1),
             // KVM makes whoever changes a processor's thread wait, for milliseconds.
             lends: engine == Engine::Exact,
-            remaining: AtomicUsize::new(0),
-            round: AtomicU64::new(0),
-            quit: AtomicBool::new(false),
+            call: Call {
+                round: AtomicU64::new(0),
+                quit: AtomicBool::new(false),
+            },
+            failed: AtomicBool::new(false),
             failure: Mutex::new(None),
         });
         let (tell, hear) = channel();
@@ -215,12 +158,12 @@ impl Crew {
 
     /// When a node does something next.
     pub fn next(&self, node: u32) -> Time {
-        Time::from_ps(self.shared.known(node).next.load(Ordering::Relaxed))
+        self.shared.known(node).next()
     }
 
     /// Whether anything may have come out of a node in its last turn.
     pub(crate) fn spoke(&self, node: u32) -> bool {
-        self.shared.known(node).spoke.load(Ordering::Relaxed)
+        self.shared.known(node).spoke()
     }
 
     /// Gives a node a frame that arrives at `time`.
@@ -250,19 +193,11 @@ impl Crew {
             && (shared.lends || shared.lane_of(turn.node) == 0)
         {
             // Not worth waking anybody.
-            shared.remaining.store(1, Ordering::Relaxed);
             shared.take(*turn);
         } else {
-            shared.remaining.store(turns.len(), Ordering::Relaxed);
-            for turn in turns {
-                shared.known(turn.node).offer(turn);
-            }
-            shared.round.fetch_add(1, Ordering::Release);
+            shared.offer(turns);
             shared.take_turns(0);
-            let mut waited = 0;
-            while shared.remaining.load(Ordering::Acquire) > 0 {
-                pause(&mut waited, false);
-            }
+            shared.wait_for(turns);
         }
         shared.outcome()
     }
@@ -270,7 +205,7 @@ impl Crew {
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        self.shared.quit.store(true, Ordering::Release);
+        self.shared.call.quit.store(true, Ordering::Release);
         for thread in self.threads.drain(..) {
             // A panic there was met as a poisoned node already.
             let _ = thread.join();
@@ -292,12 +227,35 @@ impl Shared {
         self.place(node) % self.lanes
     }
 
+    /// Calls all threads to a round.
+    fn offer(&self, turns: &[Turn]) {
+        // Those of the others first: the caller's lane is the first.
+        for turn in turns.iter().rev() {
+            self.known(turn.node).offer(turn);
+        }
+        // Nobody else counts. An addition would wait until all of the above is seen.
+        let round = self.call.round.load(Ordering::Relaxed);
+        self.call.round.store(round + 1, Ordering::Release);
+    }
+
+    /// Waits until all `turns` are done with.
+    fn wait_for(&self, turns: &[Turn]) {
+        let mut waited = 0;
+        for turn in turns {
+            let known = self.known(turn.node);
+            while !known.is_done() {
+                pause(&mut waited, false);
+            }
+        }
+    }
+
     fn work(&self, lane: usize) {
         let mut seen = 0;
         let mut waited = 0;
-        while !self.quit.load(Ordering::Acquire) {
-            let round = self.round.load(Ordering::Acquire);
-            if round == seen {
+        while !self.call.quit.load(Ordering::Acquire) {
+            let round = self.call.round.load(Ordering::Acquire);
+            // The lane's first turn is there a little before the call.
+            if round == seen && !self.known.get(lane).is_some_and(Known::waits) {
                 pause(&mut waited, true);
                 continue;
             }
@@ -321,12 +279,10 @@ impl Shared {
     }
 
     fn take(&self, turn: Turn) {
-        let done = Done(&self.remaining);
+        let known = self.known(turn.node);
+        let done = known.will_be_done();
         let mut runner = lock(&self.runners[self.place(turn.node)]);
-        if let Err(error) = self
-            .known(turn.node)
-            .run(&mut runner, turn, self.is_large())
-        {
+        if let Err(error) = known.run(&mut runner, turn, self.is_large()) {
             self.fail(runner.index, error);
         }
         drop(runner);
@@ -350,6 +306,9 @@ impl Shared {
 
     /// How the round went: the failure of the node with the lowest number.
     fn outcome(&self) -> Result<(), (u32, NodeError)> {
+        if !self.failed.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         lock(&self.failure).take().map_or(Ok(()), Err)
     }
 
@@ -367,6 +326,7 @@ impl Shared {
         if failure.as_ref().is_none_or(|(first, _)| node < *first) {
             *failure = Some((node, error));
         }
+        self.failed.store(true, Ordering::Relaxed);
     }
 }
 
@@ -377,12 +337,6 @@ fn places(runners: &[Runner]) -> Vec<u32> {
         places[runner.index as usize] = place;
     }
     places
-}
-
-fn next_of(runner: &Runner) -> u64 {
-    let never = runner.ended.is_some();
-    let next = runner.node().next_event().filter(|_| !never);
-    next.unwrap_or(Time::MAX).as_ps()
 }
 
 /// A node whose thread panicked is in no state to go on: the panic is passed on.
@@ -400,7 +354,8 @@ fn panicked() -> ! {
 fn pause(waited: &mut u32, may_sleep: bool) {
     *waited = waited.saturating_add(1);
     match *waited {
-        0..SPINS => std::hint::spin_loop(),
+        0..LOOKS => {}
+        LOOKS..SPINS => std::hint::spin_loop(),
         waited if waited < SPINS + YIELDS || !may_sleep => thread::yield_now(),
         _ => thread::sleep(NAP),
     }
