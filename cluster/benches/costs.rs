@@ -80,7 +80,7 @@ fn bookkeeping() {
         horizons.set((round % u64::from(NODES)) as u32, now);
         // As a run's round does: before the network goes on, for the turns, and behind them.
         black_box(horizons.settled(None));
-        horizons.turns(None, Time::MAX, &mut turns);
+        horizons.turns(None, Time::MAX, false, &mut turns);
         black_box(horizons.first());
         taken += turns.len();
     }

@@ -276,7 +276,9 @@ impl Run {
         let end = settled + self.horizons.distances().hop();
         self.advance_fabric(end, settled)?;
         let frames = self.fabric.next_time();
-        self.horizons.turns(frames, cap, &mut self.turns);
+        // What other hosts do is heard between rounds only.
+        let open = self.others.is_none() && self.crew.goes_on();
+        self.horizons.turns(frames, cap, open, &mut self.turns);
         if self.others.is_some() && (self.turns.is_empty() || self.is_congested()) {
             return self.wait();
         }

@@ -9,31 +9,30 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use belljar_sim::Time;
 use belljar_vmm::NodeError;
 
 use crate::engine::Engine;
-use crate::horizon::Turn;
+use crate::horizon::{Ahead, Promise, Step, Turn};
 use crate::runner::Runner;
 use crate::sandbox::{Sandbox, SandboxError};
 
 mod known;
+mod pause;
 
 use known::Known;
+use pause::pause;
 
 /// Nodes from which on those that sleep long give host memory back.
 const MANY: usize = 16;
-/// Looks of a waiting thread, some ten microseconds, before it tells the processor that it
-/// waits: a hypervisor may take the processor away from who tells it often.
-const LOOKS: u32 = 20_000;
-/// Looks before it offers its processor to others.
-const SPINS: u32 = LOOKS + 4_000;
-/// Offers before it sleeps.
-const YIELDS: u32 = 200;
-/// How long it sleeps at a time.
-const NAP: Duration = Duration::from_micros(100);
+/// Looks of a thread whose node waits for others to get further, some hundred microseconds, before
+/// it takes it that the host has set one of their threads aside.
+const PATIENCE: u32 = 10_000;
+/// Rounds after that in which nodes do not go on, so that their turns are taken by whichever
+/// threads run: where the host has too few processors for all, a node in whose turn a thread waits
+/// would come to stand when that is set aside.
+const REST: u32 = 1_000;
 
 /// The nodes of this host, and the state of the present round.
 struct Shared {
@@ -44,6 +43,10 @@ struct Shared {
     places: Vec<u32>,
     /// What is known of each node since its last turn, and its next one.
     known: Vec<Known>,
+    /// What nodes let each other know in rounds in which they go on.
+    promises: Vec<Promise>,
+    /// Whether a thread waited too long in such a round.
+    lost_patience: AtomicBool,
     /// Number of threads.
     lanes: usize,
     /// A thread that has nothing to do takes turns of others.
@@ -68,6 +71,8 @@ const ELSEWHERE: u32 = u32::MAX;
 /// The nodes that this host runs, and the threads that run them.
 pub struct Crew {
     shared: Arc<Shared>,
+    /// Rounds to come in which nodes do not go on.
+    rest: u32,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -86,6 +91,8 @@ impl Crew {
         let shared = Arc::new(Shared {
             places: places(&runners),
             known: runners.iter().map(Known::of).collect(),
+            promises: runners.iter().map(|_| Promise::none()).collect(),
+            lost_patience: AtomicBool::new(false),
             numbers: runners.iter().map(|runner| runner.index).collect(),
             runners: runners.into_iter().map(Mutex::new).collect(),
             lanes: threads.max(1),
@@ -114,6 +121,7 @@ impl Crew {
             })
         });
         let crew = Self {
+            rest: 0,
             threads: helpers.collect(),
             shared,
         };
@@ -136,6 +144,13 @@ impl Crew {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.shared.runners.is_empty()
+    }
+
+    /// Whether nodes should go on as others do in the next round. Each of them needs a thread that
+    /// waits for the others while it is in the node's turn.
+    pub(crate) fn goes_on(&self) -> bool {
+        let Shared { lends, lanes, .. } = *self.shared;
+        lends && lanes > 1 && self.len() <= lanes && self.rest == 0
     }
 
     /// A node, between rounds.
@@ -192,12 +207,17 @@ impl Crew {
         if let [turn] = turns
             && (shared.lends || shared.lane_of(turn.node) == 0)
         {
-            // Not worth waking anybody.
-            shared.take(*turn);
+            // Not worth waking anybody, and there is nobody to go on with.
+            let reach = turn.end;
+            shared.take(Turn { reach, ..*turn });
         } else {
             shared.offer(turns);
             shared.take_turns(0);
             shared.wait_for(turns);
+            self.rest = match shared.lost_patience.swap(false, Ordering::Relaxed) {
+                true => REST,
+                false => self.rest.saturating_sub(1),
+            };
         }
         shared.outcome()
     }
@@ -229,6 +249,13 @@ impl Shared {
 
     /// Calls all threads to a round.
     fn offer(&self, turns: &[Turn]) {
+        if turns.iter().any(Turn::goes_on) {
+            self.promises.iter().for_each(Promise::clear);
+            for turn in turns {
+                let place = self.place(turn.node);
+                self.promises[place].begin(self.known[place].next(), turn);
+            }
+        }
         // Those of the others first: the caller's lane is the first.
         for turn in turns.iter().rev() {
             self.known(turn.node).offer(turn);
@@ -279,14 +306,44 @@ impl Shared {
     }
 
     fn take(&self, turn: Turn) {
-        let known = self.known(turn.node);
-        let done = known.will_be_done();
-        let mut runner = lock(&self.runners[self.place(turn.node)]);
-        if let Err(error) = known.run(&mut runner, turn, self.is_large()) {
-            self.fail(runner.index, error);
+        let place = self.place(turn.node);
+        let done = self.known[place].will_be_done();
+        let mut runner = lock(&self.runners[place]);
+        if let Err(error) = self.run(place, &mut runner, turn) {
+            self.fail(turn.node, error);
         }
         drop(runner);
         drop(done);
+    }
+
+    /// Runs the node through its turn and as far behind that as it goes on.
+    fn run(&self, place: usize, runner: &mut Runner, mut turn: Turn) -> Result<(), NodeError> {
+        let (known, is_large) = (&self.known[place], self.is_large());
+        let ahead = turn.goes_on();
+        let mut ahead = ahead.then(|| Ahead::new(&self.promises, place, &turn));
+        known.run(runner, turn, is_large)?;
+        while let Some(ahead) = &mut ahead
+            && !known.spoke()
+            && let Some(end) = self.next_end(ahead, known.next())
+        {
+            turn.end = end;
+            known.run(runner, turn, is_large)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until others let a node go on that does nothing before `next`. To where; none if
+    /// they will not in this round.
+    fn next_end(&self, ahead: &mut Ahead<'_>, next: Time) -> Option<Time> {
+        for _ in 0..PATIENCE {
+            match ahead.step(next) {
+                Step::Run(end) => return Some(end),
+                Step::Stop => return None,
+                Step::Wait => {}
+            }
+        }
+        self.lost_patience.store(true, Ordering::Relaxed);
+        None
     }
 
     /// Runs nodes as `turns` say where there is but one thread: locks and atomic counters would
@@ -349,14 +406,4 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn panicked() -> ! {
     panic!("a host thread panicked while it ran a node")
-}
-
-fn pause(waited: &mut u32, may_sleep: bool) {
-    *waited = waited.saturating_add(1);
-    match *waited {
-        0..LOOKS => {}
-        LOOKS..SPINS => std::hint::spin_loop(),
-        waited if waited < SPINS + YIELDS || !may_sleep => thread::yield_now(),
-        _ => thread::sleep(NAP),
-    }
 }

