@@ -211,12 +211,29 @@ door!(
     /* {masks} */"
 );
 // Behind the saves, clean upper halves: host code that is not encoded with VEX is
-// slow otherwise.
+// slow otherwise. So is guest code, and processors go by whether a wide instruction wrote
+// a register, not by what it wrote: uppers that are all zero are cleared by a narrow
+// load. Whether they are is asked here, as the handlers write vectors too.
 door!(
     ymm,
-    ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+    "vmovaps xmm0, gs:[{vectors} + 16]
+    vmovaps xmm1, gs:[{vectors} + 64 + 16]
+    .irp n, 2,4,6,8,10,12,14
+    vpor xmm0, xmm0, gs:[{vectors} + 64 * \\n + 16]
+    vpor xmm1, xmm1, gs:[{vectors} + 64 * \\n + 64 + 16]
+    .endr
+    vpor xmm0, xmm0, xmm1
+    vptest xmm0, xmm0
+    jnz 3f
+    .irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+    vmovaps xmm\\n, gs:[{vectors} + 64 * \\n]
+    .endr
+    jmp 4f
+    3:
+    .irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
     vmovaps ymm\\n, gs:[{vectors} + 64 * \\n]
     .endr
+    4:
     /* {masks} */",
     ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
     vmovaps gs:[{vectors} + 64 * \\n], ymm\\n
@@ -224,9 +241,30 @@ door!(
     vzeroupper
     /* {masks} */"
 );
+// ZMM16 and above have no legacy instructions, so they serve the question here.
 door!(
     zmm,
-    ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31
+    "vmovdqa64 zmm16, gs:[{vectors}]
+    vmovdqa64 zmm17, gs:[{vectors} + 64]
+    .irp n, 2,4,6,8,10,12,14
+    vporq zmm16, zmm16, gs:[{vectors} + 64 * \\n]
+    vporq zmm17, zmm17, gs:[{vectors} + 64 * \\n + 64]
+    .endr
+    vporq zmm16, zmm16, zmm17
+    vptestmq k1, zmm16, zmm16
+    kmovw eax, k1
+    test al, 0xfc
+    jnz 3f
+    .irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+    vmovaps xmm\\n, gs:[{vectors} + 64 * \\n]
+    .endr
+    jmp 4f
+    3:
+    .irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+    vmovaps zmm\\n, gs:[{vectors} + 64 * \\n]
+    .endr
+    4:
+    .irp n, 16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31
     vmovaps zmm\\n, gs:[{vectors} + 64 * \\n]
     .endr
     .irp n, 0,1,2,3,4,5,6,7
@@ -248,3 +286,6 @@ pub(crate) fn point_at(context: &mut Context) {
     // base, which no other code of the process uses.
     unsafe { asm!("wrgsbase {}", in(reg) base, options(nostack, preserves_flags)) };
 }
+
+#[cfg(test)]
+mod tests;

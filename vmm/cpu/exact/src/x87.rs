@@ -130,7 +130,7 @@ fn x87_is_initial() -> bool {
 }
 
 /// Whether XGETBV tells with ECX 1 which state is in use (CPUID leaf 0xd, subleaf 1).
-fn tells_what_is_in_use() -> bool {
+pub(crate) fn tells_what_is_in_use() -> bool {
     const XGETBV_1: u32 = 1 << 2;
     is_x86_feature_detected!("xsave") && __cpuid_count(0xd, 1).eax & XGETBV_1 != 0
 }
