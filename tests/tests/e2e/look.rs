@@ -64,7 +64,7 @@ fn end(mut child: Child) -> (Option<i32>, String) {
 #[test]
 fn what_is_typed_into_a_console_is_answered_and_written_down() {
     let Some(dir) = Dir::new() else { return };
-    let run = dir.start(&Scenario::new(1, SHELL).limited("120 s"), "out");
+    let run = dir.start(&Scenario::new(1, SHELL).limited("5000 s"), "out");
     let mut console = attach(&dir, "out", &[]);
     read_until(&mut console, "shell is there");
     let mut keys = console.stdin.take().expect("a pipe");
