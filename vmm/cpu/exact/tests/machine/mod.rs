@@ -109,8 +109,16 @@ impl Registers {
         self.fx.0[24..28].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// Puts XMM0 to XMM15 where FXRSTOR takes them from.
+    /// Drops what this host has no registers for, and puts XMM0 to XMM15 where FXRSTOR takes
+    /// them from.
     pub(crate) fn settle(&mut self) {
+        if !host_has_masks() {
+            let width = if host_has_wide() { 32 } else { 16 };
+            let (low, high) = self.vectors.split_at_mut(16);
+            low.iter_mut().for_each(|vector| vector[width..].fill(0));
+            high.fill([0; 64]);
+            self.masks.fill(0);
+        }
         for number in 0..16 {
             let place = 160 + number * 16;
             let low: [u8; 16] = self.vectors[number][..16].try_into().unwrap();
