@@ -137,6 +137,7 @@ fn unit() -> Result<()> {
             "--workspace",
             "--exclude",
             "belljar-tests",
+            "--no-fail-fast",
             "--quiet",
         ],
     )
