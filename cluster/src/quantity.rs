@@ -30,67 +30,96 @@ pub enum QuantityError {
         /// What could have been written.
         example: &'static str,
     },
-    /// Too large, too small, or not whole in the base unit.
-    #[error("`{text}` is out of range for {kind}")]
+    /// Too large, or nothing at all in the base unit.
+    #[error("`{text}` is out of range for {kind}, which is {least} to {most}")]
     OutOfRange {
         /// What was written.
         text: String,
         /// The kind of quantity.
         kind: &'static str,
+        /// The least but zero.
+        least: String,
+        /// The largest.
+        most: &'static str,
     },
 }
 
-/// A kind of quantity: its units with their size in the base unit.
+/// A kind of quantity: its units with their size in the base unit, which is the first.
 struct Kind {
     name: &'static str,
     example: &'static str,
-    units: &'static [(&'static str, f64)],
+    units: &'static [(&'static str, u64)],
+    most: &'static str,
+}
+
+impl Kind {
+    fn size(&self, unit: &str) -> Option<u64> {
+        let found = self.units.iter().find(|(name, _)| *name == unit);
+        found.map(|(_, size)| *size)
+    }
+
+    fn out_of_range(&self, text: &str) -> QuantityError {
+        QuantityError::OutOfRange {
+            text: text.to_owned(),
+            kind: self.name,
+            least: format!("1 {}", self.units[0].0),
+            most: self.most,
+        }
+    }
 }
 
 const TIME: Kind = Kind {
     name: "time",
     example: "10 us",
     units: &[
-        ("ps", 1.0),
-        ("ns", 1e3),
-        ("us", 1e6),
-        ("ms", 1e9),
-        ("s", 1e12),
-        ("min", 6e13),
+        ("ps", 1),
+        ("ns", 1_000),
+        ("us", 1_000_000),
+        ("ms", 1_000_000_000),
+        ("s", 1_000_000_000_000),
+        ("min", 60_000_000_000_000),
+        ("h", 3_600_000_000_000_000),
     ],
+    // Half of what 64 bits of picoseconds hold: times are added to.
+    most: "2500 h",
 };
 const RATE: Kind = Kind {
     name: "clock rate",
     example: "2.6 GHz",
-    units: &[("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("GHz", 1e9)],
+    units: &[
+        ("Hz", 1),
+        ("kHz", 1_000),
+        ("MHz", 1_000_000),
+        ("GHz", 1_000_000_000),
+    ],
+    most: "1000000 GHz",
 };
 const BANDWIDTH: Kind = Kind {
     name: "bandwidth",
     example: "10 Gb/s",
     units: &[
-        ("b/s", 1.0),
-        ("kb/s", 1e3),
-        ("Mb/s", 1e6),
-        ("Gb/s", 1e9),
-        ("Tb/s", 1e12),
+        ("b/s", 1),
+        ("kb/s", 1_000),
+        ("Mb/s", 1_000_000),
+        ("Gb/s", 1_000_000_000),
+        ("Tb/s", 1_000_000_000_000),
     ],
+    most: "1000 Tb/s",
 };
 const BYTES: Kind = Kind {
     name: "memory size",
     example: "512 MiB",
     units: &[
-        ("B", 1.0),
-        ("kB", 1e3),
-        ("MB", 1e6),
-        ("GB", 1e9),
-        ("KiB", 1024.0),
-        ("MiB", 1_048_576.0),
-        ("GiB", 1_073_741_824.0),
+        ("B", 1),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
     ],
+    most: "1000000 GiB",
 };
-
-/// Numbers beyond this are not exact in a double.
-const EXACT: f64 = 9_007_199_254_740_992.0;
 
 fn parse(text: &str, kind: &Kind) -> Result<u64, QuantityError> {
     let trimmed = text.trim();
@@ -98,15 +127,15 @@ fn parse(text: &str, kind: &Kind) -> Result<u64, QuantityError> {
         .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
         .unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(split);
-    let number: f64 = number
-        .replace('_', "")
-        .parse()
-        .map_err(|_| QuantityError::NotANumber {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if !number.contains(|c: char| c.is_ascii_digit()) || fraction.contains('.') {
+        return Err(QuantityError::NotANumber {
             text: text.to_owned(),
             example: kind.example,
-        })?;
+        });
+    }
     let unit = unit.trim();
-    let Some(&(_, factor)) = kind.units.iter().find(|(name, _)| *name == unit) else {
+    let Some(size) = kind.size(unit) else {
         let known: Vec<&str> = kind.units.iter().map(|(name, _)| *name).collect();
         return Err(QuantityError::WrongUnit {
             unit: unit.to_owned(),
@@ -115,14 +144,27 @@ fn parse(text: &str, kind: &Kind) -> Result<u64, QuantityError> {
             example: kind.example,
         });
     };
-    let value = (number * factor).round();
-    if !(0.0..=EXACT).contains(&value) || (value == 0.0 && number != 0.0) {
-        return Err(QuantityError::OutOfRange {
-            text: text.to_owned(),
-            kind: kind.name,
-        });
-    }
-    Ok(value as u64)
+    let value = in_base_units(whole, fraction, size);
+    let value = value.filter(|value| *value <= most_of(kind));
+    value.ok_or_else(|| kind.out_of_range(text))
+}
+
+fn most_of(kind: &Kind) -> u64 {
+    let (number, unit) = kind.most.split_once(' ').expect("a number and a unit");
+    let number: u64 = number.parse().expect("a number");
+    number * kind.size(unit).expect("a unit of its own")
+}
+
+/// `whole.fraction` times `size`, rounded to the nearest; none if that is too large, or nothing
+/// though the number is not zero. In whole numbers: a double holds 2.5 hours of picoseconds.
+fn in_base_units(whole: &str, fraction: &str, size: u64) -> Option<u64> {
+    let fraction = fraction.replace('_', "");
+    let digits = whole.replace('_', "") + &fraction;
+    let scale = 10_u128.checked_pow(fraction.len().try_into().ok()?)?;
+    let number: u128 = digits.parse().ok()?;
+    let value = number.checked_mul(size.into())?.checked_add(scale / 2)? / scale;
+    let value = u64::try_from(value).ok()?;
+    (value > 0 || number == 0).then_some(value)
 }
 
 /// Defines a quantity: what it wraps, and how a scenario writes it.
@@ -136,10 +178,8 @@ macro_rules! quantity {
             type Err = QuantityError;
             fn from_str(text: &str) -> Result<Self, QuantityError> {
                 let make: fn(u64) -> Option<$inner> = $make;
-                make(parse(text, &$kind)?).map(Self).ok_or_else(|| QuantityError::OutOfRange {
-                    text: text.to_owned(),
-                    kind: $kind.name,
-                })
+                let value = make(parse(text, &$kind)?);
+                value.map(Self).ok_or_else(|| $kind.out_of_range(text))
             }
         }
 
@@ -204,6 +244,7 @@ mod tests {
     fn quantities_are_read_in_their_units() {
         assert_eq!("10 us".parse(), Ok(Duration(Span::from_us(10))));
         assert_eq!("1.5ns".parse(), Ok(Duration(Span::from_ps(1500))));
+        assert_eq!(".5 ns".parse(), Ok(Duration(Span::from_ps(500))));
         assert_eq!("512 MiB".parse(), Ok(Bytes(512 << 20)));
         assert_eq!("2.6 GHz".parse::<Rate>().unwrap().0.as_hz(), 2_600_000_000);
         assert_eq!("10 Gb/s".parse(), Ok(Bandwidth(10_000_000_000)));
@@ -221,5 +262,38 @@ mod tests {
         assert!("0 GHz".parse::<Rate>().is_err());
         assert!("0.1 ps".parse::<Duration>().is_err());
         assert!("-1 us".parse::<Duration>().is_err());
+        for text in ["", "us", ". us", "1.2.3 us", "_ us"] {
+            assert!(text.parse::<Duration>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn long_times_are_exact_and_bounded() {
+        let long = "2_499.999_999_999_999_9 h".parse::<Duration>().unwrap();
+        assert_eq!(long.0.as_ps(), 8_999_999_999_999_999_640);
+        assert_eq!(
+            "10000.000000000001 s"
+                .parse::<Duration>()
+                .unwrap()
+                .0
+                .as_ps(),
+            10_000_000_000_000_001
+        );
+        assert!("2500 h".parse::<Duration>().is_ok());
+        let error = "2500.1 h".parse::<Duration>().unwrap_err().to_string();
+        assert!(error.contains("1 ps to 2500 h"), "{error}");
+        assert!(
+            "340282366920938463463374607431768211455 h"
+                .parse::<Duration>()
+                .is_err()
+        );
+        for kind in [TIME, RATE, BANDWIDTH, BYTES] {
+            assert!(
+                kind.most
+                    .split_once(' ')
+                    .is_some_and(|(_, unit)| kind.size(unit).is_some())
+            );
+            assert!(most_of(&kind) < u64::MAX / 2, "{}", kind.name);
+        }
     }
 }
