@@ -5,7 +5,7 @@
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 use super::Emitter;
-use crate::analyse::Class;
+use crate::analyse::{Class, touches_x87};
 use crate::asm::{RSP, Reg};
 use crate::decode::{Follow, GuestInstruction};
 
@@ -83,7 +83,7 @@ fn names_stack(instruction: &Instruction) -> bool {
 }
 
 /// Whether all that `instruction` does is to compute with general registers, constants and an
-/// operand in memory: no fault comes of it.
+/// operand in memory: no fault comes of it. The x87 has faults that wait.
 fn computes(instruction: &Instruction) -> bool {
     let simple = |operand| match instruction.op_kind(operand) {
         OpKind::Register => instruction.op_register(operand).is_gpr(),
@@ -101,5 +101,6 @@ fn computes(instruction: &Instruction) -> bool {
     instruction.op_count() > 0
         && (0..instruction.op_count()).all(simple)
         && !names_stack(instruction)
+        && !touches_x87(instruction)
         && !matches!(instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv)
 }
