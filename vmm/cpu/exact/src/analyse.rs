@@ -100,6 +100,11 @@ impl Class {
         )
     }
 
+    /// Whether translated code carries it out.
+    pub(crate) fn is_native(self) -> bool {
+        !matches!(self, Self::Helper | Self::Fault(_))
+    }
+
     /// Whether it is taken to read all flags and to replace none, whatever it does.
     pub(crate) fn is_opaque(self) -> bool {
         matches!(

@@ -38,6 +38,9 @@ pub(crate) struct Mode {
     /// Its addresses count from its page's beginning, wherever that is mapped; see
     /// [`relative`](crate::relative).
     pub relative: bool,
+    /// It counts in MM7, since the guest's x87 is as after reset and need not be in the host's;
+    /// the guest's instructions that touch it leave. See [`apart`](crate::apart).
+    pub apart: bool,
 }
 
 /// How much code runs between two looks at the budget.
@@ -108,6 +111,7 @@ impl Mode {
             | u32::from(self.free_stubs) << 3
             | (self.size as u32) << 4
             | u32::from(self.skew) << 8
+            | u32::from(self.apart) << 20
             | u32::from(self.features) << 28
     }
 }

@@ -185,8 +185,11 @@ pub(crate) struct Context {
     pub target: u64,
     /// Where translated code goes on from there.
     pub resume: u64,
-    /// Host address of the code that leaves translated code.
+    /// Host address of the code that leaves translated code, once the budget is in the context.
     pub leave: u64,
+    /// Host address of what comes before that: it itself, or code that puts the budget from MM7
+    /// into the context.
+    pub settle: u64,
     /// Host stack pointer while guest code runs.
     pub host_rsp: u64,
     /// Not zero once this run came to code that may change the state of the x87.

@@ -9,7 +9,6 @@ use crate::signals::Catching;
 use crate::size::CodeSize;
 use crate::state::{Entered, Fault, flag};
 use crate::vcpu::{Answer, ExactVcpu};
-use crate::x87::{begin_x87, end_x87};
 
 /// The part of a budget that a run at ease may leave when it comes to a hot block.
 const EASE: i64 = 8;
@@ -105,6 +104,9 @@ pub(crate) enum Next {
     Plain,
     /// As `Boundary`, and the budget may cover the next instruction alone.
     Single,
+    /// As `Boundary`, where nothing was done but to bring the x87 that the instruction there
+    /// takes.
+    Joined,
     /// Go on in the middle of a block, at this host address.
     Resume(u64),
     /// The caller is needed; the guest stands at `state.rip`.
@@ -130,13 +132,13 @@ impl ExactVcpu {
         let catching = Catching::start(&mut self.context)?;
         self.flush_lines();
         point_at(&mut self.context);
-        begin_x87(&self.x87);
+        self.begin_apart();
         self.refusable = None;
         let exit = match self.take_refusal() {
             Some(exit) => exit,
             None => self.run_loop(),
         };
-        end_x87(&mut self.context, &mut self.x87);
+        self.end_apart();
         drop(catching);
         self.settle_clock();
         self.settle_flags();
@@ -217,6 +219,15 @@ impl ExactVcpu {
         };
         let before = self.retired_now();
         let next = self.visit(entry, mode, course);
+        if let Next::Joined = next
+            && self.retired_now() == before
+        {
+            // The same instruction runs again, with the same care.
+            course.single = single;
+            course.plain = plain;
+            self.give_back_care(&care);
+            return Ok(());
+        }
         course.plain =
             matches!(next, Next::Plain) || course.link.as_ref().is_some_and(|wanted| wanted.plain);
         course.single = matches!(next, Next::Single);
@@ -259,6 +270,14 @@ impl ExactVcpu {
             stepping: self.state.flags & flag::TF != 0,
             checked: self.checks_alignment(),
         }
+    }
+
+    /// Puts back what [`take_care`](Self::take_care) took.
+    fn give_back_care(&mut self, care: &Care) {
+        self.state.flags |= care.resumes;
+        self.state.shadow = care.shadowed;
+        self.state.holds_traps = care.holds_traps;
+        self.state.held_hits = care.held_hits;
     }
 
     fn breakpoint_before(&mut self, care: &Care) -> Option<Fault> {
@@ -347,6 +366,7 @@ impl ExactVcpu {
             free_stubs: self.free_stubs,
             features: self.features_number,
             relative: false,
+            apart: self.is_apart(),
         }
     }
 

@@ -68,6 +68,9 @@ pub(crate) struct Shared {
     pub lookup: [u64; 2],
     /// Where every visit begins: goes on at the context's `resume`.
     pub enter: u64,
+    /// The same for code that counts in MM7, and where that leaves.
+    pub apart: [u64; 2],
+    /// Where code counts that is not [apart](Mode::apart).
     pub counter: Counter,
 }
 
@@ -199,6 +202,7 @@ impl Emitter {
                 skew: 0,
                 features: 0,
                 relative: false,
+                apart: false,
             },
             page: 0,
             index: 0,
@@ -265,7 +269,7 @@ impl Emitter {
             self.verify_target(block.rip);
         }
         let entry = self.asm.offset();
-        if run.iter().any(|guest| touches_x87(&guest.instruction)) {
+        if !mode.apart && run.iter().any(|guest| touches_x87(&guest.instruction)) {
             self.asm.store_imm32(at::X87_USED, 1);
         }
         match tier {

@@ -33,6 +33,7 @@ const SHARED: Shared = Shared {
     unknown: 0x10_0180,
     lookup: [0x10_0100, 0x10_0140],
     enter: 0x10_0200,
+    apart: [0x10_0240, 0x10_0280],
     counter: Counter::Xmm31,
 };
 const BASE: u64 = 0x20_0000;
@@ -58,6 +59,7 @@ fn mode(sample: &Sample) -> Mode {
         skew: 0,
         features: 0,
         relative: sample.relative,
+        apart: sample.counter == Counter::Mm7,
     }
 }
 

@@ -10,6 +10,7 @@
 mod access;
 mod allocation;
 mod analyse;
+mod apart;
 mod asm;
 mod beside;
 mod block;

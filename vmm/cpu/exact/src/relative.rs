@@ -160,6 +160,7 @@ mod tests {
         skew: 0,
         features: 0,
         relative: false,
+        apart: false,
     };
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) fn choose(run: &[GuestInstruction]) -> Renamed {
     let mut uses = [0usize; 16];
     let mut info = InstructionInfoFactory::new();
     for guest in run {
-        if matches!(guest.class, Class::Helper | Class::Fault(_)) {
+        if !guest.class.is_native() {
             continue;
         }
         let mnemonic = guest.instruction.mnemonic();
@@ -69,13 +69,14 @@ pub(crate) fn choose(run: &[GuestInstruction]) -> Renamed {
 /// Exchanges the registers throughout a trace. What is carried out in Rust keeps its own.
 pub(crate) fn rename(run: &mut [GuestInstruction], pairs: [u8; 2]) {
     for guest in run {
-        if !matches!(guest.class, Class::Helper | Class::Fault(_)) {
+        if guest.class.is_native() {
             exchange(&mut guest.instruction, pairs);
         }
     }
 }
 
-fn exchange(instruction: &mut Instruction, pairs: [u8; 2]) {
+/// Exchanges the registers of one instruction; twice, and they are as they were.
+pub(crate) fn exchange(instruction: &mut Instruction, pairs: [u8; 2]) {
     for operand in 0..instruction.op_count() {
         if instruction.op_kind(operand) == OpKind::Register {
             let register = exchanged(instruction.op_register(operand), pairs);

@@ -122,6 +122,12 @@ impl Store {
         self.shared.leave
     }
 
+    /// Host addresses at which visits to code begin that is [apart](Mode::apart), and at which
+    /// its budget goes back to the context.
+    pub(crate) fn apart_code(&self) -> [u64; 2] {
+        self.shared.apart
+    }
+
     /// Host address of the code for jumps that the first jump cache leads astray.
     pub(crate) fn lookup_code(&self, user: bool) -> u64 {
         self.shared.lookup[usize::from(user)]

@@ -24,7 +24,14 @@ pub(crate) fn place(memory: &mut CodeMemory, character: &Character) -> Shared {
             asm.store_xmm31_high(at::RETIRED);
         }
     }
+    // Which kind of code leaves is not known here: it may have been a signal.
+    asm.jump_slot(offset_of!(Context, settle) as i32);
+    let store = asm.here();
+    asm.store_mm7(at::COUNT);
     asm.jump_slot(offset_of!(Context, leave) as i32);
+    let load = asm.here();
+    asm.load_mm7(at::COUNT);
+    asm.jump_slot(offset_of!(Context, resume) as i32);
     let enter = asm.here();
     if counter == Counter::Xmm31 {
         asm.load_xmm31(at::COUNT);
@@ -43,6 +50,7 @@ pub(crate) fn place(memory: &mut CodeMemory, character: &Character) -> Shared {
         unknown,
         lookup,
         enter,
+        apart: [load, store],
         counter,
     }
 }

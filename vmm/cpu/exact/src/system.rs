@@ -5,6 +5,7 @@ use belljar_cpu::{Exit, Registers, Unimplemented};
 use iced_x86::{Instruction, Mnemonic as M};
 
 use crate::access::Stop;
+use crate::apart::{keeps_reset, uses_x87};
 use crate::block::BlockId;
 use crate::context::FREE_INSTRUCTIONS;
 use crate::dispatch::Next;
@@ -55,11 +56,21 @@ impl ExactVcpu {
     /// Carries out `instruction`, number `index` of `block`.
     pub(crate) fn help(&mut self, block: BlockId, index: u16, instruction: &Instruction) -> Next {
         self.refund(block, index);
+        let joins = self.is_apart() && uses_x87(instruction) && !keeps_reset(instruction);
+        if joins {
+            self.join_x87();
+            if handler(instruction).is_none() {
+                return Next::Joined;
+            }
+        }
         let charge = self.store.block(block).charge_of(index);
         let next_rip = instruction.next_ip();
         self.replies.begin();
         self.context.x87_used = 1;
         let result = self.carry_out(instruction);
+        if joins {
+            self.part_x87();
+        }
         // It may have changed what is mapped where.
         self.flush_lines();
         if !matches!(result, Err(Stop::Ask(_))) {
@@ -101,6 +112,7 @@ impl ExactVcpu {
     fn carry_out(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         match handler(instruction) {
             Some(carry_out) => carry_out(self, instruction),
+            None if self.is_apart() && keeps_reset(instruction) => self.on_reset_x87(instruction),
             None => Err(Fault::invalid_opcode().into()),
         }
     }

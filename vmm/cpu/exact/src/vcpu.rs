@@ -7,6 +7,7 @@ use belljar_sim::Random;
 use serde::{Deserialize, Serialize};
 
 use crate::access::{Replies, Stores};
+use crate::apart::can_part;
 use crate::beside::Seams;
 use crate::clock::{Clock, CyclesPerInstruction};
 use crate::context::{ARITHMETIC, Context, ContextMemory, FREE_INSTRUCTIONS, SLOTS};
@@ -71,6 +72,9 @@ pub struct ExactVcpu {
     pub(crate) store: Lease,
     pub(crate) clock: Clock,
     pub(crate) x87: X87,
+    /// Whether the budget is in MM7 when it can be, and whether it is; see [`apart`](crate::apart).
+    pub(crate) parts: bool,
+    pub(crate) apart: bool,
     pub(crate) door: Door,
     pub(crate) cpuid: CpuidTable,
     pub(crate) instruction_set: InstructionSet,
@@ -157,6 +161,7 @@ impl ExactVcpu {
         let has_caches = ledger
             .as_ref()
             .is_some_and(|ledger| ledger.caches.is_some());
+        let parts = can_part(character.counter, character.prices.is_some());
         let mut store = Lease::new(share, &character, has_caches)?;
         let features = Features::new(&config.instruction_set);
         let features_number = store.number_of(&features).unwrap_or(0);
@@ -171,6 +176,7 @@ impl ExactVcpu {
             view.jumps.begin(store.lookup_code(user));
         }
         context.target = store.enter_code();
+        context.settle = context.leave;
         context.way_out = store.leave_code();
         context.code = store.ranges().map(|range| [range.start, range.end]);
         store.give_back();
@@ -181,6 +187,8 @@ impl ExactVcpu {
             store,
             clock: Clock::new(ratio),
             x87: X87::reset(),
+            parts,
+            apart: false,
             door,
             cpuid: config.cpuid,
             features,

@@ -59,6 +59,11 @@ impl X87 {
         &self.image.0
     }
 
+    /// Whether it is as after reset.
+    pub(crate) fn is_initial(&self) -> bool {
+        self.initial
+    }
+
     /// Has `change` change the state, of which only what a processor would keep is left:
     /// otherwise it would depend on who used it first what is seen of it. Not during a run.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut [u8; 512])) {
@@ -73,6 +78,21 @@ impl X87 {
 thread_local! {
     /// Whether this thread's x87 is as after reset, as every run leaves it.
     static CLEAN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What is in this thread's x87 is nobody's any more.
+pub(crate) fn spoil_x87() {
+    CLEAN.set(false);
+}
+
+/// Whether the live x87 is as after reset, its registers too.
+pub(crate) fn is_reset() -> bool {
+    if x87_is_initial() {
+        return true;
+    }
+    let mut live = FxImage::reset();
+    save_x87(&mut live);
+    live.is_initial()
 }
 
 /// Loads the guest's x87, if it is not there already: most turns are short and most guests leave

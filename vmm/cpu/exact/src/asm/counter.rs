@@ -1,4 +1,4 @@
-//! The budget where it stands in XMM31.
+//! The budget where it stands in a register that the guest has not, or does not use.
 
 use super::{Asm, Hole, S1};
 
@@ -44,6 +44,31 @@ impl Asm {
     pub(crate) fn store_xmm31(&mut self, disp: i32) {
         self.bytes(&[0x65, 0x62, 0x61, 0xfd, 0x08, 0xd6, 0x3c, 0x25]);
         self.imm32(disp);
+    }
+
+    /// `paddq mm7, gs:[disp]` (SSE2).
+    pub(crate) fn add_to_mm7(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x0f, 0xd4, 0x3c, 0x25]);
+        self.imm32(disp);
+    }
+
+    /// `movq S1, mm7`.
+    pub(crate) fn move_mm7_to_s1(&mut self) {
+        self.wrote(S1);
+        self.bytes(&[0x49, 0x0f, 0x7e, 0xff]);
+    }
+
+    /// `movq mm7, gs:[disp]`.
+    pub(crate) fn load_mm7(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x0f, 0x6f, 0x3c, 0x25]);
+        self.imm32(disp);
+    }
+
+    /// `movq gs:[disp], mm7`, and `emms`, which makes the register the x87's again.
+    pub(crate) fn store_mm7(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x0f, 0x7f, 0x3c, 0x25]);
+        self.imm32(disp);
+        self.bytes(&[0x0f, 0x77]);
     }
 
     /// `test S1, S1`, 64 bits.

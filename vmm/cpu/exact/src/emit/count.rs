@@ -14,6 +14,9 @@ pub(crate) enum Counter {
     /// In XMM31, which no guest below x86-64-v4 has: a change takes one cycle and no
     /// flags. The context has it while host code runs.
     Xmm31,
+    /// In MM7, likewise, in code for a guest whose x87 is as after reset: see
+    /// [`Mode::apart`](crate::block::Mode::apart).
+    Mm7,
 }
 
 impl Emitter {
@@ -38,6 +41,32 @@ impl Emitter {
         self.leave_unless_rcx_zero(SiteKind::Hot);
     }
 
+    /// Where this code counts.
+    pub(super) fn counter(&self) -> Counter {
+        if self.mode.apart {
+            Counter::Mm7
+        } else {
+            self.shared.counter
+        }
+    }
+
+    /// Adds what the context has at `number` to the budget in a register. Changes no flag.
+    pub(super) fn add_to_register(&mut self, number: i32) {
+        match self.counter() {
+            Counter::Mm7 => self.asm.add_to_mm7(number),
+            _ => self.asm.add_to_xmm31(number),
+        }
+    }
+
+    /// S1: the budget. Changes no flag.
+    pub(super) fn load_budget(&mut self) {
+        match self.counter() {
+            Counter::Memory => self.asm.load(S1, at::COUNT),
+            Counter::Xmm31 => self.asm.move_xmm31_to_s1(),
+            Counter::Mm7 => self.asm.move_mm7_to_s1(),
+        }
+    }
+
     /// Takes the block's instructions off the budget, or leaves when it does not
     /// cover them.
     pub(super) fn count(&mut self, instructions: i32, free: bool, flags_dead: bool) {
@@ -47,10 +76,10 @@ impl Emitter {
         if let Some(&ticks) = self.rest.first() {
             return self.count_priced(ticks, instructions, flags_dead);
         }
-        if self.shared.counter == Counter::Memory {
+        if self.counter() == Counter::Memory {
             return self.count_in_memory(at::COUNT, SiteKind::Stop, instructions, flags_dead);
         }
-        self.asm.add_to_xmm31(at::step(-instructions));
+        self.add_to_register(at::step(-instructions));
         self.leave_if_overdrawn(flags_dead);
     }
 
@@ -58,7 +87,7 @@ impl Emitter {
     /// runs to its end, even if that lies behind the deadline.
     fn count_priced(&mut self, ticks: i32, instructions: i32, flags_dead: bool) {
         let checked = self.mode.pace != Pace::Piece(0);
-        if self.shared.counter == Counter::Xmm31 {
+        if self.counter() == Counter::Xmm31 {
             self.add_pair(-ticks, instructions);
             if checked {
                 self.leave_if_overdrawn(flags_dead);
@@ -92,17 +121,17 @@ impl Emitter {
         self.asm.store(counter, S1);
     }
 
-    /// Leaves when the budget in XMM31 did not cover the block.
+    /// Leaves when the budget in a register did not cover the block.
     fn leave_if_overdrawn(&mut self, flags_dead: bool) {
         if flags_dead {
-            self.asm.move_xmm31_to_s1();
+            self.load_budget();
             self.asm.test_s1();
             let hole = self.asm.jump_if(CONDITION_SIGN);
             self.leave_from(hole, SiteKind::Stop, false);
             return;
         }
         self.asm.mov(S0, RCX);
-        self.asm.move_xmm31_to_s1();
+        self.load_budget();
         self.asm.pext(RCX, S1, at::SIGN_MASK);
         self.leave_unless_rcx_zero(SiteKind::Stop);
     }
@@ -140,14 +169,15 @@ impl Emitter {
             return;
         }
         let ticks = self.rest.get(usize::from(index)).copied();
-        match (self.shared.counter, ticks) {
+        match (self.counter(), ticks) {
             (Counter::Memory, None) => self.add_in_memory(at::COUNT, left),
             (Counter::Memory, Some(ticks)) => {
                 self.add_in_memory(at::COUNT, ticks);
                 self.add_in_memory(at::RETIRED, -left);
             }
-            (Counter::Xmm31, None) => self.asm.add_to_xmm31(at::step(left)),
             (Counter::Xmm31, Some(ticks)) => self.add_pair(ticks, -left),
+            // Where instructions have prices, nobody counts in MM7.
+            (Counter::Xmm31, None) | (Counter::Mm7, _) => self.add_to_register(at::step(left)),
         }
     }
 }

@@ -3,16 +3,25 @@
 use iced_x86::Instruction;
 
 use super::Emitter;
-use crate::analyse::Class;
+use crate::analyse::{Class, touches_x87};
 use crate::asm::{RCX, S0};
 use crate::block::SiteKind;
 use crate::decode::{Follow, GuestInstruction};
+use crate::rename::exchange;
 use crate::size::CodeSize;
 use crate::state::vector;
 
 impl Emitter {
     pub(super) fn instruction(&mut self, guest: &GuestInstruction, flags_dead: bool) {
         let (instruction, follow) = (&guest.instruction, guest.follow);
+        // Of the same class as elsewhere: what is known of flags must not depend on it.
+        if self.mode.apart && touches_x87(instruction) && guest.class.is_native() {
+            let mut own = *instruction;
+            if let Some(pairs) = self.allocation.renamed {
+                exchange(&mut own, pairs);
+            }
+            return self.helper(&own);
+        }
         if self.mode.size != CodeSize::Long
             && self.legacy_instruction(instruction, guest.class, flags_dead)
         {

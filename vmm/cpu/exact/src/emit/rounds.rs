@@ -92,10 +92,10 @@ impl Emitter {
         for family in &rounds.families {
             self.check_rounds(family, rounds.count, &mut failed);
         }
-        if self.shared.counter == Counter::Xmm31 {
-            self.asm.add_to_xmm31(at::step(-all));
-        } else {
+        if self.counter() == Counter::Memory {
             self.asm.sub_imm(at::COUNT, all);
+        } else {
+            self.add_to_register(at::step(-all));
         }
         let ahead = all - i32::from(self.counted);
         self.asm.store_imm(at::AHEAD, ahead);
@@ -108,11 +108,7 @@ impl Emitter {
 
     /// Jumps if the budget does not cover `instructions`.
     fn unless_covers(&mut self, instructions: i32) -> Hole {
-        if self.shared.counter == Counter::Xmm31 {
-            self.asm.move_xmm31_to_s1();
-        } else {
-            self.asm.load(S1, at::COUNT);
-        }
+        self.load_budget();
         self.asm.cmp(S1, instructions);
         self.asm.jump_if(CONDITION_LESS)
     }
@@ -212,8 +208,8 @@ impl Emitter {
     /// Gives back the instructions of rounds to come, in code that leaves them. Changes no
     /// flag, and of the registers S1 at most.
     pub(super) fn give_rounds(&mut self) {
-        if self.shared.counter == Counter::Xmm31 {
-            self.asm.add_to_xmm31(at::AHEAD);
+        if self.counter() != Counter::Memory {
+            self.add_to_register(at::AHEAD);
         } else {
             self.asm.store(at::BORROWED, RCX);
             self.asm.load(RCX, at::AHEAD);

@@ -2,7 +2,7 @@
 
 use iced_x86::{Instruction, Mnemonic};
 
-use super::{Counter, Emitter};
+use super::Emitter;
 use crate::asm::{RAX, RCX, RDX, S0, S1};
 use crate::context::at;
 
@@ -25,10 +25,7 @@ impl Emitter {
             return self.helper(instruction);
         }
         self.helper_unless_zero(at::TSC_HIDDEN, instruction);
-        match self.shared.counter {
-            Counter::Memory => self.asm.load(S1, at::COUNT),
-            Counter::Xmm31 => self.asm.move_xmm31_to_s1(),
-        }
+        self.load_budget();
         // The entry took this instruction and those behind it off the count.
         let early = i32::from(self.counted) - i32::from(self.index);
         self.asm.load(S0, at::TSC_AT_ZERO);

@@ -62,6 +62,13 @@ impl Sample {
         }
     }
 
+    fn apart(self) -> Self {
+        Self {
+            counter: Counter::Mm7,
+            ..self
+        }
+    }
+
     fn free(self) -> Self {
         Self {
             free: true,
@@ -126,7 +133,7 @@ fn looped(name: &'static str, build: Build) -> Sample {
 type File = (&'static str, fn() -> Vec<Sample>);
 
 /// All files.
-pub(super) const FILES: [File; 10] = [
+pub(super) const FILES: [File; 11] = [
     ("registers", registers),
     ("memory", memory),
     ("flow", flow),
@@ -134,6 +141,7 @@ pub(super) const FILES: [File; 10] = [
     ("vectors", vectors),
     ("system", system),
     ("counter-memory", counted_in_memory),
+    ("counter-mm7", counted_in_mm7),
     ("hot", hot::hot),
     ("hot-vectors", hot::hot_vectors),
     ("legacy", legacy),
@@ -369,6 +377,30 @@ fn counted_in_memory() -> Vec<Sample> {
             a.inc(rcx)
         })
         .in_memory(),
+    ]
+}
+
+fn counted_in_mm7() -> Vec<Sample> {
+    vec![
+        block("apart with dead flags", |a| {
+            a.xor(eax, eax)?;
+            a.inc(rcx)
+        })
+        .apart(),
+        block("apart with live flags", |a| a.adc(rax, rcx)).apart(),
+        looped("apart in a loop", |a| {
+            a.add(rax, qword_ptr(rsi))?;
+            a.inc(rcx)
+        })
+        .apart(),
+        block("apart, and the x87", |a| {
+            a.inc(rcx)?;
+            a.fld(qword_ptr(rsi))?;
+            a.inc(rcx)
+        })
+        .apart(),
+        block("apart, and MMX", |a| a.movd(mm2, eax)).apart(),
+        block("apart, and the time-stamp counter", |a| a.rdtsc()).apart(),
     ]
 }
 
