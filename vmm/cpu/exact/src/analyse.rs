@@ -1,7 +1,10 @@
 //! What an instruction needs from the translator.
 
+use std::cell::RefCell;
+
 use iced_x86::{
-    Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+    Code, FlowControl, Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic,
+    OpAccess, OpKind, Register,
 };
 
 use crate::emit::legacy;
@@ -325,9 +328,7 @@ fn classify_operands(instruction: &Instruction) -> Class {
             Class::Plain
         };
     };
-    let mut factory = InstructionInfoFactory::new();
-    let access = factory.info(instruction).op_access(index as u32);
-    let write = match access {
+    let write = match operand_access(instruction, index as u32) {
         OpAccess::NoMemAccess | OpAccess::None => return Class::Nop,
         OpAccess::Read | OpAccess::CondRead => false,
         _ => true,
@@ -340,6 +341,17 @@ fn classify_operands(instruction: &Instruction) -> Class {
         size: size as u16,
         write,
     }
+}
+
+thread_local! {
+    /// One for all: a factory's two lists are made with it, and translation asks often.
+    static INFO: RefCell<InstructionInfoFactory> = RefCell::new(InstructionInfoFactory::new());
+}
+
+/// What `instruction` does with operand `operand`.
+pub(crate) fn operand_access(instruction: &Instruction, operand: u32) -> OpAccess {
+    let only = InstructionInfoOptions::NO_MEMORY_USAGE | InstructionInfoOptions::NO_REGISTER_USAGE;
+    INFO.with_borrow_mut(|info| info.info_options(instruction, only).op_access(operand))
 }
 
 /// Whether an operand is memory at an address that no operand spells out.

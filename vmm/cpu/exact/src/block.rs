@@ -226,7 +226,7 @@ impl Block {
             counted: emitted.counted,
             rest: emitted.rest,
             offsets: guest.instructions.iter().map(offset).collect(),
-            host_map: emitted.host_map.into_boxed_slice(),
+            host_map: emitted.host_map,
             masked: masked_accesses(guest),
             incoming: Vec::new(),
             heat: placement.heat,

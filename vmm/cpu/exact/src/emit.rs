@@ -40,7 +40,7 @@ pub(crate) use count::Counter;
 /// Host code and what belongs to it, ready to be placed.
 pub(crate) struct Emitted {
     pub sites: Vec<Site>,
-    pub host_map: Vec<(u32, u16)>,
+    pub host_map: Box<[(u32, u16)]>,
     /// Offset of the entry for chained jumps.
     pub entry: u32,
     pub counted: u16,
@@ -145,6 +145,8 @@ pub(crate) struct Emitter {
     links: Links,
     cells: Vec<u64>,
     cold: Vec<Cold>,
+    /// Room for those that are emitted.
+    settled: Vec<Cold>,
     host_map: Vec<(u32, u16)>,
     mode: Mode,
     /// Page number of the block's RIP.
@@ -192,6 +194,7 @@ impl Emitter {
             links: Links::Patched,
             cells: Vec::new(),
             cold: Vec::new(),
+            settled: Vec::new(),
             host_map: Vec::new(),
             mode: Mode {
                 user: false,
@@ -301,7 +304,7 @@ impl Emitter {
         let sites = self.emit_cold((id, first_site));
         Emitted {
             sites,
-            host_map: std::mem::take(&mut self.host_map),
+            host_map: self.host_map.as_slice().into(),
             entry,
             counted,
             rest: self.rest.as_slice().into(),

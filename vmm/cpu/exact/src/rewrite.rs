@@ -2,6 +2,7 @@
 
 use iced_x86::{Code, Instruction, OpAccess, OpKind, Register};
 
+use crate::analyse::operand_access;
 use crate::asm::Operand;
 
 /// Which of R14 and R15 an instruction names as explicit register operands.
@@ -29,10 +30,7 @@ fn spilled_index(register: Register) -> Option<usize> {
 
 /// The register operands of `instruction` that live in memory. They are always
 /// loaded, so that partial writes keep the rest.
-pub(crate) fn spilled_operands(
-    instruction: &Instruction,
-    access: impl Fn(u32) -> OpAccess,
-) -> Spilled {
+pub(crate) fn spilled_operands(instruction: &Instruction) -> Spilled {
     let mut spilled = Spilled::default();
     for operand in 0..instruction.op_count() {
         if instruction.op_kind(operand) != OpKind::Register {
@@ -41,7 +39,7 @@ pub(crate) fn spilled_operands(
         if let Some(index) = spilled_index(instruction.op_register(operand)) {
             spilled.loads[index] = true;
             spilled.stores[index] |= !matches!(
-                access(operand),
+                operand_access(instruction, operand),
                 OpAccess::Read | OpAccess::CondRead | OpAccess::None
             );
         }

@@ -28,11 +28,13 @@ impl Emitter {
         let mut sites = Sites {
             block,
             first,
-            list: Vec::new(),
+            list: Vec::with_capacity(self.cold.len()),
         };
-        // What is put off may put off more.
+        // What is put off may put off more. The two lists change places, and keep their room.
+        let mut now = std::mem::take(&mut self.settled);
         while !self.cold.is_empty() {
-            for cold in std::mem::take(&mut self.cold) {
+            std::mem::swap(&mut now, &mut self.cold);
+            for cold in now.drain(..) {
                 self.index = cold.index;
                 self.lag = cold.lag;
                 self.flags_kept = cold.flags_kept;
@@ -40,6 +42,7 @@ impl Emitter {
                 self.emit_one(cold, &mut sites);
             }
         }
+        self.settled = now;
         sites.list
     }
 

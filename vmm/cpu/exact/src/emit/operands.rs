@@ -1,23 +1,15 @@
 //! Instructions that compute: registers as they stand, memory through a check.
 
-use iced_x86::{Code, Instruction, OpAccess, OpKind, Register};
+use iced_x86::{Code, Instruction, OpKind, Register};
 
 use super::Emitter;
 use super::access::Address;
 use crate::analyse::has_high_byte;
 use crate::asm::{Operand, RBP, RCX, RSI, RSP, Reg, S0, S1};
 use crate::context::at;
-use crate::rewrite::{self, Spilled, drop_lock, set_memory, use_first_scratch};
+use crate::rewrite::{Spilled, drop_lock, set_memory, spilled_operands, use_first_scratch};
 
 impl Emitter {
-    fn spilled(&mut self, instruction: &Instruction) -> Spilled {
-        let info = self.info.info(instruction);
-        let access: Vec<OpAccess> = (0..instruction.op_count())
-            .map(|i| info.op_access(i))
-            .collect();
-        rewrite::spilled_operands(instruction, |operand| access[operand as usize])
-    }
-
     /// A guest register's host register: itself, or `scratch` loaded from memory.
     pub(super) fn fetch(&mut self, register: Register, scratch: Reg) -> Reg {
         let number = register.number() as Reg;
@@ -31,7 +23,7 @@ impl Emitter {
     /// An instruction without memory operand. The host's R14 and R15 stand in for
     /// the guest's while it runs.
     pub(super) fn plain(&mut self, instruction: &Instruction) {
-        let spilled = self.spilled(instruction);
+        let spilled = spilled_operands(instruction);
         for (index, register) in [S0, S1].into_iter().enumerate() {
             if spilled.loads[index] {
                 self.asm.load(register, at::gpr(register as usize));
@@ -112,7 +104,7 @@ impl Emitter {
         flags_dead: bool,
     ) {
         let (operand, access) = self.open(Address::Of(instruction), size, write, flags_dead);
-        let spilled = self.spilled(instruction);
+        let spilled = spilled_operands(instruction);
         let mut rewritten = *instruction;
         drop_lock(&mut rewritten);
         if has_high_byte(instruction) {
