@@ -42,7 +42,6 @@ pub(crate) fn uses_x87(instruction: &Instruction) -> bool {
             | Mnemonic::Xrstor64
             | Mnemonic::Xrstors
             | Mnemonic::Xrstors64
-            | Mnemonic::Xgetbv
     );
     saves || touches_x87(instruction)
 }
