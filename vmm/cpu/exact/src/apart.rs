@@ -5,8 +5,8 @@
 //! the host's x87 need not hold it: its MM7 counts. Code is translated for one of both cases
 //! ([`Mode::apart`](crate::block::Mode::apart)). What is made apart leaves in front of
 //! instructions that touch the x87; then the guest's is loaded, and code that counts in memory
-//! goes on, until the x87 is found as after reset at the end of a run, or behind an instruction
-//! that saves or loads it.
+//! goes on until the run ends. The budget is in MM7 again if the x87 is as after reset then, or behind
+//! an instruction that saves or loads it, where that alone is what it was loaded for.
 
 use iced_x86::{Instruction, Mnemonic};
 
@@ -15,7 +15,7 @@ use crate::analyse::touches_x87;
 use crate::emit::Counter;
 use crate::system::Done;
 use crate::vcpu::ExactVcpu;
-use crate::x87::{FxImage, X87, begin_x87, end_x87, is_reset, load_x87, spoil_x87};
+use crate::x87::{FxImage, begin_x87, end_x87, is_reset, load_x87, spoil_x87};
 
 /// Whether a vCPU of this kind has its budget in MM7 when it can.
 pub(crate) fn can_part(counter: Counter, priced: bool) -> bool {
@@ -83,10 +83,9 @@ impl ExactVcpu {
         if !self.apart {
             return end_x87(&mut self.context, &mut self.x87);
         }
+        // What joined and parted again since found it as after reset, too.
+        debug_assert!(self.x87.is_initial(), "a run with another x87 parted");
         self.context.x87_used = 0;
-        if !self.x87.is_initial() {
-            self.x87 = X87::reset();
-        }
         spoil_x87();
     }
 
