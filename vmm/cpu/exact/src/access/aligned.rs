@@ -4,10 +4,10 @@
 //! checked, which is left open, nor are the lanes of gathers and scatters and the bit
 //! strings of BT and its like.
 
-use iced_x86::{Code, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+use iced_x86::{Code, Instruction, Mnemonic, OpAccess, OpKind, Register};
 
 use super::refine::{has_pending_x87, waits_for_x87};
-use crate::analyse::{Class, classify};
+use crate::analyse::{Class, classify, operand_access};
 use crate::masked::{is_masked, touched_bytes};
 use crate::state::{Fault, cr0, flag, vector};
 use crate::system::is_bit_string;
@@ -82,8 +82,6 @@ impl ExactVcpu {
 
     /// The accesses of an instruction, in their order; `size` is that of its operand.
     pub(crate) fn accesses(&self, instruction: &Instruction, size: usize) -> Vec<DataAccess> {
-        let mut factory = InstructionInfoFactory::new();
-        let info = factory.info(instruction);
         let mut planned = Vec::new();
         let mut add = |linear, bytes, write| {
             if bytes > 0 {
@@ -95,7 +93,7 @@ impl ExactVcpu {
             }
         };
         for (number, kind) in instruction.op_kinds().enumerate() {
-            let access = info.op_access(number as u32);
+            let access = operand_access(instruction, number as u32);
             let write = !matches!(access, OpAccess::Read | OpAccess::CondRead);
             let segment = self.segment_base(instruction.memory_segment());
             match kind {

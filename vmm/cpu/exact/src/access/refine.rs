@@ -3,11 +3,10 @@
 //! reached through the stack segment (Intel SDM, volume 3, table 7-2 and 6.15).
 
 use iced_x86::{
-    Code, Decoder, EncodingKind, Instruction, InstructionInfoFactory, Mnemonic as M, OpAccess,
-    OpKind, Register,
+    Code, Decoder, EncodingKind, Instruction, Mnemonic as M, OpAccess, OpKind, Register,
 };
 
-use crate::analyse::names_mmx;
+use crate::analyse::{names_mmx, operand_access};
 use crate::decode::{MAX_BYTES, options};
 use crate::features::{Features, X87};
 use crate::mmu::is_canonical;
@@ -36,10 +35,8 @@ impl ExactVcpu {
     /// bytes that its mask leaves as they are.
     pub(super) fn reads_what_it_writes(&mut self) -> bool {
         let (instruction, _) = self.present_instruction();
-        let mut factory = InstructionInfoFactory::new();
-        let info = factory.info(&instruction);
         instruction.op_kinds().enumerate().any(|(number, kind)| {
-            let access = info.op_access(number as u32);
+            let access = operand_access(&instruction, number as u32);
             kind == OpKind::Memory
                 && matches!(access, OpAccess::ReadWrite | OpAccess::ReadCondWrite)
         })
