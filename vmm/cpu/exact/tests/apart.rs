@@ -4,7 +4,7 @@
 
 mod bare;
 
-use bare::{CODE, DATA, Guest};
+use bare::{DATA, Guest, assemble};
 use belljar_cpu::{Exit, InstructionSet, Registers, Vcpu};
 use belljar_exact::{Costs, Timing};
 use iced_x86::code_asm::*;
@@ -14,15 +14,9 @@ fn registers_in_use(image: &[u8]) -> (u8, bool) {
     (image[4], image[32..160].iter().any(|&byte| byte != 0))
 }
 
-fn assembled(build: impl FnOnce(&mut CodeAssembler) -> Result<(), IcedError>) -> Vec<u8> {
-    let mut asm = CodeAssembler::new(64).unwrap();
-    build(&mut asm).unwrap();
-    asm.assemble(CODE).unwrap()
-}
-
 #[test]
 fn an_instruction_of_the_x87_behind_sti_is_in_its_shadow() {
-    let code = assembled(|a| {
+    let code = assemble(|a| {
         a.sti()?;
         a.fld1()?;
         a.inc(eax)?;
@@ -38,7 +32,7 @@ fn an_instruction_of_the_x87_behind_sti_is_in_its_shadow() {
 #[test]
 fn a_single_step_ends_behind_an_instruction_of_the_x87() {
     const TF: u64 = 1 << 8;
-    let mut guest = Guest::new(&assembled(|a| {
+    let mut guest = Guest::new(&assemble(|a| {
         a.fld1()?;
         a.inc(eax)?;
         a.hlt()
@@ -54,7 +48,7 @@ fn a_single_step_ends_behind_an_instruction_of_the_x87() {
 
 #[test]
 fn an_x87_that_became_as_after_reset_is_so_in_the_next_run() {
-    let code = assembled(|a| {
+    let code = assemble(|a| {
         a.mov(rdi, DATA)?;
         a.fxsave(ptr(rdi))?;
         a.fld1()?;
@@ -79,7 +73,7 @@ fn an_x87_that_became_as_after_reset_is_so_in_the_next_run() {
 
 #[test]
 fn what_counted_is_not_seen_by_another_guest_of_the_thread() {
-    let code = assembled(|a| {
+    let code = assemble(|a| {
         a.mov(rdi, DATA)?;
         a.fxsave(ptr(rdi))?;
         a.hlt()
@@ -94,7 +88,7 @@ fn what_counted_is_not_seen_by_another_guest_of_the_thread() {
         registers_in_use(&guest.read(DATA, 512))
     };
     assert_eq!(priced(), (0, false));
-    let mut counted = Guest::new(&assembled(|a| {
+    let mut counted = Guest::new(&assemble(|a| {
         a.inc(eax)?;
         a.hlt()
     }));

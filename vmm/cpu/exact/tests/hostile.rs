@@ -4,7 +4,7 @@
 
 mod bare;
 
-use bare::{CODE, DATA, Guest, STACK, is_pooled};
+use bare::{CODE, DATA, Guest, STACK, assemble, is_pooled};
 use belljar_cpu::{Exit, InstructionSet, Registers, ShutdownCause, Vcpu};
 use iced_x86::code_asm::*;
 
@@ -12,12 +12,6 @@ use iced_x86::code_asm::*;
 const LONG: u64 = 200_000;
 /// The second mapping of the page at `CODE`.
 const ALIAS: u64 = 0x1000_0000;
-
-fn assemble(build: impl FnOnce(&mut CodeAssembler) -> Result<(), IcedError>) -> Vec<u8> {
-    let mut asm = CodeAssembler::new(64).unwrap();
-    build(&mut asm).unwrap();
-    asm.assemble(CODE).unwrap()
-}
 
 fn gpr(guest: &Guest, number: usize) -> u64 {
     guest.vcpu.registers().gpr[number]

@@ -4,7 +4,7 @@
 
 mod bare;
 
-use bare::{CODE, DATA, Guest, RAM_BYTES, is_pooled};
+use bare::{DATA, Guest, RAM_BYTES, assemble, is_pooled};
 use belljar_cpu::{Exit, PAGE_SIZE, Vcpu};
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
@@ -44,12 +44,6 @@ fn run(code: &[u8], step: u64) -> (Seen, u64) {
     (seen, guest.vcpu.statistics().seams)
 }
 
-fn assembled(build: impl FnOnce(&mut CodeAssembler) -> Result<(), IcedError>) -> Vec<u8> {
-    let mut a = CodeAssembler::new(64).unwrap();
-    build(&mut a).unwrap();
-    a.assemble(CODE).unwrap()
-}
-
 /// A function that calls itself, with its stack across the seam.
 fn recursion(a: &mut CodeAssembler) -> Result<(), IcedError> {
     let [mut outer, mut function, mut leaf] = [(); 3].map(|()| a.create_label());
@@ -81,7 +75,7 @@ fn recursion(a: &mut CodeAssembler) -> Result<(), IcedError> {
 
 #[test]
 fn a_stack_across_a_seam_holds_the_same_mended_or_not() {
-    let code = assembled(recursion);
+    let code = assemble(recursion);
     let (whole, mended) = run(&code, 1 << 40);
     assert!(mended > 0 || is_pooled());
     for step in [1, 211] {
@@ -156,7 +150,7 @@ fn rows_that_are_sums_are_found_in_their_pages() {
                 first,
                 pitch,
             };
-            let code = assembled(|a| rows.emit(a));
+            let code = assemble(|a| rows.emit(a));
             let whole = run(&code, 1 << 40).0;
             for step in [1, 1009] {
                 let same = whole == run(&code, step).0;
@@ -169,7 +163,7 @@ fn rows_that_are_sums_are_found_in_their_pages() {
 /// Code on a page that was laid beside another, which the hot loop before it writes to.
 #[test]
 fn code_on_a_mended_page_is_seen_to_change() {
-    let code = assembled(|a| {
+    let code = assemble(|a| {
         let [mut start, mut outer, mut inner] = [(); 3].map(|()| a.create_label());
         a.jmp(start)?;
         recursion(a)?;

@@ -9,6 +9,8 @@ use belljar_cpu::{
 };
 use belljar_exact::{CodePool, CodeShare, CyclesPerInstruction, ExactConfig, ExactVcpu, Timing};
 use belljar_sim::{Random, Seed};
+use iced_x86::IcedError;
+use iced_x86::code_asm::CodeAssembler;
 use vm_memory::{Bytes, GuestAddress};
 
 pub(crate) const RAM_BYTES: usize = 4 << 20;
@@ -41,6 +43,13 @@ fn segment(selector: u16, attributes: u16) -> Segment {
         limit: u32::MAX,
         attributes,
     }
+}
+
+/// What `build` writes down, for [`CODE`].
+pub(crate) fn assemble(build: impl FnOnce(&mut CodeAssembler) -> Result<(), IcedError>) -> Vec<u8> {
+    let mut asm = CodeAssembler::new(64).unwrap();
+    build(&mut asm).unwrap();
+    asm.assemble(CODE).unwrap()
 }
 
 /// Whether guests share their translated code, so that some find it hot.
