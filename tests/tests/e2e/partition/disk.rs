@@ -15,7 +15,8 @@ belljar=$1; shift
 mount -t tmpfs -o size=512m disk disk || exit 77
 "$belljar" run "$@" --out disk/out >ran 2>&1 &
 run=$!
-until ls disk/out.incomplete/checkpoint/*[4-9].checkpoint >/dev/null 2>&1; do
+until ls disk/out.incomplete/checkpoint/*[4-9].checkpoint \
+    disk/out.incomplete/checkpoint/[1-9][0-9]*.checkpoint 2>/dev/null | grep -q .; do
     kill -0 $run || exit 78
     sleep 0.05
 done
