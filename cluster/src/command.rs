@@ -4,6 +4,7 @@ pub(crate) mod agent;
 pub(crate) mod bisect;
 pub(crate) mod boot;
 pub(crate) mod look;
+mod output;
 pub(crate) mod run;
 pub(crate) mod submit;
 pub(crate) mod sweep;
@@ -24,6 +25,7 @@ use belljar_cluster::{doctor as examination, template};
 use belljar_images::{Progress, Recipe};
 
 use crate::{CheckArguments, ScenarioArguments, SnapshotArguments};
+use output::{print, say};
 
 /// A scenario, and what it takes to run it again.
 fn read_scenario(arguments: &ScenarioArguments, more: &[String]) -> Result<(Scenario, Standalone)> {
@@ -53,11 +55,11 @@ fn exit_code(code: i32) -> ExitCode {
 pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
     let (scenario, _) = read_scenario(&arguments.scenario, &[])?;
     let plan = Plan::resolve(&scenario, &arguments.scenario.scenario)?;
-    println!("{plan}");
+    say(&plan)?;
     let hosts = run::with_arguments(scenario.hosts.clone(), &arguments.hosts)?;
     match Outlook::new(&plan, &hosts)? {
-        Some(outlook) => println!("{outlook}"),
-        None => println!("hosts      this one alone"),
+        Some(outlook) => say(outlook)?,
+        None => say("hosts      this one alone")?,
     }
     if let Some(path) = &arguments.run_disk {
         let disk = run_disk::build(&plan).context("cannot pack the workload's files")?;
@@ -69,7 +71,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
 /// `belljar doctor`.
 pub(crate) fn doctor() -> Result<ExitCode> {
     let findings = examination::examine();
-    print!("{}", examination::render(&findings));
+    print(examination::render(&findings))?;
     let usable = findings
         .iter()
         .any(|finding| finding.good && finding.subject.starts_with("engine"));
@@ -90,7 +92,7 @@ pub(crate) fn snapshot(arguments: &SnapshotArguments) -> Result<ExitCode> {
     };
     let sandbox = sandbox(arguments.no_sandbox, plan.engine)?;
     template::write(&plan, sandbox.as_ref(), &path)?;
-    println!("{}", path.display());
+    say(path.display())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -124,6 +126,6 @@ pub(crate) fn build_image(recipe: &Path, verbose: bool) -> Result<ExitCode> {
         Progress::Waiting => eprintln!("waiting for another build of the same image"),
         Progress::Note(note) => eprintln!("note: {note}"),
     })?;
-    println!("{}", image.dir.display());
+    say(image.dir.display())?;
     Ok(ExitCode::SUCCESS)
 }

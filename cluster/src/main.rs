@@ -1,7 +1,7 @@
 //! The `belljar` command.
 //!
 //! Standard output is results; what goes on meanwhile is told on standard error.
-#![allow(clippy::print_stdout, clippy::print_stderr)]
+#![allow(clippy::print_stderr)]
 
 use std::io::IsTerminal;
 use std::path::PathBuf;

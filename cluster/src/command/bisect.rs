@@ -1,5 +1,6 @@
 //! `belljar bisect`.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -8,6 +9,7 @@ use belljar_cluster::engine::Engine;
 use belljar_cluster::watch::Sample;
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 
+use super::output::{say, show};
 use super::sandbox;
 use crate::BisectArguments;
 
@@ -29,49 +31,52 @@ pub(crate) fn bisect(arguments: &BisectArguments) -> Result<ExitCode> {
     };
     match find(directories, sandbox.as_ref(), &mut tell)? {
         None => {
-            println!("no difference: all hashes of processors and memory are equal");
+            say("no difference: all hashes of processors and memory are equal")?;
             Ok(ExitCode::SUCCESS)
         }
         Some(difference) => {
-            print(&difference);
+            show(|out| print(out, &difference))?;
             Ok(ExitCode::from(DIFFERENT))
         }
     }
 }
 
-fn print(difference: &Difference) {
+fn print(out: &mut impl Write, difference: &Difference) -> io::Result<()> {
     let node = difference.node;
     match &difference.before {
-        None => println!("node {node} differs before its first instruction"),
+        None => writeln!(out, "node {node} differs before its first instruction")?,
         Some([before, _]) => {
-            println!(
+            writeln!(
+                out,
                 "node {node} differs first behind instruction {}, at {} of virtual time",
                 before.instructions + 1,
                 difference.time()
-            );
-            println!("both stood at    {}", describe(before));
+            )?;
+            writeln!(out, "both stood at    {}", describe(before))?;
         }
     }
     for (name, after) in ["A", "B"].iter().zip(&difference.after) {
-        println!("then {name} stood at {}", describe(after));
+        writeln!(out, "then {name} stood at {}", describe(after))?;
     }
     let [one, two] = &difference.after;
     for (one, two) in one.processor.iter().zip(&two.processor) {
         if one != two {
-            println!("  {:<14} A {}  B {}", one.name, one.hex(), two.hex());
+            writeln!(out, "  {:<14} A {}  B {}", one.name, one.hex(), two.hex())?;
         }
     }
-    print_memory(one, two);
+    print_memory(out, one, two)
 }
 
-fn print_memory(one: &Sample, two: &Sample) {
+fn print_memory(out: &mut impl Write, one: &Sample, two: &Sample) -> io::Result<()> {
     let pairs = one.memory.iter().zip(&two.memory);
     let pages = pairs.filter(|(one, two)| one != two).count();
     if pages == 0 {
-        println!("memory is the same");
-        return;
+        return writeln!(out, "memory is the same");
     }
-    println!("memory differs in {pages} pages, first at (physical addresses)");
+    writeln!(
+        out,
+        "memory differs in {pages} pages, first at (physical addresses)"
+    )?;
     let mut left = ADDRESSES;
     for (page, bytes) in &one.pages {
         let Some(others) = two.pages.get(page) else {
@@ -80,10 +85,11 @@ fn print_memory(one: &Sample, two: &Sample) {
         let words = bytes.chunks(WORD).zip(others.chunks(WORD)).enumerate();
         for (index, (one, two)) in words.filter(|(_, (one, two))| one != two).take(left) {
             let address = page + (index * WORD) as u64;
-            println!("  {address:#014x} A {}  B {}", hex(one), hex(two));
+            writeln!(out, "  {address:#014x} A {}  B {}", hex(one), hex(two))?;
             left -= 1;
         }
     }
+    Ok(())
 }
 
 /// RIP, bytes and meaning of the next instruction.

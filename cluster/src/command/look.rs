@@ -14,6 +14,7 @@ use belljar_cluster::keyboard::Keyboard;
 use belljar_cluster::monitor::{Monitor, console_file, finished, tail, text};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
+use super::output::print;
 use crate::{ConsoleArguments, WatchArguments};
 
 /// Between two looks for the screen, and for a console.
@@ -51,7 +52,7 @@ pub(crate) fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
     let client = match Client::connect(directory) {
         Ok(client) => client,
         Err(ControlError::NotRunning(_)) => {
-            print!("{}", finished(directory)?);
+            print(finished(directory)?)?;
             return Ok(ExitCode::SUCCESS);
         }
         Err(error) => return Err(error.into()),
@@ -65,7 +66,7 @@ pub(crate) fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
     if arguments.once || !io::stdout().is_terminal() {
         std::thread::sleep(REFRESH);
         watched.refresh()?;
-        print!("{}", text(&watched.monitor, PAGE.0, PAGE.1));
+        print(text(&watched.monitor, PAGE.0, PAGE.1))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut terminal = ratatui::try_init().context("cannot use this terminal; try --once")?;
@@ -77,7 +78,7 @@ pub(crate) fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
         Err(Leave::Run(error)) => {
             eprintln!("{error}");
             std::thread::sleep(REFRESH);
-            print!("{}", finished(directory)?);
+            print(finished(directory)?)?;
         }
         Err(Leave::Terminal(error)) => return Err(error.into()),
     }

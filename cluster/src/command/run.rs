@@ -19,9 +19,10 @@ use belljar_cluster::progress::Progress;
 use belljar_cluster::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::sandbox::Sandbox;
 use belljar_cluster::scenario::{Hosts, Scenario};
-use belljar_cluster::summary::{self, HostSummary, Summary, render};
+use belljar_cluster::summary::{HostSummary, Summary, render};
 use belljar_cluster::template;
 
+use super::output::{print, say};
 use super::{exit_code, read_scenario, sandbox, trace};
 use crate::{CheckpointArguments, HostArguments, HostsArguments, ResumeArguments, RunArguments};
 
@@ -105,7 +106,7 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
 /// `belljar checkpoint`.
 pub(crate) fn checkpoint(arguments: &CheckpointArguments) -> Result<ExitCode> {
     let report = Client::connect(&arguments.directory)?.checkpoint()?;
-    println!("{report}");
+    say(report)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -289,12 +290,12 @@ fn conclude(
             directory.remove_folder(checkpoint::FOLDER)?;
             let path = directory.complete()?;
             trace::print_statistics(&path)?;
-            print!("{}", render(summary, host, &path));
+            print(render(summary, host, &path))?;
             tell_failure(*code, &summary.warnings);
             Ok(exit_code(*code))
         }
         other => {
-            print!("{}", summary::render(summary, host, directory.path()));
+            print(render(summary, host, directory.path()))?;
             bail!("{}", explain(other, directory.path()));
         }
     }

@@ -18,6 +18,7 @@ use clap::Args;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::output::print;
 use super::submit::{
     JobArguments, TURN, hand_in, make_new, run_command, warn_of_a_bad_plan, write_scenario,
 };
@@ -109,7 +110,7 @@ fn gather(sweep: &Sweep, folder: &Path, outcomes: &BTreeMap<usize, Outcome>) -> 
     );
     let path = folder.join(TABLE);
     fs::write(&path, table.csv()).with_context(|| format!("cannot write {}", path.display()))?;
-    print!("{table}");
+    print(&table)?;
     eprintln!("the table is {}", path.display());
     Ok(match table.failures() {
         0 => ExitCode::SUCCESS,

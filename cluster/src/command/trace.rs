@@ -13,6 +13,7 @@ use belljar_cluster::scenario::{Nodes, Scenario};
 use belljar_sim::Time;
 use belljar_tracer::{AnalysisError, DumpFormat, Filter, Ratio, TRACE_FILE, TraceState};
 
+use super::output::{read_or_not, show};
 use crate::{DumpArguments, FilterArguments, StatArguments};
 
 /// The trace of a run directory, or the file itself.
@@ -64,20 +65,10 @@ pub(crate) fn dump(arguments: &DumpArguments) -> Result<ExitCode> {
         Ok(state)
     });
     match result {
-        Err(AnalysisError::Output(error)) => stopped_reading(error),
-        result => {
-            remark(&result?);
-            Ok(ExitCode::SUCCESS)
-        }
+        Err(AnalysisError::Output(error)) => read_or_not(Err(error))?,
+        result => remark(&result?),
     }
-}
-
-/// Whoever reads may have had enough; anything else is an error.
-fn stopped_reading(error: io::Error) -> Result<ExitCode> {
-    if error.kind() == ErrorKind::BrokenPipe {
-        return Ok(ExitCode::SUCCESS);
-    }
-    Err(error).context("cannot write to standard output")
+    Ok(ExitCode::SUCCESS)
 }
 
 /// `belljar trace stat`.
@@ -87,20 +78,18 @@ pub(crate) fn stat(arguments: &StatArguments) -> Result<ExitCode> {
         return cpi(arguments, &path);
     }
     let (statistics, state) = belljar_tracer::statistics(&path, &filter(&arguments.filter)?)?;
-    show(&state, |out| match arguments.json {
+    results(&state, |out| match arguments.json {
         true => statistics.write_json(out),
         false => statistics.write(out),
     })
 }
 
 /// Writes results to standard output, and then what is to be said of their trace.
-fn show(
+fn results(
     state: &TraceState,
     write: impl FnOnce(&mut StdoutLock<'_>) -> io::Result<()>,
 ) -> Result<ExitCode> {
-    if let Err(error) = write(&mut io::stdout().lock()) {
-        return stopped_reading(error);
-    }
+    show(write)?;
     remark(state);
     Ok(ExitCode::SUCCESS)
 }
@@ -117,7 +106,7 @@ fn cpi(arguments: &StatArguments, path: &Path) -> Result<ExitCode> {
     }
     let ratio = ratio(nodes.map_or(1.0, |nodes| nodes.ratio()));
     let (statistics, state) = belljar_tracer::cpi(path, &filter, ratio)?;
-    show(&state, |out| match arguments.json {
+    results(&state, |out| match arguments.json {
         true => statistics.write_json(out),
         false => statistics.write(out),
     })
@@ -147,9 +136,10 @@ pub(crate) fn print_statistics(directory: &Path) -> Result<()> {
     let path = directory.join(TRACE_FILE);
     if path.exists() {
         let (statistics, _) = belljar_tracer::statistics(&path, &Filter::default())?;
-        let mut out = io::stdout().lock();
-        statistics.write(&mut out)?;
-        writeln!(out)?;
+        show(|out| {
+            statistics.write(out)?;
+            writeln!(out)
+        })?;
     }
     Ok(())
 }

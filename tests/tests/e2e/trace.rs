@@ -1,6 +1,7 @@
 //! The trace against an independent count.
 
 use std::collections::BTreeMap;
+use std::process::{Child, Stdio};
 
 use belljar_tests::{Dir, Scenario};
 use serde_json::Value;
@@ -108,4 +109,37 @@ fn every_call_is_recorded_once() {
         .collect();
     assert!(counted.len() > 60, "{}", run.console(0));
     assert_eq!(traced(&dir), counted);
+}
+
+#[test]
+fn results_that_nobody_reads_are_no_failure() {
+    let Some(dir) = Dir::new() else { return };
+    // As with `belljar run ... | head`, where head has had enough.
+    let unread = |mut child: Child| {
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("belljar ends");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let calls = "mpiexec.hydra -n 2 counters 2; exit 3";
+    let (code, said) = unread(dir.start(&Scenario::new(2, calls), "out"));
+    assert_eq!(code, Some(3), "{said}");
+    assert!(
+        said.ends_with("error: the workload ended with exit code 3, see console/node0.log\n"),
+        "{said}"
+    );
+    assert!(dir.path("out/summary.json").exists());
+    for arguments in [
+        &["check", "out/scenario.toml"][..],
+        &["doctor"],
+        &["watch", "out"],
+        &["trace", "dump", "out"],
+        &["trace", "stat", "out"],
+        &["trace", "stat", "--cpi", "out"],
+    ] {
+        let mut command = dir.command(arguments);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (code, said) = unread(command.spawn().expect("belljar starts"));
+        assert_eq!(code, Some(0), "{arguments:?}: {said}");
+    }
 }
