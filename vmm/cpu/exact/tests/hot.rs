@@ -368,3 +368,42 @@ fn code_that_leaves_flags_alone_becomes_hot() {
     assert_eq!(whole.registers.gpr[2] & 0x8d5, 0x894);
     assert!(hot > 0 || is_pooled());
 }
+
+/// A conversion of a number that is none faults while RSP waits for a push. There are no
+/// handlers, so the processor shuts down where it stands.
+#[test]
+fn a_fault_of_sse_finds_the_stack_pointer_where_it_belongs() {
+    let mut a = CodeAssembler::new(64).unwrap();
+    let [mut round, mut end] = [(); 2].map(|()| a.create_label());
+    a.mov(ecx, 2000).unwrap();
+    a.mov(rsi, DATA).unwrap();
+    a.mov(dword_ptr(rsi), 0x1f00).unwrap();
+    a.ldmxcsr(dword_ptr(rsi)).unwrap();
+    a.mov(dword_ptr(rsi), 0x3f80_0000).unwrap();
+    a.set_label(&mut round).unwrap();
+    a.push(rcx).unwrap();
+    a.cvttss2si(eax, dword_ptr(rsi)).unwrap();
+    a.pop(rcx).unwrap();
+    a.test(rcx, rcx).unwrap();
+    a.jz(end).unwrap();
+    a.dec(rcx).unwrap();
+    a.jmp(round).unwrap();
+    a.set_label(&mut end).unwrap();
+    // The next round's operand is no number.
+    a.mov(dword_ptr(rsi), 0x7fc0_0000).unwrap();
+    a.jmp(round).unwrap();
+    let code = a.assemble(CODE).unwrap();
+    let ended = [1, 1 << 30].map(|step| {
+        let mut guest = Guest::new(&code);
+        let exit = loop {
+            match guest.run(step) {
+                Exit::Deadline => {}
+                exit => break format!("{exit:?}"),
+            }
+        };
+        (exit, look(&guest), guest.vcpu.statistics().promoted)
+    });
+    let [(exit, stepped, _), (same, whole, hot)] = ended;
+    assert_eq!((&exit, &stepped), (&same, &whole));
+    assert!(hot > 0 || is_pooled());
+}

@@ -5,9 +5,10 @@
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 use super::Emitter;
-use crate::analyse::{Class, touches_x87};
+use crate::analyse::Class;
 use crate::asm::{RSP, Reg};
 use crate::decode::{Follow, GuestInstruction};
+use crate::features::Features;
 
 /// How far the guest's RSP is from the host's, and whether it may be.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,8 +68,8 @@ impl Emitter {
                 let base = instruction.memory_base().full_register();
                 base != Register::RSP && !names_stack(instruction)
             }
-            Class::Plain => computes(instruction),
-            Class::Memory { .. } => checked && computes(instruction),
+            Class::Plain => computes(instruction) && !names_stack(instruction),
+            Class::Memory { .. } => checked && computes(instruction) && !names_stack(instruction),
             _ => false,
         }
     }
@@ -83,7 +84,8 @@ fn names_stack(instruction: &Instruction) -> bool {
 }
 
 /// Whether all that `instruction` does is to compute with general registers, constants and an
-/// operand in memory: no fault comes of it. The x87 has faults that wait.
+/// operand in memory: no fault comes of it. The x87 has faults that wait, and vector
+/// instructions such as CVTSD2SI have their own with the same operands.
 fn computes(instruction: &Instruction) -> bool {
     let simple = |operand| match instruction.op_kind(operand) {
         OpKind::Register => instruction.op_register(operand).is_gpr(),
@@ -98,9 +100,17 @@ fn computes(instruction: &Instruction) -> bool {
         | OpKind::Immediate32to64 => true,
         _ => false,
     };
-    instruction.op_count() > 0
+    (instruction.op_count() > 0 || widens(instruction.mnemonic()))
         && (0..instruction.op_count()).all(simple)
-        && !names_stack(instruction)
-        && !touches_x87(instruction)
+        && !Features::is_switched(instruction.cpuid_features())
         && !matches!(instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv)
+}
+
+/// CBW and its like, which name no operand.
+fn widens(mnemonic: Mnemonic) -> bool {
+    use Mnemonic as M;
+    matches!(
+        mnemonic,
+        M::Cbw | M::Cwde | M::Cdqe | M::Cwd | M::Cdq | M::Cqo
+    )
 }
