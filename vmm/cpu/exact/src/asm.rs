@@ -6,6 +6,7 @@
 
 mod context;
 mod counter;
+mod flags;
 mod jumps;
 
 /// A host register's number.

@@ -32,6 +32,7 @@ mod rounds;
 mod system;
 
 use held::{Held, Lending};
+use kept::Keeps;
 use lag::Lag;
 use rounds::Rounds;
 
@@ -62,6 +63,8 @@ pub(crate) struct Emitted {
 pub(crate) struct Shared {
     /// Saves the guest's registers and returns to the dispatcher.
     pub leave: u64,
+    /// The same where flags are put away.
+    pub leave_kept: u64,
     /// Leaves with `EXIT_LOOKUP`.
     pub unknown: u64,
     /// Looks into the second jump cache, the supervisor's or the user's, before.
@@ -173,8 +176,8 @@ pub(crate) struct Emitter {
     allocation: Allocation,
     lending: Lending,
     lag: Lag,
-    /// Flags are put away over the checks at the beginning, and are so now.
-    keeps_flags: bool,
+    /// Over which instructions flags are put away, and whether they are so now.
+    keeps: Keeps,
     flags_kept: bool,
     /// The rounds in emission that are counted together.
     rounds: Option<Rounds>,
@@ -222,7 +225,7 @@ impl Emitter {
             allocation: Allocation::default(),
             lending: [None; LENT],
             lag: Lag::default(),
-            keeps_flags: false,
+            keeps: Keeps::default(),
             flags_kept: false,
             rounds: None,
             rips: Vec::new(),
@@ -277,6 +280,8 @@ impl Emitter {
         }
         match tier {
             Tier::Plain(heat) => {
+                self.plan_keeping(run, &dead);
+                self.keep_over(0);
                 if let Some(heat) = heat {
                     self.count_run(heat, dead[0]);
                 }
@@ -295,7 +300,9 @@ impl Emitter {
                     self.body(block, &dead);
                     self.end_rounds(failed);
                 }
-                self.keep_flags();
+                if self.keeps.checks {
+                    self.keep_flags();
+                }
             }
         }
         self.count(run.len() as i32, free, dead[0] || self.flags_kept);
@@ -328,9 +335,9 @@ impl Emitter {
                     self.check(group);
                 }
             }
-            self.end_kept_flags();
+            self.keep_over(index);
             self.begin_lag(guest);
-            self.instruction(guest, dead[index]);
+            self.instruction(guest, dead[index] || self.flags_kept);
         }
         if block
             .instructions
@@ -373,7 +380,8 @@ impl Emitter {
         };
         self.lending = [None; LENT];
         self.lag = Lag::default();
-        (self.keeps_flags, self.flags_kept) = (false, false);
+        self.keeps.clear();
+        self.flags_kept = false;
         self.rounds = None;
         let rips = block
             .instructions

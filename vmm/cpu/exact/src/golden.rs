@@ -30,6 +30,7 @@ use samples::{FILES, Sample};
 /// Where shared code and the block stand.
 const SHARED: Shared = Shared {
     leave: 0x10_0000,
+    leave_kept: 0x10_0020,
     unknown: 0x10_0180,
     lookup: [0x10_0100, 0x10_0140],
     enter: 0x10_0200,

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 
 use belljar_cpu::PAGE_SIZE;
 
-use crate::asm::{Asm, RCX, S0, S1};
+use crate::asm::{Asm, RAX, RCX, S0, S1};
 use crate::cache::CodeMemory;
 use crate::context::{Context, EXIT_LOOKUP, at};
 use crate::emit::{Counter, Shared};
@@ -17,6 +17,8 @@ pub(crate) fn place(memory: &mut CodeMemory, character: &Character) -> Shared {
     let (counter, priced) = (character.counter, character.prices.is_some());
     let mut asm = Asm::default();
     asm.restart(memory.next());
+    let leave_kept = asm.here();
+    give_kept_flags(&mut asm);
     let leave = asm.here();
     if counter == Counter::Xmm31 {
         asm.store_xmm31(at::COUNT);
@@ -47,12 +49,21 @@ pub(crate) fn place(memory: &mut CodeMemory, character: &Character) -> Shared {
     memory.place(asm.code());
     Shared {
         leave,
+        leave_kept,
         unknown,
         lookup,
         enter,
         apart: [load, store],
         counter,
     }
+}
+
+/// Gives flags that were put away back. Takes no register.
+fn give_kept_flags(asm: &mut Asm) {
+    asm.store(at::BORROWED, RAX);
+    asm.load(RAX, at::KEPT_FLAGS);
+    asm.flags_from_ax();
+    asm.load(RAX, at::BORROWED);
 }
 
 /// Goes on at the guest address in S0, by the jump cache of a privilege level.

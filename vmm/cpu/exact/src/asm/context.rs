@@ -72,19 +72,6 @@ impl Asm {
         self.bytes(&[1]);
     }
 
-    /// `mov reg, gs:[disp]`, 32 bits, of a register below R8; the upper half becomes zero.
-    pub(crate) fn load32(&mut self, reg: Reg, disp: i32) {
-        self.wrote(reg);
-        self.bytes(&[0x65, 0x8b, reg << 3 | 4, 0x25]);
-        self.imm32(disp);
-    }
-
-    /// `mov gs:[disp], reg`, 32 bits, of a register below R8.
-    pub(crate) fn store32(&mut self, disp: i32, reg: Reg) {
-        self.bytes(&[0x65, 0x89, reg << 3 | 4, 0x25]);
-        self.imm32(disp);
-    }
-
     /// `sub qword gs:[disp], value`.
     pub(crate) fn sub_imm(&mut self, disp: i32, value: i32) {
         let short = i8::try_from(value);

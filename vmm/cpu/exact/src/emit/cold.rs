@@ -50,7 +50,6 @@ impl Emitter {
         match cold.kind {
             ColdKind::Leave { kind, restore } => {
                 self.restore(restore);
-                self.give_flags();
                 self.leave(kind, sites);
             }
             ColdKind::Link { target } => self.link_stub(cold.hole, target, false, sites),
@@ -96,13 +95,6 @@ impl Emitter {
         }
     }
 
-    /// Gives back flags that were put away where the present code was put off.
-    fn give_flags(&mut self) {
-        if self.flags_kept {
-            self.take_kept_flags();
-        }
-    }
-
     fn restore(&mut self, restore: bool) {
         if restore {
             self.asm.load(RCX, at::BORROWED);
@@ -112,7 +104,11 @@ impl Emitter {
     fn leave(&mut self, kind: SiteKind, sites: &mut Sites) {
         let site = sites.first + sites.list.len() as u32;
         self.asm.store_imm32(at::EXIT_SITE, site);
-        self.asm.jump_to(self.shared.leave);
+        self.asm.jump_to(if self.flags_kept {
+            self.shared.leave_kept
+        } else {
+            self.shared.leave
+        });
         sites.list.push(Site {
             block: sites.block,
             allocates: !self.allocation.is_usual(),
@@ -152,7 +148,8 @@ impl Emitter {
             self.cold_group(group, resume)
         };
         self.asm.land(exits.crosses);
-        self.give_flags();
+        let missed_kept = self.flags_kept;
+        self.end_kept_flags();
         self.give_back(self.index);
         self.leave_rounds(in_rounds);
         self.release();
@@ -160,11 +157,11 @@ impl Emitter {
         self.asm.land(hole);
         let target = self.rips[self.index as usize];
         self.link_stub(hole, target, true, sites);
+        self.flags_kept = missed_kept;
         for hole in exits.missed {
             self.asm.land(hole);
         }
         self.low_address(group, S0);
-        self.give_flags();
         let described = &self.plan.groups[group];
         let kind = SiteKind::Group {
             span: described.span(),
@@ -177,7 +174,6 @@ impl Emitter {
         };
         self.asm.land(refilled);
         self.low_address(group, S0);
-        self.give_flags();
         let described = &self.plan.groups[group];
         let refill = Refill {
             slot: self.slot(group),

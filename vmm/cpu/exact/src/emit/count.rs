@@ -26,19 +26,15 @@ impl Emitter {
         verify_target(&mut self.asm, rip, lookup);
     }
 
-    /// Counts a run of a block that is not hot, and leaves when there were many.
+    /// Counts a run of a block that is not hot, and leaves when there were many. Flags that are
+    /// not dead are put away behind it.
     pub(super) fn count_run(&mut self, heat: u32, flags_dead: bool) {
-        if flags_dead {
-            self.asm.decrement32(at::heat(heat));
-            let hole = self.asm.jump_if(CONDITION_SIGN);
-            return self.leave_from(hole, SiteKind::Hot, false);
+        if !flags_dead && !self.flags_kept {
+            self.keep_flags();
         }
-        self.asm.mov(S0, RCX);
-        self.asm.load32(RCX, at::heat(heat));
-        self.asm.lea(RCX, RCX, -1);
-        self.asm.store32(at::heat(heat), RCX);
-        self.asm.pext(RCX, RCX, at::SIGN_MASK);
-        self.leave_unless_rcx_zero(SiteKind::Hot);
+        self.asm.decrement32(at::heat(heat));
+        let hole = self.asm.jump_if(CONDITION_SIGN);
+        self.leave_from(hole, SiteKind::Hot, false);
     }
 
     /// Where this code counts.

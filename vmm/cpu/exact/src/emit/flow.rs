@@ -15,6 +15,7 @@ const PAGE_SHIFT: u32 = 12;
 impl Emitter {
     /// Goes on at guest address `target`.
     pub(super) fn jump_to_guest(&mut self, target: u64) {
+        self.end_kept_flags();
         self.catch_up();
         let itself = self.itself.filter(|&(rip, _)| rip == target);
         match (self.rounds.as_ref().map(Rounds::body), itself) {
@@ -57,6 +58,7 @@ impl Emitter {
 
     /// Goes on at the guest address in S0.
     pub(super) fn jump_cached(&mut self) {
+        self.end_kept_flags();
         self.catch_up();
         if !self.jumps_by_cache() {
             self.asm.jump_to(self.shared.unknown);

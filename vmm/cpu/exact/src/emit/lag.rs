@@ -86,7 +86,7 @@ fn names_stack(instruction: &Instruction) -> bool {
 /// Whether all that `instruction` does is to compute with general registers, constants and an
 /// operand in memory: no fault comes of it. The x87 has faults that wait, and vector
 /// instructions such as CVTSD2SI have their own with the same operands.
-fn computes(instruction: &Instruction) -> bool {
+pub(super) fn computes(instruction: &Instruction) -> bool {
     let simple = |operand| match instruction.op_kind(operand) {
         OpKind::Register => instruction.op_register(operand).is_gpr(),
         OpKind::Memory => true,

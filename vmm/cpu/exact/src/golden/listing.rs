@@ -232,6 +232,9 @@ impl SymbolResolver for Names {
         if let Some(number) = self.label(address).filter(|_| branch) {
             return Some(SymbolResult::with_string(address, format!("L{number}")));
         }
+        if address == self.shared.leave_kept {
+            return Some(SymbolResult::with_str(address, "leave_kept"));
+        }
         if address == self.shared.leave {
             return Some(SymbolResult::with_str(address, "leave"));
         }
