@@ -12,7 +12,7 @@ mod skipping;
 
 use std::collections::BTreeMap;
 
-use bare::{CODE, DATA, Guest, RAM_BYTES, is_pooled};
+use bare::{CODE, DATA, Guest, RAM_BYTES, assemble, is_pooled};
 use belljar_cpu::{Exit, Registers, Vcpu};
 use iced_x86::code_asm::*;
 use proptest::prelude::*;
@@ -373,26 +373,26 @@ fn code_that_leaves_flags_alone_becomes_hot() {
 /// handlers, so the processor shuts down where it stands.
 #[test]
 fn a_fault_of_sse_finds_the_stack_pointer_where_it_belongs() {
-    let mut a = CodeAssembler::new(64).unwrap();
-    let [mut round, mut end] = [(); 2].map(|()| a.create_label());
-    a.mov(ecx, 2000).unwrap();
-    a.mov(rsi, DATA).unwrap();
-    a.mov(dword_ptr(rsi), 0x1f00).unwrap();
-    a.ldmxcsr(dword_ptr(rsi)).unwrap();
-    a.mov(dword_ptr(rsi), 0x3f80_0000).unwrap();
-    a.set_label(&mut round).unwrap();
-    a.push(rcx).unwrap();
-    a.cvttss2si(eax, dword_ptr(rsi)).unwrap();
-    a.pop(rcx).unwrap();
-    a.test(rcx, rcx).unwrap();
-    a.jz(end).unwrap();
-    a.dec(rcx).unwrap();
-    a.jmp(round).unwrap();
-    a.set_label(&mut end).unwrap();
-    // The next round's operand is no number.
-    a.mov(dword_ptr(rsi), 0x7fc0_0000).unwrap();
-    a.jmp(round).unwrap();
-    let code = a.assemble(CODE).unwrap();
+    let code = assemble(|a| {
+        let [mut round, mut end] = [(); 2].map(|()| a.create_label());
+        a.mov(ecx, 2000)?;
+        a.mov(rsi, DATA)?;
+        a.mov(dword_ptr(rsi), 0x1f00)?;
+        a.ldmxcsr(dword_ptr(rsi))?;
+        a.mov(dword_ptr(rsi), 0x3f80_0000)?;
+        a.set_label(&mut round)?;
+        a.push(rcx)?;
+        a.cvttss2si(eax, dword_ptr(rsi))?;
+        a.pop(rcx)?;
+        a.test(rcx, rcx)?;
+        a.jz(end)?;
+        a.dec(rcx)?;
+        a.jmp(round)?;
+        a.set_label(&mut end)?;
+        // The next round's operand is no number.
+        a.mov(dword_ptr(rsi), 0x7fc0_0000)?;
+        a.jmp(round)
+    });
     let ended = [1, 1 << 30].map(|step| {
         let mut guest = Guest::new(&code);
         let exit = loop {
