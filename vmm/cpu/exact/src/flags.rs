@@ -146,6 +146,11 @@ fn flags_read(instruction: &Instruction) -> u32 {
     (instruction.rflags_read() | carry) & ALL_FLAGS
 }
 
+/// Whether an instruction neither reads arithmetic flags nor changes any flag.
+pub(crate) fn names_no_flag(instruction: &Instruction) -> bool {
+    flags_read(instruction) | instruction.rflags_modified() == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@
 //! context meanwhile: in a trace while what its groups of accesses need is checked at its
 //! beginning, in a plain block from check to check.
 
-use iced_x86::{Instruction, Mnemonic, OpKind};
+use iced_x86::OpKind;
 
 use super::Emitter;
 use super::lag::computes;
@@ -15,6 +15,7 @@ use crate::asm::{RAX, S1};
 use crate::block::Pace;
 use crate::context::at;
 use crate::decode::GuestInstruction;
+use crate::flags::names_no_flag;
 use crate::groups::{Plan, Scattered, plan};
 use crate::size::CodeSize;
 
@@ -143,13 +144,6 @@ fn leaves_flags(guest: &GuestInstruction) -> bool {
         Class::Plain | Class::Memory { .. } => names_no_flag(instruction) && computes(instruction),
         _ => false,
     }
-}
-
-/// Whether an instruction neither reads nor changes arithmetic flags. RCL and RCR leave OF
-/// undefined where the count is a multiple of the width and the carry.
-fn names_no_flag(instruction: &Instruction) -> bool {
-    let named = instruction.rflags_read() | instruction.rflags_modified();
-    named == 0 && !matches!(instruction.mnemonic(), Mnemonic::Rcl | Mnemonic::Rcr)
 }
 
 /// How many accesses of an instruction that [`leaves_flags`] are checked.
