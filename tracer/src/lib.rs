@@ -26,6 +26,7 @@ mod saved;
 mod selection;
 mod stat;
 mod table;
+mod targets;
 mod trace;
 
 pub use account::{Account, Accounts};
@@ -48,6 +49,7 @@ pub use selection::{Selection, SelectionError, Window};
 pub use stat::{
     FunctionStat, IntervalStat, RankStat, SizeStat, StatCollector, Statistics, TrafficStat,
 };
+pub use targets::{PAGE, TargetPage, Targets};
 pub use trace::{
     MAGIC, TRACE_FILE, TraceError, TraceHeader, TraceReader, TraceState, TraceWriter, VERSION,
     VERSION_WITH_ACCOUNTS,

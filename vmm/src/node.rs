@@ -12,9 +12,11 @@ mod stops;
 mod stretch;
 mod turns;
 
+use std::sync::Arc;
+
 use belljar_cpu::{
-    CpuidTable, Cycles, EngineReport, GuestRam, InstructionSet, Registers, SystemRegisters,
-    TimeAccount, Vcpu, guest_ram, prefer_huge_pages,
+    CpuidTable, Cycles, EngineReport, GuestRam, InstructionSet, Probed, Probes, Registers,
+    SystemRegisters, TimeAccount, Vcpu, guest_ram, prefer_huge_pages,
 };
 use belljar_devices::virtio::NetCounters;
 use belljar_sim::{Frequency, Time};
@@ -67,6 +69,8 @@ pub struct Node {
     arrivals: Arrivals,
     counts: ExitCounts,
     magic: Option<Cycles>,
+    /// A probe or return address that was come to, and that nobody was told of yet.
+    seen: Option<NodeStop>,
     /// Retired instructions at which the node stops for its owner to look at it.
     pause: u64,
     /// See `stretch`.
@@ -138,6 +142,7 @@ impl Node {
             arrivals: Arrivals::default(),
             counts: ExitCounts::default(),
             magic: None,
+            seen: None,
             pause: u64::MAX,
             undisturbed: 0,
             ended: None,
@@ -296,6 +301,26 @@ impl Node {
         if self.magic.take().is_some() {
             self.current_mut().vcpu.complete_magic(target);
         }
+    }
+
+    /// Stops the node with [`NodeStop::Probe`] where a user's code comes to one of `probes`.
+    /// Nothing of the guest changes by it. `false` when the engine can't.
+    pub fn set_probes(&mut self, probes: &Arc<Probes>) -> bool {
+        let each = self.processors.iter_mut();
+        each.fold(true, |can, one| one.vcpu.set_probes(probes) && can)
+    }
+
+    /// Stops the node with [`NodeStop::Return`] when a user's code comes to linear address
+    /// `target`, to which a call returns that the processor whose turn it is made just now.
+    /// `false` where nothing is mapped, and when the engine can't.
+    pub fn watch_return(&mut self, target: u64) -> bool {
+        // What the processors of a node run they have together.
+        self.current_mut().vcpu.watch_return(target)
+    }
+
+    /// What the processor whose turn it is was at the probe of the last stop for one.
+    pub fn probed(&self) -> Option<Probed> {
+        self.current().vcpu.probed()
     }
 
     /// Exits of the processors, by kind.

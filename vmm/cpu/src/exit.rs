@@ -68,6 +68,20 @@ pub enum Exit {
         /// The virtual time of the call.
         at: Cycles,
     },
+    /// A user's code came to a probe, and the instruction there is done, so that it was come
+    /// to once, whatever interrupts and faults there were:
+    /// [`Vcpu::probed`](crate::Vcpu::probed) tells what was before it.
+    Probe {
+        /// The probe's number.
+        probe: u32,
+    },
+    /// A user's code came to an address that was asked for with
+    /// [`Vcpu::watch_return`](crate::Vcpu::watch_return); the instruction there is yet to
+    /// come. It may be told again when an interrupt or a fault comes first.
+    Return {
+        /// The virtual time.
+        at: Cycles,
+    },
     /// The processor cannot go on.
     Shutdown(ShutdownCause),
 }

@@ -4,6 +4,8 @@
 //! cycle, look at why it stopped, answer, run on. Exits are plain values; an
 //! engine never calls upward.
 
+use std::sync::Arc;
+
 use belljar_sim::Seed;
 
 mod account;
@@ -12,6 +14,7 @@ mod cpuid;
 mod exit;
 mod isa;
 mod memory;
+mod probes;
 mod registers;
 mod report;
 mod saved;
@@ -25,6 +28,7 @@ pub use cpuid::{CpuidEntry, CpuidTable};
 pub use exit::{Exit, ShutdownCause};
 pub use isa::{CpuidBit, CpuidRegister, Feature, InstructionSet, IsaError, Level};
 pub use memory::{GuestRam, PAGE_SIZE, guest_ram, guest_ram_over, prefer_huge_pages, ram_ranges};
+pub use probes::{Probed, ProbedPage, Probes};
 pub use registers::{DescriptorTable, Registers, Segment, SegmentRegister, SystemRegisters};
 pub use report::{EngineReport, Unimplemented};
 pub use saved::CpuState;
@@ -191,6 +195,26 @@ pub trait Vcpu {
     /// Ends a magic exit: the guest goes on behind the magic instruction with
     /// `target` in R11 and no other register changed.
     fn complete_magic(&mut self, target: u64);
+
+    /// Ends runs with [`Exit::Probe`] from now on where a user's code comes to one of
+    /// `probes`, which take the place of those before. `false` when this engine can't.
+    fn set_probes(&mut self, probes: &Arc<Probes>) -> bool {
+        let _ = probes;
+        false
+    }
+
+    /// Ends runs with [`Exit::Return`] from now on when a user's code comes to the linear
+    /// address `target` other than by running into it: the address to which a call returns. It is
+    /// mapped now. `false` when this engine can't.
+    fn watch_return(&mut self, target: u64) -> bool {
+        let _ = target;
+        false
+    }
+
+    /// What the processor was when it came to the probe of the last [`Exit::Probe`].
+    fn probed(&self) -> Option<Probed> {
+        None
+    }
 
     /// Bounds all runs by a number of retired instructions beside the cycle asked for:
     /// a run ends with [`Exit::Deadline`] at the first boundary at which

@@ -35,6 +35,10 @@ pub(super) enum Action {
     Halt,
     /// A magic call at this cycle.
     Magic(Cycles),
+    /// A user's code came to the probe of this number.
+    Probe(u32),
+    /// A user's code came to a watched return address at this cycle.
+    Return(Cycles),
     /// The node has ended.
     End(NodeStop),
 }
@@ -73,7 +77,8 @@ impl ExitCounts {
             Exit::TaskPriority => &mut self.task_priorities,
             Exit::InterruptWindow => &mut self.windows,
             Exit::Magic { .. } => &mut self.magic_calls,
-            Exit::Shutdown(_) => return,
+            // Looking in is nothing of the guest's.
+            Exit::Probe { .. } | Exit::Return { .. } | Exit::Shutdown(_) => return,
         };
         *counter += 1;
     }
@@ -100,6 +105,8 @@ pub(super) fn handle(exit: &Exit, devices: &mut Devices, at: Moment) -> Result<A
         Exit::MsrWrite { index, value } => write_msr(index, value, devices, at),
         Exit::TaskPriority => Action::TakeTaskPriority,
         Exit::Magic { at: cycle } => Action::Magic(cycle),
+        Exit::Probe { probe } => Action::Probe(probe),
+        Exit::Return { at: cycle } => Action::Return(cycle),
         Exit::Shutdown(cause) => Action::End(NodeStop::Shutdown(cause)),
     })
 }

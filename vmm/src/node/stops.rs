@@ -30,6 +30,23 @@ pub enum NodeStop {
         /// The number of the processor that calls.
         vcpu: u32,
     },
+    /// A user's code came to a probe; [`Node::probed`](crate::Node::probed) tells what was
+    /// before the instruction there, which is done. The node goes on by itself.
+    Probe {
+        /// The probe's number.
+        probe: u32,
+        /// The number of the processor that came to it.
+        vcpu: u32,
+    },
+    /// A user's code came to an address that was asked for with
+    /// [`Node::watch_return`](crate::Node::watch_return), perhaps not for the first time since
+    /// the call. The node goes on by itself.
+    Return {
+        /// The cycle.
+        at: Cycles,
+        /// The number of the processor.
+        vcpu: u32,
+    },
     /// The guest wrote this value to the exit device.
     Exited(u32),
     /// Every processor is halted with interrupts disabled: nothing can wake the node.

@@ -60,6 +60,9 @@ impl Node {
                 let vcpu = self.current_vcpu();
                 return Ok(NodeStop::Magic { at, vcpu });
             }
+            if let Some(seen) = self.seen.take() {
+                return Ok(seen);
+            }
             if self.pause < u64::MAX && self.retired() >= self.pause {
                 return Ok(NodeStop::Paused);
             }
@@ -247,6 +250,14 @@ impl Node {
             Action::SetTaskPriority(class) => processor.vcpu.set_task_priority(class),
             Action::Halt => processor.activity = Activity::Halted,
             Action::Magic(at) => self.magic = Some(at),
+            Action::Probe(probe) => {
+                let vcpu = index as u32;
+                self.seen = Some(NodeStop::Probe { probe, vcpu });
+            }
+            Action::Return(at) => {
+                let vcpu = index as u32;
+                self.seen = Some(NodeStop::Return { at, vcpu });
+            }
             Action::End(stop) => self.ended = Some(stop),
         }
     }

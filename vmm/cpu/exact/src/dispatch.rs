@@ -5,6 +5,7 @@ use belljar_cpu::{CpuError, Cycles, Exit, PAGE_SIZE, SegmentRegister, Vcpu};
 
 use crate::block::{BlockId, Incoming, Mode, Pace};
 use crate::enter::point_at;
+use crate::probed::Hit;
 use crate::signals::Catching;
 use crate::size::CodeSize;
 use crate::state::{Entered, Fault, flag};
@@ -192,6 +193,7 @@ impl ExactVcpu {
     /// Goes on with the block at `state.rip`, and with what is linked to it.
     fn go_on(&mut self, course: &mut Course) -> Result<(), Exit> {
         self.stopped_before = None;
+        let passing = self.passing.take().filter(|at| *at == self.state.rip);
         let care = self.take_care();
         if let Some(fault) = self.breakpoint_before(&care) {
             return self.raise(fault);
@@ -200,9 +202,17 @@ impl ExactVcpu {
         let mode = self.mode(course.pace(single, self.context.count));
         let plain = std::mem::take(&mut course.plain);
         let unknown = std::mem::take(&mut course.unknown);
-        let entry = match self.entry_of(mode, (plain, unknown), course.link.take()) {
-            Ok(entry) => entry,
+        let (entry, hit) = match self.entry_of(mode, (plain, unknown), course.link.take()) {
+            Ok(arrival) => arrival,
             Err(fault) => return self.raise(fault),
+        };
+        let probed = match hit {
+            Some(Hit::Probe(probe)) => Some((probe, self.probed_now())),
+            Some(Hit::Return) if let Some(exit) = self.return_exit(passing) => {
+                self.give_back_care(&care);
+                return Err(exit);
+            }
+            _ => None,
         };
         if care.checked
             && let Some(fault) = self.misalignment()
@@ -219,6 +229,10 @@ impl ExactVcpu {
         };
         let before = self.retired_now();
         let next = self.visit(entry, mode, course);
+        if self.retired_now() == before {
+            // The code was not found where the jump caches had it, say: nothing is passed yet.
+            self.passing = passing;
+        }
         if let Next::Joined = next
             && self.retired_now() == before
         {
@@ -231,30 +245,47 @@ impl ExactVcpu {
         course.plain =
             matches!(next, Next::Plain) || course.link.as_ref().is_some_and(|wanted| wanted.plain);
         course.single = matches!(next, Next::Single);
-        self.conclude(next, &care, hits, before)
+        self.conclude(next, &care, hits, before)?;
+        match probed {
+            Some((probe, state)) if self.retired_now() != before => {
+                self.probed = Some(state);
+                Err(Exit::Probe { probe })
+            }
+            _ => Ok(()),
+        }
     }
 
-    /// Host address at which the code for `state.rip` is entered, which `wanted` is linked to.
+    /// Host address at which the code for `state.rip` is entered, which `wanted` is linked to;
+    /// and what is to be seen there, for which the instruction runs by itself.
     fn entry_of(
         &mut self,
         mode: Mode,
         (plain, unknown): (bool, bool),
         wanted: Option<PendingLink>,
-    ) -> Result<u64, Fault> {
+    ) -> Result<(u64, Option<Hit>), Fault> {
         self.context.code_page = self.state.rip & !(PAGE_SIZE - 1);
+        if wanted.is_none()
+            && !plain
+            && !unknown
+            && let Some(code) = self.known_jump(mode)
+        {
+            // Where an indirect jump says where it leads.
+            self.context.scratch[0] = self.state.rip;
+            return Ok((code, None));
+        }
+        if let Some(hit) = self.hit_here() {
+            let alone = Mode {
+                pace: Pace::Piece(0),
+                ..mode
+            };
+            let found = self.find_block(alone, plain, false)?;
+            return Ok((found.entry, Some(hit)));
+        }
+        let found = self.find_block(mode, plain, wanted.is_some())?;
         if let Some(wanted) = wanted {
-            let found = self.find_block(mode, plain, true)?;
             self.link(wanted, found.id, mode);
-            return Ok(found.entry);
         }
-        match self.known_jump(mode).filter(|_| !plain && !unknown) {
-            Some(code) => {
-                // Where an indirect jump says where it leads.
-                self.context.scratch[0] = self.state.rip;
-                Ok(code)
-            }
-            None => Ok(self.find_block(mode, plain, false)?.entry),
-        }
+        Ok((found.entry, None))
     }
 
     /// Takes from the state what concerns the next instruction alone.

@@ -1,8 +1,10 @@
 //! The vCPU's face to the machine.
 
+use std::sync::Arc;
+
 use belljar_cpu::{
-    Access, CpuError, CpuState, Cycles, EngineReport, Exit, Registers, StateItem, SystemRegisters,
-    TimeAccount, Vcpu,
+    Access, CpuError, CpuState, Cycles, EngineReport, Exit, Probed, Probes, Registers, StateItem,
+    SystemRegisters, TimeAccount, Vcpu,
 };
 
 use belljar_sim::{Random, Seed};
@@ -184,6 +186,19 @@ impl Vcpu for ExactVcpu {
             let charge = self.charge_of_system();
             self.take(charge);
         }
+    }
+
+    fn set_probes(&mut self, probes: &Arc<Probes>) -> bool {
+        self.begin_probes(probes);
+        true
+    }
+
+    fn watch_return(&mut self, target: u64) -> bool {
+        self.begin_return(target)
+    }
+
+    fn probed(&self) -> Option<Probed> {
+        self.probed
     }
 
     fn stop_at(&mut self, instructions: u64) {

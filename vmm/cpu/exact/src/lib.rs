@@ -46,6 +46,7 @@ mod masked;
 mod mmu;
 mod pages;
 mod pool;
+mod probed;
 mod refill;
 mod relative;
 mod rename;

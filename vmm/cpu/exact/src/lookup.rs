@@ -209,6 +209,13 @@ impl ExactVcpu {
         if !self.memory.read(physical, &mut bytes[..left]) {
             return Err(Fault::protection(0));
         }
+        if let Some(block) = self.decode_to_probe(rip, physical, &bytes[..left], limit) {
+            let origin = Origin {
+                first: physical,
+                second: None,
+            };
+            return Ok((block, origin));
+        }
         if let Decoded::Block(block) = decode(rip, &bytes[..left], limit, &features) {
             let origin = Origin {
                 first: physical,
@@ -289,6 +296,7 @@ impl ExactVcpu {
     pub(crate) fn forget_code(&mut self, physical: u64, bytes: u64) {
         // A device fills whole pages: what then stands there may be shared again.
         self.leave_shared(physical, bytes < PAGE_SIZE);
+        self.store.probed.forget(physical / PAGE_SIZE);
         let forgotten = self.store.forget(physical, bytes);
         for page in forgotten.clean {
             self.memory.watch(page, false);

@@ -153,6 +153,11 @@ impl CodePages {
         clean
     }
 
+    /// The pool's code never runs there.
+    pub(crate) fn keep_own(&mut self, physical: u64) {
+        self.pages.entry(physical / PAGE_SIZE).or_default().own = true;
+    }
+
     /// Forgets all; returns the pages that held code.
     pub(crate) fn clear(&mut self) -> Vec<u64> {
         self.forget_recent();

@@ -137,6 +137,10 @@ impl ExactVcpu {
         if !self.memory.read(physical, &mut bytes[..left]) {
             return None;
         }
+        let short = self.decode_to_probe(rip, physical, &bytes[..left], limit);
+        if short.is_some() {
+            return short.filter(|block| !mode.relative || moves_as_one(block));
+        }
         match decode(rip, &bytes[..left], limit, &self.features_now()) {
             Decoded::Block(block) if !mode.relative || moves_as_one(&block) => Some(block),
             _ => None,

@@ -16,6 +16,7 @@ use crate::groups::Scattered;
 use crate::index::{BlockIndex, Found};
 use crate::pages::CodePages;
 use crate::pool::{Character, Pool};
+use crate::probed::ProbedCode;
 use crate::share::NewsLog;
 use crate::stubs;
 use crate::trace::MAX_RUN;
@@ -61,6 +62,8 @@ pub(crate) struct Store {
     pub ways: Ways,
     /// What code was translated under, by the numbers that are part of modes.
     features: Vec<Features>,
+    /// Where users' code is to be seen.
+    pub probed: ProbedCode,
     /// What vCPUs must know that are not running.
     pub news: NewsLog,
 }
@@ -101,6 +104,7 @@ impl Store {
             scattered: BTreeSet::new(),
             ways: Ways::default(),
             features: Vec::new(),
+            probed: ProbedCode::default(),
             news: NewsLog::default(),
         })
     }
@@ -222,6 +226,7 @@ impl Store {
         self.heats.end = self.heats.start;
         self.scattered.clear();
         self.ways.clear();
+        self.probed.forget_pages();
         self.flushes += 1;
         self.pages.clear()
     }

@@ -68,6 +68,10 @@ impl ExactVcpu {
             let again = seen.contains(&next) && !is_short_loop(last);
             let stops = next / PAGE_SIZE != head / PAGE_SIZE
                 || again
+                || self.is_probed(
+                    page + next % PAGE_SIZE,
+                    next.wrapping_add(self.origin_of(mode.relative)),
+                )
                 || self.begins_loop(page + next % PAGE_SIZE, next, mode);
             if stops {
                 return finished(trace);

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use belljar_cpu::{CpuError, CpuidTable, GuestRam, InstructionSet, ShutdownCause, Unimplemented};
+use belljar_cpu::{
+    CpuError, CpuidTable, GuestRam, InstructionSet, Probed, ShutdownCause, Unimplemented,
+};
 use belljar_sim::Random;
 use serde::{Deserialize, Serialize};
 
@@ -128,6 +130,10 @@ pub struct ExactVcpu {
     pub(crate) refused: bool,
     /// RIP of the block that the budget did not cover last, and the flags that are dead there.
     pub(crate) stopped_before: Option<(u64, u32)>,
+    /// What it was at the probe of the last exit for one.
+    pub(crate) probed: Option<Probed>,
+    /// The watched return address at which it has just told that it stands there.
+    pub(crate) passing: Option<u64>,
     /// The site at which it was last left for that.
     pub(crate) last_stop: Option<Uncovered>,
 }
@@ -222,6 +228,8 @@ impl ExactVcpu {
             jumps_of: [(u32::MAX, 0); 2],
             refused: false,
             stopped_before: None,
+            probed: None,
+            passing: None,
             last_stop: None,
         })
     }

@@ -67,6 +67,11 @@ impl Store {
         self.pages.leave(physical, own)
     }
 
+    /// Never runs the pool's code in the page around `physical`.
+    pub(crate) fn keep_own(&mut self, physical: u64) {
+        self.pages.keep_own(physical);
+    }
+
     /// Grows whenever a page ceases to be shared.
     pub(crate) fn departures(&self) -> u64 {
         self.departures

@@ -1,0 +1,337 @@
+//! Reads the files of an uncompressed EROFS image, as [`rootfs`](crate::rootfs) makes them.
+//!
+//! Every number in the image is checked before it is used, and depth and count of what is
+//! listed are bounded, so that a damaged image gives an error and nothing worse. Called by
+//! whoever wants to know what programs a guest's root file system holds.
+//!
+//! Layout after `fs/erofs/erofs_fs.h` of Linux 6.1: a superblock at byte 1024; inodes of 32 or 64
+//! bytes, found by number; the last part of a file may follow its inode.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const SUPERBLOCK: u64 = 1024;
+const MAGIC: u32 = 0xe0f5_e1e2;
+/// Bytes of a directory entry.
+const ENTRY: usize = 12;
+/// Largest directory that is read, deepest path, and most files.
+const MOST_DIRECTORY: u64 = 16 << 20;
+const MOST_DEPTH: usize = 64;
+const MOST_FILES: usize = 1 << 20;
+const REGULAR: u16 = 0o100_000;
+const DIRECTORY: u16 = 0o040_000;
+const KIND: u16 = 0o170_000;
+
+/// Why an image can't be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read the root file system {path}: {source}; build the image again")]
+pub struct ErofsError {
+    /// The image.
+    path: PathBuf,
+    /// What is wrong.
+    source: io::Error,
+}
+
+/// A regular file of an image; reads from its beginning.
+#[derive(Clone, Debug)]
+pub struct RootFile {
+    /// Its path, from `/`.
+    pub path: String,
+    image: Arc<File>,
+    extent: Extent,
+    at: u64,
+}
+
+/// Where a file's bytes stand.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    size: u64,
+    /// Where its whole blocks begin.
+    blocks: u64,
+    /// Bytes in whole blocks; the rest begins at `tail`.
+    whole: u64,
+    tail: u64,
+}
+
+/// The regular files of the image at `path`, by directory, each once for each of its names.
+///
+/// # Errors
+/// When it can't be read, is no EROFS image, is compressed or is damaged.
+pub fn root_files(path: &Path) -> Result<Vec<RootFile>, ErofsError> {
+    list(path).map_err(|source| ErofsError {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn list(path: &Path) -> io::Result<Vec<RootFile>> {
+    let file = Arc::new(File::open(path)?);
+    let image = Image::open(file.clone())?;
+    let mut files = Vec::new();
+    let mut open = vec![(image.root, String::new(), 0)];
+    while let Some((number, folder, depth)) = open.pop() {
+        let (kind, extent) = image.inode(number)?;
+        if kind != DIRECTORY || depth > MOST_DEPTH {
+            return Err(damaged("a directory that is none"));
+        }
+        for (number, name) in image.entries(&extent)? {
+            let path = format!("{folder}/{name}");
+            let (kind, extent) = image.inode(number)?;
+            match kind {
+                DIRECTORY => open.push((number, path, depth + 1)),
+                REGULAR => files.push(RootFile {
+                    path,
+                    image: file.clone(),
+                    extent,
+                    at: 0,
+                }),
+                _ => {}
+            }
+            if files.len() + open.len() > MOST_FILES {
+                return Err(damaged("too many files"));
+            }
+        }
+    }
+    Ok(files)
+}
+
+struct Image {
+    file: Arc<File>,
+    block: u64,
+    inodes: u64,
+    root: u64,
+}
+
+impl Image {
+    fn open(file: Arc<File>) -> io::Result<Self> {
+        let mut head = [0; 128];
+        file.read_exact_at(&mut head, SUPERBLOCK)?;
+        if word(&head, 0) != MAGIC {
+            return Err(damaged("no EROFS superblock"));
+        }
+        let bits = head[12];
+        if !(9..=16).contains(&bits) {
+            return Err(damaged("a block size out of range"));
+        }
+        Ok(Self {
+            file,
+            block: 1 << bits,
+            inodes: u64::from(word(&head, 40)) << bits,
+            root: half(&head, 14).into(),
+        })
+    }
+
+    /// Kind and place of inode `number`.
+    fn inode(&self, number: u64) -> io::Result<(u16, Extent)> {
+        let at = number
+            .checked_mul(32)
+            .and_then(|offset| self.inodes.checked_add(offset))
+            .ok_or_else(|| damaged("an inode beyond all bounds"))?;
+        let mut head = [0; 64];
+        self.file.read_exact_at(&mut head[..32], at)?;
+        let format = half(&head, 0);
+        let is_long = format & 1 != 0;
+        if is_long {
+            self.file.read_exact_at(&mut head, at)?;
+        }
+        let size = match is_long {
+            true => u64::from(word(&head, 8)) | u64::from(word(&head, 12)) << 32,
+            false => word(&head, 8).into(),
+        };
+        let kind = half(&head, 4) & KIND;
+        let attributes = match u64::from(half(&head, 2)) {
+            0 => 0,
+            count => 12 + 4 * (count - 1),
+        };
+        let behind = at + if is_long { 64 } else { 32 } + attributes;
+        let blocks = u64::from(word(&head, 16)) * self.block;
+        let (whole, tail) = match format >> 1 & 7 {
+            0 => (size, 0),
+            2 => (size - size % self.block, behind),
+            _ if kind != REGULAR && kind != DIRECTORY => (size, 0),
+            _ => return Err(damaged("a compressed or chunked file")),
+        };
+        let extent = Extent {
+            size,
+            blocks,
+            whole,
+            tail,
+        };
+        Ok((kind, extent))
+    }
+
+    /// Inode numbers and names in a directory, without itself and its parent.
+    fn entries(&self, extent: &Extent) -> io::Result<Vec<(u64, String)>> {
+        if extent.size > MOST_DIRECTORY {
+            return Err(damaged("a directory beyond all bounds"));
+        }
+        let mut bytes = vec![0; extent.size as usize];
+        extent.read(&self.file, &mut bytes, 0)?;
+        let mut entries = Vec::new();
+        for block in bytes.chunks(self.block as usize) {
+            entries_of(block, &mut entries)?;
+        }
+        Ok(entries)
+    }
+}
+
+/// Adds the entries of one block of a directory.
+fn entries_of(block: &[u8], entries: &mut Vec<(u64, String)>) -> io::Result<()> {
+    let bad = || damaged("a directory entry out of its block");
+    let first = usize::from(half(block.get(..ENTRY).ok_or_else(bad)?, 8));
+    let count = first / ENTRY;
+    let heads = block.get(..count * ENTRY).ok_or_else(bad)?;
+    let start = |index: usize| usize::from(half(heads, index * ENTRY + 8));
+    for index in 0..count {
+        let end = match index + 1 < count {
+            true => start(index + 1),
+            false => block.len(),
+        };
+        let name = block.get(start(index)..end).ok_or_else(bad)?;
+        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+        let name = String::from_utf8_lossy(name).into_owned();
+        let at = index * ENTRY;
+        let number = u64::from(word(heads, at)) | u64::from(word(heads, at + 4)) << 32;
+        if name != "." && name != ".." && !name.is_empty() {
+            entries.push((number, name));
+        }
+    }
+    Ok(())
+}
+
+impl Extent {
+    /// Reads all of `into` from byte `from` of the file on.
+    fn read(&self, image: &File, into: &mut [u8], from: u64) -> io::Result<()> {
+        let inside = self.whole.saturating_sub(from).min(into.len() as u64);
+        let (head, rest) = into.split_at_mut(inside as usize);
+        image.read_exact_at(head, self.blocks.saturating_add(from))?;
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let skipped = from + inside - self.whole;
+        image.read_exact_at(rest, self.tail.saturating_add(skipped))
+    }
+}
+
+impl RootFile {
+    /// Its size in bytes.
+    pub fn size(&self) -> u64 {
+        self.extent.size
+    }
+}
+
+impl Read for RootFile {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = self.extent.size.saturating_sub(self.at);
+        let length = left.min(into.len() as u64) as usize;
+        self.extent
+            .read(&self.image, &mut into[..length], self.at)?;
+        self.at += length as u64;
+        Ok(length)
+    }
+}
+
+impl Seek for RootFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.extent.size.checked_add_signed(by),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+        };
+        self.at = at.ok_or_else(|| damaged("a place before the file's beginning"))?;
+        Ok(self.at)
+    }
+}
+
+fn half(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from(half(bytes, at)) | u32::from(half(bytes, at + 2)) << 16
+}
+
+fn damaged(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+    use std::process::Command;
+
+    use super::*;
+
+    /// A tree with files of awkward sizes, as mkfs.erofs packs it; `None` without that.
+    fn image(folder: &Path) -> Option<(PathBuf, BTreeMap<String, Vec<u8>>)> {
+        let tree = folder.join("tree");
+        let mut files = BTreeMap::new();
+        for (index, size) in [0usize, 1, 63, 4095, 4096, 4097, 100_000]
+            .iter()
+            .enumerate()
+        {
+            let path = format!("/a/deep{index}/folder/file{index}");
+            let bytes: Vec<u8> = (0..*size).map(|at| (at * 7 + index) as u8).collect();
+            let target = tree.join(path.trim_start_matches('/'));
+            fs::create_dir_all(target.parent()?).ok()?;
+            fs::write(&target, &bytes).ok()?;
+            files.insert(path, bytes);
+        }
+        for number in 0..500 {
+            let path = format!("/many/{number:0>40}");
+            fs::create_dir_all(tree.join("many")).ok()?;
+            fs::write(tree.join(&path[1..]), path.as_bytes()).ok()?;
+            files.insert(path.clone(), path.into_bytes());
+        }
+        let image = folder.join("image");
+        let made = Command::new("mkfs.erofs")
+            .args(["--quiet", "-x-1"])
+            .args([&image, &tree])
+            .output();
+        made.ok()?.status.success().then_some((image, files))
+    }
+
+    #[test]
+    #[allow(clippy::print_stderr)]
+    fn files_are_read_as_they_were_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some((image, expected)) = image(folder.path()) else {
+            eprintln!("SKIPPED: mkfs.erofs is not installed (apt install erofs-utils)");
+            return;
+        };
+        let mut found = BTreeMap::new();
+        for mut file in root_files(&image).unwrap() {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).unwrap();
+            assert_eq!(bytes.len() as u64, file.size());
+            found.insert(file.path.clone(), bytes);
+        }
+        assert!(found == expected, "{:?}", found.keys());
+        damage(&image, folder.path());
+    }
+
+    /// Whatever a byte is changed to, reading ends.
+    fn damage(image: &Path, folder: &Path) {
+        let whole = fs::read(image).unwrap();
+        let copy = folder.join("copy");
+        let mut refused = 0;
+        for at in (1024..whole.len().min(30_000)).step_by(61) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x81;
+            fs::write(&copy, &bytes).unwrap();
+            match root_files(&copy) {
+                Ok(files) => {
+                    for mut file in files.into_iter().filter(|file| file.size() < 1 << 20) {
+                        let _ = file.read_to_end(&mut Vec::new());
+                    }
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(refused > 0, "nothing was found to be damaged");
+    }
+}

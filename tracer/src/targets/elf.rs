@@ -1,0 +1,200 @@
+//! An ELF file as far as probes need it: symbols, code, and what the loader fills in.
+//!
+//! Only what is asked for is read of the file. Called by [`Targets`](super::Targets).
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use object::elf::{
+    self, ET_DYN, PF_X, PT_INTERP, PT_LOAD, R_X86_64_64, R_X86_64_GLOB_DAT, SHN_UNDEF,
+};
+use object::read::ReadRef;
+use object::read::elf::{
+    FileHeader, ProgramHeader, Rela, SectionHeader, SectionTable, Sym, SymbolTable,
+};
+use object::{Endianness, SymbolIndex};
+
+use super::{PAGE, Place};
+
+type Header = elf::FileHeader64<Endianness>;
+type Programs<'data> = &'data [elf::ProgramHeader64<Endianness>];
+
+/// What a symbol is: an address, and whether it is code.
+#[derive(Clone, Copy, Debug)]
+struct Defined {
+    value: u64,
+    is_code: bool,
+}
+
+/// A 64-bit ELF file of this architecture.
+pub(crate) struct Elf<'data, R: ReadRef<'data>> {
+    data: R,
+    header: &'data Header,
+    programs: Programs<'data>,
+    /// Its symbols that matter here.
+    symbols: BTreeMap<Vec<u8>, Defined>,
+    slots: BTreeMap<Vec<u8>, u64>,
+}
+
+impl<'data, R: ReadRef<'data>> Elf<'data, R> {
+    /// What `data` holds; `None` when it is something else.
+    pub(crate) fn parse(data: R) -> Option<Self> {
+        let header = Header::parse(data).ok()?;
+        let endian = header.endian().ok()?;
+        if header.e_machine(endian) != elf::EM_X86_64 {
+            return None;
+        }
+        let programs = header.program_headers(endian, data).ok()?;
+        let mut file = Self {
+            data,
+            header,
+            programs,
+            symbols: BTreeMap::new(),
+            slots: BTreeMap::new(),
+        };
+        file.read_symbols();
+        Some(file)
+    }
+
+    fn read_symbols(&mut self) {
+        let endian = Endianness::Little;
+        let Ok(sections) = self.header.sections(endian, self.data) else {
+            return;
+        };
+        for kind in [elf::SHT_DYNSYM, elf::SHT_SYMTAB] {
+            let Ok(symbols) = sections.symbols(endian, self.data, kind) else {
+                continue;
+            };
+            for symbol in symbols.iter() {
+                let Ok(name) = symbol.name(endian, symbols.strings()) else {
+                    continue;
+                };
+                if symbol.st_shndx(endian) == SHN_UNDEF || !matters(name) {
+                    continue;
+                }
+                let defined = Defined {
+                    value: symbol.st_value(endian),
+                    is_code: symbol.st_type() == elf::STT_FUNC,
+                };
+                self.symbols.entry(name.to_vec()).or_insert(defined);
+            }
+            if kind == elf::SHT_DYNSYM && !self.symbols.is_empty() {
+                self.read_slots(&sections, &symbols);
+            }
+        }
+    }
+
+    /// Finds where the loader writes the addresses of symbols.
+    fn read_slots(
+        &mut self,
+        sections: &SectionTable<'data, Header, R>,
+        symbols: &SymbolTable<'data, Header, R>,
+    ) {
+        let endian = Endianness::Little;
+        for section in sections.iter() {
+            let Ok(Some((relocations, _))) = section.rela(endian, self.data) else {
+                continue;
+            };
+            for relocation in relocations {
+                let plain = relocation.r_addend(endian) == 0;
+                let kind = relocation.r_type(endian, false);
+                if !plain || !matches!(kind, R_X86_64_GLOB_DAT | R_X86_64_64) {
+                    continue;
+                }
+                let index = SymbolIndex(relocation.r_sym(endian, false) as usize);
+                let symbol = symbols.symbol(index);
+                let name = symbol.and_then(|symbol| symbols.symbol_name(endian, symbol));
+                if let Ok(name) = name
+                    && matters(name)
+                {
+                    let slot = relocation.r_offset(endian);
+                    self.slots.entry(name.to_vec()).or_insert(slot);
+                }
+            }
+        }
+    }
+
+    /// Whether it defines `name`.
+    pub(crate) fn defines(&self, name: &str) -> bool {
+        self.symbols.contains_key(name.as_bytes())
+    }
+
+    /// The address of the function called `name`, if it defines one.
+    pub(crate) fn function(&self, name: &str) -> Option<u64> {
+        let symbol = self.symbols.get(name.as_bytes())?;
+        symbol.is_code.then_some(symbol.value)
+    }
+
+    /// Where the object called `name` is found.
+    pub(crate) fn place_of(&self, name: &str) -> Place {
+        let moves = self.header.e_type(Endianness::Little) == ET_DYN;
+        match (
+            self.slots.get(name.as_bytes()),
+            self.symbols.get(name.as_bytes()),
+        ) {
+            (Some(slot), _) if moves => Place::Slot(*slot),
+            (_, Some(symbol)) => Place::At(symbol.value),
+            _ => Place::Missing,
+        }
+    }
+
+    /// Where it begins.
+    pub(crate) fn entry(&self) -> u64 {
+        self.header.e_entry.get(Endianness::Little)
+    }
+
+    /// Whether its own code is the first that a process runs: a dynamic loader's, or that of
+    /// a program that needs none.
+    pub(crate) fn is_started_by_kernel(&self) -> bool {
+        let interpreted = |segment: &&elf::ProgramHeader64<Endianness>| {
+            segment.p_type(Endianness::Little) == PT_INTERP
+        };
+        self.entry() != 0 && self.programs.iter().find(interpreted).is_none()
+    }
+
+    fn code_segments(&self) -> impl Iterator<Item = &'data elf::ProgramHeader64<Endianness>> {
+        let endian = Endianness::Little;
+        let segments = self.programs.iter();
+        segments.filter(move |segment| {
+            segment.p_type(endian) == PT_LOAD && segment.p_flags(endian) & PF_X != 0
+        })
+    }
+
+    /// Addresses of its code, from the first to after the last.
+    pub(crate) fn code(&self) -> Range<u64> {
+        let endian = Endianness::Little;
+        let mut range = u64::MAX..0;
+        for segment in self.code_segments() {
+            let start = segment.p_vaddr(endian);
+            range.start = range.start.min(start);
+            range.end = range.end.max(start.saturating_add(segment.p_memsz(endian)));
+        }
+        range
+    }
+
+    /// The page of code that holds address `value`, as the file has it.
+    pub(crate) fn page_of_code(&self, value: u64) -> Option<Box<[u8; PAGE]>> {
+        let endian = Endianness::Little;
+        let segment = self.code_segments().find(|segment| {
+            let offset = value.checked_sub(segment.p_vaddr(endian));
+            offset.is_some_and(|offset| offset < segment.p_filesz(endian))
+        })?;
+        let within = value - segment.p_vaddr(endian);
+        let place = segment.p_offset(endian).checked_add(within)?;
+        // The kernel maps whole pages of the file.
+        if place % PAGE as u64 != value % PAGE as u64 {
+            return None;
+        }
+        let start = place - place % PAGE as u64;
+        let length = self.data.len().ok()?.checked_sub(start)?.min(PAGE as u64);
+        let bytes = self.data.read_bytes_at(start, length).ok()?;
+        let mut page = Box::new([0; PAGE]);
+        page[..bytes.len()].copy_from_slice(bytes);
+        Some(page)
+    }
+}
+
+/// Whether a symbol of this name is looked for.
+fn matters(name: &[u8]) -> bool {
+    name.starts_with(b"MPI_") || name.starts_with(b"PMPI_") || name.starts_with(b"ompi_")
+}

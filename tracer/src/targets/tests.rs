@@ -1,0 +1,106 @@
+use std::fs;
+use std::process::Command;
+
+use super::*;
+
+/// A program with an MPI library linked in, and one that is none, made by the C compiler.
+#[allow(clippy::print_stderr)]
+fn compiled(source: &str, flags: &[&str]) -> Option<Vec<u8>> {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("x.c"), folder.path().join("x"));
+    fs::write(&from, source).unwrap();
+    let made = Command::new("cc")
+        .args(flags)
+        .arg("-o")
+        .args([&to, &from])
+        .output();
+    match made {
+        Ok(output) if output.status.success() => Some(fs::read(to).unwrap()),
+        Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
+        Err(_) => {
+            eprintln!("SKIPPED: cc is not installed (apt install gcc)");
+            None
+        }
+    }
+}
+
+const LIBRARY: &str = "
+    int PMPI_Init(void *a, void *b) { return 0; }
+    int MPI_Init(void *, void *) __attribute__((weak, alias(\"PMPI_Init\")));
+    int PMPI_Send(void *a) { return 1; }
+    int MPI_Send(void *a) { return PMPI_Send(a) + 1; }
+    char ompi_mpi_int[8], ompi_mpi_comm_world[8];
+    char *used(int i) { return i ? ompi_mpi_int : ompi_mpi_comm_world; }
+    int MPI_Finalize;
+";
+
+#[test]
+fn a_library_gives_its_functions_under_both_names() {
+    let Some(library) = compiled(LIBRARY, &["-shared", "-fPIC", "-O1"]) else {
+        return;
+    };
+    let mut targets = Targets::default();
+    targets.add("/usr/lib/libmpi.so.40", &library[..]);
+    let functions: Vec<&str> = targets
+        .targets
+        .iter()
+        .map(|target| match target {
+            Target::Call { function, .. } => FUNCTIONS[usize::from(*function)].name,
+            Target::Start => "start",
+        })
+        .collect();
+    // The object called MPI_Finalize is no function.
+    assert_eq!(functions, ["MPI_Init", "MPI_Send", "MPI_Send"]);
+    assert_eq!(targets.files(), ["/usr/lib/libmpi.so.40"]);
+    let known = targets.library(0);
+    assert_eq!(known.implementation, Implementation::OpenMpi);
+    let found = |name: &str| {
+        let at = OPEN_MPI_OBJECTS
+            .iter()
+            .position(|(known, _)| *known == name);
+        known.objects[at.unwrap()]
+    };
+    assert!(matches!(found("ompi_mpi_int"), Place::Slot(_)));
+    assert_eq!(found("ompi_mpi_byte"), Place::Missing);
+    let places: usize = targets.pages().iter().map(|page| page.places.len()).sum();
+    assert_eq!(places, 3);
+}
+
+#[test]
+fn a_profiling_layer_is_no_library() {
+    let source = "int PMPI_Send(void *);
+        int MPI_Send(void *a) { return PMPI_Send(a); }
+        int MPI_Init(void *a) { return 0; }";
+    if let Some(layer) = compiled(source, &["-shared", "-fPIC"]) {
+        let mut targets = Targets::default();
+        targets.add("/usr/lib/liblayer.so", &layer[..]);
+        assert!(targets.pages().is_empty() && targets.files().is_empty());
+    }
+}
+
+#[test]
+fn a_static_program_is_seen_from_its_start() {
+    let source = format!("{LIBRARY} int main(void) {{ return MPI_Send(0); }}");
+    if let Some(program) = compiled(&source, &["-static", "-O1"]) {
+        let mut targets = Targets::default();
+        targets.add("/root/program", &program[..]);
+        assert_eq!(targets.targets[0], Target::Start);
+        assert_eq!(targets.targets.len(), 4);
+        let world = targets.library(0).objects[0];
+        assert!(matches!(world, Place::At(_)), "{world:?}");
+    }
+}
+
+#[test]
+fn damaged_files_add_what_is_whole_or_nothing() {
+    let Some(library) = compiled(LIBRARY, &["-shared", "-fPIC"]) else {
+        return;
+    };
+    for at in (0..library.len()).step_by(7) {
+        let mut bytes = library.clone();
+        bytes[at] ^= 0xff;
+        Targets::default().add("/usr/lib/libmpi.so", &bytes[..]);
+        Targets::default().add("/usr/lib/libmpi.so", &library[..at]);
+    }
+    Targets::default().add("/usr/bin/script", &b"#!/bin/sh\n"[..]);
+}

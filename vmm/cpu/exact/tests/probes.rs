@@ -1,0 +1,273 @@
+//! Probes: who comes to one is seen each time, once, and the guest is the same with them and
+//! without, to the cycle, whatever its code became meanwhile.
+#![allow(missing_docs)]
+
+mod bare;
+
+use std::sync::Arc;
+
+use bare::{CODE, FAR, Guest, HANDLERS, STACK};
+use belljar_cpu::{Exit, Probed, ProbedPage, Probes, Registers, Vcpu};
+use iced_x86::code_asm::*;
+
+/// Beyond 4 GiB, where code is translated relative to its page, and below.
+const PLACES: [u64; 2] = [FAR, 0x1400_0000];
+/// Where exceptions push their frames, and the end of a stack whose first page is not there.
+const FRAMES: u64 = 0x38_0000;
+const ROUNDS: u32 = 3000;
+const FUNCTION: u32 = 77;
+const MIDDLE: u32 = 78;
+/// A gigabyte's worth of steps at once.
+const AT_ONCE: u64 = u64::MAX / 4;
+
+/// A program, and where in it things are.
+struct Program {
+    bytes: Vec<u8>,
+    function: u64,
+    middle: u64,
+    back: u64,
+}
+
+/// A loop that calls a function of the same page; and something in the middle of its code.
+fn program() -> Program {
+    let mut a = CodeAssembler::new(64).unwrap();
+    let [mut function, mut middle, mut back, mut again] = [(); 4].map(|()| a.create_label());
+    let mut build = |a: &mut CodeAssembler| {
+        a.xor(ebx, ebx)?;
+        a.set_label(&mut again)?;
+        a.lea(rdi, ptr(rbx + 5))?;
+        a.call(function)?;
+        a.set_label(&mut back)?;
+        a.add(r12, rax)?;
+        a.add(r13, 3)?;
+        a.set_label(&mut middle)?;
+        a.xor(r13, rbx)?;
+        a.inc(ebx)?;
+        a.cmp(ebx, ROUNDS)?;
+        a.jne(again)?;
+        a.hlt()?;
+        a.nops_with_size(60)?;
+        a.set_label(&mut function)?;
+        a.push(rbp)?;
+        a.mov(rbp, rsp)?;
+        a.lea(rax, ptr(rdi * 2 + 1))?;
+        a.pop(rbp)?;
+        a.ret()
+    };
+    build(&mut a).unwrap();
+    let options = iced_x86::BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
+    let result = a.assemble_options(0, options).unwrap();
+    let [function, middle, back] =
+        [&function, &middle, &back].map(|label| result.label_ip(label).unwrap());
+    Program {
+        bytes: result.inner.code_buffer,
+        function,
+        middle,
+        back,
+    }
+}
+
+fn guest(program: &Program) -> Guest {
+    let mut guest = Guest::new(&[]);
+    guest.write(CODE, &program.bytes);
+    guest.map_far(PLACES[0], CODE);
+    guest.map_page(PLACES[1], CODE | 7);
+    guest.allow_user();
+    for vector in 0..32 {
+        // OUT ends the run.
+        guest.write(HANDLERS + vector * 16, &[0xe6, 0x80]);
+        guest.use_interrupt_stack(vector, HANDLERS + vector * 16, FRAMES);
+    }
+    guest
+}
+
+/// Sets the guest to the beginning of the program at `place`.
+fn begin(guest: &mut Guest, place: u64) {
+    guest.enter_user(place);
+    let mut registers = Registers {
+        rip: place,
+        rflags: 2,
+        ..Registers::default()
+    };
+    registers.gpr[Registers::RSP] = STACK;
+    guest.vcpu.set_registers(&registers);
+}
+
+fn probes(program: &Program, places: &[(u64, u32)]) -> Arc<Probes> {
+    let mut bytes = Box::new([0; 4096]);
+    bytes[..program.bytes.len()].copy_from_slice(&program.bytes);
+    let places = places.iter().map(|&(at, probe)| (at as u16, probe));
+    Arc::new(Probes::new([ProbedPage {
+        bytes,
+        places: places.collect(),
+    }]))
+}
+
+/// What a run came to: its end, and all that was seen on the way.
+#[derive(Debug, Default)]
+struct Seen {
+    end: Registers,
+    retired: u64,
+    probed: Vec<(u32, Probed)>,
+    returned: Vec<(u64, Registers)>,
+}
+
+/// Runs to the end, at most `step` instructions at once. Watches the returns of all probed
+/// calls with `returns`.
+fn run(guest: &mut Guest, step: u64, returns: bool) -> Seen {
+    let mut seen = Seen::default();
+    let before = guest.vcpu.retired();
+    loop {
+        match guest.run(step) {
+            Exit::Deadline => {}
+            Exit::Probe { probe } => {
+                let state = guest.vcpu.probed().unwrap();
+                seen.probed.push((probe, state));
+                if returns && probe == FUNCTION {
+                    let slot = state.registers.gpr[Registers::RSP];
+                    let back = u64::from_le_bytes(guest.read(slot, 8).try_into().unwrap());
+                    assert!(guest.vcpu.watch_return(back));
+                }
+            }
+            Exit::Return { at } => {
+                seen.returned.push((at, guest.vcpu.registers()));
+                assert!(
+                    seen.returned.len() <= ROUNDS as usize,
+                    "{:x?}",
+                    &seen.returned[..3]
+                );
+            }
+            Exit::PioWrite { .. } => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    seen.end = guest.vcpu.registers();
+    seen.retired = guest.vcpu.retired() - before;
+    seen
+}
+
+#[test]
+fn every_call_and_return_is_seen_and_costs_nothing() {
+    let program = program();
+    for place in PLACES {
+        let mut plain = guest(&program);
+        begin(&mut plain, place);
+        let without = run(&mut plain, AT_ONCE, false);
+        for step in [AT_ONCE, 211, 7, 1] {
+            let mut probed = guest(&program);
+            let places = [(program.function, FUNCTION), (program.middle, MIDDLE)];
+            assert!(probed.vcpu.set_probes(&probes(&program, &places)));
+            begin(&mut probed, place);
+            let with = run(&mut probed, step, true);
+            assert_eq!(with.end, without.end, "step {step} at {place:#x}");
+            assert_eq!(with.retired, without.retired);
+            check(&with, &program, place);
+        }
+    }
+}
+
+fn check(seen: &Seen, program: &Program, place: u64) {
+    let calls: Vec<&Probed> = seen
+        .probed
+        .iter()
+        .filter(|(probe, _)| *probe == FUNCTION)
+        .map(|(_, state)| state)
+        .collect();
+    assert_eq!(calls.len(), ROUNDS as usize);
+    assert_eq!(seen.probed.len(), 2 * ROUNDS as usize);
+    assert_eq!(seen.returned.len(), ROUNDS as usize);
+    for (round, (call, (at, back))) in (0..).zip(calls.iter().zip(&seen.returned)) {
+        let registers = &call.registers;
+        assert_eq!(registers.rip, place + program.function);
+        assert_eq!(registers.gpr[Registers::RDI], round + 5);
+        assert_eq!(registers.gpr[Registers::RSP], STACK - 8);
+        assert_eq!(back.rip, place + program.back);
+        assert_eq!(back.gpr[Registers::RAX], 2 * (round + 5) + 1);
+        assert_eq!(back.gpr[Registers::RSP], STACK);
+        // Five instructions of the function: nothing of what looks in counts.
+        assert_eq!(*at, call.at + 5);
+        // 13 instructions a round, of which nothing of what looks in counts.
+        assert_eq!(call.at, calls[0].at + 13 * round);
+    }
+}
+
+#[test]
+fn code_that_ran_before_is_seen_when_probes_come() {
+    let program = program();
+    let mut guest = guest(&program);
+    for place in PLACES {
+        begin(&mut guest, place);
+        run(&mut guest, AT_ONCE, false);
+    }
+    let set = probes(&program, &[(program.function, FUNCTION)]);
+    assert!(guest.vcpu.set_probes(&set));
+    for place in PLACES {
+        begin(&mut guest, place);
+        let seen = run(&mut guest, AT_ONCE, true);
+        assert_eq!(seen.probed.len(), ROUNDS as usize, "at {place:#x}");
+        assert_eq!(seen.returned.len(), ROUNDS as usize, "at {place:#x}");
+    }
+}
+
+/// An address is watched only from some call on, when its code is hot.
+#[test]
+fn a_return_is_seen_from_when_it_is_asked_for() {
+    let program = program();
+    let mut guest = guest(&program);
+    let place = PLACES[0];
+    begin(&mut guest, place);
+    let half = 6 * u64::from(ROUNDS);
+    assert_eq!(guest.run(half), Exit::Deadline);
+    assert!(guest.vcpu.watch_return(place + program.back));
+    let seen = run(&mut guest, AT_ONCE, false);
+    let expected = u64::from(ROUNDS) - half / 13;
+    assert!(
+        (seen.returned.len() as u64).abs_diff(expected) <= 1,
+        "{}",
+        seen.returned.len()
+    );
+}
+
+#[test]
+fn a_page_is_known_by_its_bytes_as_they_are() {
+    let program = program();
+    let mut guest = guest(&program);
+    let set = probes(&program, &[(program.function, FUNCTION)]);
+    assert!(guest.vcpu.set_probes(&set));
+    for (byte, probed) in [(0xcc, 0), (0, ROUNDS), (0xcc, 0)] {
+        // Another byte of the page, which no code is made of.
+        guest.write(CODE + 0xff0, &[byte]);
+        guest.vcpu.set_system(&guest.vcpu.system());
+        let mut other = guest.moved();
+        assert!(other.vcpu.set_probes(&set));
+        begin(&mut other, PLACES[0]);
+        let seen = run(&mut other, AT_ONCE, false);
+        assert_eq!(seen.probed.len(), probed as usize, "with {byte:#x}");
+    }
+}
+
+/// The first instruction of the function faults at each second call: the call is seen once.
+#[test]
+fn a_fault_at_a_probe_is_no_second_call() {
+    let program = program();
+    let mut guest = guest(&program);
+    let set = probes(&program, &[(program.function, FUNCTION)]);
+    assert!(guest.vcpu.set_probes(&set));
+    begin(&mut guest, PLACES[0]);
+    let mut registers = guest.vcpu.registers();
+    // PUSH needs the page below, which is not mapped.
+    registers.gpr[Registers::RSP] = 0x1480_1000 + 8;
+    guest.map_page(0x1480_1000, 0x31_0000 | 7);
+    guest.vcpu.set_registers(&registers);
+    assert!(matches!(guest.run(1000), Exit::PioWrite { .. }));
+    assert_eq!(guest.vcpu.probed(), None, "it was not carried out");
+    // The handler maps it, and goes back.
+    guest.map_page(0x1480_0000, 0x32_0000 | 7);
+    guest.enter_user(PLACES[0] + program.function);
+    let mut registers = guest.vcpu.registers();
+    registers.gpr[Registers::RSP] = 0x1480_1000;
+    guest.vcpu.set_registers(&registers);
+    assert_eq!(guest.run(1000), Exit::Probe { probe: FUNCTION });
+    let state = guest.vcpu.probed().unwrap();
+    assert_eq!(state.registers.gpr[Registers::RSP], 0x1480_1000);
+}

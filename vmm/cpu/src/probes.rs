@@ -1,0 +1,132 @@
+//! Probes: places in the files of guest programs at which the host looks in.
+//!
+//! A place is known by the content of its page: a page of a program's or library's code holds
+//! the file's bytes wherever a process has it mapped, and whoever has it mapped. So a set of
+//! probes holds for every process of a guest, and for programs that nobody has started yet.
+//! Nothing in the guest is changed for them, and they cost it no virtual time.
+//!
+//! Whoever makes a run's nodes gives engines a set ([`Vcpu::set_probes`](crate::Vcpu::set_probes));
+//! an engine ends runs with [`Exit::Probe`](crate::Exit::Probe) when a user's code comes to one.
+
+use std::collections::BTreeMap;
+
+use crate::{Cycles, PAGE_SIZE, Registers, TimeAccount};
+
+/// Bytes of a page.
+const BYTES: usize = PAGE_SIZE as usize;
+
+/// Where pages are compared first, 8 bytes each: most differ there.
+const SAMPLED: [usize; 4] = [0, 1360, 2720, BYTES - 8];
+
+/// A page of code with probes in it.
+#[derive(Clone, Debug)]
+pub struct ProbedPage {
+    /// What the page holds, as its file has it; zeros after the file's end.
+    pub bytes: Box<[u8; BYTES]>,
+    /// Each probe's offset in the page and its number, ascending by offset.
+    pub places: Vec<(u16, u32)>,
+}
+
+/// A set of probes, by page.
+#[derive(Clone, Debug, Default)]
+pub struct Probes {
+    pages: BTreeMap<[u64; 4], Vec<ProbedPage>>,
+}
+
+/// What a processor was when it came to a probe: before the instruction there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probed {
+    /// General registers, RIP and RFLAGS.
+    pub registers: Registers,
+    /// What its time had gone into, where time is more than instructions.
+    pub account: Option<TimeAccount>,
+    /// The virtual time.
+    pub at: Cycles,
+}
+
+impl Probes {
+    /// A set of these pages. Of pages that are the same, the first one's probes count.
+    pub fn new(pages: impl IntoIterator<Item = ProbedPage>) -> Self {
+        let mut set = Self::default();
+        for mut page in pages {
+            page.places.sort_unstable();
+            page.places.dedup_by_key(|(offset, _)| *offset);
+            let alike = set.pages.entry(key(&page.bytes)).or_default();
+            if alike.iter().all(|other| other.bytes != page.bytes) {
+                alike.push(page);
+            }
+        }
+        set
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    /// The probes in a page that holds what `read` reads at an offset in it; none where it
+    /// reads nothing.
+    pub fn places_in(&self, mut read: impl FnMut(usize, &mut [u8]) -> bool) -> &[(u16, u32)] {
+        let mut samples = [0; 4];
+        for (sample, at) in samples.iter_mut().zip(SAMPLED) {
+            let mut word = [0; 8];
+            if !read(at, &mut word) {
+                return &[];
+            }
+            *sample = u64::from_le_bytes(word);
+        }
+        let Some(alike) = self.pages.get(&samples) else {
+            return &[];
+        };
+        let mut bytes = Box::new([0; BYTES]);
+        let whole = read(0, &mut bytes[..]);
+        let same = alike.iter().find(|page| whole && page.bytes == bytes);
+        same.map_or(&[], |page| &page.places)
+    }
+}
+
+fn key(bytes: &[u8; BYTES]) -> [u64; 4] {
+    SAMPLED.map(|at| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_le_bytes(word)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(fill: u8, places: &[(u16, u32)]) -> ProbedPage {
+        ProbedPage {
+            bytes: Box::new([fill; BYTES]),
+            places: places.to_vec(),
+        }
+    }
+
+    fn places(set: &Probes, bytes: &[u8]) -> Vec<(u16, u32)> {
+        let read = |at: usize, into: &mut [u8]| {
+            let from = bytes.get(at..at + into.len());
+            from.map(|from| into.copy_from_slice(from)).is_some()
+        };
+        set.places_in(read).to_vec()
+    }
+
+    #[test]
+    fn a_page_is_known_by_all_of_its_bytes() {
+        let set = Probes::new([page(1, &[(9, 7), (3, 5)]), page(2, &[(0, 1)])]);
+        let mut bytes = [1; BYTES];
+        assert_eq!(places(&set, &bytes), [(3, 5), (9, 7)]);
+        assert_eq!(places(&set, &[2; BYTES]), [(0, 1)]);
+        bytes[1000] = 0;
+        assert_eq!(places(&set, &bytes), []);
+        assert_eq!(places(&set, &[1; 4000]), [], "a page that cannot be read");
+    }
+
+    #[test]
+    fn of_equal_pages_and_places_the_first_counts() {
+        let set = Probes::new([page(1, &[(3, 5), (3, 6)]), page(1, &[(4, 1)])]);
+        assert_eq!(places(&set, &[1; BYTES]), [(3, 5)]);
+        assert!(!set.is_empty() && Probes::default().is_empty());
+    }
+}
