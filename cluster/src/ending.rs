@@ -210,7 +210,10 @@ fn describe_stop(stop: NodeStop, runner: &Runner) -> String {
         NodeStop::Hung => "it halted with interrupts off".into(),
         NodeStop::Shutdown(cause) => format!("its processor shut down: {cause}"),
         NodeStop::Paused => "it was stopped to be looked at".into(),
-        NodeStop::Limit | NodeStop::Magic { .. } => "it stopped".into(),
+        NodeStop::Limit
+        | NodeStop::Magic { .. }
+        | NodeStop::Probe { .. }
+        | NodeStop::Return { .. } => "it stopped".into(),
     }
 }
 

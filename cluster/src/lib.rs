@@ -22,6 +22,7 @@ pub mod link_log;
 pub mod monitor;
 pub mod parts;
 pub mod plan;
+mod probes;
 mod processors;
 pub mod progress;
 pub mod quantity;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use belljar_cpu::{CpuError, GuestRam};
 use belljar_devices::virtio::{Disk, DiskError};
 use belljar_fabric::Mac;
+use belljar_images::ErofsError;
 use belljar_sim::{Random, Seed, Span};
 use belljar_vmm::{
     DiskConfig, KernelError, KernelImage, NetConfig, Node, NodeConfig, NodeError, Snapshot,
@@ -15,6 +16,7 @@ use twox_hash::XxHash3_64;
 
 use crate::host_memory;
 use crate::plan::Plan;
+use crate::probes::RunProbes;
 use crate::processors::Makers;
 use crate::run_disk;
 
@@ -50,6 +52,9 @@ pub enum PartsError {
     /// The engine has nothing to work with.
     #[error(transparent)]
     Engine(#[from] CpuError),
+    /// The programs of the image's root file system can't be read.
+    #[error(transparent)]
+    Root(#[from] ErofsError),
     /// The run disk cannot be made.
     #[error("cannot pack the workload's files: {0}")]
     RunDisk(io::Error),
@@ -62,6 +67,8 @@ pub(crate) struct Parts {
     makers: Makers,
     root: Disk,
     run_disk: Disk,
+    /// By what calls are seen, if not by the preloaded library.
+    pub(crate) probes: Option<RunProbes>,
     /// Whether nodes that boot take their memory in huge pages.
     huge_pages: bool,
     /// XXH3 of what is on it.
@@ -81,6 +88,7 @@ impl Parts {
             initrd: initrd.into(),
             makers: Makers::open(plan)?,
             root: Disk::open(&plan.image.root)?,
+            probes: RunProbes::of(plan)?,
             huge_pages: host_memory::is_plenty_for(plan.nodes, plan.memory),
             run_disk_hash: XxHash3_64::oneshot(&run_disk),
             run_disk: Disk::from_bytes(run_disk),

@@ -156,6 +156,16 @@ impl Plan {
         Self::resolve_for(scenario, path, image)
     }
 
+    /// Whether the library is preloaded into the workload's programs.
+    pub fn preloads_library(&self) -> bool {
+        self.trace.library.unwrap_or(self.engine == Engine::Kvm)
+    }
+
+    /// Whether calls are recorded by probes, and not through the library.
+    pub fn traces_by_probes(&self) -> bool {
+        self.trace.enabled && !self.preloads_library() && self.engine == Engine::Exact
+    }
+
     /// The same for an image that is at hand.
     ///
     /// # Errors
@@ -169,6 +179,14 @@ impl Plan {
         let engine = engine(scenario)?;
         if engine == Engine::Exact {
             belljar_exact::host_requirements(&instruction_set)?;
+        }
+        let trace = &scenario.trace;
+        if engine == Engine::Kvm && trace.enabled && trace.library == Some(false) {
+            return Err(PlanError::Range {
+                key: "trace.library",
+                value: "false with trace.enabled and engine \"kvm\"".to_owned(),
+                limits: "true, as that engine sees no calls otherwise",
+            });
         }
         let folder = path.parent().unwrap_or(Path::new("."));
         let network = NetworkPlan::resolve(scenario, folder)?;
@@ -309,13 +327,6 @@ fn check_ranges(scenario: &Scenario) -> Result<(), PlanError> {
             "trace.sample",
             format!("{function} = 0"),
             "at least 1: record every Nth call",
-        );
-    }
-    if scenario.trace.enabled && !scenario.trace.library {
-        return fail(
-            "trace.enabled",
-            "true without trace.library".into(),
-            "false where the library is not preloaded",
         );
     }
     Ok(())

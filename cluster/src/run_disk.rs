@@ -31,7 +31,7 @@ pub fn build(plan: &Plan) -> io::Result<Vec<u8>> {
         let lines = neighbours(plan.nodes);
         add(&mut archive, "neighbours", 0o644, lines.as_bytes())?;
     }
-    if plan.trace.library {
+    if plan.preloads_library() {
         add(
             &mut archive,
             "preload.so",

@@ -9,6 +9,7 @@ use belljar_sim::{Span, Time};
 use belljar_tracer::{Account, Event, GuestMemory, MagicRegisters, NodeSummary, NodeTracer};
 use belljar_vmm::{Node, NodeError, NodeStop};
 
+use crate::probes::RunProbes;
 use crate::stopwatch::Stopwatch;
 use crate::watch::{Sample, Watch};
 
@@ -214,6 +215,8 @@ impl Runner {
             match self.node.run_ahead(limit, echo)? {
                 NodeStop::Limit => break,
                 NodeStop::Magic { at, vcpu } => self.magic(at, vcpu),
+                NodeStop::Probe { probe, vcpu } => self.probe(probe, vcpu),
+                NodeStop::Return { at, .. } => self.returned(at),
                 NodeStop::Paused => self.look(),
                 ended => self.ended = Some(ended),
             }
@@ -221,16 +224,69 @@ impl Runner {
         Ok(true)
     }
 
-    fn magic(&mut self, at: u64, vcpu: u32) {
-        let registers = self.node.registers();
+    /// Sees the node's calls by `probes` from now on.
+    pub(crate) fn begin_probes(&mut self, probes: &RunProbes) {
+        let Some(tracer) = &mut self.tracer else {
+            return;
+        };
+        self.node.set_probes(&probes.probes);
+        tracer.set_targets(probes.targets.clone());
+        tracer.watch_returns();
+        // Calls that were open at a checkpoint.
+        for target in tracer.open_returns() {
+            self.node.watch_return(target);
+        }
+    }
+
+    /// What the tracer is told of a processor with these registers.
+    fn seen(&self, registers: &Registers, time: Option<TimeAccount>) -> MagicRegisters {
         let system = self.node.system();
-        let magic = MagicRegisters {
+        MagicRegisters {
             gpr: registers.gpr,
             rip: registers.rip,
             cr3: system.cr3,
             fs_base: system.segments[SegmentRegister::Fs as usize].base,
-            account: self.node.account().map(account),
+            account: time.map(account),
+        }
+    }
+
+    /// A program came to a probe.
+    fn probe(&mut self, probe: u32, vcpu: u32) {
+        let Some(state) = self.node.probed() else {
+            return;
         };
+        let registers = self.seen(&state.registers, state.account);
+        let Some(tracer) = &mut self.tracer else {
+            return;
+        };
+        let memory = &mut View(&mut self.node);
+        tracer.probe(state.at, vcpu, probe, &registers, memory);
+        self.watch_return();
+    }
+
+    /// A program came to where a call returns.
+    fn returned(&mut self, at: u64) {
+        let registers = self.seen(&self.node.registers(), self.node.account());
+        if let Some(tracer) = &mut self.tracer {
+            tracer.returned(at, &registers, &View(&mut self.node));
+        }
+    }
+
+    /// Has the return of the call seen that the tracer was just told of.
+    fn watch_return(&mut self) {
+        let Some(tracer) = &mut self.tracer else {
+            return;
+        };
+        if let Some(target) = tracer.take_return_to_watch()
+            && !self.node.watch_return(target)
+        {
+            tracer.return_is_unseen();
+        }
+    }
+
+    fn magic(&mut self, at: u64, vcpu: u32) {
+        let registers = self.node.registers();
+        let magic = self.seen(&registers, self.node.account());
         let target = match &mut self.tracer {
             Some(tracer) => tracer.magic(at, vcpu, &magic, &mut View(&mut self.node)),
             None => real_function(&registers, &self.node),

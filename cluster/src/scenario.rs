@@ -208,8 +208,9 @@ pub enum FileSource {
 pub struct Trace {
     /// Whether MPI calls are recorded.
     pub enabled: bool,
-    /// Whether the library is preloaded at all. Without it nothing can be recorded.
-    pub library: bool,
+    /// Whether the library is preloaded, and calls are recorded through it. When absent, where
+    /// the engine has no probes by which it sees calls of unchanged programs.
+    pub library: Option<bool>,
     /// Functions to record, by name or pattern; all when empty.
     pub functions: Vec<String>,
     /// Virtual time from which calls are recorded.
@@ -224,7 +225,7 @@ impl Default for Trace {
     fn default() -> Self {
         Self {
             enabled: true,
-            library: true,
+            library: None,
             functions: Vec::new(),
             from: None,
             until: None,

@@ -149,6 +149,42 @@ impl OpenCalls {
         Some(Returned::Inherited(call.return_address))
     }
 
+    /// The call that stands at `slot` of `thread` and was to return to `target`, if it was made
+    /// there.
+    pub(crate) fn standing(
+        &self,
+        space: Space,
+        (thread, slot): Place,
+        target: u64,
+    ) -> Option<&OpenCall> {
+        let key = (space, (thread, slot));
+        let call = self.live.get(&key).or_else(|| self.stale.get(&key));
+        call.filter(|call| call.return_address == target)
+    }
+
+    /// Takes the call that returns from `slot` to `target`: the thread's own, or another
+    /// thread's of the process, as a user-level thread may have moved. None where that
+    /// is not what happens.
+    pub(crate) fn returned_to(
+        &mut self,
+        space: Space,
+        place: Place,
+        target: u64,
+    ) -> Option<OpenCall> {
+        if self.standing(space, place, target).is_some() {
+            let call = self.take((space, place));
+            self.unwind(space, place.0, place.1);
+            return call;
+        }
+        let moved = self.order.values().find(|(other, (thread, slot))| {
+            *other == space
+                && *slot == place.1
+                && self.standing(space, (*thread, *slot), target).is_some()
+        });
+        let key = *moved?;
+        self.take(key)
+    }
+
     /// Takes all calls of an address space, in order of entry.
     pub(crate) fn take_space(&mut self, space: Space) -> Vec<OpenCall> {
         let keys: Vec<_> = self

@@ -21,6 +21,7 @@ mod implementation;
 mod memory;
 mod node;
 mod object;
+mod probe;
 mod process;
 mod saved;
 mod selection;

@@ -1,6 +1,7 @@
 //! The tracer of one node: follows calls through the magic instruction.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use belljar_abi::{
     Base, FACT_LEAF, FUNCTIONS, IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN, RETURN_ADDRESS,
@@ -14,10 +15,11 @@ use crate::event::{Event, Implementation};
 use crate::memory::{GuestMemory, Reader};
 use crate::process::Process;
 use crate::selection::{CompiledSelection, Selection};
+use crate::targets::Targets;
 
 const RAX: usize = 0;
 const RBX: usize = 3;
-const RSP: usize = 4;
+pub(crate) const RSP: usize = 4;
 const RSI: usize = 6;
 const RDI: usize = 7;
 const R11: usize = 11;
@@ -27,10 +29,10 @@ const ARGUMENT_REGISTERS: [usize; 6] = [RDI, RSI, 2, 1, 8, 9];
 
 /// The page-table root in CR3; the bits around it are flags and the PCID, which Linux
 /// changes at will.
-const SPACE_MASK: u64 = 0x000f_ffff_ffff_f000;
+pub(crate) const SPACE_MASK: u64 = 0x000f_ffff_ffff_f000;
 
 /// Most processes that are remembered; the oldest are forgotten first.
-const MAX_PROCESSES: usize = 1 << 12;
+pub(crate) const MAX_PROCESSES: usize = 1 << 12;
 
 /// Most processes that the summary lists.
 const MAX_LISTED: usize = 1 << 16;
@@ -61,6 +63,14 @@ pub struct NodeTracer {
     pub(crate) open: OpenCalls,
     pub(crate) events: Vec<Event>,
     pub(crate) counters: Counters,
+    /// What probes are at.
+    pub(crate) targets: Arc<Targets>,
+    /// The ranks that launchers gave to processes which made no call yet.
+    pub(crate) launched: BTreeMap<Space, Option<u32>>,
+    /// Whether returns are seen without a change of the guest's stack.
+    pub(crate) watches_returns: bool,
+    /// The return address to be watched next.
+    pub(crate) to_watch: Option<u64>,
 }
 
 impl NodeTracer {
@@ -76,7 +86,28 @@ impl NodeTracer {
             open: OpenCalls::default(),
             events: Vec::new(),
             counters: Counters::default(),
+            targets: Arc::default(),
+            launched: BTreeMap::new(),
+            watches_returns: false,
+            to_watch: None,
         }
+    }
+
+    /// Has calls found by probes, which are at `targets`.
+    pub fn set_targets(&mut self, targets: Arc<Targets>) {
+        self.targets = targets;
+    }
+
+    /// Has the returns of calls watched by the caller, who then asks
+    /// [`take_return_to_watch`](Self::take_return_to_watch) after each call and tells
+    /// [`returned`](Self::returned), instead of by an address on the guest's stack.
+    pub fn watch_returns(&mut self) {
+        self.watches_returns = true;
+    }
+
+    /// The address to which the last call returns, if that is to be seen.
+    pub fn take_return_to_watch(&mut self) -> Option<u64> {
+        self.to_watch.take()
     }
 
     /// Handles a magic exit of `vcpu` at cycle `at`: returns the value for R11, where the
@@ -120,6 +151,11 @@ impl NodeTracer {
     pub fn open_calls(&self) -> Vec<Event> {
         let open = self.open.all().map(|call| &call.event);
         open.filter(|event| event.selected).cloned().collect()
+    }
+
+    /// The addresses to which the open calls return.
+    pub fn open_returns(&self) -> BTreeSet<u64> {
+        self.open.all().map(|call| call.return_address).collect()
     }
 
     /// What was counted so far.
@@ -172,17 +208,23 @@ impl NodeTracer {
         }
     }
 
+    /// Whatever process was in an address space is gone.
+    pub(crate) fn end_process(&mut self, space: Space) {
+        for call in self.open.take_space(space) {
+            self.record(call.event);
+        }
+        self.processes.remove(&space);
+    }
+
     /// A process with MPI begins in an address space: whatever was there is gone.
-    fn start_process(
+    pub(crate) fn start_process(
         &mut self,
         space: Space,
         at: u64,
         rank: Option<u32>,
         implementation: Implementation,
     ) {
-        for call in self.open.take_space(space) {
-            self.record(call.event);
-        }
+        self.end_process(space);
         self.forget_a_process();
         let number = self.started;
         self.started = self.started.wrapping_add(1);
@@ -229,14 +271,31 @@ impl NodeTracer {
             return 0;
         }
         let space = registers.cr3 & SPACE_MASK;
-        let Some(process) = self.processes.get_mut(&space) else {
+        if self.processes.contains_key(&space) {
+            self.begin_call(at, vcpu, function, registers, memory);
+        } else {
             self.counters.warnings.unknown_processes += 1;
-            return target;
+        }
+        target
+    }
+
+    /// A call of a known process: remembers it if it is to be recorded or followed.
+    pub(crate) fn begin_call(
+        &mut self,
+        at: u64,
+        vcpu: u32,
+        function: u16,
+        registers: &MagicRegisters,
+        memory: &mut dyn GuestMemory,
+    ) {
+        let space = registers.cr3 & SPACE_MASK;
+        let Some(process) = self.processes.get_mut(&space) else {
+            return;
         };
         let number = process.count(function);
         let selected = self.selection.selects(function, number, at);
         if !selected && !Process::follows(function) {
-            return target;
+            return;
         }
         let slot = registers.gpr[RSP];
         let depth = self.open.depth(space, registers.fs_base, slot);
@@ -250,10 +309,9 @@ impl NodeTracer {
         event.selected = selected;
         let handles = process.enter(&mut event, Reader(memory));
         self.intercept(registers, event, handles, memory);
-        target
     }
 
-    /// Has the call return through the return stub, and remembers it.
+    /// Has the return of the call seen, and remembers it.
     fn intercept(
         &mut self,
         registers: &MagicRegisters,
@@ -263,9 +321,14 @@ impl NodeTracer {
     ) {
         let slot = registers.gpr[RSP];
         let return_address = Reader(memory).u64(slot);
-        let replaced =
-            return_address.and_then(|_| memory.write(slot, &RETURN_ADDRESS.to_le_bytes()));
-        let (Ok(return_address), Ok(())) = (return_address, replaced) else {
+        let seen = return_address.and_then(|address| {
+            if self.watches_returns {
+                self.to_watch = Some(address);
+                return Ok(());
+            }
+            memory.write(slot, &RETURN_ADDRESS.to_le_bytes())
+        });
+        let (Ok(return_address), Ok(())) = (return_address, seen) else {
             self.counters.warnings.unreturnable += 1;
             self.record(event);
             return;
@@ -297,12 +360,23 @@ impl NodeTracer {
                 return 0;
             }
         };
+        let return_address = call.return_address;
+        self.end_call(*call, at, registers, memory);
+        return_address
+    }
+
+    /// An open call has returned.
+    pub(crate) fn end_call(
+        &mut self,
+        call: OpenCall,
+        at: u64,
+        registers: &MagicRegisters,
+        memory: &dyn GuestMemory,
+    ) {
+        let space = registers.cr3 & SPACE_MASK;
         let OpenCall {
-            return_address,
-            mut event,
-            handles,
-            ..
-        } = *call;
+            mut event, handles, ..
+        } = call;
         event.exit = Some(at);
         if let (Some([_, left]), Some(account)) = (&mut event.accounts.0, registers.account) {
             *left = account;
@@ -320,7 +394,6 @@ impl NodeTracer {
             self.counters.warnings.bad_pointers += 1;
         }
         self.record(event);
-        return_address
     }
 
     fn record(&mut self, event: Event) {

@@ -86,6 +86,13 @@ impl Process {
     ) -> Result<(), BadAddress> {
         let count = count.min(OPEN_MPI_OBJECTS.len() as u64);
         let addresses = memory.handles(at, count, 8)?;
+        self.learn_addresses(addresses);
+        Ok(())
+    }
+
+    /// Learns the addresses of Open MPI's predefined objects, zero for those that it lacks,
+    /// in the order of [`OPEN_MPI_OBJECTS`].
+    pub(crate) fn learn_addresses(&mut self, addresses: impl IntoIterator<Item = u64>) {
         let objects = OPEN_MPI_OBJECTS.iter().map(|(name, _)| *name);
         let told: BTreeMap<&str, u64> = objects
             .zip(addresses)
@@ -104,7 +111,6 @@ impl Process {
                 self.datatypes.learn_predefined(*address, index);
             }
         }
-        Ok(())
     }
 
     /// The process's rank in `MPI_COMM_WORLD`, as far as known.

@@ -36,6 +36,7 @@ struct NodeState {
     open_sums: Vec<Sums>,
     events: Vec<u8>,
     counters: Counters,
+    launched: BTreeMap<Space, Option<u32>>,
 }
 
 impl NodeTracer {
@@ -54,6 +55,7 @@ impl NodeTracer {
         codec::encode(&sums, &mut bytes)?;
         codec::encode(&save_events(&self.events)?, &mut bytes)?;
         codec::encode(&self.counters, &mut bytes)?;
+        codec::encode(&self.launched, &mut bytes)?;
         Ok(bytes)
     }
 
@@ -79,6 +81,7 @@ impl NodeTracer {
         tracer.open = open;
         tracer.events = load_events(&state.events)?;
         tracer.counters = state.counters;
+        tracer.launched = state.launched;
         Ok(tracer)
     }
 }

@@ -57,7 +57,7 @@ pub(crate) enum Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Library {
     pub(crate) implementation: Implementation,
-    /// Addresses of its code, as its file has them.
+    /// Addresses between which its own code is, as its file has them.
     pub(crate) code: Range<u64>,
     /// Where to read the addresses of [`OPEN_MPI_OBJECTS`], for Open MPI's.
     pub(crate) objects: Vec<Place>,
@@ -96,7 +96,9 @@ impl Targets {
         };
         let is_library = elf.defines(MARK);
         let name = path.rsplit('/').next().unwrap_or_default();
-        if elf.is_started_by_kernel() && (is_library || name.starts_with("ld-")) {
+        let is_loader = name.starts_with("ld-") && elf.entry() != 0;
+        let begins = is_loader || is_library && elf.is_program();
+        if begins && !elf.needs_loader() {
             self.place(&elf, elf.entry(), Target::Start);
         }
         if is_library {
@@ -113,7 +115,10 @@ impl Targets {
                 true => Implementation::OpenMpi,
                 false => Implementation::Mpich,
             },
-            code: elf.code(),
+            code: match elf.is_program() {
+                true => elf.functions(),
+                false => elf.code(),
+            },
             objects: match is_open_mpi {
                 true => names.map(|name| elf.place_of(name)).collect(),
                 false => Vec::new(),

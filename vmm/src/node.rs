@@ -312,7 +312,7 @@ impl Node {
 
     /// Stops the node with [`NodeStop::Return`] when a user's code comes to linear address
     /// `target`, to which a call returns that the processor whose turn it is made just now.
-    /// `false` where nothing is mapped, and when the engine can't.
+    /// `false` when the engine can't.
     pub fn watch_return(&mut self, target: u64) -> bool {
         // What the processors of a node run they have together.
         self.current_mut().vcpu.watch_return(target)

@@ -203,6 +203,9 @@ impl Setup<'_> {
             None => ConsoleLog::relayed(0),
         };
         let mut runner = Runner::new(index, node, tracer, console);
+        if let Some(probes) = &parts.probes {
+            runner.begin_probes(probes);
+        }
         if let Some(snapshot) = base {
             let logged = runner.log(snapshot.boot_log());
             logged.map_err(|source| RunError::Console {
@@ -246,7 +249,12 @@ impl Setup<'_> {
         let runners = own
             .map(|(index, (node, state))| Runner::resume(index, node, selection, directory, state));
         let runners = runners.collect::<Result<Vec<_>, KeepError>>();
-        let runners = runners.map_err(CheckpointError::from)?;
+        let mut runners = runners.map_err(CheckpointError::from)?;
+        if let Some(probes) = &parts.probes {
+            for runner in &mut runners {
+                runner.begin_probes(probes);
+            }
+        }
         let (captures, links, recorder) = match directory {
             Some(directory) => (
                 Captures::resume(directory, &mut fabric, &plan.pcap, of.captures.clone())?,

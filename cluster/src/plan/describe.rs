@@ -57,17 +57,25 @@ impl fmt::Display for Plan {
         if let Some(every) = self.checkpoint_every {
             writeln!(f, "checkpoint every {every} of virtual time")?;
         }
-        write!(f, "trace      {}", describe_trace(&self.trace))
+        write!(f, "trace      {}", self.describe_trace())
     }
 }
 
-fn describe_trace(trace: &Trace) -> String {
-    if !trace.library {
-        return "off, library not preloaded".into();
+impl Plan {
+    fn describe_trace(&self) -> String {
+        let by = match self.preloads_library() {
+            true => "library preloaded",
+            false => "library not preloaded",
+        };
+        match (self.trace.enabled, self.traces_by_probes()) {
+            (false, _) => format!("off, {by}"),
+            (true, true) => format!("{}, by probes", describe_selection(&self.trace)),
+            (true, false) => format!("{}, {by}", describe_selection(&self.trace)),
+        }
     }
-    if !trace.enabled {
-        return "off, library preloaded".into();
-    }
+}
+
+fn describe_selection(trace: &Trace) -> String {
     let mut text = if trace.functions.is_empty() {
         "all functions".to_owned()
     } else {

@@ -10,7 +10,7 @@ use object::elf::{
 };
 use object::read::ReadRef;
 use object::read::elf::{
-    FileHeader, ProgramHeader, Rela, SectionHeader, SectionTable, Sym, SymbolTable,
+    Dyn, FileHeader, ProgramHeader, Rela, SectionHeader, SectionTable, Sym, SymbolTable,
 };
 use object::{Endianness, SymbolIndex};
 
@@ -23,6 +23,7 @@ type Programs<'data> = &'data [elf::ProgramHeader64<Endianness>];
 #[derive(Clone, Copy, Debug)]
 struct Defined {
     value: u64,
+    size: u64,
     is_code: bool,
 }
 
@@ -74,6 +75,7 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
                 }
                 let defined = Defined {
                     value: symbol.st_value(endian),
+                    size: symbol.st_size(endian),
                     is_code: symbol.st_type() == elf::STT_FUNC,
                 };
                 self.symbols.entry(name.to_vec()).or_insert(defined);
@@ -143,13 +145,27 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
         self.header.e_entry.get(Endianness::Little)
     }
 
-    /// Whether its own code is the first that a process runs: a dynamic loader's, or that of
-    /// a program that needs none.
-    pub(crate) fn is_started_by_kernel(&self) -> bool {
-        let interpreted = |segment: &&elf::ProgramHeader64<Endianness>| {
-            segment.p_type(Endianness::Little) == PT_INTERP
-        };
-        self.entry() != 0 && self.programs.iter().find(interpreted).is_none()
+    /// Whether it is a program, and no library.
+    pub(crate) fn is_program(&self) -> bool {
+        let endian = Endianness::Little;
+        let sections = self.header.sections(endian, self.data);
+        let dynamic = sections.and_then(|sections| sections.dynamic(endian, self.data));
+        let mut entries = dynamic
+            .ok()
+            .flatten()
+            .map_or(&[][..], |found| found.0)
+            .iter();
+        let is_movable = entries.any(|entry| {
+            entry.tag32(endian) == Some(elf::DT_FLAGS_1)
+                && entry.d_val(endian) & u64::from(elf::DF_1_PIE) != 0
+        });
+        self.header.e_type(endian) != ET_DYN || self.needs_loader() || is_movable
+    }
+
+    /// Whether it names a dynamic loader, whose code is the first that its processes run.
+    pub(crate) fn needs_loader(&self) -> bool {
+        let mut segments = self.programs.iter();
+        segments.any(|segment| segment.p_type(Endianness::Little) == PT_INTERP)
     }
 
     fn code_segments(&self) -> impl Iterator<Item = &'data elf::ProgramHeader64<Endianness>> {
@@ -158,6 +174,20 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
         segments.filter(move |segment| {
             segment.p_type(endian) == PT_LOAD && segment.p_flags(endian) & PF_X != 0
         })
+    }
+
+    /// Addresses from the first MPI function to the end of the last. In a program that holds
+    /// a library the library's own code is there, and the program's is not.
+    pub(crate) fn functions(&self) -> Range<u64> {
+        let names = |name: &[u8]| name.starts_with(b"MPI_") || name.starts_with(b"PMPI_");
+        let mut range = u64::MAX..0;
+        for (_, symbol) in self.symbols.iter().filter(|(name, _)| names(name)) {
+            if symbol.is_code {
+                range.start = range.start.min(symbol.value);
+                range.end = range.end.max(symbol.value.saturating_add(symbol.size));
+            }
+        }
+        range
     }
 
     /// Addresses of its code, from the first to after the last.

@@ -204,8 +204,8 @@ pub trait Vcpu {
     }
 
     /// Ends runs with [`Exit::Return`] from now on when a user's code comes to the linear
-    /// address `target` other than by running into it: the address to which a call returns. It is
-    /// mapped now. `false` when this engine can't.
+    /// address `target` other than by running into it: the address to which a call returns.
+    /// `false` when this engine can't.
     fn watch_return(&mut self, target: u64) -> bool {
         let _ = target;
         false

@@ -30,6 +30,10 @@ pub enum NodeStop {
         /// The number of the processor that calls.
         vcpu: u32,
     },
+    /// The guest wrote this value to the exit device.
+    Exited(u32),
+    /// Every processor is halted with interrupts disabled: nothing can wake the node.
+    Hung,
     /// A user's code came to a probe; [`Node::probed`](crate::Node::probed) tells what was
     /// before the instruction there, which is done. The node goes on by itself.
     Probe {
@@ -47,10 +51,6 @@ pub enum NodeStop {
         /// The number of the processor.
         vcpu: u32,
     },
-    /// The guest wrote this value to the exit device.
-    Exited(u32),
-    /// Every processor is halted with interrupts disabled: nothing can wake the node.
-    Hung,
 }
 
 impl From<CodecError> for NodeError {

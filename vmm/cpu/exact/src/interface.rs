@@ -194,7 +194,8 @@ impl Vcpu for ExactVcpu {
     }
 
     fn watch_return(&mut self, target: u64) -> bool {
-        self.begin_return(target)
+        self.begin_return(target);
+        true
     }
 
     fn probed(&self) -> Option<Probed> {

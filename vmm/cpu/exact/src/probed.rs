@@ -82,23 +82,21 @@ impl ExactVcpu {
         });
     }
 
-    /// Has runs end where users' code returns to `target`. `false` where nothing is mapped.
-    pub(crate) fn begin_return(&mut self, target: u64) -> bool {
+    /// Has runs end where users' code returns to `target`.
+    pub(crate) fn begin_return(&mut self, target: u64) {
         self.with_code(|vcpu| {
             if vcpu.store.probed.returns.contains(&target) {
-                return true;
+                return;
             }
-            let Some(physical) = vcpu.translate(target, Access::Fetch) else {
-                return false;
-            };
             if vcpu.store.probed.returns.len() >= MOST_RETURNS {
                 vcpu.store.probed.returns.clear();
             }
             vcpu.store.probed.returns.insert(target);
             // Nothing leads there any more but by way of the dispatcher.
-            vcpu.forget_code(physical, 1);
-            true
-        })
+            if let Some(physical) = vcpu.translate(target, Access::Fetch) {
+                vcpu.forget_code(physical, 1);
+            }
+        });
     }
 
     /// What there is at `state.rip`, whose page is compared with the set if it was not yet.
