@@ -55,9 +55,22 @@ static void *answer(void *nothing)
     return NULL;
 }
 
+/* The function that a call of ours is to lead to: the next one in the search order, or, where a
+ * program opened MPICH at run time and nothing comes next, that of the library which is loaded. */
+static void *real(const char *name)
+{
+    void *next = dlsym(RTLD_NEXT, name);
+    if (next == NULL) {
+        void *library = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
+        if (library != NULL)
+            next = dlsym(library, name);
+    }
+    return next;
+}
+
 int ucp_worker_create(void *context, const void *parameters, void **worker)
 {
-    int (*create)(void *, const void *, void **) = dlsym(RTLD_NEXT, "ucp_worker_create");
+    int (*create)(void *, const void *, void **) = real("ucp_worker_create");
     int status = create(context, parameters, worker);
     pthread_mutex_lock(&lock);
     for (int i = 0; status == 0 && i < WORKERS; i++)
@@ -71,7 +84,7 @@ int ucp_worker_create(void *context, const void *parameters, void **worker)
 
 void ucp_worker_destroy(void *worker)
 {
-    void (*destroy)(void *) = dlsym(RTLD_NEXT, "ucp_worker_destroy");
+    void (*destroy)(void *) = real("ucp_worker_destroy");
     pthread_mutex_lock(&lock);
     for (int i = 0; i < WORKERS; i++)
         if (workers[i] == worker)
@@ -82,11 +95,11 @@ void ucp_worker_destroy(void *worker)
 
 void *ucp_disconnect_nb(void *endpoint)
 {
-    void *(*disconnect)(void *) = dlsym(RTLD_NEXT, "ucp_disconnect_nb");
+    void *(*disconnect)(void *) = real("ucp_disconnect_nb");
     if (finalizing == 0) {
         pthread_t thread;
         finalizing = gettid();
-        progress = dlsym(RTLD_NEXT, "ucp_worker_progress");
+        progress = real("ucp_worker_progress");
         if (progress != NULL && pthread_create(&thread, NULL, answer, NULL) == 0)
             pthread_detach(thread);
     }
