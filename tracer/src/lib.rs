@@ -18,6 +18,7 @@ mod event;
 #[cfg(test)]
 mod guest;
 mod implementation;
+mod launch;
 mod memory;
 mod node;
 mod object;
@@ -44,7 +45,7 @@ pub use event::{
 };
 pub use memory::{BadAddress, GuestMemory};
 pub use node::{MagicRegisters, NodeTracer};
-pub use object::{Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
+pub use object::{Datatype, Fact, GroupMembers, JobIdentity, Making, NewCommunicator, SELF, WORLD};
 pub use saved::{StateError, load_events, load_summaries, save_events, save_summaries};
 pub use selection::{Selection, SelectionError, Window};
 pub use stat::{

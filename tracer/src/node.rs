@@ -12,7 +12,9 @@ use crate::account::{Account, Accounts};
 use crate::calls::{OpenCall, OpenCalls, Returned, Space};
 use crate::counters::{Counters, NodeSummary, ProcessInfo};
 use crate::event::{Event, Implementation};
+use crate::launch::Launched;
 use crate::memory::{GuestMemory, Reader};
+use crate::object::Fact;
 use crate::process::Process;
 use crate::selection::{CompiledSelection, Selection};
 use crate::targets::Targets;
@@ -65,8 +67,12 @@ pub struct NodeTracer {
     pub(crate) counters: Counters,
     /// What probes are at.
     pub(crate) targets: Arc<Targets>,
-    /// The ranks that launchers gave to processes which made no call yet.
-    pub(crate) launched: BTreeMap<Space, Option<u32>>,
+    /// Processes that launchers started and that made no call yet.
+    pub(crate) launched: BTreeMap<Space, Launched>,
+    /// Programs and ranks of those that ended so.
+    pub(crate) silent: BTreeMap<(String, u32), u64>,
+    /// Where in the data of MPI libraries, by their files' numbers, their jobs' names are.
+    pub(crate) job_names: BTreeMap<u32, u64>,
     /// Whether returns are seen without a change of the guest's stack.
     pub(crate) watches_returns: bool,
     /// The return address to be watched next.
@@ -88,6 +94,8 @@ impl NodeTracer {
             counters: Counters::default(),
             targets: Arc::default(),
             launched: BTreeMap::new(),
+            silent: BTreeMap::new(),
+            job_names: BTreeMap::new(),
             watches_returns: false,
             to_watch: None,
         }
@@ -389,6 +397,12 @@ impl NodeTracer {
                 info.rank = process.rank();
             }
             self.counters.warnings.forgotten_objects += process.take_forgotten();
+        }
+        if Process::begins_with(event.function)
+            && event.result == Some(0)
+            && let Some(job) = self.job(space, memory)
+        {
+            event.fact = Some(Fact::Job(job));
         }
         if event.bad.is_some() {
             self.counters.warnings.bad_pointers += 1;

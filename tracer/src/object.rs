@@ -57,6 +57,18 @@ pub enum Fact {
         /// The rank.
         rank: u32,
     },
+    /// The job that the process belongs to, told when it initializes MPI.
+    Job(JobIdentity),
+}
+
+/// Which launch a process belongs to, in the words of its launcher.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub struct JobIdentity {
+    /// The launcher's own name of the job: PMIx's namespace, PMI's key-value space. Empty when
+    /// it is not known.
+    pub name: String,
+    /// How many processes the launcher started together.
+    pub size: Option<u32>,
 }
 
 /// A communicator in the making, seen from one process.

@@ -6,17 +6,14 @@
 //! affair, and not recorded. Nothing is written to the guest. Whoever runs the node calls
 //! [`probe`](NodeTracer::probe) and [`returned`](NodeTracer::returned).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::calls::Space;
-use crate::memory::{BadAddress, GuestMemory, Reader};
+use crate::launch::{self, Launched};
+use crate::memory::{GuestMemory, Reader};
 use crate::node::{MAX_PROCESSES, MagicRegisters, NodeTracer, RSP, SPACE_MASK};
+use crate::object::JobIdentity;
 use crate::targets::{Library, Place, Target};
-
-/// Most arguments, and most variables of an environment, that are gone through.
-const MOST_WORDS: u64 = 1 << 14;
-
-/// Variables by which launchers tell a process its rank: MPICH's and its kin, Open MPI's, and
-/// PMIx's.
-const RANK_VARIABLES: [&str; 3] = ["PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"];
 
 impl NodeTracer {
     /// Handles that a program came to probe number `probe` on processor `vcpu` at cycle `at`.
@@ -43,7 +40,7 @@ impl NodeTracer {
                     return;
                 }
                 *self.counters.calls.entry(function).or_default() += 1;
-                self.ensure_process(at, library, base, registers, memory);
+                self.ensure_process(at, (file, library), base, registers, memory);
                 self.begin_call(at, vcpu, function, registers, memory);
             }
             None => {}
@@ -70,22 +67,51 @@ impl NodeTracer {
     fn begin_process(&mut self, registers: &MagicRegisters, memory: &dyn GuestMemory) {
         let space = registers.cr3 & SPACE_MASK;
         self.end_process(space);
-        let rank = rank_in_environment(registers.gpr[RSP], Reader(memory));
-        match rank.ok().flatten() {
-            Some(rank) if self.launched.len() < MAX_PROCESSES => {
-                self.launched.insert(space, Some(rank));
-            }
-            _ => {
-                self.launched.remove(&space);
+        let before = self.launched.remove(&space);
+        self.note_silent(before);
+        let launched = launch::launched(registers.gpr[RSP], Reader(memory));
+        if let Ok(Some(launched)) = launched
+            && self.launched.len() < MAX_PROCESSES
+        {
+            self.launched.insert(space, launched);
+        }
+    }
+
+    /// A process that a launcher started ended, or may have, without a call that was seen.
+    fn note_silent(&mut self, launched: Option<Launched>) {
+        let Some(launched) = launched else {
+            return;
+        };
+        let key = (launched.program, launched.rank);
+        if self.silent.len() < MAX_PROCESSES || self.silent.contains_key(&key) {
+            *self.silent.entry(key).or_default() += 1;
+        }
+    }
+
+    /// Programs that launchers started, of whose ranks no call was seen on this node, with one of
+    /// their ranks each and how often: what they call, if they call MPI, is hidden.
+    pub fn silent_programs(&self) -> BTreeMap<String, (u32, u64)> {
+        let seen: BTreeSet<u32> = self.known.iter().map(|process| process.rank).collect();
+        let ended = self
+            .silent
+            .iter()
+            .map(|((name, rank), count)| (name, *rank, *count));
+        let running = self.launched.values();
+        let running = running.map(|launched| (&launched.program, launched.rank, 1));
+        let mut programs = BTreeMap::new();
+        for (name, rank, count) in ended.chain(running) {
+            if !seen.contains(&rank) {
+                programs.entry(name.clone()).or_insert((rank, 0)).1 += count;
             }
         }
+        programs
     }
 
     /// Makes the process in this address space known as an MPI process, if it is not.
     fn ensure_process(
         &mut self,
         at: u64,
-        library: &Library,
+        (file, library): (usize, &Library),
         base: u64,
         registers: &MagicRegisters,
         memory: &dyn GuestMemory,
@@ -94,7 +120,8 @@ impl NodeTracer {
         if self.processes.contains_key(&space) {
             return;
         }
-        let rank = self.launched.remove(&space).flatten();
+        let launched = self.launched.remove(&space);
+        let rank = launched.as_ref().map(|launched| launched.rank);
         self.start_process(space, at, rank, library.implementation);
         let addresses = library.objects.iter().map(|place| match *place {
             Place::Missing => 0,
@@ -104,7 +131,25 @@ impl NodeTracer {
         });
         if let Some(process) = self.processes.get_mut(&space) {
             process.learn_addresses(addresses);
+            process.library = Some((file as u32, base));
+            process.job = launched.map(|launched| launched.job).unwrap_or_default();
         }
+    }
+
+    /// The job of the process in this address space, which has initialized MPI.
+    pub(crate) fn job(&mut self, space: Space, memory: &dyn GuestMemory) -> Option<JobIdentity> {
+        let process = self.processes.get_mut(&space)?;
+        let (file, base) = process.library?;
+        if process.job.name.is_empty() && process.job.size.is_some() {
+            let library = self.targets.find_library(file as usize)?;
+            let known = self.job_names.get(&file).copied();
+            let found = launch::hydra_name(library, base, known, memory);
+            if let Some((slot, name)) = found {
+                self.job_names.insert(file, slot);
+                process.job.name = name;
+            }
+        }
+        Some(process.job.clone())
     }
 
     /// Whether a call is the library's own affair: made from its own code, or where a call
@@ -127,30 +172,4 @@ impl NodeTracer {
         library.code.contains(&target.wrapping_sub(base))
             || jumped.is_some_and(|call| call.event.function != function)
     }
-}
-
-/// The rank in the environment of a process that is at its first instruction, where its stack
-/// is as the kernel made it (System V ABI, 3.4.1): the number of arguments, each argument's
-/// address, zero, each variable's address, zero.
-fn rank_in_environment(stack: u64, memory: Reader<'_>) -> Result<Option<u32>, BadAddress> {
-    let arguments = memory.u64(stack)?.min(MOST_WORDS);
-    let first = stack.wrapping_add(8 * (arguments + 2));
-    for index in 0..MOST_WORDS {
-        let entry = memory.u64(first.wrapping_add(8 * index))?;
-        if entry == 0 {
-            break;
-        }
-        let Ok(text) = memory.text(entry) else {
-            continue;
-        };
-        let Some((name, value)) = text.split_once('=') else {
-            continue;
-        };
-        if RANK_VARIABLES.contains(&name)
-            && let Ok(rank) = value.parse()
-        {
-            return Ok(Some(rank));
-        }
-    }
-    Ok(None)
 }

@@ -18,6 +18,7 @@ use crate::arguments::Arguments;
 use crate::event::{Event, Implementation, Peer};
 use crate::implementation::{MPICH_COMM_NULL, MPICH_SELF, MPICH_WORLD};
 use crate::memory::{BadAddress, Reader};
+use crate::object::JobIdentity;
 use communicators::Communicators;
 use registry::Registry;
 use requests::Requests;
@@ -53,6 +54,10 @@ pub(crate) struct Process {
     messages: Registry<Matched>,
     /// The communicators of windows.
     windows: Registry<u32>,
+    /// The launch that it is of.
+    pub(crate) job: JobIdentity,
+    /// The number of its MPI library's file, and where that is mapped.
+    pub(crate) library: Option<(u32, u64)>,
 }
 
 impl Process {
@@ -73,6 +78,8 @@ impl Process {
             requests: Requests::default(),
             messages: Registry::default(),
             windows: Registry::default(),
+            job: JobIdentity::default(),
+            library: None,
         }
     }
 
@@ -127,7 +134,14 @@ impl Process {
 
     /// Whether calls of the function must be followed even when not selected.
     pub(crate) fn follows(function: u16) -> bool {
-        Action::of(function).changes_state(&FUNCTIONS[usize::from(function)])
+        Self::begins_with(function)
+            || Action::of(function).changes_state(&FUNCTIONS[usize::from(function)])
+    }
+
+    /// Whether a call of the function initializes MPI.
+    pub(crate) fn begins_with(function: u16) -> bool {
+        let name = FUNCTIONS[usize::from(function)].name;
+        matches!(name, "MPI_Init" | "MPI_Init_thread" | "MPI_Session_init")
     }
 
     /// An event of this process with its arguments' words; `None` for words that

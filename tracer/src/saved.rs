@@ -9,6 +9,7 @@ use crate::calls::{OpenCalls, Space};
 use crate::codec;
 use crate::counters::{Counters, NodeSummary, ProcessInfo};
 use crate::event::Event;
+use crate::launch::Launched;
 use crate::node::NodeTracer;
 use crate::process::Process;
 use crate::selection::Selection;
@@ -36,7 +37,8 @@ struct NodeState {
     open_sums: Vec<Sums>,
     events: Vec<u8>,
     counters: Counters,
-    launched: BTreeMap<Space, Option<u32>>,
+    launched: BTreeMap<Space, Launched>,
+    silent: BTreeMap<(String, u32), u64>,
 }
 
 impl NodeTracer {
@@ -56,6 +58,7 @@ impl NodeTracer {
         codec::encode(&save_events(&self.events)?, &mut bytes)?;
         codec::encode(&self.counters, &mut bytes)?;
         codec::encode(&self.launched, &mut bytes)?;
+        codec::encode(&self.silent, &mut bytes)?;
         Ok(bytes)
     }
 
@@ -82,6 +85,7 @@ impl NodeTracer {
         tracer.events = load_events(&state.events)?;
         tracer.counters = state.counters;
         tracer.launched = state.launched;
+        tracer.silent = state.silent;
         Ok(tracer)
     }
 }

@@ -59,6 +59,8 @@ pub(crate) struct Library {
     pub(crate) implementation: Implementation,
     /// Addresses between which its own code is, as its file has them.
     pub(crate) code: Range<u64>,
+    /// Addresses of its data.
+    pub(crate) data: Range<u64>,
     /// Where to read the addresses of [`OPEN_MPI_OBJECTS`], for Open MPI's.
     pub(crate) objects: Vec<Place>,
 }
@@ -119,6 +121,7 @@ impl Targets {
                 true => elf.functions(),
                 false => elf.code(),
             },
+            data: elf.data(),
             objects: match is_open_mpi {
                 true => names.map(|name| elf.place_of(name)).collect(),
                 false => Vec::new(),
@@ -169,6 +172,10 @@ impl Targets {
 
     pub(crate) fn get(&self, probe: u32) -> Option<Target> {
         self.targets.get(probe as usize).copied()
+    }
+
+    pub(crate) fn find_library(&self, file: usize) -> Option<&Library> {
+        self.libraries.get(file)
     }
 
     pub(crate) fn library(&self, file: usize) -> &Library {

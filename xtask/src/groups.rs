@@ -27,6 +27,8 @@ pub(crate) enum Group {
     Determinism,
     /// The traced program feels nothing.
     Perturbation,
+    /// Programs that come to MPI in other ways than C programs do.
+    Programs,
     /// Nodes of several vCPUs.
     Smp,
     /// Hashes of states, and where runs part.
@@ -62,6 +64,7 @@ const END_TO_END: &[Group] = &[
     Group::Mpi,
     Group::Determinism,
     Group::Perturbation,
+    Group::Programs,
     Group::Smp,
     Group::Bisect,
     Group::Snapshot,
@@ -185,6 +188,9 @@ fn end_to_end(groups: &[Group]) -> Result<()> {
     shell::run(binary, &["image", "build", "images/bookworm-mpich.toml"])?;
     if groups.contains(&Group::Smp) || groups.contains(&Group::Kvm) {
         shell::run(binary, &["image", "build", "images/bookworm-smp.toml"])?;
+    }
+    if groups.contains(&Group::Programs) {
+        shell::run(binary, &["image", "build", "images/bookworm-bindings.toml"])?;
     }
     if groups.contains(&Group::Hosts) {
         packages::ensure_lab();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use belljar_tracer::NodeTracer;
 use belljar_vmm::Node;
 use serde::{Deserialize, Serialize};
 
@@ -103,6 +104,34 @@ impl NodeReport {
     }
 }
 
+/// Most programs that a node's warnings name.
+const MOST_PROGRAMS: usize = 8;
+
+/// Programs whose calls, if they made any, were not seen.
+fn hidden_programs(runner: &Runner) -> Vec<String> {
+    let programs = runner
+        .tracer()
+        .map(NodeTracer::silent_programs)
+        .unwrap_or_default();
+    let named = programs.iter().take(MOST_PROGRAMS);
+    let mut lines: Vec<String> = named
+        .map(|(name, (rank, times))| {
+            format!(
+                "node {}: a launcher started {name} ({times} times, as rank {rank} for one), and no MPI call of it was seen; a program with MPI linked in must not be stripped of its symbols",
+                runner.index
+            )
+        })
+        .collect();
+    if programs.len() > MOST_PROGRAMS {
+        let more = programs.len() - MOST_PROGRAMS;
+        lines.push(format!(
+            "node {}: so it is with {more} more programs",
+            runner.index
+        ));
+    }
+    lines
+}
+
 fn warnings(runner: &Runner) -> Vec<String> {
     let mut warnings = Vec::new();
     let report = runner.node().engine_report();
@@ -137,6 +166,7 @@ fn warnings(runner: &Runner) -> Vec<String> {
             runner.index
         ));
     }
+    warnings.extend(hidden_programs(runner));
     for (slot, complaint) in runner.node().complaints() {
         warnings.push(format!(
             "node {}: virtio device {slot}: {complaint}",

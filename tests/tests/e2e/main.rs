@@ -16,6 +16,7 @@ mod mpi;
 mod network;
 mod partition;
 mod perturbation;
+mod programs;
 mod sandbox;
 mod smp;
 mod snapshot;

@@ -7,7 +7,7 @@ use belljar_sim::Time;
 use super::resolve::Resolver;
 use super::{Communicators, ProcessKey};
 use crate::event::Event;
-use crate::object::{Fact, GroupMembers, NewCommunicator, WORLD};
+use crate::object::{Fact, GroupMembers, JobIdentity, NewCommunicator, WORLD};
 use crate::trace::TraceHeader;
 
 /// What one process's events tell.
@@ -16,6 +16,7 @@ pub(super) struct History {
     pub(super) rank: u32,
     start: Time,
     world_size: u32,
+    job: JobIdentity,
     /// Communicators in the order of making, by parent and sequence number.
     pub(super) made: BTreeMap<(u32, u32), NewCommunicator>,
     /// Those of `MPI_Comm_create_group` and of unknown parents, in order of making.
@@ -66,6 +67,10 @@ impl Collector {
             Some(Fact::Group { number, members }) => {
                 history.groups.insert(*number, members.clone());
             }
+            Some(Fact::Job(job)) => {
+                history.world_size = history.world_size.max(job.size.unwrap_or(0));
+                history.job = job.clone();
+            }
             Some(Fact::Size { communicator, size }) if *communicator == WORLD => {
                 history.world_size = *size;
             }
@@ -94,21 +99,27 @@ impl Collector {
         Communicators { views, jobs, sizes }
     }
 
-    /// Numbers the jobs: the `n`th process with a given rank belongs to the `n`th job that has such
-    /// a rank, in order of start.
+    /// Numbers the jobs in order of their starts. A job is what its launcher says it is. Where
+    /// that is not known, the `n`th process with a given rank belongs to the `n`th job
+    /// of its size that has such a rank.
     fn jobs(&self) -> BTreeMap<ProcessKey, u32> {
         let mut order: Vec<_> = self
             .histories
             .iter()
-            .map(|(process, history)| (history.start, *process, history.rank))
+            .map(|(process, history)| (history.start, *process, history))
             .collect();
-        order.sort_unstable();
-        let mut seen: BTreeMap<u32, u32> = BTreeMap::new();
+        order.sort_unstable_by_key(|(start, process, _)| (*start, *process));
+        let mut seen: BTreeMap<(&JobIdentity, u32), u32> = BTreeMap::new();
+        let mut numbers: BTreeMap<(&JobIdentity, u32), u32> = BTreeMap::new();
         let mut jobs = BTreeMap::new();
-        for (_, process, rank) in order {
-            let job = seen.entry(rank).or_default();
-            jobs.insert(process, *job);
-            *job += 1;
+        for (_, process, history) in order {
+            let before = seen.entry((&history.job, history.rank)).or_default();
+            let job = (&history.job, *before);
+            // A name stands for one job, whatever ranks its processes say they have.
+            *before += u32::from(history.job.name.is_empty());
+            let next = numbers.len() as u32;
+            let number = *numbers.entry(job).or_insert(next);
+            jobs.insert(process, number);
         }
         jobs
     }

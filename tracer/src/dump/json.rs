@@ -167,6 +167,7 @@ fn made(event: &Event, communicators: &Communicators) -> Value {
         Some(Fact::Datatype(it)) => json!({ "datatype": datatype(*it) }),
         Some(Fact::Size { size, .. }) => json!({ "size": size }),
         Some(Fact::Rank { rank, .. }) => json!({ "rank": rank }),
+        Some(Fact::Job(job)) => json!({ "job": job.name, "size": job.size }),
         None => Value::Null,
     }
 }

@@ -195,6 +195,11 @@ fn told(line: &mut String, event: &Event, fact: &Fact, communicators: &Communica
             );
         }
         Fact::Size { size, .. } => add(line, format_args!(" [size {size}]")),
+        Fact::Job(job) => {
+            if let Some(size) = job.size {
+                add(line, format_args!(" [of {size} in job {}]", job.name));
+            }
+        }
         Fact::Rank { rank, .. } => add(line, format_args!(" [rank {rank}]")),
     }
 }

@@ -168,12 +168,30 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
         segments.any(|segment| segment.p_type(Endianness::Little) == PT_INTERP)
     }
 
-    fn code_segments(&self) -> impl Iterator<Item = &'data elf::ProgramHeader64<Endianness>> {
+    /// The parts that are mapped with the right that `flag` is of.
+    fn segments(&self, flag: u32) -> impl Iterator<Item = &'data elf::ProgramHeader64<Endianness>> {
         let endian = Endianness::Little;
         let segments = self.programs.iter();
         segments.filter(move |segment| {
-            segment.p_type(endian) == PT_LOAD && segment.p_flags(endian) & PF_X != 0
+            segment.p_type(endian) == PT_LOAD && segment.p_flags(endian) & flag != 0
         })
+    }
+
+    /// Addresses of what is mapped with that right, from the first to after the last.
+    fn span(&self, flag: u32) -> Range<u64> {
+        let endian = Endianness::Little;
+        let mut range = u64::MAX..0;
+        for segment in self.segments(flag) {
+            let start = segment.p_vaddr(endian);
+            range.start = range.start.min(start);
+            range.end = range.end.max(start.saturating_add(segment.p_memsz(endian)));
+        }
+        range
+    }
+
+    /// Addresses of its data.
+    pub(crate) fn data(&self) -> Range<u64> {
+        self.span(elf::PF_W)
     }
 
     /// Addresses from the first MPI function to the end of the last. In a program that holds
@@ -192,20 +210,13 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
 
     /// Addresses of its code, from the first to after the last.
     pub(crate) fn code(&self) -> Range<u64> {
-        let endian = Endianness::Little;
-        let mut range = u64::MAX..0;
-        for segment in self.code_segments() {
-            let start = segment.p_vaddr(endian);
-            range.start = range.start.min(start);
-            range.end = range.end.max(start.saturating_add(segment.p_memsz(endian)));
-        }
-        range
+        self.span(PF_X)
     }
 
     /// The page of code that holds address `value`, as the file has it.
     pub(crate) fn page_of_code(&self, value: u64) -> Option<Box<[u8; PAGE]>> {
         let endian = Endianness::Little;
-        let segment = self.code_segments().find(|segment| {
+        let segment = self.segments(PF_X).find(|segment| {
             let offset = value.checked_sub(segment.p_vaddr(endian));
             offset.is_some_and(|offset| offset < segment.p_filesz(endian))
         })?;

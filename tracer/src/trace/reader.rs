@@ -8,7 +8,7 @@ use super::accounts::AccountedChunk;
 use super::timing::EventChunk;
 use super::{
     CHUNK_HEAD, Footer, KIND_ACCOUNTED_EVENTS, KIND_EVENTS, KIND_FOOTER, KIND_HEADER, MAGIC,
-    MAX_PAYLOAD, TraceError, TraceHeader, VERSION, VERSION_WITH_ACCOUNTS,
+    MAX_PAYLOAD, TraceError, TraceHeader, VERSION, VERSION_WITH_ACCOUNTS, WITHOUT_JOBS,
 };
 use crate::codec;
 use crate::counters::TraceSummary;
@@ -73,7 +73,8 @@ impl TraceReader {
             return Err(not_a_trace("it does not begin like one".to_owned()));
         }
         let version = u16::from_le_bytes([start[MAGIC.len()], start[MAGIC.len() + 1]]);
-        if version != VERSION && version != VERSION_WITH_ACCOUNTS {
+        let known = [VERSION, VERSION_WITH_ACCOUNTS];
+        if !known.contains(&version) && !WITHOUT_JOBS.contains(&version) {
             return Err(TraceError::Version {
                 path: path.to_owned(),
                 version,
@@ -93,7 +94,7 @@ impl TraceReader {
         Ok(Self {
             file,
             header,
-            accounted: version == VERSION_WITH_ACCOUNTS,
+            accounted: [VERSION_WITH_ACCOUNTS, WITHOUT_JOBS[1]].contains(&version),
             offset: start.len() as u64 + length,
             events: Vec::new().into_iter(),
             read_events: 0,
