@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::calls::Space;
+use crate::event::Implementation;
 use crate::launch::{self, Launched};
 use crate::memory::{GuestMemory, Reader};
 use crate::node::{MAX_PROCESSES, MagicRegisters, NodeTracer, RSP, SPACE_MASK};
@@ -130,7 +131,9 @@ impl NodeTracer {
             Place::Slot(slot) => Reader(memory).u64(base.wrapping_add(slot)).unwrap_or(0),
         });
         if let Some(process) = self.processes.get_mut(&space) {
-            process.learn_addresses(addresses);
+            if library.implementation == Implementation::OpenMpi {
+                process.learn_addresses(addresses);
+            }
             process.library = Some((file as u32, base));
             process.job = launched.map(|launched| launched.job).unwrap_or_default();
         }

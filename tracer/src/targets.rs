@@ -3,7 +3,8 @@
 //! [`Targets`] are read from the files of a guest (its image's libraries, the workload's own
 //! programs). Each function gets a probe at its first instruction, under both of its names:
 //! whoever calls it, from wherever, by whatever name and however it was bound, comes there.
-//! Dynamic loaders get one, too, where every process begins. What a probe's number means is
+//! So does the first instruction of every process: dynamic loaders get a probe, and programs that
+//! need none. What a probe's number means is
 //! here; [`NodeTracer::probe`](crate::NodeTracer::probe) asks.
 //!
 //! Files are hostile: what does not fit together is left out.
@@ -99,7 +100,7 @@ impl Targets {
         let is_library = elf.defines(MARK);
         let name = path.rsplit('/').next().unwrap_or_default();
         let is_loader = name.starts_with("ld-") && elf.entry() != 0;
-        let begins = is_loader || is_library && elf.is_program();
+        let begins = is_loader || elf.is_program();
         if begins && !elf.needs_loader() {
             self.place(&elf, elf.entry(), Target::Start);
         }

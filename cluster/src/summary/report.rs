@@ -117,7 +117,7 @@ fn hidden_programs(runner: &Runner) -> Vec<String> {
     let mut lines: Vec<String> = named
         .map(|(name, (rank, times))| {
             format!(
-                "node {}: a launcher started {name} ({times} times, as rank {rank} for one), and no MPI call of it was seen; a program with MPI linked in must not be stripped of its symbols",
+                "node {}: a launcher started {name} ({times} times, as rank {rank} for one), and no MPI call of that rank was seen; a program with MPI linked in must not be stripped of its symbols",
                 runner.index
             )
         })

@@ -200,7 +200,10 @@ fn a_static_program_is_seen_or_named() {
     let Some(()) = linked_in(&dir) else { return };
     let files = "[workload.files]\n\"linked-in\" = \"linked-in\"\nstripped = \"stripped\"";
     let scenario = Scenario::new(1, "./linked-in && PMI_RANK=7 PMI_SIZE=8 ./stripped");
-    let outcome = dir.run(&scenario.with(files), "out", &[]).success();
+    let file = dir.write("scenario.toml", &scenario.with(files).text());
+    let (stdout, stderr, code) = dir.call(&["run", file.to_str().unwrap(), "--out", "out"]);
+    assert_eq!(code, Some(0), "{stdout}\n{stderr}");
+    let outcome = dir.outcome("out");
     let console = outcome.console(0);
     assert_eq!(console.matches("linked in: token").count(), 2, "{console}");
     let expected = [("MPI_Init", 1), ("MPI_Send", 3), ("MPI_Finalize", 1)];
@@ -208,5 +211,5 @@ fn a_static_program_is_seen_or_named() {
     expect(&found, &expected, "linked-in");
     assert!(!found.contains_key("MPI_Comm_rank"), "{found:?}");
     let warning = "a launcher started ./stripped (1 times, as rank 7 for one)";
-    assert!(outcome.stderr.contains(warning), "{}", outcome.stderr);
+    assert!(stdout.contains(warning), "{stdout}\n{stderr}");
 }
