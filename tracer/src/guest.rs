@@ -22,7 +22,7 @@ const LIBRARY: u64 = 0x7f11_0000_0000;
 const PROGRAM: u64 = 0x0040_1000;
 
 /// Memory in pages; what was never mapped cannot be read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pages(BTreeMap<u64, Vec<u8>>);
 
 impl Pages {

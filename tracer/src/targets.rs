@@ -161,6 +161,16 @@ impl Targets {
         }
     }
 
+    /// These, for tests.
+    #[cfg(test)]
+    pub(crate) fn of(targets: Vec<Target>, libraries: Vec<Library>) -> Self {
+        Self {
+            targets,
+            libraries,
+            ..Self::default()
+        }
+    }
+
     /// The pages with probes in them.
     pub fn pages(&self) -> &[TargetPage] {
         &self.pages

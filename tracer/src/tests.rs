@@ -3,5 +3,6 @@
 mod collectives;
 mod messages;
 mod objects;
+mod probes;
 mod protocol;
 mod script;
