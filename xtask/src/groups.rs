@@ -180,14 +180,27 @@ fn pooled() -> Result<()> {
     run_with(&cargo(), &arguments, &[("BELLJAR_POOL", "1")])
 }
 
+/// What nodes of several vCPUs run.
+const SEVERAL: &str = "bookworm-smp";
+
+/// The images that the tests of `groups` run and do not build themselves.
+fn images(groups: &[Group]) -> Vec<&'static str> {
+    const WITH_SEVERAL: [Group; 3] = [Group::Smp, Group::Checkpoint, Group::Kvm];
+    let several = groups.iter().any(|group| WITH_SEVERAL.contains(group));
+    let mut images = vec!["bookworm-mpich"];
+    if several {
+        images.push(SEVERAL);
+    }
+    images
+}
+
 fn end_to_end(groups: &[Group]) -> Result<()> {
     let binary = build_belljar()?;
     let binary = binary
         .to_str()
         .context("the target folder's path is not text")?;
-    shell::run(binary, &["image", "build", "images/bookworm-mpich.toml"])?;
-    if groups.contains(&Group::Smp) || groups.contains(&Group::Kvm) {
-        shell::run(binary, &["image", "build", "images/bookworm-smp.toml"])?;
+    for image in images(groups) {
+        shell::run(binary, &["image", "build", &format!("images/{image}.toml")])?;
     }
     if groups.contains(&Group::Programs) {
         shell::run(binary, &["image", "build", "images/bookworm-bindings.toml"])?;
@@ -222,4 +235,27 @@ fn end_to_end_tests(groups: &[Group], environment: &[(&str, &str)], more: &[&str
     arguments.extend(filters.iter().map(String::as_str));
     arguments.extend(more);
     run_with(&cargo(), &arguments, environment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text of a group's tests.
+    fn text(group: Group) -> String {
+        let name = group.to_possible_value().expect("it has a name");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/tests/e2e");
+        let file = format!("{folder}/{}.rs", name.get_name());
+        std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file}: {error}"))
+    }
+
+    #[test]
+    fn a_group_by_itself_builds_the_images_that_its_tests_name() {
+        for &group in END_TO_END {
+            let text = text(group);
+            let several = text.contains(".vcpus(") || text.contains(SEVERAL);
+            assert_eq!(images(&[group]).contains(&SEVERAL), several, "{group:?}");
+        }
+        assert!(images(END_TO_END).contains(&SEVERAL));
+    }
 }

@@ -6,7 +6,7 @@ use belljar_cpu::{Access, Exit, PAGE_SIZE};
 use crate::block::{BlockId, CheckForm};
 use crate::dispatch::Next;
 use crate::lines::Payment;
-use crate::mmu::{Request, map};
+use crate::mmu::{Request, is_canonical, map};
 use crate::state::Fault;
 use crate::timing::LINE_BYTES;
 use crate::vcpu::{Answer, ExactVcpu};
@@ -130,7 +130,7 @@ impl ExactVcpu {
             }
             Err(Stop::Fault(fault)) => {
                 self.refund(block, index);
-                let fault = self.refine(linear, fault);
+                let fault = self.refine(linear, usize::from(size), fault);
                 self.deliver(fault)
             }
             Err(Stop::Ask(exit)) => {
@@ -218,6 +218,11 @@ impl ExactVcpu {
     ) -> Result<[Piece; 2], Fault> {
         let left = (PAGE_SIZE - linear % PAGE_SIZE) as usize;
         let first = bytes.min(left);
+        // Whether all of it is canonical is seen before any page is looked for.
+        if first < bytes && is_canonical(linear) && !is_canonical(linear.wrapping_add(left as u64))
+        {
+            return Err(Fault::protection(0));
+        }
         let physical = self.data_address(linear, write, user)?;
         let rest = bytes - first;
         let second = if rest > 0 {

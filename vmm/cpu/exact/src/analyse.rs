@@ -79,7 +79,7 @@ pub(crate) enum Class {
     SystemReturn,
     /// Carried out in Rust.
     Helper,
-    /// Raises this exception: #UD or #NM.
+    /// Raises this exception: #UD, #NM or #GP(0).
     Fault(u8),
 }
 
@@ -153,6 +153,9 @@ pub(crate) fn classify(instruction: &Instruction, features: &Features) -> Class 
     }
     if lacks_fpu(instruction, features) {
         return Class::Fault(vector::NO_FPU);
+    }
+    if features.nulls.are_used_by(instruction) {
+        return Class::Fault(vector::PROTECTION);
     }
     if features.size != CodeSize::Long
         && let Some(class) = legacy::classify(instruction, features.size)

@@ -7,7 +7,7 @@ use crate::analyse::Class;
 use crate::decode::{GuestBlock, GuestInstruction, MAX_INSTRUCTIONS};
 use crate::emit::Emitted;
 use crate::masked::is_masked;
-use crate::size::CodeSize;
+use crate::size::{CodeSize, Nulls};
 
 /// Index of a block.
 pub(crate) type BlockId = u32;
@@ -31,6 +31,8 @@ pub(crate) struct Mode {
     pub free_stubs: bool,
     /// What kind of code it is.
     pub size: CodeSize,
+    /// Segments through which accesses raise #GP.
+    pub nulls: Nulls,
     /// The base of CS modulo the page size: what separates RIP from a page offset.
     pub skew: u16,
     /// The number of the features that decide how it is translated.
@@ -110,6 +112,8 @@ impl Mode {
             | self.pace.bits() << 24
             | u32::from(self.free_stubs) << 3
             | (self.size as u32) << 4
+            | u32::from(self.nulls.bits() & 3) << 6
+            | u32::from(self.nulls.bits() >> 2) << 21
             | u32::from(self.skew) << 8
             | u32::from(self.apart) << 20
             | u32::from(self.features) << 28

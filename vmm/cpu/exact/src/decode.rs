@@ -1,12 +1,16 @@
 //! From guest bytes to a straight run of guest instructions.
 
-use iced_x86::{CpuidFeature, Decoder, DecoderOptions, Instruction};
+use iced_x86::{CpuidFeature, Decoder, DecoderError, DecoderOptions, Instruction};
 
 use crate::analyse::{Class, classify};
 use crate::emit::legacy;
 use crate::features::Features;
 use crate::rename::Renamed;
 use crate::size::CodeSize;
+use crate::state::vector;
+
+mod length;
+use length::is_too_long;
 
 /// Longest block, in instructions: bounds what a stop has to refund.
 pub(crate) const MAX_INSTRUCTIONS: usize = 64;
@@ -142,14 +146,18 @@ pub(crate) fn decode(rip: u64, bytes: &[u8], limit: usize, features: &Features) 
         }
         let cut_short = instruction.is_invalid()
             && bytes.len() - offset < MAX_BYTES
-            && decoder.last_error() == iced_x86::DecoderError::NoMoreBytes;
+            && decoder.last_error() == DecoderError::NoMoreBytes;
         if cut_short {
             if block.instructions.is_empty() {
                 return Decoded::Crosses;
             }
             break;
         }
-        let class = classify(&instruction, features);
+        let class = if is_too_long(&instruction, &bytes[offset..], features) {
+            Class::Fault(vector::PROTECTION)
+        } else {
+            classify(&instruction, features)
+        };
         let ends = class.ends_block();
         block.end = instruction.next_ip();
         block.instructions.push(GuestInstruction {

@@ -360,6 +360,7 @@ impl ExactVcpu {
             Entered::Not => (hits, care.stepping),
             Entered::Interrupt => (hits, false),
             Entered::Debug => (0, false),
+            Entered::SystemCall => (hits, self.state.flags & flag::TF != 0),
         }
     }
 
@@ -390,6 +391,7 @@ impl ExactVcpu {
         };
         Mode {
             size,
+            nulls: self.state.nulls(),
             skew: skew as u16,
             user: self.state.is_user(),
             fpu: self.state.has_fpu(),

@@ -12,7 +12,7 @@ use crate::decode::GuestBlock;
 use crate::flags::{are_all, dead_flags};
 use crate::groups::{Plan, Scattered};
 use crate::pool::Character;
-use crate::size::CodeSize;
+use crate::size::{CodeSize, Nulls};
 
 mod access;
 mod cold;
@@ -205,6 +205,7 @@ impl Emitter {
                 pace: Pace::Full,
                 free_stubs: false,
                 size: CodeSize::Long,
+                nulls: Nulls::NONE,
                 skew: 0,
                 features: 0,
                 relative: false,

@@ -4,7 +4,7 @@
 use belljar_cpu::{Feature, InstructionSet};
 use iced_x86::CpuidFeature as C;
 
-use crate::size::CodeSize;
+use crate::size::{CodeSize, Nulls};
 use crate::state::{cr0, cr4, xcr0};
 
 /// A set of iced's features, of which every instruction names one or more.
@@ -206,6 +206,8 @@ pub(crate) struct Features {
     pub lahf: bool,
     /// What kind of code runs; part of a block's mode.
     pub size: CodeSize,
+    /// Segments that code must not access; likewise.
+    pub nulls: Nulls,
 }
 
 impl Features {
@@ -221,6 +223,7 @@ impl Features {
             fpu: true,
             lahf: set.has(Feature::Lahf),
             size: CodeSize::Long,
+            nulls: Nulls::NONE,
         }
     }
 

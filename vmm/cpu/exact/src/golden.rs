@@ -23,7 +23,7 @@ use crate::features::Features;
 use crate::groups::Scattered;
 use crate::host::host_requirements;
 use crate::rename::{choose, rename};
-use crate::size::CodeSize;
+use crate::size::{CodeSize, Nulls};
 use listing::Listing;
 use samples::{FILES, Sample};
 
@@ -57,6 +57,7 @@ fn mode(sample: &Sample) -> Mode {
         pace: Pace::Full,
         free_stubs: true,
         size: sample.size,
+        nulls: Nulls::NONE,
         skew: 0,
         features: 0,
         relative: sample.relative,

@@ -83,6 +83,7 @@ impl ExactVcpu {
         Features {
             fpu: self.state.has_fpu(),
             size: self.state.code_size(),
+            nulls: self.state.nulls(),
             ..self.features
         }
     }

@@ -154,6 +154,7 @@ mod tests {
 
     use super::*;
     use crate::decode::assembled;
+    use crate::size::Nulls;
 
     const USER: Mode = Mode {
         user: true,
@@ -161,6 +162,7 @@ mod tests {
         pace: Pace::Full,
         free_stubs: false,
         size: CodeSize::Long,
+        nulls: Nulls::NONE,
         skew: 0,
         features: 0,
         relative: false,

@@ -2,7 +2,9 @@
 //! made, and what the stack's unit is.
 
 use belljar_cpu::{Segment, SegmentRegister};
+use iced_x86::{Instruction, OpAccess, OpKind, Register};
 
+use crate::analyse::operand_access;
 use crate::state::{State, cr0, efer};
 
 /// The kinds of code that are translated differently.
@@ -21,6 +23,7 @@ pub(crate) enum CodeSize {
 
 /// Segment attribute bits (see [`Segment::attributes`]).
 pub(crate) mod attribute {
+    pub(crate) const PRESENT: u16 = 1 << 7;
     pub(crate) const LONG: u16 = 1 << 13;
     pub(crate) const BIG: u16 = 1 << 14;
 }
@@ -38,6 +41,49 @@ impl CodeSize {
     /// Whether segment bases have to be added.
     pub(crate) const fn is_segmented(self) -> bool {
         matches!(self, Self::Segmented32 | Self::Segmented16)
+    }
+}
+
+/// Data segment registers that hold the null selector in 16- and 32-bit protected mode, where
+/// accesses through them raise #GP(0). One bit each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Nulls(u8);
+
+impl Nulls {
+    pub(crate) const NONE: Self = Self(0);
+
+    /// In the order of the bits.
+    const REGISTERS: [(SegmentRegister, Register); 4] = [
+        (SegmentRegister::Es, Register::ES),
+        (SegmentRegister::Ds, Register::DS),
+        (SegmentRegister::Fs, Register::FS),
+        (SegmentRegister::Gs, Register::GS),
+    ];
+
+    pub(crate) fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Whether an access through `segment` finds none.
+    pub(crate) fn has(self, segment: Register) -> bool {
+        let place = Self::REGISTERS.iter().position(|&(_, one)| one == segment);
+        place.is_some_and(|place| self.0 >> place & 1 == 1)
+    }
+
+    /// Whether a memory operand of `instruction` goes through one of these. Elements of string
+    /// instructions do not count: there may be none.
+    pub(crate) fn are_used_by(self, instruction: &Instruction) -> bool {
+        let accesses = |kind| match kind {
+            OpKind::Memory => true,
+            OpKind::MemorySegDI | OpKind::MemorySegEDI => !instruction.is_string_instruction(),
+            _ => false,
+        };
+        self.0 != 0
+            && self.has(instruction.memory_segment())
+            && instruction.op_kinds().enumerate().any(|(number, kind)| {
+                accesses(kind)
+                    && operand_access(instruction, number as u32) != OpAccess::NoMemAccess
+            })
     }
 }
 
@@ -64,6 +110,20 @@ impl State {
         } else {
             CodeSize::Segmented32
         }
+    }
+
+    /// The null segments that code must not access.
+    pub(crate) fn nulls(&self) -> Nulls {
+        if self.is_long() || !self.is_protected() {
+            return Nulls::NONE;
+        }
+        let is_null = |register| {
+            let segment = self.segment(register);
+            segment.selector & !3 == 0 && segment.attributes & attribute::PRESENT == 0
+        };
+        let registers = Nulls::REGISTERS.iter().enumerate();
+        let found = registers.filter(|&(_, &(register, _))| is_null(register));
+        Nulls(found.fold(0, |bits, (place, _)| bits | 1 << place))
     }
 
     /// Whether 64-bit code runs.

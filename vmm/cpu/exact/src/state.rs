@@ -83,6 +83,8 @@ pub(crate) enum Entered {
     Interrupt,
     /// INT1: it is the debug exception that would be taken.
     Debug,
+    /// SYSCALL or SYSRET: what they left of TF decides, not what it was before.
+    SystemCall,
 }
 
 /// Everything that makes up the processor's state beside the context.
@@ -212,6 +214,15 @@ impl Fault {
         Self {
             vector,
             error: None,
+            address: None,
+        }
+    }
+
+    /// #AC.
+    pub(crate) const fn alignment() -> Self {
+        Self {
+            vector: vector::ALIGNMENT,
+            error: Some(0),
             address: None,
         }
     }

@@ -12,6 +12,7 @@ use crate::dispatch::Next;
 use crate::state::{Fault, cr4, flag, vector};
 use crate::vcpu::{Answer, ExactVcpu};
 
+mod bits;
 mod breakpoints;
 mod control;
 mod debug;
@@ -22,6 +23,7 @@ mod gather;
 mod legacy;
 mod msr;
 mod operand;
+mod ports;
 mod segments;
 mod span;
 mod string;
@@ -41,6 +43,8 @@ pub(crate) enum Done {
     Jumped,
     /// Counted, but not done: the same instruction goes on.
     Part,
+    /// As `Part`; then tell the caller.
+    PartExit(Exit),
     /// Done; then tell the caller.
     Exit(Exit),
     /// Not done and not counted: ask the caller, then run it again.
@@ -88,7 +92,7 @@ impl ExactVcpu {
                         self.state.rip = next_rip;
                         return Next::Exit(exit);
                     }
-                    Done::Again(exit) => return Next::Exit(exit),
+                    Done::PartExit(exit) | Done::Again(exit) => return Next::Exit(exit),
                 }
                 self.stores.pop().map_or(Next::Boundary, Next::Exit)
             }
@@ -282,11 +286,11 @@ impl ExactVcpu {
     }
 
     fn port(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
-        self.require_io_level()?;
         let is_in = instruction.mnemonic() == M::In;
         let (data, port) = if is_in { (0, 1) } else { (1, 0) };
         let port = self.read_operand(instruction, port)? as u16;
         let len = instruction.op_register(data).size() as u8;
+        self.require_ports(port, len)?;
         if !is_in {
             let data = self.read_operand(instruction, data)? as u32;
             return Ok(Done::Exit(Exit::PioWrite { port, len, data }));

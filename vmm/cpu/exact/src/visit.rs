@@ -209,7 +209,10 @@ impl ExactVcpu {
                 if vector == vector::INVALID_OPCODE {
                     self.note_unimplemented();
                 }
-                self.deliver(Fault::plain(vector))
+                self.deliver(match vector {
+                    vector::PROTECTION => Fault::protection(0),
+                    vector => Fault::plain(vector),
+                })
             }
         }
     }
@@ -233,11 +236,7 @@ impl ExactVcpu {
             0 => Fault::plain(vector::DIVIDE),
             6 => Fault::invalid_opcode(),
             16 => Fault::plain(vector::X87),
-            17 => Fault {
-                vector: vector::ALIGNMENT,
-                error: Some(0),
-                address: None,
-            },
+            17 => Fault::alignment(),
             19 if self.state.system.cr4 & cr4::OSXMMEXCPT == 0 => Fault::invalid_opcode(),
             19 => Fault::plain(vector::SIMD),
             _ => Fault::protection(0),

@@ -23,6 +23,7 @@ use host::{host_set, number};
 use iced_x86::{Code, Mnemonic as M};
 use machine::guest::Engine;
 use machine::inputs::{inputs, is_wild, undefined_flags};
+use machine::makers::{Maker, settle};
 use machine::open::{open_flags, settle_order};
 use machine::{END, Machine, Outcome};
 use native::Native;
@@ -36,6 +37,7 @@ struct Bench {
     engine: Engine,
     native: Native,
     dice: Dice,
+    maker: Maker,
     inputs: u64,
     cases: u64,
     faults: u64,
@@ -54,6 +56,7 @@ impl Bench {
             self.faults += u64::from(expected.vector != END);
             excuse(form, &machine, &mut expected, &mut found);
             settle_order(bytes, &mut found, &expected);
+            settle(self.maker, bytes, Some(&machine), &mut found, &expected);
             let differences = found.differences(&expected, open_flags(bytes, &expected));
             if !differences.is_empty() {
                 self.complaints.push(format!(
@@ -148,6 +151,7 @@ fn every_form_agrees_with_the_host() {
     let mut bench = Bench {
         engine: Engine::new(&set),
         native,
+        maker: Maker::of_host(),
         dice: Dice(Random::new(Seed(seed), "forms", 0)),
         inputs: INPUTS * number("BELLJAR_EFFORT").unwrap_or(1),
         cases: 0,

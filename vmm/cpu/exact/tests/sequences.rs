@@ -23,6 +23,7 @@ use encoding::Dice;
 use host::{host_set, number};
 use iced_x86::{Decoder, FlowControl, Formatter, IntelFormatter, Mnemonic};
 use machine::guest::Engine;
+use machine::makers::{Maker, settle};
 use machine::open::{open_flags, settle_order};
 use machine::{CODE_AT, END, inputs};
 use native::Native;
@@ -119,6 +120,7 @@ impl Duel {
             let step = STEPS[round % STEPS.len()];
             let (mut found, retired) = run(step);
             settle_order(code, &mut found, &expected);
+            settle(Maker::of_host(), code, None, &mut found, &expected);
             let differences = found.differences(&expected, open);
             if !differences.is_empty() {
                 return Some(format!(

@@ -1,15 +1,15 @@
 //! Alignment checks (RFLAGS.AC under CR0.AM, in user mode; Intel SDM, volume 3, 6.15,
 //! "Interrupt 17"). While they are on, instructions run one by one and are looked at
-//! before; while they are off, they cost nothing. Operands beyond 10 bytes are not
-//! checked, which is left open, nor are the lanes of gathers and scatters and the bit
-//! strings of BT and its like.
+//! before; while they are off, they cost nothing. Vectors beyond 10 bytes are not
+//! checked, which is left open, nor are the lanes of gathers and scatters. What FNSAVE and
+//! its like have in memory must begin where one of its words or double words may stand.
 
 use iced_x86::{Code, Instruction, Mnemonic, OpAccess, OpKind, Register};
 
 use super::refine::{has_pending_x87, waits_for_x87};
 use crate::analyse::{Class, classify, operand_access};
 use crate::masked::{is_masked, touched_bytes};
-use crate::state::{Fault, cr0, flag, vector};
+use crate::state::{Fault, cr0, flag};
 use crate::system::is_bit_string;
 use crate::vcpu::ExactVcpu;
 
@@ -21,6 +21,18 @@ pub(crate) struct DataAccess {
     pub(crate) linear: u64,
     pub(crate) bytes: usize,
     pub(crate) write: bool,
+}
+
+/// What an access of `bytes` bytes must be a multiple of.
+fn boundary(instruction: &Instruction, bytes: usize) -> Option<u64> {
+    match instruction.mnemonic() {
+        Mnemonic::Fnstenv | Mnemonic::Fldenv | Mnemonic::Fnsave | Mnemonic::Frstor => {
+            let words = matches!(bytes, 14 | 94);
+            Some(if words { 2 } else { 4 })
+        }
+        _ if (2..=LARGEST).contains(&bytes) => Some(bytes.next_power_of_two().min(8) as u64),
+        _ => None,
+    }
 }
 
 impl ExactVcpu {
@@ -41,7 +53,8 @@ impl ExactVcpu {
             || op_code.is_privileged()
             || op_code.is_input_output()
             || instruction.is_vsib()
-            || is_bit_string(&instruction)
+            // It looks for itself, at each access when it comes to it.
+            || instruction.mnemonic() == Mnemonic::Enter
             || (is_masked(&instruction) && touched_bytes(&instruction, &self.context) == 0)
             || (waits_for_x87(&instruction) && has_pending_x87())
         {
@@ -54,12 +67,10 @@ impl ExactVcpu {
             instruction.memory_size().size()
         };
         for access in self.accesses(&instruction, size) {
-            if !(2..=LARGEST).contains(&access.bytes) {
+            let Some(boundary) = boundary(&instruction, access.bytes) else {
                 continue;
-            }
-            let odd = !access
-                .linear
-                .is_multiple_of(access.bytes.next_power_of_two().min(8) as u64);
+            };
+            let odd = !access.linear.is_multiple_of(boundary);
             let user = self.state.is_user();
             // What is not there is a page fault, and ends the instruction as well.
             let mapped = [0, access.bytes as u64 - 1].into_iter().all(|end| {
@@ -70,11 +81,7 @@ impl ExactVcpu {
                 return None;
             }
             if odd {
-                return Some(Fault {
-                    vector: vector::ALIGNMENT,
-                    error: Some(0),
-                    address: None,
-                });
+                return Some(Fault::alignment());
             }
         }
         None
@@ -97,6 +104,9 @@ impl ExactVcpu {
             let write = !matches!(access, OpAccess::Read | OpAccess::CondRead);
             let segment = self.segment_base(instruction.memory_segment());
             match kind {
+                OpKind::Memory if is_bit_string(instruction) => {
+                    add(self.bit_address(instruction).0, size, write)
+                }
                 OpKind::Memory if access != OpAccess::NoMemAccess => {
                     add(self.linear(instruction), size, write)
                 }

@@ -42,9 +42,9 @@ impl ExactVcpu {
         })
     }
 
-    /// What the instruction at `state.rip` raises for an access to `linear` that
-    /// raised `fault` by its address alone.
-    pub(super) fn refine(&mut self, linear: u64, fault: Fault) -> Fault {
+    /// What the instruction at `state.rip` raises for an access to the `bytes` bytes at
+    /// `linear` that raised `fault` by its address alone.
+    pub(super) fn refine(&mut self, linear: u64, bytes: usize, fault: Fault) -> Fault {
         let (instruction, _) = self.present_instruction();
         if waits_for_x87(&instruction) && has_pending_x87() {
             return Fault::plain(vector::X87);
@@ -53,13 +53,18 @@ impl ExactVcpu {
         let rsp = self.context.gpr[4];
         let implicit = instruction.is_stack_instruction()
             && (!explicit || linear == rsp || linear == rsp.wrapping_sub(8));
+        let stack = implicit || (explicit && instruction.memory_segment() == Register::SS);
+        let beyond = if stack { Fault::stack() } else { fault };
         if !is_canonical(linear) {
-            let stack = implicit || (explicit && instruction.memory_segment() == Register::SS);
-            return if stack { Fault::stack() } else { fault };
+            return beyond;
         }
         let misaligned = |bytes: u64| !linear.is_multiple_of(bytes);
         if !implicit && alignment(&instruction).is_some_and(misaligned) {
             return Fault::protection(0);
+        }
+        let last = linear.wrapping_add(bytes.max(1) as u64 - 1);
+        if fault.vector == vector::PROTECTION && !is_canonical(last) {
+            return beyond;
         }
         fault
     }

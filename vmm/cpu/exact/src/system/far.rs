@@ -33,6 +33,15 @@ impl ExactVcpu {
         segment.base = u64::from(selector) << 4;
     }
 
+    /// Where a far transfer to `rip` leads: to code that is not of 64 bits, none of the bits
+    /// above the lower 32 counts, as on Intel's processors.
+    fn target_in(&self, code: &CodeDescriptor, rip: u64) -> Result<u64, Fault> {
+        let to_long = self.state.is_long_active() && code.is_long();
+        let rip = if to_long { rip } else { rip & 0xffff_ffff };
+        self.check_target(code, rip)?;
+        Ok(rip)
+    }
+
     /// Whether code described by `code` may stand at `rip`.
     pub(crate) fn check_target(&self, code: &CodeDescriptor, rip: u64) -> Result<(), Fault> {
         let good = if self.state.is_long_active() && code.is_long() {
@@ -84,7 +93,7 @@ impl ExactVcpu {
         let previous = self.state.privilege();
         let takes_stack = self.state.is_long() || level > previous;
         let code = self.return_descriptor(cs)?;
-        self.check_target(&code, rip)?;
+        let rip = self.target_in(&code, rip)?;
         let stack = if takes_stack {
             let rsp = self.peek(3 * bytes, size)?;
             let ss = self.peek(4 * bytes, size)? as u16;
@@ -190,7 +199,7 @@ impl ExactVcpu {
             return Ok(());
         }
         let code = self.return_descriptor(cs)?;
-        self.check_target(&code, rip)?;
+        let rip = self.target_in(&code, rip)?;
         let level = (cs & 3) as u8;
         if level > self.state.privilege() {
             let rsp = self.peek(after, size)?;
@@ -248,7 +257,7 @@ impl ExactVcpu {
         if !reachable {
             return Err(refuse(selector).into());
         }
-        self.check_target(&code, rip)?;
+        let rip = self.target_in(&code, rip)?;
         if calls {
             self.push_far_return(instruction, size)?;
         }

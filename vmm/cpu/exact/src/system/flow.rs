@@ -9,7 +9,7 @@ use crate::access::Stop;
 use crate::block::Mode;
 use crate::context::{ARITHMETIC, ENTERED_KERNEL, NOT_CROSSED};
 use crate::mmu::is_canonical;
-use crate::state::{Fault, efer, flag};
+use crate::state::{Entered, Fault, efer, flag};
 use crate::vcpu::ExactVcpu;
 
 /// Flat 64-bit code, as SYSCALL and SYSRET load it whatever the GDT says.
@@ -37,6 +37,15 @@ fn flat_stack(selector: u16, level: u8) -> Segment {
         base: 0,
         limit: u32::MAX,
         attributes: 0xc093 | u16::from(level) << 5,
+    }
+}
+
+/// Bytes of what ENTER pushes.
+fn frame_word(instruction: &Instruction) -> usize {
+    match instruction.code() {
+        Code::Enterw_imm16_imm8 => 2,
+        Code::Enterd_imm16_imm8 => 4,
+        _ => 8,
     }
 }
 
@@ -75,6 +84,7 @@ impl ExactVcpu {
         self.set_rflags(masked & !flag::RF);
         self.enter_system_segments();
         self.state.rip = self.state.msrs.lstar;
+        self.state.entered = Entered::SystemCall;
         Ok(())
     }
 
@@ -132,6 +142,7 @@ impl ExactVcpu {
         } else {
             target & 0xffff_ffff
         };
+        self.state.entered = Entered::SystemCall;
         Ok(())
     }
 
@@ -188,11 +199,7 @@ impl ExactVcpu {
     }
 
     fn enter_frame(&mut self, instruction: &Instruction) -> Result<(), Stop> {
-        let size = match instruction.code() {
-            Code::Enterw_imm16_imm8 => 2,
-            Code::Enterd_imm16_imm8 => 4,
-            _ => 8,
-        };
+        let size = frame_word(instruction);
         let level = instruction.immediate8_2nd() & 31;
         let (rsp, rbp) = (self.context.gpr[4], self.context.gpr[5]);
         if let Err(stop) = self.push_frame_links(size, level, rbp) {
@@ -203,7 +210,7 @@ impl ExactVcpu {
         let frame = self.context.gpr[4].wrapping_add(pushed * size as u64);
         let room = u64::from(instruction.immediate16());
         let sp = self.context.gpr[4].wrapping_sub(room);
-        if let Err(stop) = self.check_stack(sp) {
+        if let Err(stop) = self.check_stack(sp, size) {
             self.context.gpr[4] = rsp;
             return Err(stop);
         }
@@ -218,22 +225,40 @@ impl ExactVcpu {
     }
 
     /// Whether the new end of the stack could be written.
-    fn check_stack(&mut self, sp: u64) -> Result<(), Stop> {
+    fn check_stack(&mut self, sp: u64, size: usize) -> Result<(), Stop> {
         let at = self.state.stack_address(sp);
-        check_stack_address(at)?;
+        self.check_aligned(at, size)?;
         self.check_writable(at, 1)
     }
 
     fn push_frame_links(&mut self, size: usize, level: u8, rbp: u64) -> Result<(), Stop> {
-        self.push(rbp & mask(size), size)?;
+        self.push_link(rbp & mask(size), size)?;
         let frame = self.context.gpr[4];
         for link in 1..u64::from(level) {
-            let at = rbp.wrapping_sub(link * size as u64);
-            let value = self.load(self.state.stack_address(at), size)?;
-            self.push(value, size)?;
+            let at = self
+                .state
+                .stack_address(rbp.wrapping_sub(link * size as u64));
+            self.check_aligned(at, size)?;
+            let value = self.load_from_stack(at, size)?;
+            self.push_link(value, size)?;
         }
         if level > 0 {
-            self.push(frame & mask(size), size)?;
+            self.push_link(frame & mask(size), size)?;
+        }
+        Ok(())
+    }
+
+    fn push_link(&mut self, value: u64, size: usize) -> Result<(), Stop> {
+        let sp = self.context.gpr[4].wrapping_sub(size as u64);
+        self.check_aligned(self.state.stack_address(sp), size)?;
+        self.push(value, size)
+    }
+
+    /// #SS or #AC for an access of ENTER, which makes those before it.
+    fn check_aligned(&self, at: u64, size: usize) -> Result<(), Fault> {
+        check_stack_address(at, size)?;
+        if self.checks_alignment() && !at.is_multiple_of(size as u64) {
+            return Err(Fault::alignment());
         }
         Ok(())
     }

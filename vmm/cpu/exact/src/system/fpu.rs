@@ -7,6 +7,7 @@ use iced_x86::{Instruction, Mnemonic};
 use super::Done;
 use super::operand::check_segment;
 use crate::access::Stop;
+use crate::mmu::is_canonical;
 use crate::state::{Fault, vector};
 use crate::vcpu::ExactVcpu;
 use crate::x87::{FxImage, load_x87, save_x87};
@@ -18,6 +19,8 @@ pub(super) const XMM_OFFSET: usize = 160;
 pub(super) const LEGACY_END: usize = 416;
 /// Bytes of the x87's registers in FNSAVE's format.
 const REGISTERS: usize = 80;
+/// Bytes of the whole of FXSAVE's image.
+const FX_BYTES: u64 = 512;
 /// Bits that MXCSR has; MXCSR_MASK in the image.
 pub(super) const MXCSR_MASK: u32 = 0xffff;
 
@@ -25,7 +28,7 @@ impl ExactVcpu {
     pub(super) fn fpu_instruction(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         let at = self.linear(instruction);
         let size = instruction.memory_size().size();
-        check_segment(instruction, at)?;
+        check_segment(instruction, at, 1)?;
         match instruction.mnemonic() {
             Mnemonic::Fxsave | Mnemonic::Fxsave64 => self.fxsave(at)?,
             Mnemonic::Fxrstor | Mnemonic::Fxrstor64 => self.fxrstor(at)?,
@@ -108,12 +111,14 @@ impl ExactVcpu {
 
     fn fxsave(&mut self, at: u64) -> Result<(), Stop> {
         Self::check_alignment(at)?;
+        check_canonical(at, FX_BYTES)?;
         let image = self.legacy_image();
         self.write_parts(at, &[(0, &image.0[..LEGACY_END])])
     }
 
     fn fxrstor(&mut self, at: u64) -> Result<(), Stop> {
         Self::check_alignment(at)?;
+        check_canonical(at, FX_BYTES)?;
         let mut image = FxImage::reset();
         self.read_span(at, &mut image.0[..LEGACY_END])?;
         self.set_mxcsr(mxcsr_of(&image.0))?;
@@ -206,6 +211,15 @@ impl ExactVcpu {
 /// instruction that waits for it raises.
 pub(crate) fn has_pending(image: &FxImage) -> bool {
     image.0[2] & 0x80 != 0
+}
+
+/// #GP for a structure that leaves the canonical addresses, wherever its first page is.
+fn check_canonical(at: u64, bytes: u64) -> Result<(), Fault> {
+    if is_canonical(at.wrapping_add(bytes - 1)) {
+        Ok(())
+    } else {
+        Err(Fault::protection(0))
+    }
 }
 
 /// MXCSR in an image.

@@ -46,7 +46,7 @@ impl ExactVcpu {
             if self.is_lane_on(&lanes, lane) {
                 let mut bytes = [0; 8];
                 let address = self.lane_address(&lanes, lane);
-                check_segment(instruction, address)?;
+                check_segment(instruction, address, lanes.element)?;
                 self.read_linear(address, &mut bytes[..lanes.element], user)?;
                 let at = lane * lanes.element;
                 self.context.vectors[lanes.data].0[at..at + lanes.element]
@@ -74,7 +74,7 @@ impl ExactVcpu {
                 bytes[..lanes.element]
                     .copy_from_slice(&self.context.vectors[lanes.data].0[at..at + lanes.element]);
                 let address = self.lane_address(&lanes, lane);
-                check_segment(instruction, address)?;
+                check_segment(instruction, address, lanes.element)?;
                 self.write_linear(address, &bytes[..lanes.element], user)?;
             }
             self.finish_lane(&lanes, lane);

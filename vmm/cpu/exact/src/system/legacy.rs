@@ -73,7 +73,7 @@ impl ExactVcpu {
             _ => (8, Register::RBP),
         };
         let frame = self.context.gpr[5];
-        let value = self.load(self.state.stack_address(frame), size)?;
+        let value = self.load_from_stack(self.state.stack_address(frame), size)?;
         self.set_stack_pointer(frame.wrapping_add(size as u64));
         self.set_register(register, value);
         Ok(Done::Next)

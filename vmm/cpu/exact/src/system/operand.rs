@@ -57,7 +57,23 @@ impl ExactVcpu {
         size: usize,
     ) -> Result<u64, Stop> {
         let linear = self.linear(instruction).wrapping_add(offset);
-        self.load(self.state.wrap_linear(linear), size)
+        let linear = self.state.wrap_linear(linear);
+        check_segment(instruction, linear, size)?;
+        self.load(linear, size)
+    }
+
+    /// Stores `size` bytes that lie `offset` bytes behind the memory operand's start.
+    pub(super) fn store_at(
+        &mut self,
+        instruction: &Instruction,
+        offset: u64,
+        value: u64,
+        size: usize,
+    ) -> Result<(), Stop> {
+        let linear = self.linear(instruction).wrapping_add(offset);
+        let linear = self.state.wrap_linear(linear);
+        check_segment(instruction, linear, size)?;
+        self.store(linear, value, size)
     }
 
     /// Base that a segment adds.
@@ -108,7 +124,7 @@ impl ExactVcpu {
             OpKind::Memory => {
                 let size = instruction.memory_size().size().min(8);
                 let linear = self.linear(instruction);
-                check_segment(instruction, linear)?;
+                check_segment(instruction, linear, size)?;
                 self.load(linear, size)
             }
             OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64 => {
@@ -133,7 +149,7 @@ impl ExactVcpu {
             _ => {
                 let size = instruction.memory_size().size().min(8);
                 let linear = self.linear(instruction);
-                check_segment(instruction, linear)?;
+                check_segment(instruction, linear, size)?;
                 self.store(linear, value, size)
             }
         }
@@ -157,7 +173,7 @@ impl ExactVcpu {
     pub(crate) fn push(&mut self, value: u64, size: usize) -> Result<(), Stop> {
         let sp = self.context.gpr[4].wrapping_sub(size as u64);
         let at = self.state.stack_address(sp);
-        check_stack_address(at)?;
+        check_stack_address(at, size)?;
         self.store(at, value, size)?;
         self.set_stack_pointer(sp);
         Ok(())
@@ -184,7 +200,12 @@ impl ExactVcpu {
     pub(crate) fn peek(&mut self, offset: u64, size: usize) -> Result<u64, Stop> {
         let sp = self.context.gpr[4].wrapping_add(offset);
         let at = self.state.stack_address(sp);
-        check_stack_address(at)?;
+        self.load_from_stack(at, size)
+    }
+
+    /// Loads what stands at the linear address `at` in the stack segment.
+    pub(crate) fn load_from_stack(&mut self, at: u64, size: usize) -> Result<u64, Stop> {
+        check_stack_address(at, size)?;
         self.load(at, size)
     }
 
@@ -237,7 +258,7 @@ impl ExactVcpu {
 
     fn write_operand_16(&mut self, instruction: &Instruction, selector: u16) -> Result<(), Stop> {
         if instruction.op0_kind() == OpKind::Memory {
-            return self.store(self.linear(instruction), u64::from(selector), 2);
+            return self.store_at(instruction, 0, u64::from(selector), 2);
         }
         self.set_register(instruction.op0_register(), u64::from(selector));
         Ok(())
@@ -245,41 +266,9 @@ impl ExactVcpu {
 
     fn read_operand_16(&mut self, instruction: &Instruction) -> Result<u16, Stop> {
         if instruction.op1_kind() == OpKind::Memory {
-            return Ok(self.load(self.linear(instruction), 2)? as u16);
+            return Ok(self.load_at(instruction, 0, 2)? as u16);
         }
         Ok(self.register(instruction.op1_register()) as u16)
-    }
-
-    /// BT, BTS, BTR, BTC on memory with a register offset, which may be negative
-    /// and reach anywhere. Only CF changes.
-    pub(super) fn bit_string(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
-        let size = instruction.op1_register().size();
-        let bits = size as i64 * 8;
-        let raw = self.register(instruction.op1_register());
-        let shift = 64 - bits as u32;
-        let offset = (raw << shift) as i64 >> shift;
-        let step = offset.div_euclid(bits) * size as i64;
-        let bit = offset.rem_euclid(bits) as u32;
-        let address = self
-            .state
-            .wrap_linear(self.linear(instruction).wrapping_add(step as u64));
-        check_segment(instruction, address)?;
-        let writes = instruction.mnemonic() != Mnemonic::Bt;
-        if writes {
-            self.check_writable(address, size)?;
-        }
-        let value = self.load(address, size)?;
-        let changed = match instruction.mnemonic() {
-            Mnemonic::Bts => value | 1 << bit,
-            Mnemonic::Btr => value & !(1 << bit),
-            Mnemonic::Btc => value ^ 1 << bit,
-            _ => value,
-        };
-        if writes {
-            self.store(address, changed, size)?;
-        }
-        self.context.flags = self.context.flags & !1 | value >> bit & 1;
-        Ok(Done::Next)
     }
 
     /// What is left: 16-bit LEAVE, XLAT, masked stores.
@@ -350,19 +339,24 @@ fn names_segment(instruction: &Instruction, operand: u32) -> bool {
         && instruction.op_register(operand).is_segment_register()
 }
 
-/// #SS for a place on the stack that is not canonical.
-pub(super) fn check_stack_address(linear: u64) -> Result<(), Fault> {
-    if is_canonical(linear) {
+/// #SS for `size` bytes on the stack not all of which are at canonical addresses.
+pub(super) fn check_stack_address(linear: u64, size: usize) -> Result<(), Fault> {
+    let last = linear.wrapping_add(size as u64 - 1);
+    if is_canonical(linear) && is_canonical(last) {
         Ok(())
     } else {
         Err(Fault::stack())
     }
 }
 
-/// #SS for an address that is not canonical and was reached through the stack segment.
-pub(super) fn check_segment(instruction: &Instruction, linear: u64) -> Result<(), Fault> {
-    if instruction.memory_segment() == Register::SS && !is_canonical(linear) {
-        return Err(Fault::stack());
+/// As [`check_stack_address`], for what was reached through the stack segment.
+pub(super) fn check_segment(
+    instruction: &Instruction,
+    linear: u64,
+    size: usize,
+) -> Result<(), Fault> {
+    if instruction.memory_segment() == Register::SS {
+        check_stack_address(linear, size)?;
     }
     Ok(())
 }

@@ -286,10 +286,9 @@ impl ExactVcpu {
         instruction: &Instruction,
         table: DescriptorTable,
     ) -> Result<(), Stop> {
-        let at = self.linear(instruction);
-        self.store(at, u64::from(table.limit), 2)?;
+        self.store_at(instruction, 0, u64::from(table.limit), 2)?;
         let size = if self.state.is_long() { 8 } else { 4 };
-        self.store(self.state.wrap_linear(at.wrapping_add(2)), table.base, size)
+        self.store_at(instruction, 2, table.base, size)
     }
 
     fn store_selector(
@@ -299,7 +298,7 @@ impl ExactVcpu {
     ) -> Result<(), Stop> {
         let selector = u64::from(self.state.segment(register).selector);
         if instruction.op0_kind() == OpKind::Memory {
-            return self.store(self.linear(instruction), selector, 2);
+            return self.store_at(instruction, 0, selector, 2);
         }
         self.set_register(instruction.op0_register(), selector);
         Ok(())

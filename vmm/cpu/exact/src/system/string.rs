@@ -1,10 +1,10 @@
 //! String instructions. One with a REP prefix counts as one instruction for each
 //! [`ELEMENTS_AT_A_TIME`] repetitions, and is only left unfinished between those, by
 //! a fault, or by a device; its registers then show how far it came, and it goes on
-//! from there.
+//! from there. While TF is set, each repetition counts as one, and a trap comes after it.
 
-use belljar_cpu::{Exit, Registers};
-use iced_x86::{Instruction, Mnemonic as M, OpKind, Register};
+use belljar_cpu::{Exit, PAGE_SIZE, Registers};
+use iced_x86::{Instruction, Register};
 
 use super::Done;
 use super::operand::mask;
@@ -13,8 +13,10 @@ use crate::state::{Fault, flag};
 use crate::vcpu::{Answer, ExactVcpu};
 
 mod cost;
+mod operation;
 
 use cost::Trail;
+use operation::{Operation, StringOp, accumulator, address_size, counter, parse, pointer};
 
 /// Repetitions that count as one instruction: more than an operating system asks
 /// for at once, and few enough to keep a hostile count from stopping the clock.
@@ -26,64 +28,6 @@ const AF: u64 = 1 << 4;
 const ZF: u64 = 1 << 6;
 const SF: u64 = 1 << 7;
 const OF: u64 = 1 << 11;
-
-/// What a string instruction does with each element.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Operation {
-    Move,
-    Store,
-    Load,
-    Scan,
-    Compare,
-    Input,
-    Output,
-}
-
-/// A decoded string instruction.
-#[derive(Clone, Copy)]
-struct StringOp {
-    operation: Operation,
-    size: usize,
-    repeat: bool,
-    /// With REPNE, stop at equal; otherwise at unequal.
-    until_equal: bool,
-    source_base: u64,
-    target_base: u64,
-    /// Bytes of an address, and of the counter.
-    address_size: usize,
-}
-
-fn parse(instruction: &Instruction) -> Option<(Operation, usize)> {
-    Some(match instruction.mnemonic() {
-        M::Movsb => (Operation::Move, 1),
-        M::Movsw => (Operation::Move, 2),
-        M::Movsd => (Operation::Move, 4),
-        M::Movsq => (Operation::Move, 8),
-        M::Stosb => (Operation::Store, 1),
-        M::Stosw => (Operation::Store, 2),
-        M::Stosd => (Operation::Store, 4),
-        M::Stosq => (Operation::Store, 8),
-        M::Lodsb => (Operation::Load, 1),
-        M::Lodsw => (Operation::Load, 2),
-        M::Lodsd => (Operation::Load, 4),
-        M::Lodsq => (Operation::Load, 8),
-        M::Scasb => (Operation::Scan, 1),
-        M::Scasw => (Operation::Scan, 2),
-        M::Scasd => (Operation::Scan, 4),
-        M::Scasq => (Operation::Scan, 8),
-        M::Cmpsb => (Operation::Compare, 1),
-        M::Cmpsw => (Operation::Compare, 2),
-        M::Cmpsd => (Operation::Compare, 4),
-        M::Cmpsq => (Operation::Compare, 8),
-        M::Insb => (Operation::Input, 1),
-        M::Insw => (Operation::Input, 2),
-        M::Insd => (Operation::Input, 4),
-        M::Outsb => (Operation::Output, 1),
-        M::Outsw => (Operation::Output, 2),
-        M::Outsd => (Operation::Output, 4),
-        _ => return None,
-    })
-}
 
 impl ExactVcpu {
     pub(super) fn string(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
@@ -100,8 +44,21 @@ impl ExactVcpu {
             address_size: address_size(instruction),
         };
         let start = self.register(counter(op));
+        let [loads, stores] = operation.sides();
+        let nulls = self.state.nulls();
+        let missing =
+            loads && nulls.has(instruction.memory_segment()) || stores && nulls.has(Register::ES);
+        if missing && !(op.repeat && start == 0) {
+            return Err(Fault::protection(0).into());
+        }
+        let flags = self.context.flags;
         let result = self.elements(op, start);
         if op.repeat {
+            // A fault shows the flags from before (Intel SDM, volume 2, "REP"), whatever was
+            // compared until then; no comparison asks for them.
+            if result.is_err() {
+                self.context.flags = flags;
+            }
             let done = start.wrapping_sub(self.register(counter(op)));
             let paid = !matches!(result, Err(_) | Ok(Done::Again(_)));
             self.pay_elements(op, done & mask(op.address_size), paid);
@@ -112,16 +69,18 @@ impl ExactVcpu {
     /// Carries out elements until the instruction or a part of it is done.
     fn elements(&mut self, op: StringOp, start: u64) -> Result<Done, Stop> {
         let mut trail = Trail::default();
+        let steps = op.repeat && self.state.flags & flag::TF != 0;
+        let most = if steps { 1 } else { ELEMENTS_AT_A_TIME };
         loop {
             let left = self.register(counter(op));
             if op.repeat && left == 0 {
                 return Ok(Done::Next);
             }
             let done = start.wrapping_sub(left) & mask(op.address_size);
-            if op.repeat && done >= ELEMENTS_AT_A_TIME {
-                return Ok(Done::Part);
+            if op.repeat && done >= most {
+                return Ok(self.part(steps));
             }
-            if self.bulk(op, ELEMENTS_AT_A_TIME - done, &mut trail)? {
+            if self.bulk(op, most - done, &mut trail)? {
                 continue;
             }
             let from = (self.source(op), self.target(op));
@@ -130,7 +89,7 @@ impl ExactVcpu {
                 self.touch_elements(op, from, 1, &mut trail);
             }
             if let Some(done) = ends {
-                return Ok(done);
+                return Ok(self.told_by_steps(op, steps, done));
             }
             self.replies.clear();
             if !op.repeat {
@@ -139,7 +98,7 @@ impl ExactVcpu {
             self.step_counter(op, 1);
             // A repeated store to a device leaves the instruction for its sake, unfinished and
             // so not counted.
-            if let Some(store) = self.stores.pop() {
+            if !steps && let Some(store) = self.stores.pop() {
                 return Ok(Done::Again(store));
             }
             let equal = self.context.flags & ZF != 0;
@@ -147,6 +106,29 @@ impl ExactVcpu {
             if compares && equal == op.until_equal {
                 return Ok(Done::Next);
             }
+        }
+    }
+
+    /// Some repetitions are done, and not all. RF is in the flags that a trap between two
+    /// of them saves (Intel SDM, volume 3, 18.3.1.1).
+    fn part(&mut self, steps: bool) -> Done {
+        if steps {
+            self.state.flags |= flag::RF;
+        }
+        Done::Part
+    }
+
+    /// A repetition that the caller has to see to counts if a trap comes after it.
+    fn told_by_steps(&mut self, op: StringOp, steps: bool, done: Done) -> Done {
+        match done {
+            Done::Again(exit @ Exit::PioWrite { .. }) if steps => {
+                if self.register(counter(op)) == 0 {
+                    return Done::Exit(exit);
+                }
+                self.part(steps);
+                Done::PartExit(exit)
+            }
+            other => other,
         }
     }
 
@@ -220,9 +202,9 @@ impl ExactVcpu {
     }
 
     fn port_element(&mut self, op: StringOp) -> Result<Option<Done>, Stop> {
-        self.require_io_level()?;
         let port = self.context.gpr[Registers::RDX] as u16;
         let len = op.size as u8;
+        self.require_ports(port, len)?;
         if op.operation == Operation::Output {
             let data = self.load_element(self.source(op), op.size)? as u32;
             self.advance(op, Register::RSI, 1);
@@ -298,11 +280,13 @@ impl ExactVcpu {
         let user = self.state.is_user();
         let size = op.size as u64;
         let wanted = most.saturating_mul(size);
-        if wanted == 0 {
+        // An element that crosses pages is loaded, and faults, before its store.
+        let crosses = |at: u64| at % PAGE_SIZE + size > PAGE_SIZE;
+        let moves = op.operation == Operation::Move;
+        if wanted == 0 || crosses(to) || (moves && crosses(from)) {
             return Ok(0);
         }
-        let source = if op.operation == Operation::Move {
-            // An element that crosses pages is loaded, and faults, before its store.
+        let source = if moves {
             let run = self.direct_run(from, wanted, false, user)?;
             let Some(run) = run.filter(|&(_, run)| run >= size) else {
                 return Ok(0);
@@ -351,44 +335,6 @@ impl ExactVcpu {
         set(SF, result & sign != 0);
         set(OF, (left ^ right) & (left ^ result) & sign != 0);
         self.context.flags = flags;
-    }
-}
-
-fn address_size(instruction: &Instruction) -> usize {
-    let of = |kind| match kind {
-        OpKind::MemorySegSI | OpKind::MemorySegDI | OpKind::MemoryESDI => Some(2),
-        OpKind::MemorySegESI | OpKind::MemorySegEDI | OpKind::MemoryESEDI => Some(4),
-        OpKind::MemorySegRSI | OpKind::MemorySegRDI | OpKind::MemoryESRDI => Some(8),
-        _ => None,
-    };
-    let mut sizes = (0..instruction.op_count()).filter_map(|i| of(instruction.op_kind(i)));
-    sizes.next().unwrap_or(8)
-}
-
-fn pointer(op: StringOp, register: Register) -> Register {
-    match (op.address_size, register) {
-        (4, Register::RSI) => Register::ESI,
-        (4, Register::RDI) => Register::EDI,
-        (2, Register::RSI) => Register::SI,
-        (2, Register::RDI) => Register::DI,
-        _ => register,
-    }
-}
-
-fn counter(op: StringOp) -> Register {
-    match op.address_size {
-        2 => Register::CX,
-        4 => Register::ECX,
-        _ => Register::RCX,
-    }
-}
-
-fn accumulator(size: usize) -> Register {
-    match size {
-        1 => Register::AL,
-        2 => Register::AX,
-        4 => Register::EAX,
-        _ => Register::RAX,
     }
 }
 

@@ -277,6 +277,10 @@ impl Guest {
             handler & 0xffff | 0x10 << 16 | 0x8e01 << 32 | (handler >> 16) << 48,
         );
         put(TASK + 0x24, stack);
+        // No ports.
+        self.ram
+            .write_obj(0x68u16, GuestAddress(TASK + 0x66))
+            .unwrap();
         let mut system = self.vcpu.system();
         system.segments[6] = Segment {
             selector: 0x28,

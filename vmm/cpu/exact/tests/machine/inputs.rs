@@ -1,8 +1,9 @@
 //! Random machines for an encoding: registers and memory under which its access
 //! falls where something can happen.
 
-use iced_x86::{Mnemonic as M, OpKind};
+use iced_x86::{Mnemonic as M, OpKind, Register};
 
+use super::makers::Maker;
 use super::{
     ARENA, ARITHMETIC, CONSTANT, HALF, INNER, LAST, MEMORY_BYTES, Machine, PAGE, Registers,
 };
@@ -161,9 +162,8 @@ pub(crate) fn inputs(dice: &mut Dice, form: &Form) -> Machine {
         }
     }
     // Vendors differ in whether they check operands beyond 8 bytes.
-    let size_checked = form.instruction.memory_size().size() <= 8
+    let size_checked = (form.instruction.memory_size().size() <= 8 || is_environment(form))
         && form.vector_index.is_none()
-        && !is_bit_string(form)
         && !has_two_accesses(form)
         && form.instruction.mnemonic() != M::Maskmovq;
     if dice.below(8) == 0 && size_checked {
@@ -219,6 +219,13 @@ fn aim(dice: &mut Dice, form: &Form, registers: &mut Registers, size: u64) {
         }
         registers.settle();
     }
+    // Which of #GP and #SS comes first for what is misaligned there, too, is known of AMD's
+    // processors alone.
+    let sure = size < 16 || Maker::of_host() == Maker::Amd;
+    if form.vector_index.is_none() && is_whole(form) && sure && dice.below(32) == 0 {
+        // Partly beyond what is canonical.
+        aimed = (1 << 47) - 1 - dice.below(size);
+    }
     let index = form.index.map_or(0, |index| {
         registers.gpr[index] = dice.below(512).wrapping_sub(256);
         registers.gpr[index].wrapping_mul(scale)
@@ -233,6 +240,28 @@ fn bound_bit_offset(dice: &mut Dice, form: &Form, registers: &mut Registers) {
         let number = form.instruction.op1_register().number();
         registers.gpr[number] = dice.below(512).wrapping_sub(256);
     }
+}
+
+/// What the x87's own instructions save and load as a whole.
+fn is_environment(form: &Form) -> bool {
+    matches!(
+        form.instruction.mnemonic(),
+        M::Fnstenv | M::Fldenv | M::Fnsave | M::Frstor
+    )
+}
+
+/// Whether an access of the form is a whole: no byte of it is left out.
+fn is_whole(form: &Form) -> bool {
+    let name = form.instruction.mnemonic();
+    form.instruction.op_mask() == Register::None
+        && !matches!(
+            name,
+            M::Vmaskmovps | M::Vmaskmovpd | M::Vpmaskmovd | M::Vpmaskmovq
+        )
+        && !matches!(name, M::Maskmovq | M::Maskmovdqu | M::Vmaskmovdqu)
+        // Of what the x87 has there, the parts may be looked at one by one.
+        && !is_environment(form)
+        && !matches!(form.instruction.memory_size().size(), 10 | 512)
 }
 
 pub(crate) fn is_bit_string(form: &Form) -> bool {

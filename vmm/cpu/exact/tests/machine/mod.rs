@@ -4,6 +4,7 @@
 
 pub(crate) mod guest;
 pub(crate) mod inputs;
+pub(crate) mod makers;
 pub(crate) mod open;
 
 use std::fmt::Write;

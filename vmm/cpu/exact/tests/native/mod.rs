@@ -21,6 +21,7 @@ const SIGNALS: [i32; 5] = [
     libc::SIGILL,
     libc::SIGTRAP,
 ];
+const TRAP_FLAG: i64 = 1 << 8;
 const STACK_BYTES: usize = 64 << 10;
 
 static TRAP: AtomicU64 = AtomicU64::new(0);
@@ -43,7 +44,17 @@ extern "C" fn on_signal(signal: i32, _: *mut libc::siginfo_t, context: *mut libc
     ERROR.store(registers[libc::REG_ERR as usize] as u64, Relaxed);
     ADDRESS.store(registers[libc::REG_CR2 as usize] as u64, Relaxed);
     RIP.store(rip, Relaxed);
+    // Nor is what comes then stepped through.
+    registers[libc::REG_EFL as usize] &= !TRAP_FLAG;
     registers[libc::REG_RIP as usize] = LANDING.load(Relaxed) as i64;
+}
+
+/// The error code of the last page fault. Of the page before the first address that is not
+/// canonical the kernel always tells as if it were there, and it never is.
+fn page_error() -> u64 {
+    const GUARD: u64 = (1 << 47) - PAGE;
+    let known = u64::from(ADDRESS.load(Relaxed) < GUARD);
+    ERROR.load(Relaxed) & !(1 - known)
 }
 
 fn catch_signals() {
@@ -169,7 +180,7 @@ impl Native {
         Outcome {
             vector,
             rip: RIP.load(Relaxed),
-            error: (vector == 14).then(|| ERROR.load(Relaxed)),
+            error: (vector == 14).then(page_error),
             address: (vector == 14).then(|| ADDRESS.load(Relaxed)),
             machine: after,
         }

@@ -9,7 +9,7 @@ pub(super) type Trail = [Option<u64>; 2];
 
 impl Operation {
     /// Whether there are a source and a target in memory.
-    fn sides(self) -> [bool; 2] {
+    pub(super) fn sides(self) -> [bool; 2] {
         match self {
             Self::Move | Self::Compare => [true, true],
             Self::Load | Self::Output => [true, false],
