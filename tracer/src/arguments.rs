@@ -126,6 +126,26 @@ impl<'a> Arguments<'a> {
 
     /// Status number `position` of the argument `name`; `None` when the program does not ask for it.
     pub(crate) fn status(&mut self, name: &str, position: u64) -> Option<Status> {
+        let implementation = self.implementation;
+        self.at_status(name, position, |at, memory| {
+            implementation.status(at, memory)
+        })
+    }
+
+    /// The `MPI_ERROR` of that status.
+    pub(crate) fn status_error(&mut self, name: &str, position: u64) -> Option<i32> {
+        let implementation = self.implementation;
+        self.at_status(name, position, |at, memory| {
+            implementation.status_error(at, memory)
+        })
+    }
+
+    fn at_status<T>(
+        &mut self,
+        name: &str,
+        position: u64,
+        read: impl FnOnce(u64, Reader<'a>) -> Result<T, BadAddress>,
+    ) -> Option<T> {
         let (index, _, at) = self.find(name)?;
         if self.implementation.ignores_status(at) {
             return None;
@@ -134,7 +154,7 @@ impl<'a> Arguments<'a> {
         let read = offset
             .and_then(|offset| at.checked_add(offset))
             .ok_or(BadAddress(at))
-            .and_then(|at| self.implementation.status(at, self.memory));
+            .and_then(|at| read(at, self.memory));
         self.note(index, read)
     }
 

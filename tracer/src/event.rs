@@ -92,6 +92,12 @@ impl Event {
         self.description().name
     }
 
+    /// Whether it returned an error code: then it moved nothing.
+    pub fn failed(&self) -> bool {
+        let tells = self.description().result == belljar_abi::Base::Int;
+        tells && self.result.is_some_and(|result| result != 0)
+    }
+
     /// Cycles between entry and exit.
     pub fn duration(&self) -> Option<u64> {
         self.exit.map(|exit| exit.saturating_sub(self.entry))
@@ -217,6 +223,18 @@ pub struct Status {
     pub cancelled: bool,
 }
 
+/// How the operation of a completed request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
+pub enum Ending {
+    /// Well.
+    Well,
+    /// With an error of this class or code, as the status or the call tells it: nothing was
+    /// received through it.
+    Error(i32),
+    /// Some of the call's operations failed, and nothing tells whether this one did.
+    Untold,
+}
+
 /// A request that a call completed.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Completion {
@@ -228,4 +246,6 @@ pub struct Completion {
     pub received: u64,
     /// Whether `received` is by the status.
     pub exact: bool,
+    /// How the operation ended.
+    pub ending: Ending,
 }

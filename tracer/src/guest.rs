@@ -206,6 +206,15 @@ impl Guest {
         }
     }
 
+    /// Writes the `MPI_ERROR` of a status.
+    pub(crate) fn put_status_error(&mut self, at: u64, error: i32) {
+        let offset = match self.implementation {
+            Implementation::Mpich => 16,
+            Implementation::OpenMpi => 8,
+        };
+        self.put_ints(at + offset, &[error]);
+    }
+
     /// Enters a function: what the program's `call` and the stub do. Returns the
     /// place of the return address.
     pub(crate) fn enter(&mut self, tracer: &mut NodeTracer, name: &str, arguments: &[u64]) -> u64 {
@@ -264,6 +273,22 @@ impl Guest {
         *tracer = tracer.reborn();
         let target = self.leave(tracer, slot, 0);
         assert_eq!(target, PROGRAM, "{name} returned elsewhere");
+        self.stack = before;
+    }
+
+    /// A whole call that returns the error `result`.
+    pub(crate) fn fail_with(
+        &mut self,
+        tracer: &mut NodeTracer,
+        name: &str,
+        arguments: &[u64],
+        result: i32,
+        body: impl FnOnce(&mut Self),
+    ) {
+        let before = self.stack;
+        let slot = self.enter(tracer, name, arguments);
+        body(self);
+        self.leave(tracer, slot, result);
         self.stack = before;
     }
 

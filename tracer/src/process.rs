@@ -1,6 +1,7 @@
 //! What the tracer knows of one MPI process.
 
 mod communicators;
+mod completion;
 mod datatypes;
 mod entry;
 mod leave;

@@ -1,6 +1,7 @@
 //! Scripted processes against the tracer.
 
 mod collectives;
+mod failures;
 mod messages;
 mod objects;
 mod protocol;

@@ -137,6 +137,7 @@ fn completed(event: &Event) -> Value {
             "received": completion.received,
             "exact": completion.exact,
             "status": completion.status.map(status),
+            "ending": completion.ending,
         })
     });
     all.collect()

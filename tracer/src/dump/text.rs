@@ -6,7 +6,7 @@ use belljar_sim::Time;
 
 use super::words;
 use crate::communicators::Communicators;
-use crate::event::{Direction, Event, Phase, Status, Transfer};
+use crate::event::{Direction, Ending, Event, Phase, Status, Transfer};
 use crate::object::{Datatype, Fact, GroupMembers};
 use crate::table::{bytes, time};
 use crate::trace::TraceHeader;
@@ -96,8 +96,13 @@ fn remarks(line: &mut String, event: &Event, communicators: &Communicators) {
             line,
             format_args!(" [completes request#{}", completion.request),
         );
-        if let Some(found) = completion.status {
-            add(line, format_args!(": {}", status(found)));
+        match (completion.ending, completion.status) {
+            (Ending::Error(error), _) => add(line, format_args!(": failed, {error}")),
+            (_, Some(found)) => add(line, format_args!(": {}", status(found))),
+            (_, None) => {}
+        }
+        if completion.ending == Ending::Untold {
+            line.push_str(", perhaps failed");
         }
         line.push(']');
     }

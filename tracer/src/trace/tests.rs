@@ -74,6 +74,7 @@ fn event(number: u64) -> Event {
             status: None,
             received: 9,
             exact: true,
+            ending: crate::event::Ending::Error(number as i32),
         }],
         status: Some(Status {
             source: Peer::Any,
