@@ -37,8 +37,8 @@ pub use dump::{
     AnalysisError, DumpFormat, Filter, communicators, cpi, dump, statistics, write_event,
 };
 pub use event::{
-    Amount, Collective, Completion, Direction, Ending, Event, Implementation, Peer, Phase, Status,
-    Text, Transfer, Who,
+    Amount, Collective, Completion, Direction, Ending, Event, Implementation, Peer, Phase, Share,
+    Status, Text, Transfer, Who,
 };
 pub use memory::{BadAddress, GuestMemory};
 pub use node::{MagicRegisters, NodeTracer};

@@ -78,7 +78,7 @@ pub struct NewCommunicator {
 /// How a communicator is made, with what decides its members.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Making {
-    /// All of the parent's members in their order (`dup`, distributed graphs).
+    /// All of the parent's members in their order, and its topology (`dup`).
     Duplicate,
     /// `MPI_Comm_split`.
     Split {
@@ -111,6 +111,8 @@ pub enum Making {
     Cart {
         /// The grid's dimensions.
         dimensions: Vec<u32>,
+        /// Which of them go round.
+        periods: Vec<bool>,
     },
     /// `MPI_Cart_sub`.
     CartSub {
@@ -119,8 +121,20 @@ pub enum Making {
     },
     /// `MPI_Graph_create`: the first of the parent's members.
     Graph {
-        /// Number of members.
-        nodes: u32,
+        /// How many neighbours each member has.
+        degrees: Vec<u32>,
+    },
+    /// `MPI_Dist_graph_create`: all of the parent's members in their order.
+    DistGraph {
+        /// From and to whom the edges go that the caller tells; others may tell more.
+        edges: Vec<(u32, u32)>,
+    },
+    /// `MPI_Dist_graph_create_adjacent`: all of the parent's members in their order.
+    DistGraphAdjacent {
+        /// How many neighbours the caller receives from.
+        sources: u32,
+        /// How many it sends to.
+        destinations: u32,
     },
     /// `MPI_Intercomm_create`; the parent is the local communicator.
     Intercomm {

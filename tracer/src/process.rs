@@ -23,7 +23,7 @@ use communicators::Communicators;
 use registry::Registry;
 use requests::Requests;
 
-pub(crate) use communicators::Communicator;
+pub(crate) use communicators::{Communicator, Reach};
 pub(crate) use datatypes::{Datatypes, is_datatype_constructor};
 
 /// Threads of a process that are told apart; later ones share the last number.
