@@ -2,6 +2,7 @@
 
 mod collectives;
 mod failures;
+mod headers;
 mod messages;
 mod objects;
 mod protocol;
