@@ -170,6 +170,18 @@ impl Guest {
         at
     }
 
+    /// An environment of these variables: its address.
+    pub(crate) fn environment(&mut self, variables: &[&str]) -> u64 {
+        let mut pointers: Vec<u64> = Vec::new();
+        for variable in variables {
+            let at = self.room(variable.len() as u64 + 1);
+            self.memory.write(at, variable.as_bytes()).unwrap();
+            pointers.push(at);
+        }
+        pointers.push(0);
+        self.words(&pointers)
+    }
+
     pub(crate) fn put_ints(&mut self, at: u64, values: &[i32]) {
         for (index, value) in (0u64..).zip(values) {
             self.memory

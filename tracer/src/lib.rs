@@ -18,6 +18,7 @@ mod event;
 #[cfg(test)]
 mod guest;
 mod implementation;
+mod launch;
 mod memory;
 mod node;
 mod object;
@@ -40,6 +41,7 @@ pub use event::{
     Amount, Collective, Completion, Direction, Ending, Event, Implementation, Peer, Phase, Share,
     Status, Text, Transfer, Who,
 };
+pub use launch::Launch;
 pub use memory::{BadAddress, GuestMemory};
 pub use node::{MagicRegisters, NodeTracer};
 pub use object::{Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};

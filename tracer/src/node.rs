@@ -11,6 +11,7 @@ use crate::account::{Account, Accounts};
 use crate::calls::{OpenCall, OpenCalls, Returned, Space};
 use crate::counters::{Counters, NodeSummary, ProcessInfo};
 use crate::event::{Event, Implementation};
+use crate::launch::Launch;
 use crate::memory::{GuestMemory, Reader};
 use crate::process::Process;
 use crate::selection::{CompiledSelection, Selection};
@@ -166,6 +167,13 @@ impl NodeTracer {
                 });
                 if !learned {
                     self.counters.warnings.bad_pointers += 1;
+                }
+            }
+            fact::ENVIRONMENT => {
+                let launch = Launch::read(first, Reader(memory));
+                match (self.processes.get_mut(&space), launch) {
+                    (Some(process), Ok(launch)) => process.learn_launch(launch),
+                    _ => self.counters.warnings.bad_pointers += 1,
                 }
             }
             _ => self.counters.warnings.unknown_magic += 1,

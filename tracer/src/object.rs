@@ -7,6 +7,8 @@
 use bincode::{Decode, Encode};
 use serde::Serialize;
 
+use crate::launch::Launch;
+
 /// The number of `MPI_COMM_WORLD` in every process.
 pub const WORLD: u32 = 0;
 
@@ -43,6 +45,8 @@ pub enum Fact {
     },
     /// The call made a datatype or told its size.
     Datatype(Datatype),
+    /// What the launcher told the process of its job.
+    Launch(Launch),
     /// The size of a communicator.
     Size {
         /// The process's own number of the communicator.

@@ -18,7 +18,9 @@ use crate::action::Action;
 use crate::arguments::Arguments;
 use crate::event::{Event, Implementation, Peer};
 use crate::implementation::{MPICH_COMM_NULL, MPICH_SELF, MPICH_WORLD};
+use crate::launch::Launch;
 use crate::memory::{BadAddress, Reader};
+use crate::object::Fact;
 use communicators::Communicators;
 use registry::Registry;
 use requests::Requests;
@@ -54,6 +56,8 @@ pub(crate) struct Process {
     messages: Registry<Matched>,
     /// The communicators of windows.
     windows: Registry<u32>,
+    /// What the launcher told, until an event tells of it.
+    launch: Option<Launch>,
 }
 
 impl Process {
@@ -74,6 +78,7 @@ impl Process {
             requests: Requests::default(),
             messages: Registry::default(),
             windows: Registry::default(),
+            launch: None,
         }
     }
 
@@ -108,6 +113,14 @@ impl Process {
         Ok(())
     }
 
+    /// Learns what the launcher told of the job.
+    pub(crate) fn learn_launch(&mut self, launch: Launch) {
+        if let Some(size) = launch.size {
+            self.communicators.learn_world_size(size);
+        }
+        self.launch = Some(launch).filter(|launch| !launch.is_empty());
+    }
+
     /// The process's rank in `MPI_COMM_WORLD`, as far as known.
     pub(crate) fn rank(&self) -> u32 {
         self.rank
@@ -123,6 +136,14 @@ impl Process {
     /// Whether calls of the function must be followed even when not selected.
     pub(crate) fn follows(function: u16) -> bool {
         Action::of(function).changes_state(&FUNCTIONS[usize::from(function)])
+    }
+
+    /// What the launcher told, once, for an event of a function that has nothing else to tell.
+    fn take_launch(&mut self, function: u16) -> Option<Fact> {
+        match Action::of(function) {
+            Action::Initialise | Action::Plain => self.launch.take().map(Fact::Launch),
+            _ => None,
+        }
     }
 
     /// An event of this process with its arguments' words; `None` for words that
@@ -160,7 +181,7 @@ impl Process {
             started: Vec::new(),
             completed: Vec::new(),
             status: None,
-            fact: None,
+            fact: self.take_launch(function),
             accounts: Accounts::default(),
         }
     }

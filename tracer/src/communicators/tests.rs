@@ -1,5 +1,6 @@
 //! Communicators of scripted processes, resolved from their events.
 
+mod jobs;
 mod volumes;
 
 use belljar_sim::Frequency;
@@ -8,6 +9,7 @@ use proptest::prelude::*;
 use super::{Collector, Communicators};
 use crate::event::Peer;
 use crate::guest::{Guest, int};
+use crate::launch::Launch;
 use crate::node::NodeTracer;
 use crate::object::{Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
 use crate::selection::Selection;
@@ -366,6 +368,7 @@ fn fact() -> impl Strategy<Value = Fact> {
             Fact::Communicator(NewCommunicator { number, parent, sequence, how })
         }),
         2 => (number(), group()).prop_map(|(number, members)| Fact::Group { number, members }),
+        1 => prop::option::of(number()).prop_map(|size| Fact::Launch(Launch { name: None, size })),
         1 => number().prop_map(|size| Fact::Size { communicator: WORLD, size }),
     ]
 }

@@ -166,6 +166,10 @@ fn made(event: &Event, communicators: &Communicators) -> Value {
         }
         Some(Fact::Group { number, .. }) => json!({ "group": number }),
         Some(Fact::Datatype(it)) => json!({ "datatype": datatype(*it) }),
+        Some(Fact::Launch(launch)) => json!({
+            "job_name": launch.name,
+            "job_size": launch.size,
+        }),
         Some(Fact::Size { size, .. }) => json!({ "size": size }),
         Some(Fact::Rank { rank, .. }) => json!({ "rank": rank }),
         None => Value::Null,

@@ -199,6 +199,16 @@ fn told(line: &mut String, event: &Event, fact: &Fact, communicators: &Communica
                 format_args!(" [makes {}]", words::datatype(*datatype)),
             );
         }
+        Fact::Launch(launch) => {
+            line.push_str(" [job");
+            if let Some(name) = &launch.name {
+                add(line, format_args!(" {name:?}"));
+            }
+            if let Some(size) = launch.size {
+                add(line, format_args!(" of {size}"));
+            }
+            line.push(']');
+        }
         Fact::Size { size, .. } => add(line, format_args!(" [size {size}]")),
         Fact::Rank { rank, .. } => add(line, format_args!(" [rank {rank}]")),
     }

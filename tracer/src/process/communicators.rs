@@ -77,6 +77,7 @@ pub(crate) struct Communicators {
     null: u64,
     next_communicator: u32,
     next_group: u32,
+    world_size: Option<u32>,
 }
 
 impl Communicators {
@@ -87,6 +88,7 @@ impl Communicators {
             null: MPICH_COMM_NULL,
             next_communicator: SELF + 1,
             next_group: 0,
+            world_size: None,
         }
     }
 
@@ -100,6 +102,7 @@ impl Communicators {
     ) {
         let of_world = Communicator {
             number: WORLD,
+            size: self.world_size,
             rank,
             ..Communicator::default()
         };
@@ -118,10 +121,18 @@ impl Communicators {
         self.communicators.get(handle)
     }
 
+    /// The launcher told the world's size.
+    pub(crate) fn learn_world_size(&mut self, size: u32) {
+        self.world_size = Some(size);
+        let world = self.communicators.iter_mut();
+        for world in world.filter(|it| it.number == WORLD) {
+            world.size = Some(size);
+        }
+    }
+
     /// Most members that a communicator of unknown size can have.
     pub(crate) fn most_members(&self) -> u32 {
-        let world = self.communicators.iter().find(|it| it.number == WORLD);
-        world.and_then(|world| world.size).unwrap_or(MOST_MEMBERS)
+        self.world_size.unwrap_or(MOST_MEMBERS)
     }
 
     pub(crate) fn free(&mut self, handle: u64) {
@@ -150,6 +161,9 @@ impl Communicators {
             "MPI_Comm_size" => {
                 let size = answer(arguments, "size")?;
                 let news = known.size.replace(size) != Some(size);
+                if known.number == WORLD {
+                    self.world_size = Some(size);
+                }
                 news.then_some(Fact::Size {
                     communicator: known.number,
                     size,

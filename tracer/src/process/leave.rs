@@ -36,7 +36,7 @@ impl Process {
         event.started = outcome.started;
         event.completed = outcome.completed;
         event.status = outcome.status;
-        event.fact = outcome.fact;
+        event.fact = outcome.fact.or_else(|| event.fact.take());
         if event.failed() {
             event.transfers.clear();
             event.collectives.clear();
