@@ -95,7 +95,7 @@ fn constants() -> String {
          const MAGIC_CPUID: [u8; 2] = {:?};\nconst MAGIC_INT3: [u8; 2] = {:?};\n\
          const FIRST_STUB: u64 = {:#x};\nconst STUB_SIZE: u64 = {};\nconst STUB_JUMP: u64 = {};\nconst TABLE_OFFSET: u64 = {:#x};\n\
          const OP_RETURN: u32 = {:#x};\nconst FACT_LEAF: u32 = {:#x};\nconst FACT_PROCESS: u64 = {};\n\
-         const FACT_OBJECTS: u64 = {};\nconst MPICH: u64 = {};\nconst OPEN_MPI: u64 = {};\n\
+         const FACT_OBJECTS: u64 = {};\nconst FACT_ENVIRONMENT: u64 = {};\nconst MPICH: u64 = {};\nconst OPEN_MPI: u64 = {};\n\
          const FUNCTION_COUNT: usize = {};\nconst OBJECT_COUNT: usize = {};\nconst INIT: usize = {};\n\
          const INIT_THREAD: usize = {};\n\
          const RANK_VARIABLES: [&[u8]; 3] = [b\"PMI_RANK\", b\"OMPI_COMM_WORLD_RANK\", b\"PMIX_RANK\"];\n",
@@ -115,6 +115,7 @@ fn constants() -> String {
         abi::FACT_LEAF,
         abi::fact::PROCESS,
         abi::fact::OPEN_MPI_OBJECTS,
+        abi::fact::ENVIRONMENT,
         abi::IMPLEMENTATION_MPICH,
         abi::IMPLEMENTATION_OPEN_MPI,
         abi::FUNCTIONS.len(),

@@ -54,6 +54,7 @@ unsafe extern "C" fn start(_: i32, _: *const *const u8, environment: *const *con
         let open_mpi = belljar_objects[0] != 0;
         let implementation = if open_mpi { OPEN_MPI } else { MPICH };
         tell(FACT_PROCESS, rank, implementation);
+        tell(FACT_ENVIRONMENT, environment as u64, 0);
         if open_mpi {
             tell(FACT_OBJECTS, &raw const belljar_objects as u64, OBJECT_COUNT as u64);
         }

@@ -43,6 +43,8 @@ pub(crate) enum Action {
     Start,
     /// `MPI_Request_free`.
     FreeRequest,
+    /// `MPI_Init`, `MPI_Init_thread`, `MPI_Session_init`.
+    Initialise,
     /// Makes a communicator.
     MakeCommunicator,
     /// `MPI_Comm_free`, `MPI_Comm_disconnect`.
@@ -103,7 +105,10 @@ impl Action {
             handle && parameter.pointer > 0 && !parameter.is_const
         });
         (self != Self::Plain && hands_over)
-            || matches!(self, Self::AskCommunicator | Self::AskDatatype)
+            || matches!(
+                self,
+                Self::AskCommunicator | Self::AskDatatype | Self::Initialise
+            )
     }
 }
 
@@ -158,6 +163,7 @@ fn phase(name: &str) -> (String, Phase) {
 /// Actions on requests, communicators, groups, datatypes, windows.
 fn object_action(name: &str) -> Option<Action> {
     Some(match name {
+        "Init" | "Init_thread" | "Session_init" => Action::Initialise,
         "Wait" | "Test" => Action::Complete(Completing::One),
         "Waitall" | "Testall" => Action::Complete(Completing::All),
         "Waitany" | "Testany" => Action::Complete(Completing::Any),

@@ -112,6 +112,20 @@ impl<'a> Arguments<'a> {
         self.note(index, read)
     }
 
+    /// The integers behind an argument whose array may be shorter than `count`: as many as are
+    /// there. None at all is an error if they are `needed`.
+    pub(crate) fn integers_there(&mut self, name: &str, count: u64, needed: bool) -> Vec<i64> {
+        let Some((index, parameter, at)) = self.find(name) else {
+            return Vec::new();
+        };
+        let width = self.width(parameter.base);
+        let read = self.memory.integers_there(at, count, width);
+        if needed && read.is_empty() && count > 0 {
+            self.note::<()>(index, Err(BadAddress(at)));
+        }
+        read
+    }
+
     /// The integer behind an argument.
     pub(crate) fn integer(&mut self, name: &str) -> Option<i64> {
         self.integers(name, 1)?.first().copied()
@@ -124,8 +138,42 @@ impl<'a> Arguments<'a> {
         self.note(index, read)
     }
 
+    /// [`integers_there`](Self::integers_there) of handles.
+    pub(crate) fn handles_there(&mut self, name: &str, count: u64, needed: bool) -> Vec<u64> {
+        let narrow = self.implementation.handle_width() == 4;
+        let mask = if narrow {
+            u64::from(u32::MAX)
+        } else {
+            u64::MAX
+        };
+        let read = self.integers_there(name, count, needed);
+        read.into_iter()
+            .map(|word| word.cast_unsigned() & mask)
+            .collect()
+    }
+
     /// Status number `position` of the argument `name`; `None` when the program does not ask for it.
     pub(crate) fn status(&mut self, name: &str, position: u64) -> Option<Status> {
+        let implementation = self.implementation;
+        self.at_status(name, position, |at, memory| {
+            implementation.status(at, memory)
+        })
+    }
+
+    /// The `MPI_ERROR` of that status.
+    pub(crate) fn status_error(&mut self, name: &str, position: u64) -> Option<i32> {
+        let implementation = self.implementation;
+        self.at_status(name, position, |at, memory| {
+            implementation.status_error(at, memory)
+        })
+    }
+
+    fn at_status<T>(
+        &mut self,
+        name: &str,
+        position: u64,
+        read: impl FnOnce(u64, Reader<'a>) -> Result<T, BadAddress>,
+    ) -> Option<T> {
         let (index, _, at) = self.find(name)?;
         if self.implementation.ignores_status(at) {
             return None;
@@ -134,7 +182,7 @@ impl<'a> Arguments<'a> {
         let read = offset
             .and_then(|offset| at.checked_add(offset))
             .ok_or(BadAddress(at))
-            .and_then(|at| self.implementation.status(at, self.memory));
+            .and_then(|at| read(at, self.memory));
         self.note(index, read)
     }
 

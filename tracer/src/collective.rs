@@ -3,8 +3,10 @@
 //! Counted are the bytes of a process's own buffers (MPI-4.0, chapter 6), each once:
 //! what an algorithm makes of them is not.
 
+mod vectors;
+
 use crate::arguments::Arguments;
-use crate::event::{Amount, Collective, Phase, Who};
+use crate::event::{Amount, Collective, Phase, Share, Who};
 use crate::process::{Communicator, Datatypes};
 
 /// A family of collective operations.
@@ -67,14 +69,18 @@ struct Scene<'a, 'b> {
     arguments: &'a mut Arguments<'b>,
     communicator: Option<&'a Communicator>,
     datatypes: &'a Datatypes,
+    /// Most members that a communicator of unknown size can have.
+    most: u32,
 }
 
-/// Reads what a call of `operation` gives and gets.
+/// Reads what a call of `operation` gives and gets; `most` is how many members a communicator of
+/// unknown size may have.
 pub(crate) fn read(
     operation: Operation,
     phase: Phase,
     arguments: &mut Arguments<'_>,
     communicator: Option<&Communicator>,
+    most: u32,
     datatypes: &Datatypes,
 ) -> Collective {
     let root = arguments
@@ -84,6 +90,7 @@ pub(crate) fn read(
         arguments,
         communicator,
         datatypes,
+        most,
     };
     let (sent, received) = scene.amounts(operation);
     Collective {
@@ -97,7 +104,8 @@ pub(crate) fn read(
 
 const NOTHING: Amount = Amount {
     bytes: Some(0),
-    each: false,
+    pieces: Vec::new(),
+    share: Share::Whole,
     who: Who::Everyone,
 };
 
@@ -106,8 +114,8 @@ fn amount(bytes: Option<u64>) -> Amount {
 }
 
 impl Amount {
-    fn each(self) -> Self {
-        Self { each: true, ..self }
+    fn each(self, share: Share) -> Self {
+        Self { share, ..self }
     }
 
     fn only(self, who: Who) -> Self {
@@ -121,7 +129,7 @@ impl Scene<'_, '_> {
             Operation::Barrier => (NOTHING, NOTHING),
             Operation::Broadcast => {
                 let data = self.simple("count", "datatype");
-                (data.only(Who::Root), data.only(Who::Others))
+                (data.clone().only(Who::Root), data.only(Who::Others))
             }
             Operation::Gather | Operation::GatherV => self.gather(operation),
             Operation::Scatter | Operation::ScatterV => self.scatter(operation),
@@ -131,20 +139,20 @@ impl Scene<'_, '_> {
             }
             Operation::Reduce => {
                 let data = self.simple("count", "datatype");
-                (data, data.only(Who::Root))
+                (data.clone(), data.only(Who::Root))
             }
             Operation::AllReduce => {
                 let data = self.simple("count", "datatype");
-                (data, data)
+                (data.clone(), data)
             }
             Operation::ReduceScatter => {
                 let members = self.members();
-                let all = self.vector("recvcounts", "datatype", members);
+                let all = self.vector("recvcounts", "datatype", members, Share::Members);
                 (all, self.own_entry("recvcounts", "datatype"))
             }
             Operation::ReduceScatterBlock => {
                 let block = self.simple("recvcount", "datatype");
-                (block.each(), block)
+                (block.clone().each(Share::Members), block)
             }
             Operation::NeighborAllGather
             | Operation::NeighborAllGatherV
@@ -161,20 +169,20 @@ impl Scene<'_, '_> {
             self.simple("sendcount", "sendtype")
         };
         let received = if operation == Operation::Gather {
-            self.simple("recvcount", "recvtype").each()
+            self.simple("recvcount", "recvtype").each(Share::Members)
         } else {
             let members = self.members_at_root();
-            self.vector("recvcounts", "recvtype", members)
+            self.vector("recvcounts", "recvtype", members, Share::Members)
         };
         (sent, received.only(Who::Root))
     }
 
     fn scatter(&mut self, operation: Operation) -> (Amount, Amount) {
         let sent = if operation == Operation::Scatter {
-            self.simple("sendcount", "sendtype").each()
+            self.simple("sendcount", "sendtype").each(Share::Members)
         } else {
             let members = self.members_at_root();
-            self.vector("sendcounts", "sendtype", members)
+            self.vector("sendcounts", "sendtype", members, Share::Members)
         };
         let received = if self.in_place("recvbuf") {
             NOTHING
@@ -189,11 +197,11 @@ impl Scene<'_, '_> {
         if operation == Operation::AllGather {
             let block = self.simple("recvcount", "recvtype");
             let sent = if in_place {
-                block
+                block.clone()
             } else {
                 self.simple("sendcount", "sendtype")
             };
-            return (sent, block.each());
+            return (sent, block.each(Share::Members));
         }
         let sent = if in_place {
             self.own_entry("recvcounts", "recvtype")
@@ -201,58 +209,56 @@ impl Scene<'_, '_> {
             self.simple("sendcount", "sendtype")
         };
         let members = self.members();
-        (sent, self.vector("recvcounts", "recvtype", members))
+        (
+            sent,
+            self.vector("recvcounts", "recvtype", members, Share::Members),
+        )
     }
 
     fn all_to_all(&mut self, operation: Operation) -> (Amount, Amount) {
         let members = self.members();
         let received = match operation {
-            Operation::AllToAll => self.simple("recvcount", "recvtype").each(),
-            Operation::AllToAllV => self.vector("recvcounts", "recvtype", members),
-            _ => self.typed_vector("recvcounts", "recvtypes", members),
+            Operation::AllToAll => self.simple("recvcount", "recvtype").each(Share::Members),
+            Operation::AllToAllV => self.vector("recvcounts", "recvtype", members, Share::Members),
+            _ => self.typed_vector("recvcounts", "recvtypes", members, Share::Members),
         };
         if self.in_place("sendbuf") {
-            return (received, received);
+            return (received.clone(), received);
         }
         let sent = match operation {
-            Operation::AllToAll => self.simple("sendcount", "sendtype").each(),
-            Operation::AllToAllV => self.vector("sendcounts", "sendtype", members),
-            _ => self.typed_vector("sendcounts", "sendtypes", members),
+            Operation::AllToAll => self.simple("sendcount", "sendtype").each(Share::Members),
+            Operation::AllToAllV => self.vector("sendcounts", "sendtype", members, Share::Members),
+            _ => self.typed_vector("sendcounts", "sendtypes", members, Share::Members),
         };
         (sent, received)
     }
 
     fn neighbors(&mut self, operation: Operation) -> (Amount, Amount) {
-        let neighbors = self
-            .communicator
-            .and_then(|communicator| communicator.neighbors);
-        let (sources, destinations) = (
-            neighbors.map(|(sources, _)| u64::from(sources)),
-            neighbors.map(|(_, destinations)| u64::from(destinations)),
-        );
-        let times = |block: Amount, count: Option<u64>| {
-            let bytes = block.bytes.zip(count);
-            amount(bytes.map(|(bytes, count)| bytes.saturating_mul(count)))
-        };
+        use Share::{Destinations, Sources};
+        let (sources, destinations) = self.degrees();
         match operation {
             Operation::NeighborAllGather | Operation::NeighborAllToAll => {
-                let block = self.simple("sendcount", "sendtype");
-                let sent = times(block, destinations);
-                let block = self.simple("recvcount", "recvtype");
-                (sent, times(block, sources))
+                let sent = self.simple("sendcount", "sendtype");
+                let received = self.simple("recvcount", "recvtype");
+                (
+                    sent.times(destinations, Destinations),
+                    received.times(sources, Sources),
+                )
             }
             Operation::NeighborAllGatherV => {
-                let block = self.simple("sendcount", "sendtype");
-                let received = self.vector("recvcounts", "recvtype", sources);
-                (times(block, destinations), received)
+                let sent = self.simple("sendcount", "sendtype");
+                let received = self.vector("recvcounts", "recvtype", sources, Sources);
+                (sent.times(destinations, Destinations), received)
             }
             Operation::NeighborAllToAllV => {
-                let sent = self.vector("sendcounts", "sendtype", destinations);
-                (sent, self.vector("recvcounts", "recvtype", sources))
+                let sent = self.vector("sendcounts", "sendtype", destinations, Destinations);
+                let received = self.vector("recvcounts", "recvtype", sources, Sources);
+                (sent, received)
             }
             _ => {
-                let sent = self.typed_vector("sendcounts", "sendtypes", destinations);
-                (sent, self.typed_vector("recvcounts", "recvtypes", sources))
+                let sent = self.typed_vector("sendcounts", "sendtypes", destinations, Destinations);
+                let received = self.typed_vector("recvcounts", "recvtypes", sources, Sources);
+                (sent, received)
             }
         }
     }
@@ -260,22 +266,6 @@ impl Scene<'_, '_> {
     fn in_place(&self, buffer: &str) -> bool {
         let word = self.arguments.word(buffer);
         word.is_some_and(|word| self.arguments.implementation.in_place(word))
-    }
-
-    /// With how many processes data is exchanged; `None` when it is not known.
-    fn members(&self) -> Option<u64> {
-        self.communicator?.partners().map(u64::from)
-    }
-
-    /// [`members`](Self::members) where this process is known to be the root: elsewhere
-    /// the arrays mean nothing and may not exist.
-    fn members_at_root(&self) -> Option<u64> {
-        let root = self.arguments.int("root")?;
-        let root = self.arguments.implementation.peer(root);
-        self.communicator?
-            .is_me(root)
-            .then(|| self.members())
-            .flatten()
     }
 
     fn size(&self, datatype: &str) -> Option<u64> {
@@ -286,65 +276,5 @@ impl Scene<'_, '_> {
     fn simple(&self, count: &str, datatype: &str) -> Amount {
         let parts = self.arguments.count(count).zip(self.size(datatype));
         amount(parts.map(|(count, size)| count.saturating_mul(size)))
-    }
-
-    fn vector(&mut self, counts: &str, datatype: &str, members: Option<u64>) -> Amount {
-        let size = self.size(datatype);
-        let counts = self.counts(counts, members);
-        let bytes = counts.zip(size).map(|(counts, size)| {
-            let total = counts.into_iter().fold(0u64, u64::saturating_add);
-            total.saturating_mul(size)
-        });
-        amount(bytes)
-    }
-
-    fn typed_vector(&mut self, counts: &str, types: &str, members: Option<u64>) -> Amount {
-        let counts = self.counts(counts, members);
-        let types = members.and_then(|members| self.arguments.handles(types, members));
-        let bytes = counts.zip(types).and_then(|(counts, types)| {
-            counts
-                .into_iter()
-                .zip(types)
-                .try_fold(0u64, |sum, (count, handle)| {
-                    // The type of an empty piece means nothing.
-                    let size = if count == 0 {
-                        0
-                    } else {
-                        self.datatypes.size(handle)?
-                    };
-                    Some(sum.saturating_add(count.saturating_mul(size)))
-                })
-        });
-        amount(bytes)
-    }
-
-    /// This process's own entry of an array.
-    fn own_entry(&mut self, counts: &str, datatype: &str) -> Amount {
-        let size = self.size(datatype);
-        let rank = self.communicator.and_then(|communicator| communicator.rank);
-        let members = self.members();
-        let count = self.counts(counts, members).and_then(|counts| {
-            let rank = usize::try_from(rank?).ok()?;
-            counts.get(rank).copied()
-        });
-        amount(
-            count
-                .zip(size)
-                .map(|(count, size)| count.saturating_mul(size)),
-        )
-    }
-
-    fn counts(&mut self, name: &str, members: Option<u64>) -> Option<Vec<u64>> {
-        let members = members?;
-        let counts = self.arguments.integers(name, members)?;
-        if (counts.len() as u64) < members {
-            return None;
-        }
-        Some(
-            counts
-                .into_iter()
-                .map(|count| u64::try_from(count).unwrap_or(0))
-                .collect(),
-        )
     }
 }

@@ -8,10 +8,12 @@ mod collect;
 mod groups;
 mod members;
 mod resolve;
+mod topology;
 
 use std::collections::BTreeMap;
 
-use crate::event::{Amount, Collective, Event, Peer, Who};
+use crate::event::{Amount, Collective, Event, Peer, Share, Who};
+use topology::Neighbors;
 
 pub use collect::Collector;
 pub use members::Members;
@@ -28,6 +30,15 @@ struct View {
     remote: Option<Members>,
     /// The process's own rank in it.
     rank: u32,
+    /// The process's neighbours in its topology.
+    neighbors: Option<Neighbors>,
+}
+
+impl View {
+    /// How many processes a collective operation exchanges data with.
+    fn partners(&self) -> u32 {
+        self.remote.as_ref().unwrap_or(&self.members).len()
+    }
 }
 
 /// All processes' communicators, resolved.
@@ -83,7 +94,6 @@ impl Communicators {
         let view = collective
             .communicator
             .and_then(|communicator| self.views.get(&(process, communicator)));
-        let partners = view.map(|view| view.remote.as_ref().unwrap_or(&view.members).len());
         let is_root = match collective.root {
             Some(Peer::Root) => Some(true),
             Some(Peer::Rank(root)) => view.map(|view| view.remote.is_none() && view.rank == root),
@@ -100,13 +110,34 @@ impl Communicators {
                 Who::Root => is_root?,
                 Who::Others => !is_root?,
             };
-            match (counts, amount.each) {
-                (false, _) => Some(0),
-                (true, false) => amount.bytes,
-                (true, true) => Some(amount.bytes?.saturating_mul(u64::from(partners?))),
-            }
+            if counts { total(amount, view) } else { Some(0) }
         };
         (count(&collective.sent), count(&collective.received))
+    }
+}
+
+/// All bytes of an amount, for a process that sees its communicator so.
+fn total(amount: &Amount, view: Option<&View>) -> Option<u64> {
+    let sources = amount.share == Share::Sources;
+    if let Some(bytes) = amount.bytes {
+        let times = match amount.share {
+            Share::Whole | Share::Own => 1,
+            Share::Members => u64::from(view?.partners()),
+            Share::Sources | Share::Destinations => view?.neighbors.as_ref()?.count(sources),
+        };
+        return Some(bytes.saturating_mul(times));
+    }
+    match amount.share {
+        Share::Whole => None,
+        Share::Own => amount.pieces.get(view?.rank as usize).copied(),
+        Share::Members => {
+            let pieces = amount.pieces.get(..view?.partners() as usize)?.iter();
+            Some(pieces.fold(0, |sum, piece| sum.saturating_add(*piece)))
+        }
+        Share::Sources | Share::Destinations => {
+            let neighbors = view?.neighbors.as_ref()?;
+            neighbors.sum(&amount.pieces, sources)
+        }
     }
 }
 

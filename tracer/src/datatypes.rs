@@ -87,6 +87,17 @@ pub static PREDEFINED: &[Predefined] = &[
     row("MPI_COMPLEX8", 8, 0x4c00_0828, "ompi_mpi_complex8"),
     row("MPI_COMPLEX16", 16, 0x4c00_102a, "ompi_mpi_complex16"),
     row("MPI_COMPLEX32", 32, 0x4c00_202c, "ompi_mpi_complex32"),
+    row("MPI_2COMPLEX", 16, 0, "ompi_mpi_2cplex"),
+    row("MPI_2DOUBLE_COMPLEX", 32, 0, "ompi_mpi_2dblcplex"),
+    row("MPI_LOGICAL1", 1, 0, "ompi_mpi_logical1"),
+    row("MPI_LOGICAL2", 2, 0, "ompi_mpi_logical2"),
+    row("MPI_LOGICAL4", 4, 0, "ompi_mpi_logical4"),
+    row("MPI_LOGICAL8", 8, 0, "ompi_mpi_logical8"),
+    row("MPI_INTEGER16", 16, 0, "ompi_mpi_integer16"),
+    row("MPI_REAL2", 2, 0, "ompi_mpi_real2"),
+    row("MPIX_C_FLOAT16", 2, 0x4c00_0246, ""),
+    row("MPI_LB", 0, 0x4c00_0010, "ompi_mpi_lb"),
+    row("MPI_UB", 0, 0x4c00_0011, "ompi_mpi_ub"),
 ];
 
 /// The predefined datatype behind one of MPICH's handles.

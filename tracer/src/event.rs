@@ -92,6 +92,12 @@ impl Event {
         self.description().name
     }
 
+    /// Whether it returned an error code: then it moved nothing.
+    pub fn failed(&self) -> bool {
+        let tells = self.description().result == belljar_abi::Base::Int;
+        tells && self.result.is_some_and(|result| result != 0)
+    }
+
     /// Cycles between entry and exit.
     pub fn duration(&self) -> Option<u64> {
         self.exit.map(|exit| exit.saturating_sub(self.entry))
@@ -177,14 +183,32 @@ pub enum Who {
     Others,
 }
 
+/// With whom an [`Amount`] is exchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize)]
+pub enum Share {
+    /// It is told as a whole.
+    Whole,
+    /// As much with each member of the communicator (of the remote group, for an
+    /// intercommunicator), or a piece with each.
+    Members,
+    /// The same for the neighbours in its topology that data comes from.
+    Sources,
+    /// The same for the neighbours in its topology that data goes to.
+    Destinations,
+    /// The process's own piece.
+    Own,
+}
+
 /// Bytes that a process gives to or gets from a collective operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Amount {
-    /// Bytes; `None` when they could not be known.
+    /// Bytes, for each of `share`; `None` when they could not be known at the call.
     pub bytes: Option<u64>,
-    /// Whether `bytes` counts once for each member of the communicator (of the
-    /// remote group, for an intercommunicator).
-    pub each: bool,
+    /// Bytes with each of `share`, in order, where the call could not tell how many they are: at
+    /// least as many as there are, if they could be read. Those that follow mean nothing.
+    pub pieces: Vec<u64>,
+    /// With whom.
+    pub share: Share,
     /// Whose it is.
     pub who: Who,
 }
@@ -217,6 +241,18 @@ pub struct Status {
     pub cancelled: bool,
 }
 
+/// How the operation of a completed request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
+pub enum Ending {
+    /// Well.
+    Well,
+    /// With an error of this class or code, as the status or the call tells it: nothing was
+    /// received through it.
+    Error(i32),
+    /// Some of the call's operations failed, and nothing tells whether this one did.
+    Untold,
+}
+
 /// A request that a call completed.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Completion {
@@ -228,4 +264,6 @@ pub struct Completion {
     pub received: u64,
     /// Whether `received` is by the status.
     pub exact: bool,
+    /// How the operation ended.
+    pub ending: Ending,
 }

@@ -170,6 +170,18 @@ impl Guest {
         at
     }
 
+    /// An environment of these variables: its address.
+    pub(crate) fn environment(&mut self, variables: &[&str]) -> u64 {
+        let mut pointers: Vec<u64> = Vec::new();
+        for variable in variables {
+            let at = self.room(variable.len() as u64 + 1);
+            self.memory.write(at, variable.as_bytes()).unwrap();
+            pointers.push(at);
+        }
+        pointers.push(0);
+        self.words(&pointers)
+    }
+
     pub(crate) fn put_ints(&mut self, at: u64, values: &[i32]) {
         for (index, value) in (0u64..).zip(values) {
             self.memory
@@ -204,6 +216,15 @@ impl Guest {
             Implementation::Mpich => self.put_ints(at, &[low, high << 1, source, tag, 0]),
             Implementation::OpenMpi => self.put_ints(at, &[source, tag, 0, 0, low, high]),
         }
+    }
+
+    /// Writes the `MPI_ERROR` of a status.
+    pub(crate) fn put_status_error(&mut self, at: u64, error: i32) {
+        let offset = match self.implementation {
+            Implementation::Mpich => 16,
+            Implementation::OpenMpi => 8,
+        };
+        self.put_ints(at + offset, &[error]);
     }
 
     /// Enters a function: what the program's `call` and the stub do. Returns the
@@ -264,6 +285,22 @@ impl Guest {
         *tracer = tracer.reborn();
         let target = self.leave(tracer, slot, 0);
         assert_eq!(target, PROGRAM, "{name} returned elsewhere");
+        self.stack = before;
+    }
+
+    /// A whole call that returns the error `result`.
+    pub(crate) fn fail_with(
+        &mut self,
+        tracer: &mut NodeTracer,
+        name: &str,
+        arguments: &[u64],
+        result: i32,
+        body: impl FnOnce(&mut Self),
+    ) {
+        let before = self.stack;
+        let slot = self.enter(tracer, name, arguments);
+        body(self);
+        self.leave(tracer, slot, result);
         self.stack = before;
     }
 

@@ -93,12 +93,53 @@ impl Implementation {
         })
     }
 
-    /// Whether a result is `MPI_ERR_IN_STATUS`: some of several operations failed, the
-    /// others completed.
-    pub(crate) fn is_error_in_status(self, result: i64) -> bool {
+    /// Reads the `MPI_ERROR` of the status at `at`.
+    pub(crate) fn status_error(self, at: u64, memory: Reader<'_>) -> Result<i32, BadAddress> {
+        let offset = match self {
+            Self::Mpich => 16,
+            Self::OpenMpi => 8,
+        };
+        let at = at.checked_add(offset).ok_or(BadAddress(at))?;
+        let mut bytes = [0; 4];
+        memory.0.read(at, &mut bytes)?;
+        Ok(i32::from_le_bytes(bytes))
+    }
+
+    /// The class of an error code, by its number in the implementation's `mpi.h`. Predefined
+    /// codes of Open MPI are their classes.
+    fn class(self, code: i64) -> i64 {
         match self {
-            Self::Mpich => result & MPICH_CLASS == 17,
-            Self::OpenMpi => result == 18,
+            Self::Mpich => code & MPICH_CLASS,
+            Self::OpenMpi => code,
+        }
+    }
+
+    /// Whether a result is `MPI_ERR_IN_STATUS`: some of several operations failed, the
+    /// others completed or are under way.
+    pub(crate) fn is_error_in_status(self, result: i64) -> bool {
+        let class = self.class(result);
+        match self {
+            Self::Mpich => class == 17,
+            Self::OpenMpi => class == 18,
+        }
+    }
+
+    /// Whether a status's error is `MPI_ERR_PENDING`: its operation neither failed nor completed.
+    pub(crate) fn is_pending(self, error: i32) -> bool {
+        let class = self.class(error.into());
+        match self {
+            Self::Mpich => class == 18,
+            Self::OpenMpi => class == 19,
+        }
+    }
+
+    /// Whether a result says that the call refused its arguments (`MPI_ERR_REQUEST`,
+    /// `MPI_ERR_ARG`): then it did nothing to its requests.
+    pub(crate) fn refused_arguments(self, result: i64) -> bool {
+        let class = self.class(result);
+        match self {
+            Self::Mpich => class == 19 || class == 12,
+            Self::OpenMpi => class == 7 || class == 13,
         }
     }
 }

@@ -1,36 +1,119 @@
-//! What launchers tell of the processes that they start, as PMI, PMIx and Open MPI have it.
+//! What a launcher tells a process of its job, in the process's environment.
 //!
-//! Most of it is in the environment, which stands on the stack of a process at its first
-//! instruction. MPICH asks its launcher for the job's name while it initializes itself, and keeps
-//! it. Called by the tracer when a process begins and when it has initialized MPI.
+//! It stands on the stack of a process at its first instruction, and the preloaded library hands
+//! over where it is. Hydra tells rank and size (`PMI_RANK`, `PMI_SIZE`), Open MPI's launchers and others with PMIx also
+//! a name that no other job has (`PMIX_NAMESPACE`), Slurm its job and step. MPICH asks Hydra
+//! for the job's name while it initializes itself, and keeps it. The environment is
+//! the guest's memory: whatever stands there, little of it is read.
 
 use bincode::{Decode, Encode};
 
 use crate::memory::{BadAddress, GuestMemory, Reader};
-use crate::object::JobIdentity;
 use crate::targets::Library;
 
-/// Most arguments, and most variables of an environment, that are gone through.
-const MOST_WORDS: u64 = 1 << 14;
+/// Most variables that are looked at, and most arguments before them.
+const MAX_VARIABLES: u64 = 1 << 12;
 /// Bytes of a library's data that are searched at most.
-const MOST_DATA: u64 = 8 << 20;
+const MAX_DATA: u64 = 8 << 20;
 const PAGE: u64 = 4096;
 /// What the names begin with that Hydra gives to jobs.
 const HYDRA: &[u8; 4] = b"kvs_";
 
-/// Variables that tell a process's rank, its job's size, and its job's name: those of PMI, of Open
-/// MPI, and of PMIx.
-const RANK: [&str; 3] = ["PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"];
-const SIZE: [&str; 2] = ["PMI_SIZE", "OMPI_COMM_WORLD_SIZE"];
-const NAME: [&str; 2] = ["PMIX_NAMESPACE", "PMI_JOBID"];
+/// A job as the launcher of one of its processes tells of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub struct Launch {
+    /// The job's name, which tells it from all others, if the launcher gives one.
+    pub name: Option<String>,
+    /// How many processes `MPI_COMM_WORLD` has, if the launcher tells.
+    pub size: Option<u32>,
+}
 
 /// A process that a launcher started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Launched {
+    /// Its rank in `MPI_COMM_WORLD`.
     pub(crate) rank: u32,
-    pub(crate) job: JobIdentity,
+    /// Its job.
+    pub(crate) launch: Launch,
     /// The program's name, as it was started.
     pub(crate) program: String,
+}
+
+/// What is looked for, in the order of preference.
+const RANKS: [&str; 3] = ["PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"];
+const NAMES: [&str; 2] = ["PMIX_NAMESPACE", "PMI_JOBID"];
+const SIZES: [&str; 2] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
+/// Slurm's own, where its PMI tells nothing of the kind.
+const SLURM: [&str; 2] = ["SLURM_JOB_ID", "SLURM_STEP_ID"];
+
+impl Launch {
+    /// Reads the environment: an array of pointers to texts, which ends with a null pointer.
+    ///
+    /// # Errors
+    /// [`BadAddress`] when the array or a text cannot be read.
+    pub(crate) fn read(environment: u64, memory: Reader<'_>) -> Result<Self, BadAddress> {
+        Ok(Found::read(environment, memory)?.launch())
+    }
+
+    /// Whether it tells nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.name.is_none() && self.size.is_none()
+    }
+}
+
+/// Values of the variables that are looked for.
+#[derive(Default)]
+struct Found {
+    ranks: [Option<u32>; RANKS.len()],
+    names: [Option<String>; NAMES.len()],
+    sizes: [Option<u32>; SIZES.len()],
+    slurm: [Option<String>; SLURM.len()],
+}
+
+impl Found {
+    fn read(environment: u64, memory: Reader<'_>) -> Result<Self, BadAddress> {
+        let mut found = Self::default();
+        for index in 0..MAX_VARIABLES {
+            let at = environment.checked_add(8 * index);
+            let entry = memory.u64(at.ok_or(BadAddress(environment))?)?;
+            if entry == 0 {
+                break;
+            }
+            let text = memory.text(entry)?;
+            if let Some((name, value)) = text.split_once('=') {
+                found.take(name, value);
+            }
+        }
+        Ok(found)
+    }
+
+    fn take(&mut self, name: &str, value: &str) {
+        let place = |all: &[&str]| all.iter().position(|one| *one == name);
+        if let Some(place) = place(&RANKS) {
+            self.ranks[place] = value.parse().ok();
+        } else if let Some(place) = place(&NAMES) {
+            self.names[place] = Some(value.to_owned());
+        } else if let Some(place) = place(&SIZES) {
+            let size = value.parse().ok().filter(|size| *size > 0);
+            self.sizes[place] = size;
+        } else if let Some(place) = place(&SLURM) {
+            self.slurm[place] = Some(value.to_owned());
+        }
+    }
+
+    fn launch(self) -> Launch {
+        let size = self.sizes.into_iter().flatten().next();
+        let [job, step] = self.slurm;
+        let of_slurm = job
+            .zip(step)
+            // Inside a step of one process `mpiexec` starts others.
+            .filter(|_| size.is_none())
+            .map(|(job, step)| format!("slurm {job}.{step}"));
+        Launch {
+            name: self.names.into_iter().flatten().next().or(of_slurm),
+            size,
+        }
+    }
 }
 
 /// What the environment tells of a process that is at its first instruction, where its `stack`
@@ -38,37 +121,20 @@ pub(crate) struct Launched {
 /// address, zero, each variable's address, zero. `None` when no launcher started it.
 ///
 /// # Errors
-/// When the stack can't be read.
+/// [`BadAddress`] when it cannot be read.
 pub(crate) fn launched(stack: u64, memory: Reader<'_>) -> Result<Option<Launched>, BadAddress> {
-    let arguments = memory.u64(stack)?.min(MOST_WORDS);
-    let word = |index: u64| memory.u64(stack.wrapping_add(8 * index));
-    let (mut rank, mut size, mut name) = (None, None, None);
-    for index in 0..MOST_WORDS {
-        let entry = word(arguments + 2 + index)?;
-        if entry == 0 {
-            break;
-        }
-        let Ok(text) = memory.text(entry) else {
-            continue;
-        };
-        let Some((variable, value)) = text.split_once('=') else {
-            continue;
-        };
-        if RANK.contains(&variable) {
-            rank = rank.or(value.parse().ok());
-        } else if SIZE.contains(&variable) {
-            size = size.or(value.parse().ok());
-        } else if NAME.contains(&variable) {
-            name = name.or(Some(value.to_owned()));
-        }
-    }
-    let Some(rank) = rank else {
+    let arguments = memory.u64(stack)?.min(MAX_VARIABLES);
+    let word = |index: u64| stack.wrapping_add(8 * index);
+    let found = Found::read(word(arguments + 2), memory)?;
+    let Some(rank) = found.ranks.into_iter().flatten().next() else {
         return Ok(None);
     };
-    let program = word(1).and_then(|at| memory.text(at)).unwrap_or_default();
-    let name = name.unwrap_or_default();
-    let job = JobIdentity { name, size };
-    Ok(Some(Launched { rank, job, program }))
+    let program = memory.u64(word(1)).and_then(|at| memory.text(at));
+    Ok(Some(Launched {
+        rank,
+        launch: found.launch(),
+        program: program.unwrap_or_default(),
+    }))
 }
 
 /// The name that MPICH was told of its job by Hydra, from the data of its `library`, mapped at
@@ -93,7 +159,7 @@ pub(crate) fn hydra_name(
     let end = library
         .data
         .end
-        .min(library.data.start.saturating_add(MOST_DATA));
+        .min(library.data.start.saturating_add(MAX_DATA));
     let mut page = [0; PAGE as usize];
     (library.data.start / PAGE..end.div_ceil(PAGE)).find_map(|number| {
         memory
@@ -106,4 +172,49 @@ pub(crate) fn hydra_name(
             .filter(|(_, pointer)| *pointer >= PAGE && pointer % 16 == 0 && pointer >> 47 == 0)
             .find_map(|(slot, pointer)| name_at(slot, pointer))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Implementation;
+    use crate::guest::Guest;
+
+    fn launch(variables: &[&str]) -> Result<Launch, BadAddress> {
+        let mut guest = Guest::new(Implementation::Mpich, 0);
+        let environment = guest.environment(variables);
+        Launch::read(environment, Reader(&guest.memory))
+    }
+
+    #[test]
+    fn launchers_tell_of_their_jobs() {
+        let told = |name: Option<&str>, size| Launch {
+            name: name.map(str::to_owned),
+            size,
+        };
+        let cases: [(&[&str], Launch); 5] = [
+            (&["HOME=/", "PMI_RANK=1", "PMI_SIZE=4"], told(None, Some(4))),
+            (
+                &["OMPI_COMM_WORLD_SIZE=2", "PMIX_NAMESPACE=3912957953"],
+                told(Some("3912957953"), Some(2)),
+            ),
+            (
+                &["SLURM_JOB_ID=7", "SLURM_STEP_ID=2"],
+                told(Some("slurm 7.2"), None),
+            ),
+            (&["PMI_SIZE=many", "PMI_SIZE_=3"], told(None, None)),
+            (&[], told(None, None)),
+        ];
+        for (variables, expected) in cases {
+            assert_eq!(launch(variables), Ok(expected), "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn an_environment_that_is_not_there_is_an_error() {
+        let guest = Guest::new(Implementation::Mpich, 0);
+        for environment in [0, 0xdead_0000, u64::MAX - 3] {
+            assert!(Launch::read(environment, Reader(&guest.memory)).is_err());
+        }
+    }
 }

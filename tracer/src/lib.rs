@@ -40,12 +40,13 @@ pub use dump::{
     AnalysisError, DumpFormat, Filter, communicators, cpi, dump, statistics, write_event,
 };
 pub use event::{
-    Amount, Collective, Completion, Direction, Event, Implementation, Peer, Phase, Status, Text,
-    Transfer, Who,
+    Amount, Collective, Completion, Direction, Ending, Event, Implementation, Peer, Phase, Share,
+    Status, Text, Transfer, Who,
 };
+pub use launch::Launch;
 pub use memory::{BadAddress, GuestMemory};
 pub use node::{MagicRegisters, NodeTracer};
-pub use object::{Datatype, Fact, GroupMembers, JobIdentity, Making, NewCommunicator, SELF, WORLD};
+pub use object::{Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
 pub use saved::{StateError, load_events, load_summaries, save_events, save_summaries};
 pub use selection::{Selection, SelectionError, Window};
 pub use stat::{

@@ -53,6 +53,28 @@ impl Reader<'_> {
         Ok(bytes.chunks_exact(width).map(integer).collect())
     }
 
+    /// [`integers`](Self::integers) as far as their pages are there.
+    pub(crate) fn integers_there(self, at: u64, count: u64, width: u8) -> Vec<i64> {
+        const PAGE: u64 = 4096;
+        let width = u64::from(width);
+        let length = count.min(MAX_ENTRIES) * width;
+        let mut bytes = vec![0; length as usize];
+        let mut read = 0;
+        while read < length {
+            let Some(from) = at.checked_add(read) else {
+                break;
+            };
+            let piece = (PAGE - from % PAGE).min(length - read);
+            let into = &mut bytes[read as usize..(read + piece) as usize];
+            if self.0.read(from, into).is_err() {
+                break;
+            }
+            read += piece;
+        }
+        bytes.truncate(read as usize);
+        bytes.chunks_exact(width as usize).map(integer).collect()
+    }
+
     /// Handles of `width` bytes, zero-extended, at most [`MAX_ENTRIES`].
     pub(crate) fn handles(self, at: u64, count: u64, width: u8) -> Result<Vec<u64>, BadAddress> {
         let mask = if width == 4 {

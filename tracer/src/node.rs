@@ -12,7 +12,7 @@ use crate::account::{Account, Accounts};
 use crate::calls::{OpenCall, OpenCalls, Returned, Space};
 use crate::counters::{Counters, NodeSummary, ProcessInfo};
 use crate::event::{Event, Implementation};
-use crate::launch::Launched;
+use crate::launch::{Launch, Launched};
 use crate::memory::{GuestMemory, Reader};
 use crate::object::Fact;
 use crate::process::Process;
@@ -212,6 +212,13 @@ impl NodeTracer {
                     self.counters.warnings.bad_pointers += 1;
                 }
             }
+            fact::ENVIRONMENT => {
+                let launch = Launch::read(first, Reader(memory));
+                match (self.processes.get_mut(&space), launch) {
+                    (Some(process), Ok(launch)) => process.learn_launch(launch),
+                    _ => self.counters.warnings.bad_pointers += 1,
+                }
+            }
             _ => self.counters.warnings.unknown_magic += 1,
         }
     }
@@ -400,9 +407,9 @@ impl NodeTracer {
         }
         if Process::begins_with(event.function)
             && event.result == Some(0)
-            && let Some(job) = self.job(space, memory)
+            && let Some(launch) = self.take_unnamed_launch(space, memory)
         {
-            event.fact = Some(Fact::Job(job));
+            event.fact = Some(Fact::Launch(launch));
         }
         if event.bad.is_some() {
             self.counters.warnings.bad_pointers += 1;

@@ -7,6 +7,8 @@
 use bincode::{Decode, Encode};
 use serde::Serialize;
 
+use crate::launch::Launch;
+
 /// The number of `MPI_COMM_WORLD` in every process.
 pub const WORLD: u32 = 0;
 
@@ -43,6 +45,8 @@ pub enum Fact {
     },
     /// The call made a datatype or told its size.
     Datatype(Datatype),
+    /// What the launcher told the process of its job.
+    Launch(Launch),
     /// The size of a communicator.
     Size {
         /// The process's own number of the communicator.
@@ -57,18 +61,6 @@ pub enum Fact {
         /// The rank.
         rank: u32,
     },
-    /// The job that the process belongs to, told when it initializes MPI.
-    Job(JobIdentity),
-}
-
-/// Which launch a process belongs to, in the words of its launcher.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
-pub struct JobIdentity {
-    /// The launcher's own name of the job: PMIx's namespace, PMI's key-value space. Empty when
-    /// it is not known.
-    pub name: String,
-    /// How many processes the launcher started together.
-    pub size: Option<u32>,
 }
 
 /// A communicator in the making, seen from one process.
@@ -90,7 +82,7 @@ pub struct NewCommunicator {
 /// How a communicator is made, with what decides its members.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Making {
-    /// All of the parent's members in their order (`dup`, distributed graphs).
+    /// All of the parent's members in their order, and its topology (`dup`).
     Duplicate,
     /// `MPI_Comm_split`.
     Split {
@@ -123,6 +115,8 @@ pub enum Making {
     Cart {
         /// The grid's dimensions.
         dimensions: Vec<u32>,
+        /// Which of them go round.
+        periods: Vec<bool>,
     },
     /// `MPI_Cart_sub`.
     CartSub {
@@ -131,8 +125,20 @@ pub enum Making {
     },
     /// `MPI_Graph_create`: the first of the parent's members.
     Graph {
-        /// Number of members.
-        nodes: u32,
+        /// How many neighbours each member has.
+        degrees: Vec<u32>,
+    },
+    /// `MPI_Dist_graph_create`: all of the parent's members in their order.
+    DistGraph {
+        /// From and to whom the edges go that the caller tells; others may tell more.
+        edges: Vec<(u32, u32)>,
+    },
+    /// `MPI_Dist_graph_create_adjacent`: all of the parent's members in their order.
+    DistGraphAdjacent {
+        /// How many neighbours the caller receives from.
+        sources: u32,
+        /// How many it sends to.
+        destinations: u32,
     },
     /// `MPI_Intercomm_create`; the parent is the local communicator.
     Intercomm {

@@ -10,10 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::calls::Space;
 use crate::event::Implementation;
-use crate::launch::{self, Launched};
+use crate::launch::{self, Launch, Launched};
 use crate::memory::{GuestMemory, Reader};
 use crate::node::{MAX_PROCESSES, MagicRegisters, NodeTracer, RSP, SPACE_MASK};
-use crate::object::JobIdentity;
 use crate::targets::{Library, Place, Target};
 
 impl NodeTracer {
@@ -135,24 +134,32 @@ impl NodeTracer {
                 process.learn_addresses(addresses);
             }
             process.library = Some((file as u32, base));
-            process.job = launched.map(|launched| launched.job).unwrap_or_default();
+            match launched.map(|launched| launched.launch) {
+                // MPICH asks Hydra for the job's name when it initializes itself.
+                Some(launch) if launch.name.is_none() => process.hold_launch(launch),
+                Some(launch) => process.learn_launch(launch),
+                None => {}
+            }
         }
     }
 
-    /// The job of the process in this address space, which has initialized MPI.
-    pub(crate) fn job(&mut self, space: Space, memory: &dyn GuestMemory) -> Option<JobIdentity> {
+    /// What the launcher told of the process in this address space, which has initialized MPI, if
+    /// no event did.
+    pub(crate) fn take_unnamed_launch(
+        &mut self,
+        space: Space,
+        memory: &dyn GuestMemory,
+    ) -> Option<Launch> {
         let process = self.processes.get_mut(&space)?;
+        let mut launch = process.unnamed.take()?;
         let (file, base) = process.library?;
-        if process.job.name.is_empty() && process.job.size.is_some() {
-            let library = self.targets.find_library(file as usize)?;
-            let known = self.job_names.get(&file).copied();
-            let found = launch::hydra_name(library, base, known, memory);
-            if let Some((slot, name)) = found {
-                self.job_names.insert(file, slot);
-                process.job.name = name;
-            }
+        let library = self.targets.find_library(file as usize)?;
+        let known = self.job_names.get(&file).copied();
+        if let Some((slot, name)) = launch::hydra_name(library, base, known, memory) {
+            self.job_names.insert(file, slot);
+            launch.name = Some(name);
         }
-        Some(process.job.clone())
+        Some(launch)
     }
 
     /// Whether a call is the library's own affair: made from its own code, or where a call

@@ -1,6 +1,7 @@
 //! What the tracer knows of one MPI process.
 
 mod communicators;
+mod completion;
 mod datatypes;
 mod entry;
 mod leave;
@@ -17,13 +18,14 @@ use crate::action::Action;
 use crate::arguments::Arguments;
 use crate::event::{Event, Implementation, Peer};
 use crate::implementation::{MPICH_COMM_NULL, MPICH_SELF, MPICH_WORLD};
+use crate::launch::Launch;
 use crate::memory::{BadAddress, Reader};
-use crate::object::JobIdentity;
+use crate::object::Fact;
 use communicators::Communicators;
 use registry::Registry;
 use requests::Requests;
 
-pub(crate) use communicators::Communicator;
+pub(crate) use communicators::{Communicator, Reach};
 pub(crate) use datatypes::{Datatypes, is_datatype_constructor};
 
 /// Threads of a process that are told apart; later ones share the last number.
@@ -54,8 +56,10 @@ pub(crate) struct Process {
     messages: Registry<Matched>,
     /// The communicators of windows.
     windows: Registry<u32>,
-    /// The launch that it is of.
-    pub(crate) job: JobIdentity,
+    /// What the launcher told, until an event tells of it.
+    launch: Option<Launch>,
+    /// The same, where the name of the job is still to be asked of the library.
+    pub(crate) unnamed: Option<Launch>,
     /// The number of its MPI library's file, and where that is mapped.
     pub(crate) library: Option<(u32, u64)>,
 }
@@ -78,7 +82,8 @@ impl Process {
             requests: Requests::default(),
             messages: Registry::default(),
             windows: Registry::default(),
-            job: JobIdentity::default(),
+            launch: None,
+            unnamed: None,
             library: None,
         }
     }
@@ -120,6 +125,21 @@ impl Process {
         }
     }
 
+    /// Learns what the launcher told of the job.
+    pub(crate) fn learn_launch(&mut self, launch: Launch) {
+        if let Some(size) = launch.size {
+            self.communicators.learn_world_size(size);
+        }
+        self.launch = Some(launch).filter(|launch| !launch.is_empty());
+    }
+
+    /// Learns what the launcher told of the job but its name, of which an event is to tell when
+    /// MPI is initialized.
+    pub(crate) fn hold_launch(&mut self, launch: Launch) {
+        self.learn_launch(launch);
+        self.unnamed = self.launch.take();
+    }
+
     /// The process's rank in `MPI_COMM_WORLD`, as far as known.
     pub(crate) fn rank(&self) -> u32 {
         self.rank
@@ -142,6 +162,14 @@ impl Process {
     pub(crate) fn begins_with(function: u16) -> bool {
         let name = FUNCTIONS[usize::from(function)].name;
         matches!(name, "MPI_Init" | "MPI_Init_thread" | "MPI_Session_init")
+    }
+
+    /// What the launcher told, once, for an event of a function that has nothing else to tell.
+    fn take_launch(&mut self, function: u16) -> Option<Fact> {
+        match Action::of(function) {
+            Action::Initialise | Action::Plain => self.launch.take().map(Fact::Launch),
+            _ => None,
+        }
     }
 
     /// An event of this process with its arguments' words; `None` for words that
@@ -179,7 +207,7 @@ impl Process {
             started: Vec::new(),
             completed: Vec::new(),
             status: None,
-            fact: None,
+            fact: self.take_launch(function),
             accounts: Accounts::default(),
         }
     }

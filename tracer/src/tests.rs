@@ -1,6 +1,8 @@
 //! Scripted processes against the tracer.
 
 mod collectives;
+mod failures;
+mod headers;
 mod messages;
 mod objects;
 mod probes;

@@ -8,7 +8,7 @@
 //! events, the last is the footer. In a chunk of events structure is apart from
 //! timing: what is called again and again the same way compresses to almost nothing, and
 //! only the times of it remain. With a time model, whose chunks have a kind of their own,
-//! columns of what the time went into follow; without one the file is of the first version.
+//! columns of what the time went into follow; without one the file is of [`VERSION`].
 
 mod accounts;
 mod reader;
@@ -30,15 +30,11 @@ pub const TRACE_FILE: &str = "trace.bjt";
 /// What a trace file begins with.
 pub const MAGIC: [u8; 8] = *b"BelljarT";
 
-/// Version of the format, behind [`MAGIC`] as 16 bits, little endian. Those that are read differ in
-/// two bits at least, so that a damaged one is taken for none of them.
-pub const VERSION: u16 = 4;
-
-/// Versions that say nothing of jobs, without and with accounts, and are read as well.
-const WITHOUT_JOBS: [u16; 2] = [1, 2];
+/// Version of the format, behind [`MAGIC`] as 16 bits, little endian.
+pub const VERSION: u16 = 3;
 
 /// Version of a file whose events tell what the time went into.
-pub const VERSION_WITH_ACCOUNTS: u16 = 7;
+pub const VERSION_WITH_ACCOUNTS: u16 = 4;
 
 /// Bytes before a chunk's payload: kind, raw length, stored length, CRC-32.
 const CHUNK_HEAD: usize = 1 + 4 + 4 + 4;

@@ -131,13 +131,15 @@ fn ratio(ratio: f64) -> Ratio {
     }
 }
 
-/// Prints the statistics of a run's trace, if it has one.
+/// Prints a page of the statistics of a run's trace, if it has one.
 pub(crate) fn print_statistics(directory: &Path) -> Result<()> {
     let path = directory.join(TRACE_FILE);
     if path.exists() {
         let (statistics, _) = belljar_tracer::statistics(&path, &Filter::default())?;
         show(|out| {
-            statistics.write(out)?;
+            statistics.write_page(out)?;
+            let directory = directory.display();
+            writeln!(out, "more of this: belljar trace stat {directory}")?;
             writeln!(out)
         })?;
     }

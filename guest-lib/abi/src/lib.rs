@@ -100,6 +100,9 @@ pub mod fact {
     /// array of their addresses in the order of
     /// [`OPEN_MPI_OBJECTS`](crate::OPEN_MPI_OBJECTS), RSI their number.
     pub const OPEN_MPI_OBJECTS: u32 = 2;
+    /// The environment of the process that [`PROCESS`] told of: RDI is the address of the array
+    /// of pointers to its variables, which ends with a null pointer.
+    pub const ENVIRONMENT: u32 = 3;
 }
 
 /// [`fact::PROCESS`]'s RSI for MPICH and its derivatives, whose handles are integers.
@@ -155,4 +158,35 @@ pub static OPEN_MPI_OBJECTS: &[(&str, u32)] = &[
     ("ompi_mpi_dblcplex", 16),
     ("ompi_mpi_logical", 4),
     ("ompi_mpi_character", 1),
+    ("ompi_mpi_c_long_double_complex", 32),
+    ("ompi_mpi_short_int", 6),
+    ("ompi_mpi_long_int", 12),
+    ("ompi_mpi_longdbl_int", 20),
+    ("ompi_mpi_cxx_bool", 1),
+    ("ompi_mpi_cxx_cplex", 8),
+    ("ompi_mpi_cxx_dblcplex", 16),
+    ("ompi_mpi_cxx_ldblcplex", 32),
+    ("ompi_mpi_2integer", 8),
+    ("ompi_mpi_2real", 8),
+    ("ompi_mpi_2dblprec", 16),
+    ("ompi_mpi_2cplex", 16),
+    ("ompi_mpi_2dblcplex", 32),
+    ("ompi_mpi_logical1", 1),
+    ("ompi_mpi_logical2", 2),
+    ("ompi_mpi_logical4", 4),
+    ("ompi_mpi_logical8", 8),
+    ("ompi_mpi_integer1", 1),
+    ("ompi_mpi_integer2", 2),
+    ("ompi_mpi_integer4", 4),
+    ("ompi_mpi_integer8", 8),
+    ("ompi_mpi_integer16", 16),
+    ("ompi_mpi_real2", 2),
+    ("ompi_mpi_real4", 4),
+    ("ompi_mpi_real8", 8),
+    ("ompi_mpi_real16", 16),
+    ("ompi_mpi_complex8", 8),
+    ("ompi_mpi_complex16", 16),
+    ("ompi_mpi_complex32", 32),
+    ("ompi_mpi_lb", 0),
+    ("ompi_mpi_ub", 0),
 ];

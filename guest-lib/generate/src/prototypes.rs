@@ -80,6 +80,7 @@ fn collect_declaration(
         for (index, parameter) in function.parameters.iter().enumerate() {
             parameters.extend(read_parameter(&parameter.node, index, name)?);
         }
+        correct(name, &mut parameters);
         found.push(Prototype {
             name: name.to_owned(),
             result,
@@ -87,6 +88,15 @@ fn collect_declaration(
         });
     }
     Ok(())
+}
+
+/// Puts right what headers misname: MPICH 4.0 calls the peer of `MPI_Precv_init` its `dest`.
+fn correct(function: &str, parameters: &mut [Parameter]) {
+    if function == "MPI_Precv_init" {
+        for parameter in parameters.iter_mut().filter(|it| it.name == "dest") {
+            "source".clone_into(&mut parameter.name);
+        }
+    }
 }
 
 /// The standard's C binding: `MPI_` and a capital letter, without the tools

@@ -7,7 +7,8 @@ use belljar_sim::Time;
 use super::resolve::Resolver;
 use super::{Communicators, ProcessKey};
 use crate::event::Event;
-use crate::object::{Fact, GroupMembers, JobIdentity, NewCommunicator, WORLD};
+use crate::launch::Launch;
+use crate::object::{Fact, GroupMembers, NewCommunicator, WORLD};
 use crate::trace::TraceHeader;
 
 /// What one process's events tell.
@@ -16,7 +17,7 @@ pub(super) struct History {
     pub(super) rank: u32,
     start: Time,
     world_size: u32,
-    job: JobIdentity,
+    launch: Launch,
     /// Communicators in the order of making, by parent and sequence number.
     pub(super) made: BTreeMap<(u32, u32), NewCommunicator>,
     /// Those of `MPI_Comm_create_group` and of unknown parents, in order of making.
@@ -67,9 +68,9 @@ impl Collector {
             Some(Fact::Group { number, members }) => {
                 history.groups.insert(*number, members.clone());
             }
-            Some(Fact::Job(job)) => {
-                history.world_size = history.world_size.max(job.size.unwrap_or(0));
-                history.job = job.clone();
+            Some(Fact::Launch(launch)) => {
+                history.world_size = history.world_size.max(launch.size.unwrap_or(0));
+                history.launch = launch.clone();
             }
             Some(Fact::Size { communicator, size }) if *communicator == WORLD => {
                 history.world_size = *size;
@@ -99,27 +100,21 @@ impl Collector {
         Communicators { views, jobs, sizes }
     }
 
-    /// Numbers the jobs in order of their starts. A job is what its launcher says it is. Where
-    /// that is not known, the `n`th process with a given rank belongs to the `n`th job
-    /// of its size that has such a rank.
+    /// Numbers the jobs in the order of their starts. Processes with the same launch belong to one;
+    /// where a launcher gives its jobs no names, the `n`th process with a given rank belongs to the
+    /// `n`th job of this size that has such a rank.
     fn jobs(&self) -> BTreeMap<ProcessKey, u32> {
-        let mut order: Vec<_> = self
-            .histories
-            .iter()
-            .map(|(process, history)| (history.start, *process, history))
-            .collect();
-        order.sort_unstable_by_key(|(start, process, _)| (*start, *process));
-        let mut seen: BTreeMap<(&JobIdentity, u32), u32> = BTreeMap::new();
-        let mut numbers: BTreeMap<(&JobIdentity, u32), u32> = BTreeMap::new();
+        let mut order: Vec<_> = self.histories.iter().collect();
+        order.sort_by_key(|(process, history)| (history.start, **process));
+        let mut seen: BTreeMap<(&Launch, u32), u32> = BTreeMap::new();
+        let mut numbers: BTreeMap<(&Launch, u32), u32> = BTreeMap::new();
         let mut jobs = BTreeMap::new();
-        for (_, process, history) in order {
-            let before = seen.entry((&history.job, history.rank)).or_default();
-            let job = (&history.job, *before);
-            // A name stands for one job, whatever ranks its processes say they have.
-            *before += u32::from(history.job.name.is_empty());
+        for (process, history) in order {
+            let turn = seen.entry((&history.launch, history.rank)).or_default();
             let next = numbers.len() as u32;
-            let number = *numbers.entry(job).or_insert(next);
-            jobs.insert(process, number);
+            let job = numbers.entry((&history.launch, *turn)).or_insert(next);
+            jobs.insert(*process, *job);
+            *turn += 1;
         }
         jobs
     }

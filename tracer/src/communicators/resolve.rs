@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::collect::History;
 use super::groups::{self, GroupSource};
+use super::topology::{Neighbors, Topology};
 use super::{Members, ProcessKey, View};
 use crate::object::{GroupMembers, Making, NewCommunicator, SELF, WORLD};
 
@@ -22,8 +23,7 @@ struct Global {
     job: u32,
     members: Members,
     remote: Option<Members>,
-    /// Dimensions of its grid.
-    grid: Option<Vec<u32>>,
+    topology: Option<Topology>,
     /// Its members' processes and their own numbers of it, in the order of its ranks; the
     /// world's may have gaps where processes left no trace.
     local: Vec<(ProcessKey, u32)>,
@@ -73,7 +73,7 @@ impl<'a> Resolver<'a> {
                 job,
                 members: Members::World(*size),
                 remote: None,
-                grid: None,
+                topology: None,
                 local,
                 other_side: None,
             });
@@ -86,7 +86,7 @@ impl<'a> Resolver<'a> {
                 job,
                 members: [history.rank].into_iter().collect(),
                 remote: None,
-                grid: None,
+                topology: None,
                 local: vec![(*process, SELF)],
                 other_side: None,
             });
@@ -233,7 +233,7 @@ impl<'a> Resolver<'a> {
             job,
             members: members.into_iter().collect(),
             remote: None,
-            grid: None,
+            topology: None,
             local,
             other_side: None,
         })
@@ -253,9 +253,9 @@ impl<'a> Resolver<'a> {
         Some(())
     }
 
-    fn views(&self) -> BTreeMap<(ProcessKey, u32), View> {
-        let mut views = BTreeMap::new();
-        for global in &self.globals {
+    fn views(mut self) -> BTreeMap<(ProcessKey, u32), View> {
+        let mut views: BTreeMap<(ProcessKey, u32), View> = BTreeMap::new();
+        for global in std::mem::take(&mut self.globals) {
             for (process, number) in &global.local {
                 let Some(history) = self.histories.get(process) else {
                     continue;
@@ -264,6 +264,7 @@ impl<'a> Resolver<'a> {
                     members: global.members.clone(),
                     remote: global.remote.clone(),
                     rank: history.rank,
+                    neighbors: None,
                 };
                 views.insert((*process, *number), view);
             }
@@ -272,11 +273,21 @@ impl<'a> Resolver<'a> {
                 for (rank, key) in (0u32..).zip(&global.local) {
                     if let Some(view) = views.get_mut(key) {
                         view.rank = rank;
+                        view.neighbors = self.neighbors(&global, rank);
                     }
                 }
             }
         }
         views
+    }
+}
+
+impl Resolver<'_> {
+    /// The neighbours of a communicator's member.
+    fn neighbors(&mut self, global: &Global, rank: u32) -> Option<Neighbors> {
+        let topology = global.topology.as_ref()?;
+        self.spend(topology.work())?;
+        topology.neighbors(rank)
     }
 }
 

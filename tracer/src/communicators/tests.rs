@@ -1,11 +1,15 @@
 //! Communicators of scripted processes, resolved from their events.
 
+mod jobs;
+mod volumes;
+
 use belljar_sim::Frequency;
 use proptest::prelude::*;
 
 use super::{Collector, Communicators};
 use crate::event::Peer;
 use crate::guest::{Guest, int};
+use crate::launch::Launch;
 use crate::node::NodeTracer;
 use crate::object::{Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
 use crate::selection::Selection;
@@ -318,10 +322,18 @@ fn making() -> impl Strategy<Value = Making> {
         1 => maybe().prop_map(|group| Making::Create { group }),
         1 => maybe().prop_map(|group| Making::CreateGroup { group, tag: 0 }),
         1 => prop::collection::vec(number(), 0..3)
-            .prop_map(|dimensions| Making::Cart { dimensions }),
+            .prop_map(|dimensions| {
+                let periods = dimensions.iter().map(|size| size % 2 == 0).collect();
+                Making::Cart { dimensions, periods }
+            }),
         1 => prop::collection::vec(any::<bool>(), 0..3)
             .prop_map(|remain| Making::CartSub { remain }),
-        1 => number().prop_map(|nodes| Making::Graph { nodes }),
+        1 => prop::collection::vec(number(), 0..4).prop_map(|degrees| Making::Graph { degrees }),
+        1 => prop::collection::vec((number(), number()), 0..4)
+            .prop_map(|edges| Making::DistGraph { edges }),
+        1 => (number(), number()).prop_map(|(sources, destinations)| {
+            Making::DistGraphAdjacent { sources, destinations }
+        }),
         2 => (number(), maybe(), number()).prop_map(|(local_leader, bridge, remote_leader)| {
             Making::Intercomm { local_leader, bridge, remote_leader, tag: 0 }
         }),
@@ -356,6 +368,7 @@ fn fact() -> impl Strategy<Value = Fact> {
             Fact::Communicator(NewCommunicator { number, parent, sequence, how })
         }),
         2 => (number(), group()).prop_map(|(number, members)| Fact::Group { number, members }),
+        1 => prop::option::of(number()).prop_map(|size| Fact::Launch(Launch { name: None, size })),
         1 => number().prop_map(|size| Fact::Size { communicator: WORLD, size }),
     ]
 }

@@ -137,6 +137,7 @@ fn completed(event: &Event) -> Value {
             "received": completion.received,
             "exact": completion.exact,
             "status": completion.status.map(status),
+            "ending": completion.ending,
         })
     });
     all.collect()
@@ -165,9 +166,12 @@ fn made(event: &Event, communicators: &Communicators) -> Value {
         }
         Some(Fact::Group { number, .. }) => json!({ "group": number }),
         Some(Fact::Datatype(it)) => json!({ "datatype": datatype(*it) }),
+        Some(Fact::Launch(launch)) => json!({
+            "job_name": launch.name,
+            "job_size": launch.size,
+        }),
         Some(Fact::Size { size, .. }) => json!({ "size": size }),
         Some(Fact::Rank { rank, .. }) => json!({ "rank": rank }),
-        Some(Fact::Job(job)) => json!({ "job": job.name, "size": job.size }),
         None => Value::Null,
     }
 }

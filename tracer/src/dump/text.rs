@@ -6,7 +6,7 @@ use belljar_sim::Time;
 
 use super::words;
 use crate::communicators::Communicators;
-use crate::event::{Direction, Event, Phase, Status, Transfer};
+use crate::event::{Direction, Ending, Event, Phase, Status, Transfer};
 use crate::object::{Datatype, Fact, GroupMembers};
 use crate::table::{bytes, time};
 use crate::trace::TraceHeader;
@@ -96,8 +96,13 @@ fn remarks(line: &mut String, event: &Event, communicators: &Communicators) {
             line,
             format_args!(" [completes request#{}", completion.request),
         );
-        if let Some(found) = completion.status {
-            add(line, format_args!(": {}", status(found)));
+        match (completion.ending, completion.status) {
+            (Ending::Error(error), _) => add(line, format_args!(": failed, {error}")),
+            (_, Some(found)) => add(line, format_args!(": {}", status(found))),
+            (_, None) => {}
+        }
+        if completion.ending == Ending::Untold {
+            line.push_str(", perhaps failed");
         }
         line.push(']');
     }
@@ -194,12 +199,17 @@ fn told(line: &mut String, event: &Event, fact: &Fact, communicators: &Communica
                 format_args!(" [makes {}]", words::datatype(*datatype)),
             );
         }
-        Fact::Size { size, .. } => add(line, format_args!(" [size {size}]")),
-        Fact::Job(job) => {
-            if let Some(size) = job.size {
-                add(line, format_args!(" [of {size} in job {}]", job.name));
+        Fact::Launch(launch) => {
+            line.push_str(" [job");
+            if let Some(name) = &launch.name {
+                add(line, format_args!(" {name:?}"));
             }
+            if let Some(size) = launch.size {
+                add(line, format_args!(" of {size}"));
+            }
+            line.push(']');
         }
+        Fact::Size { size, .. } => add(line, format_args!(" [size {size}]")),
         Fact::Rank { rank, .. } => add(line, format_args!(" [rank {rank}]")),
     }
 }

@@ -12,6 +12,20 @@ use crate::implementation::MPICH_COMM_NULL;
 use crate::object::{Fact, Making, NewCommunicator, SELF, WORLD};
 use crate::process::registry::Registry;
 
+/// Most members of a communicator that are reckoned with when even the world's size is unknown.
+const MOST_MEMBERS: u32 = 1 << 10;
+
+/// How many entries an array has that counts members or neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub(crate) enum Reach {
+    /// So many.
+    Exactly(u32),
+    /// At most so many; whether there must be any.
+    UpTo(u32, bool),
+    /// It means nothing here.
+    Nothing,
+}
+
 /// A communicator of a process.
 #[derive(Clone, Debug, Default, Encode, Decode)]
 pub(crate) struct Communicator {
@@ -23,8 +37,9 @@ pub(crate) struct Communicator {
     pub(crate) rank: Option<u32>,
     /// Whether there is a remote group, and how many it has, if known.
     remote: Option<Option<u32>>,
-    /// Neighbours to receive from and to send to, if it has a topology.
-    pub(crate) neighbors: Option<(u32, u32)>,
+    /// Neighbours to receive from and to send to, if it has a topology and something is known of
+    /// them.
+    pub(crate) neighbors: Option<(Reach, Reach)>,
     /// Dimensions of its grid, if it has one.
     dimensions: Option<Vec<u32>>,
     /// Communicators made from it so far.
@@ -62,6 +77,7 @@ pub(crate) struct Communicators {
     null: u64,
     next_communicator: u32,
     next_group: u32,
+    world_size: Option<u32>,
 }
 
 impl Communicators {
@@ -72,6 +88,7 @@ impl Communicators {
             null: MPICH_COMM_NULL,
             next_communicator: SELF + 1,
             next_group: 0,
+            world_size: None,
         }
     }
 
@@ -85,6 +102,7 @@ impl Communicators {
     ) {
         let of_world = Communicator {
             number: WORLD,
+            size: self.world_size,
             rank,
             ..Communicator::default()
         };
@@ -101,6 +119,20 @@ impl Communicators {
 
     pub(crate) fn get(&self, handle: u64) -> Option<&Communicator> {
         self.communicators.get(handle)
+    }
+
+    /// The launcher told the world's size.
+    pub(crate) fn learn_world_size(&mut self, size: u32) {
+        self.world_size = Some(size);
+        let world = self.communicators.iter_mut();
+        for world in world.filter(|it| it.number == WORLD) {
+            world.size = Some(size);
+        }
+    }
+
+    /// Most members that a communicator of unknown size can have.
+    pub(crate) fn most_members(&self) -> u32 {
+        self.world_size.unwrap_or(MOST_MEMBERS)
     }
 
     pub(crate) fn free(&mut self, handle: u64) {
@@ -129,6 +161,9 @@ impl Communicators {
             "MPI_Comm_size" => {
                 let size = answer(arguments, "size")?;
                 let news = known.size.replace(size) != Some(size);
+                if known.number == WORLD {
+                    self.world_size = Some(size);
+                }
                 news.then_some(Fact::Size {
                     communicator: known.number,
                     size,
@@ -148,7 +183,9 @@ impl Communicators {
             }
             "MPI_Dist_graph_neighbors_count" => {
                 let sources = answer(arguments, "indegree");
-                known.neighbors = sources.zip(answer(arguments, "outdegree"));
+                let both = sources.zip(answer(arguments, "outdegree"));
+                known.neighbors =
+                    both.map(|(sources, out)| (Reach::Exactly(sources), Reach::Exactly(out)));
                 None
             }
             _ => None,
@@ -197,23 +234,14 @@ impl Communicators {
                 let copy = parent.cloned().unwrap_or_default();
                 (Making::Duplicate, Communicator { made: 0, ..copy })
             }
-            "Dist_graph_create" | "Dist_graph_create_adjacent" => {
-                (Making::Duplicate, shapes::dist_graph(parent, arguments))
-            }
+            "Dist_graph_create" => shapes::dist_graph(parent, arguments),
+            "Dist_graph_create_adjacent" => shapes::adjacent(parent, arguments),
             "Comm_split" => (shapes::split(arguments), plain()),
             "Comm_split_type" => (shapes::split_type(arguments), plain()),
             "Comm_create" | "Comm_create_group" => self.create(arguments),
             "Cart_create" => shapes::cart(arguments),
             "Cart_sub" => shapes::cart_sub(parent, arguments),
-            "Graph_create" => {
-                let nodes = arguments.count("nnodes").unwrap_or(0);
-                let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
-                let shape = Communicator {
-                    size: Some(nodes),
-                    ..plain()
-                };
-                (Making::Graph { nodes }, shape)
-            }
+            "Graph_create" => shapes::graph(arguments),
             "Intercomm_create" => {
                 let shape = Communicator {
                     size: parent.and_then(|parent| parent.size),

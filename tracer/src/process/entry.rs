@@ -71,6 +71,7 @@ impl Process {
                     phase,
                     &mut arguments,
                     communicator,
+                    self.communicators.most_members(),
                     &self.datatypes,
                 );
                 reading.collectives.push(collective);

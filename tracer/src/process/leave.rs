@@ -3,10 +3,9 @@
 use belljar_abi::Base;
 
 use super::{Matched, Process};
-use crate::action::{Action, Completing};
+use crate::action::Action;
 use crate::arguments::Arguments;
 use crate::event::{Completion, Direction, Event, Phase, Status, Transfer};
-use crate::implementation::UNDEFINED;
 use crate::memory::Reader;
 use crate::object::{Fact, WORLD};
 
@@ -37,7 +36,11 @@ impl Process {
         event.started = outcome.started;
         event.completed = outcome.completed;
         event.status = outcome.status;
-        event.fact = outcome.fact;
+        event.fact = outcome.fact.or_else(|| event.fact.take());
+        if event.failed() {
+            event.transfers.clear();
+            event.collectives.clear();
+        }
         if let Some(moved) = outcome.moved {
             event.transfers = moved.transfers;
             event.collectives = moved.collectives;
@@ -57,12 +60,10 @@ impl Process {
         let mut arguments = Arguments::new(event, memory);
         let mut outcome = Outcome::default();
         let result = event.result.unwrap_or(0);
-        let in_status = event.implementation.is_error_in_status(result);
-        if result == 0 || (in_status && matches!(action, Action::Complete(_))) {
+        if let Action::Complete(how) = action {
+            outcome.completed = self.complete(how, handles, result, &mut arguments);
+        } else if result == 0 {
             match action {
-                Action::Complete(how) => {
-                    outcome.completed = self.complete(how, handles, &mut arguments);
-                }
                 Action::Message { phase, .. }
                 | Action::Collective(_, phase)
                 | Action::OneSided { phase, .. } => {
@@ -113,54 +114,6 @@ impl Process {
                 }
             }
         }
-    }
-
-    /// Requests that a call of the `Wait` and `Test` families completed.
-    fn complete(
-        &mut self,
-        how: Completing,
-        handles: &[u64],
-        arguments: &mut Arguments<'_>,
-    ) -> Vec<Completion> {
-        if arguments.has("flag") && arguments.integer("flag") == Some(0) {
-            return Vec::new();
-        }
-        // For each completed request: its place among the handles, its status's place.
-        let (statuses, places) = match how {
-            Completing::One => ("status", vec![(0, 0)]),
-            Completing::All => {
-                let places = (0..handles.len() as u64).map(|place| (place, place));
-                ("array_of_statuses", places.collect())
-            }
-            Completing::Any => {
-                let place = arguments
-                    .integer("indx")
-                    .and_then(|at| u64::try_from(at).ok());
-                (
-                    "status",
-                    place.map(|place| (place, 0)).into_iter().collect(),
-                )
-            }
-            Completing::Some => ("array_of_statuses", some(handles, arguments)),
-        };
-        let mut completed = Vec::new();
-        // Backwards, because the latest of requests that share a handle goes first.
-        for (place, position) in places.into_iter().rev() {
-            let handle = usize::try_from(place)
-                .ok()
-                .and_then(|place| handles.get(place));
-            let Some(&handle) = handle else {
-                continue;
-            };
-            let status = if self.requests.receives(handle) {
-                arguments.status(statuses, position)
-            } else {
-                None
-            };
-            completed.extend(self.requests.complete(handle, status));
-        }
-        completed.reverse();
-        completed
     }
 
     fn probe(&mut self, event: &Event, arguments: &mut Arguments<'_>) -> Option<Status> {
@@ -259,18 +212,4 @@ impl Process {
         }
         Some(fact)
     }
-}
-
-/// The places of completed requests that `MPI_Waitsome` and `MPI_Testsome` return.
-fn some(handles: &[u64], arguments: &mut Arguments<'_>) -> Vec<(u64, u64)> {
-    let count = arguments.integer("outcount").unwrap_or(UNDEFINED);
-    let count = u64::try_from(count).unwrap_or(0).min(handles.len() as u64);
-    if count == 0 {
-        return Vec::new();
-    }
-    let indices = arguments.integers("array_of_indices", count);
-    let indices = indices.unwrap_or_default().into_iter().zip(0..);
-    indices
-        .filter_map(|(index, position)| Some((u64::try_from(index).ok()?, position)))
-        .collect()
 }

@@ -37,6 +37,10 @@ impl<T> Registry<T> {
         self.objects.values()
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.objects.values_mut()
+    }
+
     pub(crate) fn pop_first(&mut self) -> Option<T> {
         self.objects.pop_first().map(|(_, object)| object)
     }

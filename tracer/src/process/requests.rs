@@ -2,7 +2,7 @@
 
 use bincode::{Decode, Encode};
 
-use crate::event::{Collective, Completion, Direction, Phase, Status, Transfer};
+use crate::event::{Collective, Completion, Direction, Ending, Phase, Status, Transfer};
 use crate::process::registry::Registry;
 
 /// Most requests of a process, whatever their handles.
@@ -93,12 +93,18 @@ impl Requests {
         Some((number, transfers, collectives))
     }
 
-    /// The request behind `handle` is complete, with this status if the program asked for it.
-    pub(crate) fn complete(&mut self, handle: u64, status: Option<Status>) -> Option<Completion> {
+    /// The operation of the request behind `handle` ended so, with this status if the program
+    /// asked for it.
+    pub(crate) fn complete(
+        &mut self,
+        handle: u64,
+        status: Option<Status>,
+        ending: Ending,
+    ) -> Option<Completion> {
         let requests = self.by_handle.get_mut(handle)?;
         let request = requests.last_mut()?;
         let number = request.active.take()?;
-        let completion = completion(request, number, status);
+        let completion = completion(request, number, status, ending);
         if !request.persistent {
             self.free(handle);
         }
@@ -121,6 +127,12 @@ impl Requests {
     /// Whether there are as many requests as are counted.
     pub(crate) fn is_sound(&self) -> bool {
         self.by_handle.iter().map(Vec::len).sum::<usize>() == self.total
+    }
+
+    /// Whether a handle stands for a persistent request.
+    pub(crate) fn is_persistent(&self, handle: u64) -> bool {
+        let request = self.by_handle.get(handle).and_then(|all| all.last());
+        request.is_some_and(|request| request.persistent)
     }
 
     /// Whether a handle stands for an active request that receives.
@@ -159,13 +171,20 @@ fn receive(request: &Request) -> Option<&Transfer> {
     transfers.find(|transfer| transfer.direction == Direction::Receive)
 }
 
-fn completion(request: &Request, number: u64, status: Option<Status>) -> Completion {
-    let Some(receive) = receive(request) else {
+fn completion(
+    request: &Request,
+    number: u64,
+    status: Option<Status>,
+    ending: Ending,
+) -> Completion {
+    let receive = receive(request).filter(|_| !matches!(ending, Ending::Error(_)));
+    let Some(receive) = receive else {
         return Completion {
             request: number,
             status: None,
             received: 0,
             exact: true,
+            ending,
         };
     };
     let (received, exact) = match status {
@@ -180,5 +199,6 @@ fn completion(request: &Request, number: u64, status: Option<Status>) -> Complet
         status,
         received,
         exact,
+        ending,
     }
 }

@@ -11,16 +11,57 @@ const MAX_SQUARE: u32 = 10;
 /// Pairs of ranks, and ranks, that are shown beyond that.
 const MAX_LINES: usize = 32;
 
+/// Functions that a page shows, and ranks.
+const PAGE_FUNCTIONS: usize = 12;
+const PAGE_RANKS: usize = 8;
+
 impl Statistics {
     /// Writes the statistics as text tables.
     ///
     /// # Errors
     /// Those of `out`.
     pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        self.write_functions(out)?;
-        self.write_ranks(out)?;
+        self.write_functions(out, usize::MAX)?;
+        self.write_ranks(out, usize::MAX)?;
         self.write_sizes(out)?;
         self.write_traffic(out)?;
+        self.write_remarks(out)
+    }
+
+    /// Writes what fits on a page: the functions that took the longest, the first ranks, and who sent
+    /// how much to whom where that is a small table. The rest is for [`write`](Self::write).
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_page(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        self.write_functions(out, PAGE_FUNCTIONS)?;
+        self.write_ranks(out, PAGE_RANKS)?;
+        let jobs = 1 + self.ranks.iter().map(|stat| stat.job).max().unwrap_or(0);
+        let last = self.traffic.iter().map(|stat| stat.from.max(stat.to)).max();
+        match last {
+            Some(last) if jobs == 1 && last < MAX_SQUARE => {
+                let all: Vec<&TrafficStat> = self.traffic.iter().collect();
+                writeln!(out, "Messages: bytes from rank (row) to rank (column)")?;
+                square(&all, last, |stat| bytes(stat.bytes)).write(out)?;
+                writeln!(out)?;
+            }
+            Some(_) => {
+                let sum = |value: fn(&TrafficStat) -> u64| {
+                    let values = self.traffic.iter().map(value);
+                    values.fold(0u64, u64::saturating_add)
+                };
+                let messages = count(sum(|stat| stat.messages));
+                let bytes = bytes(sum(|stat| stat.bytes));
+                let pairs = count(self.traffic.len() as u64);
+                writeln!(
+                    out,
+                    "Messages: {messages} of {bytes} between {pairs} pairs of ranks in {jobs} {}",
+                    if jobs == 1 { "job" } else { "jobs" }
+                )?;
+                writeln!(out)?;
+            }
+            None => {}
+        }
         self.write_remarks(out)
     }
 
@@ -33,12 +74,13 @@ impl Statistics {
         writeln!(out)
     }
 
-    fn write_functions(&self, out: &mut dyn io::Write) -> io::Result<()> {
+    fn write_functions(&self, out: &mut dyn io::Write, most: usize) -> io::Result<()> {
         writeln!(out, "Functions")?;
         let mut table = Table::new([
             "function", "calls", "sent", "received", "min", "median", "mean", "max", "total",
         ]);
-        for stat in self.functions.iter().filter(|stat| stat.calls > 0) {
+        let called: Vec<_> = self.functions.iter().filter(|it| it.calls > 0).collect();
+        for stat in called.iter().take(most) {
             let time = |ps| {
                 if stat.returned == 0 {
                     "-".to_owned()
@@ -59,11 +101,13 @@ impl Statistics {
             ]);
         }
         table.write(out)?;
+        left_out(out, called.len(), most, "functions")?;
         let unrecorded = self
             .functions
             .iter()
             .filter_map(|stat| Some((stat, stat.seen?)))
-            .filter(|(stat, seen)| *seen > stat.calls + stat.nested);
+            .filter(|(stat, seen)| *seen > stat.calls + stat.nested)
+            .take(most / 3);
         for (stat, seen) in unrecorded {
             let recorded = stat.calls + stat.nested;
             writeln!(
@@ -77,7 +121,7 @@ impl Statistics {
         writeln!(out)
     }
 
-    fn write_ranks(&self, out: &mut dyn io::Write) -> io::Result<()> {
+    fn write_ranks(&self, out: &mut dyn io::Write, most: usize) -> io::Result<()> {
         let jobs = self.ranks.iter().any(|stat| stat.job > 0);
         writeln!(out, "Ranks")?;
         let mut table = Table::new([
@@ -91,7 +135,7 @@ impl Statistics {
             "received",
             "interval (harmonic mean)",
         ]);
-        for stat in &self.ranks {
+        for stat in self.ranks.iter().take(most) {
             table.row(vec![
                 if jobs {
                     format!("{}.{}", stat.job, stat.rank)
@@ -109,6 +153,7 @@ impl Statistics {
             ]);
         }
         table.write(out)?;
+        left_out(out, self.ranks.len(), most, "ranks")?;
         writeln!(
             out,
             "  compute intervals of all ranks: {}, harmonic mean {}",
@@ -208,6 +253,14 @@ impl Statistics {
             )?;
         }
         Ok(())
+    }
+}
+
+/// Says how many of `all` are missing when only `most` are shown.
+fn left_out(out: &mut dyn io::Write, all: usize, most: usize, what: &str) -> io::Result<()> {
+    match all.checked_sub(most) {
+        None | Some(0) => Ok(()),
+        Some(more) => writeln!(out, "  and {} more {what}", count(more as u64)),
     }
 }
 

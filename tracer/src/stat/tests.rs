@@ -2,7 +2,9 @@
 
 use belljar_sim::Frequency;
 
-use super::{SizeStat, StatCollector, Statistics, TrafficStat};
+use super::{
+    FunctionStat, IntervalStat, RankStat, SizeStat, StatCollector, Statistics, TrafficStat,
+};
 use crate::communicators::Collector;
 use crate::event::{Event, Phase};
 use crate::guest::{Guest, int};
@@ -202,4 +204,62 @@ fn text_fits_its_columns_and_json_is_whole() {
     let value: serde_json::Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(value["ranks"][1]["mpi_ps"], 1_500_000);
     assert_eq!(value["functions"][0]["function"], "MPI_Send");
+}
+
+#[test]
+fn a_page_of_many_jobs_is_a_page() {
+    let function = FunctionStat {
+        function: "MPI_Send",
+        calls: 3,
+        nested: 0,
+        seen: Some(9),
+        sent: 1,
+        received: 0,
+        returned: 3,
+        min_ps: 1,
+        median_ps: 1,
+        mean_ps: 1,
+        max_ps: 1,
+        total_ps: 3,
+    };
+    let rank = |number: u32| RankStat {
+        job: number / 4,
+        rank: number % 4,
+        node: 0,
+        calls: 1,
+        compute_ps: 1,
+        mpi_ps: 1,
+        sent: 1,
+        received: 1,
+        intervals: IntervalStat::default(),
+    };
+    let traffic = |number: u32| TrafficStat {
+        job: number / 4,
+        from: number % 4,
+        to: 0,
+        messages: 2,
+        bytes: 10,
+    };
+    let statistics = Statistics {
+        functions: vec![function; 60],
+        ranks: (0..80).map(rank).collect(),
+        traffic: (0..80).map(traffic).collect(),
+        unresolved_messages: 1,
+        unfinished: 1,
+        ..Statistics::default()
+    };
+    let mut page = Vec::new();
+    statistics.write_page(&mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(page.lines().count() <= 50, "{page}");
+    assert!(page.contains("and 48 more functions"), "{page}");
+    let sum = "Messages: 160 of 800 B between 80 pairs of ranks in 20 jobs";
+    assert!(page.contains(sum), "{page}");
+    let mut all = Vec::new();
+    statistics.write(&mut all).unwrap();
+    assert!(
+        String::from_utf8(all)
+            .unwrap()
+            .contains("Messages of job 19")
+    );
 }

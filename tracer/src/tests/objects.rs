@@ -74,7 +74,7 @@ fn constructors_make_sizes() {
         let types = it.guest.handles(&[double, integer, double]);
         let three = [int(3), lengths, places];
         let with = |first: &[u64], last: u64| [first, &[last]].concat();
-        let cases: [(&str, Vec<u64>, u64); 14] = [
+        let cases: [(&str, Vec<u64>, u64); 18] = [
             ("MPI_Type_contiguous", vec![int(7), double], 56),
             ("MPI_Type_contiguous_c", vec![7, double], 56),
             ("MPI_Type_vector", vec![int(3), int(2), int(9), integer], 24),
@@ -100,6 +100,10 @@ fn constructors_make_sizes() {
                 vec![int(3), lengths, lengths, lengths, int(56), double],
                 64,
             ),
+            ("MPI_Type_create_f90_real", vec![int(6), int(-32766)], 4),
+            ("MPI_Type_create_f90_real", vec![int(-32766), int(300)], 8),
+            ("MPI_Type_create_f90_complex", vec![int(15), int(30)], 16),
+            ("MPI_Type_create_f90_integer", vec![int(9)], 4),
             ("MPI_Type_match_size", vec![int(1), int(8)], 8),
         ];
         for (name, arguments, expected) in cases {
@@ -176,7 +180,7 @@ fn freed_handles_are_forgotten_and_reused() {
 #[test]
 fn a_size_that_the_program_asks_for_is_learned() {
     for mut it in scripts() {
-        let (handle, found) = it.construct("MPI_Type_create_f90_real", &[int(15), int(30)]);
+        let (handle, found) = it.construct("MPI_Type_dup", &[0xcc00_7777]);
         assert_eq!(found, None);
         let out = it.guest.ints(&[0]);
         it.guest.call_with(

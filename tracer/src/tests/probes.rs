@@ -6,9 +6,10 @@ use belljar_abi::operation;
 
 use crate::event::{Event, Implementation};
 use crate::guest::{HEAP, Pages, STACK};
+use crate::launch::Launch;
 use crate::memory::GuestMemory;
 use crate::node::{MagicRegisters, NodeTracer};
-use crate::object::{Fact, JobIdentity};
+use crate::object::Fact;
 use crate::selection::Selection;
 use crate::targets::{Library, Place, Target, Targets};
 
@@ -266,9 +267,9 @@ fn an_address_space_that_begins_anew_is_another_process() {
     assert_eq!(ranks, [(0, 1, false), (1, 2, true)]);
 }
 
-fn job(events: &[Event]) -> Option<JobIdentity> {
+fn launch(events: &[Event]) -> Option<Launch> {
     events.iter().find_map(|event| match &event.fact {
-        Some(Fact::Job(job)) => Some(job.clone()),
+        Some(Fact::Launch(launch)) => Some(launch.clone()),
         _ => None,
     })
 }
@@ -280,7 +281,7 @@ fn the_launcher_tells_the_job() {
         process.begin(&mut tracer, "./a.out", variables);
         process.call(&mut tracer, "MPI_Init", PROGRAM, &[0, 0]);
         process.back(&mut tracer, PROGRAM);
-        job(&tracer.take_events()).unwrap()
+        launch(&tracer.take_events())
     };
     let pmix = [
         "PMIX_NAMESPACE=4711",
@@ -288,7 +289,13 @@ fn the_launcher_tells_the_job() {
         "OMPI_COMM_WORLD_SIZE=9",
     ];
     let found = initialized(&mut Process::new(0x1000), &pmix);
-    assert_eq!((found.name.as_str(), found.size), ("4711", Some(9)));
+    let told = |name: &str, size| {
+        Some(Launch {
+            name: Some(name.to_owned()),
+            size: Some(size),
+        })
+    };
+    assert_eq!(found, told("4711", 9));
     // Hydra's name for it is in what MPICH keeps, behind other pointers.
     for space in [0x2000, 0x3000] {
         let mut process = Process::new(space);
@@ -297,14 +304,11 @@ fn the_launcher_tells_the_job() {
         process.put(BASE + DATA + 0x10, HEAP);
         process.put(BASE + DATA + 0x1008, text);
         let found = initialized(&mut process, &["PMI_RANK=0", "PMI_SIZE=2"]);
-        assert_eq!(
-            (found.name.as_str(), found.size),
-            ("kvs_12_0_345_node0", Some(2))
-        );
+        assert_eq!(found, told("kvs_12_0_345_node0", 2));
     }
     // A process that nobody launched is of no known job.
     let found = initialized(&mut Process::new(0x4000), &["HOME=/root"]);
-    assert_eq!(found, JobIdentity::default());
+    assert_eq!(found, None);
 }
 
 #[test]

@@ -66,6 +66,34 @@ impl Script {
         self.last()
     }
 
+    /// A call that returns the error `result`.
+    pub(super) fn fail(
+        &mut self,
+        name: &str,
+        arguments: &[u64],
+        result: i32,
+        body: impl FnOnce(&mut Guest),
+    ) -> Event {
+        self.guest
+            .fail_with(&mut self.tracer, name, arguments, result, body);
+        self.last()
+    }
+
+    /// Bytes from one status to the next.
+    pub(super) fn status_size(&self) -> u64 {
+        if self.ignore == 1 { 20 } else { 24 }
+    }
+
+    /// `MPI_ERR_IN_STATUS`, `MPI_ERR_PENDING`, `MPI_ERR_TRUNCATE` and `MPI_ERR_REQUEST`.
+    pub(super) fn errors(&self) -> [i32; 4] {
+        if self.ignore == 1 {
+            // MPICH puts where it happened into the other bits.
+            [0x0300_0011, 18, 0x0400_000e, 0x0500_0013]
+        } else {
+            [18, 19, 15, 7]
+        }
+    }
+
     /// A nonblocking or persistent call, its request being `handle`.
     pub(super) fn begin(&mut self, name: &str, arguments: &[u64], handle: u64) -> Event {
         self.guest.make(&mut self.tracer, name, arguments, handle)

@@ -8,7 +8,7 @@ use super::accounts::AccountedChunk;
 use super::timing::EventChunk;
 use super::{
     CHUNK_HEAD, Footer, KIND_ACCOUNTED_EVENTS, KIND_EVENTS, KIND_FOOTER, KIND_HEADER, MAGIC,
-    MAX_PAYLOAD, TraceError, TraceHeader, VERSION, VERSION_WITH_ACCOUNTS, WITHOUT_JOBS,
+    MAX_PAYLOAD, TraceError, TraceHeader, VERSION, VERSION_WITH_ACCOUNTS,
 };
 use crate::codec;
 use crate::counters::TraceSummary;
@@ -73,8 +73,7 @@ impl TraceReader {
             return Err(not_a_trace("it does not begin like one".to_owned()));
         }
         let version = u16::from_le_bytes([start[MAGIC.len()], start[MAGIC.len() + 1]]);
-        let known = [VERSION, VERSION_WITH_ACCOUNTS];
-        if !known.contains(&version) && !WITHOUT_JOBS.contains(&version) {
+        if version != VERSION && version != VERSION_WITH_ACCOUNTS {
             return Err(TraceError::Version {
                 path: path.to_owned(),
                 version,
@@ -94,7 +93,7 @@ impl TraceReader {
         Ok(Self {
             file,
             header,
-            accounted: [VERSION_WITH_ACCOUNTS, WITHOUT_JOBS[1]].contains(&version),
+            accounted: version == VERSION_WITH_ACCOUNTS,
             offset: start.len() as u64 + length,
             events: Vec::new().into_iter(),
             read_events: 0,

@@ -37,7 +37,8 @@ fn event(number: u64) -> Event {
     };
     let amount = Amount {
         bytes: Some(number),
-        each: true,
+        pieces: vec![number, 1],
+        share: crate::event::Share::Members,
         who: Who::Others,
     };
     Event {
@@ -65,7 +66,7 @@ fn event(number: u64) -> Event {
             phase: Phase::Done,
             communicator: None,
             root: Some(Peer::Root),
-            sent: amount,
+            sent: amount.clone(),
             received: amount,
         }],
         started: vec![number],
@@ -74,6 +75,7 @@ fn event(number: u64) -> Event {
             status: None,
             received: 9,
             exact: true,
+            ending: crate::event::Ending::Error(number as i32),
         }],
         status: Some(Status {
             source: Peer::Any,
@@ -93,6 +95,7 @@ fn event(number: u64) -> Event {
                 sequence: 2,
                 how: Making::Cart {
                     dimensions: vec![2, 3],
+                    periods: vec![true, false],
                 },
             })),
         },

@@ -259,12 +259,16 @@ fn weight(event: &Event) -> usize {
             ..
         }) => ranks.len(),
         Some(Fact::Communicator(new)) => match &new.how {
-            Making::Cart { dimensions } => dimensions.len(),
+            Making::Cart { dimensions, .. } => 2 * dimensions.len(),
+            Making::Graph { degrees } => degrees.len(),
+            Making::DistGraph { edges } => 2 * edges.len(),
             Making::CartSub { remain } => remain.len(),
             _ => 0,
         },
         _ => 0,
     };
+    let pieces = event.collectives.iter();
+    let pieces = pieces.map(|it| it.sent.pieces.len() + it.received.pieces.len());
     let texts: usize = event.texts.iter().map(|text| text.text.len()).sum();
     32 + 9 * event.arguments.len()
         + 40 * event.transfers.len()
@@ -272,5 +276,6 @@ fn weight(event: &Event) -> usize {
         + 9 * event.started.len()
         + 30 * event.completed.len()
         + 5 * fact
+        + 9 * pieces.sum::<usize>()
         + texts
 }

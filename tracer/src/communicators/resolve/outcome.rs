@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Global, ProcessKey, Records, Resolver};
+use super::{Global, ProcessKey, Records, Resolver, Topology};
 use crate::object::Making;
 
 /// Members of a new communicator by their ranks in the parent, with what orders them.
@@ -16,14 +16,54 @@ impl Resolver<'_> {
             Making::Split { .. } => self.split(parent, records),
             Making::SplitByNode { .. } => self.split_by_node(parent, records),
             Making::Create { .. } => self.create(parent, records),
-            Making::Cart { dimensions } => {
+            Making::Cart {
+                dimensions,
+                periods,
+            } => {
                 let size = product(dimensions)?;
-                self.prefix(parent, records, size, Some(dimensions.clone()))
+                let grid = Topology::grid(dimensions.clone(), periods.clone());
+                self.prefix(parent, records, size, Some(grid))
             }
-            Making::Graph { nodes } => self.prefix(parent, records, *nodes, None),
+            Making::Graph { degrees } => {
+                self.spend(degrees.len())?;
+                let size = u32::try_from(degrees.len()).ok()?;
+                let degrees = degrees.iter().map(|degree| (*degree, *degree));
+                let graph = Topology::Degrees(degrees.collect());
+                self.prefix(parent, records, size, Some(graph))
+            }
+            Making::DistGraph { .. } | Making::DistGraphAdjacent { .. } => {
+                let degrees = self.degrees(records);
+                let new = self.duplicate(parent, records)?;
+                let topology = degrees.map(Topology::Degrees);
+                Some(vec![Global { topology, ..new }])
+            }
             Making::CartSub { .. } => self.cart_sub(parent, records),
             _ => None,
         }
+    }
+
+    /// How many neighbours each member of a distributed graph receives from and sends to.
+    fn degrees(&mut self, records: &Records<'_>) -> Option<Vec<(u32, u32)>> {
+        let mut degrees = vec![(0u32, 0u32); records.len()];
+        for (rank, (_, record)) in records.iter().enumerate() {
+            match &record.how {
+                Making::DistGraphAdjacent {
+                    sources,
+                    destinations,
+                } => degrees[rank] = (*sources, *destinations),
+                Making::DistGraph { edges } => {
+                    self.spend(edges.len())?;
+                    for (from, to) in edges {
+                        let out = &mut degrees.get_mut(*from as usize)?.1;
+                        *out = out.saturating_add(1);
+                        let into = &mut degrees.get_mut(*to as usize)?.0;
+                        *into = into.saturating_add(1);
+                    }
+                }
+                _ => return None,
+            }
+        }
+        Some(degrees)
     }
 
     fn duplicate(&self, parent: usize, records: &Records<'_>) -> Option<Global> {
@@ -36,7 +76,7 @@ impl Resolver<'_> {
             job: parent.job,
             members: parent.members.clone(),
             remote: parent.remote.clone(),
-            grid: parent.grid.clone(),
+            topology: parent.topology.clone(),
             local,
             other_side: None,
         })
@@ -90,7 +130,7 @@ impl Resolver<'_> {
         parent: usize,
         records: &Records<'_>,
         ranks: &[usize],
-        grid: Option<Vec<u32>>,
+        topology: Option<Topology>,
     ) -> Option<Global> {
         let parent = &self.globals[parent];
         if parent.remote.is_some() {
@@ -108,7 +148,7 @@ impl Resolver<'_> {
             job: parent.job,
             members: members.into_iter().collect(),
             remote: None,
-            grid,
+            topology,
             local,
             other_side: None,
         })
@@ -119,14 +159,14 @@ impl Resolver<'_> {
         parent: usize,
         records: &Records<'_>,
         size: u32,
-        grid: Option<Vec<u32>>,
+        topology: Option<Topology>,
     ) -> Option<Vec<Global>> {
         let size = usize::try_from(size).ok()?;
         if size > records.len() {
             return None;
         }
         let ranks: Vec<usize> = (0..size).collect();
-        Some(vec![self.subset(parent, records, &ranks, grid)?])
+        Some(vec![self.subset(parent, records, &ranks, topology)?])
     }
 
     fn create(&mut self, parent: usize, records: &Records<'_>) -> Option<Vec<Global>> {
@@ -147,18 +187,20 @@ impl Resolver<'_> {
 
     /// Subgrids: processes with the same coordinates in the dimensions that go (MPI-4.0, 8.5.6).
     fn cart_sub(&self, parent: usize, records: &Records<'_>) -> Option<Vec<Global>> {
-        let grid = self.globals[parent].grid.as_ref()?;
+        let Some(Topology::Grid {
+            dimensions: grid,
+            periods,
+        }) = &self.globals[parent].topology
+        else {
+            return None;
+        };
         let Making::CartSub { remain } = &records.first()?.1.how else {
             return None;
         };
         if remain.len() != grid.len() {
             return None;
         }
-        let dimensions = grid.iter().zip(remain);
-        let kept: Vec<u32> = dimensions
-            .filter(|(_, keep)| **keep)
-            .map(|(size, _)| *size)
-            .collect();
+        let kept = Topology::grid(kept(grid, remain), kept(periods, remain));
         let mut parts: BTreeMap<u64, Vec<(u64, usize)>> = BTreeMap::new();
         for rank in 0..records.len() {
             let (mut place, mut gone, mut stays) = (rank as u64, 0u64, 0u64);
@@ -184,6 +226,12 @@ impl Resolver<'_> {
         });
         parts.collect()
     }
+}
+
+/// The entries of the dimensions that remain.
+fn kept<T: Copy>(all: &[T], remain: &[bool]) -> Vec<T> {
+    let kept = all.iter().zip(remain).filter(|(_, keep)| **keep);
+    kept.map(|(entry, _)| *entry).collect()
 }
 
 fn product(dimensions: &[u32]) -> Option<u32> {

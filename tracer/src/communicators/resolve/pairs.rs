@@ -43,7 +43,7 @@ impl<'a> Resolver<'a> {
             job: parent.job,
             members: parent.members.clone(),
             remote: Some(remote),
-            grid: None,
+            topology: None,
             local,
             other_side,
         }])
@@ -139,7 +139,7 @@ impl<'a> Resolver<'a> {
             job: first.job,
             members: first.members.iter().chain(second.members.iter()).collect(),
             remote: None,
-            grid: None,
+            topology: None,
             local,
             other_side: None,
         }])

@@ -1,8 +1,9 @@
 //! How a process makes its communicators, and what it knows of them at once.
 
-use super::Communicator;
+use super::{Communicator, Reach};
 use crate::arguments::Arguments;
 use crate::implementation::UNDEFINED;
+use crate::memory::MAX_ENTRIES;
 use crate::object::Making;
 
 /// Most dimensions of a grid that are believed.
@@ -34,31 +35,112 @@ pub(super) fn split_type(arguments: &Arguments<'_>) -> Making {
     }
 }
 
-pub(super) fn dist_graph(parent: Option<&Communicator>, arguments: &Arguments<'_>) -> Communicator {
-    let degree = |name| u32::try_from(arguments.count(name)?).ok();
-    Communicator {
+/// A graph of which each process tells some edges.
+pub(super) fn dist_graph(
+    parent: Option<&Communicator>,
+    arguments: &mut Arguments<'_>,
+) -> (Making, Communicator) {
+    let shape = Communicator {
         size: parent.and_then(|parent| parent.size),
-        neighbors: degree("indegree").zip(degree("outdegree")),
+        rank: parent.and_then(|parent| parent.rank),
         ..Communicator::default()
+    };
+    let edges = edges(arguments);
+    let how = edges.map_or(Making::Unknown, |edges| Making::DistGraph { edges });
+    (how, shape)
+}
+
+/// From and to whom the edges go that a process tells.
+fn edges(arguments: &mut Arguments<'_>) -> Option<Vec<(u32, u32)>> {
+    let nodes = arguments.count("n")?;
+    let sources = arguments.integers("sources", nodes)?;
+    let degrees = arguments.integers("degrees", nodes)?;
+    let total = degrees
+        .iter()
+        .try_fold(0u64, |sum, degree| {
+            sum.checked_add(u64::try_from(*degree).ok()?)
+        })
+        .filter(|total| *total <= MAX_ENTRIES && nodes <= MAX_ENTRIES)?;
+    let mut destinations = arguments.integers("destinations", total)?.into_iter();
+    let mut edges = Vec::new();
+    for (source, degree) in sources.into_iter().zip(degrees) {
+        let source = u32::try_from(source).ok()?;
+        for destination in destinations.by_ref().take(degree as usize) {
+            edges.push((source, u32::try_from(destination).ok()?));
+        }
     }
+    Some(edges)
+}
+
+/// A graph of which each process tells its own neighbours.
+pub(super) fn adjacent(
+    parent: Option<&Communicator>,
+    arguments: &Arguments<'_>,
+) -> (Making, Communicator) {
+    let degree = |name| u32::try_from(arguments.count(name)?).ok();
+    let degrees = degree("indegree").zip(degree("outdegree"));
+    let (sources, destinations) = degrees.unwrap_or_default();
+    let shape = Communicator {
+        size: parent.and_then(|parent| parent.size),
+        rank: parent.and_then(|parent| parent.rank),
+        neighbors: degrees.map(|(sources, out)| (Reach::Exactly(sources), Reach::Exactly(out))),
+        ..Communicator::default()
+    };
+    let how = Making::DistGraphAdjacent {
+        sources,
+        destinations,
+    };
+    (how, shape)
+}
+
+/// A graph that each process tells as a whole: `index` has the sums of the degrees.
+pub(super) fn graph(arguments: &mut Arguments<'_>) -> (Making, Communicator) {
+    let nodes = arguments.count("nnodes").unwrap_or(u64::MAX);
+    let sums = if nodes <= MAX_ENTRIES {
+        arguments.integers("indx", nodes)
+    } else {
+        None
+    };
+    let Some(sums) = sums else {
+        return (Making::Unknown, Communicator::default());
+    };
+    let before = std::iter::once(0).chain(sums.iter().copied());
+    let degrees: Vec<u32> = sums
+        .iter()
+        .zip(before)
+        .map(|(sum, before)| u32::try_from(sum.saturating_sub(before)).unwrap_or(0))
+        .collect();
+    let most = degrees.iter().copied().max().unwrap_or(0);
+    let shape = Communicator {
+        size: Some(degrees.len() as u32),
+        neighbors: Some((Reach::UpTo(most, false), Reach::UpTo(most, false))),
+        ..Communicator::default()
+    };
+    (Making::Graph { degrees }, shape)
 }
 
 pub(super) fn cart(arguments: &mut Arguments<'_>) -> (Making, Communicator) {
     let count = arguments.count("ndims").unwrap_or(u64::MAX);
     let read = if count <= MAX_DIMENSIONS {
-        arguments.integers("dims", count)
+        let dimensions = arguments.integers("dims", count);
+        dimensions.zip(arguments.integers("periods", count))
     } else {
         None
     };
-    let Some(read) = read else {
+    let Some((dimensions, periods)) = read else {
         return (Making::Unknown, Communicator::default());
     };
-    let dimensions: Vec<u32> = read
+    let dimensions: Vec<u32> = dimensions
         .into_iter()
         .map(|size| u32::try_from(size).unwrap_or(0))
         .collect();
+    let periods = periods.into_iter().map(|period| period != 0).collect();
     let shape = grid(dimensions.clone());
-    (Making::Cart { dimensions }, shape)
+    let how = Making::Cart {
+        dimensions,
+        periods,
+    };
+    (how, shape)
 }
 
 pub(super) fn cart_sub(
@@ -78,15 +160,15 @@ pub(super) fn cart_sub(
     (Making::CartSub { remain }, shape)
 }
 
-/// A communicator with a grid. Each dimension has two neighbours.
+/// A communicator with a grid. Each dimension has two neighbours, at an edge `MPI_PROC_NULL`.
 fn grid(dimensions: Vec<u32>) -> Communicator {
     let size = dimensions
         .iter()
         .try_fold(1u32, |product, size| product.checked_mul(*size));
-    let neighbors = 2 * dimensions.len() as u32;
+    let slots = Reach::UpTo(2 * dimensions.len() as u32, true);
     Communicator {
         size,
-        neighbors: Some((neighbors, neighbors)),
+        neighbors: Some((slots, slots)),
         dimensions: Some(dimensions),
         ..Communicator::default()
     }

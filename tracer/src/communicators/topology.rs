@@ -1,0 +1,96 @@
+//! Who a member of a communicator with a topology exchanges data with in the neighbourhood
+//! collectives (MPI-4.0, 8.6).
+
+/// The topology of a communicator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Topology {
+    /// A Cartesian grid, as many periods as dimensions.
+    Grid {
+        /// Sizes of the dimensions; the last changes fastest with the rank.
+        dimensions: Vec<u32>,
+        /// Which of them go round.
+        periods: Vec<bool>,
+    },
+    /// A graph: how many neighbours each member receives from and sends to.
+    Degrees(Vec<(u32, u32)>),
+}
+
+/// The neighbours of a member, in the order of its buffers' blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Neighbors {
+    /// In a grid: two in each dimension; whether there is one, or `MPI_PROC_NULL`.
+    Slots(Vec<bool>),
+    /// In a graph: so many to receive from, and so many to send to.
+    Degrees(u32, u32),
+}
+
+impl Topology {
+    pub(super) fn grid(dimensions: Vec<u32>, mut periods: Vec<bool>) -> Self {
+        periods.resize(dimensions.len(), false);
+        Self::Grid {
+            dimensions,
+            periods,
+        }
+    }
+
+    /// What it takes to work out a member's neighbours.
+    pub(super) fn work(&self) -> usize {
+        match self {
+            Self::Grid { dimensions, .. } => 2 * dimensions.len(),
+            Self::Degrees(_) => 1,
+        }
+    }
+
+    /// The neighbours of the member with this rank.
+    pub(super) fn neighbors(&self, rank: u32) -> Option<Neighbors> {
+        match self {
+            Self::Degrees(degrees) => {
+                let (sources, destinations) = *degrees.get(rank as usize)?;
+                Some(Neighbors::Degrees(sources, destinations))
+            }
+            Self::Grid {
+                dimensions,
+                periods,
+            } => {
+                let mut place = rank;
+                let mut slots = Vec::with_capacity(2 * dimensions.len());
+                for (&size, &goes_round) in dimensions.iter().zip(periods).rev() {
+                    let coordinate = place.checked_rem(size)?;
+                    place /= size;
+                    // Turned round below: the one ahead first.
+                    slots.push(goes_round || coordinate + 1 < size);
+                    slots.push(goes_round || coordinate > 0);
+                }
+                slots.reverse();
+                Some(Neighbors::Slots(slots))
+            }
+        }
+    }
+}
+
+impl Neighbors {
+    /// How many there are to receive from, or to send to.
+    pub(super) fn count(&self, sources: bool) -> u64 {
+        match self {
+            Self::Slots(slots) => slots.iter().filter(|there| **there).count() as u64,
+            Self::Degrees(from, _) if sources => u64::from(*from),
+            Self::Degrees(_, to) => u64::from(*to),
+        }
+    }
+
+    /// The sum of what is exchanged with each; `None` when there are too few pieces.
+    pub(super) fn sum(&self, pieces: &[u64], sources: bool) -> Option<u64> {
+        match self {
+            Self::Slots(slots) => {
+                let pieces = pieces.get(..slots.len())?.iter().zip(slots);
+                let there = pieces.filter(|(_, there)| **there);
+                Some(there.fold(0, |sum, (piece, _)| sum.saturating_add(*piece)))
+            }
+            Self::Degrees(..) => {
+                let count = usize::try_from(self.count(sources)).ok()?;
+                let pieces = pieces.get(..count)?.iter();
+                Some(pieces.fold(0, |sum, piece| sum.saturating_add(*piece)))
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Which requests a call of the `Wait` and `Test` families completed, and how they ended.
+//!
+//! Without an error all that the call names are complete. After `MPI_ERR_IN_STATUS` each status tells
+//! for itself (MPI-4.0, 3.7.5): done, failed, or neither (`MPI_ERR_PENDING`). Where no status tells,
+//! the handle does: the request that it stood for is gone when it has changed.
+
+use belljar_abi::Base;
+
+use super::Process;
+use crate::action::Completing;
+use crate::arguments::Arguments;
+use crate::event::{Completion, Ending};
+use crate::implementation::UNDEFINED;
+
+/// A request that a call may have completed: its place among the handles, and its status's.
+type Place = (u64, u64);
+
+impl Process {
+    /// Requests that a call with this result completed; `handles` are those of its entry.
+    pub(super) fn complete(
+        &mut self,
+        how: Completing,
+        handles: &[u64],
+        result: i64,
+        arguments: &mut Arguments<'_>,
+    ) -> Vec<Completion> {
+        if arguments.has("flag") && arguments.integer("flag").unwrap_or(0) == 0 {
+            return Vec::new();
+        }
+        let (statuses, places) = places(how, handles, arguments);
+        let left = (result != 0).then(|| left(how, handles, arguments));
+        let mut completed = Vec::new();
+        // Backwards, because the latest of requests that share a handle goes first.
+        for (place, position) in places.into_iter().rev() {
+            let Ok(place) = usize::try_from(place) else {
+                continue;
+            };
+            let Some(&handle) = handles.get(place) else {
+                continue;
+            };
+            let ending = match &left {
+                None => Some(Ending::Well),
+                Some(left) => {
+                    let gone = left.get(place).is_some_and(|now| *now != handle);
+                    let error = arguments.status_error(statuses, position);
+                    self.ending(how, (handle, gone), result, error, arguments)
+                }
+            };
+            let Some(ending) = ending else {
+                continue;
+            };
+            let status = if self.requests.receives(handle) {
+                arguments.status(statuses, position)
+            } else {
+                None
+            };
+            completed.extend(self.requests.complete(handle, status, ending));
+        }
+        completed.reverse();
+        completed
+    }
+
+    /// How a request of a call that returned the error `result` ended; `None` if it did not.
+    /// `error` is what its status says.
+    fn ending(
+        &self,
+        how: Completing,
+        (handle, gone): (u64, bool),
+        result: i64,
+        error: Option<i32>,
+        arguments: &Arguments<'_>,
+    ) -> Option<Ending> {
+        let implementation = arguments.implementation;
+        let several = matches!(how, Completing::All | Completing::Some);
+        if several && implementation.is_error_in_status(result) {
+            return match error {
+                Some(0) => Some(Ending::Well),
+                Some(error) if implementation.is_pending(error) => None,
+                Some(error) => Some(Ending::Error(error)),
+                None => gone.then_some(Ending::Untold),
+            };
+        }
+        // A persistent request keeps its handle.
+        let over = !several
+            && self.requests.is_persistent(handle)
+            && !implementation.refused_arguments(result)
+            && !implementation.is_pending(result as i32);
+        let error = Ending::Error(i32::try_from(result).unwrap_or(i32::MAX));
+        (gone || over).then_some(error)
+    }
+}
+
+/// The argument with the statuses, and the requests that the call may have completed.
+fn places(
+    how: Completing,
+    handles: &[u64],
+    arguments: &mut Arguments<'_>,
+) -> (&'static str, Vec<Place>) {
+    match how {
+        Completing::One => ("status", vec![(0, 0)]),
+        Completing::All => {
+            let places = (0..handles.len() as u64).map(|place| (place, place));
+            ("array_of_statuses", places.collect())
+        }
+        Completing::Any => {
+            let place = arguments
+                .integer("indx")
+                .and_then(|at| u64::try_from(at).ok());
+            (
+                "status",
+                place.map(|place| (place, 0)).into_iter().collect(),
+            )
+        }
+        Completing::Some => ("array_of_statuses", some(handles, arguments)),
+    }
+}
+
+/// The handles after the call.
+fn left(how: Completing, handles: &[u64], arguments: &mut Arguments<'_>) -> Vec<u64> {
+    let left = match how {
+        Completing::One => arguments
+            .pointed_handle(Base::Request)
+            .map(|handle| vec![handle]),
+        _ => arguments.handles("array_of_requests", handles.len() as u64),
+    };
+    left.unwrap_or_default()
+}
+
+/// The places of completed requests that `MPI_Waitsome` and `MPI_Testsome` return.
+fn some(handles: &[u64], arguments: &mut Arguments<'_>) -> Vec<Place> {
+    let count = arguments.integer("outcount").unwrap_or(UNDEFINED);
+    let count = u64::try_from(count).unwrap_or(0).min(handles.len() as u64);
+    if count == 0 {
+        return Vec::new();
+    }
+    let indices = arguments.integers("array_of_indices", count);
+    let indices = indices.unwrap_or_default().into_iter().zip(0..);
+    indices
+        .filter_map(|(index, position)| Some((u64::try_from(index).ok()?, position)))
+        .collect()
+}
