@@ -186,6 +186,13 @@ impl<'a> Arguments<'a> {
         self.note(index, read)
     }
 
+    /// The text behind an argument.
+    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
+        let (index, _, at) = self.find(name)?;
+        let read = self.memory.text(at);
+        self.note(index, read)
+    }
+
     /// The texts that the call is given.
     pub(crate) fn texts(&mut self) -> Vec<Text> {
         let mut texts = Vec::new();

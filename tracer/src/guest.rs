@@ -170,13 +170,18 @@ impl Guest {
         at
     }
 
+    /// A text with its zero byte.
+    pub(crate) fn text(&mut self, text: &str) -> u64 {
+        let at = self.room(text.len() as u64 + 1);
+        self.memory.write(at, text.as_bytes()).unwrap();
+        at
+    }
+
     /// An environment of these variables: its address.
     pub(crate) fn environment(&mut self, variables: &[&str]) -> u64 {
         let mut pointers: Vec<u64> = Vec::new();
         for variable in variables {
-            let at = self.room(variable.len() as u64 + 1);
-            self.memory.write(at, variable.as_bytes()).unwrap();
-            pointers.push(at);
+            pointers.push(self.text(variable));
         }
         pointers.push(0);
         self.words(&pointers)

@@ -103,7 +103,8 @@ pub enum Making {
         /// The group.
         group: Option<u32>,
     },
-    /// `MPI_Comm_create_group`, which takes only the group's members.
+    /// `MPI_Comm_create_group`, which takes only the group's members, and
+    /// `MPI_Comm_create_from_group`, whose tag is what its text comes to.
     CreateGroup {
         /// The group.
         group: Option<u32>,

@@ -214,6 +214,10 @@ impl Communicators {
         if let Some(parent) = parent.filter(|_| counts && function != "MPI_Comm_get_parent") {
             parent.made = parent.made.wrapping_add(1);
         }
+        if function == "MPI_Comm_create_from_group" {
+            // Its members are the job's, whether the program has a world or not.
+            new.parent = Some(WORLD);
+        }
         if handle != self.null && handle != 0 {
             let number = self.next_communicator;
             self.next_communicator = self.next_communicator.wrapping_add(1);
@@ -255,7 +259,7 @@ impl Communicators {
                 let high = arguments.int("high").unwrap_or(0) != 0;
                 (Making::Merge { high }, plain())
             }
-            "Comm_create_from_group" => (Making::Unknown, plain()),
+            "Comm_create_from_group" => self.create_from_group(arguments),
             _ => {
                 let remote = Communicator {
                     remote: Some(None),
@@ -280,6 +284,18 @@ impl Communicators {
             None => Making::Create { group },
         };
         (making, shape)
+    }
+
+    /// Like `MPI_Comm_create_group`, with a text for a tag: what it comes to is enough to tell
+    /// calls of one time apart.
+    fn create_from_group(&self, arguments: &mut Arguments<'_>) -> (Making, Communicator) {
+        let text = arguments.text("stringtag").unwrap_or_default();
+        let tag = crc32fast::hash(text.as_bytes()).cast_signed();
+        let (_, shape) = self.create(arguments);
+        let group = arguments.word("group");
+        let group = group.and_then(|handle| self.groups.get(handle));
+        let group = group.map(|group| group.number);
+        (Making::CreateGroup { group, tag }, shape)
     }
 
     fn intercomm(&self, arguments: &Arguments<'_>) -> Making {

@@ -4,6 +4,7 @@ use belljar_abi::{IMPLEMENTATION_MPICH, fact};
 use belljar_sim::Frequency;
 
 use super::super::{Collector, Communicators};
+use super::{Cluster, members};
 use crate::event::Implementation;
 use crate::guest::Guest;
 use crate::node::NodeTracer;
@@ -60,4 +61,28 @@ fn launches_at_once_are_told_apart_by_their_names() {
 fn processes_without_a_launcher_are_jobs_of_their_own() {
     let resolved = resolve(&[(0, &[]), (0, &["HOME=/"]), (0, &["PMI_SIZE=1"])]);
     assert_eq!(jobs(&resolved, 3), [(0, 1), (1, 1), (2, 1)]);
+}
+
+#[test]
+fn communicators_of_sessions_join_their_process_sets() {
+    let mut cluster = Cluster::new(3);
+    let mut of_set = |name: &str| {
+        let (group, _) = cluster.all(
+            "MPI_Group_from_session_pset",
+            |guest, _| vec![0x3800_0000, guest.text(name)],
+            |_| true,
+        );
+        let (_, numbers) = cluster.all(
+            "MPI_Comm_create_from_group",
+            |guest, _| vec![group, guest.text("org.example"), 0x1c00_0000, 0],
+            |_| true,
+        );
+        numbers
+    };
+    let (world, alone) = (of_set("mpi://WORLD"), of_set("mpi://SELF"));
+    let other = of_set("app://others");
+    let resolved = cluster.resolve();
+    assert_eq!(members(&resolved, 2, world[2]), [0, 1, 2]);
+    assert_eq!(members(&resolved, 2, alone[2]), [2]);
+    assert_eq!(resolved.members(super::key(1), other[1].unwrap()), None);
 }

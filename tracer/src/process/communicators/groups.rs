@@ -2,7 +2,7 @@
 
 use super::{Communicators, Group};
 use crate::arguments::Arguments;
-use crate::object::GroupMembers;
+use crate::object::{GroupMembers, SELF, WORLD};
 
 impl Communicators {
     pub(super) fn group_members(
@@ -48,6 +48,17 @@ impl Communicators {
                 let (first, second) = pair(arguments);
                 (GroupMembers::Difference(first, second), None)
             }
+            "Group_from_session_pset" => self.group_of_set(arguments),
+            _ => (GroupMembers::Unknown, None),
+        }
+    }
+
+    /// The process sets that every implementation has (MPI-4.0, 11.3.2): all of the job, and
+    /// the process itself, as in the world model's communicators.
+    fn group_of_set(&self, arguments: &mut Arguments<'_>) -> (GroupMembers, Option<u32>) {
+        match arguments.text("pset_name").as_deref() {
+            Some("mpi://WORLD") => (GroupMembers::Of(WORLD), self.world_size),
+            Some("mpi://SELF") => (GroupMembers::Of(SELF), Some(1)),
             _ => (GroupMembers::Unknown, None),
         }
     }
