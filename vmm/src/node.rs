@@ -306,8 +306,8 @@ impl Node {
     /// Stops the node with [`NodeStop::Probe`] where a user's code comes to one of `probes`.
     /// Nothing of the guest changes by it. `false` when the engine can't.
     pub fn set_probes(&mut self, probes: &Arc<Probes>) -> bool {
-        let each = self.processors.iter_mut();
-        each.fold(true, |can, one| one.vcpu.set_probes(probes) && can)
+        let mut each = self.processors.iter_mut();
+        each.all(|one| one.vcpu.set_probes(probes))
     }
 
     /// Stops the node with [`NodeStop::Return`] when a user's code comes to linear address

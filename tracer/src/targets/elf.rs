@@ -180,13 +180,13 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
     /// Addresses of what is mapped with that right, from the first to after the last.
     fn span(&self, flag: u32) -> Range<u64> {
         let endian = Endianness::Little;
-        let mut range = u64::MAX..0;
+        let (mut first, mut last) = (u64::MAX, 0);
         for segment in self.segments(flag) {
             let start = segment.p_vaddr(endian);
-            range.start = range.start.min(start);
-            range.end = range.end.max(start.saturating_add(segment.p_memsz(endian)));
+            first = first.min(start);
+            last = last.max(start.saturating_add(segment.p_memsz(endian)));
         }
-        range
+        first.min(last)..last
     }
 
     /// Addresses of its data.
@@ -198,14 +198,14 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
     /// a library the library's own code is there, and the program's is not.
     pub(crate) fn functions(&self) -> Range<u64> {
         let names = |name: &[u8]| name.starts_with(b"MPI_") || name.starts_with(b"PMPI_");
-        let mut range = u64::MAX..0;
+        let (mut first, mut last) = (u64::MAX, 0);
         for (_, symbol) in self.symbols.iter().filter(|(name, _)| names(name)) {
             if symbol.is_code {
-                range.start = range.start.min(symbol.value);
-                range.end = range.end.max(symbol.value.saturating_add(symbol.size));
+                first = first.min(symbol.value);
+                last = last.max(symbol.value.saturating_add(symbol.size));
             }
         }
-        range
+        first.min(last)..last
     }
 
     /// Addresses of its code, from the first to after the last.
