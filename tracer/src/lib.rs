@@ -19,6 +19,7 @@ mod event;
 mod guest;
 mod implementation;
 mod launch;
+mod library;
 mod memory;
 mod node;
 mod object;

@@ -1,30 +1,30 @@
-//! The tracer of one node: follows calls through the magic instruction.
+//! The tracer of one node: its processes, their open calls, and what came of them.
+//!
+//! Calls come from probes (`probe`) or through the preloaded library (`library`); both begin and
+//! end here. Whatever the guest passes, it can only harm itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use belljar_abi::{
-    Base, FACT_LEAF, FUNCTIONS, IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN, RETURN_ADDRESS,
-    STUB_BASE, TABLE_OFFSET, fact,
-};
+use belljar_abi::{Base, FUNCTIONS, RETURN_ADDRESS};
 
 use crate::account::{Account, Accounts};
-use crate::calls::{OpenCall, OpenCalls, Returned, Space};
+use crate::calls::{OpenCall, OpenCalls, Space};
 use crate::counters::{Counters, NodeSummary, ProcessInfo};
 use crate::event::{Event, Implementation};
-use crate::launch::{Launch, Launched};
+use crate::launch::Launched;
 use crate::memory::{GuestMemory, Reader};
 use crate::object::Fact;
 use crate::process::Process;
 use crate::selection::{CompiledSelection, Selection};
 use crate::targets::Targets;
 
-const RAX: usize = 0;
-const RBX: usize = 3;
+pub(crate) const RAX: usize = 0;
+pub(crate) const RBX: usize = 3;
 pub(crate) const RSP: usize = 4;
-const RSI: usize = 6;
-const RDI: usize = 7;
-const R11: usize = 11;
+pub(crate) const RSI: usize = 6;
+pub(crate) const RDI: usize = 7;
+pub(crate) const R11: usize = 11;
 
 /// The registers that carry the first six arguments, in order (System V ABI, 3.2.3).
 const ARGUMENT_REGISTERS: [usize; 6] = [RDI, RSI, 2, 1, 8, 9];
@@ -118,36 +118,6 @@ impl NodeTracer {
         self.to_watch.take()
     }
 
-    /// Handles a magic exit of `vcpu` at cycle `at`: returns the value for R11, where the
-    /// guest goes on. Writes nothing to the guest but return addresses on its stacks.
-    /// Whatever the guest passes, it can only harm itself.
-    pub fn magic(
-        &mut self,
-        at: u64,
-        vcpu: u32,
-        registers: &MagicRegisters,
-        memory: &mut dyn GuestMemory,
-    ) -> u64 {
-        let r11 = registers.gpr[R11];
-        if registers.rip != MAGIC_ADDRESS {
-            self.fact(at, registers, memory);
-            return r11;
-        }
-        if r11 == OP_RETURN {
-            return self.leave(at, registers, memory);
-        }
-        match u16::try_from(r11) {
-            Ok(function) if usize::from(function) < FUNCTIONS.len() => {
-                self.enter(at, vcpu, function, registers, memory)
-            }
-            _ => {
-                self.counters.warnings.unknown_magic += 1;
-                // No address of a user: the guest faults by its own doing.
-                0
-            }
-        }
-    }
-
     /// Takes the calls that were completed, in the order of their exits; among them,
     /// with no exit, those found to have been abandoned.
     pub fn take_events(&mut self) -> Vec<Event> {
@@ -183,43 +153,6 @@ impl NodeTracer {
             end,
             processes: self.known.clone(),
             counters: self.counters.clone(),
-        }
-    }
-
-    /// The preloaded library tells something of its process.
-    fn fact(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) {
-        let (first, second) = (registers.gpr[RDI], registers.gpr[RSI]);
-        let space = registers.cr3 & SPACE_MASK;
-        if registers.gpr[RAX] as u32 != FACT_LEAF {
-            self.counters.warnings.unknown_magic += 1;
-            return;
-        }
-        match registers.gpr[RBX] as u32 {
-            fact::PROCESS => {
-                let implementation = if second == IMPLEMENTATION_OPEN_MPI {
-                    Implementation::OpenMpi
-                } else {
-                    Implementation::Mpich
-                };
-                self.start_process(space, at, u32::try_from(first).ok(), implementation);
-            }
-            fact::OPEN_MPI_OBJECTS => {
-                let process = self.processes.get_mut(&space);
-                let learned = process.is_some_and(|process| {
-                    process.learn_objects(first, second, Reader(memory)).is_ok()
-                });
-                if !learned {
-                    self.counters.warnings.bad_pointers += 1;
-                }
-            }
-            fact::ENVIRONMENT => {
-                let launch = Launch::read(first, Reader(memory));
-                match (self.processes.get_mut(&space), launch) {
-                    (Some(process), Ok(launch)) => process.learn_launch(launch),
-                    _ => self.counters.warnings.bad_pointers += 1,
-                }
-            }
-            _ => self.counters.warnings.unknown_magic += 1,
         }
     }
 
@@ -267,31 +200,6 @@ impl NodeTracer {
         if let Some(space) = oldest {
             self.processes.remove(&space);
         }
-    }
-
-    fn enter(
-        &mut self,
-        at: u64,
-        vcpu: u32,
-        function: u16,
-        registers: &MagicRegisters,
-        memory: &mut dyn GuestMemory,
-    ) -> u64 {
-        let calls = self.counters.calls.entry(function).or_default();
-        *calls += 1;
-        let entry = STUB_BASE + TABLE_OFFSET + 8 * u64::from(function);
-        let target = Reader(memory).u64(entry).unwrap_or(0);
-        if target == 0 {
-            self.counters.warnings.missing_functions += 1;
-            return 0;
-        }
-        let space = registers.cr3 & SPACE_MASK;
-        if self.processes.contains_key(&space) {
-            self.begin_call(at, vcpu, function, registers, memory);
-        } else {
-            self.counters.warnings.unknown_processes += 1;
-        }
-        target
     }
 
     /// A call of a known process: remembers it if it is to be recorded or followed.
@@ -363,23 +271,6 @@ impl NodeTracer {
         }
     }
 
-    fn leave(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) -> u64 {
-        let space = registers.cr3 & SPACE_MASK;
-        let slot = registers.gpr[RSP].wrapping_sub(8);
-        let call = match self.open.returned(space, registers.fs_base, slot) {
-            Some(Returned::Own(call)) => call,
-            Some(Returned::Inherited(return_address)) => return return_address,
-            None => {
-                self.counters.warnings.unknown_returns += 1;
-                // The guest jumped here by itself; there is nowhere to send it.
-                return 0;
-            }
-        };
-        let return_address = call.return_address;
-        self.end_call(*call, at, registers, memory);
-        return_address
-    }
-
     /// An open call has returned.
     pub(crate) fn end_call(
         &mut self,
@@ -417,7 +308,7 @@ impl NodeTracer {
         self.record(event);
     }
 
-    fn record(&mut self, event: Event) {
+    pub(crate) fn record(&mut self, event: Event) {
         if event.selected {
             self.counters.recorded += 1;
             self.events.push(event);

@@ -1,0 +1,128 @@
+//! Calls through the preloaded library, whose stubs come to a magic instruction.
+//!
+//! The library says when a process with MPI begins. A stub has its function's number in R11, and
+//! is told there where to continue: at the real function. Where nobody watches returns, the return
+//! address on the stack is replaced by a stub's, through which the call then ends. Whoever runs
+//! the node calls [`magic`](NodeTracer::magic).
+
+use belljar_abi::{
+    FACT_LEAF, FUNCTIONS, IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN, STUB_BASE,
+    TABLE_OFFSET, fact,
+};
+
+use crate::calls::Returned;
+use crate::event::Implementation;
+use crate::launch::Launch;
+use crate::memory::{GuestMemory, Reader};
+use crate::node::{MagicRegisters, NodeTracer, R11, RAX, RBX, RDI, RSI, RSP, SPACE_MASK};
+
+impl NodeTracer {
+    /// Handles a magic exit of `vcpu` at cycle `at`: returns the value for R11, where the
+    /// guest goes on. Writes nothing to the guest but return addresses on its stacks.
+    /// Whatever the guest passes, it can only harm itself.
+    pub fn magic(
+        &mut self,
+        at: u64,
+        vcpu: u32,
+        registers: &MagicRegisters,
+        memory: &mut dyn GuestMemory,
+    ) -> u64 {
+        let r11 = registers.gpr[R11];
+        if registers.rip != MAGIC_ADDRESS {
+            self.fact(at, registers, memory);
+            return r11;
+        }
+        if r11 == OP_RETURN {
+            return self.leave(at, registers, memory);
+        }
+        match u16::try_from(r11) {
+            Ok(function) if usize::from(function) < FUNCTIONS.len() => {
+                self.enter(at, vcpu, function, registers, memory)
+            }
+            _ => {
+                self.counters.warnings.unknown_magic += 1;
+                // No address of a user: the guest faults by its own doing.
+                0
+            }
+        }
+    }
+
+    /// The preloaded library tells something of its process.
+    fn fact(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) {
+        let (first, second) = (registers.gpr[RDI], registers.gpr[RSI]);
+        let space = registers.cr3 & SPACE_MASK;
+        if registers.gpr[RAX] as u32 != FACT_LEAF {
+            self.counters.warnings.unknown_magic += 1;
+            return;
+        }
+        match registers.gpr[RBX] as u32 {
+            fact::PROCESS => {
+                let implementation = if second == IMPLEMENTATION_OPEN_MPI {
+                    Implementation::OpenMpi
+                } else {
+                    Implementation::Mpich
+                };
+                self.start_process(space, at, u32::try_from(first).ok(), implementation);
+            }
+            fact::OPEN_MPI_OBJECTS => {
+                let process = self.processes.get_mut(&space);
+                let learned = process.is_some_and(|process| {
+                    process.learn_objects(first, second, Reader(memory)).is_ok()
+                });
+                if !learned {
+                    self.counters.warnings.bad_pointers += 1;
+                }
+            }
+            fact::ENVIRONMENT => {
+                let launch = Launch::read(first, Reader(memory));
+                match (self.processes.get_mut(&space), launch) {
+                    (Some(process), Ok(launch)) => process.learn_launch(launch),
+                    _ => self.counters.warnings.bad_pointers += 1,
+                }
+            }
+            _ => self.counters.warnings.unknown_magic += 1,
+        }
+    }
+
+    fn enter(
+        &mut self,
+        at: u64,
+        vcpu: u32,
+        function: u16,
+        registers: &MagicRegisters,
+        memory: &mut dyn GuestMemory,
+    ) -> u64 {
+        let calls = self.counters.calls.entry(function).or_default();
+        *calls += 1;
+        let entry = STUB_BASE + TABLE_OFFSET + 8 * u64::from(function);
+        let target = Reader(memory).u64(entry).unwrap_or(0);
+        if target == 0 {
+            self.counters.warnings.missing_functions += 1;
+            return 0;
+        }
+        let space = registers.cr3 & SPACE_MASK;
+        if self.processes.contains_key(&space) {
+            self.begin_call(at, vcpu, function, registers, memory);
+        } else {
+            self.counters.warnings.unknown_processes += 1;
+        }
+        target
+    }
+
+    fn leave(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) -> u64 {
+        let space = registers.cr3 & SPACE_MASK;
+        let slot = registers.gpr[RSP].wrapping_sub(8);
+        let call = match self.open.returned(space, registers.fs_base, slot) {
+            Some(Returned::Own(call)) => call,
+            Some(Returned::Inherited(return_address)) => return return_address,
+            None => {
+                self.counters.warnings.unknown_returns += 1;
+                // The guest jumped here by itself; there is nowhere to send it.
+                return 0;
+            }
+        };
+        let return_address = call.return_address;
+        self.end_call(*call, at, registers, memory);
+        return_address
+    }
+}
