@@ -1,5 +1,8 @@
 //! Who a member of a communicator with a topology exchanges data with in the neighbourhood
 //! collectives (MPI-4.0, 8.6).
+//!
+//! What the trace does not tell of a grid or graph is unknown, and never guessed. Called when all
+//! processes' communicators are resolved.
 
 /// The topology of a communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! Instructions of more bytes than any may have: a #GP, and no #UD (Intel SDM, volume 3, 6.15,
 //! "Interrupt 13"; AMD64 manual, volume 2, 8.2.14).
+//!
+//! Called by the decoder where bytes are no instruction.
 
 use iced_x86::{Decoder, DecoderError, Instruction};
 

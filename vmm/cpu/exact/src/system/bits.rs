@@ -1,4 +1,7 @@
-//! Bit strings in memory.
+//! Bit strings in memory: BT, BTS, BTR and BTC whose offset may lead beyond the operand.
+//!
+//! The bits are read and written in one access of the operand's width, as the manual has it.
+//! Called for what translated code leaves to Rust.
 
 use iced_x86::{Instruction, Mnemonic};
 

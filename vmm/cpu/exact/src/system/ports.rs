@@ -1,4 +1,7 @@
 //! Who may use which I/O ports (Intel SDM, volume 1, 19.5).
+//!
+//! Whoever is not privileged by IOPL is by the bitmap of the task-state segment, or not at all.
+//! Called before each access to a port.
 
 use belljar_cpu::SegmentRegister;
 

@@ -1,4 +1,7 @@
 //! What a string instruction does, and with which registers.
+//!
+//! A plain value, made from the instruction and true for all of its repetitions. Called by the
+//! loop that carries them out.
 
 use iced_x86::{Instruction, Mnemonic as M, OpKind, Register};
 
