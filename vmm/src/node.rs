@@ -318,9 +318,18 @@ impl Node {
         self.current_mut().vcpu.watch_return(target)
     }
 
-    /// What the processor whose turn it is was at the probe of the last stop for one.
+    /// What the processor whose turn it is was at the probe of the last stop for one, and what
+    /// all processors' time had gone into by then, as [`account`](Self::account) has it.
     pub fn probed(&self) -> Option<Probed> {
-        self.current().vcpu.probed()
+        let mut probed = self.current().vcpu.probed()?;
+        // The others stood still meanwhile.
+        for (index, other) in self.processors.iter().enumerate() {
+            if index != self.rotation.current {
+                let both = probed.account.zip(other.vcpu.account());
+                probed.account = both.map(|(sum, one)| sum + one);
+            }
+        }
+        Some(probed)
     }
 
     /// Exits of the processors, by kind.

@@ -12,7 +12,7 @@ use belljar_sim::{Seed, Span};
 use super::*;
 use crate::boot::{KernelImage, synthetic};
 use crate::config::{DiskConfig, NetConfig};
-use fake::{Fake, Log, Op, Seen};
+use fake::{CACHES, Fake, Log, Op, Seen};
 
 /// Cycles are nanoseconds here.
 const GHZ: u64 = 1_000_000_000;

@@ -26,6 +26,8 @@ pub(super) enum Op {
     Halt,
     TaskPriority(u8),
     Magic,
+    /// A place with the probe of this number.
+    Probe(u32),
     Return,
     Jump(usize),
     Fail,
@@ -50,6 +52,9 @@ enum Phase {
     AtMagic,
 }
 
+/// What each processor spends in caches.
+pub(super) const CACHES: u64 = 7;
+
 pub(super) struct Fake {
     pub(super) ram: GuestRam,
     pub(super) log: Log,
@@ -71,6 +76,7 @@ pub(super) struct Fake {
     class: u8,
     registers: Registers,
     system: SystemRegisters,
+    probed: Option<Probed>,
 }
 
 impl Fake {
@@ -94,6 +100,7 @@ impl Fake {
             class: 0,
             registers: Registers::default(),
             system: SystemRegisters::default(),
+            probed: None,
         }
     }
 
@@ -153,6 +160,14 @@ impl Fake {
             Op::Magic => {
                 self.phase = Phase::AtMagic;
                 return Some(Exit::Magic { at: self.now });
+            }
+            Op::Probe(probe) => {
+                self.probed = Some(Probed {
+                    registers: self.registers(),
+                    account: self.account(),
+                    at: self.now,
+                });
+                return self.done(Exit::Probe { probe });
             }
             Op::Fail => {
                 let cause = ShutdownCause::TripleFault { vector: 14, rip: 0 };
@@ -222,6 +237,18 @@ impl Vcpu for Fake {
 
     fn retired(&self) -> u64 {
         self.retired
+    }
+
+    fn account(&self) -> Option<TimeAccount> {
+        Some(TimeAccount {
+            instructions: self.retired,
+            caches: CACHES,
+            ..TimeAccount::default()
+        })
+    }
+
+    fn probed(&self) -> Option<Probed> {
+        self.probed
     }
 
     fn complete_read(&mut self, data: u64) {

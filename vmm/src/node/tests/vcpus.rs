@@ -208,3 +208,17 @@ proptest! {
         prop_assert_eq!(observe_ahead(&scripts, &limits, 8 * SLICE), whole);
     }
 }
+
+/// A call's beginning and end are told with accounts of the same kind: of all processors.
+#[test]
+fn at_a_probe_the_account_is_that_of_all_processors_before_it() {
+    let first = vec![Op::Work, Op::Work, Op::Probe(5), Op::Work, Op::Halt];
+    let (mut node, _) = cluster(&[first, vec![Op::Halt]]);
+    let stop = node.run_until(ns(10_000)).unwrap();
+    assert_eq!(stop, NodeStop::Probe { probe: 5, vcpu: 0 });
+    let (probed, now) = (node.probed().unwrap(), node.account().unwrap());
+    let before = probed.account.unwrap();
+    assert_eq!((before.instructions, now.instructions), (2, 3));
+    assert_eq!((before.caches, now.caches), (2 * CACHES, 2 * CACHES));
+    assert_eq!(probed.at, 2);
+}
