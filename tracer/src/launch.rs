@@ -19,7 +19,7 @@ const PAGE: u64 = 4096;
 /// What the names begin with that Hydra gives to jobs.
 const HYDRA: &[u8; 4] = b"kvs_";
 
-/// A job as the launcher of one of its processes tells of it.
+/// A job, in the words of the launcher that started one of its processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Launch {
     /// The job's name, which tells it from all others, if the launcher gives one.
@@ -116,7 +116,7 @@ impl Found {
     }
 }
 
-/// What the environment tells of a process that is at its first instruction, where its `stack`
+/// What the environment says about a process that is at its first instruction, where its `stack`
 /// is as the kernel made it (System V ABI, 3.4.1): the number of arguments, each argument's
 /// address, zero, each variable's address, zero. `None` when no launcher started it.
 ///

@@ -18,7 +18,7 @@ use crate::node::{MagicRegisters, NodeTracer, R11, RAX, RBX, RDI, RSI, RSP, SPAC
 
 impl NodeTracer {
     /// Handles a magic exit of `vcpu` at cycle `at`: returns the value for R11, where the
-    /// guest goes on. Writes nothing to the guest but return addresses on its stacks.
+    /// guest continues. Writes nothing to the guest but return addresses on its stacks.
     /// Whatever the guest passes, it can only harm itself.
     pub fn magic(
         &mut self,

@@ -104,7 +104,7 @@ pub enum Making {
         group: Option<u32>,
     },
     /// `MPI_Comm_create_group`, which takes only the group's members, and
-    /// `MPI_Comm_create_from_group`, whose tag is what its text comes to.
+    /// `MPI_Comm_create_from_group`, whose tag is a hash of its text.
     CreateGroup {
         /// The group.
         group: Option<u32>,

@@ -162,8 +162,8 @@ impl NodeTracer {
         Some(launch)
     }
 
-    /// Whether a call is the library's own affair: made from its own code, or where a call
-    /// of another function that was seen goes on by a jump.
+    /// Whether a call is the library's own affair: made from its own code, or reached by
+    /// a jump out of a call of another function, which was seen.
     fn is_internal(
         &self,
         function: u16,

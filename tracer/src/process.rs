@@ -56,7 +56,7 @@ pub(crate) struct Process {
     messages: Registry<Matched>,
     /// The communicators of windows.
     windows: Registry<u32>,
-    /// What the launcher told, until an event tells of it.
+    /// What the launcher told, until an event has it.
     launch: Option<Launch>,
     /// The same, where the name of the job is still to be asked of the library.
     pub(crate) unnamed: Option<Launch>,

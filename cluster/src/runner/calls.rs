@@ -110,7 +110,7 @@ fn account(time: TimeAccount) -> Account {
     }
 }
 
-/// Where an untraced call goes on: the real function, from the library's table.
+/// Where an untraced call continues: the real function, from the library's table.
 pub(crate) fn real_function(registers: &Registers, node: &Node) -> u64 {
     let operation = registers.gpr[Registers::R11];
     if registers.rip != MAGIC_ADDRESS {

@@ -286,8 +286,8 @@ impl Communicators {
         (making, shape)
     }
 
-    /// Like `MPI_Comm_create_group`, with a text for a tag: what it comes to is enough to tell
-    /// calls of one time apart.
+    /// Like `MPI_Comm_create_group`, with a text for a tag, whose hash is enough to tell calls of
+    /// one time apart.
     fn create_from_group(&self, arguments: &mut Arguments<'_>) -> (Making, Communicator) {
         let text = arguments.text("stringtag").unwrap_or_default();
         let tag = crc32fast::hash(text.as_bytes()).cast_signed();

@@ -53,7 +53,7 @@ impl ExactVcpu {
             || op_code.is_privileged()
             || op_code.is_input_output()
             || instruction.is_vsib()
-            // It looks for itself, at each access when it comes to it.
+            // It checks each of its accesses itself.
             || instruction.mnemonic() == Mnemonic::Enter
             || (is_masked(&instruction) && touched_bytes(&instruction, &self.context) == 0)
             || (waits_for_x87(&instruction) && has_pending_x87())
