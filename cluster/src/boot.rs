@@ -137,6 +137,7 @@ fn exact() -> Maker {
             ratio: CyclesPerInstruction::default(),
             timing: None,
             random: Random::new(Seed(1), belljar_exact::RANDOM_STREAM, stream),
+            host_results: false,
         };
         Ok(Box::new(ExactVcpu::sharing(config, &share)?))
     })

@@ -73,6 +73,7 @@ fn exact(plan: &Plan, pool: Option<&CodePool>, index: u32, seed: Seed) -> Maker 
             ratio,
             timing: timing.clone(),
             random: Random::new(seed, belljar_exact::RANDOM_STREAM, stream),
+            host_results: false,
         };
         Ok(Box::new(ExactVcpu::sharing(config, &share)?))
     })

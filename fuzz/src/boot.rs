@@ -64,6 +64,7 @@ pub(crate) fn engine(parts: VcpuParts) -> Result<Box<dyn Vcpu + Send>, CpuError>
         ratio: CyclesPerInstruction::default(),
         timing: None,
         random: Random::new(Seed(1), "fuzz", 0),
+        host_results: false,
     })?))
 }
 

@@ -126,6 +126,7 @@ pub(crate) fn vcpu(ram: &GuestRam, level: Level) -> ExactVcpu {
         ratio: CyclesPerInstruction::default(),
         timing: None,
         random: Random::new(Seed(1), "fuzz", 0),
+        host_results: false,
     })
     .expect("the host has what the level needs");
     if states != 0 {

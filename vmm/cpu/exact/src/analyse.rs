@@ -11,7 +11,7 @@ use crate::emit::legacy;
 use crate::features::{Features, MMX, X87};
 use crate::size::CodeSize;
 use crate::state::vector;
-use crate::system::handler;
+use crate::system::{handler, is_defined};
 
 /// How an instruction is translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ pub(crate) fn classify(instruction: &Instruction, features: &Features) -> Class 
     if let Some(class) = classify_system(instruction, features) {
         return class;
     }
-    if handler(instruction).is_some() {
+    if handler(instruction).is_some() && !(features.host_results && is_defined(instruction)) {
         return Class::Helper;
     }
     if let Some(class) = classify_flow(instruction) {

@@ -6,6 +6,8 @@ use std::mem::offset_of;
 use belljar_cpu::{CpuError, PAGE_SIZE};
 
 use crate::allocation::LENT;
+use crate::defined::lanes::{Own, Shared};
+use crate::defined::reciprocal::Approximation;
 use crate::explored::Explored;
 use crate::jumps::{FIRST_MASK, Jumps, SECOND_MASK};
 use crate::state::flag;
@@ -197,6 +199,11 @@ pub(crate) struct Context {
     /// The vector registers while host code runs, as wide and as many as the guest
     /// has. The rest is zero.
     pub vectors: [Vector; 32],
+    /// Vector registers that an approximation lends itself.
+    pub lent_vectors: [Vector; 4],
+    /// What approximations are computed with: all, reciprocals, reciprocal roots.
+    pub lanes: Shared,
+    pub curves: [Own; 2],
     /// K0 to K7 while host code runs, where the guest has them.
     pub masks: [u64; 8],
     /// The numbers from minus to plus [`STEPS`], to be added to a counter.
@@ -300,6 +307,8 @@ impl Context {
         context.line_mask = (LINE_ENTRIES as u64 - 1) * LINE_BYTES;
         context.above_line_mask = !(LINE_BYTES - 1);
         context.lines.iter_mut().flatten().for_each(Lines::flush);
+        context.lanes = Shared::new();
+        context.curves = [Approximation::Reciprocal, Approximation::ReciprocalRoot].map(Own::new);
         for (index, step) in context.steps.iter_mut().enumerate() {
             *step = index as i64 - STEPS as i64;
         }

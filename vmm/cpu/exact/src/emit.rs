@@ -9,12 +9,14 @@ use crate::block::{CheckForm, Mode, Pace, Site, SiteId, SiteKind};
 use crate::classes::Prices;
 use crate::context::at;
 use crate::decode::GuestBlock;
+use crate::features::Vectors;
 use crate::flags::{are_all, dead_flags};
 use crate::groups::{Plan, Scattered};
 use crate::pool::Character;
 use crate::size::{CodeSize, Nulls};
 
 mod access;
+mod approximate;
 mod cold;
 mod count;
 mod crossing;
@@ -161,6 +163,10 @@ pub(crate) struct Emitter {
     counted: u16,
     /// What instructions cost, with a time model.
     prices: Option<Prices>,
+    /// Approximations are the host's.
+    host_results: bool,
+    /// What vector registers the guest has.
+    vectors: Vectors,
     /// Accesses are checked line by line, for a cache model.
     lines: bool,
     /// See [`Emitted::rest`].
@@ -216,6 +222,8 @@ impl Emitter {
             free: false,
             counted: 0,
             prices: None,
+            host_results: false,
+            vectors: Vectors::Zmm,
             lines: false,
             rest: Vec::new(),
             plan: Plan::default(),
@@ -238,6 +246,8 @@ impl Emitter {
     pub(crate) fn of(character: &Character, shared: Shared) -> Self {
         Self {
             prices: character.prices.clone(),
+            host_results: character.host_results,
+            vectors: character.vectors,
             ..Self::new(shared)
         }
     }

@@ -204,6 +204,8 @@ pub(crate) struct Features {
     pub fpu: bool,
     /// LAHF and SAHF exist in 64-bit mode.
     pub lahf: bool,
+    /// What [`defined`](crate::defined) has is the host's.
+    pub host_results: bool,
     /// What kind of code runs; part of a block's mode.
     pub size: CodeSize,
     /// Segments that code must not access; likewise.
@@ -222,6 +224,7 @@ impl Features {
             x87: true,
             fpu: true,
             lahf: set.has(Feature::Lahf),
+            host_results: false,
             size: CodeSize::Long,
             nulls: Nulls::NONE,
         }

@@ -20,6 +20,7 @@ mod classes;
 mod clock;
 mod context;
 mod decode;
+mod defined;
 mod dispatch;
 mod emit;
 mod enter;

@@ -8,10 +8,12 @@ use crate::access::Stop;
 use crate::apart::{keeps_reset, uses_x87};
 use crate::block::BlockId;
 use crate::context::FREE_INSTRUCTIONS;
+use crate::defined::reciprocal;
 use crate::dispatch::Next;
 use crate::state::{Fault, cr4, flag, vector};
 use crate::vcpu::{Answer, ExactVcpu};
 
+mod approximate;
 mod bits;
 mod breakpoints;
 mod control;
@@ -33,7 +35,7 @@ mod xsave;
 pub(crate) use fpu::has_pending;
 pub(crate) use segments::CodeDescriptor;
 
-pub(crate) use table::{handler, is_bit_string};
+pub(crate) use table::{handler, is_bit_string, is_defined};
 
 /// How a helper ended when nothing went wrong.
 pub(crate) enum Done {
@@ -63,7 +65,7 @@ impl ExactVcpu {
         let joins = self.is_apart() && uses_x87(instruction) && !keeps_reset(instruction);
         if joins {
             self.join_x87();
-            if handler(instruction).is_none() {
+            if self.handler(instruction).is_none() {
                 return Next::Joined;
             }
         }
@@ -113,11 +115,22 @@ impl ExactVcpu {
         }
     }
 
+    /// What carries out `instruction` here.
+    fn handler(&self, instruction: &Instruction) -> Option<table::Handler> {
+        handler(instruction).filter(|_| !(self.features.host_results && is_defined(instruction)))
+    }
+
     fn carry_out(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
-        match handler(instruction) {
+        match self.handler(instruction) {
             Some(carry_out) => carry_out(self, instruction),
             None if self.is_apart() && keeps_reset(instruction) => self.on_reset_x87(instruction),
-            None => Err(Fault::invalid_opcode().into()),
+            None => match reciprocal::which(instruction) {
+                Some(approximation) => {
+                    self.approximate(instruction, approximation);
+                    Ok(Done::Next)
+                }
+                None => Err(Fault::invalid_opcode().into()),
+            },
         }
     }
 

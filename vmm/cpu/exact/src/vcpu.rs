@@ -43,6 +43,10 @@ pub struct ExactConfig {
     pub timing: Option<Timing>,
     /// Where RDRAND and RDSEED draw from.
     pub random: Random,
+    /// Approximations, the x87's functions and flags that are left undefined are the host's, and
+    /// not those that the engine [defines](crate::defined): faster, and not the same on every make
+    /// of processor.
+    pub host_results: bool,
 }
 
 /// Vector registers, masks and their control register, as large as they get.
@@ -163,13 +167,18 @@ impl ExactVcpu {
         let character = Character {
             counter: counter(door.width()),
             prices: ledger.as_ref().map(|ledger| ledger.prices.clone()),
+            host_results: config.host_results,
+            vectors: door.width(),
         };
         let has_caches = ledger
             .as_ref()
             .is_some_and(|ledger| ledger.caches.is_some());
         let parts = can_part(character.counter, character.prices.is_some());
         let mut store = Lease::new(share, &character, has_caches)?;
-        let features = Features::new(&config.instruction_set);
+        let features = Features {
+            host_results: config.host_results,
+            ..Features::new(&config.instruction_set)
+        };
         let features_number = store.number_of(&features).unwrap_or(0);
         let ratio = match ledger {
             None => config.ratio,

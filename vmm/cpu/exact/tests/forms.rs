@@ -21,6 +21,7 @@ use belljar_sim::{Random, Seed};
 use encoding::{Dice, Form, has_memory_form, is_comparable, make};
 use host::{host_set, number};
 use iced_x86::{Code, Mnemonic as M};
+use machine::defined::settle_defined;
 use machine::guest::Engine;
 use machine::inputs::{inputs, is_wild, undefined_flags};
 use machine::makers::{Maker, settle};
@@ -55,6 +56,7 @@ impl Bench {
             self.cases += 1;
             self.faults += u64::from(expected.vector != END);
             excuse(form, &machine, &mut expected, &mut found);
+            settle_defined(&form.instruction, &mut found, &expected);
             settle_order(bytes, &mut found, &expected);
             settle(self.maker, bytes, Some(&machine), &mut found, &expected);
             let differences = found.differences(&expected, open_flags(bytes, &expected));

@@ -33,6 +33,7 @@ impl Team {
                 ratio: CyclesPerInstruction::default(),
                 timing: None,
                 random: Random::new(Seed(1), "test", number),
+                host_results: false,
             };
             let mut one = ExactVcpu::sharing(config, &share).unwrap();
             one.set_system(&vcpu.system());

@@ -1,9 +1,52 @@
 //! Offsets from the GS base, as translated code encodes them.
 
-use super::{Context, Jumps, Lines, SLOT_CLUSTER, STEPS, Slot, Slots, Tlb, View, offset_of};
+use crate::defined::lanes::{Own, Shared};
+
+use super::{Context, Jumps, Lines, SLOT_CLUSTER, STEPS, Slot, Slots, Tlb, Vector, View, offset_of};
 
 pub(crate) const fn gpr(number: usize) -> i32 {
     (offset_of!(Context, gpr) + number * 8) as i32
+}
+
+/// Where a vector register waits that an approximation lends itself.
+pub(crate) const fn lent_vector(place: usize) -> i32 {
+    (offset_of!(Context, lent_vectors) + place * size_of::<Vector>()) as i32
+}
+
+const fn lanes(field: usize) -> i32 {
+    (offset_of!(Context, lanes) + field) as i32
+}
+
+pub(crate) const REPLICATE: i32 = lanes(offset_of!(Shared, replicate));
+pub(crate) const INTERVAL: i32 = lanes(offset_of!(Shared, interval));
+pub(crate) const SECOND: i32 = lanes(offset_of!(Shared, second));
+pub(crate) const CONSTANT: i32 = lanes(offset_of!(Shared, constant));
+pub(crate) const ARGUMENT: i32 = lanes(offset_of!(Shared, argument));
+pub(crate) const EXPONENT: i32 = lanes(offset_of!(Shared, exponent));
+pub(crate) const UNSIGNED_EXPONENT: i32 = lanes(offset_of!(Shared, unsigned_exponent));
+pub(crate) const FIRST_LANE: i32 = lanes(offset_of!(Shared, first_lane));
+
+/// Operands of one approximation.
+#[derive(Clone, Copy)]
+pub(crate) struct CurveAt {
+    pub a: i32,
+    pub b: i32,
+    pub c: i32,
+    pub lowest: i32,
+    pub range: i32,
+    pub base: i32,
+}
+
+pub(crate) const fn curve(number: usize) -> CurveAt {
+    let start = (offset_of!(Context, curves) + number * size_of::<Own>()) as i32;
+    CurveAt {
+        a: start + offset_of!(Own, a) as i32,
+        b: start + offset_of!(Own, b) as i32,
+        c: start + offset_of!(Own, c) as i32,
+        lowest: start + offset_of!(Own, lowest) as i32,
+        range: start + offset_of!(Own, range) as i32,
+        base: start + offset_of!(Own, base) as i32,
+    }
 }
 
 /// Where a lent register's value waits.

@@ -7,6 +7,7 @@ use crate::analyse::{Class, touches_x87};
 use crate::asm::{RCX, S0};
 use crate::block::SiteKind;
 use crate::decode::{Follow, GuestInstruction};
+use crate::defined::reciprocal::{self, Approximation};
 use crate::rename::exchange;
 use crate::size::CodeSize;
 use crate::state::vector;
@@ -26,6 +27,13 @@ impl Emitter {
             && self.legacy_instruction(instruction, guest.class, flags_dead)
         {
             return;
+        }
+        if let Some(approximation) = self.defines(instruction, guest.class) {
+            let size = match guest.class {
+                Class::Memory { size, .. } => Some(size),
+                _ => None,
+            };
+            return self.approximate(instruction, approximation, size, flags_dead);
         }
         match guest.class {
             Class::Nop => {}
@@ -59,6 +67,15 @@ impl Emitter {
                 self.leave_from(hole, SiteKind::Fault { vector }, false);
             }
         }
+    }
+
+    /// The approximation that an instruction is, where the host's own is not asked for.
+    fn defines(&self, instruction: &Instruction, class: Class) -> Option<Approximation> {
+        let computes = matches!(class, Class::Plain | Class::Memory { .. });
+        if !computes || self.host_results {
+            return None;
+        }
+        reciprocal::which(instruction)
     }
 
     /// Lets the dispatcher carry an instruction out.

@@ -20,6 +20,22 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
     by_name(instruction.mnemonic()).or_else(|| by_operands(instruction))
 }
 
+/// Whether `instruction` is carried out in Rust only so that its result is the same on every
+/// host.
+pub(crate) fn is_defined(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.mnemonic(),
+        M::Vrcp14ps
+            | M::Vrcp14ss
+            | M::Vrcp14pd
+            | M::Vrcp14sd
+            | M::Vrsqrt14ps
+            | M::Vrsqrt14ss
+            | M::Vrsqrt14pd
+            | M::Vrsqrt14sd
+    )
+}
+
 fn by_name(mnemonic: M) -> Option<Handler> {
     Some(match mnemonic {
         M::Cli | M::Sti | M::Cld | M::Std | M::Hlt => ExactVcpu::flag_control,
@@ -57,6 +73,10 @@ fn by_name(mnemonic: M) -> Option<Handler> {
         M::Bound | M::Into => ExactVcpu::check_range,
         M::Arpl => ExactVcpu::arpl,
         M::Jcxz => ExactVcpu::near_transfer,
+        M::Vrcp14ps | M::Vrcp14ss | M::Vrcp14pd | M::Vrcp14sd => ExactVcpu::approximate_closely,
+        M::Vrsqrt14ps | M::Vrsqrt14ss | M::Vrsqrt14pd | M::Vrsqrt14sd => {
+            ExactVcpu::approximate_closely
+        }
         M::Rdpmc => ExactVcpu::no_counter,
         M::Ud0 | M::Ud1 | M::Ud2 => ExactVcpu::undefined,
         _ => return None,

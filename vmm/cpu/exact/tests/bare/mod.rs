@@ -141,6 +141,7 @@ impl Guest {
             ratio,
             timing,
             random: Random::new(Seed(1), "test", 0),
+            host_results: false,
         };
         let mut vcpu = ExactVcpu::sharing(config, &share()).unwrap();
         vcpu.set_system(&system());

@@ -2,6 +2,7 @@
 //! and an arena of memory with pages of every kind, at the same linear addresses.
 #![allow(dead_code)]
 
+pub(crate) mod defined;
 pub(crate) mod guest;
 pub(crate) mod inputs;
 pub(crate) mod makers;
