@@ -133,6 +133,8 @@ pub(crate) struct Context {
     pub carried: u64,
     /// AH as LAHF leaves it and OF in AL, while a trace checks what it will access.
     pub kept_flags: u64,
+    /// RCX before a shift by CL.
+    pub shift_count: u64,
     /// Guest registers whose host registers hold something else; see [`Allocation`].
     ///
     /// [`Allocation`]: crate::allocation::Allocation

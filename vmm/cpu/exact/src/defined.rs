@@ -5,5 +5,8 @@
 //! host, in integers or in what IEEE 754 fixes. Translated code and the dispatcher both use it;
 //! `docs/makers.md` has the definitions in words.
 
+pub(crate) mod extended;
+pub(crate) mod functions;
 pub(crate) mod lanes;
 pub(crate) mod reciprocal;
+pub(crate) mod wide;

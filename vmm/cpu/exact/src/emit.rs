@@ -9,7 +9,6 @@ use crate::block::{CheckForm, Mode, Pace, Site, SiteId, SiteKind};
 use crate::classes::Prices;
 use crate::context::at;
 use crate::decode::GuestBlock;
-use crate::features::Vectors;
 use crate::flags::{are_all, dead_flags};
 use crate::groups::{Plan, Scattered};
 use crate::pool::Character;
@@ -32,6 +31,7 @@ mod operands;
 mod repeat;
 mod rounds;
 mod system;
+mod undefined;
 
 use held::{Held, Lending};
 use kept::Keeps;
@@ -165,8 +165,6 @@ pub(crate) struct Emitter {
     prices: Option<Prices>,
     /// Approximations are the host's.
     host_results: bool,
-    /// What vector registers the guest has.
-    vectors: Vectors,
     /// Accesses are checked line by line, for a cache model.
     lines: bool,
     /// See [`Emitted::rest`].
@@ -185,6 +183,8 @@ pub(crate) struct Emitter {
     /// Over which instructions flags are put away, and whether they are so now.
     keeps: Keeps,
     flags_kept: bool,
+    /// After which instructions undefined flags are made zero.
+    zeroes: Vec<bool>,
     /// The rounds in emission that are counted together.
     rounds: Option<Rounds>,
     /// Guest addresses of the run's instructions.
@@ -223,7 +223,6 @@ impl Emitter {
             counted: 0,
             prices: None,
             host_results: false,
-            vectors: Vectors::Zmm,
             lines: false,
             rest: Vec::new(),
             plan: Plan::default(),
@@ -236,6 +235,7 @@ impl Emitter {
             lag: Lag::default(),
             keeps: Keeps::default(),
             flags_kept: false,
+            zeroes: Vec::new(),
             rounds: None,
             rips: Vec::new(),
             calls: Vec::new(),
@@ -247,7 +247,6 @@ impl Emitter {
         Self {
             prices: character.prices.clone(),
             host_results: character.host_results,
-            vectors: character.vectors,
             ..Self::new(shared)
         }
     }
@@ -279,8 +278,9 @@ impl Emitter {
         (id, first_site): (u32, SiteId),
     ) -> Emitted {
         let run = &block.instructions;
-        let dead_flags = dead_flags(run);
-        let dead: Vec<bool> = dead_flags.iter().map(|&flags| are_all(flags)).collect();
+        let flags = dead_flags(run, self.host_results);
+        let dead: Vec<bool> = flags.dead.iter().map(|&flags| are_all(flags)).collect();
+        self.zeroes = flags.zeroes;
         self.begin(block, mode, free, base);
         if !mode.relative {
             self.verify_target(block.rip);
@@ -329,7 +329,7 @@ impl Emitter {
             slots: self.plan.groups.len() as u32,
             cells: std::mem::take(&mut self.cells),
             members: self.members(),
-            dead_flags: dead_flags[0],
+            dead_flags: flags.dead[0],
             allocation: self.allocation,
         }
     }
@@ -348,7 +348,14 @@ impl Emitter {
             }
             self.keep_over(index);
             self.begin_lag(guest);
+            let zeroes = self.zeroes[index];
+            if zeroes {
+                self.keep_count(&guest.instruction);
+            }
             self.instruction(guest, dead[index] || self.flags_kept);
+            if zeroes {
+                self.zero_undefined(&guest.instruction);
+            }
         }
         if block
             .instructions

@@ -1,10 +1,14 @@
 //! Which arithmetic flags are live where.
 
-use iced_x86::{Decoder, Instruction, Mnemonic, OpKind, RflagsBits};
+use iced_x86::{Decoder, Instruction, Mnemonic, RflagsBits};
 
 use crate::analyse::{Class, classify};
 use crate::decode::{GuestInstruction, MAX_INSTRUCTIONS, options};
 use crate::features::Features;
+
+pub(crate) mod undefined;
+
+use undefined::Count;
 
 /// The arithmetic flags in iced's bits.
 const ALL_FLAGS: u32 = RflagsBits::OF
@@ -21,8 +25,14 @@ const ALL_FLAGS: u32 = RflagsBits::OF
 /// Wherever a guest is stopped, its dead flags show as zero. That, and not what
 /// translated code left there, is what they are: so code may change them freely where
 /// all are dead, and no stop on the way to where they are overwritten tells.
-pub(crate) fn dead_flags(instructions: &[GuestInstruction]) -> Vec<u32> {
-    let mut dead = vec![0; instructions.len()];
+///
+/// Processors differ in flags that manuals leave undefined. They are [zero](undefined::zeroed),
+/// which code sees to where they are not dead, unless the host's own are asked for.
+pub(crate) fn dead_flags(instructions: &[GuestInstruction], host_results: bool) -> Flags {
+    let mut flags = Flags {
+        dead: vec![0; instructions.len()],
+        zeroes: vec![false; instructions.len()],
+    };
     let mut live = ALL_FLAGS;
     for (index, guest) in instructions.iter().enumerate().rev() {
         let opaque = guest.class.is_opaque();
@@ -30,11 +40,22 @@ pub(crate) fn dead_flags(instructions: &[GuestInstruction]) -> Vec<u32> {
             live = ALL_FLAGS;
         }
         if !opaque && guest.class != Class::Nop {
-            live = (live & !flags_killed(&guest.instruction)) | flags_read(&guest.instruction);
+            let instruction = &guest.instruction;
+            flags.zeroes[index] = !host_results && live & undefined::zeroed(instruction) != 0;
+            live = (live & !flags_killed(instruction, host_results)) | flags_read(instruction);
         }
-        dead[index] = ALL_FLAGS & !live;
+        flags.dead[index] = ALL_FLAGS & !live;
     }
-    dead
+    flags
+}
+
+/// What is known of flags at the instructions of a block.
+#[derive(Debug)]
+pub(crate) struct Flags {
+    /// Those that are dead before each, in iced's bits.
+    pub dead: Vec<u32>,
+    /// Whether those that each leaves undefined have to be made zero.
+    pub zeroes: Vec<bool>,
 }
 
 /// Whether `dead` are all flags.
@@ -64,7 +85,7 @@ pub(crate) fn dead_at(rip: u64, bytes: &[u8], in_page: usize, features: &Feature
         }
         if class != Class::Nop {
             live |= flags_read(&instruction) & !dead;
-            dead |= flags_killed(&instruction) & !live;
+            dead |= flags_killed(&instruction, features.host_results) & !live;
         }
         if crosses || class.ends_block() {
             break;
@@ -89,52 +110,34 @@ pub(crate) fn to_rflags(flags: u32) -> u64 {
     .sum()
 }
 
-/// Flags that an instruction replaces whatever its operands. A flag that is left
-/// undefined is often left as it was, and so counts as kept, but for AF behind
-/// AND, OR, XOR and TEST, which processors clear. A shift or rotate by
-/// a count of zero leaves them all, so one by CL replaces none.
-fn flags_killed(instruction: &Instruction) -> u32 {
-    let counted = matches!(
-        instruction.mnemonic(),
-        Mnemonic::Shl
-            | Mnemonic::Shr
-            | Mnemonic::Sar
-            | Mnemonic::Sal
-            | Mnemonic::Rol
-            | Mnemonic::Ror
-            | Mnemonic::Rcl
-            | Mnemonic::Rcr
-            | Mnemonic::Shld
-            | Mnemonic::Shrd
-    );
-    if counted && !has_nonzero_count(instruction) {
+/// Flags that an instruction replaces whatever its operands, those among them that it leaves
+/// undefined and that are made zero, or that are so by themselves: AF after AND, OR, XOR and TEST. The
+/// host's own undefined flags are often left as they were, and so count as kept. A shift or rotate
+/// by a count of zero leaves all flags, so one by CL replaces none.
+fn flags_killed(instruction: &Instruction, host_results: bool) -> u32 {
+    if undefined::shifts(instruction.mnemonic())
+        && !matches!(undefined::count(instruction), Count::Known(1..))
+    {
         return 0;
     }
     let defined =
         instruction.rflags_written() | instruction.rflags_cleared() | instruction.rflags_set();
-    let logic = matches!(
-        instruction.mnemonic(),
-        Mnemonic::And | Mnemonic::Or | Mnemonic::Xor | Mnemonic::Test
-    );
-    let undefined = if logic {
+    let undefined = if is_logic(instruction.mnemonic()) {
         instruction.rflags_undefined()
-    } else {
+    } else if host_results {
         0
+    } else {
+        undefined::zeroed(instruction)
     };
     (defined | undefined) & ALL_FLAGS
 }
 
-fn has_nonzero_count(instruction: &Instruction) -> bool {
-    let last = instruction.op_count() - 1;
-    instruction.op_kind(last) == OpKind::Immediate8 && {
-        let mask =
-            if instruction.op0_register().size() == 8 || instruction.memory_size().size() == 8 {
-                63
-            } else {
-                31
-            };
-        instruction.immediate8() & mask != 0
-    }
+/// Whether an instruction clears AF on every processor, though manuals don't say so.
+fn is_logic(mnemonic: Mnemonic) -> bool {
+    matches!(
+        mnemonic,
+        Mnemonic::And | Mnemonic::Or | Mnemonic::Xor | Mnemonic::Test
+    )
 }
 
 /// Arithmetic flags that an instruction reads. A rotate through the carry counts as
@@ -174,8 +177,12 @@ mod tests {
         // the addition.
         assert_eq!(live(&[0xf3, 0xaa, 0x01, 0xc0]), 0x8d5);
         assert_eq!(live(&[0xfc, 0x01, 0xc0]), 0x8d5);
+        // imul eax, ecx, and what a processor leaves of its flags, is overwritten by the addition.
+        assert_eq!(live(&[0x0f, 0xaf, 0xc1, 0xf4]), 0);
+        // bt eax, 3 leaves all but the carry as they are.
+        assert_eq!(live(&[0x0f, 0xba, 0xe0, 3, 0xf4]), 0x8d4);
         // rcl byte [rbx], 27: three full rounds through the carry; btc r13, 0.
         let rounds = [0xc0, 0x13, 27, 0x49, 0x0f, 0xba, 0xfd, 0];
-        assert_eq!(live(&rounds), 0x8d5);
+        assert_eq!(live(&rounds), 0xd5);
     }
 }

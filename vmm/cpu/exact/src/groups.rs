@@ -192,7 +192,11 @@ impl Plan {
 pub(crate) fn planned(build: impl FnOnce(&mut iced_x86::code_asm::CodeAssembler)) -> Plan {
     use crate::flags::{are_all, dead_flags};
     let run = crate::decode::assembled(build);
-    let dead: Vec<bool> = dead_flags(&run).into_iter().map(are_all).collect();
+    let dead: Vec<bool> = dead_flags(&run, false)
+        .dead
+        .into_iter()
+        .map(are_all)
+        .collect();
     let none = BTreeSet::new();
     let scattered = Scattered {
         instructions: &none,
@@ -234,7 +238,11 @@ mod tests {
             a.mov(rsi, qword_ptr(rdi)).unwrap();
             a.add(rax, rcx).unwrap();
         });
-        let dead: Vec<bool> = dead_flags(&run).into_iter().map(are_all).collect();
+        let dead: Vec<bool> = dead_flags(&run, false)
+            .dead
+            .into_iter()
+            .map(are_all)
+            .collect();
         let at = |number: usize| run[number].instruction.ip();
         let instructions = BTreeSet::from([at(0), at(2), at(3)]);
         let scattered = Scattered {

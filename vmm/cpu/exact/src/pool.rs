@@ -27,7 +27,7 @@ use crate::classes::Prices;
 use crate::context::{POOL_HEATS, POOL_SLOTS};
 use crate::decode::GuestBlock;
 use crate::emit::{Counter, Emitter, Links, Tier};
-use crate::features::{Features, Vectors};
+use crate::features::Features;
 use crate::groups::Scattered;
 use crate::store::BLOCK_ROOM;
 use crate::stubs;
@@ -60,8 +60,6 @@ pub(crate) struct Character {
     pub prices: Option<Prices>,
     /// Approximations, the x87's functions and undefined flags are the host's.
     pub host_results: bool,
-    /// What vector registers the guest has.
-    pub vectors: Vectors,
 }
 
 /// What nodes are given that share translated code wherever their pages of code hold the

@@ -4,10 +4,16 @@ use belljar_cpu::{DescriptorTable, Segment, SegmentRegister, SystemRegisters};
 
 /// RFLAGS bits beside the arithmetic ones.
 pub(crate) mod flag {
+    pub(crate) const CF: u64 = 1;
     pub(crate) const FIXED: u64 = 1 << 1;
+    pub(crate) const PF: u64 = 1 << 2;
+    pub(crate) const AF: u64 = 1 << 4;
+    pub(crate) const ZF: u64 = 1 << 6;
+    pub(crate) const SF: u64 = 1 << 7;
     pub(crate) const TF: u64 = 1 << 8;
     pub(crate) const IF: u64 = 1 << 9;
     pub(crate) const DF: u64 = 1 << 10;
+    pub(crate) const OF: u64 = 1 << 11;
     pub(crate) const IOPL: u64 = 3 << 12;
     pub(crate) const NT: u64 = 1 << 14;
     pub(crate) const RF: u64 = 1 << 16;

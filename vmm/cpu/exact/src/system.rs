@@ -30,6 +30,7 @@ mod segments;
 mod span;
 mod string;
 mod table;
+mod transcendental;
 mod xsave;
 
 pub(crate) use fpu::has_pending;

@@ -168,7 +168,6 @@ impl ExactVcpu {
             counter: counter(door.width()),
             prices: ledger.as_ref().map(|ledger| ledger.prices.clone()),
             host_results: config.host_results,
-            vectors: door.width(),
         };
         let has_caches = ledger
             .as_ref()

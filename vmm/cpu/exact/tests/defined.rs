@@ -36,9 +36,11 @@ fn program(asm: &mut CodeAssembler) {
     asm.vrsqrtps(ymm2, ymm2).unwrap();
     asm.vmovups(ymmword_ptr(rdi + EACH as i32), ymm2).unwrap();
     asm.rcpps(xmm3, xmmword_ptr(rsi)).unwrap();
-    asm.movups(xmmword_ptr(rdi + 2 * EACH as i32), xmm3).unwrap();
+    asm.movups(xmmword_ptr(rdi + 2 * EACH as i32), xmm3)
+        .unwrap();
     asm.rsqrtps(xmm4, xmm0).unwrap();
-    asm.movups(xmmword_ptr(rdi + 3 * EACH as i32), xmm4).unwrap();
+    asm.movups(xmmword_ptr(rdi + 3 * EACH as i32), xmm4)
+        .unwrap();
     asm.rcpss(xmm5, dword_ptr(rsi)).unwrap();
     asm.movss(dword_ptr(rdi + 4 * EACH as i32), xmm5).unwrap();
     asm.vrsqrtss(xmm6, xmm7, xmm0).unwrap();
@@ -56,7 +58,10 @@ fn results(operands: &[u32]) -> Vec<Vec<u32>> {
     let mut asm = CodeAssembler::new(64).unwrap();
     program(&mut asm);
     guest.write(CODE, &asm.assemble(CODE).unwrap());
-    let bytes: Vec<u8> = operands.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let bytes: Vec<u8> = operands
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .collect();
     guest.write(DATA, &bytes);
     let mut registers = guest.vcpu.registers();
     registers.rip = CODE;
@@ -65,7 +70,9 @@ fn results(operands: &[u32]) -> Vec<Vec<u32>> {
     let words = |of: u64| {
         let bytes = guest.read(RESULTS + of * EACH, EACH as usize);
         let words = bytes.chunks_exact(4);
-        words.map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect()
+        words
+            .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
+            .collect()
     };
     (0..6).map(words).collect()
 }
@@ -85,7 +92,10 @@ fn approximations_are_the_same_wherever_they_are_computed() {
         for function in 0..2 {
             let wide = alone[function][lane];
             if usual {
-                assert_eq!(wide, asked[function][lane], "lane {lane} of function {function}");
+                assert_eq!(
+                    wide, asked[function][lane],
+                    "lane {lane} of function {function}"
+                );
             } else {
                 assert_eq!(asked[function][lane], 0x7f80_0000, "one over zero");
             }
@@ -96,5 +106,40 @@ fn approximations_are_the_same_wherever_they_are_computed() {
                 assert_eq!(wide, alone[4 + function][lane], "one lane");
             }
         }
+    }
+}
+
+#[test]
+fn what_words_are_shifted_by() {
+    // Left and right, by 4, by 20 and by 31: the first word follows again after the second.
+    for (left, count, result, carry) in [
+        (true, 4u32, 0x234a, 1),
+        (true, 20, 0xbcd1, 0),
+        (true, 31, 0x891a, 0),
+        (false, 4, 0xd123, 0),
+        (false, 20, 0x4abc, 1),
+        (false, 31, 0x2469, 0),
+    ] {
+        let mut guest = Guest::with_set(&InstructionSet::default());
+        let mut asm = CodeAssembler::new(64).unwrap();
+        asm.mov(eax, 0x1234).unwrap();
+        asm.mov(ebx, 0xabcd).unwrap();
+        asm.mov(ecx, count).unwrap();
+        if left {
+            asm.shld(ax, bx, cl).unwrap();
+        } else {
+            asm.shrd(ax, bx, cl).unwrap();
+        }
+        asm.hlt().unwrap();
+        // Where nothing reads flags they show as zero.
+        asm.pushfq().unwrap();
+        guest.write(CODE, &asm.assemble(CODE).unwrap());
+        let mut registers = guest.vcpu.registers();
+        registers.rip = CODE;
+        guest.vcpu.set_registers(&registers);
+        assert_eq!(guest.run_to_halt(), None);
+        let registers = guest.vcpu.registers();
+        let found = (registers.gpr[0], registers.rflags & 1);
+        assert_eq!(found, (result, carry), "left: {left}, by {count}");
     }
 }

@@ -49,7 +49,7 @@ impl Duel {
         let seed = number("BELLJAR_SEED").unwrap_or(1);
         Self {
             native,
-            engine: Engine::new(&host_set()),
+            engine: Engine::with_host_results(&host_set()),
             maker: Maker::of_host(),
             dice: Dice(Random::new(Seed(seed), name, 0)),
             _turn: turn,

@@ -87,7 +87,7 @@ impl Duel {
         let native = Native::new();
         Self {
             native,
-            engine: Engine::new(&host_set()),
+            engine: Engine::with_host_results(&host_set()),
             ended: 0,
         }
     }

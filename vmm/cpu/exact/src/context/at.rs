@@ -2,7 +2,9 @@
 
 use crate::defined::lanes::{Own, Shared};
 
-use super::{Context, Jumps, Lines, SLOT_CLUSTER, STEPS, Slot, Slots, Tlb, Vector, View, offset_of};
+use super::{
+    Context, Jumps, Lines, SLOT_CLUSTER, STEPS, Slot, Slots, Tlb, Vector, View, offset_of,
+};
 
 pub(crate) const fn gpr(number: usize) -> i32 {
     (offset_of!(Context, gpr) + number * 8) as i32
@@ -68,6 +70,7 @@ pub(crate) const FREE: i32 = offset_of!(Context, free) as i32;
 pub(crate) const BORROWED: i32 = offset_of!(Context, borrowed) as i32;
 pub(crate) const CARRIED: i32 = offset_of!(Context, carried) as i32;
 pub(crate) const KEPT_FLAGS: i32 = offset_of!(Context, kept_flags) as i32;
+pub(crate) const SHIFT_COUNT: i32 = offset_of!(Context, shift_count) as i32;
 pub(crate) const TLB_MASK: i32 = offset_of!(Context, tlb_mask) as i32;
 pub(crate) const PAGE_MASK: i32 = offset_of!(Context, page_mask) as i32;
 /// Masks of the first and the second jump cache's index.

@@ -4,13 +4,14 @@
 //! asked. Instructions of 128 bits use no VEX, so that what they leave of wider registers stays, and
 //! processors for which mixing both is slow don't mix.
 
+use std::arch::is_x86_feature_detected;
+
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, OpKind, Register};
 
-use super::Emitter;
+use super::{Counter, Emitter};
 use crate::block::SiteKind;
 use crate::context::at;
 use crate::defined::reciprocal::{self, Approximation};
-use crate::features::Vectors;
 
 /// The low nibble of JNZ.
 const CONDITION_NOT_ZERO: u8 = 5;
@@ -250,11 +251,9 @@ impl Emitter {
                     slot,
                     register + u32::from(number),
                 )?,
-                (false, register) => Instruction::with2(
-                    lanes.code(STORE),
-                    slot,
-                    register + u32::from(number),
-                )?,
+                (false, register) => {
+                    Instruction::with2(lanes.code(STORE), slot, register + u32::from(number))?
+                }
             };
             self.encode(&store);
         }
@@ -272,9 +271,11 @@ impl Emitter {
         let number = u32::from(lanes.scratch[place]);
         let slot = context(at::lent_vector(place));
         let load = match self.widest(lanes) {
-            (true, register) => {
-                Instruction::with2(Code::EVEX_Vmovdqa64_zmm_k1z_zmmm512, register + number, slot)?
-            }
+            (true, register) => Instruction::with2(
+                Code::EVEX_Vmovdqa64_zmm_k1z_zmmm512,
+                register + number,
+                slot,
+            )?,
             (false, register) => Instruction::with2(lanes.code(MOVE), register + number, slot)?,
         };
         self.encode(&load);
@@ -284,9 +285,11 @@ impl Emitter {
     /// Whether a lent register is 512 bits wide, and the first of its kind: operations with VEX
     /// clear what is above them.
     fn widest(&self, lanes: &Lanes) -> (bool, Register) {
-        match (lanes.wide, self.vectors) {
-            (true, Vectors::Zmm) => (true, Register::ZMM0),
-            (true, _) => (false, Register::YMM0),
+        // A host with AVX-512 counts in memory only where the guest has all of its registers.
+        let all = self.shared.counter == Counter::Memory && is_x86_feature_detected!("avx512f");
+        match (lanes.wide, all) {
+            (true, true) => (true, Register::ZMM0),
+            (true, false) => (false, Register::YMM0),
             (false, _) => (false, Register::XMM0),
         }
     }
@@ -305,9 +308,7 @@ impl Emitter {
             From::Register(from) if names_one => {
                 Instruction::with2(code, to, xmm_or_ymm(from, lanes.wide))?
             }
-            From::Register(from) => {
-                Instruction::with3(code, to, to, xmm_or_ymm(from, lanes.wide))?
-            }
+            From::Register(from) => Instruction::with3(code, to, to, xmm_or_ymm(from, lanes.wide))?,
             From::Context(from) if names_one => Instruction::with2(code, to, context(from))?,
             From::Context(from) => Instruction::with3(code, to, to, context(from))?,
         };

@@ -1,13 +1,17 @@
-//! Bit strings in memory: BT, BTS, BTR and BTC whose offset may lead beyond the operand.
+//! Bit strings in memory: BT, BTS, BTR and BTC whose offset may lead beyond the operand; and
+//! shifts of two words by more than their length.
 //!
 //! The bits are read and written in one access of the operand's width, as the manual has it.
 //! Called for what translated code leaves to Rust.
 
-use iced_x86::{Instruction, Mnemonic};
+use iced_x86::{Instruction, Mnemonic, OpKind};
 
 use super::Done;
 use super::operand::check_segment;
 use crate::access::Stop;
+use crate::context::ARITHMETIC;
+use crate::flags::undefined::{self, Count};
+use crate::state::flag;
 use crate::vcpu::ExactVcpu;
 
 impl ExactVcpu {
@@ -32,6 +36,46 @@ impl ExactVcpu {
             self.store(address, changed, size)?;
         }
         self.context.flags = self.context.flags & !1 | value >> bit & 1;
+        Ok(Done::Next)
+    }
+
+    /// SHLD and SHRD of 16 bits. By more than 16 the first operand follows again after the second,
+    /// which manuals leave undefined. So are OF, but for a count of one, and AF, which are zero.
+    pub(super) fn double_shift(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
+        let count = match undefined::count(instruction) {
+            Count::Known(count) => count,
+            Count::InCl { mask } => self.context.gpr[1] as u32 & mask,
+        };
+        if instruction.op0_kind() == OpKind::Memory {
+            let at = self.linear(instruction);
+            check_segment(instruction, at, 2)?;
+            self.check_writable(at, 2)?;
+        }
+        let first = self.read_operand(instruction, 0)?;
+        let second = self.read_operand(instruction, 1)?;
+        let all = first << 32 | second << 16 | first;
+        let (result, carry) = match instruction.mnemonic() {
+            _ if count == 0 => (first, 0),
+            Mnemonic::Shld => (all << count >> 32, all >> (48 - count)),
+            _ => (all >> count, all >> (count - 1)),
+        };
+        let result = result & 0xffff;
+        self.write_operand(instruction, 0, result)?;
+        if count == 0 {
+            return Ok(Done::Next);
+        }
+        let changed = (result ^ first) & 0x8000 != 0;
+        let even = (result as u8).count_ones().is_multiple_of(2);
+        let flags = [
+            (carry & 1 == 1, flag::CF),
+            (even, flag::PF),
+            (result == 0, flag::ZF),
+            (result & 0x8000 != 0, flag::SF),
+            (count == 1 && changed, flag::OF),
+        ];
+        let set = flags.into_iter().filter(|(is_set, _)| *is_set);
+        self.context.flags =
+            self.context.flags & !ARITHMETIC | set.map(|(_, flag)| flag).sum::<u64>();
         Ok(Done::Next)
     }
 

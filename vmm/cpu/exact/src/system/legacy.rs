@@ -7,15 +7,10 @@ use super::operand::mask;
 use super::{Done, width};
 use crate::access::Stop;
 use crate::context::ARITHMETIC;
+use crate::state::flag::{AF, CF, OF, PF, SF, ZF};
 use crate::state::{Fault, vector};
 use crate::vcpu::ExactVcpu;
 
-const CF: u64 = 1;
-const PF: u64 = 1 << 2;
-const AF: u64 = 1 << 4;
-const ZF: u64 = 1 << 6;
-const SF: u64 = 1 << 7;
-const OF: u64 = 1 << 11;
 /// #OF and #BR.
 const OVERFLOW: u8 = 4;
 const BOUND_RANGE: u8 = 5;

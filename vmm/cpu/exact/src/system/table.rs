@@ -6,6 +6,7 @@ use iced_x86::{Code, Instruction, Mnemonic as M, OpKind, Register};
 
 use super::Done;
 use crate::access::Stop;
+use crate::flags::undefined::{self, Count};
 use crate::state::Fault;
 use crate::vcpu::ExactVcpu;
 
@@ -23,17 +24,26 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
 /// Whether `instruction` is carried out in Rust only so that its result is the same on every
 /// host.
 pub(crate) fn is_defined(instruction: &Instruction) -> bool {
-    matches!(
-        instruction.mnemonic(),
-        M::Vrcp14ps
-            | M::Vrcp14ss
-            | M::Vrcp14pd
-            | M::Vrcp14sd
-            | M::Vrsqrt14ps
-            | M::Vrsqrt14ss
-            | M::Vrsqrt14pd
-            | M::Vrsqrt14sd
-    )
+    is_open_shift(instruction)
+        || matches!(
+            instruction.mnemonic(),
+            M::Vrcp14ps
+                | M::Vrcp14ss
+                | M::Vrcp14pd
+                | M::Vrcp14sd
+                | M::Vrsqrt14ps
+                | M::Vrsqrt14ss
+                | M::Vrsqrt14pd
+                | M::Vrsqrt14sd
+                | M::Fsin
+                | M::Fcos
+                | M::Fsincos
+                | M::Fptan
+                | M::Fpatan
+                | M::F2xm1
+                | M::Fyl2x
+                | M::Fyl2xp1
+        )
 }
 
 fn by_name(mnemonic: M) -> Option<Handler> {
@@ -73,6 +83,8 @@ fn by_name(mnemonic: M) -> Option<Handler> {
         M::Bound | M::Into => ExactVcpu::check_range,
         M::Arpl => ExactVcpu::arpl,
         M::Jcxz => ExactVcpu::near_transfer,
+        M::Fsin | M::Fcos | M::Fsincos | M::Fptan => ExactVcpu::transcendental,
+        M::Fpatan | M::F2xm1 | M::Fyl2x | M::Fyl2xp1 => ExactVcpu::transcendental,
         M::Vrcp14ps | M::Vrcp14ss | M::Vrcp14pd | M::Vrcp14sd => ExactVcpu::approximate_closely,
         M::Vrsqrt14ps | M::Vrsqrt14ss | M::Vrsqrt14pd | M::Vrsqrt14sd => {
             ExactVcpu::approximate_closely
@@ -94,6 +106,7 @@ fn by_operands(instruction: &Instruction) -> Option<Handler> {
         M::Lea if is_odd_address(instruction) => ExactVcpu::load_address,
         _ if is_bit_string(instruction) => ExactVcpu::bit_string,
         M::Jmp | M::Call if is_far(instruction) => ExactVcpu::control_transfer,
+        _ if is_open_shift(instruction) => ExactVcpu::double_shift,
         _ if instruction.is_vsib() && stores(instruction) => ExactVcpu::scatter,
         _ if instruction.is_vsib() => ExactVcpu::gather,
         M::Jmp | M::Call | M::Ret if !is_near64(instruction) => ExactVcpu::near_transfer,
@@ -153,6 +166,18 @@ fn counts_cx(instruction: &Instruction) -> bool {
             | C::Loopne_rel8_16_CX
             | C::Loopne_rel8_32_CX
     )
+}
+
+/// SHLD or SHRD of 16 bits by more than that, or by what CL says: the result is undefined.
+fn is_open_shift(instruction: &Instruction) -> bool {
+    let words = matches!(
+        instruction.code(),
+        Code::Shld_rm16_r16_imm8
+            | Code::Shrd_rm16_r16_imm8
+            | Code::Shld_rm16_r16_CL
+            | Code::Shrd_rm16_r16_CL
+    );
+    words && !matches!(undefined::count(instruction), Count::Known(..=16))
 }
 
 fn stores(instruction: &Instruction) -> bool {

@@ -92,13 +92,18 @@ impl Guest {
     }
 
     pub(crate) fn with_ratio(code: &[u8], ratio: CyclesPerInstruction) -> Self {
-        Self::build(code, (ratio, None), &InstructionSet::default(), RAM_BYTES)
+        Self::build(
+            code,
+            (ratio, None),
+            &InstructionSet::default(),
+            (RAM_BYTES, false),
+        )
     }
 
     /// One whose processor has `set`, and whose time passes as `timing` says.
     pub(crate) fn with_timing(code: &[u8], timing: Timing, set: &InstructionSet) -> Self {
         let time = (CyclesPerInstruction::default(), Some(timing));
-        Self::build(code, time, set, RAM_BYTES)
+        Self::build(code, time, set, (RAM_BYTES, false))
     }
 
     /// One whose processor has `set`, with all of its state switched on.
@@ -108,6 +113,15 @@ impl Guest {
 
     /// As [`with_set`](Self::with_set), with `ram_bytes` of memory, of which 4 MiB are mapped.
     pub(crate) fn with_ram(set: &InstructionSet, ram_bytes: usize) -> Self {
+        Self::switched_on(set, ram_bytes, false)
+    }
+
+    /// As [`with_set`](Self::with_set), with the host's approximations and undefined flags.
+    pub(crate) fn with_host_results(set: &InstructionSet) -> Self {
+        Self::switched_on(set, RAM_BYTES, true)
+    }
+
+    fn switched_on(set: &InstructionSet, ram_bytes: usize, host_results: bool) -> Self {
         let states = set.state_components();
         // mov rax, cr4; or eax, 1 << 18; mov cr4, rax; mov eax, states; xor edx, edx;
         // xor ecx, ecx; xsetbv; out 0x80, al
@@ -119,7 +133,7 @@ impl Guest {
         }
         code.extend_from_slice(&[0xe6, 0x80]);
         let time = (CyclesPerInstruction::default(), None);
-        let mut guest = Self::build(&code, time, set, ram_bytes);
+        let mut guest = Self::build(&code, time, set, (ram_bytes, host_results));
         let exit = guest.run(100);
         assert!(matches!(exit, Exit::PioWrite { .. }), "{exit:?}");
         guest
@@ -129,7 +143,7 @@ impl Guest {
         code: &[u8],
         (ratio, timing): (CyclesPerInstruction, Option<Timing>),
         set: &InstructionSet,
-        ram_bytes: usize,
+        (ram_bytes, host_results): (usize, bool),
     ) -> Self {
         let ram = guest_ram(&[(0, ram_bytes)]).unwrap();
         write_tables(&ram);
@@ -141,7 +155,7 @@ impl Guest {
             ratio,
             timing,
             random: Random::new(Seed(1), "test", 0),
-            host_results: false,
+            host_results,
         };
         let mut vcpu = ExactVcpu::sharing(config, &share()).unwrap();
         vcpu.set_system(&system());

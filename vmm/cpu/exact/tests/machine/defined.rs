@@ -1,26 +1,46 @@
 //! What the engine defines by itself, and processors do each in their own way: the comparison
 //! takes it for the same within what the manuals of both makers allow.
 
-use iced_x86::{Instruction, Mnemonic as M};
+use iced_x86::{Code, Instruction, Mnemonic as M, OpKind};
 
-use super::Outcome;
+use super::{END, Machine, Outcome};
+
+/// Whether the engine has a definition of its own for a result of `instruction`, or for flags.
+pub(crate) fn is_defined(instruction: &Instruction) -> bool {
+    bound(instruction.mnemonic()).is_some()
+        || is_function(instruction.mnemonic())
+        || instruction.rflags_undefined() != 0
+        || instruction.mnemonic() == M::Shld
+        || instruction.mnemonic() == M::Shrd
+}
 
 /// Makes `found`, which the engine left, like `expected` where an approximation of the
-/// instruction is about as good.
-pub(crate) fn settle_defined(instruction: &Instruction, found: &mut Outcome, expected: &Outcome) {
+/// instruction is about as good, and clears the undefined flags of `expected`.
+pub(crate) fn settle_defined(
+    instruction: &Instruction,
+    start: &Machine,
+    found: &mut Outcome,
+    expected: &mut Outcome,
+) {
+    if expected.vector != END || found.vector != END {
+        return;
+    }
+    expected.machine.registers.flags &= !undefined(instruction, start);
+    // `what_words_are_shifted_by` has what it is.
+    if is_open_shift(instruction, start) {
+        expected.machine = found.machine.clone();
+        return;
+    }
+    if is_function(instruction.mnemonic()) {
+        return settle_function(instruction.mnemonic(), start, found, expected);
+    }
     let Some((bytes, bound)) = bound(instruction.mnemonic()) else {
         return;
     };
-    if found.vector != expected.vector || found.rip != expected.rip {
-        return;
-    }
     let number = instruction.op0_register().number();
     let ours = &mut found.machine.registers.vectors[number];
     let theirs = &expected.machine.registers.vectors[number];
-    for (ours, theirs) in ours
-        .chunks_exact_mut(bytes)
-        .zip(theirs.chunks_exact(bytes))
-    {
+    for (ours, theirs) in ours.chunks_exact_mut(bytes).zip(theirs.chunks_exact(bytes)) {
         let (a, b) = (number_of(ours), number_of(theirs));
         let close = a.is_normal() && b.is_normal() && ((a - b) / b).abs() < 2.0 * bound;
         // Half of what is normal, rounded.
@@ -29,6 +49,103 @@ pub(crate) fn settle_defined(instruction: &Instruction, found: &mut Outcome, exp
             ours.copy_from_slice(theirs);
         }
     }
+}
+
+/// SHLD or SHRD of words by more than 16, of which the result is undefined.
+fn is_open_shift(instruction: &Instruction, start: &Machine) -> bool {
+    use Code as C;
+    let words = matches!(
+        instruction.code(),
+        C::Shld_rm16_r16_imm8 | C::Shrd_rm16_r16_imm8 | C::Shld_rm16_r16_CL | C::Shrd_rm16_r16_CL
+    );
+    words && count(instruction, start) > 16
+}
+
+/// The flags that `instruction` leaves undefined on the machine that it began with, and that the
+/// engine has zero: as Intel's manual lists them, but for what no processor changes and
+/// for AF after logic.
+fn undefined(instruction: &Instruction, start: &Machine) -> u64 {
+    let [carry, parity, adjust, zero, sign, overflow] =
+        [1, 1 << 2, 1 << 4, 1 << 6, 1 << 7, 1 << 11];
+    match instruction.mnemonic() {
+        M::Shl | M::Shr | M::Sar | M::Sal | M::Shld | M::Shrd => match count(instruction, start) {
+            0 => 0,
+            1 => adjust,
+            _ => adjust | overflow,
+        },
+        M::Rol | M::Ror | M::Rcl | M::Rcr => match count(instruction, start) {
+            0 | 1 => 0,
+            _ => overflow,
+        },
+        M::Mul | M::Imul => sign | zero | adjust | parity,
+        M::Div | M::Idiv => carry | parity | adjust | zero | sign | overflow,
+        M::Bsf | M::Bsr => carry | parity | adjust | sign | overflow,
+        M::Tzcnt | M::Lzcnt => parity | adjust | sign | overflow,
+        M::Andn | M::Blsi | M::Blsr | M::Blsmsk | M::Bzhi => adjust | parity,
+        M::Bextr => sign | adjust | parity,
+        _ => 0,
+    }
+}
+
+fn count(instruction: &Instruction, start: &Machine) -> u64 {
+    let bytes = instruction
+        .op0_register()
+        .size()
+        .max(instruction.memory_size().size());
+    let mask = if bytes == 8 { 63 } else { 31 };
+    let last = instruction.op_count() - 1;
+    let count = match instruction.op_kind(last) {
+        OpKind::Register => start.registers.gpr[1],
+        _ => instruction.immediate(last),
+    };
+    count & mask
+}
+
+/// The x87's functions.
+fn is_function(mnemonic: M) -> bool {
+    matches!(
+        mnemonic,
+        M::Fsin | M::Fcos | M::Fsincos | M::Fptan | M::Fpatan | M::F2xm1 | M::Fyl2x | M::Fyl2xp1
+    )
+}
+
+/// By how many units in the last place processors' functions may be off.
+const ULPS: u128 = 3;
+
+/// The same of the x87's functions: the last bits, and the direction of rounding, C1.
+fn settle_function(mnemonic: M, start: &Machine, found: &mut Outcome, expected: &mut Outcome) {
+    let top = st(&start.registers.fx.0, 0);
+    let (exponent, fraction) = (top >> 64 & 0x7fff, top as u64);
+    // Where manuals say nothing of the result.
+    let beyond = match mnemonic {
+        M::F2xm1 => exponent > 0x3fff || exponent == 0x3fff && fraction > 1 << 63,
+        M::Fyl2xp1 => exponent > 0x3ffd || exponent == 0x3ffd && fraction > 0x95f6_1998_0c43_36f7,
+        _ => false,
+    };
+    if beyond && exponent != 0x7fff {
+        expected.machine.registers.fx = found.machine.registers.fx.clone();
+        return;
+    }
+    const C1: u8 = 1 << 1;
+    let (ours, theirs) = (
+        &mut found.machine.registers.fx.0,
+        &expected.machine.registers.fx.0,
+    );
+    ours[3] = ours[3] & !C1 | theirs[3] & C1;
+    for place in 0..2 {
+        let at = 32 + 16 * place..42 + 16 * place;
+        let (a, b) = (st(ours, place), st(theirs, place));
+        if a.abs_diff(b) <= ULPS {
+            ours[at.clone()].copy_from_slice(&theirs[at]);
+        }
+    }
+}
+
+/// Register `place` of the stack: sign, exponent and mantissa in a row.
+fn st(image: &[u8; 512], place: usize) -> u128 {
+    let mut bytes = [0; 16];
+    bytes[..10].copy_from_slice(&image[32 + 16 * place..][..10]);
+    u128::from_le_bytes(bytes)
 }
 
 /// Bytes of an element, and how large its relative error may be.

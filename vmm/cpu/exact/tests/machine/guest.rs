@@ -23,8 +23,17 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
+    /// One with the engine's own approximations and undefined flags.
     pub(crate) fn new(set: &InstructionSet) -> Self {
-        let mut guest = Guest::with_set(set);
+        Self::of(Guest::with_set(set))
+    }
+
+    /// One with the host's.
+    pub(crate) fn with_host_results(set: &InstructionSet) -> Self {
+        Self::of(Guest::with_host_results(set))
+    }
+
+    fn of(mut guest: Guest) -> Self {
         for (number, rights) in ARENA_PAGES.into_iter().enumerate() {
             let number = number as u64;
             let physical = DATA + number * PAGE;
