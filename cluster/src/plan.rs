@@ -12,7 +12,7 @@ use belljar_sim::{Frequency, Span, Time};
 use belljar_vmm::MOST_VCPUS;
 
 use crate::engine::{Engine, EngineChoice, KvmOptions};
-use crate::scenario::{Arp, BootKind, Nodes, Scenario, Trace};
+use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace};
 use crate::time_model;
 
 mod describe;
@@ -112,6 +112,8 @@ pub struct Plan {
     pub clock: Frequency,
     /// The instructions that the processors have.
     pub instruction_set: InstructionSet,
+    /// Whose approximations and undefined flags they have.
+    pub results: Results,
     /// Cycles for each instruction.
     pub ratio: CyclesPerInstruction,
     /// The time model, if there is one.
@@ -204,6 +206,7 @@ impl Plan {
             slice: slice(&scenario.nodes, engine, network.topology.lookahead())?,
             clock: scenario.nodes.clock.0,
             instruction_set,
+            results: scenario.nodes.results,
             ratio: cycles_per_instruction(&scenario.nodes),
             timing: time_model::resolve(&scenario.nodes)?,
             topology: network.topology,

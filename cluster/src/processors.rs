@@ -10,6 +10,7 @@ use belljar_vmm::VcpuParts;
 
 use crate::engine::{Engine, KvmOptions};
 use crate::plan::Plan;
+use crate::scenario::Results;
 
 /// Bytes of translated code that nodes share, and of all that each has for itself together.
 /// Tables take three times as much.
@@ -64,6 +65,7 @@ fn exact(plan: &Plan, pool: Option<&CodePool>, index: u32, seed: Seed) -> Maker 
         share = share.pooled(pool);
     }
     let (ratio, timing) = (plan.ratio, plan.timing.clone());
+    let host_results = plan.results == Results::Host;
     Box::new(move |parts| {
         let stream = VcpuParts::random_stream(parts.index, u64::from(index));
         let config = ExactConfig {
@@ -73,7 +75,7 @@ fn exact(plan: &Plan, pool: Option<&CodePool>, index: u32, seed: Seed) -> Maker 
             ratio,
             timing: timing.clone(),
             random: Random::new(seed, belljar_exact::RANDOM_STREAM, stream),
-            host_results: false,
+            host_results,
         };
         Ok(Box::new(ExactVcpu::sharing(config, &share)?))
     })

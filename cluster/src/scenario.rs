@@ -126,6 +126,9 @@ pub struct Nodes {
     /// Whether nodes are clones of one that booted, or boot each by itself.
     #[serde(default)]
     pub boot: BootKind,
+    /// Whose approximations and undefined flags they have.
+    #[serde(default)]
+    pub results: Results,
     /// Virtual cycles for each retired instruction; 1 when absent.
     pub cycles_per_instruction: Option<f64>,
     /// What time is made of beside instructions; nothing else when absent.
@@ -141,6 +144,17 @@ impl Nodes {
     pub fn ratio(&self) -> f64 {
         self.cycles_per_instruction.unwrap_or(1.0)
     }
+}
+
+/// Where results come from of which manuals say how exact they are, or that they are undefined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Results {
+    /// The exact engine defines them, the same on every make of processor.
+    #[default]
+    Defined,
+    /// The host's processor has them.
+    Host,
 }
 
 /// How nodes come up.

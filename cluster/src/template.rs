@@ -17,6 +17,7 @@ use crate::parts::{MTU, Parts, PartsError};
 use crate::plan::Plan;
 use crate::runner::real_function;
 use crate::sandbox::{Sandbox, SandboxError};
+use crate::scenario::Results;
 
 /// What init says when nothing is missing but who it is.
 const WORD: &[u8] = b"snapshot\n";
@@ -96,6 +97,9 @@ pub fn identity(plan: &Plan) -> Identity {
     ];
     if plan.vcpus > 1 {
         identity.push(("slice", plan.slice.to_string()));
+    }
+    if plan.results == Results::Host {
+        identity.push(("results", "of the host's processor".to_owned()));
     }
     identity
         .into_iter()

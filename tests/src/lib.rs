@@ -3,6 +3,7 @@
 #![allow(clippy::print_stderr)]
 
 mod calls;
+mod digest;
 pub mod lab;
 mod machine;
 mod outcome;

@@ -100,6 +100,19 @@ impl Outcome {
         engines.iter().map(count).collect()
     }
 
+    /// Traces and consoles, one after the other, each after its name.
+    pub(crate) fn told(&self) -> Vec<u8> {
+        let mut all = Vec::new();
+        for file in files_in(&self.folder(), Path::new("")) {
+            let name = file.to_str().expect("a plain name");
+            if name.starts_with("trace") || name.starts_with("console") {
+                all.extend(name.bytes());
+                all.extend(self.bytes(name));
+            }
+        }
+        all
+    }
+
     /// Asserts that everything of two runs that depends on the scenario alone is
     /// the same to the byte.
     pub fn assert_same(&self, other: &Self) {

@@ -217,8 +217,13 @@ fn end_to_end(groups: &[Group]) -> Result<()> {
     if !machine.is_empty() {
         packages::ensure_new_qemu();
         shell::run(binary, &["image", "build", "images/kvm-host.toml"])?;
-        let tests = shell::test_program("belljar-kvm")?;
-        let environment = [("BELLJAR_BIN", binary), ("BELLJAR_KVM_TESTS", &tests)];
+        let tests = shell::test_program("belljar-kvm", &["--lib"])?;
+        let digests = shell::test_program("belljar-exact", &["--test", "digests"])?;
+        let environment = [
+            ("BELLJAR_BIN", binary),
+            ("BELLJAR_KVM_TESTS", &tests),
+            ("BELLJAR_DIGESTS", &digests),
+        ];
         end_to_end_tests(&machine, &environment, &["--test-threads", "1"])?;
     }
     Ok(())

@@ -49,10 +49,11 @@ pub(crate) fn build_belljar() -> Result<PathBuf> {
     Ok(binary)
 }
 
-/// Builds the unit tests of `package` and tells where their program is.
-pub(crate) fn test_program(package: &str) -> Result<String> {
+/// Builds those tests of `package` that `target` chooses and tells where their program is.
+pub(crate) fn test_program(package: &str, target: &[&str]) -> Result<String> {
     let output = Command::new(cargo())
-        .args(["test", "--no-run", "--lib", "--message-format=json"])
+        .args(["test", "--no-run", "--message-format=json"])
+        .args(target)
         .args(["--package", package])
         .current_dir(crate::root())
         .stderr(Stdio::inherit())
@@ -62,8 +63,9 @@ pub(crate) fn test_program(package: &str) -> Result<String> {
         bail!("the tests of {package} cannot be built ({})", output.status);
     }
     let told = String::from_utf8_lossy(&output.stdout);
+    // Programs of the package that the tests run are told before.
     let program = told
-        .split_once("\"executable\":\"")
+        .rsplit_once("\"executable\":\"")
         .and_then(|(_, rest)| rest.split_once('"'));
     program
         .map(|(path, _)| path.to_owned())

@@ -1,6 +1,7 @@
 //! The kvm engine: on this host as far as that goes, and in a machine that has KVM.
 
 mod links;
+mod processor;
 mod programs;
 
 use std::os::unix::fs::MetadataExt;

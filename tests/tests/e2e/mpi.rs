@@ -28,12 +28,16 @@ fn hpl(nodes: u32, grid: (u32, u32)) {
     let scenario = Scenario::new(nodes, &format!("mpiexec.hydra -n {nodes} xhpl")).with(&format!(
         "[workload.files]\n\"HPL.dat\" = {{ text = {data:?} }}"
     ));
-    let console = dir.run(&scenario, "out", &[]).success().console(0);
+    let run = dir.run(&scenario, "out", &[]).success();
+    let console = run.console(0);
     assert!(
         console.contains("1 tests completed and passed residual checks"),
         "{console}"
     );
     assert!(console.contains("PASSED"), "{console}");
+    if nodes == 4 {
+        dir.holds("hpl-4", &run, "bookworm-mpich");
+    }
 }
 
 #[test]

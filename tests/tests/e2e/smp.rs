@@ -50,7 +50,8 @@ fn meet(vcpus: u32) {
     let command = "threads && hackbench -l 20 -g 2 && \
                    stress-ng --cpu 0 --cpu-ops 20 --vm 2 --vm-bytes 8m --vm-ops 200 --verify";
     let scenario = Scenario::new(1, command).vcpus(vcpus);
-    let console = dir.run(&scenario, "out", &[]).success().console(0);
+    let run = dir.run(&scenario, "out", &[]).success();
+    let console = run.console(0);
     let threads = format!(
         "threads: {} threads on {vcpus} processors, 0 tests failed",
         vcpus.max(2)
@@ -59,6 +60,9 @@ fn meet(vcpus: u32) {
     assert!(console.contains("successful run completed"), "{console}");
     for bad in ["fail:", "BUG:", "WARNING:", "Call Trace"] {
         assert!(!console.contains(bad), "{bad} in\n{console}");
+    }
+    if vcpus == 2 {
+        dir.holds("smp-suite", &run, "bookworm-smp");
     }
 }
 

@@ -350,7 +350,7 @@ fn compare(guest: &mut Guest, native: &Native, random: &mut Random, instruction:
 #[test]
 fn random_32_bit_instructions_agree_with_the_host() {
     let native = Native::new();
-    let mut guest = Guest::protected(&[0xf4]);
+    let mut guest = Guest::protected_as_host();
     let mut random = Random::new(Seed(7), "forms32", 0);
     let mut seen: BTreeSet<u32> = BTreeSet::new();
     for _ in 0..60_000 {

@@ -11,7 +11,8 @@ use super::operand::check_segment;
 use crate::access::Stop;
 use crate::context::ARITHMETIC;
 use crate::flags::undefined::{self, Count};
-use crate::state::flag;
+use crate::mmu::is_canonical;
+use crate::state::{Fault, flag};
 use crate::vcpu::ExactVcpu;
 
 impl ExactVcpu {
@@ -49,6 +50,9 @@ impl ExactVcpu {
         if instruction.op0_kind() == OpKind::Memory {
             let at = self.linear(instruction);
             check_segment(instruction, at, 2)?;
+            if !is_canonical(at) || !is_canonical(at.wrapping_add(1)) {
+                return Err(Fault::protection(0).into());
+            }
             self.check_writable(at, 2)?;
         }
         let first = self.read_operand(instruction, 0)?;

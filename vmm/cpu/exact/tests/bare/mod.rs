@@ -408,7 +408,18 @@ impl Guest {
     /// A guest in protected mode without paging, as a multiboot loader leaves it,
     /// with `code` of 32 bits at [`CODE`].
     pub(crate) fn protected(code: &[u8]) -> Self {
-        let mut guest = Self::new(code);
+        Self::new(code).into_protected()
+    }
+
+    /// The same that halts, with the host's undefined flags.
+    pub(crate) fn protected_as_host() -> Self {
+        let time = (CyclesPerInstruction::default(), None);
+        let set = InstructionSet::default();
+        Self::build(&[0xf4], time, &set, (RAM_BYTES, true)).into_protected()
+    }
+
+    fn into_protected(self) -> Self {
+        let mut guest = self;
         guest.add_legacy_segments();
         let mut system = guest.vcpu.system();
         system.cr0 = 0x31;
