@@ -123,6 +123,9 @@ fn bindings(mpi: Mpi) {
         ("MPI_Finalize", 12),
     ];
     expect(&calls(&dir), &expected, name);
+    if mpi == Mpi::Mpich {
+        dir.holds("fortran-mpich", &outcome, IMAGE);
+    }
 }
 
 #[test]
