@@ -213,3 +213,21 @@ fn a_static_program_is_seen_or_named() {
     let warning = "a launcher started ./stripped (1 times, as rank 7 for one)";
     assert!(stdout.contains(warning), "{stdout}\n{stderr}");
 }
+
+/// What a workload finds of us: nothing in its environment, and nothing that another root directory
+/// would lack.
+#[test]
+fn a_workload_does_not_see_what_is_preloaded() {
+    let Some(dir) = Dir::new() else { return };
+    let command = "\
+names() { LD_TRACE_LOADED_OBJECTS=1 /bin/bash | grep -o '/[^ ]*' | grep -v belljar; }
+for file in /bin/bash $(names); do mkdir -p jail${file%/*}; cp -L $file jail$file; done
+chroot jail /bin/bash -c 'echo in another root directory'
+mpiexec.hydra -n 2 env >environment
+echo \"preloaded: $(grep -c PRELOAD environment)\"";
+    let scenario = Scenario::new(2, command);
+    let console = dir.run(&scenario, "out", &[]).success().console(0);
+    assert!(console.contains("in another root directory"), "{console}");
+    assert!(!console.contains("ld.so:"), "{console}");
+    assert!(console.contains("preloaded: 0"), "{console}");
+}
