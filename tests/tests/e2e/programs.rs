@@ -73,8 +73,24 @@ fn expect(found: &BTreeMap<String, u64>, expected: &[(&str, u64)], what: &str) {
     }
 }
 
+/// By what calls are seen.
+#[derive(Clone, Copy, PartialEq)]
+enum By {
+    Probes,
+    Library,
+}
+
+impl By {
+    fn set(self, scenario: Scenario) -> Scenario {
+        match self {
+            Self::Probes => scenario,
+            Self::Library => scenario.with("[trace]\nlibrary = true"),
+        }
+    }
+}
+
 /// All of it in one run: the calls are told apart by what only one program makes.
-fn bindings(mpi: Mpi) {
+fn bindings(mpi: Mpi, by: By) {
     let Some(dir) = Dir::new() else { return };
     let name = mpi.name();
     let token = |way| mpi.start(2, &format!("token-{way}-{name}"));
@@ -95,54 +111,71 @@ fn bindings(mpi: Mpi) {
         token("module"),
         token("f08"),
         plugin(""),
+        plugin("global"),
         plugin("deep"),
         layered,
     ]
     .join("\n");
-    let outcome = dir.run(&mpi.scenario(&command), "out", &[]).success();
+    let scenario = by.set(mpi.scenario(&command));
+    let outcome = dir.run(&scenario, "out", &[]).success();
     let console = outcome.console(0);
     let tokens = console.matches("token: sum 1 from the left 1").count();
     assert_eq!(tokens, 3, "{console}");
     let plugins = console.matches("plugin: rank 1 sum 1").count();
-    assert_eq!(plugins, 3, "{console}");
+    assert_eq!(plugins, 4, "{console}");
     let layers = console
         .matches("layer: 1 MPI_Init, 1 MPI_Allreduce")
         .count();
     assert_eq!(layers, 2, "{console}");
+    // What was opened so that it finds its own MPI first passes the library by, and so does a
+    // function that was asked of what the layer is linked to.
+    let (plugins, barriers) = if by == By::Probes { (8, 8) } else { (6, 4) };
     let expected = [
-        ("MPI_Init", 12),
-        ("MPI_Comm_rank", 12),
+        ("MPI_Init", 6 + plugins),
+        ("MPI_Comm_rank", 6 + plugins),
         ("MPI_Comm_size", 6),
         ("MPI_Send", 3),
         ("MPI_Recv", 3),
-        ("MPI_Allreduce", 12),
+        ("MPI_Allreduce", 6 + plugins),
         ("MPI_Isend", 6),
         ("MPI_Irecv", 6),
         ("MPI_Waitall", 6),
-        ("MPI_Barrier", 6),
-        ("MPI_Finalize", 12),
+        ("MPI_Barrier", barriers),
+        ("MPI_Finalize", 6 + plugins),
     ];
     expect(&calls(&dir), &expected, name);
 }
 
 #[test]
 fn every_binding_of_mpich_is_seen() {
-    bindings(Mpi::Mpich);
+    bindings(Mpi::Mpich, By::Probes);
 }
 
 #[test]
 fn every_binding_of_open_mpi_is_seen() {
-    bindings(Mpi::OpenMpi);
+    bindings(Mpi::OpenMpi, By::Probes);
+}
+
+#[test]
+fn the_library_sees_bindings_of_mpich() {
+    bindings(Mpi::Mpich, By::Library);
+}
+
+#[test]
+fn the_library_sees_bindings_of_open_mpi() {
+    bindings(Mpi::OpenMpi, By::Library);
 }
 
 /// Exceptions, backtraces and cancellations go through traced calls as through others.
-fn unwinding(mpi: Mpi) {
+fn unwinding(mpi: Mpi, by: By) {
     let Some(dir) = Dir::new() else { return };
     // It ends without MPI_Finalize, of which mpirun has a word to say.
     let start = mpi.start(1, &format!("unwinding-{}", mpi.name()));
     let command = format!("{start} || true");
     let run = |out: &str, more: &[&str]| {
-        let outcome = dir.run(&mpi.scenario(&command), out, more).success();
+        let outcome = dir
+            .run(&by.set(mpi.scenario(&command)), out, more)
+            .success();
         outcome.console(0)
     };
     let console = run("out", &[]);
@@ -167,12 +200,23 @@ fn unwinding(mpi: Mpi) {
 
 #[test]
 fn mpich_calls_are_unwound() {
-    unwinding(Mpi::Mpich);
+    unwinding(Mpi::Mpich, By::Probes);
 }
 
 #[test]
 fn open_mpi_calls_are_unwound() {
-    unwinding(Mpi::OpenMpi);
+    unwinding(Mpi::OpenMpi, By::Probes);
+}
+
+#[test]
+fn mpich_calls_that_the_library_sees_are_unwound() {
+    unwinding(Mpi::Mpich, By::Library);
+}
+
+/// Its C++ bindings call MPI from a constructor, too.
+#[test]
+fn open_mpi_calls_that_the_library_sees_are_unwound() {
+    unwinding(Mpi::OpenMpi, By::Library);
 }
 
 /// Compiles a static program that holds an MPI library, and one without its names.
