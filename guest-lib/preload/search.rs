@@ -1,7 +1,7 @@
 //! Looks for symbols in what is loaded, in the order of loading: the program, what it was started
 //! with, what it opened since, with whatever rights (`RTLD_LOCAL`).
 //!
-//! Functions are looked for after this library alone, objects everywhere. What stands in
+//! Functions are looked for after this library first, objects everywhere. What stands in
 //! an object of the dynamic linker's list has been checked by it; formats are those of the
 //! System V ABI and, for the hash table, of GNU's linker.
 
@@ -37,18 +37,24 @@ impl Function {
     }
 }
 
-/// What the function of this number leads to.
+/// What the function of this number leads to. Where nothing after this library defines it, a
+/// program may have MPI in itself.
 pub(crate) fn function(number: usize) -> Function {
     // SAFETY: `number` is less than there are names, and each begins within them.
-    let profiling = unsafe {
+    let name = unsafe {
         let start = *NAME_STARTS.as_ptr().add(number);
         NAMES.as_ptr().add(usize::from(start))
     };
-    Function {
-        // SAFETY: each is longer than its first letter, `P`.
-        named: find(unsafe { profiling.add(1) }, true),
-        profiling: find(profiling, true),
+    let mut profiling = find(name, true);
+    if profiling.address == 0 {
+        profiling = find(name, false);
     }
+    // SAFETY: the name is longer than its first letter, `P`.
+    let mut named = find(unsafe { name.add(1) }, true);
+    if named.address == 0 {
+        named = profiling;
+    }
+    Function { named, profiling }
 }
 
 /// Writes the addresses of Open MPI's predefined objects, zero for those that are not there; with

@@ -104,6 +104,19 @@ int MPI_Allreduce(const void *a, void *b, int n, MPI_Datatype t, MPI_Op op, MPI_
 }
 "#;
 
+/// Has a function of MPI's in itself, by the name of the profiling interface.
+const OWN: &str = r#"
+#include <stdio.h>
+int MPI_Wait(int *request, int *status) __attribute__((weak));
+int PMPI_Wait(int *request, int *status) { *status = *request; return 0; }
+int main(void) {
+    int request = 5, status = 0;
+    MPI_Wait(&request, &status);
+    printf("waited for %d\n", status);
+    return 0;
+}
+"#;
+
 struct Programs {
     folder: tempfile::TempDir,
     mpi: &'static str,
@@ -191,4 +204,16 @@ fn programs_of_mpich_run_unharmed_without_belljar() {
 #[test]
 fn programs_of_open_mpi_run_unharmed_without_belljar() {
     unharmed("openmpi");
+}
+
+#[test]
+fn a_program_may_have_mpi_in_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let programs = Programs { folder, mpi: "" };
+    fs::write(programs.path("libbelljar.so"), PRELOAD).unwrap();
+    programs.compile("cc", OWN, "own", &["-rdynamic"]);
+    let mut command = Command::new(programs.path("own"));
+    command.env("LD_PRELOAD", programs.path("libbelljar.so"));
+    let output = command.output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "waited for 5\n");
 }
