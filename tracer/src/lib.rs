@@ -33,7 +33,7 @@ mod targets;
 mod trace;
 
 pub use account::{Account, Accounts};
-pub use communicators::{Collector, Communicators, Members, ProcessKey};
+pub use communicators::{Collector, Communicators, Member, Members, ProcessKey};
 pub use counters::{Counters, NodeSummary, ProcessInfo, TraceSummary, Warnings};
 pub use cpi::{CpiCollector, CpiPart, CpiStat, CpiStatistics, Ratio};
 pub use datatypes::{PREDEFINED, Predefined};

@@ -1,10 +1,11 @@
 //! Programs that come to MPI in other ways than a C program linked to it does: each call is seen,
 //! and the program is none the wiser. Over MPICH and Open MPI.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use belljar_tests::{Dir, Scenario};
+use serde_json::Value;
 
 use crate::trace::traced;
 
@@ -217,6 +218,46 @@ fn mpich_calls_that_the_library_sees_are_unwound() {
 #[test]
 fn open_mpi_calls_that_the_library_sees_are_unwound() {
     unwinding(Mpi::OpenMpi, By::Library);
+}
+
+/// Children are linked to their parents: who sends to whom, over the intercommunicator and over what
+/// is merged from it.
+fn spawning(by: By) {
+    let Some(dir) = Dir::new() else { return };
+    let start = |way| Mpi::OpenMpi.start(2, &format!("/usr/local/bin/spawn-openmpi {way}"));
+    let command = [start(""), start("multiple")].join("\n");
+    let command = command.replace("mpirun", "sed -i s/=2/=4/ hosts; mpirun");
+    let outcome = dir.run(&by.set(Mpi::OpenMpi.scenario(&command)), "out", &[]);
+    let console = outcome.success().console(0);
+    assert_eq!(console.matches("of 4 was told 42").count(), 8, "{console}");
+    let (stdout, stderr, code) = dir.call(&["trace", "stat", "out", "--json"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let stat: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(stat["unresolved_messages"], 0, "{stat}");
+    let word = |entry: &Value, name: &str| entry[name].as_u64().unwrap();
+    let traffic = stat["traffic"].as_array().unwrap().iter();
+    let found: BTreeSet<[u64; 5]> = traffic
+        .map(|it| ["job", "from", "to_job", "to", "bytes"].map(|name| word(it, name)))
+        .collect();
+    let mut expected = BTreeSet::new();
+    for (parents, children) in [(0, 1), (2, 3)] {
+        for rank in 0..2 {
+            expected.insert([children, rank, parents, rank, 200 + rank]);
+            expected.insert([parents, rank, children, rank, 1000]);
+        }
+        expected.insert([parents, 0, children, 1, 24]);
+    }
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn spawned_children_are_linked_to_their_parents() {
+    spawning(By::Probes);
+}
+
+#[test]
+fn children_whose_calls_the_library_sees_are_linked() {
+    spawning(By::Library);
 }
 
 /// Compiles a static program that holds an MPI library, and one without its names.
