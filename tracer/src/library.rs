@@ -15,7 +15,7 @@ use crate::calls::Returned;
 use crate::event::Implementation;
 use crate::launch::Launch;
 use crate::memory::{GuestMemory, Reader};
-use crate::node::{MagicRegisters, NodeTracer, R11, RAX, RBX, RDI, RSI, RSP, SPACE_MASK};
+use crate::node::{MagicRegisters, NodeTracer, R11, RAX, RBX, RDI, RSI, RSP};
 
 impl NodeTracer {
     /// Handles a magic exit of `vcpu` at cycle `at`: returns the value for R11, where the
@@ -49,7 +49,7 @@ impl NodeTracer {
     /// The preloaded library tells something of its process.
     fn fact(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) {
         let (first, second) = (registers.gpr[RDI], registers.gpr[RSI]);
-        let space = registers.cr3 & SPACE_MASK;
+        let space = registers.space();
         if registers.gpr[RAX] as u32 != FACT_LEAF {
             self.counters.warnings.unknown_magic += 1;
             return;
@@ -107,7 +107,7 @@ impl NodeTracer {
             self.counters.warnings.missing_functions += 1;
             return 0;
         }
-        let space = registers.cr3 & SPACE_MASK;
+        let space = registers.space();
         if self.processes.contains_key(&space) {
             self.begin_call(at, vcpu, function, registers, memory);
         } else {
@@ -118,14 +118,14 @@ impl NodeTracer {
 
     /// Whether the MPI library itself made a call.
     fn is_own_call(&self, registers: &MagicRegisters, memory: &dyn GuestMemory) -> bool {
-        let space = registers.cr3 & SPACE_MASK;
+        let space = registers.space();
         let code = self.processes.get(&space).map(|process| &process.code);
         let caller = Reader(memory).u64(registers.gpr[RSP]);
         matches!((code, caller), (Some(code), Ok(caller)) if code.contains(&caller))
     }
 
     fn leave(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) -> u64 {
-        let space = registers.cr3 & SPACE_MASK;
+        let space = registers.space();
         let slot = registers.gpr[RSP].wrapping_sub(8);
         let call = match self.open.returned(space, registers.fs_base, slot) {
             Some(Returned::Own(call)) => call,

@@ -249,6 +249,45 @@ fn a_call_after_a_jump_out_is_another_one() {
     assert_eq!(tracer.counters().warnings.abandoned, 1);
 }
 
+/// The same place may call another function, through a pointer.
+#[test]
+fn a_call_through_a_pointer_after_a_jump_out_is_no_jump_of_the_librarys() {
+    let mut tracer = tracer();
+    let mut process = Process::new(0x1000);
+    process.registers.gpr[3] = HEAP;
+    process.call(&mut tracer, "MPI_Send", PROGRAM, &[HEAP, 0, 0, 0, 0, WORLD]);
+    process.registers.gpr[4] += 8;
+    process.registers.gpr[3] += 8;
+    let watched = process.call(&mut tracer, "MPI_Barrier", PROGRAM, &[WORLD]);
+    assert_eq!(watched, Some(PROGRAM));
+    process.back(&mut tracer, PROGRAM);
+    assert_eq!(names(&mut tracer), [("MPI_Send", 0), ("MPI_Barrier", 0)]);
+    assert_eq!(tracer.counters().warnings.abandoned, 1);
+}
+
+#[test]
+fn objects_whose_addresses_cannot_be_read_are_counted() {
+    let library = Library {
+        implementation: Implementation::OpenMpi,
+        code: 0x1000..0x9000,
+        data: 0..0,
+        objects: vec![Place::Slot(0x90_0000), Place::Slot(DATA), Place::Missing],
+    };
+    let barrier = operation("MPI_Barrier").unwrap();
+    let call = Target::Call {
+        file: 0,
+        function: barrier,
+        value: value(barrier),
+    };
+    let mut calls = vec![call; usize::from(barrier) + 2];
+    calls[0] = Target::Start;
+    let mut tracer = NodeTracer::new(1, &Selection::default());
+    tracer.set_targets(Arc::new(Targets::of(calls, vec![library])));
+    let mut process = Process::new(0x1000);
+    process.call(&mut tracer, "MPI_Barrier", PROGRAM, &[WORLD]);
+    assert_eq!(tracer.counters().warnings.unread_objects, 1);
+}
+
 #[test]
 fn an_address_space_that_begins_anew_is_another_process() {
     let mut tracer = tracer();
