@@ -10,6 +10,7 @@ mod calls;
 mod codec;
 mod collective;
 mod communicators;
+mod component;
 mod counters;
 mod cpi;
 mod datatypes;

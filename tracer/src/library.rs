@@ -117,11 +117,15 @@ impl NodeTracer {
     }
 
     /// Whether the MPI library itself made a call.
-    fn is_own_call(&self, registers: &MagicRegisters, memory: &dyn GuestMemory) -> bool {
-        let space = registers.space();
-        let code = self.processes.get(&space).map(|process| &process.code);
+    fn is_own_call(&mut self, registers: &MagicRegisters, memory: &dyn GuestMemory) -> bool {
+        let process = self.processes.get(&registers.space());
         let caller = Reader(memory).u64(registers.gpr[RSP]);
-        matches!((code, caller), (Some(code), Ok(caller)) if code.contains(&caller))
+        let (Some(process), Ok(caller)) = (process, caller) else {
+            return false;
+        };
+        let components = process.implementation() == Implementation::OpenMpi;
+        process.code.contains(&caller)
+            || components && self.is_components(registers, caller, memory)
     }
 
     fn leave(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) -> u64 {

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::calls::Space;
+use crate::component::is_component;
 use crate::event::Implementation;
 use crate::launch::{self, Launch, Launched};
 use crate::memory::{GuestMemory, Reader};
@@ -167,12 +168,24 @@ impl NodeTracer {
         Some(launch)
     }
 
+    /// Whether a call within another one, which returns to `target`, is made by a component of
+    /// Open MPI's.
+    pub(crate) fn is_components(
+        &mut self,
+        registers: &MagicRegisters,
+        target: u64,
+        memory: &dyn GuestMemory,
+    ) -> bool {
+        let (space, slot) = (registers.space(), registers.gpr[RSP]);
+        self.open.depth(space, registers.fs_base, slot) > 0 && is_component(target, Reader(memory))
+    }
+
     /// Whether a call is the library's own affair: made from its own code, or reached by
     /// a jump out of a call of another function, which was seen. Before such a jump a function gives its
     /// caller's registers back; a program that calls anew through a pointer, after an exception
     /// left the first call, has moved on.
     fn is_internal(
-        &self,
+        &mut self,
         function: u16,
         library: &Library,
         base: u64,
@@ -186,9 +199,11 @@ impl NodeTracer {
         let place = (registers.fs_base, slot);
         let space = registers.space();
         let jumped = self.open.standing(space, place, target);
-        library.code.contains(&target.wrapping_sub(base))
+        let own = library.code.contains(&target.wrapping_sub(base))
             || jumped.is_some_and(|call| {
                 call.event.function != function && call.kept == registers.kept()
-            })
+            });
+        let components = library.implementation == Implementation::OpenMpi;
+        own || components && self.is_components(registers, target, memory)
     }
 }

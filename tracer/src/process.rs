@@ -144,6 +144,11 @@ impl Process {
         self.unnamed = self.launch.take();
     }
 
+    /// The MPI implementation that it runs.
+    pub(crate) fn implementation(&self) -> Implementation {
+        self.implementation
+    }
+
     /// The process's rank in `MPI_COMM_WORLD`, as far as known.
     pub(crate) fn rank(&self) -> u32 {
         self.rank

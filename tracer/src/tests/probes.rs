@@ -265,6 +265,38 @@ fn a_call_through_a_pointer_after_a_jump_out_is_no_jump_of_the_librarys() {
     assert_eq!(tracer.counters().warnings.abandoned, 1);
 }
 
+/// A component of Open MPI's, mapped somewhere, calls within a call; and so does a callback of the
+/// program's.
+#[test]
+fn what_a_component_calls_is_the_librarys_affair() {
+    let library = Library {
+        implementation: Implementation::OpenMpi,
+        code: 0x1000..0x9000,
+        data: 0..0,
+        objects: Vec::new(),
+    };
+    let calls = (0..belljar_abi::FUNCTIONS.len() as u16).map(|function| Target::Call {
+        file: 0,
+        function,
+        value: value(function),
+    });
+    let targets = [Target::Start].into_iter().chain(calls).collect();
+    let mut tracer = NodeTracer::new(1, &Selection::default());
+    tracer.set_targets(Arc::new(Targets::of(targets, vec![library])));
+    tracer.watch_returns();
+    let mut process = Process::new(0x1000);
+    crate::component::map("mca_io_romio321.so", 0x300, &mut process.memory);
+    let component = crate::component::BASE + 0x200;
+    process.call(&mut tracer, "MPI_File_open", PROGRAM, &[WORLD]);
+    process.registers.gpr[4] -= 64;
+    let seen = process.call(&mut tracer, "MPI_Type_size", component, &[0, HEAP]);
+    assert_eq!(seen, None);
+    let callback = PROGRAM + 0x100;
+    process.registers.gpr[4] += 8;
+    let seen = process.call(&mut tracer, "MPI_Comm_rank", callback, &[WORLD, HEAP]);
+    assert_eq!(seen, Some(callback));
+}
+
 #[test]
 fn objects_whose_addresses_cannot_be_read_are_counted() {
     let library = Library {
