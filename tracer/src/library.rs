@@ -125,7 +125,7 @@ impl NodeTracer {
         };
         let components = process.implementation() == Implementation::OpenMpi;
         process.code.contains(&caller)
-            || components && self.is_components(registers, caller, memory)
+            || components && self.is_of_component(registers, caller, memory)
     }
 
     fn leave(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) -> u64 {

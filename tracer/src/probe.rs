@@ -170,7 +170,7 @@ impl NodeTracer {
 
     /// Whether a call within another one, which returns to `target`, is made by a component of
     /// Open MPI's.
-    pub(crate) fn is_components(
+    pub(crate) fn is_of_component(
         &mut self,
         registers: &MagicRegisters,
         target: u64,
@@ -204,6 +204,6 @@ impl NodeTracer {
                 call.event.function != function && call.kept == registers.kept()
             });
         let components = library.implementation == Implementation::OpenMpi;
-        own || components && self.is_components(registers, target, memory)
+        own || components && self.is_of_component(registers, target, memory)
     }
 }

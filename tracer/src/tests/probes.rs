@@ -1,5 +1,7 @@
 //! Calls that probes find: nothing of the guest changes, and nothing is seen twice.
 
+mod open_mpi;
+
 use std::sync::Arc;
 
 use belljar_abi::operation;
@@ -22,11 +24,16 @@ const DATA: u64 = 0x10_0000;
 /// A tracer of a guest with an MPICH whose function number `n` stands at `0x1000 + 16 n`;
 /// probe 0 is where processes begin.
 fn tracer() -> NodeTracer {
+    tracer_of(Implementation::Mpich, vec![Place::Missing])
+}
+
+/// The same of any implementation, with these predefined objects.
+fn tracer_of(implementation: Implementation, objects: Vec<Place>) -> NodeTracer {
     let library = Library {
-        implementation: Implementation::Mpich,
+        implementation,
         code: 0x1000..0x9000,
         data: DATA..DATA + 0x2000,
-        objects: vec![Place::Missing],
+        objects,
     };
     let calls = (0..belljar_abi::FUNCTIONS.len() as u16).map(|function| Target::Call {
         file: 0,
@@ -263,61 +270,6 @@ fn a_call_through_a_pointer_after_a_jump_out_is_no_jump_of_the_librarys() {
     process.back(&mut tracer, PROGRAM);
     assert_eq!(names(&mut tracer), [("MPI_Send", 0), ("MPI_Barrier", 0)]);
     assert_eq!(tracer.counters().warnings.abandoned, 1);
-}
-
-/// A component of Open MPI's, mapped somewhere, calls within a call; and so does a callback of the
-/// program's.
-#[test]
-fn what_a_component_calls_is_the_librarys_affair() {
-    let library = Library {
-        implementation: Implementation::OpenMpi,
-        code: 0x1000..0x9000,
-        data: 0..0,
-        objects: Vec::new(),
-    };
-    let calls = (0..belljar_abi::FUNCTIONS.len() as u16).map(|function| Target::Call {
-        file: 0,
-        function,
-        value: value(function),
-    });
-    let targets = [Target::Start].into_iter().chain(calls).collect();
-    let mut tracer = NodeTracer::new(1, &Selection::default());
-    tracer.set_targets(Arc::new(Targets::of(targets, vec![library])));
-    tracer.watch_returns();
-    let mut process = Process::new(0x1000);
-    crate::component::map("mca_io_romio321.so", 0x300, &mut process.memory);
-    let component = crate::component::BASE + 0x200;
-    process.call(&mut tracer, "MPI_File_open", PROGRAM, &[WORLD]);
-    process.registers.gpr[4] -= 64;
-    let seen = process.call(&mut tracer, "MPI_Type_size", component, &[0, HEAP]);
-    assert_eq!(seen, None);
-    let callback = PROGRAM + 0x100;
-    process.registers.gpr[4] += 8;
-    let seen = process.call(&mut tracer, "MPI_Comm_rank", callback, &[WORLD, HEAP]);
-    assert_eq!(seen, Some(callback));
-}
-
-#[test]
-fn objects_whose_addresses_cannot_be_read_are_counted() {
-    let library = Library {
-        implementation: Implementation::OpenMpi,
-        code: 0x1000..0x9000,
-        data: 0..0,
-        objects: vec![Place::Slot(0x90_0000), Place::Slot(DATA), Place::Missing],
-    };
-    let barrier = operation("MPI_Barrier").unwrap();
-    let call = Target::Call {
-        file: 0,
-        function: barrier,
-        value: value(barrier),
-    };
-    let mut calls = vec![call; usize::from(barrier) + 2];
-    calls[0] = Target::Start;
-    let mut tracer = NodeTracer::new(1, &Selection::default());
-    tracer.set_targets(Arc::new(Targets::of(calls, vec![library])));
-    let mut process = Process::new(0x1000);
-    process.call(&mut tracer, "MPI_Barrier", PROGRAM, &[WORLD]);
-    assert_eq!(tracer.counters().warnings.unread_objects, 1);
 }
 
 #[test]
