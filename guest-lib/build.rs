@@ -10,13 +10,23 @@ use std::process::Command;
 use belljar_abi as abi;
 
 fn main() {
-    println!("cargo::rerun-if-changed=preload/preload.rs");
+    println!("cargo::rerun-if-changed=preload");
     println!("cargo::rerun-if-changed=build.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     write(&out.join("constants.rs"), &constants());
     write(&out.join("functions.s"), &functions());
-    let source = fs::read_to_string("preload/preload.rs").expect("the library's source is here");
-    write(&out.join("preload.rs"), &source);
+    // Nothing else of it is anybody's: what is used before it is relocated must not be looked for.
+    write(
+        &out.join("exports"),
+        "{ global: MPI_*; PMPI_*; local: *; };\n",
+    );
+    for name in ["preload.rs", "search.rs", "process.rs"] {
+        let source = fs::read_to_string(Path::new("preload").join(name));
+        write(
+            &out.join(name),
+            &source.expect("the library's source is here"),
+        );
+    }
     compile(&out);
 }
 
@@ -65,6 +75,7 @@ fn compile(out: &Path) {
                 "-Wl,-z,now",
                 "-Wl,-z,defs",
                 "-Wl,-z,noexecstack",
+                "-Wl,--version-script=exports",
             ])
             .args([
                 "-Wl,-soname,libbelljar.so",
@@ -87,99 +98,167 @@ fn run(command: &mut Command, name: &str) {
 }
 
 fn constants() -> String {
-    let operation =
-        |name| abi::operation(name).expect("the table has MPI_Init and MPI_Init_thread");
-    format!(
-        "const STUB_BASE: u64 = {:#x};\nconst STUB_LENGTH: u64 = {:#x};\nconst RETURN_ADDRESS: u64 = {:#x};\n\
-         const FACT_ADDRESS: u64 = {:#x};\nconst DETECT_LEAF: u32 = {:#x};\nconst DETECT_INT3: u32 = {:#x};\n\
+    let word =
+        |at: usize| u32::from_le_bytes(abi::SIGNATURE[at..at + 4].try_into().expect("four bytes"));
+    let init = abi::operation("MPI_Init").expect("the table has MPI_Init");
+    let (names, starts) = names();
+    let objects = abi::OPEN_MPI_OBJECTS.iter().map(|(name, _)| *name);
+    let objects: String = objects.map(|name| format!("{name}\\0")).collect();
+    let mut text = format!(
+        "const SIGNATURE: [u32; 3] = [{:#x}, {:#x}, {:#x}];\n\
          const MAGIC_CPUID: [u8; 2] = {:?};\nconst MAGIC_INT3: [u8; 2] = {:?};\n\
-         const FIRST_STUB: u64 = {:#x};\nconst STUB_SIZE: u64 = {};\nconst STUB_JUMP: u64 = {};\nconst TABLE_OFFSET: u64 = {:#x};\n\
-         const OP_RETURN: u32 = {:#x};\nconst FACT_LEAF: u32 = {:#x};\nconst FACT_PROCESS: u64 = {};\n\
-         const FACT_OBJECTS: u64 = {};\nconst FACT_ENVIRONMENT: u64 = {};\nconst MPICH: u64 = {};\nconst OPEN_MPI: u64 = {};\n\
-         const FUNCTION_COUNT: usize = {};\nconst OBJECT_COUNT: usize = {};\nconst INIT: usize = {};\n\
-         const INIT_THREAD: usize = {};\n\
-         const RANK_VARIABLES: [&[u8]; 3] = [b\"PMI_RANK\", b\"OMPI_COMM_WORLD_RANK\", b\"PMIX_RANK\"];\n",
-        abi::STUB_BASE,
-        abi::STUB_LENGTH,
-        abi::RETURN_ADDRESS,
-        abi::FACT_ADDRESS,
-        abi::DETECT_LEAF,
-        abi::DETECT_INT3,
+         const DETECT_LEAF: u32 = {:#x};\nconst DETECT_INT3: u32 = {:#x};\n\
+         const OP_RETURN: u32 = {:#x};\nconst FACT_LEAF: u32 = {:#x};\n\
+         const RANK_VARIABLES: [&[u8]; 3] = [b\"PMI_RANK\", b\"OMPI_COMM_WORLD_RANK\", b\"PMIX_RANK\"];\n\
+         const NAMES: &[u8] = b\"{names}\";\nconst NAME_STARTS: &[u16] = &{starts:?};\n\
+         const OBJECT_NAMES: &[u8] = b\"{objects}\\0\";\n",
+        word(0),
+        word(4),
+        word(8),
         abi::MAGIC_CPUID,
         abi::MAGIC_INT3,
-        abi::FIRST_STUB,
-        abi::STUB_SIZE,
-        abi::STUB_JUMP,
-        abi::TABLE_OFFSET,
+        abi::DETECT_LEAF,
+        abi::DETECT_INT3,
         abi::OP_RETURN,
         abi::FACT_LEAF,
-        abi::fact::PROCESS,
-        abi::fact::OPEN_MPI_OBJECTS,
-        abi::fact::ENVIRONMENT,
-        abi::IMPLEMENTATION_MPICH,
-        abi::IMPLEMENTATION_OPEN_MPI,
-        abi::FUNCTIONS.len(),
-        abi::OPEN_MPI_OBJECTS.len(),
-        operation("MPI_Init"),
-        operation("MPI_Init_thread"),
-    )
-}
-
-/// Assembly for every function: an exported indirect function, whose resolver
-/// answers with the stub under Belljar and with a plain forward elsewhere.
-fn functions() -> String {
-    let mut text = String::from(PROLOGUE);
-    text.push_str(&pick());
-    for (index, function) in abi::FUNCTIONS.iter().enumerate() {
-        let name = function.name;
-        let stub = abi::FIRST_STUB + index as u64 * abi::STUB_SIZE;
+    );
+    for (name, value) in [
+        ("STUB_BASE", abi::STUB_BASE),
+        ("STUB_LENGTH", abi::STUB_LENGTH),
+        ("RETURN_ADDRESS", abi::RETURN_ADDRESS),
+        ("FACT_ADDRESS", abi::FACT_ADDRESS),
+        ("FIRST_STUB", abi::FIRST_STUB),
+        ("STUB_SIZE", abi::STUB_SIZE),
+        ("STUB_JUMP", abi::STUB_JUMP),
+        ("TABLE_OFFSET", abi::TABLE_OFFSET),
+        ("UNRESOLVED", abi::UNRESOLVED),
+        ("PASSED_BY", abi::PASSED_BY),
+        ("RESOLVER_SIZE", RESOLVER_SIZE),
+        ("FACT_PROCESS", abi::fact::PROCESS.into()),
+        ("FACT_OBJECTS", abi::fact::OPEN_MPI_OBJECTS.into()),
+        ("FACT_ENVIRONMENT", abi::fact::ENVIRONMENT.into()),
+        ("FACT_LIBRARY", abi::fact::LIBRARY.into()),
+        ("MPICH", abi::IMPLEMENTATION_MPICH),
+        ("OPEN_MPI", abi::IMPLEMENTATION_OPEN_MPI),
+    ] {
         // Writing to a String cannot fail.
-        let _ = write!(
-            text,
-            ".weak P{name}\n\
-             .Lforward_{index}: jmp *P{name}@GOTPCREL(%rip)\n\
-             .globl {name}\n.type {name}, @gnu_indirect_function\n\
-             {name}: movabs ${stub:#x}, %rdi\nlea .Lforward_{index}(%rip), %rsi\njmp belljar_pick\n"
-        );
+        let _ = writeln!(text, "const {name}: u64 = {value:#x};");
     }
-    text.push_str(".section .data.rel.ro,\"aw\",@progbits\n.balign 8\n.globl belljar_real\n.hidden belljar_real\nbelljar_real:\n");
-    for function in abi::FUNCTIONS {
-        let _ = writeln!(text, ".quad P{}", function.name);
+    for (name, value) in [
+        ("FUNCTION_COUNT", abi::FUNCTIONS.len()),
+        ("OPERATIONS", abi::OPERATIONS),
+        ("OBJECT_COUNT", abi::OPEN_MPI_OBJECTS.len()),
+        ("INIT", usize::from(init)),
+    ] {
+        let _ = writeln!(text, "const {name}: usize = {value};");
     }
-    text.push_str(".globl belljar_objects\n.hidden belljar_objects\nbelljar_objects:\n");
-    for (object, _) in abi::OPEN_MPI_OBJECTS {
-        let _ = writeln!(text, ".weak {object}\n.quad {object}");
-    }
-    text.push_str(".data\n.balign 8\n.globl belljar_state\n.hidden belljar_state\nbelljar_state: .quad 0\n.text\n");
     text
 }
 
-const PROLOGUE: &str = ".text\n";
-
-/// The resolvers' common part: rdi is the stub's address, rsi the forward's. It
-/// runs before this library is relocated, so it must not use anything that is. On
-/// its first call, which may be the constructor's, it asks CPUID and maps the stub range (mmap with
-/// MAP_PRIVATE, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE and MAP_POPULATE).
-fn pick() -> String {
-    let word =
-        |at: usize| u32::from_le_bytes(abi::SIGNATURE[at..at + 4].try_into().expect("four bytes"));
-    format!(
-        ".globl belljar_pick\n.hidden belljar_pick\n.type belljar_pick, @function\nbelljar_pick:\n\
-         mov belljar_state(%rip), %rax\ntest %rax, %rax\njnz 3f\n\
-         push %rbx\npush %rdi\npush %rsi\n\
-         mov ${leaf:#x}, %eax\nxor %ecx, %ecx\ncpuid\n\
-         mov $2, %r10d\n\
-         cmp ${first:#x}, %ebx\njne 2f\ncmp ${second:#x}, %ecx\njne 2f\ncmp ${third:#x}, %edx\njne 2f\n\
-         mov $9, %eax\nmovabs ${base:#x}, %rdi\nmov ${length:#x}, %esi\nmov $3, %edx\n\
-         mov $0x108022, %r10d\nmov $-1, %r8\nxor %r9d, %r9d\nsyscall\n\
-         mov $2, %r10d\nmovabs ${base:#x}, %rdi\ncmp %rdi, %rax\njne 2f\nmov $1, %r10d\n\
-         2:\nmov %r10, belljar_state(%rip)\npop %rsi\npop %rdi\npop %rbx\nmov %r10, %rax\n\
-         3:\ncmp $1, %rax\nmov %rsi, %rax\ncmove %rdi, %rax\nret\n",
-        leaf = abi::DETECT_LEAF,
-        first = word(0),
-        second = word(4),
-        third = word(8),
-        base = abi::STUB_BASE,
-        length = abi::STUB_LENGTH,
-    )
+/// The functions' names in the profiling interface, one after the other, and where each begins. In
+/// one piece, they have no addresses that a dynamic linker would have to fill in.
+fn names() -> (String, Vec<usize>) {
+    let (mut names, mut starts, mut at) = (String::new(), Vec::new(), 0);
+    for function in abi::FUNCTIONS {
+        let _ = write!(names, "P{}\\0", function.name);
+        starts.push(at);
+        at += function.name.len() + 2;
+    }
+    (names, starts)
 }
+
+/// Bytes from one operation's way into the search to the next one's.
+const RESOLVER_SIZE: u64 = 16;
+
+/// Assembly for every operation: an exported indirect function, whose resolver answers with the
+/// stub under Belljar and with a forward elsewhere.
+fn functions() -> String {
+    let mut text = String::from(COMMON);
+    let count = abi::FUNCTIONS.len();
+    for operation in 0..abi::OPERATIONS {
+        let _ = writeln!(
+            text,
+            ".balign {RESOLVER_SIZE}\n\
+             .Lresolve_{operation}: mov ${operation}, %r11d\njmp belljar_resolve"
+        );
+    }
+    for operation in 0..abi::OPERATIONS {
+        let prefix = if operation < count { "" } else { "P" };
+        let name = abi::FUNCTIONS[operation % count].name;
+        let _ = writeln!(
+            text,
+            ".Lforward_{operation}: mov belljar_next+{}(%rip), %r11\n\
+             test %r11, %r11\njz .Lresolve_{operation}\njmp *%r11\n\
+             .globl {prefix}{name}\n.type {prefix}{name}, @gnu_indirect_function\n\
+             {prefix}{name}: mov ${operation}, %edi\nlea .Lforward_{operation}(%rip), %rsi\njmp belljar_pick",
+            8 * operation
+        );
+    }
+    let _ = write!(
+        text,
+        ".section .data.rel.ro,\"aw\",@progbits\n.balign 8\n.weak dl_iterate_phdr\n.weak environ\n\
+         .globl belljar_iterate\n.hidden belljar_iterate\nbelljar_iterate: .quad dl_iterate_phdr\n\
+         .globl belljar_environment\n.hidden belljar_environment\nbelljar_environment: .quad environ\n\
+         .bss\n.balign 8\n.globl belljar_next\n.hidden belljar_next\nbelljar_next: .zero {}\n.text\n",
+        8 * abi::OPERATIONS
+    );
+    text
+}
+
+/// The resolvers' common part, and that of the first calls: r11 is the operation, everything else
+/// is as its caller left it, and is so again when the call continues.
+const COMMON: &str = "\
+.text
+belljar_pick:
+ lea .Lresolve_0(%rip), %rdx
+ jmp {pick}
+.type belljar_resolve, @function
+belljar_resolve:
+ .cfi_startproc
+ push %rbp
+ .cfi_def_cfa_offset 16
+ .cfi_offset %rbp, -16
+ mov %rsp, %rbp
+ .cfi_def_cfa_register %rbp
+ and $-16, %rsp
+ sub $192, %rsp
+ movaps %xmm0, (%rsp)
+ movaps %xmm1, 16(%rsp)
+ movaps %xmm2, 32(%rsp)
+ movaps %xmm3, 48(%rsp)
+ movaps %xmm4, 64(%rsp)
+ movaps %xmm5, 80(%rsp)
+ movaps %xmm6, 96(%rsp)
+ movaps %xmm7, 112(%rsp)
+ mov %rax, 128(%rsp)
+ mov %rdi, 136(%rsp)
+ mov %rsi, 144(%rsp)
+ mov %rdx, 152(%rsp)
+ mov %rcx, 160(%rsp)
+ mov %r8, 168(%rsp)
+ mov %r9, 176(%rsp)
+ mov %r10, 184(%rsp)
+ mov %r11d, %edi
+ call {resolve}
+ mov %rax, %r11
+ movaps (%rsp), %xmm0
+ movaps 16(%rsp), %xmm1
+ movaps 32(%rsp), %xmm2
+ movaps 48(%rsp), %xmm3
+ movaps 64(%rsp), %xmm4
+ movaps 80(%rsp), %xmm5
+ movaps 96(%rsp), %xmm6
+ movaps 112(%rsp), %xmm7
+ mov 128(%rsp), %rax
+ mov 136(%rsp), %rdi
+ mov 144(%rsp), %rsi
+ mov 152(%rsp), %rdx
+ mov 160(%rsp), %rcx
+ mov 168(%rsp), %r8
+ mov 176(%rsp), %r9
+ mov 184(%rsp), %r10
+ leave
+ .cfi_def_cfa %rsp, 8
+ jmp *%r11
+ .cfi_endproc
+";

@@ -1,29 +1,40 @@
-//! What the preloaded library does when it is loaded.
+//! The preloaded library: for each MPI function a stub that the host sees, whoever calls it.
 //!
-//! Everything here runs before the program does, once a process. Afterwards only
-//! the stubs run, of which the virtual clock takes no notice.
+//! Every function of MPI's and its profiling interface is an indirect one here, an *operation* (see
+//! `belljar-abi`). The first of them that a dynamic linker resolves has the stub range mapped,
+//! before any constructor runs; where Belljar is not, all of them lead to the real functions. What a
+//! function leads to is looked for when it is first called, so it does not matter when and how MPI
+//! was loaded. A process is introduced to the host then. Programs that name no MPI function run
+//! nothing of this. Before this library is relocated only `pick` and what it calls may run,
+//! which therefore use no address that a linker would have to fill in.
 
 #![no_std]
+#![no_builtins]
 #![crate_type = "cdylib"]
+
+mod process;
+mod search;
 
 use core::arch::x86_64::__cpuid;
 use core::arch::{asm, global_asm};
+use core::hint::spin_loop;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 // Constants of the ABI, as `build.rs` writes them.
 include!("constants.rs");
 
-// For each function: its indirect-function resolver, its way to the real function
-// where Belljar is not, and its places in the tables of names.
-global_asm!(include_str!("functions.s"), options(att_syntax));
+// For each operation: its resolver, its way to the real function where Belljar is not, and its
+// way into `resolve`.
+global_asm!(
+    include_str!("functions.s"),
+    pick = sym pick,
+    resolve = sym resolve,
+    options(att_syntax)
+);
 
 unsafe extern "C" {
-    /// Addresses of the real functions, zero where the MPI implementation lacks one.
-    static belljar_real: [u64; FUNCTION_COUNT];
-    /// Addresses of Open MPI's predefined objects, zero elsewhere.
-    static belljar_objects: [u64; OBJECT_COUNT];
-    /// Answers `stub` under Belljar, having mapped the stub range, and `forward`
-    /// elsewhere.
-    fn belljar_pick(stub: u64, forward: u64) -> u64;
+    /// Addresses of the real functions where Belljar is not, zero for those not looked for yet.
+    static mut belljar_next: [u64; OPERATIONS];
 }
 
 #[panic_handler]
@@ -31,160 +42,167 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {}
 }
 
-const MPROTECT: i64 = 10;
-const MAPPED: u64 = 1;
-const NOT_HERE: u64 = 0;
+const MMAP: u64 = 9;
+const MPROTECT: u64 = 10;
+const READ_WRITE: u64 = 3;
+const READ_EXECUTE: u64 = 5;
+/// `MAP_PRIVATE`, `MAP_ANONYMOUS`, `MAP_FIXED_NOREPLACE` and `MAP_POPULATE`.
+const MAP_HERE: u64 = 0x10_8022;
 
-/// Runs after relocation, before any constructor of the program.
-///
-/// # Safety
-/// Called by the dynamic linker with the process's environment.
-unsafe extern "C" fn start(_: i32, _: *const *const u8, environment: *const *const u8) {
-    unsafe {
-        if belljar_real[INIT] == 0 && belljar_real[INIT_THREAD] == 0 {
-            return;
-        }
-        // Programs that bind lazily have resolved nothing yet.
-        if belljar_pick(MAPPED, NOT_HERE) != MAPPED {
-            return;
-        }
-        write_stubs();
-        protect();
-        let rank = rank(environment);
-        let open_mpi = belljar_objects[0] != 0;
-        let implementation = if open_mpi { OPEN_MPI } else { MPICH };
-        tell(FACT_PROCESS, rank, implementation);
-        tell(FACT_ENVIRONMENT, environment as u64, 0);
-        if open_mpi {
-            tell(FACT_OBJECTS, &raw const belljar_objects as u64, OBJECT_COUNT as u64);
-        }
-    }
-}
+const UNKNOWN: u32 = 0;
+const FINDING_OUT: u32 = 1;
+const UNDER_BELLJAR: u32 = 2;
+const ELSEWHERE: u32 = 3;
 
-#[used]
-#[unsafe(link_section = ".init_array")]
-static START: unsafe extern "C" fn(i32, *const *const u8, *const *const u8) = start;
+/// Where this process runs.
+static PLACE: AtomicU32 = AtomicU32::new(UNKNOWN);
 
-/// Fills the range: the magic instructions, the return stub, a stub for each
-/// function, and the table of real functions.
-unsafe fn write_stubs() {
-    unsafe {
-        let [first, second] = magic();
-        // The magic instruction; jmp r11
-        put(STUB_BASE as *mut u8, &[first, second, 0x41, 0xff, 0xe3]);
-        // The magic instruction; ret
-        put(FACT_ADDRESS as *mut u8, &[first, second, 0xc3]);
-        write_stub(RETURN_ADDRESS, OP_RETURN);
-        let mut index = 0;
-        while index < FUNCTION_COUNT {
-            write_stub(FIRST_STUB + index as u64 * STUB_SIZE, index as u32);
-            let slot = (STUB_BASE + TABLE_OFFSET) as *mut u64;
-            slot.add(index).write(belljar_real[index]);
-            index += 1;
-        }
-    }
-}
-
-/// The instruction at which the host looks: which one, it says where it says that it is there.
-fn magic() -> [u8; 2] {
-    if __cpuid(DETECT_LEAF).eax & DETECT_INT3 != 0 {
-        MAGIC_INT3
+/// Answers a dynamic linker what `operation` is bound to: its stub under Belljar, and `forward`
+/// elsewhere. `resolvers` is the way into `resolve` of operation 0.
+extern "C" fn pick(operation: u64, forward: u64, resolvers: u64) -> u64 {
+    if place(resolvers) == UNDER_BELLJAR {
+        stub(operation)
     } else {
-        MAGIC_CPUID
+        forward
     }
+}
+
+fn stub(operation: u64) -> u64 {
+    FIRST_STUB + operation * STUB_SIZE
+}
+
+/// Where this process runs; whoever asks first finds out, and makes the stubs.
+fn place(resolvers: u64) -> u32 {
+    loop {
+        let known =
+            PLACE.compare_exchange(UNKNOWN, FINDING_OUT, Ordering::Acquire, Ordering::Acquire);
+        match known {
+            Ok(_) => {
+                // SAFETY: only the one thread that comes here writes the range.
+                let place = unsafe { find_out(resolvers) };
+                PLACE.store(place, Ordering::Release);
+                return place;
+            }
+            Err(FINDING_OUT) => spin_loop(),
+            Err(place) => return place,
+        }
+    }
+}
+
+unsafe fn find_out(resolvers: u64) -> u32 {
+    let found = __cpuid(DETECT_LEAF);
+    if [found.ebx, found.ecx, found.edx] != SIGNATURE {
+        return ELSEWHERE;
+    }
+    // SAFETY: only what nobody has mapped is mapped, and nothing else written.
+    unsafe {
+        let arguments = [STUB_BASE, STUB_LENGTH, READ_WRITE, MAP_HERE, u64::MAX, 0];
+        if system_call(MMAP, arguments) != STUB_BASE {
+            return ELSEWHERE;
+        }
+        let int3 = found.eax & DETECT_INT3 != 0;
+        write_stubs(if int3 { MAGIC_INT3 } else { MAGIC_CPUID }, resolvers);
+        // The table behind the stubs stays as it is, to be written.
+        let arguments = [STUB_BASE, TABLE_OFFSET, READ_EXECUTE, 0, 0, 0];
+        system_call(MPROTECT, arguments);
+    }
+    UNDER_BELLJAR
+}
+
+/// Fills the range: the magic instructions, the return stub, a stub for each operation, and the
+/// table, which leads into `resolve` yet.
+unsafe fn write_stubs([first, second]: [u8; 2], resolvers: u64) {
+    // SAFETY: the range is mapped and writable.
+    unsafe {
+        // The magic instruction; jmp r11
+        put(STUB_BASE, &[first, second, 0x41, 0xff, 0xe3]);
+        // The magic instruction; ret
+        put(FACT_ADDRESS, &[first, second, 0xc3]);
+        write_stub(RETURN_ADDRESS, OP_RETURN);
+        let mut operation = 0;
+        while operation < OPERATIONS as u64 {
+            write_stub(stub(operation), operation as u32);
+            table(operation).write((resolvers + operation * RESOLVER_SIZE) | UNRESOLVED);
+            operation += 1;
+        }
+    }
+}
+
+/// The place in the table that says where `operation` leads.
+fn table(operation: u64) -> *mut u64 {
+    (STUB_BASE + TABLE_OFFSET + 8 * operation) as *mut u64
 }
 
 /// `mov r11d, operation; jmp magic`.
 unsafe fn write_stub(at: u64, operation: u32) {
+    // SAFETY: the caller has the range mapped.
     unsafe {
         let jump = at + STUB_JUMP;
         let distance = STUB_BASE.wrapping_sub(jump + 5) as u32;
-        put(at as *mut u8, &[0x41, 0xbb]);
-        put((at + 2) as *mut u8, &operation.to_le_bytes());
-        put(jump as *mut u8, &[0xe9]);
-        put((jump + 1) as *mut u8, &distance.to_le_bytes());
+        put(at, &[0x41, 0xbb]);
+        put(at + 2, &operation.to_le_bytes());
+        put(jump, &[0xe9]);
+        put(jump + 1, &distance.to_le_bytes());
     }
 }
 
-unsafe fn put(at: *mut u8, bytes: &[u8]) {
-    let mut index = 0;
-    while index < bytes.len() {
-        // Volatile, so that no memcpy is called for it: there is no libc.
-        unsafe { at.add(index).write_volatile(bytes[index]) };
-        index += 1;
+unsafe fn put(at: u64, bytes: &[u8]) {
+    let mut place = at as *mut u8;
+    for byte in bytes {
+        // SAFETY: the caller has the range mapped.
+        unsafe {
+            place.write(*byte);
+            place = place.add(1);
+        }
     }
 }
 
-unsafe fn protect() {
-    const READ_EXECUTE: u64 = 5;
+unsafe fn system_call(number: u64, arguments: [u64; 6]) -> u64 {
+    let [first, second, third, fourth, fifth, sixth] = arguments;
+    let result;
+    // SAFETY: what the call does is the caller's affair; a system call changes these registers.
     unsafe {
         asm!(
             "syscall",
-            inlateout("rax") MPROTECT => _,
-            in("rdi") STUB_BASE,
-            in("rsi") STUB_LENGTH,
-            in("rdx") READ_EXECUTE,
+            inlateout("rax") number => result,
+            in("rdi") first,
+            in("rsi") second,
+            in("rdx") third,
+            in("r10") fourth,
+            in("r8") fifth,
+            in("r9") sixth,
             out("rcx") _,
             out("r11") _,
             options(nostack)
         );
     }
+    result
 }
 
-/// Hands the host a fact, at the address where every engine looks for facts.
-unsafe fn tell(fact: u64, first: u64, second: u64) {
-    unsafe {
-        asm!(
-            "xchg rbx, {fact}",
-            "call {stub}",
-            "mov rbx, {fact}",
-            stub = in(reg) FACT_ADDRESS,
-            fact = inout(reg) fact => _,
-            inout("eax") FACT_LEAF => _,
-            in("rdi") first,
-            in("rsi") second,
-            out("rcx") _,
-            out("rdx") _,
-            out("r11") _,
-        );
+/// Looks for what `operation`, which is called, leads to, and answers where the call continues:
+/// there, or under Belljar at the stub again, where the host now finds it.
+extern "C" fn resolve(operation: u64) -> u64 {
+    let function = search::function(operation as usize % FUNCTION_COUNT);
+    let wanted = if operation < FUNCTION_COUNT as u64 {
+        &function.named
+    } else {
+        &function.profiling
+    };
+    let target = wanted.address;
+    if PLACE.load(Ordering::Acquire) != UNDER_BELLJAR {
+        // SAFETY: an aligned word, which whoever else looked for it gives the same value.
+        unsafe {
+            (&raw mut belljar_next)
+                .cast::<u64>()
+                .add(operation as usize)
+                .write(target)
+        };
+        return target;
     }
-}
-
-/// The rank that the launcher gave this process, all ones if none did.
-unsafe fn rank(environment: *const *const u8) -> u64 {
-    unsafe {
-        for name in RANK_VARIABLES {
-            let mut entry = environment;
-            while !(*entry).is_null() {
-                if let Some(value) = value_of(*entry, name) {
-                    return value;
-                }
-                entry = entry.add(1);
-            }
-        }
-    }
-    u64::MAX
-}
-
-/// The number behind `NAME=` in an environment entry.
-unsafe fn value_of(entry: *const u8, name: &[u8]) -> Option<u64> {
-    unsafe {
-        let mut at = entry;
-        for byte in name {
-            if *at != *byte {
-                return None;
-            }
-            at = at.add(1);
-        }
-        if *at != b'=' {
-            return None;
-        }
-        at = at.add(1);
-        let mut value = 0u64;
-        while (*at).is_ascii_digit() {
-            value = value.wrapping_mul(10).wrapping_add((*at - b'0') as u64);
-            at = at.add(1);
-        }
-        Some(value)
-    }
+    // What another layer provides will call the profiling interface, and is seen there.
+    let apart = operation < FUNCTION_COUNT as u64 && function.is_layered();
+    process::introduce();
+    // SAFETY: the table is mapped; again, all that write there write the same.
+    unsafe { table(operation).write(target | if apart { PASSED_BY } else { 0 }) };
+    stub(operation)
 }

@@ -1,4 +1,5 @@
-/* Lets MPI_Finalize of MPICH 4.0 end; preloaded into the workload's programs.
+/* Lets MPI_Finalize of MPICH 4.0 end; preloaded into the guest's programs by
+ * /etc/ld.so.preload, so that nothing of it stands in their environment.
  *
  * In MPI_Finalize each rank first flushes its connections, which the other side has to answer, and
  * then waits for all ranks in PMI's barrier. MPICH before 4.2 does not answer while it waits there,

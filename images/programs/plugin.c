@@ -12,7 +12,7 @@ int run(void)
     MPI_Init(NULL, NULL);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    Dl_info library;
+    Dl_info library = { 0 };
     dladdr((void *)MPI_Allreduce, &library);
     void *self = dlopen(library.dli_fname, RTLD_NOW | RTLD_NOLOAD);
     *(void **)&barrier = self == NULL ? NULL : dlsym(self, "MPI_Barrier");

@@ -27,6 +27,8 @@ pub(crate) struct OpenCall {
     /// Handles that the arguments pointed to at entry: of requests to complete, or of the
     /// object to free.
     pub(crate) handles: Vec<u64>,
+    /// The registers that its caller gets back as they are now.
+    pub(crate) kept: [u64; 6],
     sequence: u64,
 }
 
@@ -99,7 +101,7 @@ impl OpenCalls {
         place: Place,
         return_address: u64,
         event: Event,
-        handles: Vec<u64>,
+        (handles, kept): (Vec<u64>, [u64; 6]),
     ) -> Displaced {
         let key = (space, place);
         let abandoned = self.take(key);
@@ -116,6 +118,7 @@ impl OpenCalls {
             return_address,
             event,
             handles,
+            kept,
             sequence,
         };
         self.live.insert(key, call);

@@ -1,4 +1,4 @@
-//! Which world ranks a communicator joins: worked out from all processes' events.
+//! Which processes a communicator joins: worked out from all processes' events.
 //!
 //! What a process passes to `MPI_Comm_split` decides about others too. All members of a
 //! communicator make new ones from it in the same order, so the calls of one time are
@@ -16,7 +16,7 @@ use crate::event::{Amount, Collective, Event, Peer, Share, Who};
 use topology::Neighbors;
 
 pub use collect::Collector;
-pub use members::Members;
+pub use members::{Member, Members};
 
 /// A process of the cluster: its node, and its number there.
 pub type ProcessKey = (u32, u32);
@@ -24,7 +24,7 @@ pub type ProcessKey = (u32, u32);
 /// A communicator, seen from one of its members.
 #[derive(Clone, Debug)]
 struct View {
-    /// Its members, as world ranks.
+    /// Its members.
     members: Members,
     /// The members of the remote group, for an intercommunicator.
     remote: Option<Members>,
@@ -69,17 +69,23 @@ impl Communicators {
     }
 
     /// The members of a process's communicator (of its local group, for an
-    /// intercommunicator), as world ranks in the order of their ranks in it. `None`
-    /// when the trace does not tell.
+    /// intercommunicator) in the order of their ranks in it. `None` when the trace does not tell.
     pub fn members(&self, process: ProcessKey, communicator: u32) -> Option<&Members> {
         self.views
             .get(&(process, communicator))
             .map(|view| &view.members)
     }
 
-    /// The world rank of a peer in a process's communicator. `None` when it is no rank, or
+    /// The members of the remote group of a process's intercommunicator. `None` when it is none, or
     /// the trace does not tell.
-    pub fn world_rank(&self, process: ProcessKey, communicator: u32, peer: Peer) -> Option<u32> {
+    pub fn remote_members(&self, process: ProcessKey, communicator: u32) -> Option<&Members> {
+        let view = self.views.get(&(process, communicator))?;
+        view.remote.as_ref()
+    }
+
+    /// Who a peer in a process's communicator is. `None` when it is no rank, or the trace does
+    /// not tell.
+    pub fn peer(&self, process: ProcessKey, communicator: u32, peer: Peer) -> Option<Member> {
         let Peer::Rank(rank) = peer else {
             return None;
         };

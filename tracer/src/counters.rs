@@ -39,6 +39,9 @@ pub struct Warnings {
     pub unknown_processes: u64,
     /// Magic instructions that mean nothing.
     pub unknown_magic: u64,
+    /// Predefined objects of an MPI library whose addresses could not be read: what is made with
+    /// them means nothing.
+    pub unread_objects: u64,
     /// Forgotten objects (requests, datatypes, communicators, groups, windows, messages)
     /// because a process had too many of them.
     pub forgotten_objects: u64,
@@ -75,6 +78,10 @@ impl Warnings {
                 self.unknown_magic,
                 "magic instructions without a known meaning",
             ),
+            (
+                self.unread_objects,
+                "predefined MPI objects whose addresses could not be read",
+            ),
             (self.forgotten_objects, "MPI objects forgotten: too many"),
         ]
         .into_iter()
@@ -92,6 +99,7 @@ impl Warnings {
             (&mut self.dropped, other.dropped),
             (&mut self.unknown_processes, other.unknown_processes),
             (&mut self.unknown_magic, other.unknown_magic),
+            (&mut self.unread_objects, other.unread_objects),
             (&mut self.forgotten_objects, other.forgotten_objects),
         ];
         for (mine, theirs) in pairs {

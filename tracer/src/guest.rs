@@ -18,8 +18,8 @@ pub(crate) const HEAP: u64 = 0x5555_0000_0000;
 /// Where Open MPI's objects stand: 512 bytes apart.
 const OBJECTS: u64 = 0x7f00_0000_0000;
 /// Where the functions of the MPI library stand: 16 bytes apart.
-const LIBRARY: u64 = 0x7f11_0000_0000;
-const PROGRAM: u64 = 0x0040_1000;
+pub(crate) const LIBRARY: u64 = 0x7f11_0000_0000;
+pub(crate) const PROGRAM: u64 = 0x0040_1000;
 
 /// Memory in pages; what was never mapped cannot be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Guest {
         memory.map(STACK - 0x10000, 0x10000);
         memory.map(HEAP, 0x40000);
         memory.map(STUB_BASE, belljar_abi::STUB_LENGTH);
-        for operation in 0..belljar_abi::FUNCTIONS.len() as u64 {
+        for operation in 0..belljar_abi::OPERATIONS as u64 {
             let entry = STUB_BASE + TABLE_OFFSET + 8 * operation;
             let function = LIBRARY + 16 * operation;
             memory.write(entry, &function.to_le_bytes()).unwrap();
@@ -236,6 +236,20 @@ impl Guest {
     /// place of the return address.
     pub(crate) fn enter(&mut self, tracer: &mut NodeTracer, name: &str, arguments: &[u64]) -> u64 {
         let operation = belljar_abi::operation(name).unwrap_or_else(|| panic!("{name}"));
+        let (target, slot) = self.enter_operation(tracer, operation.into(), arguments, PROGRAM);
+        assert_eq!(target, LIBRARY + 16 * u64::from(operation));
+        slot
+    }
+
+    /// Enters an operation from `caller`. Returns where it continues, and the place of the return
+    /// address.
+    pub(crate) fn enter_operation(
+        &mut self,
+        tracer: &mut NodeTracer,
+        operation: u64,
+        arguments: &[u64],
+        caller: u64,
+    ) -> (u64, u64) {
         let stacked = arguments.get(6..).unwrap_or_default();
         self.stack -= 8 * stacked.len() as u64;
         for (index, word) in (0u64..).zip(stacked) {
@@ -244,16 +258,15 @@ impl Guest {
         }
         self.stack -= 8;
         let slot = self.stack;
-        self.memory.write(slot, &PROGRAM.to_le_bytes()).unwrap();
+        self.memory.write(slot, &caller.to_le_bytes()).unwrap();
         let mut registers = self.registers();
         for (register, word) in [7, 6, 2, 1, 8, 9].into_iter().zip(arguments) {
             registers.gpr[register] = *word;
         }
-        registers.gpr[11] = operation.into();
+        registers.gpr[11] = operation;
         self.clock += 10;
         let target = tracer.magic(self.clock, 0, &registers, &mut self.memory);
-        assert_eq!(target, LIBRARY + 16 * u64::from(operation));
-        slot
+        (target, slot)
     }
 
     /// Whether the return address at `slot` leads to the return stub.

@@ -61,6 +61,27 @@ impl Launch {
     }
 }
 
+impl Launch {
+    /// Whether one of this job's launcher's other jobs may have spawned it: as far as names tell.
+    pub(crate) fn may_be_of(&self, other: &Self) -> bool {
+        match (self.family(), other.family()) {
+            (Some(mine), Some(theirs)) => mine == theirs,
+            _ => true,
+        }
+    }
+
+    /// What the names of all jobs have in common that one launcher starts: Hydra's, which begin
+    /// with its process's number (`kvs_PID_JOB_...`), and Open MPI's, which are numbers with the
+    /// job in the lower half.
+    fn family(&self) -> Option<u64> {
+        let name = self.name.as_deref()?;
+        match name.strip_prefix("kvs_") {
+            Some(rest) => rest.split('_').next()?.parse().ok(),
+            None => Some(name.parse::<u64>().ok()? >> 16),
+        }
+    }
+}
+
 /// Values of the variables that are looked for.
 #[derive(Default)]
 struct Found {

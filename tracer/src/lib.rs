@@ -10,6 +10,7 @@ mod calls;
 mod codec;
 mod collective;
 mod communicators;
+mod component;
 mod counters;
 mod cpi;
 mod datatypes;
@@ -33,7 +34,7 @@ mod targets;
 mod trace;
 
 pub use account::{Account, Accounts};
-pub use communicators::{Collector, Communicators, Members, ProcessKey};
+pub use communicators::{Collector, Communicators, Member, Members, ProcessKey};
 pub use counters::{Counters, NodeSummary, ProcessInfo, TraceSummary, Warnings};
 pub use cpi::{CpiCollector, CpiPart, CpiStat, CpiStatistics, Ratio};
 pub use datatypes::{PREDEFINED, Predefined};

@@ -1,20 +1,21 @@
 //! Calls through the preloaded library, whose stubs come to a magic instruction.
 //!
-//! The library says when a process with MPI begins. A stub has its function's number in R11, and
-//! is told there where to continue: at the real function. Where nobody watches returns, the return
-//! address on the stack is replaced by a stub's, through which the call then ends. Whoever runs
-//! the node calls [`magic`](NodeTracer::magic).
+//! The library tells of a process when that first calls MPI. A stub has its operation in R11, and
+//! is told there where to continue: at what the table in the guest has for it. Of all that a
+//! call passes on its way, it is recorded where it enters the MPI library. Where nobody watches
+//! returns, the return address on the stack is replaced by a stub's, through which the call then
+//! ends. Whoever runs the node calls [`magic`](NodeTracer::magic).
 
 use belljar_abi::{
-    FACT_LEAF, FUNCTIONS, IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN, STUB_BASE,
-    TABLE_OFFSET, fact,
+    FACT_LEAF, IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN, PASSED_BY, STUB_BASE,
+    TABLE_OFFSET, TARGET, UNRESOLVED, fact, function_of,
 };
 
 use crate::calls::Returned;
 use crate::event::Implementation;
 use crate::launch::Launch;
 use crate::memory::{GuestMemory, Reader};
-use crate::node::{MagicRegisters, NodeTracer, R11, RAX, RBX, RDI, RSI, RSP, SPACE_MASK};
+use crate::node::{MagicRegisters, NodeTracer, R11, RAX, RBX, RDI, RSI, RSP};
 
 impl NodeTracer {
     /// Handles a magic exit of `vcpu` at cycle `at`: returns the value for R11, where the
@@ -35,11 +36,9 @@ impl NodeTracer {
         if r11 == OP_RETURN {
             return self.leave(at, registers, memory);
         }
-        match u16::try_from(r11) {
-            Ok(function) if usize::from(function) < FUNCTIONS.len() => {
-                self.enter(at, vcpu, function, registers, memory)
-            }
-            _ => {
+        match function_of(r11) {
+            Some(function) => self.enter(at, vcpu, function, registers, memory),
+            None => {
                 self.counters.warnings.unknown_magic += 1;
                 // No address of a user: the guest faults by its own doing.
                 0
@@ -50,7 +49,7 @@ impl NodeTracer {
     /// The preloaded library tells something of its process.
     fn fact(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) {
         let (first, second) = (registers.gpr[RDI], registers.gpr[RSI]);
-        let space = registers.cr3 & SPACE_MASK;
+        let space = registers.space();
         if registers.gpr[RAX] as u32 != FACT_LEAF {
             self.counters.warnings.unknown_magic += 1;
             return;
@@ -80,6 +79,11 @@ impl NodeTracer {
                     _ => self.counters.warnings.bad_pointers += 1,
                 }
             }
+            fact::LIBRARY => {
+                if let Some(process) = self.processes.get_mut(&space) {
+                    process.code = first..second;
+                }
+            }
             _ => self.counters.warnings.unknown_magic += 1,
         }
     }
@@ -92,15 +96,18 @@ impl NodeTracer {
         registers: &MagicRegisters,
         memory: &mut dyn GuestMemory,
     ) -> u64 {
-        let calls = self.counters.calls.entry(function).or_default();
-        *calls += 1;
-        let entry = STUB_BASE + TABLE_OFFSET + 8 * u64::from(function);
-        let target = Reader(memory).u64(entry).unwrap_or(0);
+        let entry = STUB_BASE + TABLE_OFFSET + 8 * registers.gpr[R11];
+        let word = Reader(memory).u64(entry).unwrap_or(0);
+        let target = word & TARGET;
+        if word & (UNRESOLVED | PASSED_BY) != 0 || self.is_own_call(registers, memory) {
+            return target;
+        }
+        *self.counters.calls.entry(function).or_default() += 1;
         if target == 0 {
             self.counters.warnings.missing_functions += 1;
             return 0;
         }
-        let space = registers.cr3 & SPACE_MASK;
+        let space = registers.space();
         if self.processes.contains_key(&space) {
             self.begin_call(at, vcpu, function, registers, memory);
         } else {
@@ -109,8 +116,20 @@ impl NodeTracer {
         target
     }
 
+    /// Whether the MPI library itself made a call.
+    fn is_own_call(&mut self, registers: &MagicRegisters, memory: &dyn GuestMemory) -> bool {
+        let process = self.processes.get(&registers.space());
+        let caller = Reader(memory).u64(registers.gpr[RSP]);
+        let (Some(process), Ok(caller)) = (process, caller) else {
+            return false;
+        };
+        let components = process.implementation() == Implementation::OpenMpi;
+        process.code.contains(&caller)
+            || components && self.is_of_component(registers, caller, memory)
+    }
+
     fn leave(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) -> u64 {
-        let space = registers.cr3 & SPACE_MASK;
+        let space = registers.space();
         let slot = registers.gpr[RSP].wrapping_sub(8);
         let call = match self.open.returned(space, registers.fs_base, slot) {
             Some(Returned::Own(call)) => call,

@@ -31,7 +31,7 @@ const ARGUMENT_REGISTERS: [usize; 6] = [RDI, RSI, 2, 1, 8, 9];
 
 /// The page-table root in CR3; the bits around it are flags and the PCID, which Linux
 /// changes at will.
-pub(crate) const SPACE_MASK: u64 = 0x000f_ffff_ffff_f000;
+const SPACE_MASK: u64 = 0x000f_ffff_ffff_f000;
 
 /// Most processes that are remembered; the oldest are forgotten first.
 pub(crate) const MAX_PROCESSES: usize = 1 << 12;
@@ -52,6 +52,21 @@ pub struct MagicRegisters {
     pub fs_base: u64,
     /// What the node's time went into so far, with a time model.
     pub account: Option<Account>,
+}
+
+/// RBX, RBP and R12 to R15: what a function hands back as it was given (System V ABI, 3.2.1).
+const KEPT_REGISTERS: [usize; 6] = [RBX, 5, 12, 13, 14, 15];
+
+impl MagicRegisters {
+    /// The address space.
+    pub(crate) fn space(&self) -> Space {
+        self.cr3 & SPACE_MASK
+    }
+
+    /// The registers that are a function's caller's.
+    pub(crate) fn kept(&self) -> [u64; 6] {
+        KEPT_REGISTERS.map(|register| self.gpr[register])
+    }
 }
 
 /// Follows the MPI calls of one node.
@@ -211,7 +226,7 @@ impl NodeTracer {
         registers: &MagicRegisters,
         memory: &mut dyn GuestMemory,
     ) {
-        let space = registers.cr3 & SPACE_MASK;
+        let space = registers.space();
         let Some(process) = self.processes.get_mut(&space) else {
             return;
         };
@@ -256,11 +271,15 @@ impl NodeTracer {
             self.record(event);
             return;
         };
-        let space = registers.cr3 & SPACE_MASK;
+        let space = registers.space();
         let place = (registers.fs_base, slot);
-        let displaced = self
-            .open
-            .insert(space, place, return_address, event, handles);
+        let displaced = self.open.insert(
+            space,
+            place,
+            return_address,
+            event,
+            (handles, registers.kept()),
+        );
         if let Some(call) = displaced.abandoned {
             self.counters.warnings.abandoned += 1;
             self.record(call.event);
@@ -279,7 +298,7 @@ impl NodeTracer {
         registers: &MagicRegisters,
         memory: &dyn GuestMemory,
     ) {
-        let space = registers.cr3 & SPACE_MASK;
+        let space = registers.space();
         let OpenCall {
             mut event, handles, ..
         } = call;

@@ -157,8 +157,37 @@ pub enum Making {
         /// Whether this side comes last.
         high: bool,
     },
-    /// In a way whose members nothing here tells (spawned or connected processes,
-    /// sessions, hardware-guided splits).
+    /// `MPI_Comm_spawn` or `MPI_Comm_spawn_multiple`; the parent is the spawning communicator, the
+    /// remote group is a new job.
+    Spawn {
+        /// The rank in the parent whose arguments count.
+        root: u32,
+        /// How many processes were asked for; `None` but at the root.
+        count: Option<u32>,
+    },
+    /// `MPI_Comm_get_parent`: the other side of that.
+    Parent,
+    /// `MPI_Comm_accept` or `MPI_Comm_connect`; the parent is the local communicator.
+    Meet {
+        /// Whether it accepts.
+        accepts: bool,
+        /// The rank in the parent whose arguments count.
+        root: u32,
+        /// A hash of the port's name; `None` but at the root.
+        port: Option<u32>,
+    },
+    /// `MPI_Intercomm_create_from_groups`: the members of two groups, by the process's own numbers.
+    IntercommGroups {
+        /// The local group.
+        local: Option<u32>,
+        /// The remote group (counts at the local leader only).
+        remote: Option<u32>,
+        /// The local leader's rank in the local group.
+        leader: u32,
+        /// A hash of the text that tells calls of one time apart.
+        tag: i32,
+    },
+    /// In a way whose members nothing here tells (`MPI_Comm_join`, hardware-guided splits).
     Unknown,
 }
 

@@ -9,10 +9,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::calls::Space;
+use crate::component::is_component;
 use crate::event::Implementation;
 use crate::launch::{self, Launch, Launched};
 use crate::memory::{GuestMemory, Reader};
-use crate::node::{MAX_PROCESSES, MagicRegisters, NodeTracer, RSP, SPACE_MASK};
+use crate::node::{MAX_PROCESSES, MagicRegisters, NodeTracer, RSP};
 use crate::targets::{Library, Place, Target};
 
 impl NodeTracer {
@@ -50,7 +51,7 @@ impl NodeTracer {
     /// Handles that a program came, at cycle `at`, to an address to which a call was to return.
     /// It may have come there otherwise, or not for the first time.
     pub fn returned(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) {
-        let space = registers.cr3 & SPACE_MASK;
+        let space = registers.space();
         let slot = registers.gpr[RSP].wrapping_sub(8);
         let place = (registers.fs_base, slot);
         if let Some(call) = self.open.returned_to(space, place, registers.rip) {
@@ -65,7 +66,7 @@ impl NodeTracer {
 
     /// A process begins in an address space: whatever was there is gone.
     fn begin_process(&mut self, registers: &MagicRegisters, memory: &dyn GuestMemory) {
-        let space = registers.cr3 & SPACE_MASK;
+        let space = registers.space();
         self.end_process(space);
         let before = self.launched.remove(&space);
         self.note_silent(before);
@@ -116,18 +117,23 @@ impl NodeTracer {
         registers: &MagicRegisters,
         memory: &dyn GuestMemory,
     ) {
-        let space: Space = registers.cr3 & SPACE_MASK;
+        let space = registers.space();
         if self.processes.contains_key(&space) {
             return;
         }
         let launched = self.launched.remove(&space);
         let rank = launched.as_ref().map(|launched| launched.rank);
         self.start_process(space, at, rank, library.implementation);
+        let unread = &mut self.counters.warnings.unread_objects;
         let addresses = library.objects.iter().map(|place| match *place {
             Place::Missing => 0,
             // A program that is not moved has a base of zero.
             Place::At(value) => base.wrapping_add(value),
-            Place::Slot(slot) => Reader(memory).u64(base.wrapping_add(slot)).unwrap_or(0),
+            Place::Slot(slot) => {
+                let address = Reader(memory).u64(base.wrapping_add(slot));
+                *unread += u64::from(address.is_err());
+                address.unwrap_or(0)
+            }
         });
         if let Some(process) = self.processes.get_mut(&space) {
             if library.implementation == Implementation::OpenMpi {
@@ -162,10 +168,24 @@ impl NodeTracer {
         Some(launch)
     }
 
+    /// Whether a call within another one, which returns to `target`, is made by a component of
+    /// Open MPI's.
+    pub(crate) fn is_of_component(
+        &mut self,
+        registers: &MagicRegisters,
+        target: u64,
+        memory: &dyn GuestMemory,
+    ) -> bool {
+        let (space, slot) = (registers.space(), registers.gpr[RSP]);
+        self.open.depth(space, registers.fs_base, slot) > 0 && is_component(target, Reader(memory))
+    }
+
     /// Whether a call is the library's own affair: made from its own code, or reached by
-    /// a jump out of a call of another function, which was seen.
+    /// a jump out of a call of another function, which was seen. Before such a jump a function gives its
+    /// caller's registers back; a program that calls anew through a pointer, after an exception
+    /// left the first call, has moved on.
     fn is_internal(
-        &self,
+        &mut self,
         function: u16,
         library: &Library,
         base: u64,
@@ -177,9 +197,13 @@ impl NodeTracer {
             return false;
         };
         let place = (registers.fs_base, slot);
-        let space = registers.cr3 & SPACE_MASK;
+        let space = registers.space();
         let jumped = self.open.standing(space, place, target);
-        library.code.contains(&target.wrapping_sub(base))
-            || jumped.is_some_and(|call| call.event.function != function)
+        let own = library.code.contains(&target.wrapping_sub(base))
+            || jumped.is_some_and(|call| {
+                call.event.function != function && call.kept == registers.kept()
+            });
+        let components = library.implementation == Implementation::OpenMpi;
+        own || components && self.is_of_component(registers, target, memory)
     }
 }

@@ -9,6 +9,7 @@ mod registry;
 mod requests;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use belljar_abi::{Base, FUNCTIONS, OPEN_MPI_OBJECTS};
 use bincode::{Decode, Encode};
@@ -62,6 +63,8 @@ pub(crate) struct Process {
     pub(crate) unnamed: Option<Launch>,
     /// The number of its MPI library's file, and where that is mapped.
     pub(crate) library: Option<(u32, u64)>,
+    /// Where its MPI library's code is, if the preloaded library told.
+    pub(crate) code: Range<u64>,
 }
 
 impl Process {
@@ -85,6 +88,7 @@ impl Process {
             launch: None,
             unnamed: None,
             library: None,
+            code: 0..0,
         }
     }
 
@@ -138,6 +142,11 @@ impl Process {
     pub(crate) fn hold_launch(&mut self, launch: Launch) {
         self.learn_launch(launch);
         self.unnamed = self.launch.take();
+    }
+
+    /// The MPI implementation that it runs.
+    pub(crate) fn implementation(&self) -> Implementation {
+        self.implementation
     }
 
     /// The process's rank in `MPI_COMM_WORLD`, as far as known.

@@ -19,7 +19,7 @@ pub struct Statistics {
     pub intervals: IntervalStat,
     /// Sizes of the messages sent, empty ones first, then by powers of two; gaps are left out.
     pub sizes: Vec<SizeStat>,
-    /// Messages from rank to rank, in the order of jobs, senders and receivers.
+    /// Messages from rank to rank, in the order of senders and receivers, by job and rank.
     pub traffic: Vec<TrafficStat>,
     /// Messages whose receiver the trace does not tell; they are not in `traffic`.
     pub unresolved_messages: u64,
@@ -115,11 +115,13 @@ pub struct SizeStat {
 /// Messages from one rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TrafficStat {
-    /// The MPI program.
+    /// The sender's MPI program.
     pub job: u32,
-    /// The sender's rank in `MPI_COMM_WORLD`.
+    /// The sender's rank in its `MPI_COMM_WORLD`.
     pub from: u32,
-    /// The receiver's.
+    /// The receiver's MPI program: another one where programs spawn others or connect to them.
+    pub to_job: u32,
+    /// The receiver's rank in its `MPI_COMM_WORLD`.
     pub to: u32,
     /// Messages sent.
     pub messages: u64,

@@ -3,6 +3,7 @@
 mod collectives;
 mod failures;
 mod headers;
+mod layers;
 mod messages;
 mod objects;
 mod probes;

@@ -31,10 +31,10 @@ pub const TRACE_FILE: &str = "trace.bjt";
 pub const MAGIC: [u8; 8] = *b"BelljarT";
 
 /// Version of the format, behind [`MAGIC`] as 16 bits, little endian.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 5;
 
 /// Version of a file whose events tell what the time went into.
-pub const VERSION_WITH_ACCOUNTS: u16 = 4;
+pub const VERSION_WITH_ACCOUNTS: u16 = 6;
 
 /// Bytes before a chunk's payload: kind, raw length, stored length, CRC-32.
 const CHUNK_HEAD: usize = 1 + 4 + 4 + 4;

@@ -13,6 +13,7 @@ use crate::checkpoint::{CheckpointError, Found, identity, read_input};
 use crate::control::{INPUT_FILE, Viewer};
 use crate::crew::Crew;
 use crate::ending::Closing;
+use crate::engine::Engine;
 use crate::horizon::Horizons;
 use crate::hosts::Exchange;
 use crate::link_log::LinkLog;
@@ -203,9 +204,7 @@ impl Setup<'_> {
             None => ConsoleLog::relayed(0),
         };
         let mut runner = Runner::new(index, node, tracer, console);
-        if let Some(probes) = &parts.probes {
-            runner.begin_probes(probes);
-        }
+        begin_calls(plan, parts, &mut runner);
         if let Some(snapshot) = base {
             let logged = runner.log(snapshot.boot_log());
             logged.map_err(|source| RunError::Console {
@@ -250,10 +249,8 @@ impl Setup<'_> {
             .map(|(index, (node, state))| Runner::resume(index, node, selection, directory, state));
         let runners = runners.collect::<Result<Vec<_>, KeepError>>();
         let mut runners = runners.map_err(CheckpointError::from)?;
-        if let Some(probes) = &parts.probes {
-            for runner in &mut runners {
-                runner.begin_probes(probes);
-            }
+        for runner in &mut runners {
+            begin_calls(plan, parts, runner);
         }
         let (captures, links, recorder) = match directory {
             Some(directory) => (
@@ -369,5 +366,15 @@ impl Setup<'_> {
             input: begun.input,
             rounds: begun.rounds,
         })
+    }
+}
+
+/// Has a node's calls seen, by probes or through the preloaded library. The exact engine sees
+/// them return without a change of the guest.
+fn begin_calls(plan: &Plan, parts: &Parts, runner: &mut Runner) {
+    match &parts.probes {
+        Some(probes) => runner.begin_probes(probes),
+        None if plan.engine == Engine::Exact => runner.begin_returns(),
+        None => {}
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! The node stands still meanwhile, and continues by itself. Called by the runner's loop.
 
-use belljar_abi::{MAGIC_ADDRESS, STUB_BASE, TABLE_OFFSET};
+use belljar_abi::{MAGIC_ADDRESS, STUB_BASE, TABLE_OFFSET, TARGET};
 use belljar_cpu::{Registers, SegmentRegister, TimeAccount};
 use belljar_tracer::{Account, GuestMemory, MagicRegisters};
 use belljar_vmm::Node;
@@ -29,6 +29,19 @@ impl GuestMemory for View<'_> {
 }
 
 impl Runner {
+    /// Sees calls return at their return addresses from now on: the guest's stacks stay as they are.
+    /// For engines that can.
+    pub(crate) fn begin_returns(&mut self) {
+        let Some(tracer) = &mut self.tracer else {
+            return;
+        };
+        tracer.watch_returns();
+        // Calls that were open at a checkpoint.
+        for target in tracer.open_returns() {
+            self.node.watch_return(target);
+        }
+    }
+
     /// Sees the node's calls by `probes` from now on.
     pub(crate) fn begin_probes(&mut self, probes: &RunProbes) {
         let Some(tracer) = &mut self.tracer else {
@@ -36,11 +49,7 @@ impl Runner {
         };
         self.node.set_probes(&probes.probes);
         tracer.set_targets(probes.targets.clone());
-        tracer.watch_returns();
-        // Calls that were open at a checkpoint.
-        for target in tracer.open_returns() {
-            self.node.watch_return(target);
-        }
+        self.begin_returns();
     }
 
     /// What the tracer is told of a processor with these registers.
@@ -96,6 +105,7 @@ impl Runner {
             Some(tracer) => tracer.magic(at, vcpu, &magic, &mut View(&mut self.node)),
             None => real_function(&registers, &self.node),
         };
+        self.watch_return();
         self.node.complete_magic(target);
     }
 }
@@ -119,7 +129,7 @@ pub(crate) fn real_function(registers: &Registers, node: &Node) -> u64 {
     let mut address = [0; 8];
     let slot = (STUB_BASE + TABLE_OFFSET).wrapping_add(operation.wrapping_mul(8));
     match node.read_virtual(slot, &mut address) {
-        Ok(()) => u64::from_le_bytes(address),
+        Ok(()) => u64::from_le_bytes(address) & TARGET,
         Err(_) => 0,
     }
 }

@@ -3,11 +3,15 @@
 //! All stubs of the library live in one text range at a fixed linear address.
 //! A wrapped MPI function's entry puts its operation number into R11 and falls
 //! into the one magic `CPUID` at [`MAGIC_ADDRESS`]; the host looks at the
-//! argument registers and the stack, puts the address to go on with into R11,
-//! and lets the guest run on behind the instruction, where it jumps to R11.
-//! No other register and no flag changes. To see the call return, the host
-//! replaces the return address on the stack by [`RETURN_ADDRESS`], whose stub
+//! argument registers and the stack, puts the address to continue at into R11,
+//! and lets the guest continue after the instruction, where it jumps to R11.
+//! No other register and no flag changes. A host that cannot watch return addresses
+//! replaces the one on the stack by [`RETURN_ADDRESS`], whose stub
 //! goes through the same `CPUID` with [`OP_RETURN`].
+//!
+//! An *operation* is a function by one of its names: operations below the number of
+//! [`FUNCTIONS`] are the `MPI_` names, as many after them the `PMPI_` names of the profiling
+//! interface, in the same order. Where each leads stands in a table ([`TABLE_OFFSET`]).
 
 #![no_std]
 
@@ -43,7 +47,7 @@ pub const FIRST_STUB: u64 = STUB_BASE + 0x40;
 pub const STUB_SIZE: u64 = 16;
 
 /// R11 at the magic instruction when a traced call returns. Entries carry the
-/// index of the function in the table of operations instead.
+/// operation instead.
 pub const OP_RETURN: u64 = 0xffff;
 
 /// CPUID leaf that tells a guest that it runs under Belljar: EAX is
@@ -54,7 +58,7 @@ pub const DETECT_LEAF: u32 = 0x4000_0100;
 pub const SIGNATURE: [u8; 12] = *b"BelljarGlass";
 
 /// Version of this convention.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
 /// Bit of the detection leaf's EAX beside [`ABI_VERSION`]: on this processor the library is
 /// to write [`MAGIC_INT3`] where it else writes [`MAGIC_CPUID`].
@@ -78,6 +82,18 @@ mod functions;
 pub use function::{Base, Function, Parameter};
 pub use functions::FUNCTIONS;
 
+/// How many operations there are.
+pub const OPERATIONS: usize = 2 * FUNCTIONS.len();
+
+const _: () = assert!(FIRST_STUB + OPERATIONS as u64 * STUB_SIZE <= STUB_BASE + TABLE_OFFSET);
+const _: () = assert!(TABLE_OFFSET + OPERATIONS as u64 * 8 <= STUB_LENGTH);
+
+/// The function of an operation. `None` for a number that is none.
+pub fn function_of(operation: u64) -> Option<u16> {
+    let operation = usize::try_from(operation).ok()?;
+    (operation < OPERATIONS).then_some((operation % FUNCTIONS.len()) as u16)
+}
+
 /// The operation number of a function, by its name.
 pub fn operation(name: &str) -> Option<u16> {
     FUNCTIONS
@@ -86,13 +102,24 @@ pub fn operation(name: &str) -> Option<u16> {
         .map(|index| index as u16)
 }
 
-/// Offset in the stub range of the table of real functions: one 64-bit address
-/// for each operation.
+/// Offset in the stub range of the table of what operations lead to: one 64-bit address
+/// for each, with [`UNRESOLVED`] or [`PASSED_BY`]. From there on the range is writable.
 pub const TABLE_OFFSET: u64 = 0x8000;
+
+/// In the table: this operation was not called yet. At the address, the library looks for what it
+/// leads to, and comes back to the stub.
+pub const UNRESOLVED: u64 = 1 << 63;
+
+/// In the table: this operation leads to a layer between the program and its MPI library, whose
+/// own calls will be seen.
+pub const PASSED_BY: u64 = 1 << 62;
+
+/// What is left of a word of the table, the address.
+pub const TARGET: u64 = PASSED_BY - 1;
 
 /// Facts that the library tells through [`FACT_LEAF`]; the number in EBX.
 pub mod fact {
-    /// A process with MPI starts. RDI is its rank in MPI_COMM_WORLD as its
+    /// A process makes its first call of MPI. RDI is its rank in MPI_COMM_WORLD as its
     /// launcher's environment gives it (all ones when it does not), RSI which
     /// implementation it is linked to.
     pub const PROCESS: u32 = 1;
@@ -103,6 +130,9 @@ pub mod fact {
     /// The environment of the process that [`PROCESS`] told of: RDI is the address of the array
     /// of pointers to its variables, which ends with a null pointer.
     pub const ENVIRONMENT: u32 = 3;
+    /// Where the code of that process's MPI library is: RDI is its first address, RSI the one after
+    /// its last. Calls from there are the library's own affair.
+    pub const LIBRARY: u32 = 4;
 }
 
 /// [`fact::PROCESS`]'s RSI for MPICH and its derivatives, whose handles are integers.

@@ -1,10 +1,11 @@
 //! Programs that come to MPI in other ways than a C program linked to it does: each call is seen,
 //! and the program is none the wiser. Over MPICH and Open MPI.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use belljar_tests::{Dir, Scenario};
+use serde_json::Value;
 
 use crate::trace::traced;
 
@@ -73,8 +74,24 @@ fn expect(found: &BTreeMap<String, u64>, expected: &[(&str, u64)], what: &str) {
     }
 }
 
+/// By what calls are seen.
+#[derive(Clone, Copy, PartialEq)]
+enum By {
+    Probes,
+    Library,
+}
+
+impl By {
+    fn set(self, scenario: Scenario) -> Scenario {
+        match self {
+            Self::Probes => scenario,
+            Self::Library => scenario.with("[trace]\nlibrary = true"),
+        }
+    }
+}
+
 /// All of it in one run: the calls are told apart by what only one program makes.
-fn bindings(mpi: Mpi) {
+fn bindings(mpi: Mpi, by: By) {
     let Some(dir) = Dir::new() else { return };
     let name = mpi.name();
     let token = |way| mpi.start(2, &format!("token-{way}-{name}"));
@@ -95,32 +112,37 @@ fn bindings(mpi: Mpi) {
         token("module"),
         token("f08"),
         plugin(""),
+        plugin("global"),
         plugin("deep"),
         layered,
     ]
     .join("\n");
-    let outcome = dir.run(&mpi.scenario(&command), "out", &[]).success();
+    let scenario = by.set(mpi.scenario(&command));
+    let outcome = dir.run(&scenario, "out", &[]).success();
     let console = outcome.console(0);
     let tokens = console.matches("token: sum 1 from the left 1").count();
     assert_eq!(tokens, 3, "{console}");
     let plugins = console.matches("plugin: rank 1 sum 1").count();
-    assert_eq!(plugins, 3, "{console}");
+    assert_eq!(plugins, 4, "{console}");
     let layers = console
         .matches("layer: 1 MPI_Init, 1 MPI_Allreduce")
         .count();
     assert_eq!(layers, 2, "{console}");
+    // What was opened so that it finds its own MPI first passes the library by, and so does a
+    // function that was asked of what the layer is linked to.
+    let (plugins, barriers) = if by == By::Probes { (8, 8) } else { (6, 4) };
     let expected = [
-        ("MPI_Init", 12),
-        ("MPI_Comm_rank", 12),
+        ("MPI_Init", 6 + plugins),
+        ("MPI_Comm_rank", 6 + plugins),
         ("MPI_Comm_size", 6),
         ("MPI_Send", 3),
         ("MPI_Recv", 3),
-        ("MPI_Allreduce", 12),
+        ("MPI_Allreduce", 6 + plugins),
         ("MPI_Isend", 6),
         ("MPI_Irecv", 6),
         ("MPI_Waitall", 6),
-        ("MPI_Barrier", 6),
-        ("MPI_Finalize", 12),
+        ("MPI_Barrier", barriers),
+        ("MPI_Finalize", 6 + plugins),
     ];
     expect(&calls(&dir), &expected, name);
     if mpi == Mpi::Mpich {
@@ -130,22 +152,34 @@ fn bindings(mpi: Mpi) {
 
 #[test]
 fn every_binding_of_mpich_is_seen() {
-    bindings(Mpi::Mpich);
+    bindings(Mpi::Mpich, By::Probes);
 }
 
 #[test]
 fn every_binding_of_open_mpi_is_seen() {
-    bindings(Mpi::OpenMpi);
+    bindings(Mpi::OpenMpi, By::Probes);
+}
+
+#[test]
+fn the_library_sees_bindings_of_mpich() {
+    bindings(Mpi::Mpich, By::Library);
+}
+
+#[test]
+fn the_library_sees_bindings_of_open_mpi() {
+    bindings(Mpi::OpenMpi, By::Library);
 }
 
 /// Exceptions, backtraces and cancellations go through traced calls as through others.
-fn unwinding(mpi: Mpi) {
+fn unwinding(mpi: Mpi, by: By) {
     let Some(dir) = Dir::new() else { return };
     // It ends without MPI_Finalize, of which mpirun has a word to say.
     let start = mpi.start(1, &format!("unwinding-{}", mpi.name()));
     let command = format!("{start} || true");
     let run = |out: &str, more: &[&str]| {
-        let outcome = dir.run(&mpi.scenario(&command), out, more).success();
+        let outcome = dir
+            .run(&by.set(mpi.scenario(&command)), out, more)
+            .success();
         outcome.console(0)
     };
     let console = run("out", &[]);
@@ -170,12 +204,63 @@ fn unwinding(mpi: Mpi) {
 
 #[test]
 fn mpich_calls_are_unwound() {
-    unwinding(Mpi::Mpich);
+    unwinding(Mpi::Mpich, By::Probes);
 }
 
 #[test]
 fn open_mpi_calls_are_unwound() {
-    unwinding(Mpi::OpenMpi);
+    unwinding(Mpi::OpenMpi, By::Probes);
+}
+
+#[test]
+fn mpich_calls_that_the_library_sees_are_unwound() {
+    unwinding(Mpi::Mpich, By::Library);
+}
+
+/// Its C++ bindings call MPI from a constructor, too.
+#[test]
+fn open_mpi_calls_that_the_library_sees_are_unwound() {
+    unwinding(Mpi::OpenMpi, By::Library);
+}
+
+/// Children are linked to their parents: who sends to whom, over the intercommunicator and over what
+/// is merged from it.
+fn spawning(by: By) {
+    let Some(dir) = Dir::new() else { return };
+    let start = |way| Mpi::OpenMpi.start(2, &format!("/usr/local/bin/spawn-openmpi {way}"));
+    let command = [start(""), start("multiple")].join("\n");
+    let command = command.replace("mpirun", "sed -i s/=2/=4/ hosts; mpirun");
+    let outcome = dir.run(&by.set(Mpi::OpenMpi.scenario(&command)), "out", &[]);
+    let console = outcome.success().console(0);
+    assert_eq!(console.matches("of 4 was told 42").count(), 8, "{console}");
+    let (stdout, stderr, code) = dir.call(&["trace", "stat", "out", "--json"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let stat: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(stat["unresolved_messages"], 0, "{stat}");
+    let word = |entry: &Value, name: &str| entry[name].as_u64().unwrap();
+    let traffic = stat["traffic"].as_array().unwrap().iter();
+    let found: BTreeSet<[u64; 5]> = traffic
+        .map(|it| ["job", "from", "to_job", "to", "bytes"].map(|name| word(it, name)))
+        .collect();
+    let mut expected = BTreeSet::new();
+    for (parents, children) in [(0, 1), (2, 3)] {
+        for rank in 0..2 {
+            expected.insert([children, rank, parents, rank, 200 + rank]);
+            expected.insert([parents, rank, children, rank, 1000]);
+        }
+        expected.insert([parents, 0, children, 1, 24]);
+    }
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn spawned_children_are_linked_to_their_parents() {
+    spawning(By::Probes);
+}
+
+#[test]
+fn children_whose_calls_the_library_sees_are_linked() {
+    spawning(By::Library);
 }
 
 /// Compiles a static program that holds an MPI library, and one without its names.
@@ -215,4 +300,22 @@ fn a_static_program_is_seen_or_named() {
     assert!(!found.contains_key("MPI_Comm_rank"), "{found:?}");
     let warning = "a launcher started ./stripped (1 times, as rank 7 for one)";
     assert!(stdout.contains(warning), "{stdout}\n{stderr}");
+}
+
+/// What a workload finds of us: nothing in its environment, and nothing that another root directory
+/// would lack.
+#[test]
+fn a_workload_does_not_see_what_is_preloaded() {
+    let Some(dir) = Dir::new() else { return };
+    let command = "\
+names() { LD_TRACE_LOADED_OBJECTS=1 /bin/bash | grep -o '/[^ ]*' | grep -v belljar; }
+for file in /bin/bash $(names); do mkdir -p jail${file%/*}; cp -L $file jail$file; done
+chroot jail /bin/bash -c 'echo in another root directory'
+mpiexec.hydra -n 2 env >environment
+echo \"preloaded: $(grep -c PRELOAD environment)\"";
+    let scenario = Scenario::new(2, command);
+    let console = dir.run(&scenario, "out", &[]).success().console(0);
+    assert!(console.contains("in another root directory"), "{console}");
+    assert!(!console.contains("ld.so:"), "{console}");
+    assert!(console.contains("preloaded: 0"), "{console}");
 }

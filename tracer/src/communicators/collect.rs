@@ -15,16 +15,20 @@ use crate::trace::TraceHeader;
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     pub(super) rank: u32,
-    start: Time,
+    pub(super) start: Time,
     world_size: u32,
-    launch: Launch,
+    pub(super) launch: Launch,
     /// Communicators in the order of making, by parent and sequence number.
     pub(super) made: BTreeMap<(u32, u32), NewCommunicator>,
-    /// Those of `MPI_Comm_create_group` and of unknown parents, in order of making.
+    /// Those of `MPI_Comm_create_group` and of sessions' groups, in order of making.
     pub(super) apart: Vec<NewCommunicator>,
     /// `MPI_Intercomm_create`s in the order of making.
     pub(super) intercomms: Vec<NewCommunicator>,
     pub(super) groups: BTreeMap<u32, GroupMembers>,
+    /// Spawns, accepts and connects: from when to when.
+    pub(super) meetings: Vec<(NewCommunicator, [Time; 2])>,
+    /// Whether others spawned it, and its number of the way to them.
+    pub(super) parent: Option<Option<u32>>,
 }
 
 /// Gathers what events tell of communicators; then [`resolve`](Self::resolve)s it.
@@ -54,11 +58,20 @@ impl Collector {
         history.start = history.start.min(start);
         match &event.fact {
             Some(Fact::Communicator(new)) => {
-                if matches!(new.how, Making::Intercomm { .. }) {
-                    history.intercomms.push(new.clone());
+                match &new.how {
+                    Making::Intercomm { .. } => history.intercomms.push(new.clone()),
+                    Making::Spawn { .. } | Making::Meet { .. } => {
+                        let exit = event.exit.unwrap_or(event.entry);
+                        let end = header.frequency(event.node).time_of(exit);
+                        history.meetings.push((new.clone(), [start, end]));
+                    }
+                    Making::Parent => history.parent = Some(new.number),
+                    _ => {}
                 }
                 match (new.parent, &new.how) {
-                    (Some(_), Making::CreateGroup { .. }) => history.apart.push(new.clone()),
+                    (Some(_), Making::CreateGroup { .. } | Making::IntercommGroups { .. }) => {
+                        history.apart.push(new.clone())
+                    }
                     (Some(parent), _) => {
                         history.made.insert((parent, new.sequence), new.clone());
                     }

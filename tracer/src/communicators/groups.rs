@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::Member;
 use crate::object::GroupMembers;
 
 /// How deep groups made from groups are followed.
@@ -13,17 +14,17 @@ pub(super) trait GroupSource {
     fn group(&self, number: u32) -> Option<&GroupMembers>;
     /// Takes `work` off the budget; `None` when it is used up.
     fn spend(&mut self, work: usize) -> Option<()>;
-    /// The world ranks of a communicator (or of its remote group); `None` when not
+    /// The members of a communicator (or of its remote group); `None` when not
     /// known yet, or when that would be more work than there is budget for.
-    fn communicator(&mut self, number: u32, remote: bool) -> Option<Vec<u32>>;
+    fn communicator(&mut self, number: u32, remote: bool) -> Option<Vec<Member>>;
 }
 
-/// The world ranks of group number `number`, in order.
-pub(super) fn members(source: &mut impl GroupSource, number: u32) -> Option<Vec<u32>> {
+/// The members of group number `number`, in order.
+pub(super) fn members(source: &mut impl GroupSource, number: u32) -> Option<Vec<Member>> {
     evaluate(source, number, MAX_DEPTH)
 }
 
-fn evaluate(source: &mut impl GroupSource, number: u32, depth: u32) -> Option<Vec<u32>> {
+fn evaluate(source: &mut impl GroupSource, number: u32, depth: u32) -> Option<Vec<Member>> {
     let depth = depth.checked_sub(1)?;
     source.spend(1)?;
     let members = source.group(number)?.clone();
@@ -51,19 +52,19 @@ fn evaluate(source: &mut impl GroupSource, number: u32, depth: u32) -> Option<Ve
         }
         GroupMembers::Union(first, second) => {
             let (mut first, second) = both(source, first, second, depth)?;
-            let known: BTreeSet<u32> = first.iter().copied().collect();
+            let known: BTreeSet<Member> = first.iter().copied().collect();
             first.extend(second.into_iter().filter(|member| !known.contains(member)));
             Some(first)
         }
         GroupMembers::Intersection(first, second) => {
             let (mut first, second) = both(source, first, second, depth)?;
-            let second: BTreeSet<u32> = second.into_iter().collect();
+            let second: BTreeSet<Member> = second.into_iter().collect();
             first.retain(|member| second.contains(member));
             Some(first)
         }
         GroupMembers::Difference(first, second) => {
             let (mut first, second) = both(source, first, second, depth)?;
-            let second: BTreeSet<u32> = second.into_iter().collect();
+            let second: BTreeSet<Member> = second.into_iter().collect();
             first.retain(|member| !second.contains(member));
             Some(first)
         }
@@ -76,7 +77,7 @@ fn both(
     first: Option<u32>,
     second: Option<u32>,
     depth: u32,
-) -> Option<(Vec<u32>, Vec<u32>)> {
+) -> Option<(Vec<Member>, Vec<Member>)> {
     Some((
         evaluate(source, first?, depth)?,
         evaluate(source, second?, depth)?,

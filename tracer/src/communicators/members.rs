@@ -1,22 +1,36 @@
-//! An ordered set of ranks.
+//! An ordered set of processes, by their jobs and ranks.
 
 use std::sync::Arc;
 
-/// The members of a communicator: world ranks, by their ranks in it.
+/// A process as MPI's users name it: its job, and its rank in that job's `MPI_COMM_WORLD`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Member {
+    /// The job, counted from 0 in the order of their starts.
+    pub job: u32,
+    /// The rank.
+    pub rank: u32,
+}
+
+/// The members of a communicator, by their ranks in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Members {
-    /// All of the world, in order: as many.
-    World(u32),
-    /// These.
-    List(Arc<[u32]>),
+    /// All of a job's world, in order.
+    World {
+        /// The job.
+        job: u32,
+        /// How many.
+        size: u32,
+    },
+    /// These. They are of several jobs where one spawned another, or two connected.
+    List(Arc<[Member]>),
 }
 
 impl Members {
     /// How many they are.
     pub fn len(&self) -> u32 {
         match self {
-            Self::World(size) => *size,
-            Self::List(ranks) => ranks.len() as u32,
+            Self::World { size, .. } => *size,
+            Self::List(members) => members.len() as u32,
         }
     }
 
@@ -25,33 +39,22 @@ impl Members {
         self.len() == 0
     }
 
-    /// The world rank of the member with this rank.
-    pub fn get(&self, rank: u32) -> Option<u32> {
+    /// The member with this rank.
+    pub fn get(&self, rank: u32) -> Option<Member> {
         match self {
-            Self::World(size) => (rank < *size).then_some(rank),
-            Self::List(ranks) => ranks.get(rank as usize).copied(),
+            Self::World { job, size } => (rank < *size).then_some(Member { job: *job, rank }),
+            Self::List(members) => members.get(rank as usize).copied(),
         }
     }
 
-    /// The rank of the member with this world rank. Takes time in the number of members.
-    pub fn position(&self, world_rank: u32) -> Option<u32> {
-        match self {
-            Self::World(size) => (world_rank < *size).then_some(world_rank),
-            Self::List(ranks) => ranks
-                .iter()
-                .position(|rank| *rank == world_rank)
-                .map(|position| position as u32),
-        }
-    }
-
-    /// World ranks in order.
-    pub fn iter(&self) -> impl Iterator<Item = u32> {
+    /// The members in order.
+    pub fn iter(&self) -> impl Iterator<Item = Member> {
         (0..self.len()).filter_map(|rank| self.get(rank))
     }
 }
 
-impl FromIterator<u32> for Members {
-    fn from_iter<I: IntoIterator<Item = u32>>(ranks: I) -> Self {
-        Self::List(ranks.into_iter().collect())
+impl FromIterator<Member> for Members {
+    fn from_iter<I: IntoIterator<Item = Member>>(members: I) -> Self {
+        Self::List(members.into_iter().collect())
     }
 }

@@ -1,14 +1,16 @@
 //! Puts the processes' histories together, communicator by communicator.
 
+mod apart;
+mod jobs;
 mod outcome;
 mod pairs;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::collect::History;
 use super::groups::{self, GroupSource};
 use super::topology::{Neighbors, Topology};
-use super::{Members, ProcessKey, View};
+use super::{Member, Members, ProcessKey, View};
 use crate::object::{GroupMembers, Making, NewCommunicator, SELF, WORLD};
 
 /// Rounds of trying again what depends on communicators that are resolved later.
@@ -20,7 +22,6 @@ const BUDGET: usize = 1 << 24;
 /// A communicator as all of its members know it.
 #[derive(Debug)]
 struct Global {
-    job: u32,
     members: Members,
     remote: Option<Members>,
     topology: Option<Topology>,
@@ -36,8 +37,10 @@ type Records<'a> = Vec<(ProcessKey, &'a NewCommunicator)>;
 
 pub(super) struct Resolver<'a> {
     histories: &'a BTreeMap<ProcessKey, History>,
-    /// Processes by job and world rank.
-    ranks: BTreeMap<(u32, u32), ProcessKey>,
+    /// Processes by job and rank.
+    ranks: BTreeMap<Member, ProcessKey>,
+    /// Jobs of which it is known who spawned them.
+    spawned: BTreeSet<u32>,
     globals: Vec<Global>,
     /// Indices in `globals` by process and its own number.
     known: BTreeMap<(ProcessKey, u32), usize>,
@@ -55,23 +58,24 @@ impl<'a> Resolver<'a> {
         let mut ranks = BTreeMap::new();
         for (process, job) in jobs {
             if let Some(history) = histories.get(process) {
-                ranks.insert((*job, history.rank), *process);
+                let (job, rank) = (*job, history.rank);
+                ranks.insert(Member { job, rank }, *process);
             }
         }
         let mut resolver = Self {
             histories,
             ranks,
+            spawned: BTreeSet::new(),
             globals: Vec::new(),
             known: BTreeMap::new(),
             queue: VecDeque::new(),
             budget: BUDGET,
         };
         for (job, size) in (0u32..).zip(sizes) {
-            let processes = resolver.ranks.range((job, 0)..=(job, u32::MAX));
-            let local = processes.map(|(_, process)| (*process, WORLD)).collect();
+            let processes = resolver.of_job(job);
+            let local = processes.map(|process| (process, WORLD)).collect();
             resolver.add(Global {
-                job,
-                members: Members::World(*size),
+                members: Members::World { job, size: *size },
                 remote: None,
                 topology: None,
                 local,
@@ -82,9 +86,9 @@ impl<'a> Resolver<'a> {
             let Some(&job) = jobs.get(process) else {
                 continue;
             };
+            let rank = history.rank;
             resolver.add(Global {
-                job,
-                members: [history.rank].into_iter().collect(),
+                members: [Member { job, rank }].into_iter().collect(),
                 remote: None,
                 topology: None,
                 local: vec![(*process, SELF)],
@@ -92,6 +96,13 @@ impl<'a> Resolver<'a> {
             });
         }
         resolver
+    }
+
+    /// The processes of a job, in the order of their ranks.
+    fn of_job(&self, job: u32) -> impl Iterator<Item = ProcessKey> {
+        let rank = |rank| Member { job, rank };
+        let processes = self.ranks.range(rank(0)..=rank(u32::MAX));
+        processes.map(|(_, process)| *process)
     }
 
     /// Resolves all that can be.
@@ -110,6 +121,7 @@ impl<'a> Resolver<'a> {
             // What was stuck may follow from what is known by now.
             stuck.retain(|(global, sequence)| !self.attempt(*global, *sequence));
             self.create_groups();
+            self.intercomms_of_groups();
             if self.queue.is_empty() {
                 break;
             }
@@ -143,6 +155,8 @@ impl<'a> Resolver<'a> {
         let made = match records.first().map(|(_, record)| &record.how) {
             Some(Making::Intercomm { .. }) => self.intercomm(global, &records),
             Some(Making::Merge { .. }) => self.merge(global, sequence, &records),
+            Some(Making::Spawn { .. }) => return self.spawn(global, &records),
+            Some(Making::Meet { .. }) => return self.meet(global, &records),
             Some(_) => self.outcome(global, &records),
             None => None,
         };
@@ -153,6 +167,22 @@ impl<'a> Resolver<'a> {
             self.add(new);
         }
         true
+    }
+
+    /// Adds both sides of an intercommunicator. The first has a member.
+    fn add_sides(&mut self, mut first: Global, mut second: Global) {
+        let next = self.globals.len();
+        first.other_side = (!second.local.is_empty()).then_some(next + 1);
+        second.other_side = Some(next);
+        let locals = first.local.iter().chain(&second.local);
+        let mut seen = BTreeSet::new();
+        for key in locals {
+            if self.known.contains_key(key) || !seen.insert(*key) {
+                return;
+            }
+        }
+        self.add(first);
+        self.add(second);
     }
 
     /// Adds a communicator, unless nobody is in it, or one of its members has another one of
@@ -170,77 +200,8 @@ impl<'a> Resolver<'a> {
         self.queue.push_back((index, 0));
     }
 
-    /// `MPI_Comm_create_group`s: called by the group's members only, so found by parent, members,
-    /// tag, and how many there were before.
-    fn create_groups(&mut self) {
-        type Meeting = (usize, Vec<u32>, i32, u32);
-        let mut meetings: BTreeMap<Meeting, Vec<(ProcessKey, u32)>> = BTreeMap::new();
-        for (process, history) in self.histories {
-            let mut before: BTreeMap<(usize, Vec<u32>, i32), u32> = BTreeMap::new();
-            for new in &history.apart {
-                let (Some(parent), Some(number), Making::CreateGroup { group, tag }) =
-                    (new.parent, new.number, &new.how)
-                else {
-                    continue;
-                };
-                let members = group.and_then(|group| self.group(*process, group));
-                let parent = self.known.get(&(*process, parent)).copied();
-                let (Some(members), Some(parent)) = (members, parent) else {
-                    continue;
-                };
-                // Kept twice below.
-                if self.spend(2 * members.len()).is_none() {
-                    return;
-                }
-                let count = before.entry((parent, members.clone(), *tag)).or_default();
-                let meeting = (parent, members, *tag, *count);
-                *count += 1;
-                if !self.known.contains_key(&(*process, number)) {
-                    meetings
-                        .entry(meeting)
-                        .or_default()
-                        .push((*process, number));
-                }
-            }
-        }
-        for ((parent, members, _, _), present) in meetings {
-            let job = self.globals[parent].job;
-            if let Some(global) = self.gathered(job, members, &present) {
-                self.add(global);
-            }
-        }
-    }
-
-    /// A communicator of these world ranks, if just their processes are present.
-    fn gathered(
-        &self,
-        job: u32,
-        members: Vec<u32>,
-        present: &[(ProcessKey, u32)],
-    ) -> Option<Global> {
-        let numbers: BTreeMap<ProcessKey, u32> = present.iter().copied().collect();
-        if members.is_empty() || numbers.len() != members.len() {
-            return None;
-        }
-        let local = members
-            .iter()
-            .map(|rank| {
-                let process = self.ranks.get(&(job, *rank))?;
-                Some((*process, *numbers.get(process)?))
-            })
-            .collect::<Option<Vec<_>>>()?;
-        Some(Global {
-            job,
-            members: members.into_iter().collect(),
-            remote: None,
-            topology: None,
-            local,
-            other_side: None,
-        })
-    }
-
-    /// The world ranks of a process's group, in order.
-    fn group(&mut self, process: ProcessKey, group: u32) -> Option<Vec<u32>> {
+    /// The members of a process's group, in order.
+    fn group(&mut self, process: ProcessKey, group: u32) -> Option<Vec<Member>> {
         let mut source = ProcessGroups {
             resolver: self,
             process,
@@ -310,7 +271,7 @@ impl GroupSource for ProcessGroups<'_, '_> {
         self.resolver.spend(work)
     }
 
-    fn communicator(&mut self, number: u32, remote: bool) -> Option<Vec<u32>> {
+    fn communicator(&mut self, number: u32, remote: bool) -> Option<Vec<Member>> {
         let global = *self.resolver.known.get(&(self.process, number))?;
         let global = &self.resolver.globals[global];
         let members = if remote {

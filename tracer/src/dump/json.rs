@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::words;
-use crate::communicators::Communicators;
+use crate::communicators::{Communicators, Members};
 use crate::event::{Event, Status, Transfer};
-use crate::object::{Datatype, Fact};
+use crate::object::{Datatype, Fact, NewCommunicator};
 use crate::trace::TraceHeader;
 
 /// Members of a communicator that an object lists; larger ones are left out.
@@ -93,15 +93,16 @@ fn bad(event: &Event) -> Option<&'static str> {
 fn transfers(event: &Event, communicators: &Communicators) -> Value {
     let transfer = |transfer: &Transfer| {
         let process = (event.node, event.process);
-        let world = transfer.communicator.and_then(|communicator| {
-            communicators.world_rank(process, communicator, transfer.peer)
-        });
+        let world = transfer
+            .communicator
+            .and_then(|communicator| communicators.peer(process, communicator, transfer.peer));
         json!({
             "direction": transfer.direction,
             "phase": transfer.phase,
             "communicator": transfer.communicator.map(words::communicator),
             "peer": words::peer(transfer.peer),
-            "peer_world_rank": world,
+            "peer_job": world.map(|member| member.job),
+            "peer_world_rank": world.map(|member| member.rank),
             "tag": transfer.tag,
             "count": transfer.count,
             "datatype": datatype(transfer.datatype),
@@ -154,16 +155,7 @@ fn status(status: Status) -> Value {
 
 fn made(event: &Event, communicators: &Communicators) -> Value {
     match &event.fact {
-        Some(Fact::Communicator(new)) => {
-            let members = new.number.and_then(|number| {
-                let members = communicators.members((event.node, event.process), number)?;
-                (members.len() <= MAX_MEMBERS).then(|| members.iter().collect::<Vec<u32>>())
-            });
-            json!({
-                "communicator": new.number.map(words::communicator),
-                "members": members,
-            })
-        }
+        Some(Fact::Communicator(new)) => communicator(event, new, communicators),
         Some(Fact::Group { number, .. }) => json!({ "group": number }),
         Some(Fact::Datatype(it)) => json!({ "datatype": datatype(*it) }),
         Some(Fact::Launch(launch)) => json!({
@@ -174,4 +166,34 @@ fn made(event: &Event, communicators: &Communicators) -> Value {
         Some(Fact::Rank { rank, .. }) => json!({ "rank": rank }),
         None => Value::Null,
     }
+}
+
+fn communicator(event: &Event, new: &NewCommunicator, communicators: &Communicators) -> Value {
+    let process = (event.node, event.process);
+    let own = communicators.job(process);
+    let of = |number| listed(communicators.members(process, number));
+    let members = new.number.and_then(of);
+    let to = |number| listed(communicators.remote_members(process, number));
+    let remote = new.number.and_then(to);
+    let mut made = json!({
+        "communicator": new.number.map(words::communicator),
+        "members": members.as_ref().map(|(_, ranks)| ranks),
+    });
+    // What few communicators have is told where it says something.
+    if let Some((jobs, _)) = members
+        && jobs.iter().any(|job| Some(*job) != own)
+    {
+        made["member_jobs"] = json!(jobs);
+    }
+    if let Some((jobs, ranks)) = remote {
+        made["remote_members"] = json!(ranks);
+        made["remote_member_jobs"] = json!(jobs);
+    }
+    made
+}
+
+/// Jobs and ranks of members, unless they are too many.
+fn listed(members: Option<&Members>) -> Option<(Vec<u32>, Vec<u32>)> {
+    let members = members.filter(|members| members.len() <= MAX_MEMBERS)?;
+    Some(members.iter().map(|it| (it.job, it.rank)).unzip())
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use belljar_sim::Time;
 
 use super::words;
-use crate::communicators::Communicators;
+use crate::communicators::{Communicators, Member, Members};
 use crate::event::{Direction, Ending, Event, Phase, Status, Transfer};
 use crate::object::{Datatype, Fact, GroupMembers};
 use crate::table::{bytes, time};
@@ -126,10 +126,10 @@ fn message(line: &mut String, event: &Event, transfer: &Transfer, communicators:
     };
     let world = transfer.communicator.and_then(|communicator| {
         let process = (event.node, event.process);
-        communicators.world_rank(process, communicator, transfer.peer)
+        communicators.peer(process, communicator, transfer.peer)
     });
     let peer = match world {
-        Some(rank) => format!("rank {rank}"),
+        Some(member) => format!("rank {}", name(member, event, communicators)),
         None => words::peer(transfer.peer),
     };
     let verb = match (transfer.direction, transfer.phase) {
@@ -143,6 +143,25 @@ fn message(line: &mut String, event: &Event, transfer: &Transfer, communicators:
         Direction::Receive => "from",
     };
     add(line, format_args!(" [{verb} {size} {way} {peer}]"));
+}
+
+/// A process, as the one that called sees it.
+fn name(member: Member, event: &Event, communicators: &Communicators) -> String {
+    let own = communicators.job((event.node, event.process));
+    if own == Some(member.job) {
+        member.rank.to_string()
+    } else {
+        format!("{}.{}", member.job, member.rank)
+    }
+}
+
+/// Members of a communicator: `2: ranks 0 1`.
+fn listed(members: &Members, event: &Event, communicators: &Communicators) -> String {
+    let first = members.iter().take(MAX_MEMBERS);
+    let ranks: Vec<String> = first.map(|it| name(it, event, communicators)).collect();
+    let all = members.len() as usize <= MAX_MEMBERS;
+    let more = if all { "" } else { " ..." };
+    format!("{}: ranks {}{more}", members.len(), ranks.join(" "))
 }
 
 fn status(status: Status) -> String {
@@ -164,21 +183,13 @@ fn told(line: &mut String, event: &Event, fact: &Fact, communicators: &Communica
                 let process = (event.node, event.process);
                 match communicators.members(process, number) {
                     Some(members) => {
-                        let ranks: Vec<String> = members
-                            .iter()
-                            .take(MAX_MEMBERS)
-                            .map(|rank| rank.to_string())
-                            .collect();
-                        let more = if members.len() as usize > MAX_MEMBERS {
-                            " ..."
-                        } else {
-                            ""
-                        };
-                        let (size, ranks) = (members.len(), ranks.join(" "));
-                        add(
-                            line,
-                            format_args!(" [makes {name} of {size}: ranks {ranks}{more}]"),
-                        );
+                        let ranks = listed(members, event, communicators);
+                        add(line, format_args!(" [makes {name} of {ranks}"));
+                        if let Some(remote) = communicators.remote_members(process, number) {
+                            let ranks = listed(remote, event, communicators);
+                            add(line, format_args!(", to {ranks}"));
+                        }
+                        line.push(']');
                     }
                     None => add(line, format_args!(" [makes {name}]")),
                 }

@@ -2,6 +2,7 @@
 //! them. What needs other processes' arguments is worked out afterwards.
 
 mod groups;
+mod meetings;
 mod shapes;
 
 use bincode::{Decode, Encode};
@@ -44,6 +45,8 @@ pub(crate) struct Communicator {
     dimensions: Option<Vec<u32>>,
     /// Communicators made from it so far.
     made: u32,
+    /// Whether it leads to those who spawned the process.
+    is_parent: bool,
 }
 
 impl Communicator {
@@ -199,11 +202,28 @@ impl Communicators {
         handle: u64,
         arguments: &mut Arguments<'_>,
     ) -> NewCommunicator {
-        let function = arguments.function();
         let (how, shape) = self.making(parent, arguments);
+        if how == Making::Parent
+            && let Some(known) = self.get(handle).filter(|known| known.is_parent)
+        {
+            // The program asked before, and was given the same.
+            return NewCommunicator {
+                number: Some(known.number),
+                parent: None,
+                sequence: 0,
+                how,
+            };
+        }
         let parent = parent.and_then(|parent| self.communicators.get_mut(parent));
         // `MPI_Comm_create_group` does not take all members: it must not count.
-        let counts = !matches!(how, Making::CreateGroup { .. });
+        let counts = !matches!(
+            how,
+            Making::CreateGroup { .. } | Making::IntercommGroups { .. }
+        );
+        let of_groups = matches!(
+            arguments.function(),
+            "MPI_Comm_create_from_group" | "MPI_Intercomm_create_from_groups"
+        );
         let sequence = parent.as_ref().map_or(0, |parent| parent.made);
         let mut new = NewCommunicator {
             number: None,
@@ -211,10 +231,10 @@ impl Communicators {
             sequence,
             how,
         };
-        if let Some(parent) = parent.filter(|_| counts && function != "MPI_Comm_get_parent") {
+        if let Some(parent) = parent.filter(|_| counts) {
             parent.made = parent.made.wrapping_add(1);
         }
-        if function == "MPI_Comm_create_from_group" {
+        if of_groups {
             // Its members are the job's, whether the program has a world or not.
             new.parent = Some(WORLD);
         }
@@ -246,19 +266,15 @@ impl Communicators {
             "Cart_create" => shapes::cart(arguments),
             "Cart_sub" => shapes::cart_sub(parent, arguments),
             "Graph_create" => shapes::graph(arguments),
-            "Intercomm_create" => {
-                let shape = Communicator {
-                    size: parent.and_then(|parent| parent.size),
-                    rank: parent.and_then(|parent| parent.rank),
-                    remote: Some(None),
-                    ..plain()
-                };
-                (self.intercomm(arguments), shape)
-            }
+            "Intercomm_create" => (self.intercomm(arguments), meetings::sides(parent)),
             "Intercomm_merge" => {
                 let high = arguments.int("high").unwrap_or(0) != 0;
                 (Making::Merge { high }, plain())
             }
+            "Comm_spawn" | "Comm_spawn_multiple" => meetings::spawn(parent, arguments),
+            "Comm_get_parent" => (Making::Parent, self.to_parent()),
+            "Comm_accept" | "Comm_connect" => meetings::meet(parent, arguments),
+            "Intercomm_create_from_groups" => self.intercomm_of_groups(arguments),
             "Comm_create_from_group" => self.create_from_group(arguments),
             _ => {
                 let remote = Communicator {
@@ -284,34 +300,6 @@ impl Communicators {
             None => Making::Create { group },
         };
         (making, shape)
-    }
-
-    /// Like `MPI_Comm_create_group`, with a text for a tag, whose hash is enough to tell calls of
-    /// one time apart.
-    fn create_from_group(&self, arguments: &mut Arguments<'_>) -> (Making, Communicator) {
-        let text = arguments.text("stringtag").unwrap_or_default();
-        let tag = crc32fast::hash(text.as_bytes()).cast_signed();
-        let (_, shape) = self.create(arguments);
-        let group = arguments.word("group");
-        let group = group.and_then(|handle| self.groups.get(handle));
-        let group = group.map(|group| group.number);
-        (Making::CreateGroup { group, tag }, shape)
-    }
-
-    fn intercomm(&self, arguments: &Arguments<'_>) -> Making {
-        let rank = |name| {
-            let rank = arguments.int(name).unwrap_or(0);
-            u32::try_from(rank).unwrap_or(u32::MAX)
-        };
-        let bridge = arguments
-            .word("peer_comm")
-            .and_then(|handle| self.get(handle));
-        Making::Intercomm {
-            local_leader: rank("local_leader"),
-            bridge: bridge.map(|bridge| bridge.number),
-            remote_leader: rank("remote_leader"),
-            tag: arguments.int("tag").unwrap_or(0),
-        }
     }
 
     /// A constructor returned `handle` for a new group.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use belljar_abi::FUNCTIONS;
 
 use super::{FunctionStat, IntervalStat, RankStat, SizeStat, Statistics, TrafficStat};
-use crate::communicators::{Communicators, ProcessKey};
+use crate::communicators::{Communicators, Member, ProcessKey};
 use crate::counters::TraceSummary;
 use crate::event::{Direction, Event, Peer, Phase, Transfer};
 use crate::trace::TraceHeader;
@@ -49,7 +49,7 @@ pub struct StatCollector<'a> {
     functions: BTreeMap<u16, FunctionSum>,
     processes: BTreeMap<ProcessKey, ProcessSum>,
     sizes: BTreeMap<u32, (u64, u64)>,
-    traffic: BTreeMap<(u32, u32, u32), (u64, u64)>,
+    traffic: BTreeMap<(Member, Member), (u64, u64)>,
     /// The figures that are sums already.
     result: Statistics,
 }
@@ -157,10 +157,13 @@ impl<'a> StatCollector<'a> {
         let process = (event.node, event.process);
         let to = transfer.communicator.and_then(|communicator| {
             self.communicators
-                .world_rank(process, communicator, transfer.peer)
+                .peer(process, communicator, transfer.peer)
         });
         match to.zip(self.communicators.job(process)) {
-            Some((to, job)) => add(self.traffic.entry((job, event.rank, to)).or_default()),
+            Some((to, job)) => {
+                let rank = event.rank;
+                add(self.traffic.entry((Member { job, rank }, to)).or_default());
+            }
             None => self.result.unresolved_messages += 1,
         }
     }
@@ -312,13 +315,12 @@ fn size_stat((class, (messages, bytes)): (u32, (u64, u64))) -> SizeStat {
     }
 }
 
-fn traffic_stat(
-    ((job, from, to), (messages, bytes)): ((u32, u32, u32), (u64, u64)),
-) -> TrafficStat {
+fn traffic_stat(((from, to), (messages, bytes)): ((Member, Member), (u64, u64))) -> TrafficStat {
     TrafficStat {
-        job,
-        from,
-        to,
+        job: from.job,
+        from: from.rank,
+        to_job: to.job,
+        to: to.rank,
         messages,
         bytes,
     }

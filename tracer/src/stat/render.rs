@@ -192,14 +192,17 @@ impl Statistics {
     }
 
     fn write_traffic(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        let jobs: std::collections::BTreeSet<u32> =
-            self.traffic.iter().map(|stat| stat.job).collect();
+        let jobs: std::collections::BTreeSet<u32> = self
+            .traffic
+            .iter()
+            .flat_map(|stat| [stat.job, stat.to_job])
+            .collect();
         for job in &jobs {
-            let traffic: Vec<&TrafficStat> = self
-                .traffic
-                .iter()
-                .filter(|stat| stat.job == *job)
-                .collect();
+            let within = |stat: &&TrafficStat| (stat.job, stat.to_job) == (*job, *job);
+            let traffic: Vec<&TrafficStat> = self.traffic.iter().filter(within).collect();
+            if traffic.is_empty() {
+                continue;
+            }
             let ranks = traffic.iter().map(|stat| stat.from.max(stat.to)).max();
             let title = if jobs.len() > 1 {
                 format!("Messages of job {job}")
@@ -216,12 +219,22 @@ impl Statistics {
                 }
                 _ => {
                     writeln!(out, "{title}: the heaviest pairs of ranks")?;
-                    pairs(traffic).write(out)?;
+                    pairs(traffic, |_, rank| rank.to_string()).write(out)?;
                 }
             }
             writeln!(out)?;
         }
-        Ok(())
+        let between = self.traffic.iter().filter(|stat| stat.job != stat.to_job);
+        let between: Vec<&TrafficStat> = between.collect();
+        if between.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            out,
+            "Messages between jobs: the heaviest pairs of ranks, as job.rank"
+        )?;
+        pairs(between, |job, rank| format!("{job}.{rank}")).write(out)?;
+        writeln!(out)
     }
 
     fn write_remarks(&self, out: &mut dyn io::Write) -> io::Result<()> {
@@ -312,14 +325,17 @@ fn square(traffic: &[&TrafficStat], last: u32, cell: impl Fn(&TrafficStat) -> St
     table
 }
 
-fn pairs(mut traffic: Vec<&TrafficStat>) -> Table {
-    traffic.sort_by_key(|stat| (std::cmp::Reverse(stat.bytes), stat.from, stat.to));
+fn pairs(mut traffic: Vec<&TrafficStat>, name: fn(u32, u32) -> String) -> Table {
+    traffic.sort_by_key(|stat| {
+        let (from, to) = ((stat.job, stat.from), (stat.to_job, stat.to));
+        (std::cmp::Reverse(stat.bytes), from, to)
+    });
     let mut table = Table::new(["from", "to", "messages", "bytes"]);
     let left_out = traffic.get(MAX_LINES..).unwrap_or_default();
     for stat in traffic.iter().take(MAX_LINES) {
         table.row(vec![
-            stat.from.to_string(),
-            stat.to.to_string(),
+            name(stat.job, stat.from),
+            name(stat.to_job, stat.to),
             count(stat.messages),
             bytes(stat.bytes),
         ]);

@@ -158,6 +158,7 @@ fn messages_have_sizes_and_ways() {
     let traffic = [TrafficStat {
         job: 0,
         from: 0,
+        to_job: 0,
         to: 1,
         messages: 2,
         bytes: 72,
@@ -236,6 +237,7 @@ fn a_page_of_many_jobs_is_a_page() {
     let traffic = |number: u32| TrafficStat {
         job: number / 4,
         from: number % 4,
+        to_job: number / 4,
         to: 0,
         messages: 2,
         bytes: 10,

@@ -1,5 +1,7 @@
 //! Calls that probes find: nothing of the guest changes, and nothing is seen twice.
 
+mod open_mpi;
+
 use std::sync::Arc;
 
 use belljar_abi::operation;
@@ -22,11 +24,16 @@ const DATA: u64 = 0x10_0000;
 /// A tracer of a guest with an MPICH whose function number `n` stands at `0x1000 + 16 n`;
 /// probe 0 is where processes begin.
 fn tracer() -> NodeTracer {
+    tracer_of(Implementation::Mpich, vec![Place::Missing])
+}
+
+/// The same of any implementation, with these predefined objects.
+fn tracer_of(implementation: Implementation, objects: Vec<Place>) -> NodeTracer {
     let library = Library {
-        implementation: Implementation::Mpich,
+        implementation,
         code: 0x1000..0x9000,
         data: DATA..DATA + 0x2000,
-        objects: vec![Place::Missing],
+        objects,
     };
     let calls = (0..belljar_abi::FUNCTIONS.len() as u16).map(|function| Target::Call {
         file: 0,
@@ -246,6 +253,22 @@ fn a_call_after_a_jump_out_is_another_one() {
         .map(|event| event.exit.is_some())
         .collect();
     assert_eq!(exits, [false, true]);
+    assert_eq!(tracer.counters().warnings.abandoned, 1);
+}
+
+/// The same place may call another function, through a pointer.
+#[test]
+fn a_call_through_a_pointer_after_a_jump_out_is_no_jump_of_the_librarys() {
+    let mut tracer = tracer();
+    let mut process = Process::new(0x1000);
+    process.registers.gpr[3] = HEAP;
+    process.call(&mut tracer, "MPI_Send", PROGRAM, &[HEAP, 0, 0, 0, 0, WORLD]);
+    process.registers.gpr[4] += 8;
+    process.registers.gpr[3] += 8;
+    let watched = process.call(&mut tracer, "MPI_Barrier", PROGRAM, &[WORLD]);
+    assert_eq!(watched, Some(PROGRAM));
+    process.back(&mut tracer, PROGRAM);
+    assert_eq!(names(&mut tracer), [("MPI_Send", 0), ("MPI_Barrier", 0)]);
     assert_eq!(tracer.counters().warnings.abandoned, 1);
 }
 

@@ -1,6 +1,6 @@
 //! The magic protocol: entering, returning, and what guests can do wrong.
 
-use belljar_abi::{FUNCTIONS, MAGIC_ADDRESS, OP_RETURN};
+use belljar_abi::{MAGIC_ADDRESS, OP_RETURN, OPERATIONS};
 use proptest::prelude::*;
 
 use crate::guest::{Guest, Pages, int};
@@ -290,7 +290,7 @@ fn strangers_are_let_through_and_senseless_returns_go_nowhere() {
     };
     registers.gpr[11] = OP_RETURN;
     assert_eq!(tracer.magic(1, 0, &registers, &mut stranger.memory), 0);
-    registers.gpr[11] = FUNCTIONS.len() as u64;
+    registers.gpr[11] = OPERATIONS as u64;
     assert_eq!(tracer.magic(1, 0, &registers, &mut stranger.memory), 0);
     stranger
         .memory
@@ -328,7 +328,7 @@ proptest! {
     fn hostile_guests_do_no_harm(
         calls in prop::collection::vec(
             (
-                0..FUNCTIONS.len() as u64 + 2,
+                0..OPERATIONS as u64 + 2,
                 prop::collection::vec(prop_oneof![
                     any::<u64>(),
                     0..64u64,
@@ -371,7 +371,7 @@ proptest! {
                 gpr: std::array::from_fn(|index| words[index]),
             };
             registers.gpr[4] = stack & !7;
-            registers.gpr[11] = if operation == FUNCTIONS.len() as u64 + 1 {
+            registers.gpr[11] = if operation == OPERATIONS as u64 + 1 {
                 OP_RETURN
             } else {
                 operation

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Global, ProcessKey, Records, Resolver, Topology};
+use super::{Global, Member, ProcessKey, Records, Resolver, Topology};
 use crate::object::Making;
 
 /// Members of a new communicator by their ranks in the parent, with what orders them.
@@ -15,7 +15,7 @@ impl Resolver<'_> {
             Making::Duplicate => self.duplicate(parent, records).map(|new| vec![new]),
             Making::Split { .. } => self.split(parent, records),
             Making::SplitByNode { .. } => self.split_by_node(parent, records),
-            Making::Create { .. } => self.create(parent, records),
+            Making::Create { .. } => self.create(records),
             Making::Cart {
                 dimensions,
                 periods,
@@ -73,7 +73,6 @@ impl Resolver<'_> {
             .map(|(process, record)| Some((*process, record.number?)))
             .collect::<Option<Vec<_>>>()?;
         Some(Global {
-            job: parent.job,
             members: parent.members.clone(),
             remote: parent.remote.clone(),
             topology: parent.topology.clone(),
@@ -145,7 +144,6 @@ impl Resolver<'_> {
             members.push(parent.members.get(rank as u32)?);
         }
         Some(Global {
-            job: parent.job,
             members: members.into_iter().collect(),
             remote: None,
             topology,
@@ -169,9 +167,8 @@ impl Resolver<'_> {
         Some(vec![self.subset(parent, records, &ranks, topology)?])
     }
 
-    fn create(&mut self, parent: usize, records: &Records<'_>) -> Option<Vec<Global>> {
-        let job = self.globals[parent].job;
-        let mut groups: BTreeMap<Vec<u32>, Vec<(ProcessKey, u32)>> = BTreeMap::new();
+    fn create(&mut self, records: &Records<'_>) -> Option<Vec<Global>> {
+        let mut groups: BTreeMap<Vec<Member>, Vec<(ProcessKey, u32)>> = BTreeMap::new();
         for (process, record) in records {
             let (Some(number), Making::Create { group }) = (record.number, &record.how) else {
                 continue;
@@ -181,7 +178,7 @@ impl Resolver<'_> {
         }
         let groups = groups.into_iter();
         groups
-            .map(|(members, present)| self.gathered(job, members, &present))
+            .map(|(members, present)| self.gathered(members, &present))
             .collect()
     }
 

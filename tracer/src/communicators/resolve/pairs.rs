@@ -40,7 +40,6 @@ impl<'a> Resolver<'a> {
         }
         let parent = &self.globals[parent];
         Some(vec![Global {
-            job: parent.job,
             members: parent.members.clone(),
             remote: Some(remote),
             topology: None,
@@ -136,7 +135,6 @@ impl<'a> Resolver<'a> {
             .collect::<Option<Vec<_>>>()?;
         let (first, second) = (&self.globals[side], &self.globals[other]);
         Some(vec![Global {
-            job: first.job,
             members: first.members.iter().chain(second.members.iter()).collect(),
             remote: None,
             topology: None,

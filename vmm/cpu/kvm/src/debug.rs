@@ -3,8 +3,8 @@
 //! INT3, wherever it stands.
 
 use belljar_abi::{
-    FACT_ADDRESS, FACT_LEAF, FUNCTIONS, MAGIC_ADDRESS, MAGIC_CPUID, MAGIC_INT3, MAGIC_JUMP,
-    OP_RETURN,
+    FACT_ADDRESS, FACT_LEAF, MAGIC_ADDRESS, MAGIC_CPUID, MAGIC_INT3, MAGIC_JUMP, OP_RETURN,
+    function_of,
 };
 use belljar_cpu::{Access, CpuError, Exit, Registers, Vcpu};
 use kvm_bindings::{
@@ -182,5 +182,5 @@ fn found_at(vcpu: &KvmVcpu, at: u64) -> Result<Found, CpuError> {
 
 /// Whether `r11` is what a stub of the library puts there.
 fn is_operation(r11: u64) -> bool {
-    r11 == OP_RETURN || r11 < FUNCTIONS.len() as u64
+    r11 == OP_RETURN || function_of(r11).is_some()
 }

@@ -1,0 +1,125 @@
+//! Tells the host of a process, once, when it first calls MPI: a child that `fork` made tells of
+//! itself when it first calls a function that its parent had not called.
+
+use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{
+    FACT_ADDRESS, FACT_ENVIRONMENT, FACT_LEAF, FACT_LIBRARY, FACT_OBJECTS, FACT_PROCESS, INIT,
+    MPICH, OBJECT_COUNT, OPEN_MPI, RANK_VARIABLES, search, system_call,
+};
+
+const GETPID: u64 = 39;
+
+/// The process that was told of.
+static INTRODUCED: AtomicU64 = AtomicU64::new(0);
+
+/// Addresses of Open MPI's predefined objects, zero elsewhere.
+static mut OBJECTS: [u64; OBJECT_COUNT] = [0; OBJECT_COUNT];
+
+unsafe extern "C" {
+    /// The address of the C library's `environ`, if it has one.
+    static belljar_environment: *const *const *const u8;
+}
+
+/// Tells of this process, unless that was done.
+pub(crate) fn introduce() {
+    // SAFETY: it takes no arguments and changes nothing.
+    let process = unsafe { system_call(GETPID, [0; 6]) };
+    if INTRODUCED.swap(process, Ordering::AcqRel) == process {
+        return;
+    }
+    let objects = (&raw mut OBJECTS).cast::<u64>();
+    search::objects(objects);
+    // SAFETY: the first word is there; only the thread that introduces its process writes it.
+    let open_mpi = unsafe { *objects } != 0;
+    let environment = environment();
+    // SAFETY: facts change nothing; the environment is an array as the C library keeps it.
+    unsafe {
+        let rank = rank(environment);
+        tell(FACT_PROCESS, rank, if open_mpi { OPEN_MPI } else { MPICH });
+        if !environment.is_null() {
+            tell(FACT_ENVIRONMENT, environment as u64, 0);
+        }
+        if open_mpi {
+            tell(FACT_OBJECTS, objects as u64, OBJECT_COUNT as u64);
+        }
+        let [start, end] = search::function(INIT).profiling.code;
+        tell(FACT_LIBRARY, start, end);
+    }
+}
+
+fn environment() -> *const *const u8 {
+    // SAFETY: the C library's variable, where it has one.
+    unsafe {
+        if belljar_environment.is_null() {
+            core::ptr::null()
+        } else {
+            *belljar_environment
+        }
+    }
+}
+
+/// Hands the host a fact, at the address where every engine looks for facts.
+unsafe fn tell(fact: u64, first: u64, second: u64) {
+    // SAFETY: under Belljar the stubs are there; this one changes the registers named.
+    unsafe {
+        asm!(
+            "xchg rbx, {fact}",
+            "call {stub}",
+            "mov rbx, {fact}",
+            stub = in(reg) FACT_ADDRESS,
+            fact = inout(reg) fact => _,
+            inout("eax") FACT_LEAF => _,
+            in("rdi") first,
+            in("rsi") second,
+            out("rcx") _,
+            out("rdx") _,
+            out("r11") _,
+        );
+    }
+}
+
+/// The rank that the launcher gave this process, all ones if none did.
+unsafe fn rank(environment: *const *const u8) -> u64 {
+    if environment.is_null() {
+        return u64::MAX;
+    }
+    // SAFETY: the array ends with a null pointer.
+    unsafe {
+        for name in RANK_VARIABLES {
+            let mut entry = environment;
+            while !(*entry).is_null() {
+                if let Some(value) = value_of(*entry, name) {
+                    return value;
+                }
+                entry = entry.add(1);
+            }
+        }
+    }
+    u64::MAX
+}
+
+/// The number after `NAME=` in an environment entry.
+unsafe fn value_of(entry: *const u8, name: &[u8]) -> Option<u64> {
+    // SAFETY: entries end with a zero byte, which is in no name and no number.
+    unsafe {
+        let mut at = entry;
+        for byte in name {
+            if *at != *byte {
+                return None;
+            }
+            at = at.add(1);
+        }
+        if *at != b'=' {
+            return None;
+        }
+        at = at.add(1);
+        let mut value = 0u64;
+        while (*at).is_ascii_digit() {
+            value = value.wrapping_mul(10).wrapping_add((*at - b'0') as u64);
+            at = at.add(1);
+        }
+        Some(value)
+    }
+}

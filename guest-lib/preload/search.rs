@@ -1,0 +1,337 @@
+//! Looks for symbols in what is loaded, in the order of loading: the program, what it was started
+//! with, what it opened since, with whatever rights (`RTLD_LOCAL`).
+//!
+//! Functions are looked for after this library first, objects everywhere. What stands in
+//! an object of the dynamic linker's list has been checked by it; formats are those of the
+//! System V ABI and, for the hash table, of GNU's linker.
+
+use crate::{NAME_STARTS, NAMES, OBJECT_NAMES};
+
+/// Something that an object of the list defines.
+#[derive(Clone, Copy)]
+pub(crate) struct Found {
+    /// Zero where there is none.
+    pub(crate) address: u64,
+    /// The first address of the defining object's code, and the one after the last.
+    pub(crate) code: [u64; 2],
+}
+
+const NOTHING: Found = Found {
+    address: 0,
+    code: [0; 2],
+};
+
+/// What an MPI function leads to.
+pub(crate) struct Function {
+    /// By its name.
+    pub(crate) named: Found,
+    /// By that of the profiling interface.
+    pub(crate) profiling: Found,
+}
+
+impl Function {
+    /// Whether the one is a layer before the other.
+    pub(crate) fn is_layered(&self) -> bool {
+        let profiling = &self.profiling;
+        profiling.address != 0 && self.named.code[0] != profiling.code[0]
+    }
+}
+
+/// What the function of this number leads to. Where nothing after this library defines it, a
+/// program may have MPI in itself.
+pub(crate) fn function(number: usize) -> Function {
+    // SAFETY: `number` is less than there are names, and each begins within them.
+    let name = unsafe {
+        let start = *NAME_STARTS.as_ptr().add(number);
+        NAMES.as_ptr().add(usize::from(start))
+    };
+    let mut profiling = find(name, true);
+    if profiling.address == 0 {
+        profiling = find(name, false);
+    }
+    // SAFETY: the name is longer than its first letter, `P`.
+    let mut named = find(unsafe { name.add(1) }, true);
+    if named.address == 0 {
+        named = profiling;
+    }
+    Function { named, profiling }
+}
+
+/// Writes the addresses of Open MPI's predefined objects, zero for those that are not there; with
+/// the first of them, all are.
+pub(crate) fn objects(into: *mut u64) {
+    let mut name = OBJECT_NAMES.as_ptr();
+    let mut place = into;
+    // SAFETY: the names end with an empty one; `into` has room for all.
+    unsafe {
+        while *name != 0 {
+            let address = find(name, false).address;
+            if place == into && address == 0 {
+                return;
+            }
+            place.write(address);
+            place = place.add(1);
+            while *name != 0 {
+                name = name.add(1);
+            }
+            name = name.add(1);
+        }
+    }
+}
+
+/// What `dl_iterate_phdr` tells of an object.
+#[repr(C)]
+struct Loaded {
+    base: u64,
+    name: *const u8,
+    headers: *const Header,
+    count: u16,
+}
+
+#[repr(C)]
+struct Header {
+    kind: u32,
+    flags: u32,
+    offset: u64,
+    address: u64,
+    physical: u64,
+    file_size: u64,
+    size: u64,
+    align: u64,
+}
+
+const LOAD: u32 = 1;
+const DYNAMIC: u32 = 2;
+const EXECUTE: u32 = 1;
+
+struct Search {
+    name: *const u8,
+    /// Whether what comes now may define it.
+    begun: bool,
+    found: Found,
+}
+
+type Visit = unsafe extern "C" fn(*const Loaded, usize, *mut Search) -> i32;
+
+unsafe extern "C" {
+    /// The address of `dl_iterate_phdr`, zero if there is no such function.
+    static belljar_iterate: Option<unsafe extern "C" fn(Visit, *mut Search) -> i32>;
+}
+
+fn find(name: *const u8, after_us: bool) -> Found {
+    let mut search = Search {
+        name,
+        begun: !after_us,
+        found: NOTHING,
+    };
+    // SAFETY: the C library's function, and a visitor as it takes.
+    unsafe {
+        if let Some(iterate) = belljar_iterate {
+            iterate(visit, &raw mut search);
+        }
+    }
+    search.found
+}
+
+unsafe extern "C" fn visit(loaded: *const Loaded, _: usize, search: *mut Search) -> i32 {
+    // SAFETY: `dl_iterate_phdr` passes what is loaded, and `find` its own search.
+    unsafe {
+        let (loaded, search) = (&*loaded, &mut *search);
+        let (dynamic, code) = parts(loaded);
+        let here = visit as *const () as u64;
+        if code[0] <= here && here < code[1] {
+            search.begun = true;
+            return 0;
+        }
+        if !search.begun || dynamic.is_null() {
+            return 0;
+        }
+        let address = Symbols::new(loaded.base, dynamic).find(search.name);
+        if address == 0 {
+            return 0;
+        }
+        search.found = Found { address, code };
+    }
+    1
+}
+
+/// An object's dynamic section, and where its code is.
+unsafe fn parts(loaded: &Loaded) -> (*const [u64; 2], [u64; 2]) {
+    let (mut dynamic, mut code) = (core::ptr::null(), [u64::MAX, 0]);
+    for index in 0..usize::from(loaded.count) {
+        // SAFETY: there are that many headers.
+        let header = unsafe { &*loaded.headers.add(index) };
+        let start = loaded.base.wrapping_add(header.address);
+        if header.kind == DYNAMIC {
+            dynamic = start as *const [u64; 2];
+        }
+        if header.kind == LOAD && header.flags & EXECUTE != 0 {
+            code = [
+                code[0].min(start),
+                code[1].max(start.wrapping_add(header.size)),
+            ];
+        }
+    }
+    (dynamic, code)
+}
+
+#[repr(C)]
+struct Symbol {
+    name: u32,
+    info: u8,
+    other: u8,
+    section: u16,
+    value: u64,
+    size: u64,
+}
+
+const INDIRECT: u8 = 10;
+
+/// The dynamic symbols of an object.
+struct Symbols {
+    base: u64,
+    names: u64,
+    symbols: u64,
+    gnu_hash: u64,
+    hash: u64,
+}
+
+impl Symbols {
+    unsafe fn new(base: u64, mut dynamic: *const [u64; 2]) -> Self {
+        let (mut names, mut symbols, mut gnu_hash, mut hash) = (0, 0, 0, 0);
+        // SAFETY: the section ends with an entry of tag 0.
+        unsafe {
+            while (*dynamic)[0] != 0 {
+                let [tag, value] = *dynamic;
+                // Linkers that do not write these addresses leave them as they are in the file.
+                let address = if value < base { value + base } else { value };
+                match tag {
+                    4 => hash = address,
+                    5 => names = address,
+                    6 => symbols = address,
+                    0x6fff_fef5 => gnu_hash = address,
+                    _ => {}
+                }
+                dynamic = dynamic.add(1);
+            }
+        }
+        Self {
+            base,
+            names,
+            symbols,
+            gnu_hash,
+            hash,
+        }
+    }
+
+    /// The address of what has this name here; zero if nothing has.
+    unsafe fn find(&self, name: *const u8) -> u64 {
+        if self.names == 0 || self.symbols == 0 {
+            return 0;
+        }
+        // SAFETY: they are the object's tables.
+        unsafe {
+            if self.gnu_hash != 0 {
+                self.find_by_gnu_hash(name)
+            } else if self.hash != 0 {
+                self.find_among(name, word(self.hash, 1))
+            } else {
+                0
+            }
+        }
+    }
+
+    unsafe fn find_by_gnu_hash(&self, name: *const u8) -> u64 {
+        // SAFETY: the table says how long its parts are; a list of hashes ends with an odd one.
+        unsafe {
+            let table = self.gnu_hash;
+            let (buckets, first) = (word(table, 0), word(table, 1));
+            let (filters, shift) = (word(table, 2), word(table, 3));
+            let wanted = gnu_hash(name);
+            if buckets == 0 || filters == 0 {
+                return 0;
+            }
+            let filter = (table as *const u64).add(2 + (wanted / 64 & (filters - 1)) as usize);
+            let bits = 1 << (wanted % 64) | 1 << ((wanted >> (shift & 31)) % 64);
+            if *filter & bits != bits {
+                return 0;
+            }
+            let lists = table + 16 + 8 * u64::from(filters);
+            let chains = lists + 4 * u64::from(buckets);
+            let mut index = word(lists, wanted % buckets);
+            while index >= first {
+                let hash = word(chains, index - first);
+                if hash | 1 == wanted | 1 {
+                    let address = self.address(index, name);
+                    if address != 0 {
+                        return address;
+                    }
+                }
+                if hash & 1 != 0 {
+                    break;
+                }
+                index += 1;
+            }
+        }
+        0
+    }
+
+    unsafe fn find_among(&self, name: *const u8, count: u32) -> u64 {
+        for index in 0..count {
+            // SAFETY: there are that many symbols.
+            let address = unsafe { self.address(index, name) };
+            if address != 0 {
+                return address;
+            }
+        }
+        0
+    }
+
+    /// The address of the symbol with this index if it is defined here and has this name.
+    unsafe fn address(&self, index: u32, name: *const u8) -> u64 {
+        // SAFETY: the caller's index is one of the table; a resolver takes no arguments.
+        unsafe {
+            let symbol = &*(self.symbols as *const Symbol).add(index as usize);
+            let own = (self.names + u64::from(symbol.name)) as *const u8;
+            if symbol.section == 0 || symbol.info >> 4 == 0 || !same(own, name) {
+                return 0;
+            }
+            let address = self.base.wrapping_add(symbol.value);
+            if symbol.info & 15 != INDIRECT {
+                return address;
+            }
+            let pick: extern "C" fn() -> u64 = core::mem::transmute(address);
+            pick()
+        }
+    }
+}
+
+unsafe fn word(table: u64, index: u32) -> u32 {
+    // SAFETY: the caller's index is within the table.
+    unsafe { *(table as *const u32).add(index as usize) }
+}
+
+unsafe fn gnu_hash(mut name: *const u8) -> u32 {
+    let mut hash = 5381u32;
+    // SAFETY: names end with a zero byte.
+    unsafe {
+        while *name != 0 {
+            hash = hash.wrapping_mul(33).wrapping_add(u32::from(*name));
+            name = name.add(1);
+        }
+    }
+    hash
+}
+
+unsafe fn same(mut first: *const u8, mut second: *const u8) -> bool {
+    // SAFETY: names end with a zero byte.
+    unsafe {
+        while *first == *second {
+            if *first == 0 {
+                return true;
+            }
+            (first, second) = (first.add(1), second.add(1));
+        }
+    }
+    false
+}
