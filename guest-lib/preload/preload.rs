@@ -102,7 +102,7 @@ unsafe fn find_out(resolvers: u64) -> u32 {
         }
         let int3 = found.eax & DETECT_INT3 != 0;
         write_stubs(if int3 { MAGIC_INT3 } else { MAGIC_CPUID }, resolvers);
-        // The table behind the stubs stays as it is, to be written.
+        // The table after the stubs stays as it is, to be written.
         let arguments = [STUB_BASE, TABLE_OFFSET, READ_EXECUTE, 0, 0, 0];
         system_call(MPROTECT, arguments);
     }
