@@ -1,0 +1,89 @@
+//! Jobs: programs under a launcher, one after another, in one script.
+//!
+//! The script is the same on traced nodes and natively but for how ranks are placed, so that what it
+//! prints can be compared.
+
+use belljar_tests::Scenario;
+
+/// Virtual time, or natively the host's, after which a job is broken off.
+const PATIENCE_S: u32 = 120;
+/// What is left of the nodes' virtual time when it is too much.
+const LIMIT: &str = "3000 s";
+
+/// An MPI implementation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Mpi {
+    Mpich,
+    OpenMpi,
+}
+
+/// A program and how it is started.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    /// Its path below the implementation's folder in `/usr/local`.
+    pub(crate) program: String,
+    pub(crate) ranks: u32,
+    pub(crate) arguments: String,
+}
+
+impl Mpi {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Mpich => "mpich",
+            Self::OpenMpi => "openmpi",
+        }
+    }
+
+    /// A shell function that starts `$1` ranks of `$2`, which is job `$3`.
+    fn starter(self) -> &'static str {
+        match self {
+            Self::Mpich => {
+                "start() {\n\
+                 ranks=$1 job=$2; shift 2\n\
+                 mpiexec.hydra -n $ranks -genv PEER $job -genv PEER_OUTPUT $output \\\n\
+                 -genv LD_PRELOAD \"/usr/local/mpich/lib/count.so $finish\" \"$@\"\n}\n"
+            }
+            Self::OpenMpi => {
+                "start() {\n\
+                 ranks=$1 job=$2; shift 2\n\
+                 mpirun -q --hostfile hosts --map-by node --oversubscribe -np $ranks -x PEER=$job -x PEER_OUTPUT=$output \\\n\
+                 -x LD_PRELOAD=/usr/local/openmpi/lib/count.so \"$@\"\n}\n"
+            }
+        }
+    }
+}
+
+/// Runs `jobs` in turn, after what makes the place fit for them. Each stands between two lines.
+pub(crate) fn script(mpi: Mpi, jobs: &[Job], place: &str) -> String {
+    let mut script = format!("{place}{}", mpi.starter());
+    let folder = mpi.name();
+    for (number, job) in jobs.iter().enumerate() {
+        let Job {
+            program,
+            ranks,
+            arguments,
+        } = job;
+        script += &format!(
+            "echo 'PEER {number} begins'\n\
+             (start {ranks} {number} timeout {PATIENCE_S} /usr/local/{folder}/{program} {arguments}) 2>&1\n\
+             echo \"PEER {number} ended $?\"\n"
+        );
+    }
+    script
+}
+
+/// The script on `nodes` nodes.
+pub(crate) fn scenario(mpi: Mpi, nodes: u32, image: &str, jobs: &[Job]) -> Scenario {
+    let place = format!(
+        "output=/dev/console finish=/usr/lib/belljar/finish-mpi.so\n\
+         for node in $(seq 0 {}); do echo node$node slots=4; done >hosts\n",
+        nodes - 1
+    );
+    let scenario = Scenario::new(nodes, &script(mpi, jobs, &place))
+        .on(image)
+        .limited(LIMIT);
+    match mpi {
+        Mpi::Mpich => scenario,
+        Mpi::OpenMpi => scenario.with(crate::programs::OPEN_MPI),
+    }
+}
