@@ -14,7 +14,8 @@ for mpi in mpich openmpi; do
     mkdir -p "$to/lib" "of-$mpi/bin"
     # The suite asks for a folder in which the compiler has its usual name.
     ln -s "/usr/bin/mpicc.$mpi" "of-$mpi/bin/mpicc"
-    ./configure --with-mpi="$PWD/of-$mpi" --disable-cxx --disable-fortran --disable-romio \
+    ./configure --with-mpi="$PWD/of-$mpi" CXX=g++ CXXCPP="g++ -E" \
+        --disable-cxx --disable-fortran --disable-romio \
         --disable-dependency-tracking --disable-spawn >"of-$mpi/configure.log" 2>&1 ||
         { tail "of-$mpi/configure.log"; exit 1; }
     cc="mpicc.$mpi -O1 -w -Iinclude -Idtpools/include -I$FILES/programs/peers"

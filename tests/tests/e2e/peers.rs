@@ -5,6 +5,7 @@
 //! A few programs are run by every `cargo xtask test`; the rest where [`LONG`] is set, as it is by
 //! `cargo xtask test peers`.
 
+mod applications;
 mod counts;
 mod jobs;
 mod native;
@@ -15,7 +16,7 @@ use std::collections::BTreeSet;
 use belljar_tests::{Dir, Outcome};
 
 use counts::{Table, counted, differences, traced};
-use jobs::{Job, Mpi, scenario, script};
+use jobs::{Job, Mpi, Needs, scenario, script};
 use native::Native;
 
 /// Set where the long tests are to run, too.
@@ -44,7 +45,10 @@ fn verdicts(printed: &str, jobs: &[Job]) -> Vec<String> {
         };
         let code = rest.lines().next().unwrap_or_default();
         let good = own.contains("No Errors") || own.contains("No errors");
-        format!("{} and exit code {code}", if good { "No Errors" } else { "errors" })
+        format!(
+            "{} and exit code {code}",
+            if good { "No Errors" } else { "errors" }
+        )
     };
     (0..jobs.len()).map(verdict).collect()
 }
@@ -54,25 +58,49 @@ fn consoles(outcome: &Outcome, nodes: u32) -> String {
     (0..nodes).map(|node| outcome.console(node)).collect()
 }
 
-/// Runs `jobs` on `nodes` nodes, traced, and natively, and compares.
-fn compare(mpi: Mpi, nodes: u32, jobs: &[Job]) {
-    let Some(dir) = Dir::new() else { return };
-    let Some(native) = Native::new(&dir, IMAGE) else {
+/// What came of jobs natively and on traced nodes.
+struct Both {
+    /// What was printed natively.
+    own: String,
+    /// What was printed on node 0.
+    theirs: String,
+    counted: Table,
+    traced: Table,
+}
+
+/// Runs `jobs` natively, and traced on `nodes` nodes.
+fn run_both(
+    dir: &Dir,
+    image: &str,
+    mpi: Mpi,
+    nodes: u32,
+    jobs: &[Job],
+    needs: &Needs<'_>,
+) -> Option<Both> {
+    let native = Native::new(dir, image)?;
+    let own = native.run(&script(mpi, jobs, native::PLACE, needs), needs.file);
+    let scenario = scenario(mpi, nodes, image, jobs, needs);
+    let outcome = dir.run(&scenario, "out", &[]).success();
+    Some(Both {
+        own,
+        theirs: outcome.console(0),
+        counted: counted(&consoles(&outcome, nodes)),
+        traced: traced(dir, "out"),
+    })
+}
+
+/// Runs `jobs` of the suite on `nodes` nodes, traced, and natively, and compares.
+fn compare(dir: &Dir, mpi: Mpi, nodes: u32, jobs: &[Job]) {
+    let Some(both) = run_both(dir, IMAGE, mpi, nodes, jobs, &Needs::default()) else {
         return;
     };
-    let own = native.run(&script(mpi, jobs, native::PLACE));
-    let outcome = dir.run(&scenario(mpi, nodes, IMAGE, jobs), "out", &[]);
-    let outcome = outcome.success();
-    let printed = consoles(&outcome, nodes);
-    let own = verdicts(&own, jobs);
-    let theirs = verdicts(&outcome.console(0), jobs);
-    let counted = counted(&printed);
-    let traced = traced(&dir, "out");
-    report(jobs, &own, &theirs, &counted, &traced);
+    let (own, theirs) = (verdicts(&both.own, jobs), verdicts(&both.theirs, jobs));
+    report(jobs, &own, &theirs, &both);
 }
 
 /// Fails with all that differs between runs, or between counts.
-fn report(jobs: &[Job], own: &[String], theirs: &[String], counted: &Table, traced: &Table) {
+fn report(jobs: &[Job], own: &[String], theirs: &[String], both: &Both) {
+    let (counted, traced) = (&both.counted, &both.traced);
     let mut wrong = Vec::new();
     let mut equal = 0;
     for (number, job) in jobs.iter().enumerate() {
@@ -87,23 +115,38 @@ fn report(jobs: &[Job], own: &[String], theirs: &[String], counted: &Table, trac
         if ranks.len() == job.ranks as usize && differ.is_empty() {
             equal += 1;
         } else if ranks.len() != job.ranks as usize {
-            wrong.push(format!("{}: only ranks {ranks:?} told their counts", job.program));
+            wrong.push(format!(
+                "{}: only ranks {ranks:?} told their counts",
+                job.program
+            ));
         }
-        wrong.extend(differ.into_iter().map(|line| format!("{}: {line}", job.program)));
+        wrong.extend(
+            differ
+                .into_iter()
+                .map(|line| format!("{}: {line}", job.program)),
+        );
     }
-    let good = own.iter().filter(|own| own.starts_with("No Errors")).count();
+    let good = own
+        .iter()
+        .filter(|own| own.starts_with("No Errors"))
+        .count();
     println!(
         "{} programs, {good} with No Errors natively, {equal} with equal counts, {} calls",
         jobs.len(),
         counts::calls(traced)
     );
-    assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} differences:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]
 fn some_programs_of_mpich_are_counted_alike() {
-    let jobs = suite::quick();
-    compare(Mpi::Mpich, 4, &jobs);
+    let Some(dir) = Dir::new() else { return };
+    compare(&dir, Mpi::Mpich, 4, &suite::quick());
 }
 
 /// All programs of one of the suite's folders that can run here.
@@ -112,12 +155,13 @@ fn part(mpi: Mpi, nodes: u32, part: &str) {
         return;
     }
     let Some(dir) = Dir::new() else { return };
-    let Some(native) = Native::new(&dir, IMAGE) else {
+    let listing = dir.path("listing");
+    let Some(native) = Native::unpack(&dir, IMAGE, &listing) else {
         return;
     };
     let jobs = suite::of(&native, mpi, part);
     assert!(!jobs.is_empty(), "the image has no programs of {part}");
-    compare(mpi, nodes, &jobs);
+    compare(&dir, mpi, nodes, &jobs);
 }
 
 macro_rules! parts {

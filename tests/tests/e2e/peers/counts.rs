@@ -19,6 +19,18 @@ pub(crate) struct Count {
     received: u64,
 }
 
+impl Count {
+    /// Leaves calls only.
+    pub(crate) fn forget_bytes(&mut self) {
+        (self.sent, self.received) = (0, 0);
+    }
+}
+
+/// All bytes sent.
+pub(crate) fn sent(table: &Table) -> u64 {
+    table.values().map(|count| count.sent).sum()
+}
+
 /// By job, rank and function.
 pub(crate) type Table = BTreeMap<(usize, u64, String), Count>;
 
@@ -35,7 +47,10 @@ pub(crate) fn counted(consoles: &str) -> Table {
             sent: sent.parse().ok()?,
             received: received.parse().ok()?,
         };
-        Some(((job.parse().ok()?, rank.parse().ok()?, function.to_owned()), count))
+        Some((
+            (job.parse().ok()?, rank.parse().ok()?, function.to_owned()),
+            count,
+        ))
     };
     consoles.lines().filter_map(line).collect()
 }
@@ -71,16 +86,23 @@ pub(crate) fn traced(dir: &Dir, out: &str) -> Table {
         if function == "MPI_Pcontrol"
             && let Some(level) = event["arguments"]["level"].as_str()
         {
-            names.entry(job).or_insert_with(|| level.parse().expect("the job's number"));
+            names
+                .entry(job)
+                .or_insert_with(|| level.parse().expect("the job's number"));
         }
         let rank = event["rank"].as_u64().expect("a rank");
         let count = table.entry((job, rank, function.to_owned())).or_default();
         take(count, &event);
     }
-    assert!(dump.wait().expect("belljar ends").success(), "trace dump failed");
-    let named = table.into_iter().filter_map(|((job, rank, function), count)| {
-        Some(((*names.get(&job)?, rank, function), count))
-    });
+    assert!(
+        dump.wait().expect("belljar ends").success(),
+        "trace dump failed"
+    );
+    let named = table
+        .into_iter()
+        .filter_map(|((job, rank, function), count)| {
+            Some(((*names.get(&job)?, rank, function), count))
+        });
     named.collect()
 }
 
@@ -113,9 +135,17 @@ fn take(count: &mut Count, event: &Value) {
 }
 
 /// What differs between the two counts of a job, but for what [`LEFT_OPEN`] names.
-pub(crate) fn differences(counted: &Table, traced: &Table, job: usize, program: &str) -> Vec<String> {
-    let keys: BTreeSet<&(usize, u64, String)> =
-        counted.keys().chain(traced.keys()).filter(|key| key.0 == job).collect();
+pub(crate) fn differences(
+    counted: &Table,
+    traced: &Table,
+    job: usize,
+    program: &str,
+) -> Vec<String> {
+    let keys: BTreeSet<&(usize, u64, String)> = counted
+        .keys()
+        .chain(traced.keys())
+        .filter(|key| key.0 == job)
+        .collect();
     let mut lines = Vec::new();
     for key in keys {
         let (_, rank, function) = key;
@@ -125,7 +155,9 @@ pub(crate) fn differences(counted: &Table, traced: &Table, job: usize, program: 
         let own = counted.get(key).copied().unwrap_or_default();
         let seen = traced.get(key).copied().unwrap_or_default();
         if own != seen && LEFT_OPEN.iter().find(open).is_none() {
-            lines.push(format!("rank {rank}: {function}: counted {own:?}, traced {seen:?}"));
+            lines.push(format!(
+                "rank {rank}: {function}: counted {own:?}, traced {seen:?}"
+            ));
         }
     }
     lines

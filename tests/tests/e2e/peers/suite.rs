@@ -10,8 +10,14 @@ const MOST_RANKS: u32 = 4;
 const LEFT_OUT: &[(&str, &str)] = &[
     ("comm/ic2", "wants 33 ranks"),
     ("group/grouptest", "wants 8 ranks"),
-    ("init/exitst1", "ends badly on purpose, before its counts are told"),
-    ("init/exitst2", "ends badly on purpose, before its counts are told"),
+    (
+        "init/exitst1",
+        "ends badly on purpose, before its counts are told",
+    ),
+    (
+        "init/exitst2",
+        "ends badly on purpose, before its counts are told",
+    ),
     ("init/timeout", "never ends, on purpose"),
     ("errhan/errfatal", "is killed on purpose"),
     ("rma/manyrma3", "crashes natively, too"),
@@ -111,7 +117,10 @@ fn job(line: &str) -> Option<Job> {
     let ranks: u32 = words.next()?.parse().ok()?;
     let words: Vec<&str> = words.collect();
     let other = ["env=", "mem=", "xfail=", "resultTest="];
-    if words.iter().any(|word| other.iter().any(|name| word.starts_with(name))) {
+    if words
+        .iter()
+        .any(|word| other.iter().any(|name| word.starts_with(name)))
+    {
         return None;
     }
     let arguments = words.iter().filter_map(|word| word.strip_prefix("arg="));
