@@ -42,13 +42,13 @@ impl Mpi {
             Self::Mpich => {
                 "start() {\n\
                  ranks=$1 job=$2; shift 2\n\
-                 mpiexec.hydra -n $ranks -genv PEER $job -genv PEER_OUTPUT $output \\\n\
+                 timeout $patience mpiexec.hydra -n $ranks -genv PEER $job -genv PEER_OUTPUT $output \\\n\
                  -genv LD_PRELOAD \"/usr/local/mpich/lib/count.so $finish\" \"$@\"\n}\n"
             }
             Self::OpenMpi => {
                 "start() {\n\
                  ranks=$1 job=$2; shift 2\n\
-                 mpirun -q --hostfile hosts --map-by node --oversubscribe -np $ranks -x PEER=$job -x PEER_OUTPUT=$output \\\n\
+                 timeout $patience mpirun -q --hostfile hosts --map-by node --oversubscribe -np $ranks -x PEER=$job -x PEER_OUTPUT=$output \\\n\
                  -x LD_PRELOAD=\"/usr/local/openmpi/lib/count.so $layer\" \"$@\"\n}\n"
             }
         }
@@ -67,7 +67,11 @@ pub(crate) struct Needs<'a> {
 
 /// Runs `jobs` in turn, after what makes the place fit for them. Each stands between two lines.
 pub(crate) fn script(mpi: Mpi, jobs: &[Job], place: &str, needs: &Needs<'_>) -> String {
-    let mut script = format!("{place}{}{}", needs.before, mpi.starter());
+    let mut script = format!(
+        "patience={PATIENCE_S}\n{place}{}{}",
+        needs.before,
+        mpi.starter()
+    );
     let folder = mpi.name();
     for (number, job) in jobs.iter().enumerate() {
         let Job {
@@ -82,7 +86,7 @@ pub(crate) fn script(mpi: Mpi, jobs: &[Job], place: &str, needs: &Needs<'_>) -> 
         };
         script += &format!(
             "echo 'PEER {number} begins'\n\
-             (start {ranks} {number} timeout {PATIENCE_S} {folder}{program} {arguments}) 2>&1\n\
+             (start {ranks} {number} {folder}{program} {arguments}) 2>&1\n\
              echo \"PEER {number} ended $?\"\n"
         );
     }

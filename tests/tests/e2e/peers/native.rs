@@ -25,6 +25,7 @@ pub(crate) const PLACE: &str = "output=/dev/null finish=/usr/lib/belljar/finish-
 const ENTER: &str = "set -e
 mount --rbind /dev \"$1/dev\"
 mount --rbind /proc \"$1/proc\"
+mount --rbind /sys \"$1/sys\"
 for folder in root run tmp var; do mount -t tmpfs tmpfs \"$1/$folder\"; done
 cp \"$2\" \"$1/tmp/script\"
 [ -z \"$3\" ] || cp \"$3\" \"$1/root\"

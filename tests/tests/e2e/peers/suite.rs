@@ -80,7 +80,7 @@ const QUICK: &[(&str, u32, &str)] = &[
     ("rma/getgroup", 2, ""),
     ("rma/winname", 2, ""),
     ("topo/cartmap1", 4, ""),
-    ("topo/distgraph1", 4, ""),
+    ("topo/cartcreates", 4, ""),
 ];
 
 /// The jobs of the short test.
