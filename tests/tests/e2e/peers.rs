@@ -130,7 +130,7 @@ fn report(jobs: &[Job], own: &[String], theirs: &[String], both: &Both) {
         .iter()
         .filter(|own| own.starts_with("No Errors"))
         .count();
-    println!(
+    eprintln!(
         "{} programs, {good} with No Errors natively, {equal} with equal counts, {} calls",
         jobs.len(),
         counts::calls(traced)

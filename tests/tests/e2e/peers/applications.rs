@@ -51,7 +51,7 @@ fn assert_counts(both: &Both, jobs: &[Job]) {
                 .map(|line| format!("{}: {line}", job.program)),
         );
     }
-    println!("{} jobs, {} calls", jobs.len(), counts::calls(&both.traced));
+    eprintln!("{} jobs, {} calls", jobs.len(), counts::calls(&both.traced));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -92,13 +92,30 @@ fn assert_says_the_same(both: &Both, jobs: &[Job]) {
     assert_eq!(own, theirs);
 }
 
+/// What MPICH's binding for `mpi_f08` makes by C functions that a layer can stand before: calls with
+/// buffers. The others it makes by their PMPI_ names.
+const WITH_BUFFERS: [&str; 7] = [
+    "MPI_Send",
+    "MPI_Recv",
+    "MPI_Isend",
+    "MPI_Irecv",
+    "MPI_Reduce",
+    "MPI_Allreduce",
+    "MPI_Alltoall",
+];
+
 #[test]
 fn fortran_over_mpich() {
     let jobs = fortran();
-    let Some(both) = run(Mpi::Mpich, 4, &jobs, &Needs::default()) else {
+    let Some(mut both) = run(Mpi::Mpich, 4, &jobs, &Needs::default()) else {
         return;
     };
     assert_says_the_same(&both, &jobs);
+    let past_the_layer = |(job, _, function): &(usize, u64, String)| {
+        !jobs[*job].program.ends_with("f08") || WITH_BUFFERS.contains(&function.as_str())
+    };
+    both.counted.retain(|key, _| past_the_layer(key));
+    both.traced.retain(|key, _| past_the_layer(key));
     assert_counts(&both, &jobs);
 }
 

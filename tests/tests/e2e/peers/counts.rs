@@ -98,10 +98,18 @@ pub(crate) fn traced(dir: &Dir, out: &str) -> Table {
         dump.wait().expect("belljar ends").success(),
         "trace dump failed"
     );
+    let marked: BTreeSet<usize> = names.values().copied().collect();
+    // Where the program's own calls do not come past the layer, none marks the job: it is the one in turn.
+    let in_turn = |job: u64| {
+        usize::try_from(job)
+            .ok()
+            .filter(|turn| !marked.contains(turn))
+    };
     let named = table
         .into_iter()
         .filter_map(|((job, rank, function), count)| {
-            Some(((*names.get(&job)?, rank, function), count))
+            let name = names.get(&job).copied().or_else(|| in_turn(job))?;
+            Some(((name, rank, function), count))
         });
     named.collect()
 }
