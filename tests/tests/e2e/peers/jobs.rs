@@ -86,8 +86,9 @@ pub(crate) fn script(mpi: Mpi, jobs: &[Job], place: &str, needs: &Needs<'_>) -> 
         };
         script += &format!(
             "echo 'PEER {number} begins'\n\
-             (start {ranks} {number} {folder}{program} {arguments}) 2>&1\n\
-             echo \"PEER {number} ended $?\"\n"
+             code=0\n\
+             (start {ranks} {number} {folder}{program} {arguments}) 2>&1 || code=$?\n\
+             echo \"PEER {number} ended $code\"\n"
         );
     }
     script + needs.after
