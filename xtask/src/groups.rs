@@ -29,6 +29,8 @@ pub(crate) enum Group {
     Perturbation,
     /// Programs that come to MPI in other ways than C programs do.
     Programs,
+    /// Peers' own tests, traced and counted; asked for by itself, all of them.
+    Peers,
     /// Nodes of several vCPUs.
     Smp,
     /// Hashes of states, and where runs part.
@@ -65,6 +67,7 @@ const END_TO_END: &[Group] = &[
     Group::Determinism,
     Group::Perturbation,
     Group::Programs,
+    Group::Peers,
     Group::Smp,
     Group::Bisect,
     Group::Snapshot,
@@ -87,13 +90,14 @@ pub(crate) fn run(group: Option<Group>) -> Result<()> {
         Some(Group::Lint) => lint(),
         Some(Group::Unit) => unit(),
         Some(Group::Differential) => differential(),
-        Some(group) => end_to_end(&[group]),
+        Some(Group::Peers) => end_to_end(&[Group::Peers], &[(LONG_PEERS, "1")]),
+        Some(group) => end_to_end(&[group], &[]),
         None => {
             lint()?;
             // The differential tests are among the unit tests of their crate.
             unit()?;
             pooled()?;
-            end_to_end(END_TO_END)
+            end_to_end(END_TO_END, &[])
         }
     }
 }
@@ -180,6 +184,9 @@ fn pooled() -> Result<()> {
     run_with(&cargo(), &arguments, &[("BELLJAR_POOL", "1")])
 }
 
+/// Has the peers' tests that take long run, too.
+const LONG_PEERS: &str = "BELLJAR_PEERS";
+
 /// What nodes of several vCPUs run.
 const SEVERAL: &str = "bookworm-smp";
 
@@ -194,16 +201,26 @@ fn images(groups: &[Group]) -> Vec<&'static str> {
     images
 }
 
-fn end_to_end(groups: &[Group]) -> Result<()> {
+/// Images that the tests of one group alone run.
+const OWN_IMAGES: [(Group, &str); 2] = [
+    (Group::Programs, "bookworm-bindings"),
+    (Group::Peers, "bookworm-peers"),
+];
+
+/// Runs the tests of `groups`, with `more` in their environment.
+fn end_to_end(groups: &[Group], more: &[(&str, &str)]) -> Result<()> {
     let binary = build_belljar()?;
     let binary = binary
         .to_str()
         .context("the target folder's path is not text")?;
-    for image in images(groups) {
+    let own = OWN_IMAGES
+        .iter()
+        .filter(|(group, _)| groups.contains(group));
+    for image in images(groups)
+        .into_iter()
+        .chain(own.map(|(_, image)| *image))
+    {
         shell::run(binary, &["image", "build", &format!("images/{image}.toml")])?;
-    }
-    if groups.contains(&Group::Programs) {
-        shell::run(binary, &["image", "build", "images/bookworm-bindings.toml"])?;
     }
     if groups.contains(&Group::Hosts) {
         packages::ensure_lab();
@@ -211,7 +228,11 @@ fn end_to_end(groups: &[Group]) -> Result<()> {
     let (machine, others): (Vec<Group>, Vec<Group>) =
         groups.iter().partition(|group| **group == Group::Kvm);
     if !others.is_empty() {
-        end_to_end_tests(&others, &[("BELLJAR_BIN", binary)], &[])?;
+        let environment: Vec<_> = [("BELLJAR_BIN", binary)]
+            .into_iter()
+            .chain(more.iter().copied())
+            .collect();
+        end_to_end_tests(&others, &environment, &[])?;
     }
     // Each by itself: a machine that is emulated needs a processor.
     if !machine.is_empty() {

@@ -15,6 +15,7 @@ mod look;
 mod mpi;
 mod network;
 mod partition;
+mod peers;
 mod perturbation;
 mod programs;
 mod sandbox;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::trace::traced;
 
 const IMAGE: &str = "bookworm-bindings";
-const OPEN_MPI: &str = "[workload.environment]
+pub(crate) const OPEN_MPI: &str = "[workload.environment]
 OMPI_ALLOW_RUN_AS_ROOT = \"1\"
 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = \"1\"
 OMPI_MCA_plm_rsh_agent = \"belljar-rsh\"

@@ -1,0 +1,186 @@
+//! Calls and bytes by job, rank and function: as the programs' own layer counted them, and as the
+//! trace has them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use belljar_tests::Dir;
+use serde_json::Value;
+
+/// What is counted of one function in one rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Count {
+    /// Calls that the program made.
+    calls: u64,
+    /// Calls made within others: by callbacks.
+    nested: u64,
+    sent: u64,
+    received: u64,
+}
+
+impl Count {
+    /// Leaves calls only.
+    pub(crate) fn forget_bytes(&mut self) {
+        (self.sent, self.received) = (0, 0);
+    }
+}
+
+/// All bytes sent.
+pub(crate) fn sent(table: &Table) -> u64 {
+    table.values().map(|count| count.sent).sum()
+}
+
+/// By job, rank and function.
+pub(crate) type Table = BTreeMap<(usize, u64, String), Count>;
+
+/// The lines of the layer.
+pub(crate) fn counted(consoles: &str) -> Table {
+    let line = |line: &str| {
+        let words: Vec<&str> = line.strip_prefix("COUNT ")?.split(' ').collect();
+        let [job, rank, function, calls, nested, sent, received] = words[..] else {
+            return None;
+        };
+        let count = Count {
+            calls: calls.parse().ok()?,
+            nested: nested.parse().ok()?,
+            sent: sent.parse().ok()?,
+            received: received.parse().ok()?,
+        };
+        Some((
+            (job.parse().ok()?, rank.parse().ok()?, function.to_owned()),
+            count,
+        ))
+    };
+    consoles.lines().filter_map(line).collect()
+}
+
+/// The ranks of a job that told their counts.
+pub(crate) fn ranks(table: &Table, job: usize) -> BTreeSet<u64> {
+    let own = table.keys().filter(|(of, _, _)| *of == job);
+    own.map(|(_, rank, _)| *rank).collect()
+}
+
+/// All calls of a table.
+pub(crate) fn calls(table: &Table) -> u64 {
+    table.values().map(|count| count.calls + count.nested).sum()
+}
+
+/// The same from `belljar trace dump --json`. The layer's call of `MPI_Pcontrol` tells which job
+/// it is that the trace has under a number of its own.
+pub(crate) fn traced(dir: &Dir, out: &str) -> Table {
+    let mut dump = dir
+        .command(&["trace", "dump", "--json", out])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("belljar starts");
+    let lines = BufReader::new(dump.stdout.take().expect("it is piped"));
+    let mut table: BTreeMap<(u64, u64, String), Count> = BTreeMap::new();
+    let mut names: BTreeMap<u64, usize> = BTreeMap::new();
+    for line in lines.lines() {
+        let line = line.expect("a dump is text");
+        let event: Value =
+            serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let job = event["job"].as_u64().unwrap_or(u64::MAX);
+        let function = event["function"].as_str().expect("a function");
+        if function == "MPI_Pcontrol"
+            && let Some(level) = event["arguments"]["level"].as_str()
+        {
+            names
+                .entry(job)
+                .or_insert_with(|| level.parse().expect("the job's number"));
+        }
+        let rank = event["rank"].as_u64().expect("a rank");
+        let count = table.entry((job, rank, function.to_owned())).or_default();
+        take(count, &event);
+    }
+    assert!(
+        dump.wait().expect("belljar ends").success(),
+        "trace dump failed"
+    );
+    let marked: BTreeSet<usize> = names.values().copied().collect();
+    // Where the program's own calls do not come past the layer, none marks the job: it is the one in turn.
+    let in_turn = |job: u64| {
+        usize::try_from(job)
+            .ok()
+            .filter(|turn| !marked.contains(turn))
+    };
+    let named = table
+        .into_iter()
+        .filter_map(|((job, rank, function), count)| {
+            let name = names.get(&job).copied().or_else(|| in_turn(job))?;
+            Some(((name, rank, function), count))
+        });
+    named.collect()
+}
+
+/// Adds an event to a count, by the rules of `belljar trace stat`.
+fn take(count: &mut Count, event: &Value) {
+    if event["depth"].as_u64() == Some(0) {
+        count.calls += 1;
+    } else {
+        count.nested += 1;
+    }
+    if event["exit"].is_null() {
+        return;
+    }
+    let list = |name: &str| event[name].as_array().cloned().unwrap_or_default();
+    for transfer in list("transfers") {
+        let bytes = transfer["bytes"].as_u64().unwrap_or(0);
+        let (way, phase) = (transfer["direction"].as_str(), transfer["phase"].as_str());
+        match (way, phase) {
+            (Some("Send"), Some("Done" | "Begun")) => count.sent += bytes,
+            (Some("Receive"), Some("Done")) => count.received += bytes,
+            _ => {}
+        }
+    }
+    for collective in list("collectives") {
+        if collective["phase"].as_str() != Some("Prepared") {
+            count.sent += collective["sent"].as_u64().unwrap_or(0);
+            count.received += collective["received"].as_u64().unwrap_or(0);
+        }
+    }
+}
+
+/// What differs between the two counts of a job, but for what [`LEFT_OPEN`] names.
+pub(crate) fn differences(
+    counted: &Table,
+    traced: &Table,
+    job: usize,
+    program: &str,
+) -> Vec<String> {
+    let keys: BTreeSet<&(usize, u64, String)> = counted
+        .keys()
+        .chain(traced.keys())
+        .filter(|key| key.0 == job)
+        .collect();
+    let mut lines = Vec::new();
+    for key in keys {
+        let (_, rank, function) = key;
+        let open = |(of, name, _): &&(&str, &str, &str)| {
+            (*of == program || of.is_empty()) && name == function
+        };
+        let own = counted.get(key).copied().unwrap_or_default();
+        let seen = traced.get(key).copied().unwrap_or_default();
+        if own != seen && LEFT_OPEN.iter().find(open).is_none() {
+            lines.push(format!(
+                "rank {rank}: {function}: counted {own:?}, traced {seen:?}"
+            ));
+        }
+    }
+    lines
+}
+
+/// What may differ: the program (any where empty), the function, and why.
+const LEFT_OPEN: &[(&str, &str, &str)] = &[
+    (
+        "coll/icbcast",
+        "MPI_Bcast",
+        "the trace does not tell the members of an intercommunicator that was split, and so not its bytes",
+    ),
+    (
+        "coll/neighb_alltoallw",
+        "MPI_Neighbor_alltoallw",
+        "the layer counts neighbours beyond the edges of a grid, with whom nothing is exchanged",
+    ),
+];
