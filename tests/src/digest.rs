@@ -20,7 +20,7 @@ use crate::{Dir, Outcome, root};
 static TURN: Mutex<()> = Mutex::new(());
 
 /// This host's processor: who made it, its family and its model (CPUID leaves 0 and 1).
-pub fn processor() -> String {
+fn processor() -> String {
     let (maker, version) = (__cpuid(0), __cpuid(1).eax);
     let words = [maker.ebx, maker.edx, maker.ecx].map(u32::to_le_bytes);
     let maker = String::from_utf8_lossy(words.as_flattened()).into_owned();

@@ -31,6 +31,8 @@ pub(crate) enum Group {
     Programs,
     /// Peers' own tests, traced and counted; asked for by itself, all of them.
     Peers,
+    /// A digest of GROMACS' run, on an image of its own.
+    Digests,
     /// Nodes of several vCPUs.
     Smp,
     /// Hashes of states, and where runs part.
@@ -90,6 +92,7 @@ pub(crate) fn run(group: Option<Group>) -> Result<()> {
         Some(Group::Lint) => lint(),
         Some(Group::Unit) => unit(),
         Some(Group::Differential) => differential(),
+        Some(Group::Digests) => end_to_end(&[Group::Digests], &[(GROMACS, "1")]),
         Some(Group::Peers) => end_to_end(&[Group::Peers], &[(LONG_PEERS, "1")]),
         Some(group) => end_to_end(&[group], &[]),
         None => {
@@ -184,6 +187,9 @@ fn pooled() -> Result<()> {
     run_with(&cargo(), &arguments, &[("BELLJAR_POOL", "1")])
 }
 
+/// Has the test run whose image is built for it alone.
+const GROMACS: &str = "BELLJAR_GROMACS";
+
 /// Has the peers' tests that take long run, too.
 const LONG_PEERS: &str = "BELLJAR_PEERS";
 
@@ -198,14 +204,23 @@ fn images(groups: &[Group]) -> Vec<&'static str> {
     if several {
         images.push(SEVERAL);
     }
+    if groups.contains(&Group::Programs) || groups.contains(&Group::Peers) {
+        images.push(BINDINGS);
+    }
+    if groups.contains(&Group::Digests) {
+        images.push("bookworm-gromacs");
+    }
+    if groups == [Group::Peers] {
+        images.extend(PEERS);
+    }
     images
 }
 
-/// Images that the tests of one group alone run.
-const OWN_IMAGES: [(Group, &str); 2] = [
-    (Group::Programs, "bookworm-bindings"),
-    (Group::Peers, "bookworm-peers"),
-];
+/// What programs of other kinds, and some of peers' tests, stand in.
+const BINDINGS: &str = "bookworm-bindings";
+
+/// What peers' tests that take long stand in.
+const PEERS: [&str; 2] = ["bookworm-peers", "bookworm-applications"];
 
 /// Runs the tests of `groups`, with `more` in their environment.
 fn end_to_end(groups: &[Group], more: &[(&str, &str)]) -> Result<()> {
@@ -213,13 +228,7 @@ fn end_to_end(groups: &[Group], more: &[(&str, &str)]) -> Result<()> {
     let binary = binary
         .to_str()
         .context("the target folder's path is not text")?;
-    let own = OWN_IMAGES
-        .iter()
-        .filter(|(group, _)| groups.contains(group));
-    for image in images(groups)
-        .into_iter()
-        .chain(own.map(|(_, image)| *image))
-    {
+    for image in images(groups) {
         shell::run(binary, &["image", "build", &format!("images/{image}.toml")])?;
     }
     if groups.contains(&Group::Hosts) {

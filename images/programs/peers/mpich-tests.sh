@@ -2,13 +2,14 @@
 # and the layer that counts their calls; runs in the unpacked folder. FILES is where the recipe's files
 # lie, DESTDIR where the result goes: /usr/local/IMPLEMENTATION/FOLDER/PROGRAM, and the suite's own lists
 # of what to run in /usr/local/mpich/testlist. A program that cannot be built is left out; the recipe
-# names those that must be there.
+# names those that must be there. With `only`, those programs are built and nothing else, for
+# `implementations`.
 mpich="attr coll comm datatype errhan group info init part pt2pt rma topo"
 openmpi="attr coll comm datatype group pt2pt topo"
 [ -e /usr/bin/awk ] || ln -s mawk /usr/bin/awk
 cd test/mpi
 
-for mpi in mpich openmpi; do
+for mpi in ${implementations:-mpich openmpi}; do
     to=$DESTDIR/usr/local/$mpi
     eval "parts=\$$mpi"
     mkdir -p "$to/lib" "of-$mpi/bin"
@@ -33,14 +34,20 @@ END
     ar cr "of-$mpi/suite.a" of-$mpi/*.o
     for part in $parts; do
         mkdir -p "$to/$part"
-        ls "$part"/*.c
-    done | sed 's/\.c$//' | xargs -n 1 -P "$(nproc)" "of-$mpi/compile"
+    done
+    if [ -n "${only:-}" ]; then
+        printf '%s\n' $only
+    else
+        for part in $parts; do
+            ls "$part"/*.c
+        done | sed 's/\.c$//'
+    fi | xargs -n 1 -P "$(nproc)" "of-$mpi/compile"
     echo '#include <mpi.h>' | mpicc.$mpi -E -P -x c - >"of-$mpi/header"
     (cd "of-$mpi" && awk -f "$FILES/programs/peers/wrappers.awk" header)
     mpicc.$mpi -O2 -Wall -Wextra -Werror -Iof-$mpi -I"$FILES/programs/peers" -shared -fPIC \
         -o "$to/lib/count.so" "$FILES/programs/peers/count.c"
 done
 
-for part in $mpich; do
+[ -n "${only:-}" ] || for part in $mpich; do
     sed -n "s|^\([a-z_0-9]* [0-9].*\)|$part/\1|p" "$part/testlist"
 done >"$DESTDIR/usr/local/mpich/testlist"

@@ -6,6 +6,7 @@ mod bisect;
 mod boot;
 mod checkpoint;
 mod determinism;
+mod digests;
 mod hostile;
 mod hosts;
 mod input;

@@ -22,6 +22,8 @@ use native::Native;
 /// Set where the long tests are to run, too.
 const LONG: &str = "BELLJAR_PEERS";
 const IMAGE: &str = "bookworm-peers";
+/// What has the few, and is built for other tests, too.
+const SOME: &str = "bookworm-bindings";
 
 /// Whether the long tests run; says so where they do not.
 fn long() -> bool {
@@ -90,8 +92,8 @@ fn run_both(
 }
 
 /// Runs `jobs` of the suite on `nodes` nodes, traced, and natively, and compares.
-fn compare(dir: &Dir, mpi: Mpi, nodes: u32, jobs: &[Job]) {
-    let Some(both) = run_both(dir, IMAGE, mpi, nodes, jobs, &Needs::default()) else {
+fn compare(dir: &Dir, image: &str, mpi: Mpi, nodes: u32, jobs: &[Job]) {
+    let Some(both) = run_both(dir, image, mpi, nodes, jobs, &Needs::default()) else {
         return;
     };
     let (own, theirs) = (verdicts(&both.own, jobs), verdicts(&both.theirs, jobs));
@@ -146,7 +148,7 @@ fn report(jobs: &[Job], own: &[String], theirs: &[String], both: &Both) {
 #[test]
 fn some_programs_of_mpich_are_counted_alike() {
     let Some(dir) = Dir::new() else { return };
-    compare(&dir, Mpi::Mpich, 4, &suite::quick());
+    compare(&dir, SOME, Mpi::Mpich, 4, &suite::quick());
 }
 
 /// All programs of one of the suite's folders that can run here.
@@ -161,7 +163,7 @@ fn part(mpi: Mpi, nodes: u32, part: &str) {
     };
     let jobs = suite::of(&native, mpi, part);
     assert!(!jobs.is_empty(), "the image has no programs of {part}");
-    compare(&dir, mpi, nodes, &jobs);
+    compare(&dir, IMAGE, mpi, nodes, &jobs);
 }
 
 macro_rules! parts {
