@@ -230,6 +230,14 @@ impl Features {
         }
     }
 
+    /// The same with the host's own results, or not.
+    pub(crate) fn with_host_results(self, host_results: bool) -> Self {
+        Self {
+            host_results,
+            ..self
+        }
+    }
+
     /// The same processor under these control registers (Intel SDM, volume 1, 13.2
     /// and 14.3; volume 3, 2.5).
     pub(crate) fn under(self, control0: u64, control4: u64, extended0: u64) -> Self {

@@ -174,10 +174,8 @@ impl ExactVcpu {
             .is_some_and(|ledger| ledger.caches.is_some());
         let parts = can_part(character.counter, character.prices.is_some());
         let mut store = Lease::new(share, &character, has_caches)?;
-        let features = Features {
-            host_results: config.host_results,
-            ..Features::new(&config.instruction_set)
-        };
+        let features =
+            Features::new(&config.instruction_set).with_host_results(config.host_results);
         let features_number = store.number_of(&features).unwrap_or(0);
         let ratio = match ledger {
             None => config.ratio,

@@ -16,7 +16,7 @@ const LOGARITHM_TERMS: u32 = 26;
 const ARC_TERMS: u32 = 24;
 
 /// Half of the 66-bit pi, in units of 2^-65.
-const HALF_PI: u128 = 0x1_921f_b544_42d1_8469_8 >> 3;
+const HALF_PI: u128 = 0x3_243f_6a88_85a3_08d3;
 const HALF_PI_UNIT: i32 = -65;
 
 struct Constants {

@@ -201,7 +201,7 @@ fn high_product(a: u128, b: u128) -> u128 {
     let (a_high, a_low) = (a >> 64, a & LOW);
     let (b_high, b_low) = (b >> 64, b & LOW);
     let (first, second) = (a_high * b_low, a_low * b_high);
-    let carry = (a_low * b_low >> 64) + (first & LOW) + (second & LOW);
+    let carry = ((a_low * b_low) >> 64) + (first & LOW) + (second & LOW);
     a_high * b_high + (first >> 64) + (second >> 64) + (carry >> 64)
 }
 
