@@ -280,6 +280,50 @@ fn two_groups_meet_and_merge() {
 }
 
 #[test]
+fn what_is_made_of_an_intercommunicator_has_two_sides() {
+    let mut cluster = Cluster::new(5);
+    // World ranks 0, 1 and 2 on one side, 3 and 4 on the other.
+    let first = |rank: usize| rank < 3;
+    let split = |rank: usize| vec![MPICH_WORLD, int(first(rank).into()), int(0)];
+    let (half, _) = cluster.all("MPI_Comm_split", |_, rank| split(rank), |_| true);
+    let leaders = |rank| if first(rank) { int(3) } else { int(0) };
+    let (between, _) = cluster.all(
+        "MPI_Intercomm_create",
+        |_, rank| vec![half, int(0), MPICH_WORLD, leaders(rank), int(1)],
+        |_| true,
+    );
+    // Ranks 0, 2 and 4 have a color of both sides; rank 1 is alone with its, and rank 3 has none.
+    let color = [7, 8, 7, UNDEFINED, 7];
+    let (parts, numbers) = cluster.all(
+        "MPI_Comm_split",
+        |_, rank| vec![between, int(color[rank]), int(-(rank as i32))],
+        |rank| color[rank] == 7,
+    );
+    let (copy, copies) = cluster.all("MPI_Comm_dup", |_, _| vec![between], |_| true);
+    let (_, merged) = cluster.all(
+        "MPI_Intercomm_merge",
+        |_, rank| vec![copy, int(first(rank).into())],
+        |_| true,
+    );
+    assert_ne!(parts, copy);
+    let resolved = cluster.resolve();
+    let remote = |rank: usize, number: Option<u32>| -> Vec<u32> {
+        let members = resolved.remote_members(key(rank), number.unwrap());
+        members
+            .expect("resolved")
+            .iter()
+            .map(|it| it.rank)
+            .collect()
+    };
+    assert_eq!(members(&resolved, 0, numbers[0]), [2, 0]);
+    assert_eq!(remote(0, numbers[0]), [4]);
+    assert_eq!(members(&resolved, 4, numbers[4]), [4]);
+    assert_eq!(remote(4, numbers[4]), [2, 0]);
+    assert_eq!(remote(1, copies[1]), [3, 4]);
+    assert_eq!(members(&resolved, 2, merged[2]), [3, 4, 0, 1, 2]);
+}
+
+#[test]
 fn what_one_process_did_not_reach_is_not_resolved() {
     let mut cluster = Cluster::new(3);
     cluster.make(2, "MPI_Comm_dup", &[0x4400_0001], 0x8400_0001);

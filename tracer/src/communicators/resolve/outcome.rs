@@ -15,7 +15,7 @@ impl Resolver<'_> {
             Making::Duplicate => self.duplicate(parent, records).map(|new| vec![new]),
             Making::Split { .. } => self.split(parent, records),
             Making::SplitByNode { .. } => self.split_by_node(parent, records),
-            Making::Create { .. } => self.create(records),
+            Making::Create { .. } if self.globals[parent].remote.is_none() => self.create(records),
             Making::Cart {
                 dimensions,
                 periods,
@@ -131,11 +131,20 @@ impl Resolver<'_> {
         ranks: &[usize],
         topology: Option<Topology>,
     ) -> Option<Global> {
+        // Both sides take part in the split of an intercommunicator.
+        let is_one = self.globals[parent].remote.is_none();
+        is_one.then(|| self.chosen(parent, records, ranks, topology))?
+    }
+
+    /// The same of one side of an intercommunicator, too.
+    pub(super) fn chosen(
+        &self,
+        parent: usize,
+        records: &Records<'_>,
+        ranks: &[usize],
+        topology: Option<Topology>,
+    ) -> Option<Global> {
         let parent = &self.globals[parent];
-        if parent.remote.is_some() {
-            // Both sides take part in the split of an intercommunicator.
-            return None;
-        }
         let mut local = Vec::with_capacity(ranks.len());
         let mut members = Vec::with_capacity(ranks.len());
         for &rank in ranks {
@@ -167,7 +176,7 @@ impl Resolver<'_> {
         Some(vec![self.subset(parent, records, &ranks, topology)?])
     }
 
-    fn create(&mut self, records: &Records<'_>) -> Option<Vec<Global>> {
+    pub(super) fn create(&mut self, records: &Records<'_>) -> Option<Vec<Global>> {
         let mut groups: BTreeMap<Vec<Member>, Vec<(ProcessKey, u32)>> = BTreeMap::new();
         for (process, record) in records {
             let (Some(number), Making::Create { group }) = (record.number, &record.how) else {
