@@ -133,8 +133,9 @@ mod tests {
             let entries = entries(&table, breakpoints, &supported);
             entries.iter().map(|entry| entry.eax).collect::<Vec<_>>()
         };
-        assert_eq!(told(Breakpoints::Hardware), [1, 1]);
-        assert_eq!(told(Breakpoints::Int3), [1, 1 | DETECT_INT3]);
+        let version = belljar_abi::ABI_VERSION;
+        assert_eq!(told(Breakpoints::Hardware), [version; 2]);
+        assert_eq!(told(Breakpoints::Int3), [version, version | DETECT_INT3]);
     }
 
     #[test]
