@@ -1,5 +1,7 @@
-//! Tells the host of a process, once, when it first calls MPI: a child that `fork` made tells of
-//! itself when it first calls a function that its parent had not called.
+//! Introduces a process to the host when it first calls MPI. A child that `fork` made is introduced
+//! when it first calls a function that its parent had not called.
+//!
+//! Each process is introduced once. The library's search for a function calls this.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +13,7 @@ use crate::{
 
 const GETPID: u64 = 39;
 
-/// The process that was told of.
+/// The process that was introduced.
 static INTRODUCED: AtomicU64 = AtomicU64::new(0);
 
 /// Addresses of Open MPI's predefined objects, zero elsewhere.
@@ -22,7 +24,7 @@ unsafe extern "C" {
     static belljar_environment: *const *const *const u8;
 }
 
-/// Tells of this process, unless that was done.
+/// Introduces this process, unless that was done.
 pub(crate) fn introduce() {
     // SAFETY: it takes no arguments and changes nothing.
     let process = unsafe { system_call(GETPID, [0; 6]) };

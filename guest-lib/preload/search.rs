@@ -79,7 +79,7 @@ pub(crate) fn objects(into: *mut u64) {
     }
 }
 
-/// What `dl_iterate_phdr` tells of an object.
+/// What `dl_iterate_phdr` passes for an object.
 #[repr(C)]
 struct Loaded {
     base: u64,

@@ -1,6 +1,6 @@
 //! Calls through the preloaded library, whose stubs come to a magic instruction.
 //!
-//! The library tells of a process when that first calls MPI. A stub has its operation in R11, and
+//! The library introduces a process when that first calls MPI. A stub has its operation in R11, and
 //! is told there where to continue: at what the table in the guest has for it. Of all that a
 //! call passes on its way, it is recorded where it enters the MPI library. Where nobody watches
 //! returns, the return address on the stack is replaced by a stub's, through which the call then

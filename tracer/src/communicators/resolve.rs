@@ -155,13 +155,14 @@ impl<'a> Resolver<'a> {
         }
         let merges = |record: &NewCommunicator| matches!(record.how, Making::Merge { .. });
         let has_sides = self.globals[global].remote.is_some();
-        if has_sides && !records.first().is_some_and(|(_, record)| merges(record)) {
-            if let Some(pairs) = self.of_sides(global, sequence, &records) {
-                for (first, second) in pairs {
-                    self.add_sides(first, second);
-                }
-                return true;
+        if has_sides
+            && !records.first().is_some_and(|(_, record)| merges(record))
+            && let Some(pairs) = self.of_sides(global, sequence, &records)
+        {
+            for (first, second) in pairs {
+                self.add_sides(first, second);
             }
+            return true;
         }
         let made = match records.first().map(|(_, record)| &record.how) {
             Some(Making::Intercomm { .. }) => self.intercomm(global, &records),

@@ -36,7 +36,7 @@ fn a_call_counts_when_its_function_was_found() {
     assert_eq!(target, 0x7f55_0000_0010);
     assert!(!guest.is_intercepted(slot));
     assert!(tracer.counters().calls.is_empty());
-    // The library finds it, tells of its process, and comes back to the stub.
+    // The library finds it, introduces its process, and returns to the stub.
     lead(&mut guest, barrier(), LIBRARY);
     guest.tell(
         &mut tracer,

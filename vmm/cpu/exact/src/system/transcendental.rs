@@ -221,7 +221,7 @@ fn outcome(mnemonic: M, stack: &Stack) -> (Outcome, u16) {
     (outcome.unwrap_or(Outcome::Nothing), computation.raised)
 }
 
-/// Whether an operand is missing, or there is no room: C1 as it tells of that.
+/// C1 where an operand is missing or there is no room on the stack; `None` where there is neither.
 fn broken_stack(mnemonic: M, stack: &Stack) -> Option<u16> {
     if stack.is_empty(0) || takes_two(mnemonic) && stack.is_empty(1) {
         return Some(0);
