@@ -187,9 +187,10 @@ pub trait Vcpu {
     /// Replaces segments, tables and control registers.
     fn set_system(&mut self, system: &SystemRegisters);
 
-    /// Translates a linear address through the guest's current page tables, with
-    /// supervisor rights, without setting accessed or dirty bits. `None` when it
-    /// is not mapped for `access`.
+    /// Translates a linear address through the guest's current page tables, with the
+    /// rights of the code that runs, without setting accessed or dirty bits. `None` when it
+    /// is not mapped for `access`, or not for users where a user's code runs. (Guests have
+    /// neither supervisor-mode access prevention nor protection keys, which no level offers.)
     fn translate(&self, linear: u64, access: Access) -> Option<u64>;
 
     /// Ends a magic exit: the guest goes on behind the magic instruction with

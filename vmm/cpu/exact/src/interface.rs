@@ -173,7 +173,7 @@ impl Vcpu for ExactVcpu {
     fn translate(&self, linear: u64, access: Access) -> Option<u64> {
         let request = Request {
             access,
-            user: false,
+            user: self.state.is_user(),
             mark: false,
         };
         translate(&self.memory, &self.state.system, linear, request).ok()

@@ -5,7 +5,7 @@
 mod bare;
 
 use bare::{CODE, DATA, Guest, HANDLERS, USER_CODE_32, USER_DATA_32};
-use belljar_cpu::{Exit, Registers, Vcpu};
+use belljar_cpu::{Access, Exit, Registers, Vcpu};
 use iced_x86::code_asm::*;
 
 const TASK: u64 = 0xd000;
@@ -298,4 +298,27 @@ fn each_repetition_is_a_step() {
         let expected = (traps - 1) * at + next + rest.iter().sum::<u64>();
         assert_eq!(after.gpr[14], expected, "{string:x?}, {count}");
     }
+}
+
+/// Who looks into a guest's memory for a program looks with that program's rights.
+#[test]
+fn a_program_has_its_kernels_memory_translated_to_nothing() {
+    let linear = 0x4a42_0000_0000;
+    let mut guest = user(&[0xf4]);
+    guest.map_far(linear, DATA);
+    let seen = |guest: &Guest| {
+        [Access::Read, Access::Write].map(|access| guest.vcpu.translate(linear, access))
+    };
+    assert_eq!(seen(&guest), [Some(DATA); 2]);
+    guest.write(
+        0xc000 + (linear >> 12 & 0x1ff) * 8,
+        &(DATA | 3).to_le_bytes(),
+    );
+    let system = guest.vcpu.system();
+    guest.vcpu.set_system(&system);
+    assert_eq!(seen(&guest), [None; 2]);
+    // HLT is the kernel's, and its handler may look.
+    guest.run(10);
+    assert_eq!(guest.vcpu.registers().rip, HANDLERS + 13 * 16 + 1);
+    assert_eq!(seen(&guest), [Some(DATA); 2]);
 }

@@ -149,9 +149,12 @@ impl Vcpu for KvmVcpu {
     }
 
     fn translate(&self, linear: u64, access: Access) -> Option<u64> {
-        match walk::translate(&self.machine.ram, &self.system(), linear, access) {
+        let system = self.system();
+        match walk::translate(&self.machine.ram, &system, linear, access) {
             Walked::At(place) => Some(place),
             Walked::NotMapped => None,
+            // KVM translates with a supervisor's rights.
+            Walked::OtherMode if registers::is_user(&system) => None,
             Walked::OtherMode => {
                 let found = self.fd.translate_gva(linear).ok()?;
                 (found.valid != 0).then_some(found.physical_address)

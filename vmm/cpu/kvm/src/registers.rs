@@ -14,6 +14,11 @@ mod attribute {
     pub(super) const GRANULAR: u32 = 15;
 }
 
+/// Whether a user's code runs: SS has the privilege level that the processor goes by.
+pub(crate) fn is_user(system: &SystemRegisters) -> bool {
+    system.segments[SegmentRegister::Ss as usize].attributes >> attribute::PRIVILEGE & 3 == 3
+}
+
 /// General registers from KVM's.
 pub(crate) fn registers(kvm: &kvm_regs) -> Registers {
     Registers {

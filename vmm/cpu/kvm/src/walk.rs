@@ -4,6 +4,8 @@
 use belljar_cpu::{Access, GuestRam, SystemRegisters};
 use vm_memory::{Bytes, GuestAddress};
 
+use crate::registers::is_user;
+
 const CR0_PAGING: u64 = 1 << 31;
 const CR4_LA57: u64 = 1 << 12;
 const EFER_LONG_MODE_ACTIVE: u64 = 1 << 10;
@@ -11,6 +13,7 @@ const EFER_NO_EXECUTE: u64 = 1 << 11;
 
 const PRESENT: u64 = 1;
 const WRITABLE: u64 = 1 << 1;
+const USER: u64 = 1 << 2;
 const LARGE: u64 = 1 << 7;
 const NO_EXECUTE: u64 = 1 << 63;
 /// Bits 12 to 51 of an entry.
@@ -27,8 +30,9 @@ pub(crate) enum Walked {
     OtherMode,
 }
 
-/// Translates `linear` for supervisor `access`, without setting accessed or dirty bits
-/// (Intel SDM volume 3, "4-Level Paging"). A write needs every level to allow it, as under
+/// Translates `linear` for `access` by the code that runs, without setting accessed or dirty bits
+/// (Intel SDM volume 3, "4-Level Paging"): a user's where the stack segment is a user's, as SS has
+/// the privilege level that the processor goes by. A write needs every level to allow it, as under
 /// CR0.WP: that is what the process itself may do.
 pub(crate) fn translate(
     ram: &GuestRam,
@@ -42,6 +46,7 @@ pub(crate) fn translate(
     if system.efer & EFER_LONG_MODE_ACTIVE == 0 {
         return Walked::OtherMode;
     }
+    let user = is_user(system);
     let levels = if system.cr4 & CR4_LA57 == 0 { 4 } else { 5 };
     let unused = 64 - (12 + 9 * levels);
     if ((linear << unused) as i64 >> unused) as u64 != linear {
@@ -54,7 +59,8 @@ pub(crate) fn translate(
         let Ok(entry) = ram.read_obj::<u64>(GuestAddress(slot)) else {
             return Walked::NotMapped;
         };
-        if !allows(entry, access, system.efer & EFER_NO_EXECUTE != 0) {
+        let of_user = !user || entry & USER != 0;
+        if !of_user || !allows(entry, access, system.efer & EFER_NO_EXECUTE != 0) {
             return Walked::NotMapped;
         }
         if level == 0 || (level <= 2 && entry & LARGE != 0) {
@@ -78,7 +84,7 @@ fn allows(entry: u64, access: Access, no_execute: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use belljar_cpu::guest_ram;
+    use belljar_cpu::{SegmentRegister, guest_ram};
 
     const PML4: u64 = 0x1000;
     const FAR: u64 = 0x4a42_0000_0000;
@@ -120,6 +126,23 @@ mod tests {
         assert_eq!(walk(FAR + 0x20_1234, Access::Write), Walked::At(0x60_1234));
         assert_eq!(walk(FAR + 0x2000, Access::Read), Walked::NotMapped);
         assert_eq!(walk(FAR | 1 << 63, Access::Read), Walked::NotMapped);
+    }
+
+    #[test]
+    fn users_reach_what_every_level_gives_to_users() {
+        let (ram, mut system) = tables();
+        system.segments[SegmentRegister::Ss as usize].attributes = 3 << 5;
+        let walk = |access| translate(&ram, &system, FAR + 0x1007, access);
+        assert_eq!(walk(Access::Read), Walked::NotMapped);
+        let index = |level: u32| FAR >> (12 + 9 * level) & 0x1ff;
+        put(&ram, PML4, index(3), 0x2000 | 7);
+        put(&ram, 0x2000, index(2), 0x3000 | 7);
+        put(&ram, 0x3000, index(1), 0x4000 | 7);
+        assert_eq!(walk(Access::Write), Walked::NotMapped);
+        put(&ram, 0x4000, index(0) + 1, 0x9000 | 7 | NO_EXECUTE);
+        assert_eq!(walk(Access::Write), Walked::At(0x9007));
+        put(&ram, 0x3000, index(1), 0x4000 | 3);
+        assert_eq!(walk(Access::Read), Walked::NotMapped);
     }
 
     #[test]
