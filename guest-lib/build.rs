@@ -9,9 +9,13 @@ use std::process::Command;
 
 use belljar_abi as abi;
 
+#[path = "build/unwind.rs"]
+mod unwind;
+
 fn main() {
     println!("cargo::rerun-if-changed=preload");
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     write(&out.join("constants.rs"), &constants());
     write(&out.join("functions.s"), &functions());
@@ -133,7 +137,11 @@ fn constants() -> String {
         ("TABLE_OFFSET", abi::TABLE_OFFSET),
         ("UNRESOLVED", abi::UNRESOLVED),
         ("PASSED_BY", abi::PASSED_BY),
-        ("RESOLVER_SIZE", RESOLVER_SIZE),
+        ("RESOLVER_SIZE", abi::RESOLVER_SIZE),
+        ("RETURN_OFFSET", abi::RETURN_OFFSET),
+        ("RESOLVERS_OFFSET", abi::RESOLVERS_OFFSET),
+        ("PENDING_OFFSET", abi::PENDING_OFFSET),
+        ("PENDING_LENGTH", abi::PENDING_LENGTH),
         ("FACT_PROCESS", abi::fact::PROCESS.into()),
         ("FACT_OBJECTS", abi::fact::OPEN_MPI_OBJECTS.into()),
         ("FACT_ENVIRONMENT", abi::fact::ENVIRONMENT.into()),
@@ -167,19 +175,18 @@ fn names() -> (String, Vec<usize>) {
     (names, starts)
 }
 
-/// Bytes from one operation's way into the search to the next one's.
-const RESOLVER_SIZE: u64 = 16;
-
 /// Assembly for every operation: an exported indirect function, whose resolver answers with the
 /// stub under Belljar and with a forward elsewhere.
 fn functions() -> String {
     let mut text = String::from(COMMON);
+    text += &unwind::returned();
     let count = abi::FUNCTIONS.len();
     for operation in 0..abi::OPERATIONS {
         let _ = writeln!(
             text,
-            ".balign {RESOLVER_SIZE}\n\
-             .Lresolve_{operation}: mov ${operation}, %r11d\njmp belljar_resolve"
+            ".balign {}\n\
+             .Lresolve_{operation}: mov ${operation}, %r11d\njmp belljar_resolve",
+            abi::RESOLVER_SIZE
         );
     }
     for operation in 0..abi::OPERATIONS {
@@ -211,6 +218,7 @@ const COMMON: &str = "\
 .text
 belljar_pick:
  lea .Lresolve_0(%rip), %rdx
+ lea belljar_returned(%rip), %rcx
  jmp {pick}
 .type belljar_resolve, @function
 belljar_resolve:

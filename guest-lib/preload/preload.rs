@@ -42,6 +42,7 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {}
 }
 
+const PAGE: u64 = 4096;
 const MMAP: u64 = 9;
 const MPROTECT: u64 = 10;
 const READ_WRITE: u64 = 3;
@@ -58,9 +59,10 @@ const ELSEWHERE: u32 = 3;
 static PLACE: AtomicU32 = AtomicU32::new(UNKNOWN);
 
 /// Answers a dynamic linker what `operation` is bound to: its stub under Belljar, and `forward`
-/// elsewhere. `resolvers` is the way into `resolve` of operation 0.
-extern "C" fn pick(operation: u64, forward: u64, resolvers: u64) -> u64 {
-    if place(resolvers) == UNDER_BELLJAR {
+/// elsewhere. `resolvers` is the way into `resolve` of operation 0, `returned` where traced calls
+/// return to.
+extern "C" fn pick(operation: u64, forward: u64, resolvers: u64, returned: u64) -> u64 {
+    if place(resolvers, returned) == UNDER_BELLJAR {
         stub(operation)
     } else {
         forward
@@ -72,14 +74,14 @@ fn stub(operation: u64) -> u64 {
 }
 
 /// Where this process runs; whoever asks first finds out, and makes the stubs.
-fn place(resolvers: u64) -> u32 {
+fn place(resolvers: u64, returned: u64) -> u32 {
     loop {
         let known =
             PLACE.compare_exchange(UNKNOWN, FINDING_OUT, Ordering::Acquire, Ordering::Acquire);
         match known {
             Ok(_) => {
                 // SAFETY: only the one thread that comes here writes the range.
-                let place = unsafe { find_out(resolvers) };
+                let place = unsafe { find_out(resolvers, returned) };
                 PLACE.store(place, Ordering::Release);
                 return place;
             }
@@ -89,7 +91,7 @@ fn place(resolvers: u64) -> u32 {
     }
 }
 
-unsafe fn find_out(resolvers: u64) -> u32 {
+unsafe fn find_out(resolvers: u64, returned: u64) -> u32 {
     let found = __cpuid(DETECT_LEAF);
     if [found.ebx, found.ecx, found.edx] != SIGNATURE {
         return ELSEWHERE;
@@ -102,7 +104,9 @@ unsafe fn find_out(resolvers: u64) -> u32 {
         }
         let int3 = found.eax & DETECT_INT3 != 0;
         write_stubs(if int3 { MAGIC_INT3 } else { MAGIC_CPUID }, resolvers);
-        // The table after the stubs stays as it is, to be written.
+        word(RETURN_OFFSET).write(returned);
+        word(RESOLVERS_OFFSET).write(resolvers);
+        // The tables after the stubs stay as they are, to be written.
         let arguments = [STUB_BASE, TABLE_OFFSET, READ_EXECUTE, 0, 0, 0];
         system_call(MPROTECT, arguments);
     }
@@ -122,15 +126,27 @@ unsafe fn write_stubs([first, second]: [u8; 2], resolvers: u64) {
         let mut operation = 0;
         while operation < OPERATIONS as u64 {
             write_stub(stub(operation), operation as u32);
-            table(operation).write((resolvers + operation * RESOLVER_SIZE) | UNRESOLVED);
+            word(TABLE_OFFSET + 8 * operation).write((resolvers + operation * RESOLVER_SIZE) | UNRESOLVED);
             operation += 1;
         }
     }
 }
 
-/// The place in the table that says where `operation` leads.
-fn table(operation: u64) -> *mut u64 {
-    (STUB_BASE + TABLE_OFFSET + 8 * operation) as *mut u64
+/// The word at `offset` in the range.
+fn word(offset: u64) -> *mut u64 {
+    (STUB_BASE + offset) as *mut u64
+}
+
+/// Makes the table of replaced return addresses this process's own, as the host writes to no page
+/// that is shared with a process that this one was forked from.
+fn own_pending() {
+    let mut offset = PENDING_OFFSET;
+    while offset < PENDING_OFFSET + PENDING_LENGTH {
+        // SAFETY: the range is mapped; a write that leaves all bits as they are, in one
+        // step, takes nothing from what the host writes.
+        unsafe { asm!("lock or qword ptr [{}], 0", in(reg) word(offset)) };
+        offset += PAGE;
+    }
 }
 
 /// `mov r11d, operation; jmp magic`.
@@ -202,7 +218,9 @@ extern "C" fn resolve(operation: u64) -> u64 {
     // What another layer provides will call the profiling interface, and is seen there.
     let apart = operation < FUNCTION_COUNT as u64 && function.is_layered();
     process::introduce();
+    let entry = word(TABLE_OFFSET + 8 * operation);
     // SAFETY: the table is mapped; again, all that write there write the same.
-    unsafe { table(operation).write(target | if apart { PASSED_BY } else { 0 }) };
+    unsafe { entry.write(target | if apart { PASSED_BY } else { 0 }) };
+    own_pending();
     stub(operation)
 }

@@ -152,6 +152,12 @@ impl OpenCalls {
         Some(Returned::Inherited(call.return_address))
     }
 
+    /// Whether a call stands in this place.
+    pub(crate) fn stands(&self, space: Space, place: Place) -> bool {
+        let key = (space, place);
+        self.live.contains_key(&key) || self.stale.contains_key(&key)
+    }
+
     /// The call that stands at `slot` of `thread` and was to return to `target`, if it was made
     /// there.
     pub(crate) fn standing(

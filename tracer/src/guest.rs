@@ -1,10 +1,10 @@
 //! A guest process for tests: memory in pages, and calls as the stubs make them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_abi::{
     FACT_LEAF, IMPLEMENTATION_MPICH, IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN,
-    OPEN_MPI_OBJECTS, RETURN_ADDRESS, STUB_BASE, TABLE_OFFSET, fact,
+    OPEN_MPI_OBJECTS, RESOLVERS_OFFSET, RETURN_OFFSET, STUB_BASE, TABLE_OFFSET, fact,
 };
 
 use crate::event::{Event, Implementation};
@@ -19,16 +19,28 @@ pub(crate) const HEAP: u64 = 0x5555_0000_0000;
 const OBJECTS: u64 = 0x7f00_0000_0000;
 /// Where the functions of the MPI library stand: 16 bytes apart.
 pub(crate) const LIBRARY: u64 = 0x7f11_0000_0000;
+/// Where the preloaded library has calls return, and looks for functions.
+pub(crate) const RETURNED: u64 = 0x7f44_0000_0001;
+pub(crate) const RESOLVERS: u64 = 0x7f44_0000_1000;
 pub(crate) const PROGRAM: u64 = 0x0040_1000;
 
-/// Memory in pages; what was never mapped cannot be read.
+/// Memory in pages; what was never mapped cannot be read, and some not written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pages(BTreeMap<u64, Vec<u8>>);
+pub(crate) struct Pages(BTreeMap<u64, Vec<u8>>, BTreeSet<u64>);
 
 impl Pages {
     pub(crate) fn map(&mut self, from: u64, length: u64) {
         for page in from / PAGE..=(from + length - 1) / PAGE {
             self.0.entry(page).or_insert_with(|| vec![0; PAGE as usize]);
+        }
+    }
+
+    /// Lets the page of `address` be written, or not.
+    pub(crate) fn allow_writes(&mut self, address: u64, allowed: bool) {
+        if allowed {
+            self.1.remove(&(address / PAGE));
+        } else {
+            self.1.insert(address / PAGE);
         }
     }
 
@@ -54,6 +66,9 @@ impl GuestMemory for Pages {
     fn write(&mut self, linear: u64, from: &[u8]) -> Result<(), BadAddress> {
         for (offset, byte) in (0u64..).zip(from) {
             let at = linear.checked_add(offset).ok_or(BadAddress(linear))?;
+            if self.1.contains(&(at / PAGE)) {
+                return Err(BadAddress(at));
+            }
             let page = self.0.get_mut(&(at / PAGE)).ok_or(BadAddress(at))?;
             page[(at % PAGE) as usize] = *byte;
         }
@@ -84,6 +99,11 @@ impl Guest {
             let entry = STUB_BASE + TABLE_OFFSET + 8 * operation;
             let function = LIBRARY + 16 * operation;
             memory.write(entry, &function.to_le_bytes()).unwrap();
+        }
+        for (offset, address) in [(RETURN_OFFSET, RETURNED), (RESOLVERS_OFFSET, RESOLVERS)] {
+            memory
+                .write(STUB_BASE + offset, &address.to_le_bytes())
+                .unwrap();
         }
         Self {
             memory,
@@ -269,11 +289,11 @@ impl Guest {
         (target, slot)
     }
 
-    /// Whether the return address at `slot` leads to the return stub.
+    /// Whether the return address at `slot` leads to the library.
     pub(crate) fn is_intercepted(&self, slot: u64) -> bool {
         let mut word = [0; 8];
         self.memory.read(slot, &mut word).unwrap();
-        u64::from_le_bytes(word) == RETURN_ADDRESS
+        u64::from_le_bytes(word) == RETURNED
     }
 
     /// Returns from the function whose return address is at `slot`. Returns where to.

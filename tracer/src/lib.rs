@@ -26,6 +26,7 @@ mod node;
 mod object;
 mod probe;
 mod process;
+mod replaced;
 mod saved;
 mod selection;
 mod stat;

@@ -3,8 +3,8 @@
 //! The library introduces a process when that first calls MPI. A stub has its operation in R11, and
 //! is told there where to continue: at what the table in the guest has for it. Of all that a
 //! call passes on its way, it is recorded where it enters the MPI library. Where nobody watches
-//! returns, the return address on the stack is replaced by a stub's, through which the call then
-//! ends. Whoever runs the node calls [`magic`](NodeTracer::magic).
+//! returns, the return address on the stack is replaced (`replaced`), and the call ends through a
+//! stub of the library's. Whoever runs the node calls [`magic`](NodeTracer::magic).
 
 use belljar_abi::{
     FACT_LEAF, IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN, PASSED_BY, STUB_BASE,
@@ -16,10 +16,12 @@ use crate::event::Implementation;
 use crate::launch::Launch;
 use crate::memory::{GuestMemory, Reader};
 use crate::node::{MagicRegisters, NodeTracer, R11, RAX, RBX, RDI, RSI, RSP};
+use crate::replaced;
 
 impl NodeTracer {
     /// Handles a magic exit of `vcpu` at cycle `at`: returns the value for R11, where the
-    /// guest continues. Writes nothing to the guest but return addresses on its stacks.
+    /// guest continues. Writes nothing to the guest but return addresses on its stacks and in
+    /// the library's table of them.
     /// Whatever the guest passes, it can only harm itself.
     pub fn magic(
         &mut self,
@@ -102,6 +104,9 @@ impl NodeTracer {
         if word & (UNRESOLVED | PASSED_BY) != 0 || self.is_own_call(registers, memory) {
             return target;
         }
+        if let Some(detour) = self.detour(registers, memory) {
+            return detour;
+        }
         *self.counters.calls.entry(function).or_default() += 1;
         if target == 0 {
             self.counters.warnings.missing_functions += 1;
@@ -116,21 +121,43 @@ impl NodeTracer {
         target
     }
 
-    /// Whether the MPI library itself made a call.
+    /// Where a call has to pass before its return address can be replaced; once, as it then finds
+    /// what it needs, or never will.
+    fn detour(&mut self, registers: &MagicRegisters, memory: &mut dyn GuestMemory) -> Option<u64> {
+        let stack = registers.gpr[RSP].wrapping_add(8);
+        let call = Some((registers.space(), stack));
+        if self.watches_returns || self.detoured.take() == call {
+            return None;
+        }
+        let detour = replaced::detour(registers.gpr[R11], stack, memory)?;
+        self.detoured = call;
+        Some(detour)
+    }
+
+    /// Whether the MPI library itself made a call, or jumped to this function at the end of the
+    /// one that is under way there.
     fn is_own_call(&mut self, registers: &MagicRegisters, memory: &dyn GuestMemory) -> bool {
         let process = self.processes.get(&registers.space());
         let caller = Reader(memory).u64(registers.gpr[RSP]);
         let (Some(process), Ok(caller)) = (process, caller) else {
             return false;
         };
+        let place = (registers.fs_base, registers.gpr[RSP]);
+        if !self.watches_returns
+            && caller == replaced::replacement(memory)
+            && self.open.stands(registers.space(), place)
+        {
+            return true;
+        }
         let components = process.implementation() == Implementation::OpenMpi;
         process.code.contains(&caller)
             || components && self.is_of_component(registers, caller, memory)
     }
 
-    fn leave(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) -> u64 {
+    fn leave(&mut self, at: u64, registers: &MagicRegisters, memory: &mut dyn GuestMemory) -> u64 {
         let space = registers.space();
         let slot = registers.gpr[RSP].wrapping_sub(8);
+        replaced::forget(registers.gpr[RSP], memory);
         let call = match self.open.returned(space, registers.fs_base, slot) {
             Some(Returned::Own(call)) => call,
             Some(Returned::Inherited(return_address)) => return return_address,

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use belljar_abi::{Base, FUNCTIONS, RETURN_ADDRESS};
+use belljar_abi::{Base, FUNCTIONS};
 
 use crate::account::{Account, Accounts};
 use crate::calls::{OpenCall, OpenCalls, Space};
@@ -16,6 +16,7 @@ use crate::launch::Launched;
 use crate::memory::{GuestMemory, Reader};
 use crate::object::Fact;
 use crate::process::Process;
+use crate::replaced;
 use crate::selection::{CompiledSelection, Selection};
 use crate::targets::Targets;
 
@@ -92,6 +93,9 @@ pub struct NodeTracer {
     pub(crate) watches_returns: bool,
     /// The return address to be watched next.
     pub(crate) to_watch: Option<u64>,
+    /// The call that was last sent to make its process's table of replaced return addresses its
+    /// own, by address space and stack pointer.
+    pub(crate) detoured: Option<(Space, u64)>,
 }
 
 impl NodeTracer {
@@ -113,6 +117,7 @@ impl NodeTracer {
             job_names: BTreeMap::new(),
             watches_returns: false,
             to_watch: None,
+            detoured: None,
         }
     }
 
@@ -258,15 +263,14 @@ impl NodeTracer {
         memory: &mut dyn GuestMemory,
     ) {
         let slot = registers.gpr[RSP];
-        let return_address = Reader(memory).u64(slot);
-        let seen = return_address.and_then(|address| {
-            if self.watches_returns {
-                self.to_watch = Some(address);
-                return Ok(());
-            }
-            memory.write(slot, &RETURN_ADDRESS.to_le_bytes())
-        });
-        let (Ok(return_address), Ok(())) = (return_address, seen) else {
+        let return_address = if self.watches_returns {
+            let address = Reader(memory).u64(slot);
+            self.to_watch = address.ok();
+            address
+        } else {
+            replaced::replace(slot, memory)
+        };
+        let Ok(return_address) = return_address else {
             self.counters.warnings.unreturnable += 1;
             self.record(event);
             return;

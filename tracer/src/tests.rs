@@ -8,4 +8,5 @@ mod messages;
 mod objects;
 mod probes;
 mod protocol;
+mod replaced;
 mod script;

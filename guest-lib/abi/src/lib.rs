@@ -6,8 +6,10 @@
 //! argument registers and the stack, puts the address to continue at into R11,
 //! and lets the guest continue after the instruction, where it jumps to R11.
 //! No other register and no flag changes. A host that cannot watch return addresses
-//! replaces the one on the stack by [`RETURN_ADDRESS`], whose stub
-//! goes through the same `CPUID` with [`OP_RETURN`].
+//! replaces the one on the stack by that of a place in the library ([`RETURN_OFFSET`]), from where
+//! it goes through the stub at [`RETURN_ADDRESS`] and the same `CPUID` with [`OP_RETURN`]. What it
+//! replaced it writes into a table of the process ([`PENDING_OFFSET`]), from which the library's
+//! unwind information gives it to unwinders.
 //!
 //! An *operation* is a function by one of its names: operations below the number of
 //! [`FUNCTIONS`] are the `MPI_` names, as many after them the `PMPI_` names of the profiling
@@ -25,7 +27,7 @@ pub const STUB_LENGTH: u64 = 0x1_0000;
 /// The linear address of the magic `CPUID`.
 pub const MAGIC_ADDRESS: u64 = STUB_BASE;
 
-/// The linear address of the stub that a traced call returns to.
+/// The linear address of the stub through which a traced call returns.
 pub const RETURN_ADDRESS: u64 = STUB_BASE + 0x10;
 
 /// Offset in a stub of its jump to the magic instruction, behind the load of R11.
@@ -58,7 +60,7 @@ pub const DETECT_LEAF: u32 = 0x4000_0100;
 pub const SIGNATURE: [u8; 12] = *b"BelljarGlass";
 
 /// Version of this convention.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
 /// Bit of the detection leaf's EAX beside [`ABI_VERSION`]: on this processor the library is
 /// to write [`MAGIC_INT3`] where it else writes [`MAGIC_CPUID`].
@@ -86,7 +88,8 @@ pub use functions::FUNCTIONS;
 pub const OPERATIONS: usize = 2 * FUNCTIONS.len();
 
 const _: () = assert!(FIRST_STUB + OPERATIONS as u64 * STUB_SIZE <= STUB_BASE + TABLE_OFFSET);
-const _: () = assert!(TABLE_OFFSET + OPERATIONS as u64 * 8 <= STUB_LENGTH);
+const _: () = assert!(TABLE_OFFSET + OPERATIONS as u64 * 8 <= RETURN_OFFSET);
+const _: () = assert!(PENDING_OFFSET + PENDING_LENGTH <= STUB_LENGTH);
 
 /// The function of an operation. `None` for a number that is none.
 pub fn function_of(operation: u64) -> Option<u16> {
@@ -116,6 +119,43 @@ pub const PASSED_BY: u64 = 1 << 62;
 
 /// What is left of a word of the table, the address.
 pub const TARGET: u64 = PASSED_BY - 1;
+
+/// Bytes from the place of one operation's search to that of the next one's.
+pub const RESOLVER_SIZE: u64 = 16;
+
+/// Offset in the stub range of the address, in the library, that replaced return addresses are: a
+/// jump to [`RETURN_ADDRESS`] that has unwind information, zero where there is none.
+pub const RETURN_OFFSET: u64 = 0xb000;
+
+/// Offset in the stub range of the address, in the library, of the first operation's search for
+/// what it leads to, which also writes to each page of the table of replaced return addresses and
+/// comes back to the stub; the others' follow at [`RESOLVER_SIZE`].
+pub const RESOLVERS_OFFSET: u64 = RETURN_OFFSET + 8;
+
+/// Offset in the stub range of the table of replaced return addresses: buckets of pairs of 64-bit
+/// words, the stack pointer after the return (zero: the pair is free) and the return address. A
+/// pair is in the bucket that [`pending_bucket`] tells.
+pub const PENDING_OFFSET: u64 = 0xc000;
+
+/// How many buckets there are, as a power of two.
+pub const PENDING_BUCKET_BITS: u32 = 6;
+
+/// Bytes of a bucket, as a power of two: eight pairs.
+pub const PENDING_BUCKET_SHIFT: u32 = 7;
+
+/// Bytes of the table of replaced return addresses.
+pub const PENDING_LENGTH: u64 = 1 << (PENDING_BUCKET_BITS + PENDING_BUCKET_SHIFT);
+
+/// By how many bits a stack pointer is shifted for its bucket: past those that are alike in all
+/// frames, and to those that differ between threads' stacks.
+pub const PENDING_SHIFTS: [u32; 2] = [4, 20];
+
+/// The linear address of the bucket of a call that returns to stack pointer `stack`.
+pub fn pending_bucket(stack: u64) -> u64 {
+    let [within, between] = PENDING_SHIFTS;
+    let bucket = (stack >> within ^ stack >> between) & ((1 << PENDING_BUCKET_BITS) - 1);
+    STUB_BASE + PENDING_OFFSET + (bucket << PENDING_BUCKET_SHIFT)
+}
 
 /// Facts that the library tells through [`FACT_LEAF`]; the number in EBX.
 pub mod fact {

@@ -76,10 +76,12 @@ fn clones_of_the_other_engine_call_by_either_kind_of_breakpoint() {
     };
     boot_exactly(&dir, &machine, &scenario());
     programs::build(&dir, &machine);
-    let with_programs = Scenario::new(2, &format!("./debugger\n./caller\n{WORKLOAD}"))
+    let unwinding = "LD_LIBRARY_PATH=. ./unwinding";
+    let command = format!("./debugger\n./caller\n{unwinding}\n{WORKLOAD}");
+    let with_programs = Scenario::new(2, &command)
         .with(NETWORK)
         .limited("600 s")
-        .with("[workload.files]\ndebugger = \"debugger\"\ncaller = \"caller\"");
+        .with(&programs::files());
     machine.write("scenario.toml", &with_programs.text());
     let run = format!("{RUN} --snapshot /given/snapshot");
     let script = format!(
@@ -92,6 +94,10 @@ fn clones_of_the_other_engine_call_by_either_kind_of_breakpoint() {
     let exact = dir.run(&with_programs, "exact", &library);
     let exact = exact.success().console(0);
     assert!(exact.contains(programs::CALLED), "{exact}");
+    assert!(
+        programs::UNWOUND.iter().all(|line| exact.contains(line)),
+        "{exact}"
+    );
     let agrees = |breakpoints: &str, watched: u32| {
         let results = format!("results/{breakpoints}");
         let console = dir.outcome(&results).console(0);
@@ -99,6 +105,12 @@ fn clones_of_the_other_engine_call_by_either_kind_of_breakpoint() {
         assert!(console.contains(&own), "{breakpoints}: {console}");
         let called = console.contains(programs::CALLED);
         assert!(called, "{breakpoints}: {console}");
+        for line in programs::UNWOUND {
+            assert!(
+                console.contains(line),
+                "{breakpoints}: {line:?} in {console}"
+            );
+        }
         assert!(console.contains("0 wrong"), "{breakpoints}: {console}");
         assert_eq!(dir.calls(&results), dir.calls("exact"), "{breakpoints}");
         let told = dir.outcome(&results).summary()["warnings"].to_string();

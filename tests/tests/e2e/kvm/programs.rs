@@ -1,8 +1,9 @@
 //! Programs that are hard on what stops a guest at traced calls.
 
+use std::path::Path;
 use std::process::Command;
 
-use belljar_tests::{Dir, Machine};
+use belljar_tests::{Dir, Machine, root};
 
 /// A program with breakpoints of its own: INT3 three times, and then a debug register's on
 /// the execution of a function of its child's, which computes for a while before that.
@@ -115,22 +116,61 @@ int main(void)
 /// What it says when no call was lost.
 pub(super) const CALLED: &str = "called: child 1, dropped 1, unmapped 1, faults 1\n";
 
-/// Compiles both to where the scenarios find them as `debugger` and `caller`, in the machine and
-/// here.
+/// What a program says that looks at the frames of MPI calls and leaves them by all ways that
+/// there are (`images/programs/unwinding.cc`).
+pub(super) const UNWOUND: [&str; 4] = [
+    "unwinding: error handler sees its caller",
+    "unwinding: signal handler sees its caller",
+    "unwinding: caught",
+    "unwinding: destructor runs",
+];
+
+/// What that program needs and the image does not have.
+const LIBRARIES: [&str; 2] = ["libstdc++.so.6", "libgcc_s.so.1"];
+
+/// Where the scenarios find the programs and their libraries.
+pub(super) fn files() -> String {
+    let names = ["debugger", "caller", "unwinding"];
+    let names = names.iter().chain(&LIBRARIES);
+    let lines = names.map(|name| format!("\n\"{name}\" = \"{name}\""));
+    format!("[workload.files]{}", lines.collect::<String>())
+}
+
+/// Compiles all to where the scenarios find them by their names, in the machine and here.
 pub(super) fn build(dir: &Dir, machine: &Machine<'_>) {
-    let programs = [
+    let compile = |compiler: &str, source: &Path, name: &str, how: &[&str]| {
+        let compiled = Command::new(compiler)
+            .args(["-O1", "-o"])
+            .args([&dir.path(name), source])
+            .args(how)
+            .status();
+        assert!(compiled.expect("a compiler starts").success());
+    };
+    for (name, text, how) in [
         ("debugger", DEBUGGER, "-static"),
         ("caller", CALLER, "-rdynamic"),
-    ];
-    for (name, text, how) in programs {
+    ] {
         let source = dir.write(&format!("{name}.c"), text);
-        let program = dir.path(name);
-        let compiled = Command::new("cc")
-            .args([how, "-O1", "-o"])
-            .args([&program, &source])
-            .status();
-        assert!(compiled.expect("cc starts").success());
-        let copied = std::fs::copy(program, machine.path(name));
+        compile("cc", &source, name, &[how]);
+    }
+    let source = root().join("images/programs/unwinding.cc");
+    compile(
+        "mpicc.mpich",
+        &source,
+        "unwinding",
+        &["-rdynamic", "-pthread", "-lstdc++"],
+    );
+    for name in LIBRARIES {
+        let asked = Command::new("cc")
+            .arg(format!("-print-file-name={name}"))
+            .output();
+        let printed = asked.expect("cc starts").stdout;
+        let library = String::from_utf8_lossy(&printed);
+        let copied = std::fs::copy(library.trim(), dir.path(name));
+        copied.expect("the C++ compiler's library is there");
+    }
+    for name in ["debugger", "caller", "unwinding"].iter().chain(&LIBRARIES) {
+        let copied = std::fs::copy(dir.path(name), machine.path(name));
         copied.expect("the temporary folder is writable");
     }
 }
