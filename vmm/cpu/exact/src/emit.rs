@@ -352,7 +352,12 @@ impl Emitter {
             if zeroes {
                 self.keep_count(&guest.instruction);
             }
-            self.instruction(guest, dead[index] || self.flags_kept);
+            if self.host_results || !self.undefined_result(&guest.instruction) {
+                self.instruction(guest, dead[index] || self.flags_kept);
+            }
+            if !self.host_results {
+                self.clear_upper_half(&guest.instruction);
+            }
             if zeroes {
                 self.zero_undefined(&guest.instruction);
             }

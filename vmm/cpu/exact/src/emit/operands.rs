@@ -88,7 +88,7 @@ impl Emitter {
     }
 
     /// `mov target, value` of 16 bits.
-    fn set_low_half(&mut self, target: Register, value: u16) {
+    pub(super) fn set_low_half(&mut self, target: Register, value: u16) {
         let code = Code::Mov_r16_imm16;
         if let Ok(moves) = Instruction::with2(code, target, u32::from(value)) {
             self.plain(&moves);

@@ -1,6 +1,9 @@
-//! Flags that an instruction leaves undefined become zero, where they are not dead.
+//! Flags that an instruction leaves undefined become zero, where they are not dead; and the few
+//! results that are undefined become what the engine has them.
+//!
+//! Called around each instruction, unless the host's own results are asked for.
 
-use iced_x86::{Instruction, Mnemonic, RflagsBits};
+use iced_x86::{Code, Instruction, Mnemonic, RflagsBits};
 
 use super::Emitter;
 use crate::asm::{RAX, RCX, S0, S1};
@@ -11,6 +14,27 @@ use crate::flags::undefined::{Count, count, shifts, zeroed, zeroed_by};
 const CONDITION_ZERO: u8 = 4;
 
 impl Emitter {
+    /// Emits `instruction` if all of its result is undefined: BSWAP of 16 bits, which gives zero.
+    pub(super) fn undefined_result(&mut self, instruction: &Instruction) -> bool {
+        let swaps_word = instruction.code() == Code::Bswap_r16;
+        if swaps_word {
+            self.set_low_half(instruction.op0_register(), 0);
+        }
+        swaps_word
+    }
+
+    /// BSF and BSR of zero leave their destination. Of 32 bits, it loses its upper half like that of
+    /// every other instruction: processors differ in that. Changes no flag.
+    pub(super) fn clear_upper_half(&mut self, instruction: &Instruction) {
+        if !matches!(instruction.code(), Code::Bsf_r32_rm32 | Code::Bsr_r32_rm32) {
+            return;
+        }
+        let target = instruction.op0_register();
+        if let Ok(moves) = Instruction::with2(Code::Mov_r32_rm32, target, target) {
+            self.plain(&moves);
+        }
+    }
+
     /// Keeps CL for [`zero_undefined`](Self::zero_undefined), as the instruction may change it.
     pub(super) fn keep_count(&mut self, instruction: &Instruction) {
         if by_cl(instruction).is_some() {

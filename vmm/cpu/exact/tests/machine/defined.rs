@@ -12,6 +12,7 @@ pub(crate) fn is_defined(instruction: &Instruction) -> bool {
         || instruction.rflags_undefined() != 0
         || instruction.mnemonic() == M::Shld
         || instruction.mnemonic() == M::Shrd
+        || instruction.code() == Code::Bswap_r16
 }
 
 /// Makes `found`, which the engine left, like `expected` where an approximation of the
@@ -26,6 +27,7 @@ pub(crate) fn settle_defined(
         return;
     }
     expected.machine.registers.flags &= !undefined(instruction, start);
+    undefined_registers(instruction, expected);
     // `what_words_are_shifted_by` has what it is.
     if is_open_shift(instruction, start) {
         expected.machine = found.machine.clone();
@@ -49,6 +51,17 @@ pub(crate) fn settle_defined(
             ours.copy_from_slice(theirs);
         }
     }
+}
+
+/// BSWAP of 16 bits gives zero, and BSF and BSR of 32 clear the upper half, of zero, too.
+fn undefined_registers(instruction: &Instruction, expected: &mut Outcome) {
+    let mask = match instruction.code() {
+        Code::Bswap_r16 => !0xffff,
+        Code::Bsf_r32_rm32 | Code::Bsr_r32_rm32 => 0xffff_ffff,
+        _ => return,
+    };
+    let number = instruction.op0_register().full_register().number();
+    expected.machine.registers.gpr[number] &= mask;
 }
 
 /// SHLD or SHRD of words by more than 16, of which the result is undefined.
