@@ -9,6 +9,13 @@ use crate::event::Event;
 /// Most calls open at once on a node. An honest program has a few in each thread.
 const MAX_OPEN: usize = 1 << 14;
 
+/// Most bytes that open calls of a node hold, whatever its memory: an honest program waits for some
+/// thousands of requests in each thread, of 8 bytes each.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// What a call takes besides its lists, in bytes.
+const CALL_BYTES: u64 = 512;
+
 /// An address space, by the physical address of its page-table root.
 pub(crate) type Space = u64;
 
@@ -30,6 +37,20 @@ pub(crate) struct OpenCall {
     /// The registers that its caller gets back as they are now.
     pub(crate) kept: [u64; 6],
     sequence: u64,
+    /// What it holds, about.
+    bytes: u64,
+}
+
+/// Bytes that a call holds, about.
+fn bytes_of(event: &Event, handles: &[u64]) -> u64 {
+    let collectives = event.collectives.iter();
+    let pieces: usize = collectives
+        .map(|one| one.sent.pieces.len() + one.received.pieces.len())
+        .sum();
+    let texts: usize = event.texts.iter().map(|text| text.text.len()).sum();
+    let words = handles.len() + event.arguments.len() + 6 * event.transfers.len();
+    let words = words + 2 * event.started.len() + 6 * event.completed.len() + 4 * pieces;
+    CALL_BYTES + 8 * words as u64 + texts as u64
 }
 
 /// The open calls of a node.
@@ -44,6 +65,8 @@ pub(crate) struct OpenCalls {
     /// Keys by age.
     order: BTreeMap<u64, (Space, Place)>,
     next: u64,
+    /// What all of them hold together.
+    bytes: u64,
 }
 
 /// A call that returns.
@@ -61,8 +84,8 @@ pub(crate) enum Returned {
 pub(crate) struct Displaced {
     /// The call that stood in the same place, and was thus left by a jump.
     pub(crate) abandoned: Option<OpenCall>,
-    /// The oldest call, when there were too many.
-    pub(crate) dropped: Option<OpenCall>,
+    /// The oldest calls, when there were too many, or they held too much.
+    pub(crate) dropped: Vec<OpenCall>,
 }
 
 impl OpenCalls {
@@ -105,24 +128,34 @@ impl OpenCalls {
     ) -> Displaced {
         let key = (space, place);
         let abandoned = self.take(key);
-        let dropped = if self.order.len() >= MAX_OPEN {
-            let oldest = self.order.first_key_value().map(|(_, key)| *key);
-            oldest.and_then(|key| self.take(key))
-        } else {
-            None
-        };
         let sequence = self.next;
         self.next += 1;
         self.order.insert(sequence, key);
         let call = OpenCall {
             return_address,
+            bytes: bytes_of(&event, &handles),
             event,
             handles,
             kept,
             sequence,
         };
+        self.bytes += call.bytes;
         self.live.insert(key, call);
+        let dropped = self.drop_oldest();
         Displaced { abandoned, dropped }
+    }
+
+    /// Drops calls as long as there are too many, or they hold too much; never the last one.
+    fn drop_oldest(&mut self) -> Vec<OpenCall> {
+        let mut dropped = Vec::new();
+        while self.order.len() > MAX_OPEN || (self.bytes > MAX_BYTES && self.order.len() > 1) {
+            let oldest = self.order.first_key_value().map(|(_, key)| *key);
+            match oldest.and_then(|key| self.take(key)) {
+                Some(call) => dropped.push(call),
+                None => break,
+            }
+        }
+        dropped
     }
 
     /// Takes the call that returns from `slot`. Looks, in this order, at the thread's own; at those of
@@ -223,6 +256,7 @@ impl OpenCalls {
     fn take(&mut self, key: (Space, Place)) -> Option<OpenCall> {
         let call = self.live.remove(&key).or_else(|| self.stale.remove(&key))?;
         self.order.remove(&call.sequence);
+        self.bytes = self.bytes.saturating_sub(call.bytes);
         Some(call)
     }
 }

@@ -157,14 +157,15 @@ impl NodeTracer {
     fn leave(&mut self, at: u64, registers: &MagicRegisters, memory: &mut dyn GuestMemory) -> u64 {
         let space = registers.space();
         let slot = registers.gpr[RSP].wrapping_sub(8);
-        replaced::forget(registers.gpr[RSP], memory);
+        let described = replaced::forget(registers.gpr[RSP], memory);
         let call = match self.open.returned(space, registers.fs_base, slot) {
             Some(Returned::Own(call)) => call,
             Some(Returned::Inherited(return_address)) => return return_address,
             None => {
                 self.counters.warnings.unknown_returns += 1;
-                // The guest jumped here by itself; there is nowhere to send it.
-                return 0;
+                // A call that was dropped, or the guest jumped here by itself, and there may be
+                // nowhere to send it.
+                return described.unwrap_or(0);
             }
         };
         let return_address = call.return_address;

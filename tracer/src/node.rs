@@ -288,7 +288,7 @@ impl NodeTracer {
             self.counters.warnings.abandoned += 1;
             self.record(call.event);
         }
-        if let Some(call) = displaced.dropped {
+        for call in displaced.dropped {
             self.counters.warnings.dropped += 1;
             self.record(call.event);
         }

@@ -3,7 +3,8 @@
 //!
 //! What was replaced stands in a table of the process meanwhile (`belljar_abi::PENDING_OFFSET`),
 //! where the library's unwind information finds it for unwinders, debuggers, exceptions and
-//! cancellation. The tracer never reads it back: a process that changes it harms itself alone.
+//! cancellation. The tracer goes by its own books, and by the table only for calls
+//! that it had to drop: a process that changes it harms itself alone.
 //! After a fork a page of the table is shared until the process itself writes to it, which the
 //! library's search does. Called for calls through the library.
 
@@ -42,14 +43,17 @@ pub(crate) fn replace(slot: u64, memory: &mut dyn GuestMemory) -> Result<u64, Ba
     Ok(address)
 }
 
-/// The call has returned to stack pointer `stack`: its pair is free.
-pub(crate) fn forget(stack: u64, memory: &mut dyn GuestMemory) {
-    if let Ok(pair) = pair_for(stack, memory)
-        && Reader(memory).u64(pair) == Ok(stack)
-    {
-        // Where it cannot be written it stays, until a call in the same place.
-        let _ = memory.write(pair, &0_u64.to_le_bytes());
+/// The call has returned to stack pointer `stack`: its pair is free. Returns what address the
+/// process has in it, where it has one.
+pub(crate) fn forget(stack: u64, memory: &mut dyn GuestMemory) -> Option<u64> {
+    let pair = pair_for(stack, memory).ok()?;
+    if Reader(memory).u64(pair) != Ok(stack) {
+        return None;
     }
+    let address = Reader(memory).u64(pair + 8).ok();
+    // Where it cannot be written it stays, until a call in the same place.
+    let _ = memory.write(pair, &0_u64.to_le_bytes());
+    address
 }
 
 /// Where the pair of `stack` is, or where it may be put: a free one, or that of some call

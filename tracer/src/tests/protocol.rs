@@ -319,6 +319,30 @@ fn open_calls_are_bounded() {
     assert_eq!(tracer.take_events().len(), 10);
 }
 
+/// Calls that each wait for very many requests hold less than a node of theirs might have.
+#[test]
+fn what_open_calls_hold_is_bounded_in_bytes() {
+    let mut tracer = tracer();
+    let mut guest = Guest::mpich(&mut tracer, 0);
+    let (top, requests) = (guest.stack, 1 << 15);
+    let array = guest.room(4 * requests);
+    guest.put_ints(array, &[3; 1 << 15]);
+    let mut slots = Vec::new();
+    for number in 0..500u64 {
+        guest.thread = 0x1000 * number;
+        guest.stack = top - 16 * number;
+        let arguments = [requests, array, 1];
+        slots.push(guest.enter(&mut tracer, "MPI_Waitall", &arguments));
+    }
+    let open = tracer.open_calls().len() as u64;
+    assert!((100..500).contains(&open), "{open}");
+    assert_eq!(tracer.counters().warnings.dropped, 500 - open);
+    assert_eq!(tracer.take_events().len() as u64, 500 - open);
+    // One that was dropped returns all the same.
+    guest.thread = 0;
+    assert_eq!(guest.leave(&mut tracer, slots[0], 0), crate::guest::PROGRAM);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
