@@ -39,11 +39,13 @@ mod checkpoint;
 mod cut;
 mod others;
 mod prepare;
+mod standstill;
 
 use checkpoint::Checkpointer;
 pub use checkpoint::Checkpoints;
 use others::Others;
 pub use prepare::Setup;
+use standstill::Standstill;
 
 /// How long a run sleeps that waits for somebody to type.
 const NAP: Duration = Duration::from_millis(10);
@@ -129,6 +131,7 @@ pub struct Run {
     reports: Vec<NodeReport>,
     checkpointer: Option<Checkpointer>,
     viewer: Viewer,
+    standstill: Standstill,
     /// Pieces of input typed into consoles, and bytes that writing them down took.
     typed: u64,
     input: u64,
@@ -285,10 +288,10 @@ impl Run {
         self.crew
             .round(&self.turns)
             .map_err(|(node, source)| RunError::Node { node, source })?;
-        self.collect()?;
+        let moved = self.collect()?;
         self.rounds += 1;
         self.tell(false)?;
-        Ok(None)
+        self.note_round(moved)
     }
 
     /// Lets everything happen in the network that happens before `end`. Hosts may yet send
@@ -328,15 +331,20 @@ impl Run {
             .map_err(RunError::Links)
     }
 
-    /// Takes in what nodes sent, called, and wrote in their turns.
-    fn collect(&mut self) -> Result<(), RunError> {
+    /// Takes in what nodes sent, called, and wrote in their turns. Whether any of them got
+    /// anywhere.
+    fn collect(&mut self) -> Result<bool, RunError> {
+        let mut moved = false;
         for turn in &self.turns {
-            self.horizons.set(turn.node, self.crew.next(turn.node));
+            let next = self.crew.next(turn.node);
+            moved |= next != self.horizons.next(turn.node);
+            self.horizons.set(turn.node, next);
             if !self.crew.spoke(turn.node) {
                 continue;
             }
             let mut runner = self.crew.runner(turn.node);
             for (time, frame) in runner.node_mut().take_frames() {
+                moved = true;
                 let sequence = runner.sent;
                 runner.sent += 1;
                 if let Some(others) = &mut self.others {
@@ -369,7 +377,7 @@ impl Run {
         if self.recorder.is_full() {
             self.recorder.settle(self.horizons.first())?;
         }
-        Ok(())
+        Ok(moved)
     }
 
     /// Brings all nodes and the network to one time, and writes out what is left. How the run

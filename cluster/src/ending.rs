@@ -35,12 +35,20 @@ pub enum Ending {
         /// What became of it.
         why: String,
     },
+    /// Nobody gets anywhere, though something is left to do: a fault of this program.
+    Standstill {
+        /// Who waits for whom, in words.
+        who: String,
+    },
 }
 
 impl Ending {
     /// The run did not get to an end of its own.
     pub(crate) fn is_broken_off(&self) -> bool {
-        matches!(self, Self::Interrupted | Self::HostLost { .. })
+        matches!(
+            self,
+            Self::Interrupted | Self::HostLost { .. } | Self::Standstill { .. }
+        )
     }
 }
 
@@ -55,6 +63,10 @@ impl fmt::Display for Ending {
             }
             Self::Limit => write!(f, "the limit of virtual time was reached"),
             Self::Deadlock => write!(f, "no node has anything left to do"),
+            Self::Standstill { who } => write!(
+                f,
+                "virtual time stands still, which is a fault of belljar's: {who}"
+            ),
             Self::HostLost { host, why } => write!(f, "host {host} is lost: {why}"),
         }
     }

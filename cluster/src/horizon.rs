@@ -21,8 +21,13 @@ use hearing::Hearing;
 /// nearest two nodes could do bounds all: then all are busy, and neighbours are what counts.
 const MOST_PAIRED: usize = 48;
 
-/// The variable that has turns cut at random, for tests: a seed.
+/// The variable that has turns cut at random, for tests: a seed, or [`STILL`].
 const ROUGH_ROUNDS: &str = "BELLJAR_ROUGH_ROUNDS";
+/// In place of a seed: turns of no length, so that nobody gets anywhere.
+const STILL: &str = "still";
+
+/// Of a run that stands still, the nodes of which it is told what they wait for.
+const MOST_TOLD: usize = 4;
 
 /// How far a node runs by itself before the host looks after it again.
 const ALONE_AT_MOST: Span = Span::from_ms(2);
@@ -74,7 +79,7 @@ pub struct Horizons {
     next: Vec<Time>,
     least_tail: Span,
     /// What cuts turns short, for tests: results do not depend on where they end.
-    rough: Option<Random>,
+    rough: Option<Rough>,
     /// Nodes that could act before all have heard of the first.
     soon: Vec<u32>,
     hearing: Hearing,
@@ -119,6 +124,34 @@ impl Horizons {
     /// Tells when `node` does anything next; [`Time::MAX`] for never.
     pub fn set(&mut self, node: u32, next: Time) {
         self.next[node as usize] = next;
+    }
+
+    /// When `node` does anything next, as told last.
+    pub(crate) fn next(&self, node: u32) -> Time {
+        self.next[node as usize]
+    }
+
+    /// Who waits for whom, of the nodes that act first: in words, for a run that stands still.
+    pub(crate) fn who_waits(&self) -> String {
+        let mut nodes: Vec<(Time, u32)> = self.next.iter().copied().zip(0..).collect();
+        nodes.sort_unstable();
+        let waits = |&(at, node): &(Time, u32)| {
+            let others = nodes.iter().filter(|(_, other)| *other != node);
+            let heard = others.map(|&(at, other)| (at + self.distances.least(other, node), other));
+            let place = if self.places[node as usize].elsewhere {
+                " elsewhere"
+            } else {
+                ""
+            };
+            match heard.min() {
+                Some((until, other)) => format!(
+                    "node {node}{place} is at {at} and may go to {until}, when it could hear of node {other}"
+                ),
+                None => format!("node {node}{place} is at {at} and waits for nobody"),
+            }
+        };
+        let first: Vec<String> = nodes.iter().take(MOST_TOLD).map(waits).collect();
+        first.join("; ")
     }
 
     /// No node does anything before this.
@@ -200,12 +233,18 @@ impl Horizons {
     /// The end of a turn that begins at `next`; when turns are cut at random, often an earlier
     /// one, or none at all unless the node `must` go on.
     fn roughly(&mut self, next: Time, end: Time, must: bool) -> Option<Time> {
-        let Some(random) = &mut self.rough else {
-            return Some(end);
+        let random = match &mut self.rough {
+            None => return Some(end),
+            Some(Rough::Still) => return Some(next),
+            Some(Rough::Random(random)) => random,
         };
         let draw = random.next_u64();
         if !must && draw.is_multiple_of(4) {
             return None;
+        }
+        if draw.is_multiple_of(16) {
+            // A node of several processors needs a whole one at times.
+            return Some(end);
         }
         let part = u128::from((draw >> 8) % 256 + 1);
         // Rounded up: down, nobody would ever come to an end that is less than 256 ps away.
@@ -246,9 +285,20 @@ impl Horizons {
     }
 }
 
-fn rough() -> Option<Random> {
-    let seed = std::env::var(ROUGH_ROUNDS).ok()?.parse().ok()?;
-    Some(Random::new(Seed(seed), "rounds", 0))
+/// How turns are cut short.
+#[derive(Clone, Debug)]
+enum Rough {
+    Random(Random),
+    Still,
+}
+
+fn rough() -> Option<Rough> {
+    let wanted = std::env::var(ROUGH_ROUNDS).ok()?;
+    if wanted == STILL {
+        return Some(Rough::Still);
+    }
+    let seed = wanted.parse().ok()?;
+    Some(Rough::Random(Random::new(Seed(seed), "rounds", 0)))
 }
 
 fn half(span: Span) -> Span {

@@ -130,8 +130,13 @@ impl Run {
                 return Ok(None);
             };
             let Some(news) = others.exchange.hear(patience)? else {
-                return Ok(others.broken.take());
+                let broken = others.broken.take();
+                if broken.is_none() && !patience.is_zero() {
+                    return self.note_silence();
+                }
+                return Ok(broken);
             };
+            self.standstill.is_over(others.exchange.own() as usize);
             self.learn(news)?;
             patience = Duration::ZERO;
         }
@@ -142,7 +147,8 @@ impl Run {
             return Ok(());
         };
         match news {
-            News::Progress(progress) => {
+            News::Progress(host, progress) => {
+                self.standstill.got_on(host as usize);
                 for send in progress.sends {
                     let frame = Arc::from(send.frame);
                     self.fabric.send(send.time, send.node, send.sequence, frame);
@@ -170,6 +176,7 @@ impl Run {
                 others.lost(host, why);
             }
             News::Keep(order) => others.cuts.orders.push_back(order),
+            News::Other(host, Message::Waiting(who)) => self.standstill.waits(host as usize, who),
             News::Other(_, Message::Final(finals)) => others.finals.extend(finals),
             News::Other(
                 host,

@@ -7,6 +7,7 @@ use belljar_vmm::{KeptPages, Node, Snapshot};
 
 use super::checkpoint::{PageKeeper, due_behind};
 use super::cut::Cuts;
+use super::standstill::Standstill;
 use super::{Checkpointer, Checkpoints, Others, Run, RunError};
 use crate::capture::Captures;
 use crate::checkpoint::{CheckpointError, Found, identity, read_input};
@@ -361,6 +362,7 @@ impl Setup<'_> {
             closing: begun.closing,
             desk: None,
             checkpointer,
+            standstill: Standstill::default(),
             viewer: Viewer::default(),
             typed: begun.typed,
             input: begun.input,

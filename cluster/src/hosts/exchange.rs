@@ -52,8 +52,8 @@ pub enum ExchangeError {
 /// What was heard.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// How far another host's nodes are.
-    Progress(Progress),
+    /// How far another host's nodes are, and which.
+    Progress(u32, Progress),
     /// Something for the run directory, of which host.
     Record(u32, Record),
     /// The run ends here, as host 0 says.
@@ -290,7 +290,7 @@ impl Exchange {
 
     fn news(&mut self, peer: u32, message: Message) -> Option<News> {
         match message {
-            Message::Progress(progress) => Some(News::Progress(progress)),
+            Message::Progress(progress) => Some(News::Progress(peer, progress)),
             Message::Record(record) => Some(News::Record(peer, record)),
             Message::Stop => Some(News::Stop),
             Message::Keep(order) => Some(News::Keep(order)),

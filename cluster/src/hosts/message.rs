@@ -39,6 +39,9 @@ pub(crate) enum Message {
     Kept(Kept),
     /// Host 0 to all: no further.
     Stop,
+    /// To host 0: nothing was heard for a while that a host's nodes could get on by; who waits for
+    /// whom as it sees it.
+    Waiting(String),
 }
 
 /// Names of files in a [`Task`].

@@ -1,6 +1,7 @@
 //! Runs on several hosts, which are processes on this one here: nothing in the results tells
 //! how many there were.
 
+mod crossed;
 mod disk;
 
 use std::fs;

@@ -1,0 +1,177 @@
+//! All that touches virtual time, crossed: small scenarios made from a seed, with several processors,
+//! networks, losses and checkpoints, give the same bytes on one host and on several, on any
+//! threads, with turns cut at random, and gone on with from a checkpoint.
+//!
+//! A few are run by every `cargo xtask test`; `BELLJAR_CROSSED=N` runs N of them, and `BELLJAR_SEED`
+//! has others made.
+
+use std::fmt::Write;
+
+use belljar_tests::{Dir, Outcome, Scenario, newest_checkpoint};
+
+use super::wait_for;
+
+/// How many are run where nobody says.
+const FEW: u64 = 3;
+
+/// Numbers by a seed (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", 2014).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((word ^ word >> 31) % bound as u64) as usize
+    }
+
+    fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+}
+
+/// A scenario, and how many nodes it has.
+fn scenario(numbers: &mut Numbers) -> (Scenario, u32) {
+    let nodes = numbers.one(&[2, 3, 4]);
+    let vcpus = numbers.one(&[1, 2, 2, 3]);
+    let programs = ["counters", "ring 3000 2", "allreduce 2 64"];
+    let command = format!("mpiexec.hydra -n {nodes} {}", numbers.one(&programs));
+    let latency = numbers.one(&["1 us", "3 us", "20 us"]);
+    let mut text = format!("[network]\nlatency = \"{latency}\"\n");
+    text += numbers.one(&[
+        "",
+        "topology = \"tree\"\nfanout = 2\n",
+        "statistics = \"1 ms\"\n",
+    ]);
+    text += numbers.one(&["", "arp = \"static\"\n"]);
+    if numbers.below(2) == 0 {
+        text += "[[network.link]]\nname = \"*\"\n";
+        text += numbers.one(&[
+            "loss = 0.002\n",
+            "jitter = \"300 ns\"\n",
+            "loss = 0.001\njitter = \"1 us\"\n",
+        ]);
+    }
+    let every = numbers.one(&["5 ms", "17 ms"]);
+    // Writing to a String cannot fail.
+    let _ = write!(text, "[checkpoint]\nevery = \"{every}\"\n");
+    let mut scenario = Scenario::new(nodes, &format!("{command}\ndate"));
+    if vcpus > 1 {
+        scenario = scenario.vcpus(vcpus);
+    }
+    (scenario.with(&text), nodes)
+}
+
+/// Hosts, who of them runs which node, and threads.
+fn ways(numbers: &mut Numbers, nodes: u32) -> Vec<String> {
+    let hosts = &["a", "b", "c"][..numbers.one(&[2, 2, nodes.min(3) as usize])];
+    let mut ways = ["--launch", "local", "--hosts"].map(str::to_owned).to_vec();
+    ways.push(hosts.join(","));
+    for node in 0..nodes {
+        if numbers.below(2) == 0 {
+            ways.push("--place".to_owned());
+            ways.push(format!("{}={node}", numbers.one(hosts)));
+        }
+    }
+    ways.push("--threads".to_owned());
+    ways.push(numbers.one(&["1", "2"]).to_owned());
+    ways
+}
+
+fn strings(ways: &[String]) -> Vec<&str> {
+    [
+        &["--pcap", "all"],
+        ways.iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .as_slice(),
+    ]
+    .concat()
+}
+
+/// Runs the scenario of `seed` in all ways.
+fn cross(dir: &Dir, seed: u64) {
+    let mut numbers = Numbers(seed);
+    let (scenario, nodes) = scenario(&mut numbers);
+    eprintln!("seed {seed}:\n{}", scenario.text());
+    let name = |way: &str| format!("{way}{seed}");
+    let plain = dir
+        .run(&scenario, &name("plain"), &["--pcap", "all"])
+        .success();
+    let same = |run: &Outcome| plain.assert_same(run);
+    let on_hosts = ways(&mut numbers, nodes);
+    same(
+        &dir.run(&scenario, &name("hosts"), &strings(&on_hosts))
+            .success(),
+    );
+    let rough = [("BELLJAR_ROUGH_ROUNDS", "5")];
+    let more = ["--pcap", "all", "--threads", numbers.one(&["1", "2", "4"])];
+    same(
+        &dir.run_under(&rough, &scenario, &name("rough"), &more)
+            .success(),
+    );
+    // Broken off at some checkpoint, and gone on with in another way.
+    let [before, after] = [(); 2].map(|()| match numbers.below(2) {
+        0 => vec!["--launch".to_owned(), "alone".to_owned()],
+        _ => ways(&mut numbers, nodes),
+    });
+    let out = name("broken");
+    let folder = dir.path(&format!("{out}.incomplete"));
+    let mut run = dir.start_with(&scenario, &out, &strings(&before));
+    wait_for("a checkpoint or the end", || {
+        newest_checkpoint(&folder).is_some() || !folder.exists()
+    });
+    run.kill().unwrap();
+    run.wait().unwrap();
+    if folder.exists() && newest_checkpoint(&folder).is_some() {
+        let after: Vec<&str> = after.iter().map(String::as_str).collect();
+        let resume = [&["resume", &out, "--quiet"], after.as_slice()].concat();
+        let (_, error, code) = dir.call(&resume);
+        assert_eq!(code, Some(0), "{error}");
+        same(&dir.outcome(&out));
+    }
+}
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn features_that_touch_time_are_the_same_crossed() {
+    let Some(dir) = Dir::new() else { return };
+    let first = variable("BELLJAR_SEED").unwrap_or(1);
+    let count = variable("BELLJAR_CROSSED").unwrap_or(FEW);
+    for seed in first..first + count {
+        cross(&dir, seed);
+    }
+}
+
+/// Two processors of a node take turns in slices that are as long as frames take between nodes.
+#[test]
+fn nodes_of_several_processors_on_several_hosts_come_to_their_end() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(2, "mpiexec.hydra -n 2 pingpong 20").vcpus(2);
+    let alone = dir.run(&scenario, "alone", &[]).success();
+    let hosts = ["--launch", "local", "--hosts", "a,b"];
+    alone.assert_same(&dir.run(&scenario, "hosts", &hosts).success());
+}
+
+/// Turns of no length stand for whatever has nobody get anywhere.
+#[test]
+fn a_run_in_which_nobody_gets_anywhere_ends_and_says_who_waits() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(2, "true").booting_each();
+    let still = [("BELLJAR_ROUGH_ROUNDS", "still")];
+    let hosts = ["--launch", "local", "--hosts", "a,b"];
+    for (out, more, of) in [
+        ("alone", &[][..], "at "),
+        ("hosts", &hosts[..], "host a at "),
+    ] {
+        let run = dir.run_under(&still, &scenario, out, more);
+        assert_eq!(run.code, Some(1), "{}", run.stderr);
+        let told = format!("virtual time stands still, which is a fault of belljar's: {of}");
+        assert!(run.stderr.contains(&told), "{}", run.stderr);
+        assert!(run.stderr.contains("node 1 is at 0"), "{}", run.stderr);
+    }
+}
