@@ -179,6 +179,31 @@ fn strangers_are_turned_away_and_disturb_nobody() {
 }
 
 #[test]
+fn those_who_say_nothing_keep_nobody_out() {
+    /// More than there are places.
+    const SILENT: usize = 100;
+    let key = RunKey::generate().unwrap();
+    let (mut listeners, addresses) = listeners(2);
+    // Less than they may be silent for.
+    let short = Settings {
+        gathering: Duration::from_secs(8),
+        ..SETTINGS
+    };
+    let silent: Vec<TcpStream> = (0..SILENT)
+        .map(|_| TcpStream::connect(&addresses[1]).unwrap())
+        .collect();
+    let listener = listeners.remove(1);
+    thread::scope(|scope| {
+        let far = scope.spawn(|| connect(1, &key, listener, &addresses, short).unwrap());
+        let near = connect(0, &key, None, &addresses, short).unwrap();
+        let far = far.join().unwrap();
+        near.send(1, b"well met".to_vec());
+        assert_eq!(message(&far), (0, b"well met".to_vec()));
+    });
+    drop(silent);
+}
+
+#[test]
 fn who_does_not_come_is_named() {
     let key = RunKey::generate().unwrap();
     let (mut listeners, addresses) = listeners(3);
