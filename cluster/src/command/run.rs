@@ -78,8 +78,12 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
     }
     let directory = RunDirectory::resume(&arguments.directory)?;
     let path = directory.path().join(SCENARIO_FILE);
-    let text = fs::read_to_string(&path)
-        .with_context(|| format!("cannot read the scenario {}", path.display()))?;
+    let text = fs::read_to_string(&path).with_context(|| {
+        let path = path.display();
+        format!(
+            "cannot read the scenario {path}; a run that was broken off before it had one is run again with: belljar run"
+        )
+    })?;
     let mut overrides = Vec::new();
     if let Some(recipe) = &arguments.recipe {
         overrides.push(format!("image.recipe={:?}", std::path::absolute(recipe)?));
@@ -287,8 +291,7 @@ fn conclude(
     match ending {
         Ending::Workload(code) => {
             // Nobody goes on with a run that is whole.
-            directory.remove_folder(checkpoint::FOLDER)?;
-            let path = directory.complete()?;
+            let path = directory.complete(checkpoint::FOLDER)?;
             trace::print_statistics(&path)?;
             print(render(summary, host, &path))?;
             tell_failure(*code, &summary.warnings);
