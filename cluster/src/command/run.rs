@@ -198,12 +198,8 @@ impl Task<'_> {
         }
         let gathered = muster.gather(stop)?;
         let folder = self.directory.path();
-        let read = |name: &String| {
-            let path = folder.join(name);
-            let bytes = fs::read(&path);
-            let bytes = bytes.with_context(|| format!("cannot read {}", path.display()))?;
-            Ok((name.clone(), bytes))
-        };
+        let inputs = self.inputs.iter();
+        let inputs = inputs.map(|name| (name.clone(), folder.join(name)));
         let snapshot = match self.found {
             // It is part of the checkpoint.
             Some(_) => None,
@@ -212,7 +208,7 @@ impl Task<'_> {
         let found = self.found.as_ref();
         let given = Given {
             scenario: fs::read_to_string(folder.join(SCENARIO_FILE))?,
-            inputs: self.inputs.iter().map(read).collect::<Result<_>>()?,
+            inputs: inputs.collect(),
             snapshot: snapshot.as_deref(),
             checkpoint: found.map_or_else(Vec::new, |found| found.files(folder)),
             sandboxed: sandbox.is_some(),
