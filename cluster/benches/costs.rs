@@ -183,7 +183,7 @@ fn messages() {
     let echo = thread::spawn(move || {
         // As long as the other host is there.
         while let Some(message) = hear(&there) {
-            there.send(0, message);
+            there.send(0, message).unwrap();
         }
     });
     let laps = |length: usize, laps: u32| {
@@ -192,7 +192,7 @@ fn messages() {
         for _ in 0..laps {
             let message = vec![0; length];
             let sent = Instant::now();
-            here.send(1, message);
+            here.send(1, message).unwrap();
             sending += sent.elapsed();
             hear(&here).expect("the echo is there");
         }

@@ -113,6 +113,21 @@ impl Captures {
         Ok(Self { links: started })
     }
 
+    /// Writes out what is buffered of them all, which is complete.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn finish(&mut self) -> Result<(), CaptureError> {
+        for capture in &mut self.links {
+            let flushed = capture.writer.get_mut().flush();
+            flushed.map_err(|error| CaptureError::Write {
+                link: capture.name.clone(),
+                source: pcap_file::PcapError::IoError(error),
+            })?;
+        }
+        Ok(())
+    }
+
     /// How far they all are.
     ///
     /// # Errors

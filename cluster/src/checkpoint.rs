@@ -33,9 +33,9 @@ mod record;
 pub use found::Found;
 pub(crate) use found::identity;
 pub(crate) use input::read_input;
-pub(crate) use keeper::{Keeper, Work, pack_of};
+pub(crate) use keeper::{Keeper, MOST_HOSTS, Work, pack_of};
 pub use keeper::{Report, Tell};
-pub(crate) use record::{NodeRecord, Record, RunRecord};
+pub(crate) use record::{LONGEST, NodeRecord, Record, RunRecord};
 
 /// The folder of a run directory that holds its checkpoints.
 pub const FOLDER: &str = "checkpoint";
@@ -68,6 +68,19 @@ pub enum CheckpointError {
         /// MiB that it takes, and leaves for the run.
         wanted: u64,
     },
+    /// A record is larger than can be read again.
+    #[error("{what} is too large to be kept: it has {bytes} bytes, and {most} is the most")]
+    TooLarge {
+        /// What of it.
+        what: String,
+        /// How large that is.
+        bytes: u64,
+        /// The most.
+        most: u64,
+    },
+    /// It was written, and cannot be read again.
+    #[error("it cannot be read again: {0}")]
+    Unreadable(String),
     /// There is none.
     #[error(
         "there is no checkpoint in {0}; run it again from its start with: belljar run {0}/scenario.toml"

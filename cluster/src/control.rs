@@ -32,6 +32,8 @@ pub const VERSION: u32 = 1;
 /// Longest line that either side takes, in bytes.
 const LONGEST_REQUEST: u64 = 64 << 10;
 const LONGEST_REPLY: u64 = 64 << 20;
+/// Bytes that are typed with one request, which tells each in 4 at most.
+pub const MOST_TYPED: usize = 8 << 10;
 
 /// What the run says first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

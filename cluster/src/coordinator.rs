@@ -394,6 +394,7 @@ impl Run {
                     .map_err(|source| RunError::Node { node, source })?;
             }
         }
+        self.captures.finish()?;
         self.log_links(Time::MAX)?;
         for mut runner in self.crew.runners() {
             runner.finish().map_err(|source| RunError::Console {

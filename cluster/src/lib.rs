@@ -14,6 +14,7 @@ mod crew;
 pub mod doctor;
 mod ending;
 pub mod engine;
+pub mod folder;
 pub mod horizon;
 mod host_memory;
 pub mod hosts;

@@ -7,6 +7,7 @@ use belljar_tracer::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::coordinator::RunError;
 use crate::ending::Ending;
 use crate::plan::Plan;
 use crate::run_directory::RunDirectory;
@@ -39,15 +40,12 @@ pub(crate) struct RecorderState {
 
 impl Recorder {
     /// Starts the trace of a run, if it is to have one.
-    pub(crate) fn create(plan: &Plan, directory: &RunDirectory) -> Result<Self, TraceError> {
+    pub(crate) fn create(plan: &Plan, directory: &RunDirectory) -> Result<Self, RunError> {
         let writer = if plan.trace.enabled {
             let path = directory.path().join(belljar_tracer::TRACE_FILE);
-            let create = if plan.timing.is_some() {
-                TraceWriter::create_accounted
-            } else {
-                TraceWriter::create
-            };
-            Some(create(&path, &header(plan))?)
+            let file = directory.create_file(belljar_tracer::TRACE_FILE)?;
+            let accounted = plan.timing.is_some();
+            Some(TraceWriter::over(file, &path, &header(plan), accounted)?)
         } else {
             None
         };
@@ -83,9 +81,13 @@ impl Recorder {
         plan: &Plan,
         directory: &RunDirectory,
         saved: &RecorderState,
-    ) -> Result<Self, TraceError> {
+    ) -> Result<Self, RunError> {
         let path = directory.path().join(belljar_tracer::TRACE_FILE);
-        let resume = |state: &Vec<u8>| TraceWriter::resume(&path, plan.timing.is_some(), state);
+        let resume = |state: &Vec<u8>| {
+            let file = directory.existing_file(belljar_tracer::TRACE_FILE)?;
+            let resumed = TraceWriter::resume(file, &path, plan.timing.is_some(), state);
+            Ok::<_, RunError>(resumed?)
+        };
         let held = load_events(&saved.held).map_err(|error| TraceError::State {
             path: path.clone(),
             reason: error.to_string(),

@@ -1,11 +1,13 @@
 //! Where a run puts what it found. The directory is named `*.incomplete` until the
-//! run is whole.
+//! run is whole and all of it on the disk.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
+
+use crate::folder::{self, Folder};
 
 /// The scenario as it was run, in a run directory: with all overrides applied, and with
 /// copies of the files that it is made of beside it, so that it can be run again.
@@ -49,39 +51,69 @@ pub enum RunDirectoryError {
     },
 }
 
-/// A run's directory while it is being filled.
+/// A run's directory while it is being filled. Its files are opened beneath it, and nothing
+/// that a link in it leads to.
 #[derive(Debug)]
 pub struct RunDirectory {
     final_path: PathBuf,
     path: PathBuf,
     /// The directory itself, locked as long as this run goes on.
-    _lock: File,
+    folder: Folder,
 }
 
 impl RunDirectory {
     /// Makes `wanted.incomplete`; without `wanted`, the first free
-    /// `belljar-runs/NAME` or `belljar-runs/NAME-N`.
+    /// `belljar-runs/NAME` or `belljar-runs/NAME-N`. Whoever asks at the same time gets
+    /// another one, or is refused.
     ///
     /// # Errors
     /// When `wanted` exists or cannot be made.
     pub fn create(wanted: Option<&Path>, name: &str) -> Result<Self, RunDirectoryError> {
-        let final_path = match wanted {
-            Some(path) if path.exists() => return Err(RunDirectoryError::Exists(path.to_owned())),
-            Some(path) => path.to_owned(),
-            None => free_name(name),
+        let directory = match wanted {
+            Some(wanted) => Self::make_new(wanted)?,
+            None => Self::make_first_free(Path::new(RUNS), name)?,
         };
-        let path = incomplete(&final_path);
-        if wanted.is_some() && path.exists() {
-            return Err(RunDirectoryError::Exists(path));
+        for folder in ["console", "pcap"] {
+            directory.folder(folder)?;
         }
-        for folder in [path.clone(), path.join("console"), path.join("pcap")] {
-            fs::create_dir_all(&folder).map_err(|source| RunDirectoryError::Io {
-                action: "make the folder",
-                path: folder,
-                source,
-            })?;
+        Ok(directory)
+    }
+
+    fn make_first_free(folder: &Path, name: &str) -> Result<Self, RunDirectoryError> {
+        let mut number = 1;
+        loop {
+            let path = match number {
+                1 => folder.join(name),
+                _ => folder.join(format!("{name}-{number}")),
+            };
+            match Self::make_new(&path) {
+                Err(RunDirectoryError::Exists(_)) => number += 1,
+                made => return made,
+            }
         }
-        Self::locked(final_path, path)
+    }
+
+    /// Makes `final_path.incomplete`, where neither is there.
+    fn make_new(final_path: &Path) -> Result<Self, RunDirectoryError> {
+        let exists = |path: &Path| RunDirectoryError::Exists(path.to_owned());
+        if is_taken(final_path) {
+            return Err(exists(final_path));
+        }
+        let path = incomplete(final_path);
+        let failed = |source| failed("make the folder", &path)(source);
+        if let Some(above) = path.parent() {
+            fs::create_dir_all(above).map_err(failed)?;
+        }
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(exists(&path)),
+            // A run that had the name came to its end in between.
+            Ok(()) if is_taken(final_path) => {
+                fs::remove_dir(&path).map_err(failed)?;
+                Err(exists(final_path))
+            }
+            Ok(()) => Self::locked(final_path.to_owned(), path),
+            Err(source) => Err(failed(source)),
+        }
     }
 
     /// The directory of a run that was broken off; `path` with or without `.incomplete`.
@@ -103,14 +135,9 @@ impl RunDirectory {
     }
 
     fn locked(final_path: PathBuf, path: PathBuf) -> Result<Self, RunDirectoryError> {
-        let failed = |source| RunDirectoryError::Io {
-            action: "lock",
-            path: path.clone(),
-            source,
-        };
-        let lock = File::open(&path).map_err(failed)?;
+        let folder = Folder::open(&path).map_err(failed("open", &path))?;
         let mut tries = LOCK_TRIES;
-        while let Err(error) = lock.try_lock() {
+        while let Err(error) = folder.file().try_lock() {
             tries -= 1;
             match error {
                 TryLockError::WouldBlock if tries == 0 => {
@@ -118,13 +145,13 @@ impl RunDirectory {
                 }
                 // One that was killed a moment ago has its memory to give back first.
                 TryLockError::WouldBlock => thread::sleep(LOCK_NAP),
-                TryLockError::Error(source) => return Err(failed(source)),
+                TryLockError::Error(source) => return Err(failed("lock", &path)(source)),
             }
         }
         Ok(Self {
             final_path,
             path,
-            _lock: lock,
+            folder,
         })
     }
 
@@ -133,38 +160,45 @@ impl RunDirectory {
         &self.path
     }
 
-    /// Opens a file in it for writing.
+    /// Opens a new file in it for writing, in place of what stands there.
     ///
     /// # Errors
     /// When the host refuses.
     pub fn file(&self, name: &str) -> Result<BufWriter<File>, RunDirectoryError> {
-        let path = self.path.join(name);
-        File::create(&path)
-            .map(BufWriter::new)
-            .map_err(|source| RunDirectoryError::Io {
-                action: "create",
-                path,
-                source,
-            })
+        self.create_file(name).map(BufWriter::new)
+    }
+
+    /// As [`file`](Self::file), for one who puts bytes together himself.
+    ///
+    /// # Errors
+    /// As [`file`](Self::file).
+    pub fn create_file(&self, name: &str) -> Result<File, RunDirectoryError> {
+        let created = self.folder.create(name);
+        created.map_err(failed("create", &self.path.join(name)))
+    }
+
+    /// Opens a file in it to be written over.
+    ///
+    /// # Errors
+    /// When it is none of this directory alone, or the host refuses.
+    pub fn existing_file(&self, name: &str) -> Result<File, RunDirectoryError> {
+        let opened = self.folder.existing(name);
+        opened.map_err(failed("go on with", &self.path.join(name)))
     }
 
     /// Opens a file in it to be written on from its first `length` bytes, which it keeps.
     ///
     /// # Errors
-    /// When it is shorter, or the host refuses.
+    /// When it is shorter, or as for [`existing_file`](Self::existing_file).
     pub fn resume_file(
         &self,
         name: &str,
         length: u64,
     ) -> Result<BufWriter<File>, RunDirectoryError> {
         let path = self.path.join(name);
-        let failed = |source| RunDirectoryError::Io {
-            action: "go on with",
-            path: path.clone(),
-            source,
-        };
-        let mut file = File::options().write(true).open(&path).map_err(failed)?;
-        let is = file.metadata().map_err(failed)?.len();
+        let failed = failed("go on with", &path);
+        let mut file = self.existing_file(name)?;
+        let is = file.metadata().map_err(&failed)?.len();
         if is < length {
             return Err(RunDirectoryError::Shorter {
                 path,
@@ -172,8 +206,8 @@ impl RunDirectory {
                 was: length,
             });
         }
-        file.set_len(length).map_err(failed)?;
-        file.seek(SeekFrom::Start(length)).map_err(failed)?;
+        file.set_len(length).map_err(&failed)?;
+        file.seek(SeekFrom::Start(length)).map_err(&failed)?;
         Ok(BufWriter::new(file))
     }
 
@@ -182,12 +216,8 @@ impl RunDirectory {
     /// # Errors
     /// When the host refuses.
     pub fn folder(&self, name: &str) -> Result<(), RunDirectoryError> {
-        let path = self.path.join(name);
-        fs::create_dir_all(&path).map_err(|source| RunDirectoryError::Io {
-            action: "make the folder",
-            path,
-            source,
-        })
+        let made = self.folder.folder(name).map(drop);
+        made.map_err(failed("make the folder", &self.path.join(name)))
     }
 
     /// Copies a file into it, making the folders that `name` names.
@@ -198,56 +228,50 @@ impl RunDirectory {
         if let Some((folder, _)) = name.rsplit_once('/') {
             self.folder(folder)?;
         }
-        let copied = fs::copy(from, self.path.join(name));
-        copied.map(drop).map_err(|source| RunDirectoryError::Io {
-            action: "copy",
-            path: from.to_owned(),
-            source,
-        })
+        let mut to = self.create_file(name)?;
+        let mut copy = || {
+            let mut original = File::open(from)?;
+            io::copy(&mut original, &mut to)?;
+            to.set_permissions(original.metadata()?.permissions())
+        };
+        copy().map_err(failed("copy", from))
     }
 
-    /// Removes a folder in it, if it is there.
-    ///
-    /// # Errors
-    /// When the host refuses.
-    pub fn remove_folder(&self, name: &str) -> Result<(), RunDirectoryError> {
-        let path = self.path.join(name);
-        match fs::remove_dir_all(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(RunDirectoryError::Io {
-                action: "remove",
-                path,
-                source,
-            }),
-            _ => Ok(()),
-        }
-    }
-
-    /// Writes a whole file in it.
+    /// Writes a whole file in it, in place of what stands there; on the disk it is when all of
+    /// the directory is.
     ///
     /// # Errors
     /// When the host refuses.
     pub fn write(&self, name: &str, content: &str) -> Result<(), RunDirectoryError> {
-        let path = self.path.join(name);
-        fs::write(&path, content).map_err(|source| RunDirectoryError::Io {
-            action: "write",
-            path,
-            source,
-        })
+        let written = self.folder.write(name, content.as_bytes());
+        written.map_err(failed("write", &self.path.join(name)))
     }
 
-    /// Gives it its final name.
+    /// Gives it its final name, once everything that is in it is on the disk; then removes
+    /// its folder `no_more`, which a whole run has no use for.
     ///
     /// # Errors
-    /// When the host refuses.
-    pub fn complete(self) -> Result<PathBuf, RunDirectoryError> {
-        fs::rename(&self.path, &self.final_path).map_err(|source| RunDirectoryError::Io {
-            action: "rename",
-            path: self.path,
-            source,
-        })?;
+    /// When the host refuses. As long as the disk has not taken everything, the directory
+    /// keeps the name of one that is not whole.
+    pub fn complete(self, no_more: &str) -> Result<PathBuf, RunDirectoryError> {
+        let settled = self.folder.settle();
+        settled.map_err(|(path, source)| failed("write to the disk", &path)(source))?;
+        let named = folder::publish(&self.path, &self.final_path);
+        named.map_err(failed("rename", &self.path))?;
+        let path = self.final_path.join(no_more);
+        match fs::remove_dir_all(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                // It takes room and does no harm.
+                tracing::warn!("{} stays: {source}", path.display());
+            }
+            _ => {}
+        }
         Ok(self.final_path)
     }
 }
+
+/// Where runs go of which nobody says where.
+const RUNS: &str = "belljar-runs";
 
 /// What the name of a directory ends in whose run is not whole.
 const INCOMPLETE: &str = "incomplete";
@@ -259,19 +283,17 @@ fn incomplete(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-fn free_name(name: &str) -> PathBuf {
-    let folder = Path::new("belljar-runs");
-    let mut number = 1;
-    loop {
-        let path = if number == 1 {
-            folder.join(name)
-        } else {
-            folder.join(format!("{name}-{number}"))
-        };
-        if !path.exists() && !incomplete(&path).exists() {
-            return path;
-        }
-        number += 1;
+/// Whether anything has this name, if only a link that leads nowhere.
+fn is_taken(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+fn failed(action: &'static str, path: &Path) -> impl Fn(io::Error) -> RunDirectoryError + use<> {
+    let path = path.to_owned();
+    move |source| RunDirectoryError::Io {
+        action,
+        path: path.clone(),
+        source,
     }
 }
 
@@ -287,11 +309,80 @@ mod tests {
         directory.write("summary.json", "{}").unwrap();
         assert!(directory.path().ends_with("run.incomplete"));
         assert!(!wanted.exists());
-        assert_eq!(directory.complete().unwrap(), wanted);
+        assert_eq!(directory.complete("checkpoint").unwrap(), wanted);
         assert_eq!(
             fs::read_to_string(wanted.join("summary.json")).unwrap(),
             "{}"
         );
+    }
+
+    #[test]
+    fn runs_at_once_get_directories_of_their_own() {
+        const RUNS: usize = 8;
+        for _ in 0..20 {
+            let folder = tempfile::tempdir().unwrap();
+            let make = || RunDirectory::make_first_free(folder.path(), "run").unwrap();
+            let complete = |number: usize| {
+                let directory = make();
+                directory
+                    .write("summary.json", &number.to_string())
+                    .unwrap();
+                // Others ask while some come to their ends.
+                directory.complete("checkpoint").unwrap()
+            };
+            let complete = &complete;
+            let mut made: Vec<PathBuf> = thread::scope(|scope| {
+                let runs: Vec<_> = (0..RUNS)
+                    .map(|number| scope.spawn(move || complete(number)))
+                    .collect();
+                runs.into_iter().map(|run| run.join().unwrap()).collect()
+            });
+            made.sort();
+            made.dedup();
+            assert_eq!(made.len(), RUNS);
+        }
+    }
+
+    #[test]
+    fn a_run_that_goes_on_writes_into_no_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("victim");
+        fs::write(&victim, b"precious").unwrap();
+        let wanted = folder.path().join("run");
+        drop(RunDirectory::create(Some(&wanted), "name").unwrap());
+        let directory = RunDirectory::resume(&wanted).unwrap();
+        let names = ["trace.bjt", "console/node0.log", "summary.json"];
+        for name in names {
+            std::os::unix::fs::symlink(&victim, directory.path().join(name)).unwrap();
+            let refused = directory.resume_file(name, 1).unwrap_err();
+            assert!(refused.to_string().contains("a link"), "{refused}");
+        }
+        directory.write("summary.json", "{}").unwrap();
+        directory.file("trace.bjt").unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_whole_run_has_no_checkpoints() {
+        let folder = tempfile::tempdir().unwrap();
+        let wanted = folder.path().join("run");
+        let directory = RunDirectory::create(Some(&wanted), "name").unwrap();
+        directory.folder("checkpoint").unwrap();
+        directory.file("checkpoint/1.pages").unwrap();
+        // One that came to have the name in between is left alone.
+        fs::create_dir(&wanted).unwrap();
+        let refused = directory.complete("checkpoint").unwrap_err();
+        assert!(refused.to_string().contains("rename"), "{refused}");
+        assert!(
+            folder
+                .path()
+                .join("run.incomplete/checkpoint/1.pages")
+                .exists()
+        );
+        fs::remove_dir(&wanted).unwrap();
+        let directory = RunDirectory::resume(&wanted).unwrap();
+        directory.complete("checkpoint").unwrap();
+        assert!(wanted.join("console").is_dir() && !wanted.join("checkpoint").exists());
     }
 
     #[test]
@@ -301,7 +392,7 @@ mod tests {
         let broken = RunDirectory::create(Some(&wanted), "name").unwrap();
         let refused = RunDirectory::create(Some(&wanted), "name").unwrap_err();
         assert!(refused.to_string().contains("run.incomplete"), "{refused}");
-        broken.complete().unwrap();
+        broken.complete("checkpoint").unwrap();
         let refused = RunDirectory::create(Some(&wanted), "name").unwrap_err();
         assert!(refused.to_string().contains("--out"), "{refused}");
     }

@@ -119,9 +119,9 @@ pub fn build_in(
         report,
     }
     .run()?;
-    let image = cache.publish(&work.path().join("image"), &key)?;
+    // An image that is there is not built again: whatever can fail comes before.
     note_lock(recipe, &lock, report)?;
-    Ok(image)
+    Ok(cache.publish(&work.path().join("image"), &key)?)
 }
 
 fn note_lock(

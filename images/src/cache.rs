@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs::{self, File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::manifest::{Image, ManifestError};
@@ -107,10 +108,17 @@ impl Cache {
             })
     }
 
-    /// Moves a finished image into its place, at once and whole.
+    /// Moves a finished image into its place, at once and whole, when the disk has all of it.
     pub(crate) fn publish(&self, built: &Path, key: &str) -> Result<Image, CacheError> {
         let dir = self.folder.join(key);
-        fs::rename(built, &dir).map_err(|source| CacheError::Folder {
+        // Not one that lost its end on the way.
+        Image::open(built)?;
+        let named = || {
+            settle(built)?;
+            fs::rename(built, &dir)?;
+            File::open(&self.folder)?.sync_all()
+        };
+        named().map_err(|source| CacheError::Folder {
             path: dir.clone(),
             source,
         })?;
@@ -118,9 +126,44 @@ impl Cache {
     }
 }
 
+/// Sees the files in `folder`, then the folder itself, onto the disk.
+fn settle(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        File::open(entry?.path())?.sync_all()?;
+    }
+    File::open(folder)?.sync_all()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_image_that_lost_its_end_gets_no_name() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let cache = Cache::at(folder.path());
+        let built = folder.path().join("building");
+        fs::create_dir(&built).expect("writes");
+        let part = "size = 3\nsha256 = \"00\"\n";
+        let manifest = format!(
+            "recipe = \"x\"\nkey = \"k\"\nkernel_release = \"6.1\"\nmodules = []\n\
+             verified_files = 1\n[kernel]\n{part}[initrd]\n{part}[root]\n{part}"
+        );
+        fs::write(built.join("manifest.toml"), manifest).expect("writes");
+        for (name, bytes) in [
+            ("vmlinuz", "123"),
+            ("initrd.cpio", "123"),
+            ("root.erofs", "12"),
+        ] {
+            fs::write(built.join(name), bytes).expect("writes");
+        }
+        let error = cache.publish(&built, "k").expect_err("cut off").to_string();
+        assert!(error.contains("root.erofs has 2 bytes"), "{error}");
+        assert!(cache.find("k").expect("no image is no error").is_none());
+        fs::write(built.join("root.erofs"), "123").expect("writes");
+        cache.publish(&built, "k").expect("whole");
+        assert!(cache.find("k").expect("reads").is_some());
+    }
 
     #[test]
     fn a_second_builder_waits_for_the_first() {

@@ -1,6 +1,8 @@
 //! The lock file beside a recipe: which packages, to the byte, the last build was made of.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -81,7 +83,7 @@ impl Lock {
         if fs::read_to_string(path).is_ok_and(|there| there == text) {
             return Ok(());
         }
-        fs::write(path, text).map_err(file)
+        write_whole(path, &text).map_err(file)
     }
 
     /// What is different in `self` from `old`, one line for each package of the image.
@@ -120,6 +122,18 @@ impl Lock {
             "# Written by `belljar image build`. The packages this image was last built from.\n{body}"
         )
     }
+}
+
+/// Writes a file that has all of `text`, on the disk, or stays as it was.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+    let mut file = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(above.unwrap_or(Path::new(".")))?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -2,11 +2,15 @@
 //! little endian) of serde's data model, of which nothing outside this module knows.
 
 use bincode::config::{self, Configuration, Limit, LittleEndian, Varint};
+use bincode::error::DecodeError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Most memory that decoding one record may take, in bytes: hostile lengths ask for more.
 const DECODE_LIMIT: usize = 1 << 30;
+
+/// Most memory that a byte of a record stands for: that of a 128-bit number.
+const MOST_GROWTH: usize = 16;
 
 const CONFIGURATION: Configuration<LittleEndian, Varint, Limit<DECODE_LIMIT>> =
     config::standard().with_limit::<DECODE_LIMIT>();
@@ -22,12 +26,26 @@ pub enum CodecError {
     Decode(String),
 }
 
-/// The bytes of `record`.
+/// The bytes of `record`. They may be too many for [`decode`]: see [`check`].
 ///
 /// # Errors
-/// When it is larger than what [`decode`] takes.
+/// When it cannot be encoded.
 pub fn encode<T: Serialize>(record: &T) -> Result<Vec<u8>, CodecError> {
     bincode::serde::encode_to_vec(record, CONFIGURATION)
+        .map_err(|error| CodecError::Encode(error.to_string()))
+}
+
+/// Sees that `bytes`, which were [encoded](encode), can be decoded as a `T`. Takes as long as
+/// decoding them where there are many of them, and no time where there are few.
+///
+/// # Errors
+/// When they cannot.
+pub fn check<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), CodecError> {
+    if bytes.len() <= DECODE_LIMIT / MOST_GROWTH {
+        return Ok(());
+    }
+    decode::<T>(bytes)
+        .map(drop)
         .map_err(|error| CodecError::Encode(error.to_string()))
 }
 
@@ -37,7 +55,7 @@ pub fn encode<T: Serialize>(record: &T) -> Result<Vec<u8>, CodecError> {
 /// When they are anything else.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     let (record, used) = bincode::serde::decode_from_slice(bytes, CONFIGURATION)
-        .map_err(|error| CodecError::Decode(error.to_string()))?;
+        .map_err(|error| CodecError::Decode(described(&error)))?;
     if used == bytes.len() {
         Ok(record)
     } else {
@@ -48,9 +66,59 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     }
 }
 
+fn described(error: &DecodeError) -> String {
+    match error {
+        DecodeError::LimitExceeded => {
+            let most = DECODE_LIMIT >> 20;
+            format!("they stand for more than {most} MiB of memory, which is the most")
+        }
+        error => error.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_could_not_be_decoded_is_found_by_its_writer() {
+        // Each takes 1 byte, and 16 of memory, in which this does not keep them.
+        let most = DECODE_LIMIT / MOST_GROWTH;
+        for (count, fits) in [(1 << 20, true), (most + 1, false)] {
+            let mut bytes = vec![0; LENGTH + count];
+            bytes[0] = 253;
+            bytes[1..LENGTH].copy_from_slice(&(count as u64).to_le_bytes());
+            let checked = check::<Numbers>(&bytes);
+            assert_eq!(checked.is_ok(), fits, "{checked:?}");
+            let told = checked.map_or_else(|error| error.to_string(), |()| String::new());
+            assert!(fits || told.contains("1024 MiB"), "{told}");
+        }
+    }
+
+    /// Bytes of a length, in its longest form.
+    const LENGTH: usize = 9;
+
+    /// Any number of 128-bit numbers, read and forgotten.
+    struct Numbers;
+
+    impl<'a> serde::Deserialize<'a> for Numbers {
+        fn deserialize<D: serde::Deserializer<'a>>(from: D) -> Result<Self, D::Error> {
+            from.deserialize_seq(Numbers)
+        }
+    }
+
+    impl<'a> serde::de::Visitor<'a> for Numbers {
+        type Value = Self;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("numbers")
+        }
+
+        fn visit_seq<A: serde::de::SeqAccess<'a>>(self, mut from: A) -> Result<Self, A::Error> {
+            while from.next_element::<u128>()?.is_some() {}
+            Ok(self)
+        }
+    }
 
     #[test]
     fn what_is_encoded_is_decoded_and_nothing_else_is() {

@@ -6,7 +6,7 @@ mod queue;
 mod random;
 mod time;
 
-pub use codec::{CodecError, decode, encode};
+pub use codec::{CodecError, check, decode, encode};
 pub use queue::{EventKey, EventQueue};
 pub use random::{Random, Seed};
 pub use time::{Frequency, Span, Time, greatest_common_divisor};

@@ -113,6 +113,13 @@ impl Outcome {
         all
     }
 
+    /// The files of the run directory, by their names in it, in order.
+    pub fn files(&self) -> Vec<String> {
+        let files = files_in(&self.folder(), Path::new(""));
+        let name = |file: &PathBuf| file.to_str().expect("a plain name").to_owned();
+        files.iter().map(name).collect()
+    }
+
     /// Asserts that everything of two runs that depends on the scenario alone is
     /// the same to the byte.
     pub fn assert_same(&self, other: &Self) {

@@ -59,6 +59,7 @@ impl NodeTracer {
         codec::encode(&self.counters, &mut bytes)?;
         codec::encode(&self.launched, &mut bytes)?;
         codec::encode(&self.silent, &mut bytes)?;
+        codec::check::<NodeState>(&bytes)?;
         Ok(bytes)
     }
 
@@ -99,6 +100,7 @@ pub fn save_events(events: &[Event]) -> Result<Vec<u8>, StateError> {
     codec::encode(&events, &mut bytes)?;
     let sums: Vec<Sums> = events.iter().map(|event| event.accounts.0).collect();
     codec::encode(&sums, &mut bytes)?;
+    codec::check::<(Vec<Event>, Vec<Sums>)>(&bytes)?;
     Ok(bytes)
 }
 
@@ -124,6 +126,7 @@ pub fn load_events(saved: &[u8]) -> Result<Vec<Event>, StateError> {
 pub fn save_summaries(summaries: &[NodeSummary]) -> Result<Vec<u8>, StateError> {
     let mut bytes = Vec::new();
     codec::encode(&summaries, &mut bytes)?;
+    codec::check::<Vec<NodeSummary>>(&bytes)?;
     Ok(bytes)
 }
 

@@ -105,6 +105,18 @@ pub enum SnapshotError {
         /// The scenario's.
         wanted: String,
     },
+    /// There is more state than a reader takes.
+    #[error(
+        "snapshot {path} cannot be written: what it holds beside memory takes {bytes} bytes, and {most} is the most"
+    )]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that it takes.
+        bytes: usize,
+        /// The most.
+        most: u32,
+    },
     /// There is more state than can be saved.
     #[error(transparent)]
     Codec(#[from] CodecError),
@@ -175,11 +187,18 @@ impl Snapshot {
             state: state.to_vec(),
             boot_log: boot_log.to_vec(),
         })?;
+        if header.len() > MOST_HEADER as usize {
+            return Err(SnapshotError::TooLarge {
+                path: path.to_owned(),
+                bytes: header.len(),
+                most: MOST_HEADER,
+            });
+        }
         let folder = path
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());
-        let mut file =
-            tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+        let folder = folder.unwrap_or(Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
         let mut prefix = MAGIC.to_vec();
         prefix.extend_from_slice(&VERSION.to_le_bytes());
         prefix.extend_from_slice(&(header.len() as u32).to_le_bytes());
@@ -188,9 +207,14 @@ impl Snapshot {
         file.write_all(&header).map_err(failed)?;
         pages::write(ram, file.as_file(), ram_at(header.len())).map_err(failed)?;
         file.as_file().sync_all().map_err(failed)?;
-        file.persist(path)
-            .map_err(|error| failed(error.error))
-            .map(|_| ())
+        file.persist(path).map_err(|error| failed(error.error))?;
+        // The name lasts, too.
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        match synced {
+            // Some file systems have nothing to sync of folders.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            synced => synced.map_err(failed),
+        }
     }
 
     /// Reads `path` and checks every byte.

@@ -21,4 +21,4 @@ mod record;
 pub use handshake::HandshakeError;
 pub use key::{KeyError, RunKey};
 pub use listener::Listener;
-pub use mesh::{Incoming, Lost, Mesh, PeerError, Settings};
+pub use mesh::{Incoming, Lost, Mesh, PeerError, Settings, TooLong};

@@ -1,17 +1,19 @@
 //! Taking connections of peers, and turning others away.
 
+use std::collections::VecDeque;
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::net::{Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use crate::handshake::{Secured, answer};
 use crate::key::RunKey;
 
-/// Connections that may be without proof at a time; more are dropped.
+/// Connections that may be without proof at a time: for another one the oldest is dropped,
+/// so that those who connect and say nothing keep nobody out.
 const MOST_UNPROVEN: usize = 64;
 /// How often one looks whether anybody came.
 const NAP: Duration = Duration::from_millis(5);
@@ -51,44 +53,73 @@ impl Listener {
         proven: &Sender<Secured>,
         enough: &AtomicBool,
     ) {
-        let unproven = Arc::new(AtomicUsize::new(0));
-        while !enough.load(Ordering::Relaxed) {
+        let unproven = Unproven::default();
+        for number in 0.. {
+            if enough.load(Ordering::Relaxed) {
+                return;
+            }
             let Ok((stream, from)) = self.0.accept() else {
                 thread::sleep(NAP);
                 continue;
             };
-            if unproven.load(Ordering::Relaxed) >= MOST_UNPROVEN {
-                tracing::warn!("too many connections at once; that of {from} is dropped");
+            if let Err(why) = unproven.enter(number, &stream) {
+                tracing::warn!("a connection from {from} is dropped: {why}");
                 continue;
             }
-            unproven.fetch_add(1, Ordering::Relaxed);
-            let guest = Guest(unproven.clone());
-            let (key, proven) = (key.clone(), proven.clone());
+            let (key, proven, unproven) = (key.clone(), proven.clone(), unproven.clone());
             thread::spawn(move || {
-                prove(stream, from, &key, own, &proven);
-                drop(guest);
+                let secured = prove(stream, from, &key, own);
+                // One that was dropped meanwhile is of no use any more.
+                let was_kept = unproven.leave(number);
+                if let Some(secured) = secured.filter(|_| was_kept) {
+                    // Nobody waits any more when all are there.
+                    let _ = proven.send(secured);
+                }
             });
         }
     }
 }
 
-/// A connection that is counted as long as it is without proof.
-struct Guest(Arc<AtomicUsize>);
+/// Connections without proof, the oldest first, by their numbers.
+#[derive(Clone, Default)]
+struct Unproven(Arc<Mutex<VecDeque<(u64, TcpStream)>>>);
 
-impl Drop for Guest {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+impl Unproven {
+    /// Takes in a connection, in place of the oldest if there are too many.
+    fn enter(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
+        let stream = stream.try_clone()?;
+        let mut waiting = self.lock();
+        if waiting.len() >= MOST_UNPROVEN
+            && let Some((_, oldest)) = waiting.pop_front()
+        {
+            tracing::warn!("too many connections at once say nothing; the oldest is dropped");
+            // Its thread finds it closed.
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+        waiting.push_back((number, stream));
+        Ok(())
+    }
+
+    /// Takes a connection out; whether it was still in.
+    fn leave(&self, number: u64) -> bool {
+        let mut waiting = self.lock();
+        let before = waiting.len();
+        waiting.retain(|(other, _)| *other != number);
+        waiting.len() < before
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(u64, TcpStream)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn prove(stream: TcpStream, from: SocketAddr, key: &RunKey, own: u32, proven: &Sender<Secured>) {
+/// The connection, if a host that has the run's key is at its other end.
+fn prove(stream: TcpStream, from: SocketAddr, key: &RunKey, own: u32) -> Option<Secured> {
     let answered = stream
         .set_nonblocking(false)
         .map_err(Into::into)
         .and_then(|()| answer(stream, key, own));
-    match answered {
-        // Nobody waits any more when all are there.
-        Ok(secured) => drop(proven.send(secured)),
-        Err(why) => tracing::warn!("a connection from {from} is dropped: {why}"),
-    }
+    answered
+        .inspect_err(|why| tracing::warn!("a connection from {from} is dropped: {why}"))
+        .ok()
 }

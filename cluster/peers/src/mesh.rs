@@ -14,6 +14,7 @@ use crate::handshake::{HandshakeError, Secured, dial};
 use crate::key::RunKey;
 use crate::link::Link;
 use crate::listener::Listener;
+use crate::record::LONGEST_MESSAGE;
 
 /// Bytes that wait for one peer at which the mesh counts as congested.
 const CONGESTED: usize = 64 << 20;
@@ -72,6 +73,13 @@ pub enum Incoming {
     /// Nothing will come any more.
     Lost(Lost),
 }
+
+/// A message that no peer would take; nothing of it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0} bytes are too many for one message between hosts, which has {LONGEST_MESSAGE} at most; please report it"
+)]
+pub struct TooLong(pub usize);
 
 /// Why not all peers are connected.
 #[derive(Debug, thiserror::Error)]
@@ -145,16 +153,16 @@ impl Mesh {
     /// Sends `message` to `peer`, without waiting; to a peer that is lost, which
     /// [`receive`](Self::receive) tells, in vain.
     ///
-    /// # Panics
-    /// For a message of more than 256 MiB, which no peer would take.
-    pub fn send(&self, peer: u32, message: Vec<u8>) {
-        assert!(
-            message.len() <= crate::record::LONGEST_MESSAGE,
-            "a message between hosts is too long"
-        );
+    /// # Errors
+    /// [`TooLong`] for more than 256 MiB.
+    pub fn send(&self, peer: u32, message: Vec<u8>) -> Result<(), TooLong> {
+        if message.len() > LONGEST_MESSAGE {
+            return Err(TooLong(message.len()));
+        }
         if let Some(Some(link)) = self.links.get(peer as usize) {
             link.send(message);
         }
+        Ok(())
     }
 
     /// Whether so much waits to be sent that no more should be made for now.

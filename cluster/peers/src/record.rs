@@ -19,7 +19,7 @@ const LONGEST_RECORD: usize = 65_535;
 const TAG: usize = 16;
 /// Longest piece of a message in a record.
 const PIECE: usize = LONGEST_RECORD - TAG - 1;
-/// Longest message.
+/// Longest message: more memory a peer gives nobody.
 pub(crate) const LONGEST_MESSAGE: usize = 1 << 28;
 
 /// More of the message follows.

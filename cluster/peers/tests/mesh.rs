@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use belljar_peers::{Incoming, Listener, Lost, Mesh, PeerError, RunKey, Settings};
+use belljar_peers::{Incoming, Listener, Lost, Mesh, PeerError, RunKey, Settings, TooLong};
 
 const SETTINGS: Settings = Settings {
     gathering: Duration::from_secs(10),
@@ -62,8 +62,8 @@ fn every_host_hears_every_other() {
         let peers: Vec<u32> = mesh.peers().collect();
         assert_eq!(peers.len(), 3);
         for peer in peers {
-            mesh.send(peer, vec![own, peer as u8]);
-            mesh.send(peer, vec![own; 200_000]);
+            mesh.send(peer, vec![own, peer as u8]).unwrap();
+            mesh.send(peer, vec![own; 200_000]).unwrap();
         }
     }
     for (own, mesh) in (0..).zip(&meshes) {
@@ -83,7 +83,7 @@ fn what_was_sent_arrives_though_its_sender_ends() {
     let mut meshes = meshes(2, SETTINGS);
     let other = meshes.pop().unwrap();
     for piece in 0..50_u8 {
-        other.send(0, vec![piece; 100_000]);
+        other.send(0, vec![piece; 100_000]).unwrap();
     }
     drop(other);
     for piece in 0..50 {
@@ -143,7 +143,7 @@ fn a_host_that_only_thinks_is_kept_and_a_dead_one_given_up() {
     assert_eq!(near.receive(Duration::from_secs(4)), None);
     let (peer, silence) = near.silences().next().unwrap();
     assert!(peer == 1 && silence < Duration::from_secs(1), "{silence:?}");
-    far.send(0, b"still there".to_vec());
+    far.send(0, b"still there".to_vec()).unwrap();
     assert_eq!(message(&near).1, b"still there");
     cut();
     let lost = near.receive(LONG);
@@ -173,9 +173,45 @@ fn strangers_are_turned_away_and_disturb_nobody() {
         assert!(matches!(error, PeerError::Unreachable { peer: 1, .. }));
         let near = connect(0, &key, None, &addresses, SETTINGS).unwrap();
         let far = far.join().unwrap();
-        near.send(1, b"well met".to_vec());
+        near.send(1, b"well met".to_vec()).unwrap();
         assert_eq!(message(&far), (0, b"well met".to_vec()));
     });
+}
+
+#[test]
+fn those_who_say_nothing_keep_nobody_out() {
+    /// More than there are places.
+    const SILENT: usize = 100;
+    let key = RunKey::generate().unwrap();
+    let (mut listeners, addresses) = listeners(2);
+    // Less than they may be silent for.
+    let short = Settings {
+        gathering: Duration::from_secs(8),
+        ..SETTINGS
+    };
+    let silent: Vec<TcpStream> = (0..SILENT)
+        .map(|_| TcpStream::connect(&addresses[1]).unwrap())
+        .collect();
+    let listener = listeners.remove(1);
+    thread::scope(|scope| {
+        let far = scope.spawn(|| connect(1, &key, listener, &addresses, short).unwrap());
+        let near = connect(0, &key, None, &addresses, short).unwrap();
+        let far = far.join().unwrap();
+        near.send(1, b"well met".to_vec()).unwrap();
+        assert_eq!(message(&far), (0, b"well met".to_vec()));
+    });
+    drop(silent);
+}
+
+#[test]
+fn what_no_peer_would_take_is_refused_and_the_rest_arrives() {
+    const LONGEST: usize = 256 << 20;
+    let meshes = meshes(2, SETTINGS);
+    // Its bytes are never touched.
+    let refused = meshes[0].send(1, vec![0; LONGEST + 1]).unwrap_err();
+    assert_eq!(refused, TooLong(LONGEST + 1));
+    meshes[0].send(1, b"short".to_vec()).unwrap();
+    assert_eq!(message(&meshes[1]).1, b"short".to_vec());
 }
 
 #[test]
@@ -198,7 +234,7 @@ fn a_host_that_takes_nothing_congests_and_loses_nothing() {
     // Until both ends hold as much as they want to.
     while !meshes[0].is_congested() {
         assert!(sent < 4_000, "never congested");
-        meshes[0].send(1, vec![sent as u8; 1 << 20]);
+        meshes[0].send(1, vec![sent as u8; 1 << 20]).unwrap();
         sent += 1;
     }
     for piece in 0..sent {

@@ -2,8 +2,8 @@
 //!
 //! Threads that run guests may not open files. This one may, and runs none: it makes the
 //! file for the next pack of pages, and when the run has filled that, sees everything onto
-//! the disk before the record that speaks of it gets its name. Records but for the last two
-//! and packs that neither speaks of go then.
+//! the disk and reads the record that speaks of it before that gets its name. Records but for
+//! the last two and packs that neither speaks of go then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,7 +19,8 @@ use belljar_sim::Time;
 use belljar_vmm::Snapshot;
 use serde::{Deserialize, Serialize};
 
-use super::{BASE, CheckpointError, PACK, RECORD, Record};
+use super::{BASE, CheckpointError, FOLDER, PACK, RECORD, Record};
+use crate::folder::Folder;
 use crate::stopwatch::Stopwatch;
 
 /// Bytes that a checkpoint leaves for the run's own files.
@@ -27,6 +28,9 @@ const ROOM: u64 = 64 << 20;
 
 /// Bits of a pack's number that tell for which checkpoint it was made.
 const CHECKPOINT_BITS: u32 = 24;
+
+/// Other hosts that packs' numbers tell apart.
+pub(crate) const MOST_HOSTS: u32 = (1 << (u32::BITS - CHECKPOINT_BITS)) - 1;
 
 /// The number of the pack that `host` writes for a checkpoint.
 pub(crate) fn pack_of(checkpoint: u32, host: u32) -> u32 {
@@ -109,11 +113,11 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Keeps checkpoints in `folder`, which need not be there yet, of nodes that are
-    /// clones of `base`, and tells of each. `last` is the number of the last one that is
+    /// Keeps checkpoints in the run directory `directory`, of nodes that are clones of
+    /// `base`, and tells of each. `last` is the number of the last one that is
     /// there, and the packs that it speaks of.
     pub(crate) fn start(
-        folder: PathBuf,
+        directory: PathBuf,
         base: Option<Snapshot>,
         last: (u32, BTreeSet<u32>),
         tell: Tell,
@@ -121,7 +125,9 @@ impl Keeper {
         let (orders, taken) = channel();
         let (begin, begun) = channel();
         let mut archive = Archive {
-            folder,
+            folder: directory.join(FOLDER),
+            directory,
+            open: None,
             base,
             kept: Vec::new(),
             last,
@@ -180,7 +186,11 @@ impl Keeper {
 }
 
 struct Archive {
+    /// The run directory, and the folder in it that checkpoints are in.
+    directory: PathBuf,
     folder: PathBuf,
+    /// That folder, once there was something to keep.
+    open: Option<Folder>,
     base: Option<Snapshot>,
     kept: Vec<Report>,
     /// The last record and the packs that it speaks of.
@@ -191,15 +201,35 @@ struct Archive {
 
 impl Archive {
     fn path(&self, number: u32, ending: &str) -> PathBuf {
-        self.folder.join(format!("{number}.{ending}"))
+        self.folder.join(name(number, ending))
     }
 
-    fn begin(&self, number: u32) -> Result<File, CheckpointError> {
-        let folder = &self.folder;
-        fs::create_dir_all(folder).map_err(failed("make the folder", folder))?;
+    /// The folder, which is made when first needed.
+    fn open(&mut self) -> Result<&Folder, CheckpointError> {
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => {
+                let made = Folder::open(&self.directory).and_then(|run| run.folder(FOLDER));
+                made.map_err(failed("make the folder", &self.folder))?
+            }
+        };
+        Ok(self.open.insert(open))
+    }
+
+    fn begin(&mut self, number: u32) -> Result<File, CheckpointError> {
+        if number > made_for(u32::MAX) {
+            let why = format!("checkpoint {number} would be one more than a run can have");
+            return Err(CheckpointError::Failed(why));
+        }
+        self.open()?;
         self.leave_room()?;
+        self.create_pack(number)
+    }
+
+    fn create_pack(&mut self, number: u32) -> Result<File, CheckpointError> {
         let path = self.path(number, PACK);
-        File::create(&path).map_err(failed("create", &path))
+        let created = self.open()?.create(&name(number, PACK));
+        created.map_err(failed("create", &path))
     }
 
     /// Sees that a checkpoint does not take the room that the run's own files need.
@@ -222,11 +252,12 @@ impl Archive {
 
     fn append(&mut self, pack: u32, bytes: &[u8]) {
         let path = self.path(pack, PACK);
-        let file = self.others.entry(pack).or_insert_with(|| {
-            let file = File::create(&path);
-            file.map_err(failed("create", &path))
-        });
-        if let Ok(open) = file
+        if !self.others.contains_key(&pack) {
+            let created = self.create_pack(pack);
+            self.others.insert(pack, created);
+        }
+        if let Some(file) = self.others.get_mut(&pack)
+            && let Ok(open) = file
             && let Err(error) = open.write_all(bytes)
         {
             *file = Err(failed("write", &path)(error));
@@ -239,9 +270,9 @@ impl Archive {
         let since = watch.lap();
         if let Err(error) = self.settle(work) {
             // What is half there would only take room.
-            let _ = fs::remove_file(self.path(work.number, PACK));
+            self.remove(work.number, PACK);
             for host in 1..=work.hosts {
-                let _ = fs::remove_file(self.path(pack_of(work.number, host), PACK));
+                self.remove(pack_of(work.number, host), PACK);
             }
             tell(work.number, Err(&error.to_string()));
             return false;
@@ -266,66 +297,92 @@ impl Archive {
             let path = self.path(pack, PACK);
             file?.sync_all().map_err(failed("write", &path))?;
         }
-        if let Some(base) = &self.base {
-            self.keep_base(base)?;
-        }
+        work.record.check()?;
+        self.keep_base()?;
         let pack = self.path(work.number, PACK);
         work.pack.sync_all().map_err(failed("write", &pack))?;
+        let (path, named) = (self.path(work.number, RECORD), self.folder.clone());
+        let folder = self.open()?;
         // The run's own files, as far as they are by now: it has written what the record
         // speaks of, though nobody knows yet where.
-        let folder = File::open(&self.folder).map_err(failed("open", &self.folder))?;
-        nix::unistd::syncfs(&folder).map_err(|errno| CheckpointError::Io {
-            action: "sync",
-            path: self.folder.clone(),
-            source: errno.into(),
-        })?;
-        let path = self.path(work.number, RECORD);
-        self.create_whole(&path, |file| {
-            work.record.write(file).map_err(failed("write", &path))
-        })?;
-        folder.sync_all().map_err(failed("sync", &self.folder))
+        let synced = nix::unistd::syncfs(folder.file());
+        synced.map_err(|errno| failed("sync", &named)(errno.into()))?;
+        let written = folder.write_whole(&name(work.number, RECORD), |file| {
+            work.record.write(file)?;
+            // What cannot be read must not take the place of one that can.
+            Ok::<_, Unwritten>(Record::verify(file)?)
+        });
+        written.map_err(|why| why.of("write", &path))?;
+        folder.sync().map_err(failed("sync", &named))
     }
 
-    fn keep_base(&self, base: &Snapshot) -> Result<(), CheckpointError> {
+    fn keep_base(&mut self) -> Result<(), CheckpointError> {
         let path = self.folder.join(BASE);
-        if path.exists() {
+        let Some(base) = self.base.clone().filter(|_| !path.exists()) else {
             return Ok(());
-        }
-        self.create_whole(&path, |file| Ok(base.copy(file)?))
+        };
+        let folder = self.open()?;
+        let kept = folder.write_whole(BASE, |file| {
+            let copied = base.copy(file).map_err(CheckpointError::from);
+            Ok::<_, Unwritten>(copied?)
+        });
+        kept.map_err(|why| why.of("write", &path))
     }
 
-    /// Makes a file that is there with all that `fill` writes, or not at all.
-    fn create_whole(
-        &self,
-        path: &Path,
-        fill: impl FnOnce(&File) -> Result<(), CheckpointError>,
-    ) -> Result<(), CheckpointError> {
-        let file = tempfile::NamedTempFile::new_in(&self.folder);
-        let file = file.map_err(failed("create", path))?;
-        fill(file.as_file())?;
-        let synced = file.as_file().sync_all();
-        synced.map_err(failed("write", path))?;
-        let named = file.persist(path).map_err(|error| error.error);
-        named.map(drop).map_err(failed("name", path))
+    /// Removes what takes room and does no harm.
+    fn remove(&mut self, number: u32, ending: &str) {
+        if let Ok(folder) = self.open() {
+            let _ = folder.remove(&name(number, ending));
+        }
     }
 
     /// Removes records before the one before that of `work`, and packs that neither needs.
     fn prune(&mut self, work: &Work) {
-        let (last, needed) = &self.last;
-        for (number, ending, path) in numbered(&self.folder) {
+        let (last, needed) = std::mem::replace(&mut self.last, (work.number, work.needed.clone()));
+        for (number, ending, _) in numbered(&self.folder) {
             let of_use = work.needed.contains(&number) || needed.contains(&number);
             let old = match ending.as_str() {
-                RECORD => number < *last,
+                RECORD => number < last,
                 PACK => made_for(number) < work.number && !of_use,
                 _ => false,
             };
             if old {
-                // It takes room and does no harm.
-                let _ = fs::remove_file(path);
+                self.remove(number, &ending);
             }
         }
-        self.last = (work.number, work.needed.clone());
     }
+}
+
+/// Why a file did not come about.
+enum Unwritten {
+    Io(std::io::Error),
+    Other(CheckpointError),
+}
+
+impl Unwritten {
+    /// As what went wrong when the file at `path` was to be made.
+    fn of(self, action: &'static str, path: &Path) -> CheckpointError {
+        match self {
+            Self::Io(error) => failed(action, path)(error),
+            Self::Other(error) => error,
+        }
+    }
+}
+
+impl From<std::io::Error> for Unwritten {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<CheckpointError> for Unwritten {
+    fn from(error: CheckpointError) -> Self {
+        Self::Other(error)
+    }
+}
+
+fn name(number: u32, ending: &str) -> String {
+    format!("{number}.{ending}")
 }
 
 /// The files in `folder` whose names are numbers with endings.
@@ -347,3 +404,6 @@ fn failed(action: &'static str, path: &Path) -> impl Fn(std::io::Error) -> Check
         source,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
 use belljar_fabric::FabricState;
@@ -19,6 +19,7 @@ use belljar_vmm::{Identity, KeptPages};
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
+use super::CheckpointError;
 use crate::capture::CaptureState;
 use crate::ending::Closing;
 use crate::link_log::LinkLogState;
@@ -31,7 +32,7 @@ const VERSION: u32 = 3;
 /// Most parts: the run's, and one for each node.
 const MOST_PARTS: u32 = 1 << 16;
 /// Longest part.
-const LONGEST: u64 = 1 << 30;
+pub(crate) const LONGEST: usize = 1 << 30;
 
 /// What is of the run as a whole.
 #[derive(Debug, Serialize, Deserialize)]
@@ -84,6 +85,11 @@ impl Record {
         })
     }
 
+    #[cfg(test)]
+    pub(crate) fn of_parts(parts: Vec<Vec<u8>>) -> Self {
+        Self { parts }
+    }
+
     /// Adds the next node's part, [encoded](NodeRecord::encode).
     pub(crate) fn add(&mut self, node: Vec<u8>) {
         self.parts.push(node);
@@ -92,6 +98,48 @@ impl Record {
     /// Bytes of all parts.
     pub(crate) fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.len() as u64).sum()
+    }
+
+    /// Refuses what [`read`](Self::read) would.
+    ///
+    /// # Errors
+    /// [`CheckpointError::TooLarge`].
+    pub(crate) fn check(&self) -> Result<(), CheckpointError> {
+        let refused = |what: String, bytes: u64, most: u64| {
+            if bytes <= most {
+                return Ok(());
+            }
+            Err(CheckpointError::TooLarge { what, bytes, most })
+        };
+        for (number, part) in self.parts.iter().enumerate() {
+            refused(name_of(number), part.len() as u64, LONGEST as u64)?;
+        }
+        let most = u64::from(MOST_PARTS);
+        refused(
+            "the number of nodes".to_owned(),
+            self.parts.len() as u64,
+            most,
+        )
+    }
+
+    /// Sees that all of what was [written](Self::write) to `file` can be read again.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Unreadable`], naming what cannot.
+    pub(crate) fn verify(mut file: &File) -> Result<(), CheckpointError> {
+        let wrong = CheckpointError::Unreadable;
+        let from_start = file.rewind().map_err(|error| error.to_string());
+        let record = from_start
+            .and_then(|()| Self::read_from(file))
+            .map_err(wrong)?;
+        let named = |number: usize, error: CodecError| {
+            CheckpointError::Unreadable(format!("{}: {error}", name_of(number)))
+        };
+        record.run().map_err(|error| named(0, error))?;
+        for node in 0..record.nodes() {
+            record.node(node).map_err(|error| named(node + 1, error))?;
+        }
+        Ok(())
     }
 
     pub(crate) fn write(&self, file: &File) -> io::Result<()> {
@@ -110,6 +158,10 @@ impl Record {
     /// Reads a record and checks every byte; what is wrong with it, in words, otherwise.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let file = File::open(path).map_err(|error| error.to_string())?;
+        Self::read_from(&file)
+    }
+
+    fn read_from(file: &File) -> Result<Self, String> {
         let mut file = BufReader::new(file);
         if field::<8>(&mut file)? != *MAGIC {
             return Err("it is no checkpoint".to_owned());
@@ -148,6 +200,14 @@ impl Record {
     }
 }
 
+/// What a part is of, in words.
+fn name_of(part: usize) -> String {
+    match part.checked_sub(1) {
+        None => "what is of the run as a whole".to_owned(),
+        Some(node) => format!("what is of node {node}"),
+    }
+}
+
 fn field<const N: usize>(file: &mut impl Read) -> Result<[u8; N], String> {
     let mut bytes = [0; N];
     match file.read_exact(&mut bytes) {
@@ -162,7 +222,7 @@ fn field<const N: usize>(file: &mut impl Read) -> Result<[u8; N], String> {
 fn read_part(file: &mut impl Read) -> Result<Vec<u8>, String> {
     let length = u64::from_le_bytes(field(file)?);
     let hash = u64::from_le_bytes(field(file)?);
-    if length > LONGEST {
+    if length > LONGEST as u64 {
         return Err("a part has an impossible length".to_owned());
     }
     // Grows with what is really there: a damaged length costs nothing.
@@ -181,6 +241,39 @@ fn read_part(file: &mut impl Read) -> Result<Vec<u8>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_too_large_to_be_read_is_named_by_its_writer() {
+        // Never touched, so that they take no memory.
+        let parts = vec![vec![1; 40], vec![], vec![0; LONGEST + 1]];
+        let refused = Record { parts }.check().unwrap_err().to_string();
+        assert!(
+            refused.contains("what is of node 1 is too large"),
+            "{refused}"
+        );
+        let parts = vec![Vec::new(); MOST_PARTS as usize + 1];
+        let refused = Record { parts }.check().unwrap_err().to_string();
+        assert!(refused.contains("number of nodes"), "{refused}");
+        Record {
+            parts: vec![vec![0; LONGEST]],
+        }
+        .check()
+        .unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_is_no_checkpoint() {
+        let file = tempfile::tempfile().unwrap();
+        let record = Record {
+            parts: vec![vec![1; 40], vec![2; 9]],
+        };
+        record.write(&file).unwrap();
+        let refused = Record::verify(&file).unwrap_err().to_string();
+        assert!(refused.contains("of the run as a whole"), "{refused}");
+        file.set_len(70).unwrap();
+        let refused = Record::verify(&file).unwrap_err().to_string();
+        assert!(refused.contains("it ends too early"), "{refused}");
+    }
 
     #[test]
     fn every_damage_is_found() {

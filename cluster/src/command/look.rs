@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use belljar_cluster::control::{Client, ControlError, Request};
+use belljar_cluster::control::{Client, ControlError, MOST_TYPED, Request};
 use belljar_cluster::keyboard::Keyboard;
 use belljar_cluster::monitor::{Monitor, console_file, finished, tail, text};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
@@ -200,8 +200,8 @@ impl Attached {
             std::thread::sleep(ECHO);
         }
         let typed = keyboard.typed(ECHO);
-        if !typed.bytes.is_empty() {
-            let (node, bytes) = (self.node, typed.bytes);
+        for bytes in typed.bytes.chunks(MOST_TYPED) {
+            let (node, bytes) = (self.node, bytes.to_vec());
             self.client.order(&Request::Type { node, bytes })?;
         }
         if typed.pauses {

@@ -78,8 +78,12 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
     }
     let directory = RunDirectory::resume(&arguments.directory)?;
     let path = directory.path().join(SCENARIO_FILE);
-    let text = fs::read_to_string(&path)
-        .with_context(|| format!("cannot read the scenario {}", path.display()))?;
+    let text = fs::read_to_string(&path).with_context(|| {
+        let path = path.display();
+        format!(
+            "cannot read the scenario {path}; a run that was broken off before it had one is run again with: belljar run"
+        )
+    })?;
     let mut overrides = Vec::new();
     if let Some(recipe) = &arguments.recipe {
         overrides.push(format!("image.recipe={:?}", std::path::absolute(recipe)?));
@@ -194,12 +198,8 @@ impl Task<'_> {
         }
         let gathered = muster.gather(stop)?;
         let folder = self.directory.path();
-        let read = |name: &String| {
-            let path = folder.join(name);
-            let bytes = fs::read(&path);
-            let bytes = bytes.with_context(|| format!("cannot read {}", path.display()))?;
-            Ok((name.clone(), bytes))
-        };
+        let inputs = self.inputs.iter();
+        let inputs = inputs.map(|name| (name.clone(), folder.join(name)));
         let snapshot = match self.found {
             // It is part of the checkpoint.
             Some(_) => None,
@@ -208,7 +208,7 @@ impl Task<'_> {
         let found = self.found.as_ref();
         let given = Given {
             scenario: fs::read_to_string(folder.join(SCENARIO_FILE))?,
-            inputs: self.inputs.iter().map(read).collect::<Result<_>>()?,
+            inputs: inputs.collect(),
             snapshot: snapshot.as_deref(),
             checkpoint: found.map_or_else(Vec::new, |found| found.files(folder)),
             sandboxed: sandbox.is_some(),
@@ -287,8 +287,7 @@ fn conclude(
     match ending {
         Ending::Workload(code) => {
             // Nobody goes on with a run that is whole.
-            directory.remove_folder(checkpoint::FOLDER)?;
-            let path = directory.complete()?;
+            let path = directory.complete(checkpoint::FOLDER)?;
             trace::print_statistics(&path)?;
             print(render(summary, host, &path))?;
             tell_failure(*code, &summary.warnings);

@@ -1,7 +1,7 @@
 //! `belljar submit`, and what it shares with `belljar sweep`.
 
 use std::fs;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use belljar_cluster::folder::write_whole;
 use belljar_cluster::plan::Plan;
 use belljar_cluster::quantity::Bytes;
 use belljar_cluster::run_directory::SCENARIO_FILE;
@@ -165,8 +166,7 @@ fn place(wanted: Option<&Path>, name: &str) -> Result<PathBuf> {
             _ => runs.join(format!("{name}-{number}")),
         };
         let job = with_end(&path, JOB_FOLDER);
-        if free(&path) && !job.exists() {
-            make_new(&job)?;
+        if free(&path) && make_if_free(&job)? {
             return Ok(path);
         }
     }
@@ -182,17 +182,34 @@ pub(super) fn with_end(path: &Path, end: &str) -> PathBuf {
 
 /// Makes a folder that is not there yet, and those above it.
 pub(super) fn make_new(folder: &Path) -> Result<()> {
+    if make_if_free(folder)? {
+        return Ok(());
+    }
+    bail!(
+        "{} exists already; choose another with --out, or remove it",
+        folder.display()
+    );
+}
+
+/// As [`make_new`]; whether nobody else had made it.
+pub(super) fn make_if_free(folder: &Path) -> Result<bool> {
     if let Some(above) = folder.parent() {
         fs::create_dir_all(above).with_context(|| format!("cannot make {}", above.display()))?;
     }
-    fs::create_dir(folder).with_context(|| format!("cannot make {}", folder.display()))
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        made => made
+            .map(|()| true)
+            .with_context(|| format!("cannot make {}", folder.display())),
+    }
 }
 
 /// Writes a scenario and what it is made of: what is changed while the job waits changes
 /// nothing of it.
 pub(super) fn write_scenario(own: &Standalone, folder: &Path) -> Result<()> {
     let path = folder.join(SCENARIO_FILE);
-    fs::write(&path, &own.text).with_context(|| format!("cannot write {}", path.display()))?;
+    write_whole(&path, own.text.as_bytes())
+        .with_context(|| format!("cannot write {}", path.display()))?;
     for (from, name) in &own.inputs {
         let to = folder.join(name);
         if let Some(above) = to.parent() {
@@ -211,7 +228,8 @@ pub(super) fn hand_in(batch: &BatchJob) -> Result<u32> {
     let keep_and_submit = || {
         let script = batch.script()?;
         let path = batch.folder.join("job.sh");
-        fs::write(&path, &script).with_context(|| format!("cannot write {}", path.display()))?;
+        write_whole(&path, script.as_bytes())
+            .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(job::submit(&script)?)
     };
     keep_and_submit().inspect_err(|_| {

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use belljar_cluster::folder::write_whole;
 use belljar_cluster::scenario::{Scenario, Standalone};
 use belljar_cluster::sweep::{Outcome, Sweep, Table};
 use belljar_launch::job::{self, BatchJob, JobState};
@@ -20,7 +21,8 @@ use nix::unistd::Pid;
 
 use super::output::print;
 use super::submit::{
-    JobArguments, TURN, hand_in, make_new, run_command, warn_of_a_bad_plan, write_scenario,
+    JobArguments, TURN, hand_in, make_if_free, make_new, run_command, warn_of_a_bad_plan,
+    write_scenario,
 };
 use super::{read_scenario, run};
 use crate::ScenarioArguments;
@@ -77,7 +79,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<ExitCode> {
         write_scenario(&own, &own_folder)?;
     }
     let path = folder.join(SWEEP);
-    fs::write(&path, serde_json::to_string_pretty(&sweep)?)
+    write_whole(&path, serde_json::to_string_pretty(&sweep)?.as_bytes())
         .with_context(|| format!("cannot write {}", path.display()))?;
     let stop = run::stop_on_signal()?;
     let outcomes = if !arguments.here && has_slurm() {
@@ -109,7 +111,8 @@ fn gather(sweep: &Sweep, folder: &Path, outcomes: &BTreeMap<usize, Outcome>) -> 
         |index| outcomes.get(&index).cloned().unwrap_or_default(),
     );
     let path = folder.join(TABLE);
-    fs::write(&path, table.csv()).with_context(|| format!("cannot write {}", path.display()))?;
+    write_whole(&path, table.csv().as_bytes())
+        .with_context(|| format!("cannot write {}", path.display()))?;
     print(&table)?;
     eprintln!("the table is {}", path.display());
     Ok(match table.failures() {
@@ -150,12 +153,6 @@ fn combination(
 fn place(wanted: Option<&Path>, name: &str) -> Result<PathBuf> {
     if let Some(path) = wanted {
         let path = std::path::absolute(path)?;
-        if path.exists() {
-            bail!(
-                "{} exists already; choose another with --out, or remove it",
-                path.display()
-            );
-        }
         make_new(&path)?;
         return Ok(path);
     }
@@ -164,10 +161,12 @@ fn place(wanted: Option<&Path>, name: &str) -> Result<PathBuf> {
         1 => runs.join(format!("{name}-sweep")),
         _ => runs.join(format!("{name}-sweep-{number}")),
     });
-    let free = names.into_iter().find(|path| !path.exists());
-    let free = free.context("no name is free")?;
-    make_new(&free)?;
-    Ok(free)
+    for path in names {
+        if make_if_free(&path)? {
+            return Ok(path);
+        }
+    }
+    bail!("no name is free in {}", runs.display());
 }
 
 /// Whether jobs can be handed in; inside of one, this is the job.

@@ -14,6 +14,7 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::geteuid;
 
 use super::{Desk, Hello, INPUT_FILE, LONGEST_REQUEST, Reply, Request, SOCKET, VERSION};
+use crate::folder::Folder;
 
 /// Clients that are served at a time.
 const MOST_CLIENTS: usize = 16;
@@ -40,7 +41,7 @@ pub struct Server {
 struct Office {
     desk: Arc<Desk>,
     hello: Hello,
-    directory: PathBuf,
+    directory: Folder,
     clients: AtomicUsize,
 }
 
@@ -69,7 +70,7 @@ impl Server {
                 name: name.to_owned(),
                 nodes,
             },
-            directory: directory.to_owned(),
+            directory: Folder::open(directory).map_err(fail)?,
             clients: AtomicUsize::new(0),
         });
         let accepting = listener.clone();
@@ -176,11 +177,7 @@ impl Office {
                 ));
             }
             Request::Type { node, bytes } => {
-                let open = || {
-                    let mut options = File::options();
-                    options.append(true).create(true);
-                    options.open(self.directory.join(INPUT_FILE))
-                };
+                let open = || self.directory.append(INPUT_FILE);
                 match self.desk.type_in(node, bytes, open) {
                     Ok(true) => {}
                     Ok(false) => {

@@ -123,7 +123,7 @@ impl Checkpointer {
         Self {
             has_base: base.is_some(),
             keeper: Keeper::start(
-                directory.path().join(FOLDER),
+                directory.path().to_owned(),
                 base,
                 last,
                 checkpoints.tell.clone(),

@@ -16,12 +16,12 @@ use belljar_sim::Time;
 
 use super::checkpoint::{PageKeeper, due_behind, written};
 use super::{Run, RunError};
-use crate::checkpoint::{CheckpointError, Record, RunRecord, Work, pack_of};
+use crate::checkpoint::{CheckpointError, LONGEST, MOST_HOSTS, Record, RunRecord, Work, pack_of};
 use crate::ending::Ending;
 use crate::hosts::{Exchange, HEAD, Kept, Message};
 use crate::stopwatch::Stopwatch;
 
-/// Bytes of pages in a message.
+/// Bytes of pages, or of a node's part, in a message.
 const PIECE: usize = 1 << 20;
 
 /// A checkpoint of which other hosts' parts are awaited, where the run directory is.
@@ -145,6 +145,10 @@ impl Run {
         };
         others.flush()?;
         let hosts = others.exchange.partition().names().len() as u32 - 1;
+        if hosts > MOST_HOSTS {
+            let why = format!("a checkpoint has parts of {MOST_HOSTS} other hosts at most");
+            return Err(CheckpointError::Failed(why).into());
+        }
         others
             .exchange
             .tell_all(&Message::Keep(Some((number, !whole))))?;
@@ -221,8 +225,10 @@ impl Run {
             Ok((count, parts)) => {
                 kept.pages = count;
                 for (node, part) in self.crew.numbers().zip(parts) {
-                    let part = Message::KeptNode(number, node, part);
-                    others.exchange.tell(HEAD, &part)?;
+                    for piece in part.chunks(PIECE) {
+                        let piece = Message::KeptNode(number, node, piece.to_vec());
+                        others.exchange.tell_slowly(HEAD, &piece)?;
+                    }
                 }
             }
             Err(error) => kept.failed = Some(error.to_string()),
@@ -246,7 +252,13 @@ impl Run {
                 if number == pending.run.number
                     && others.exchange.partition().host_of(node) == Some(host) =>
             {
-                pending.parts.insert(node, part);
+                let whole = pending.parts.entry(node).or_default();
+                if whole.len() + part.len() <= LONGEST {
+                    whole.extend_from_slice(&part);
+                } else {
+                    let why = format!("what is of node {node} is too large to be kept");
+                    pending.failed.get_or_insert(why);
+                }
             }
             Message::Kept(kept) if kept.number == pending.run.number => {
                 pending.pages += kept.pages;

@@ -274,11 +274,9 @@ impl Run {
                 ending = self.await_finals(ending)?;
             } else {
                 exchange.relay(self.ready, &mut self.recorder)?;
-                let finals: Result<_, RunError> = left
-                    .iter()
-                    .map(|(report, left)| close(report, left))
-                    .collect();
-                exchange.tell(HEAD, &Message::Final(finals?))?;
+                for (report, left) in &left {
+                    exchange.tell(HEAD, &Message::Final(vec![close(report, left)?]))?;
+                }
                 if ending == Ending::Interrupted {
                     // Not for that host, if it was the one that said so.
                     let failed = Message::Failed("it was told to end".to_owned());

@@ -15,7 +15,7 @@ use belljar_peers::{KeyError, Listener, Mesh, PeerError, Settings};
 use super::bootstrap::{Company, Greeting, Introduction, read};
 use super::exchange::Exchange;
 use super::list::own_capacity;
-use super::message::{INITRD, KERNEL, ROOT, SNAPSHOT, Task};
+use super::message::{FileOffer, INITRD, KERNEL, ROOT, SNAPSHOT, Task};
 use super::provision::{Early, ProvisionError, take_in};
 use crate::checkpoint::{FOLDER as CHECKPOINT, Found};
 use crate::coordinator::{Ending, Run, RunError, Setup};
@@ -68,6 +68,8 @@ pub struct Agent {
     task: Task,
     /// Where files are, by their names.
     files: BTreeMap<String, PathBuf>,
+    /// The same of those beside the scenario.
+    inputs: BTreeMap<String, PathBuf>,
     early: Early,
     /// The run's folder.
     folder: tempfile::TempDir,
@@ -99,13 +101,18 @@ impl Agent {
         let addresses = &company.addresses;
         let mesh = Mesh::connect(own, &key, Some(listener), addresses, settings, stop)?;
         let (task, places, early) = take_in(&mesh, stop)?;
-        let names = task.files.iter().map(|(name, _)| name.clone());
-        let files = names.zip(places).collect();
+        let mut places = places.into_iter();
+        let mut named = |files: &[(String, FileOffer)]| {
+            let names = files.iter().map(|(name, _)| name.clone());
+            names.zip(places.by_ref()).collect()
+        };
+        let (files, inputs) = (named(&task.files), named(&task.inputs));
         Ok(Self {
             mesh,
             own,
             task,
             files,
+            inputs,
             early,
             folder: tempfile::tempdir()?,
         })
@@ -127,8 +134,8 @@ impl Agent {
     /// When it makes no sense on this host.
     pub fn plan(&self) -> Result<Plan, AgentError> {
         let folder = self.folder.path();
-        for (name, bytes) in &self.task.inputs {
-            write_input(folder, name, bytes)?;
+        for (name, path) in &self.inputs {
+            symlink(path, prepared(folder, name)?)?;
         }
         let path = folder.join(SCENARIO_FILE);
         let scenario = Scenario::parse(&path, &self.task.scenario, &[])?;
@@ -204,10 +211,6 @@ impl Agent {
     }
 }
 
-fn write_input(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), AgentError> {
-    Ok(fs::write(prepared(folder, name)?, bytes)?)
-}
-
 /// Where the file called `name` goes in the run's folder, and nowhere else.
 fn prepared(folder: &Path, name: &str) -> Result<PathBuf, AgentError> {
     let outside = |part: &str| part.is_empty() || part == "." || part == "..";
@@ -228,9 +231,9 @@ mod tests {
     #[test]
     fn files_stay_in_the_runs_folder() {
         let folder = tempfile::tempdir().unwrap();
-        write_input(folder.path(), "inputs/files/HPL.dat", b"1").unwrap();
-        let file = folder.path().join("inputs/files/HPL.dat");
-        assert_eq!(fs::read(file).unwrap(), b"1");
+        let file = prepared(folder.path(), "inputs/files/HPL.dat").unwrap();
+        assert_eq!(file, folder.path().join("inputs/files/HPL.dat"));
+        fs::write(file, b"1").unwrap();
         for name in [
             "",
             "/etc/passwd",
@@ -240,7 +243,7 @@ mod tests {
             "a/.",
             "x\0",
         ] {
-            let error = write_input(folder.path(), name, b"1").unwrap_err();
+            let error = prepared(folder.path(), name).unwrap_err();
             assert!(matches!(error, AgentError::Name(_)), "{name}: {error}");
         }
     }

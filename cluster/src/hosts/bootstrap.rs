@@ -101,9 +101,19 @@ pub(crate) struct Company {
 }
 
 /// A line as bytes to send.
+///
+/// # Errors
+/// When it is longer than what [`read`] takes.
 pub(crate) fn line(of: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(of)?;
     line.push(b'\n');
+    if line.len() as u64 > LONGEST {
+        let why = format!(
+            "{} bytes are too many to tell an agent in a line",
+            line.len()
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
     Ok(line)
 }
 
@@ -145,6 +155,13 @@ mod tests {
         ] {
             assert_eq!(Greeting::parse(other), None, "{other}");
         }
+        let many = Company {
+            addresses: vec!["a".repeat(255); 1 << 12],
+            gathering_ms: 1,
+            patience_ms: 1,
+        };
+        let error = line(&many).unwrap_err().to_string();
+        assert!(error.contains("too many"), "{error}");
         assert!(read::<Company>(&mut &b""[..]).is_err());
         assert!(read::<Company>(&mut &b"{}\n"[..]).is_err());
     }

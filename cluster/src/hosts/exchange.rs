@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_fabric::Distances;
-use belljar_peers::{Incoming, Mesh};
+use belljar_peers::{Incoming, Mesh, TooLong};
 use belljar_sim::{CodecError, Span, Time};
 use belljar_tracer::{StateError, save_events};
 
@@ -40,6 +40,16 @@ pub enum ExchangeError {
         host: String,
         /// What is wrong with it.
         source: CodecError,
+    },
+    /// There is more to say at once than can be.
+    #[error("cannot tell host {host} of {what}: {source}")]
+    TooLong {
+        /// Its name.
+        host: String,
+        /// What of.
+        what: &'static str,
+        /// How much it is.
+        source: TooLong,
     },
     /// Calls cannot be passed on.
     #[error(transparent)]
@@ -239,8 +249,16 @@ impl Exchange {
 
     /// Sends `message` to one host.
     pub(crate) fn tell(&self, host: u32, message: &Message) -> Result<(), ExchangeError> {
-        self.mesh.send(host, message.encode()?);
-        Ok(())
+        self.pass(host, message, message.encode()?)
+    }
+
+    fn pass(&self, host: u32, message: &Message, bytes: Vec<u8>) -> Result<(), ExchangeError> {
+        let passed = self.mesh.send(host, bytes);
+        passed.map_err(|source| ExchangeError::TooLong {
+            host: self.partition.name(host).to_owned(),
+            what: message.what(),
+            source,
+        })
     }
 
     /// Sends `message` to one host, waiting as long as that takes too little.
@@ -257,10 +275,8 @@ impl Exchange {
     /// Sends `message` to all others.
     pub(crate) fn tell_all(&self, message: &Message) -> Result<(), ExchangeError> {
         let bytes = message.encode()?;
-        for peer in self.mesh.peers() {
-            self.mesh.send(peer, bytes.clone());
-        }
-        Ok(())
+        let mut peers = self.mesh.peers();
+        peers.try_for_each(|peer| self.pass(peer, message, bytes.clone()))
     }
 
     /// The next that is heard, if it is heard within `patience`.

@@ -1,6 +1,6 @@
 //! What hosts of a run tell each other.
 
-use belljar_sim::{CodecError, Time, decode, encode};
+use belljar_sim::{CodecError, Time, check, decode, encode};
 use serde::{Deserialize, Serialize};
 
 use super::partition::Partition;
@@ -33,7 +33,7 @@ pub(crate) enum Message {
     Keep(Option<(u32, bool)>),
     /// To host 0: the next bytes of this pack of pages.
     Pages(u32, #[serde(with = "serde_bytes")] Vec<u8>),
-    /// To host 0: the part of this node in the checkpoint of this number.
+    /// To host 0: the next bytes of the part of this node in the checkpoint of this number.
     KeptNode(u32, u32, #[serde(with = "serde_bytes")] Vec<u8>),
     /// To host 0: that was all for this checkpoint.
     Kept(Kept),
@@ -56,7 +56,7 @@ pub(crate) struct Task {
     /// The scenario, which names files beside it only.
     pub(crate) scenario: String,
     /// These files, by their names.
-    pub(crate) inputs: Vec<(String, Vec<u8>)>,
+    pub(crate) inputs: Vec<(String, FileOffer)>,
     /// The image's manifest.
     pub(crate) manifest: String,
     /// Files of the image ([`KERNEL`], [`INITRD`], [`ROOT`]), the [`SNAPSHOT`] that nodes are
@@ -69,6 +69,15 @@ pub(crate) struct Task {
     pub(crate) sandboxed: bool,
     /// Threads on each host; one for each processor otherwise.
     pub(crate) threads: Option<usize>,
+}
+
+impl Task {
+    /// All files, of which each host says whether it has them: those that all runs have, then
+    /// those beside the scenario.
+    pub(crate) fn offers(&self) -> impl Iterator<Item = &FileOffer> {
+        let named = self.files.iter().chain(&self.inputs);
+        named.map(|(_, offer)| offer)
+    }
 }
 
 /// A file that host 0 has.
@@ -152,8 +161,27 @@ pub(crate) struct Final {
 
 impl Message {
     /// Its bytes.
+    ///
+    /// # Errors
+    /// When there are more than can be [decoded](Self::decode).
     pub(crate) fn encode(&self) -> Result<Vec<u8>, CodecError> {
-        encode(self)
+        let bytes = encode(self)?;
+        check::<Self>(&bytes)?;
+        Ok(bytes)
+    }
+
+    /// What it tells of, in words.
+    pub(crate) fn what(&self) -> &'static str {
+        match self {
+            Self::Task(_) | Self::Want(_) | Self::Piece(..) => "what is to be run",
+            Self::Progress(_) => "frames and times",
+            Self::Record(_) => "calls and consoles",
+            Self::Final(_) => "what is left of its nodes",
+            Self::Keep(_) | Self::Pages(..) | Self::KeptNode(..) | Self::Kept(_) => {
+                "a checkpoint's parts"
+            }
+            Self::Done | Self::Failed(_) | Self::Missing(..) | Self::Stop => "the run's end",
+        }
     }
 
     /// The message that these bytes are.

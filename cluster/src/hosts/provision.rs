@@ -1,5 +1,6 @@
 //! Handing other hosts what they need to run their nodes.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use belljar_peers::{Incoming, Mesh};
+use belljar_peers::{Incoming, Mesh, TooLong};
 use belljar_sim::CodecError;
 
 use super::exchange::HEAD;
@@ -30,6 +31,9 @@ pub enum ProvisionError {
     /// A message cannot be made, or is none.
     #[error("a message between hosts: {0}")]
     Codec(#[from] CodecError),
+    /// A message is too long.
+    #[error(transparent)]
+    TooLong(#[from] TooLong),
     /// A host is gone, or says that it cannot.
     #[error("host {host}: {why}")]
     Host {
@@ -50,8 +54,8 @@ pub(crate) type Early = Vec<(u32, Message)>;
 pub struct Given<'a> {
     /// The scenario's text, which names files beside it only.
     pub scenario: String,
-    /// These files, by their names.
-    pub inputs: Vec<(String, Vec<u8>)>,
+    /// These files beside it, by their names.
+    pub inputs: BTreeMap<String, PathBuf>,
     /// The snapshot that nodes are clones of.
     pub snapshot: Option<&'a Path>,
     /// The files of the checkpoint that the run goes on from, by their names in the run's
@@ -82,13 +86,17 @@ pub(crate) fn task(
     let named = of_image.into_iter().chain(snapshot);
     let named = named.map(|(name, path)| (name.to_owned(), path.to_owned()));
     let files = named.chain(given.checkpoint);
-    let offered = files.map(|(name, path)| Ok((name, store::offer(&path)?)));
+    let offer = |(name, path): (String, PathBuf)| Ok((name, store::offer(&path)?));
     let manifest = serde_json::to_string(&image.manifest);
     Ok(Task {
         scenario: given.scenario,
-        inputs: given.inputs,
+        inputs: given
+            .inputs
+            .into_iter()
+            .map(offer)
+            .collect::<Result<_, StoreError>>()?,
         manifest: manifest.map_err(|error| CodecError::Encode(error.to_string()))?,
-        files: offered.collect::<Result<_, StoreError>>()?,
+        files: files.map(offer).collect::<Result<_, StoreError>>()?,
         partition,
         sandboxed: given.sandboxed,
         threads: given.threads,
@@ -108,17 +116,15 @@ pub(crate) fn hand_out(
     let mut silent: Vec<u32> = mesh.peers().collect();
     let bytes = Message::Task(Box::new(task.clone())).encode()?;
     for &peer in &silent {
-        mesh.send(peer, bytes.clone());
+        mesh.send(peer, bytes.clone())?;
     }
     while !silent.is_empty() {
         let (peer, message) = hear(mesh, &task.partition, cancelled)?;
         match message {
             Message::Want(files) => {
                 for file in files {
-                    let offer = task.files.get(file as usize);
-                    offer.map_or(Ok(()), |(_, offer)| {
-                        send(mesh, peer, file, offer, cancelled)
-                    })?;
+                    let offer = task.offers().nth(file as usize);
+                    offer.map_or(Ok(()), |offer| send(mesh, peer, file, offer, cancelled))?;
                 }
                 silent.retain(|other| *other != peer);
             }
@@ -147,7 +153,7 @@ fn send(
         let part = file.by_ref().take(PIECE as u64).read_to_end(&mut piece);
         part.map_err(failed)?;
         let is_end = piece.is_empty();
-        mesh.send(peer, Message::Piece(number, piece).encode()?);
+        mesh.send(peer, Message::Piece(number, piece).encode()?)?;
         if is_end {
             return Ok(());
         }
@@ -160,8 +166,8 @@ fn send(
     }
 }
 
-/// Waits for what this host is to do, and for the files of it that are not here. Where the
-/// files are, in their order.
+/// Waits for what this host is to do, and for the files of it that are not here. Where they
+/// all are, in the order of [`Task::offers`].
 ///
 /// # Errors
 /// When host 0 is lost, or a file cannot be kept.
@@ -178,22 +184,21 @@ pub(crate) fn take_in(
         }
     };
     let store = Store::open()?;
-    let mut places: Vec<Option<PathBuf>> = task
-        .files
-        .iter()
-        .map(|(_, offer)| store.find(offer))
-        .collect();
+    let offers: Vec<&FileOffer> = task.offers().collect();
+    let mut places: Vec<Option<PathBuf>> = offers.iter().map(|one| store.find(one)).collect();
     let missing = (0..).zip(&places).filter(|(_, place)| place.is_none());
     let missing: Vec<u32> = missing.map(|(number, _)| number).collect();
-    mesh.send(HEAD, Message::Want(missing.clone()).encode()?);
+    mesh.send(HEAD, Message::Want(missing.clone()).encode()?)?;
     for number in missing {
-        let mut arrival = store.receive(&task.files[number as usize].1)?;
+        let mut arrival = store.receive(offers[number as usize])?;
         while let Some(piece) = next_piece(mesh, &task, number, &mut early, cancelled)? {
             Arrival::take(&mut arrival, &piece)?;
         }
-        places[number as usize] = Some(arrival.finish(&store)?);
+        places[number as usize] = Some(arrival.finish()?);
     }
-    Ok((*task, places.into_iter().flatten().collect(), early))
+    let places: Vec<PathBuf> = places.into_iter().flatten().collect();
+    store.prune(&places);
+    Ok((*task, places, early))
 }
 
 /// The next piece of a file; `None` at its end.

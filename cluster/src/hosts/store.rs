@@ -117,8 +117,8 @@ impl Store {
         })
     }
 
-    /// Removes what is older than the newest files.
-    fn prune(&self) {
+    /// Removes what is older than the newest files, but for those `of_use`.
+    pub(super) fn prune(&self, of_use: &[PathBuf]) {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let dated = entries.filter_map(|entry| {
             let modified = entry.metadata().ok()?.modified().ok()?;
@@ -128,6 +128,9 @@ impl Store {
         files.sort();
         let old = files.len().saturating_sub(KEPT);
         for (_, path) in files.drain(..old) {
+            if of_use.contains(&path) {
+                continue;
+            }
             // Another run may have been quicker.
             let _ = fs::remove_file(path);
         }
@@ -154,14 +157,13 @@ impl Arrival {
     }
 
     /// The file is whole: where it is.
-    pub(super) fn finish(self, store: &Store) -> Result<PathBuf, StoreError> {
+    pub(super) fn finish(self) -> Result<PathBuf, StoreError> {
         if self.left > 0 || self.hash.finish_128() != self.offer.hash {
             return Err(StoreError::Damaged(self.offer.path));
         }
         let kept = self.file.persist(&self.place);
         kept.map_err(|error| error.error)
             .map_err(failed("keep", &self.place))?;
-        store.prune();
         Ok(self.place)
     }
 }
@@ -184,7 +186,13 @@ mod tests {
         for piece in [PIECE, PIECE, PIECE + 5] {
             arrival.take(&vec![7; piece]).unwrap();
         }
-        let place = arrival.finish(&store).unwrap();
+        let place = arrival.finish().unwrap();
+        assert_eq!(store.find(&offer), Some(place.clone()));
+        // The oldest of more than are kept stays as long as it is of use.
+        for newer in 0..KEPT {
+            fs::write(store.folder.join(format!("newer{newer}")), b"").unwrap();
+        }
+        store.prune(std::slice::from_ref(&place));
         assert_eq!(store.find(&offer), Some(place.clone()));
         fs::write(&place, vec![7; 3 * PIECE + 4]).unwrap();
         assert_eq!(store.find(&offer), None);
@@ -200,7 +208,7 @@ mod tests {
         for bytes in [&b"kerne"[..], b"kernal"] {
             let mut arrival = store.receive(&offer).unwrap();
             arrival.take(bytes).unwrap();
-            let error = arrival.finish(&store).unwrap_err();
+            let error = arrival.finish().unwrap_err();
             assert!(matches!(error, StoreError::Damaged(_)), "{error}");
         }
         let mut arrival = store.receive(&offer).unwrap();

@@ -48,6 +48,7 @@ impl Runner {
         let node = self.index;
         let failed = |file: String| move |source| KeepError::Write { file, source };
         let console = self.console.position();
+        let tracer = self.tracer.as_ref().map(NodeTracer::save).transpose();
         let states = match &mut self.watch {
             Some(Watch::Log(log)) => Some(log.keep()),
             _ => None,
@@ -57,7 +58,7 @@ impl Runner {
                 .node
                 .save()
                 .map_err(|source| KeepError::Node { node, source })?,
-            tracer: self.tracer.as_ref().map(NodeTracer::save).transpose()?,
+            tracer: tracer.map_err(|source| KeepError::Tracer { node, source })?,
             console: console.map_err(failed(Self::console_file(node)))?,
             tail: self.tail.clone(),
             line: self.line.clone(),
@@ -85,9 +86,13 @@ impl Runner {
         saved: RunnerState,
     ) -> Result<Self, KeepError> {
         let tracer = match (selection, &saved.tracer) {
-            (Some(selection), Some(state)) => Some(NodeTracer::restore(index, selection, state)?),
+            (Some(selection), Some(state)) => Some(NodeTracer::restore(index, selection, state)),
             _ => None,
         };
+        let tracer = tracer.transpose().map_err(|source| KeepError::Tracer {
+            node: index,
+            source,
+        })?;
         let console = match directory {
             Some(directory) => {
                 ConsoleLog::File(directory.resume_file(&Self::console_file(index), saved.console)?)
@@ -136,8 +141,13 @@ pub enum KeepError {
         source: NodeError,
     },
     /// What is known of its calls.
-    #[error(transparent)]
-    Tracer(#[from] StateError),
+    #[error("node {node}: {source}")]
+    Tracer {
+        /// Which.
+        node: u32,
+        /// Why.
+        source: StateError,
+    },
     /// What it wrote so far cannot be written.
     #[error("cannot write {file}: {source}")]
     Write {

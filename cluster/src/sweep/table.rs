@@ -100,12 +100,15 @@ fn results(directory: &Path, outcome: Outcome) -> [String; HEADS.len()] {
     let mut name = directory.as_os_str().to_owned();
     name.push(".incomplete");
     let broken = PathBuf::from(name);
-    let directory = if broken.is_dir() { &broken } else { directory };
+    let is_whole = !broken.is_dir();
+    let directory = if is_whole { directory } else { &broken };
     let (summary, host) = (
         read(&directory.join("summary.json")),
         read(&directory.join("host.json")),
     );
-    let workload = summary["exit_code"].as_i64().map(|code| code.to_string());
+    // What the workload came to is no result if the run's files could not be kept.
+    let workload = summary["exit_code"].as_i64().filter(|_| is_whole);
+    let workload = workload.map(|code| code.to_string());
     let code = outcome.code.map(|code| code.to_string());
     let ending = summary["ending"].as_str().map(str::to_owned);
     let calls = summary["mpi_calls"].as_u64();
@@ -173,9 +176,10 @@ mod tests {
             r#"{"exit_code":0,"ending":"well, \"done\"","virtual_time_ps":1500000000007,"mpi_calls":3}"#,
         );
         put("0/host.json", r#"{"seconds":2.0004}"#);
+        // Its workload ended well, and its disk was full.
         put(
             "1.incomplete/summary.json",
-            r#"{"exit_code":null,"ending":"limit"}"#,
+            r#"{"exit_code":0,"ending":"limit"}"#,
         );
         let sweep = Sweep::parse(&["k=[\"a,b\", c, 3]".to_owned()]).unwrap();
         let outcome = |index| Outcome {

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use belljar_tests::{Dir, Scenario, interrupt};
 
+mod disk;
+
 /// Runs what must fail: the one error, on standard error.
 fn failure(dir: &Dir, scenario: &Scenario, more: &[&str]) -> String {
     let run = dir.run(scenario, "out", more);

@@ -91,14 +91,18 @@ fn a_trace_that_is_gone_on_with_is_the_one_that_was_never_left() {
             .open(path("broken"))
             .unwrap();
         file.write_all(&[1; 100_000]).unwrap();
-        let mut resumed = TraceWriter::resume(&path("broken"), accounted, &saved).unwrap();
+        let resume = |name: &str| {
+            let file = fs::File::options().write(true).open(path(name)).unwrap();
+            TraceWriter::resume(file, &path(name), accounted, &saved)
+        };
+        let mut resumed = resume("broken").unwrap();
         assert_eq!(resumed.events(), before.len() as u64);
         resumed.append(behind).unwrap();
         resumed.finish(&TraceSummary::default()).unwrap();
         assert!(fs::read(path("broken")).unwrap() == fs::read(path("whole")).unwrap());
 
         fs::write(path("short"), b"BelljarT").unwrap();
-        let error = TraceWriter::resume(&path("short"), accounted, &saved).unwrap_err();
+        let error = resume("short").unwrap_err();
         assert!(error.to_string().contains("it has 8 bytes"), "{error}");
     }
 }

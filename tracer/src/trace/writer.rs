@@ -46,7 +46,7 @@ impl TraceWriter {
     /// # Errors
     /// [`TraceError::Io`] when the host refuses it.
     pub fn create(path: &Path, header: &TraceHeader) -> Result<Self, TraceError> {
-        Self::create_as(path, header, false)
+        Self::over(create(path)?, path, header, false)
     }
 
     /// As [`create`](Self::create), for events that tell what their nodes' time went into.
@@ -54,15 +54,20 @@ impl TraceWriter {
     /// # Errors
     /// As [`create`](Self::create).
     pub fn create_accounted(path: &Path, header: &TraceHeader) -> Result<Self, TraceError> {
-        Self::create_as(path, header, true)
+        Self::over(create(path)?, path, header, true)
     }
 
-    fn create_as(path: &Path, header: &TraceHeader, accounted: bool) -> Result<Self, TraceError> {
-        let file = File::create(path).map_err(|source| TraceError::Io {
-            action: "create",
-            path: path.to_owned(),
-            source,
-        })?;
+    /// Writes the header to `file`, which is empty and at `path`, of events with accounts if
+    /// `accounted`.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create), and when there are more nodes than can be read of again.
+    pub fn over(
+        file: File,
+        path: &Path,
+        header: &TraceHeader,
+        accounted: bool,
+    ) -> Result<Self, TraceError> {
         let mut writer = Self {
             file,
             path: path.to_owned(),
@@ -73,6 +78,8 @@ impl TraceWriter {
             chunks: 0,
             length: 0,
         };
+        let sound = header.check();
+        sound.map_err(|why| writer.unencodable(why.to_owned()))?;
         let mut start = MAGIC.to_vec();
         let version = if accounted {
             VERSION_WITH_ACCOUNTS
@@ -98,17 +105,22 @@ impl TraceWriter {
             pending: save_events(&self.pending)?,
         };
         codec::encode(&state, &mut bytes)?;
+        codec::check::<WriterState>(&bytes)?;
         Ok(bytes)
     }
 
-    /// Goes on with the trace at `path`, of events with accounts if `accounted`, where its
-    /// writer was [saved](Self::save). What the file holds beyond that is kept until it is
-    /// written over: it is what will be written again.
+    /// Goes on with the trace in `file`, which is at `path`, of events with accounts if
+    /// `accounted`, where its writer was [saved](Self::save). What the file holds beyond
+    /// that is kept until it is written over: it is what will be written again.
     ///
     /// # Errors
-    /// [`TraceError`] when the file cannot be opened or is shorter than it was, or when
-    /// `saved` is no such state.
-    pub fn resume(path: &Path, accounted: bool, saved: &[u8]) -> Result<Self, TraceError> {
+    /// [`TraceError`] when the file is shorter than it was, or when `saved` is no such state.
+    pub fn resume(
+        mut file: File,
+        path: &Path,
+        accounted: bool,
+        saved: &[u8],
+    ) -> Result<Self, TraceError> {
         let state = |error: StateError| TraceError::State {
             path: path.to_owned(),
             reason: error.to_string(),
@@ -120,7 +132,6 @@ impl TraceWriter {
         };
         let saved: WriterState = codec::decode(saved).map_err(|error| state(error.into()))?;
         let pending = load_events(&saved.pending).map_err(state)?;
-        let mut file = File::options().write(true).open(path).map_err(failed)?;
         let there = file.metadata().map_err(failed)?.len();
         if there < saved.length {
             let length = saved.length;
@@ -207,9 +218,13 @@ impl TraceWriter {
         cut.map_err(|source| self.failed(source))
     }
 
-    fn write_chunk<T: bincode::Encode>(&mut self, kind: u8, record: &T) -> Result<(), TraceError> {
+    fn write_chunk<T>(&mut self, kind: u8, record: &T) -> Result<(), TraceError>
+    where
+        T: bincode::Encode + bincode::Decode<()>,
+    {
         let mut raw = Vec::new();
-        codec::encode(record, &mut raw).map_err(|error| self.unencodable(error.to_string()))?;
+        let encoded = codec::encode(record, &mut raw).and_then(|_| codec::check::<T>(&raw));
+        encoded.map_err(|error| self.unencodable(error.to_string()))?;
         let stored = zstd::bulk::compress(&raw, LEVEL).map_err(|source| self.failed(source))?;
         if raw.len() > MAX_PAYLOAD || stored.len() > MAX_PAYLOAD {
             return Err(self.unencodable(format!("a chunk of {} bytes is too large", raw.len())));
@@ -248,6 +263,14 @@ impl TraceWriter {
             reason,
         }
     }
+}
+
+fn create(path: &Path) -> Result<File, TraceError> {
+    File::create(path).map_err(|source| TraceError::Io {
+        action: "create",
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Roughly the bytes of an event when encoded; bounds a chunk whose events are large.

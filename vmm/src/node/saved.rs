@@ -1,7 +1,7 @@
 //! A node's state beside its RAM, saved and taken over.
 
 use belljar_cpu::{Cycles, GuestRam, Vcpu};
-use belljar_sim::{Seed, decode, encode};
+use belljar_sim::{Seed, check, decode, encode};
 use serde::{Deserialize, Serialize};
 
 use super::arrivals::Arrivals;
@@ -34,7 +34,7 @@ impl Node {
     pub fn save(&mut self) -> Result<Vec<u8>, NodeError> {
         let processors: Result<_, NodeError> =
             self.processors.iter_mut().map(|one| one.save()).collect();
-        Ok(encode(&NodeState {
+        let bytes = encode(&NodeState {
             processors: processors?,
             rotation: (self.rotation.current, self.rotation.end),
             devices: self.devices.save(),
@@ -42,7 +42,9 @@ impl Node {
             counts: self.counts,
             magic: self.magic,
             ended: self.ended,
-        })?)
+        })?;
+        check::<NodeState>(&bytes)?;
+        Ok(bytes)
     }
 
     /// A node that goes on where another one, of the same configuration, was
