@@ -180,6 +180,7 @@ impl Message {
             Self::Keep(_) | Self::Pages(..) | Self::KeptNode(..) | Self::Kept(_) => {
                 "a checkpoint's parts"
             }
+            Self::Waiting(_) => "what a host waits for",
             Self::Done | Self::Failed(_) | Self::Missing(..) | Self::Stop => "the run's end",
         }
     }
