@@ -146,13 +146,13 @@ impl Scene<'_, '_> {
                 (data.clone(), data)
             }
             Operation::ReduceScatter => {
-                let members = self.members();
-                let all = self.vector("recvcounts", "datatype", members, Share::Members);
+                let group = self.group();
+                let all = self.vector("recvcounts", "datatype", group, Share::Group);
                 (all, self.own_entry("recvcounts", "datatype"))
             }
             Operation::ReduceScatterBlock => {
                 let block = self.simple("recvcount", "datatype");
-                (block.clone().each(Share::Members), block)
+                (block.clone().each(Share::Group), block)
             }
             Operation::NeighborAllGather
             | Operation::NeighborAllGatherV

@@ -112,7 +112,8 @@ impl Communicators {
                 return Some(0);
             }
             let counts = match amount.who {
-                Who::Everyone => true,
+                // Between groups the root has one side: it takes what others give, or gives.
+                Who::Everyone => collective.root != Some(Peer::Root),
                 Who::Root => is_root?,
                 Who::Others => !is_root?,
             };
@@ -129,6 +130,7 @@ fn total(amount: &Amount, view: Option<&View>) -> Option<u64> {
         let times = match amount.share {
             Share::Whole | Share::Own => 1,
             Share::Members => u64::from(view?.partners()),
+            Share::Group => u64::from(view?.members.len()),
             Share::Sources | Share::Destinations => view?.neighbors.as_ref()?.count(sources),
         };
         return Some(bytes.saturating_mul(times));
@@ -136,15 +138,19 @@ fn total(amount: &Amount, view: Option<&View>) -> Option<u64> {
     match amount.share {
         Share::Whole => None,
         Share::Own => amount.pieces.get(view?.rank as usize).copied(),
-        Share::Members => {
-            let pieces = amount.pieces.get(..view?.partners() as usize)?.iter();
-            Some(pieces.fold(0, |sum, piece| sum.saturating_add(*piece)))
-        }
+        Share::Members => sum(&amount.pieces, view?.partners()),
+        Share::Group => sum(&amount.pieces, view?.members.len()),
         Share::Sources | Share::Destinations => {
             let neighbors = view?.neighbors.as_ref()?;
             neighbors.sum(&amount.pieces, sources)
         }
     }
+}
+
+/// The sum of so many pieces; `None` when there are fewer.
+fn sum(pieces: &[u64], count: u32) -> Option<u64> {
+    let pieces = pieces.get(..count as usize)?.iter();
+    Some(pieces.fold(0, |sum, piece| sum.saturating_add(*piece)))
 }
 
 #[cfg(test)]

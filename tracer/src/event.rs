@@ -197,6 +197,9 @@ pub enum Share {
     Destinations,
     /// The process's own piece.
     Own,
+    /// As much for each member of the process's own group, or a piece for each; in an
+    /// intercommunicator that is the local group.
+    Group,
 }
 
 /// Bytes that a process gives to or gets from a collective operation.

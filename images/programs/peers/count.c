@@ -160,22 +160,71 @@ static long long typed_sum(const int counts[], int members, const MPI_Datatype t
     return all;
 }
 
-/* How many processes data goes to, and how many it comes from, in a topology. */
-static void degrees(MPI_Comm comm, int *in, int *out)
+/* The caller's neighbours in a topology: how many blocks its buffers have for what comes and for what
+ * goes, and in a grid a bit for each block that is with nobody, beyond an edge. */
+struct near {
+    int in, out;
+    unsigned long long nobody;
+};
+
+static void near_in_grid(MPI_Comm comm, struct near *near)
 {
+    int dimensions = 0;
+    OWN(Cartdim_get, comm, &dimensions);
+    near->in = near->out = 2 * dimensions;
+    for (int i = 0; i < dimensions && i < 32; i++) {
+        int before = MPI_PROC_NULL, after = MPI_PROC_NULL;
+        OWN(Cart_shift, comm, i, 1, &before, &after);
+        near->nobody |= (unsigned long long)(before == MPI_PROC_NULL) << (2 * i);
+        near->nobody |= (unsigned long long)(after == MPI_PROC_NULL) << (2 * i + 1);
+    }
+}
+
+static struct near near_in(MPI_Comm comm)
+{
+    struct near near = { 0, 0, 0 };
     int kind = MPI_UNDEFINED, weighted;
-    *in = *out = 0;
     OWN(Topo_test, comm, &kind);
     if (kind == MPI_CART) {
-        OWN(Cartdim_get, comm, in);
-        *in = *out = 2 * *in;
+        near_in_grid(comm, &near);
     } else if (kind == MPI_GRAPH) {
         struct place place = place_in(comm);
-        OWN(Graph_neighbors_count, comm, place.rank, in);
-        *out = *in;
+        OWN(Graph_neighbors_count, comm, place.rank, &near.in);
+        near.out = near.in;
     } else if (kind == MPI_DIST_GRAPH) {
-        OWN(Dist_graph_neighbors_count, comm, in, out, &weighted);
+        OWN(Dist_graph_neighbors_count, comm, &near.in, &near.out, &weighted);
     }
+    return near;
+}
+
+static int is_with_nobody(const struct near *near, int block)
+{
+    return block < 64 && (near->nobody >> block & 1);
+}
+
+static long long near_times(const struct near *near, int blocks, long long each)
+{
+    long long all = 0;
+    for (int i = 0; i < blocks; i++)
+        all += is_with_nobody(near, i) ? 0 : each;
+    return all;
+}
+
+static long long near_sum(const struct near *near, int blocks, const int counts[], MPI_Datatype type)
+{
+    long long all = 0;
+    for (int i = 0; i < blocks; i++)
+        all += is_with_nobody(near, i) ? 0 : counts[i];
+    return bytes(all, type);
+}
+
+static long long near_typed_sum(const struct near *near, int blocks, const int counts[],
+                                const MPI_Datatype types[])
+{
+    long long all = 0;
+    for (int i = 0; i < blocks; i++)
+        all += is_with_nobody(near, i) ? 0 : bytes(counts[i], types[i]);
+    return all;
 }
 
 static void report(void);

@@ -147,27 +147,45 @@
 #define BYTES_Reduce_scatter_block_init RULE_Reduce_scatter_block(LATER)
 
 /* Among neighbours in a topology (8.6). */
-#define NEAR(out, in) \
+#define NEAR_NOW(out, in) \
     do { \
-        int sources, destinations; \
-        degrees(comm, &sources, &destinations); \
+        struct near here = near_in(comm); \
         SENT(out); \
         RECEIVED(in); \
     } while (0)
-#define BYTES_Neighbor_allgather \
-    NEAR(destinations * bytes(sendcount, sendtype), sources * bytes(recvcount, recvtype))
-#define BYTES_Ineighbor_allgather BYTES_Neighbor_allgather
-#define BYTES_Neighbor_alltoall BYTES_Neighbor_allgather
-#define BYTES_Ineighbor_alltoall BYTES_Neighbor_allgather
-#define BYTES_Neighbor_allgatherv \
-    NEAR(destinations * bytes(sendcount, sendtype), sum(recvcounts, sources, recvtype))
-#define BYTES_Ineighbor_allgatherv BYTES_Neighbor_allgatherv
-#define BYTES_Neighbor_alltoallv \
-    NEAR(sum(sendcounts, destinations, sendtype), sum(recvcounts, sources, recvtype))
-#define BYTES_Ineighbor_alltoallv BYTES_Neighbor_alltoallv
-#define BYTES_Neighbor_alltoallw \
-    NEAR(typed_sum(sendcounts, destinations, sendtypes), typed_sum(recvcounts, sources, recvtypes))
-#define BYTES_Ineighbor_alltoallw BYTES_Neighbor_alltoallw
+#define NEAR_LATER(out, in) \
+    do { \
+        struct near here = near_in(comm); \
+        remember(*request, out, in); \
+    } while (0)
+#define RULE_Neighbor_allgather(MOVE) \
+    MOVE(near_times(&here, here.out, bytes(sendcount, sendtype)), \
+         near_times(&here, here.in, bytes(recvcount, recvtype)))
+#define RULE_Neighbor_alltoall(MOVE) RULE_Neighbor_allgather(MOVE)
+#define RULE_Neighbor_allgatherv(MOVE) \
+    MOVE(near_times(&here, here.out, bytes(sendcount, sendtype)), \
+         near_sum(&here, here.in, recvcounts, recvtype))
+#define RULE_Neighbor_alltoallv(MOVE) \
+    MOVE(near_sum(&here, here.out, sendcounts, sendtype), near_sum(&here, here.in, recvcounts, recvtype))
+#define RULE_Neighbor_alltoallw(MOVE) \
+    MOVE(near_typed_sum(&here, here.out, sendcounts, sendtypes), \
+         near_typed_sum(&here, here.in, recvcounts, recvtypes))
+
+#define BYTES_Neighbor_allgather RULE_Neighbor_allgather(NEAR_NOW)
+#define BYTES_Ineighbor_allgather RULE_Neighbor_allgather(NEAR_NOW)
+#define BYTES_Neighbor_allgather_init RULE_Neighbor_allgather(NEAR_LATER)
+#define BYTES_Neighbor_allgatherv RULE_Neighbor_allgatherv(NEAR_NOW)
+#define BYTES_Ineighbor_allgatherv RULE_Neighbor_allgatherv(NEAR_NOW)
+#define BYTES_Neighbor_allgatherv_init RULE_Neighbor_allgatherv(NEAR_LATER)
+#define BYTES_Neighbor_alltoall RULE_Neighbor_alltoall(NEAR_NOW)
+#define BYTES_Ineighbor_alltoall RULE_Neighbor_alltoall(NEAR_NOW)
+#define BYTES_Neighbor_alltoall_init RULE_Neighbor_alltoall(NEAR_LATER)
+#define BYTES_Neighbor_alltoallv RULE_Neighbor_alltoallv(NEAR_NOW)
+#define BYTES_Ineighbor_alltoallv RULE_Neighbor_alltoallv(NEAR_NOW)
+#define BYTES_Neighbor_alltoallv_init RULE_Neighbor_alltoallv(NEAR_LATER)
+#define BYTES_Neighbor_alltoallw RULE_Neighbor_alltoallw(NEAR_NOW)
+#define BYTES_Ineighbor_alltoallw RULE_Neighbor_alltoallw(NEAR_NOW)
+#define BYTES_Neighbor_alltoallw_init RULE_Neighbor_alltoallw(NEAR_LATER)
 
 /* Access to others' memory (chapter 12), by the caller's own buffers. */
 #define BYTES_Put SENT(moved(target_rank, origin_count, origin_datatype))

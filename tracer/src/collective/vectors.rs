@@ -5,7 +5,7 @@
 
 use super::{Amount, NOTHING, Scene, amount};
 use crate::event::{Peer, Share};
-use crate::process::Reach;
+use crate::process::{Communicator, Reach};
 
 /// Bytes of the entries of an array of counts.
 enum Entries {
@@ -33,12 +33,19 @@ impl Amount {
 impl Scene<'_, '_> {
     /// With how many processes data is exchanged.
     pub(super) fn members(&self) -> Reach {
-        let Some(communicator) = self.communicator else {
-            return Reach::Nothing;
-        };
-        match communicator.partners() {
-            Some(size) => Reach::Exactly(size),
-            None => Reach::UpTo(self.most, true),
+        self.reach(Communicator::partners)
+    }
+
+    /// How many processes there are in the caller's own group.
+    pub(super) fn group(&self) -> Reach {
+        self.reach(Communicator::size)
+    }
+
+    fn reach(&self, size: impl Fn(&Communicator) -> Option<u32>) -> Reach {
+        match self.communicator.map(size) {
+            Some(Some(size)) => Reach::Exactly(size),
+            Some(None) => Reach::UpTo(self.most, true),
+            None => Reach::Nothing,
         }
     }
 
@@ -128,7 +135,7 @@ impl Scene<'_, '_> {
         let rank = self.communicator.and_then(|communicator| communicator.rank);
         let reach = match rank.and_then(|rank| rank.checked_add(1)) {
             Some(needed) => Reach::Exactly(needed),
-            None => match self.members() {
+            None => match self.group() {
                 Reach::Exactly(size) => Reach::UpTo(size, true),
                 other => other,
             },

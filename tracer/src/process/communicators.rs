@@ -50,6 +50,11 @@ pub(crate) struct Communicator {
 }
 
 impl Communicator {
+    /// How many members the process's own group has.
+    pub(crate) fn size(&self) -> Option<u32> {
+        self.size
+    }
+
     /// How many processes a collective operation on it exchanges data with.
     pub(crate) fn partners(&self) -> Option<u32> {
         self.remote.unwrap_or(self.size)

@@ -17,6 +17,7 @@ pub(crate) const PLACE: &str = "output=/dev/null finish=/usr/lib/belljar/finish-
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n\
     export OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=lo\n\
     export OMPI_MCA_oob_tcp_if_include=lo OMPI_MCA_hwloc_base_binding_policy=none\n\
+    export OMPI_MCA_plm_rsh_agent=belljar-rsh\n\
     export GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-AVX512F,-FMA,-FMA4 OPENBLAS_CORETYPE=Nehalem\n\
     echo localhost slots=16 >hosts\n\
     others=\n";

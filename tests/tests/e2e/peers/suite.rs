@@ -21,12 +21,16 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("init/timeout", "never ends, on purpose"),
     ("errhan/errfatal", "is killed on purpose"),
     ("rma/manyrma3", "crashes natively, too"),
+    ("errhan/adderr", MANY),
+    ("coll/allgatherv4", LARGE),
     ("coll/allredmany", MANY),
     ("coll/nonblocking3", MANY),
     ("comm/cmfree", MANY),
     ("comm/cmsplit_type", MANY),
     ("comm/ctxalloc", MANY),
     ("comm/ctxsplit", MANY),
+    ("pt2pt/bsendpending", MANY),
+    ("pt2pt/probe_unexp", MANY),
     ("pt2pt/sendflood", MANY),
     ("rma/atomic_rmw_cas", MANY),
     ("rma/atomic_rmw_fop", MANY),
@@ -34,16 +38,20 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("rma/compare_and_swap", MANY),
     ("rma/contention_put", MANY),
     ("rma/contention_putget", MANY),
+    ("rma/derived_acc_flush_local", LARGE),
+    ("rma/large_acc_flush_local", LARGE),
     ("rma/linked_list", MANY),
     ("rma/linked_list_bench_lock_all", MANY),
     ("rma/linked_list_bench_lock_excl", MANY),
     ("rma/linked_list_bench_lock_shr", MANY),
     ("rma/lockcontention2", MANY),
+    ("rma/manyget", MANY),
     ("rma/reqops", MANY),
     ("rma/rma_contig", MANY),
     ("rma/win_shared_noncontig_put", MANY),
 ];
 const MANY: &str = "makes so many calls that it takes minutes";
+const LARGE: &str = "moves so much data that it takes minutes";
 
 /// Programs that want another number of ranks than the list's, cut to [`MOST_RANKS`].
 const RANKS: &[(&str, u32)] = &[

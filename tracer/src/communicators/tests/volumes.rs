@@ -186,3 +186,92 @@ fn edges_of_a_distributed_graph_may_be_told_by_anyone() {
     let expected = [(Some(3), Some(0)), (Some(1), Some(1)), (Some(0), Some(3))];
     assert_eq!(volumes(&resolved, &gather), expected);
 }
+
+/// An intercommunicator of a first group of one process, and a second of three.
+fn one_and_three(cluster: &mut Cluster) -> u64 {
+    let first = |rank: usize| rank == 0;
+    let (half, _) = cluster.all(
+        "MPI_Comm_split",
+        |_, rank| vec![MPICH_WORLD, int(first(rank).into()), int(0)],
+        |_| true,
+    );
+    let leader = |rank| int(first(rank).into());
+    let (between, _) = cluster.all(
+        "MPI_Intercomm_create",
+        |_, rank| vec![half, int(0), MPICH_WORLD, leader(rank), int(1)],
+        |_| true,
+    );
+    between
+}
+
+#[test]
+fn a_group_scatters_what_it_reduces_among_the_other() {
+    let mut cluster = Cluster::new(4);
+    let between = one_and_three(&mut cluster);
+    // Each group tells its own shares of what the other gives, of which there is as much.
+    let even = cluster.call("MPI_Reduce_scatter_block", |_, rank| {
+        let count = if rank == 0 { 6 } else { 2 };
+        vec![0x5000, 0x6000, int(count), CHAR, 0, between]
+    });
+    let odd = cluster.call("MPI_Reduce_scatter", |guest, rank| {
+        let counts = if rank == 0 { &[6][..] } else { &[1, 2, 3] };
+        let counts = guest.ints(counts);
+        vec![0x5000, 0x6000, counts, CHAR, 0, between]
+    });
+    let resolved = cluster.resolve();
+    let told = |shares: [u64; 4]| shares.map(|share| (Some(6), Some(share)));
+    assert_eq!(volumes(&resolved, &even), told([6, 2, 2, 2]));
+    assert_eq!(volumes(&resolved, &odd), told([6, 1, 2, 3]));
+}
+
+#[test]
+fn the_root_between_groups_has_one_side_only() {
+    const ROOT: i32 = -3;
+    let mut cluster = Cluster::new(4);
+    let between = one_and_three(&mut cluster);
+    let root = |rank| int(if rank == 0 { ROOT } else { 0 });
+    let reduce = cluster.call("MPI_Reduce", |_, rank| {
+        vec![0x5000, 0x6000, int(8), CHAR, 0, root(rank), between]
+    });
+    // What the root does not look at may be anything.
+    let gather = cluster.call("MPI_Gather", |_, rank| {
+        let count = int(if rank == 0 { 99 } else { 8 });
+        vec![
+            0x5000,
+            count,
+            CHAR,
+            0x6000,
+            int(8),
+            CHAR,
+            root(rank),
+            between,
+        ]
+    });
+    let scatter = cluster.call("MPI_Scatter", |_, rank| {
+        let count = int(if rank == 0 { 99 } else { 8 });
+        vec![
+            0x5000,
+            int(8),
+            CHAR,
+            0x6000,
+            count,
+            CHAR,
+            root(rank),
+            between,
+        ]
+    });
+    let resolved = cluster.resolve();
+    let given = |root| {
+        [
+            root,
+            (Some(8), Some(0)),
+            (Some(8), Some(0)),
+            (Some(8), Some(0)),
+        ]
+    };
+    assert_eq!(volumes(&resolved, &reduce), given((Some(0), Some(8))));
+    assert_eq!(volumes(&resolved, &gather), given((Some(0), Some(24))));
+    let taken = (Some(0), Some(8));
+    let expected = [(Some(24), Some(0)), taken, taken, taken];
+    assert_eq!(volumes(&resolved, &scatter), expected);
+}
