@@ -288,7 +288,7 @@ impl Horizons {
 /// How turns are cut short.
 #[derive(Clone, Debug)]
 enum Rough {
-    Random(Random),
+    Random(Box<Random>),
     Still,
 }
 
@@ -298,7 +298,11 @@ fn rough() -> Option<Rough> {
         return Some(Rough::Still);
     }
     let seed = wanted.parse().ok()?;
-    Some(Rough::Random(Random::new(Seed(seed), "rounds", 0)))
+    Some(Rough::Random(Box::new(Random::new(
+        Seed(seed),
+        "rounds",
+        0,
+    ))))
 }
 
 fn half(span: Span) -> Span {

@@ -73,7 +73,7 @@ fn a_node_that_is_far_ahead_waits_until_its_turn_is_worth_it() {
 #[test]
 fn turns_cut_at_random_come_to_their_end() {
     let mut horizons = star(2);
-    horizons.rough = Some(Rough::Random(Random::new(Seed(1), "rounds", 0)));
+    horizons.rough = Some(Rough::Random(Box::new(Random::new(Seed(1), "rounds", 0))));
     // Less than there are parts to cut it into.
     let end = us(1) + Span::from_ps(100);
     let next = us(1);
