@@ -198,7 +198,7 @@ const SEVERAL: &str = "bookworm-smp";
 
 /// The images that the tests of `groups` run and do not build themselves.
 fn images(groups: &[Group]) -> Vec<&'static str> {
-    const WITH_SEVERAL: [Group; 3] = [Group::Smp, Group::Checkpoint, Group::Kvm];
+    const WITH_SEVERAL: [Group; 4] = [Group::Smp, Group::Checkpoint, Group::Partition, Group::Kvm];
     let several = groups.iter().any(|group| WITH_SEVERAL.contains(group));
     let mut images = vec!["bookworm-mpich"];
     if several {
@@ -281,7 +281,16 @@ mod tests {
         let name = group.to_possible_value().expect("it has a name");
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/tests/e2e");
         let file = format!("{folder}/{}.rs", name.get_name());
-        std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file}: {error}"))
+        let read = |file: &std::path::Path| {
+            let text = std::fs::read_to_string(file);
+            text.unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+        };
+        let parts = std::fs::read_dir(format!("{folder}/{}", name.get_name()));
+        let parts = parts.into_iter().flatten().flatten();
+        let parts = parts.map(|part| part.path());
+        let parts = parts.filter(|part| part.extension().is_some_and(|end| end == "rs"));
+        let parts: String = parts.map(|part| read(&part)).collect();
+        read(file.as_ref()) + &parts
     }
 
     #[test]
