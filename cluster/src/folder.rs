@@ -1,7 +1,7 @@
 //! A folder whose files stay in it: run directories and what is in them.
 //!
 //! Run directories may come from anybody. What stands in one in the place of a file may be a
-//! link that leads elsewhere, and a run that goes on would cut and write there. So every file
+//! link that leads elsewhere, and a run that continues would cut and write there. So every file
 //! in a [`Folder`] is opened beneath it (openat2): no name and no link leads out, a file that
 //! is new is created exclusively, and one that is written on is a plain file without a second
 //! name. A name may have folders in it, separated by `/`.

@@ -114,7 +114,7 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// Keeps checkpoints in the run directory `directory`, of nodes that are clones of
-    /// `base`, and tells of each. `last` is the number of the last one that is
+    /// `base`, and names each. `last` is the number of the last one that is
     /// there, and the packs that it speaks of.
     pub(crate) fn start(
         directory: PathBuf,

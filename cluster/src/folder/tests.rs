@@ -3,7 +3,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// A folder, and a file beside it that is nobody's to write.
+/// A folder, and a file outside of it that nobody may write.
 fn beside_a_victim() -> (tempfile::TempDir, Folder, PathBuf) {
     let above = tempfile::tempdir().unwrap();
     let victim = above.path().join("victim");

@@ -170,7 +170,7 @@ impl Message {
         Ok(bytes)
     }
 
-    /// What it tells of, in words.
+    /// What it is about, in words.
     pub(crate) fn what(&self) -> &'static str {
         match self {
             Self::Task(_) | Self::Want(_) | Self::Piece(..) => "what is to be run",

@@ -54,7 +54,7 @@ pub(crate) type Early = Vec<(u32, Message)>;
 pub struct Given<'a> {
     /// The scenario's text, which names files beside it only.
     pub scenario: String,
-    /// These files beside it, by their names.
+    /// These files besides it, by their names.
     pub inputs: BTreeMap<String, PathBuf>,
     /// The snapshot that nodes are clones of.
     pub snapshot: Option<&'a Path>,

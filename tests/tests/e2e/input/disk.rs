@@ -151,7 +151,7 @@ fn no_run_that_went_on_ends_well_whose_files_are_not_whole() {
         let ended = call(&dir, &library, &[("FAULTS_FILE", file)], &arguments);
         assert_eq!(ended.1, Some(1), "{file}: {}", ended.0);
         assert!(!dir.path(&out).exists(), "{file} is not whole");
-        // With room again it goes on to the same end.
+        // With room again it continues to the same end.
         if number == 0 {
             let (_, error, code) = dir.call(&["resume", "--quiet", &out]);
             assert_eq!(code, Some(0), "{error}");

@@ -1,6 +1,6 @@
 //! All that touches virtual time, crossed: small scenarios made from a seed, with several processors,
 //! networks, losses and checkpoints, give the same bytes on one host and on several, on any
-//! threads, with turns cut at random, and gone on with from a checkpoint.
+//! threads, with turns cut at random, and continued from a checkpoint.
 //!
 //! A few are run by every `cargo xtask test`; `BELLJAR_CROSSED=N` runs N of them, and `BELLJAR_SEED`
 //! has others made.
@@ -111,7 +111,7 @@ fn cross(dir: &Dir, seed: u64) {
         &dir.run_under(&rough, &scenario, &name("rough"), &more)
             .success(),
     );
-    // Broken off at some checkpoint, and gone on with in another way.
+    // Broken off at some checkpoint, and continued in another way.
     let [before, after] = [(); 2].map(|()| match numbers.below(2) {
         0 => vec!["--launch".to_owned(), "alone".to_owned()],
         _ => ways(&mut numbers, nodes),
