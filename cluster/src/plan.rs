@@ -9,7 +9,7 @@ use belljar_exact::{CyclesPerInstruction, Timing, TimingError};
 use belljar_fabric::{LinkId, Settings, Topology};
 use belljar_images::{Image, ImageError, RecipeError};
 use belljar_sim::{Frequency, Span, Time};
-use belljar_vmm::MOST_VCPUS;
+use belljar_tracer::SelectionError;
 
 use crate::engine::{Engine, EngineChoice, KvmOptions};
 use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace};
@@ -18,6 +18,7 @@ use crate::time_model;
 mod describe;
 mod files;
 mod graph;
+mod limits;
 mod network;
 
 use files::{find_image, read_files};
@@ -61,7 +62,10 @@ pub enum PlanError {
     /// This host's processor cannot run the guests'.
     #[error(transparent)]
     Host(#[from] CpuError),
-    /// A number outside its limits.
+    /// The choice of calls makes no sense.
+    #[error("trace: {0}")]
+    Trace(#[from] SelectionError),
+    /// A value outside its limits.
     #[error("{key} is {value}; it must be {limits}")]
     Range {
         /// The scenario's key.
@@ -75,10 +79,6 @@ pub enum PlanError {
 
 /// The shortest turn that a vCPU can have.
 const SHORTEST_SLICE: Span = Span::from_ns(100);
-/// Shortest time from one checkpoint to the next.
-const SHORTEST_INTERVAL: Span = Span::from_us(1);
-/// Most nodes of a cluster: what the guests' addresses and the run disk are laid out for.
-const MAX_NODES: u32 = 4096;
 /// Parts of a cycle per instruction that the time model can express.
 const RATIO_PARTS: f64 = 1000.0;
 
@@ -152,7 +152,7 @@ impl Plan {
     /// # Errors
     /// See [`PlanError`].
     pub fn resolve(scenario: &Scenario, path: &Path) -> Result<Self, PlanError> {
-        check_ranges(scenario)?;
+        limits::check(scenario)?;
         let folder = path.parent().unwrap_or(Path::new("."));
         let image = find_image(&folder.join(&scenario.image.recipe))?;
         Self::resolve_for(scenario, path, image)
@@ -173,7 +173,7 @@ impl Plan {
     /// # Errors
     /// See [`PlanError`].
     pub fn resolve_for(scenario: &Scenario, path: &Path, image: Image) -> Result<Self, PlanError> {
-        check_ranges(scenario)?;
+        limits::check(scenario)?;
         let instruction_set = InstructionSet::new(
             scenario.nodes.level.0,
             scenario.nodes.extensions.iter().map(String::as_str),
@@ -278,61 +278,6 @@ fn cycles_per_instruction(nodes: &Nodes) -> CyclesPerInstruction {
 /// Cycles per instruction as a fraction, as exactly as the engine counts.
 pub fn ratio_parts(ratio: f64) -> (u32, u32) {
     ((ratio * RATIO_PARTS).round() as u32, RATIO_PARTS as u32)
-}
-
-fn check_ranges(scenario: &Scenario) -> Result<(), PlanError> {
-    let fail = |key, value: String, limits| Err(PlanError::Range { key, value, limits });
-    let nodes = &scenario.nodes;
-    if !(1..=MAX_NODES).contains(&nodes.count) {
-        return fail("nodes.count", nodes.count.to_string(), "from 1 to 4096");
-    }
-    if !(1..=MOST_VCPUS).contains(&nodes.vcpus) {
-        return fail("nodes.vcpus", nodes.vcpus.to_string(), "from 1 to 64");
-    }
-    if let Some(slice) = nodes.slice
-        && !(SHORTEST_SLICE..=Span::from_ms(1)).contains(&slice.0)
-    {
-        return fail("nodes.slice", slice.0.to_string(), "from 100 ns to 1 ms");
-    }
-    if let Some(every) = scenario.checkpoint.every
-        && every.0 < SHORTEST_INTERVAL
-    {
-        return fail("checkpoint.every", every.0.to_string(), "at least 1 us");
-    }
-    if !(0.001..=1000.0).contains(&nodes.ratio()) {
-        let value = nodes.ratio().to_string();
-        return fail("nodes.cycles-per-instruction", value, "from 0.001 to 1000");
-    }
-    if scenario.name.is_empty()
-        || scenario.name.contains(['/', '\0'])
-        || scenario.name.starts_with('.')
-    {
-        return fail(
-            "name",
-            format!("{:?}", scenario.name),
-            "usable as the name of a folder",
-        );
-    }
-    if let Some(name) = scenario
-        .workload
-        .environment
-        .keys()
-        .find(|name| name.is_empty() || name.contains(['=', '\n']))
-    {
-        return fail(
-            "workload.environment",
-            format!("{name:?}"),
-            "names without `=` and line breaks",
-        );
-    }
-    if let Some((function, _)) = scenario.trace.sample.iter().find(|(_, every)| **every == 0) {
-        return fail(
-            "trace.sample",
-            format!("{function} = 0"),
-            "at least 1: record every Nth call",
-        );
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -280,6 +280,9 @@ fn overridden(path: &Path, text: &str, overrides: &[String]) -> Result<toml::Tab
     Ok(table)
 }
 
+/// Most parts of a key, which is more than any key has.
+const DEEPEST_KEY: usize = 16;
+
 /// Sets `section.key` to a TOML value, or to the text as it stands.
 fn assign(table: &mut toml::Table, assignment: &str) -> Result<(), ScenarioError> {
     let fail = |reason: &str| ScenarioError::Override {
@@ -296,6 +299,13 @@ fn assign(table: &mut toml::Table, assignment: &str) -> Result<(), ScenarioError
         .unwrap_or_else(|| toml::Value::String(value.to_owned()));
     let mut place = table;
     let mut parts: Vec<&str> = key.trim().split('.').collect();
+    // Sections are read one within the other.
+    if parts.len() > DEEPEST_KEY {
+        return Err(ScenarioError::Override {
+            assignment: format!("{}...", parts[..DEEPEST_KEY].join(".")),
+            reason: format!("a key has at most {DEEPEST_KEY} parts"),
+        });
+    }
     let last = parts
         .pop()
         .filter(|last| !last.is_empty())
@@ -325,6 +335,16 @@ workload = { command = "true" }
     fn parse(text: &str, overrides: &[&str]) -> Result<Scenario, ScenarioError> {
         let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
         Scenario::parse(Path::new("small.toml"), text, &overrides)
+    }
+
+    #[test]
+    fn keys_of_very_many_parts_are_refused() {
+        let error = parse(SMALL, &[&format!("{}=1", ["a"; 60_000].join("."))]).unwrap_err();
+        let told = error.to_string();
+        assert!(
+            told.contains("at most 16 parts") && told.len() < 200,
+            "{told}"
+        );
     }
 
     #[test]

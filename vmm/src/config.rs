@@ -106,27 +106,40 @@ pub enum ConfigError {
     Net(String),
 }
 
+/// Whether a node can have `memory` bytes of RAM.
+///
+/// # Errors
+/// [`ConfigError::Memory`].
+pub fn check_memory(memory: u64) -> Result<(), ConfigError> {
+    let fits = (LEAST_MEMORY..=MOST_MEMORY).contains(&memory) && memory.is_multiple_of(PAGE);
+    fits.then_some(()).ok_or(ConfigError::Memory(memory))
+}
+
+/// Whether a node's processors can have a clock of this `frequency`.
+///
+/// # Errors
+/// [`ConfigError::Frequency`].
+pub fn check_clock(frequency: Frequency) -> Result<(), ConfigError> {
+    let hz = frequency.as_hz();
+    let unit = 1_000 * crate::cpuid::crystal_divider(frequency);
+    let fits = (1_000_000..=8_000_000_000).contains(&hz) && hz.is_multiple_of(unit);
+    fits.then_some(()).ok_or(ConfigError::Frequency(hz))
+}
+
 impl NodeConfig {
     /// Checks every limit.
     ///
     /// # Errors
     /// [`ConfigError`], naming the value and the limit.
     pub fn check(&self) -> Result<(), ConfigError> {
-        if !(LEAST_MEMORY..=MOST_MEMORY).contains(&self.memory) || !self.memory.is_multiple_of(PAGE)
-        {
-            return Err(ConfigError::Memory(self.memory));
-        }
+        check_memory(self.memory)?;
         if !(1..=MOST_VCPUS).contains(&self.vcpus) {
             return Err(ConfigError::Vcpus(self.vcpus));
         }
         if !SLICES.contains(&self.slice) {
             return Err(ConfigError::Slice(self.slice));
         }
-        let hz = self.frequency.as_hz();
-        let unit = 1_000 * crate::cpuid::crystal_divider(self.frequency);
-        if !(1_000_000..=8_000_000_000).contains(&hz) || !hz.is_multiple_of(unit) {
-            return Err(ConfigError::Frequency(hz));
-        }
+        check_clock(self.frequency)?;
         // Entropy and console are always there.
         let devices = self.disks.len() + usize::from(self.net.is_some()) + 2;
         if devices > MAX_SLOTS {

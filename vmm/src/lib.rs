@@ -14,7 +14,9 @@ mod node;
 mod snapshot;
 
 pub use boot::{BootError, DEFAULT_COMMAND_LINE, DecompressError, KernelError, KernelImage};
-pub use config::{ConfigError, DiskConfig, MOST_VCPUS, NetConfig, NodeConfig};
+pub use config::{
+    ConfigError, DiskConfig, MOST_VCPUS, NetConfig, NodeConfig, check_clock, check_memory,
+};
 pub use kept::{KeptError, KeptPages, PackWriter, Packs, PageMap};
 pub use node::{BadAddress, ExitCounts, Node, NodeError, NodeStop, StateHashes, VcpuParts};
 pub use snapshot::{Identity, Snapshot, SnapshotError, first_difference};

@@ -1,0 +1,179 @@
+//! What a scenario's values may be, all in one place: `check`, `run`, `sweep` and `submit` refuse the
+//! same, by the key, before anything is made.
+//!
+//! What depends on more than one value, such as a network's shape, is checked where it is resolved.
+
+use std::collections::BTreeMap;
+
+use belljar_sim::Span;
+use belljar_tracer::Selection;
+use belljar_vmm::{MOST_VCPUS, check_clock, check_memory};
+
+use super::{PlanError, SHORTEST_SLICE};
+use crate::scenario::{FileSource, Nodes, Scenario, Trace};
+
+/// Shortest time from one checkpoint to the next.
+const SHORTEST_INTERVAL: Span = Span::from_us(1);
+/// Most nodes of a cluster: what the guests' addresses and the run disk are laid out for.
+const MAX_NODES: u32 = 4096;
+/// Longest part of a file's name in bytes, as Linux has it.
+const LONGEST_NAME: usize = 255;
+
+fn fail(key: &'static str, value: impl ToString, limits: &'static str) -> Result<(), PlanError> {
+    let value = value.to_string();
+    Err(PlanError::Range { key, value, limits })
+}
+
+/// Sees that every value of `scenario` is within its limits.
+pub(super) fn check(scenario: &Scenario) -> Result<(), PlanError> {
+    let name = &scenario.name;
+    if name.is_empty() || name.contains(['/', '\0']) || name.starts_with('.') {
+        return fail(
+            "name",
+            format!("{name:?}"),
+            "usable as the name of a folder",
+        );
+    }
+    if let Some(every) = scenario.checkpoint.every
+        && every.0 < SHORTEST_INTERVAL
+    {
+        return fail("checkpoint.every", every.0, "at least 1 us");
+    }
+    check_nodes(&scenario.nodes)?;
+    check_environment(&scenario.workload.environment)?;
+    check_names(&scenario.workload.files)?;
+    check_trace(&scenario.trace)
+}
+
+fn check_nodes(nodes: &Nodes) -> Result<(), PlanError> {
+    if !(1..=MAX_NODES).contains(&nodes.count) {
+        return fail("nodes.count", nodes.count, "from 1 to 4096");
+    }
+    if !(1..=MOST_VCPUS).contains(&nodes.vcpus) {
+        return fail("nodes.vcpus", nodes.vcpus, "from 1 to 64");
+    }
+    if check_memory(nodes.memory.0).is_err() {
+        let value = format!("{} bytes", nodes.memory.0);
+        let limits = "a multiple of 4096 bytes from 64 MiB to 512 GiB";
+        return fail("nodes.memory", value, limits);
+    }
+    if check_clock(nodes.clock.0).is_err() {
+        let value = format!("{} Hz", nodes.clock.0.as_hz());
+        let limits = "a multiple of 1 kHz (2 kHz above 4.29 GHz) from 1 MHz to 8 GHz";
+        return fail("nodes.clock", value, limits);
+    }
+    if let Some(slice) = nodes.slice
+        && !(SHORTEST_SLICE..=Span::from_ms(1)).contains(&slice.0)
+    {
+        return fail("nodes.slice", slice.0, "from 100 ns to 1 ms");
+    }
+    if !(0.001..=1000.0).contains(&nodes.ratio()) {
+        let key = "nodes.cycles-per-instruction";
+        return fail(key, nodes.ratio(), "from 0.001 to 1000");
+    }
+    Ok(())
+}
+
+fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), PlanError> {
+    let wrong = |name: &&String| name.is_empty() || name.contains(['=', '\n', '\0']);
+    if let Some(name) = environment.keys().find(wrong) {
+        let limits = "names without `=`, line breaks and zero bytes";
+        return fail("workload.environment", format!("{name:?}"), limits);
+    }
+    Ok(())
+}
+
+/// Sees that files can all be there by their names.
+fn check_names(files: &BTreeMap<String, FileSource>) -> Result<(), PlanError> {
+    const KEY: &str = "workload.files";
+    for name in files.keys() {
+        let wrong = |part: &str| {
+            matches!(part, "" | "." | "..") || part.len() > LONGEST_NAME || part.contains('\0')
+        };
+        if name.split('/').any(wrong) {
+            let limits = "relative names without `.` and `..`, of parts of 1 to 255 bytes";
+            return fail(KEY, format!("{name:?}"), limits);
+        }
+        let folders = name.match_indices('/').map(|(at, _)| &name[..at]);
+        if let Some(file) = folders
+            .into_iter()
+            .find(|folder| files.contains_key(*folder))
+        {
+            let value = format!("{name:?} besides {file:?}");
+            return fail(KEY, value, "files, none of which is another one's folder");
+        }
+    }
+    Ok(())
+}
+
+fn check_trace(trace: &Trace) -> Result<(), PlanError> {
+    if let (Some(from), Some(until)) = (trace.from, trace.until)
+        && until.0 <= from.0
+    {
+        let value = format!("{} after trace.from = {}", until.0, from.0);
+        return fail("trace.until", value, "later than trace.from");
+    }
+    let selection = Selection {
+        functions: trace.functions.clone(),
+        window: None,
+        sampling: trace.sample.clone(),
+    };
+    Ok(selection.check()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// What is said of a scenario with `overrides`.
+    fn said(overrides: &str) -> Result<(), String> {
+        let text = "name = \"x\"\nimage = { recipe = \"r\" }\nworkload = { command = \"\" }\n\
+                    nodes = { count = 2, memory = \"1 GiB\", clock = \"1 GHz\" }\n";
+        let scenario = Scenario::parse(Path::new("x.toml"), text, &[overrides.to_owned()]);
+        check(&scenario.unwrap()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_no_run_could_do_is_named_by_its_key() {
+        for (overrides, key) in [
+            ("nodes.memory=\"4097 B\"", "nodes.memory is 4097 bytes"),
+            ("nodes.memory=\"1 MiB\"", "nodes.memory"),
+            ("nodes.memory=\"900000 GiB\"", "nodes.memory"),
+            ("nodes.clock=\"1 Hz\"", "nodes.clock is 1 Hz"),
+            ("nodes.clock=\"999 GHz\"", "nodes.clock"),
+            (
+                "trace.functions=[\"MPI_Nope\"]",
+                "trace: no MPI function matches `MPI_Nope`",
+            ),
+            ("trace.sample={MPI_Nope=5}", "trace: no MPI function"),
+            (
+                "trace.sample={MPI_Send=0}",
+                "trace: the sampling of `MPI_Send` is 0",
+            ),
+            ("trace={from=\"2 s\",until=\"1 s\"}", "trace.until is"),
+            ("workload.files={\".\"=\"/f\"}", "workload.files is \".\""),
+            ("workload.files={\"a/\"=\"/f\"}", "workload.files"),
+            ("workload.files={\"a//b\"=\"/f\"}", "workload.files"),
+            ("workload.files={\"/a\"=\"/f\"}", "workload.files"),
+            ("workload.files={\"a/../b\"=\"/f\"}", "workload.files"),
+            (
+                "workload.files={\"a\"=\"/f\",\"a/b\"=\"/f\"}",
+                "workload.files is \"a/b\" besides \"a\"",
+            ),
+            (
+                "workload.environment={\"a=b\"=\"\"}",
+                "workload.environment",
+            ),
+        ] {
+            let error = said(overrides).unwrap_err();
+            assert!(error.starts_with(key), "{overrides}: {error}");
+        }
+        assert_eq!(
+            said("workload.files={\"a\"=\"/f\",\"ab/c\"=\"/f\"}"),
+            Ok(())
+        );
+        assert_eq!(said("trace.functions=[\"MPI_I*\"]"), Ok(()));
+    }
+}
