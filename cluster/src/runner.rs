@@ -44,7 +44,7 @@ pub struct Runner {
     pub index: u32,
     node: Node,
     tracer: Option<NodeTracer>,
-    console: ConsoleLog,
+    pub(crate) console: ConsoleLog,
     tail: VecDeque<String>,
     line: String,
     control: Vec<u8>,

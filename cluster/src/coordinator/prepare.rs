@@ -201,7 +201,7 @@ impl Setup<'_> {
         let tracer = || NodeTracer::new(index, &selection(plan));
         let tracer = plan.trace.enabled.then(tracer);
         let console = match self.directory {
-            Some(directory) => directory.file(&Runner::console_file(index))?.into(),
+            Some(directory) => ConsoleLog::file(directory.file(&Runner::console_file(index))?, 0),
             None => ConsoleLog::relayed(0),
         };
         let mut runner = Runner::new(index, node, tracer, console);

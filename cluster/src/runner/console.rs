@@ -1,69 +1,91 @@
 //! Where a node's console goes.
+//!
+//! What a node writes to it is kept up to [`MOST_KEPT`] bytes, so that no guest fills the disk of the
+//! host; the last line in the file says so where that was too little. How much is kept depends on
+//! the node alone, not on the host that has the file.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Seek, Write};
+use std::io::{self, BufWriter, Write};
+
+/// Bytes of a node's console that are kept.
+const MOST_KEPT: u64 = 64 << 20;
+
+/// What stands after them, where there is more.
+const REST: &str = "\n[the node wrote more than the 64 MiB of its console that are kept]\n";
 
 /// What a node wrote to its console.
 #[derive(Debug)]
-pub enum ConsoleLog {
-    /// Into its file in the run directory.
+pub struct ConsoleLog {
+    place: Place,
+    /// Bytes in the file, or for it: more than [`MOST_KEPT`] once [`REST`] is among them.
+    written: u64,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// Its file in the run directory.
     File(BufWriter<File>),
-    /// To the host that has the run directory.
-    Relayed {
-        /// What was not taken yet.
-        waiting: Vec<u8>,
-        /// Bytes so far.
-        written: u64,
-    },
+    /// For the host that has the run directory: what was not taken yet.
+    Relayed(Vec<u8>),
 }
 
 impl ConsoleLog {
+    /// Into `file`, which has `written` bytes already and is to be written on.
+    pub(crate) fn file(file: BufWriter<File>, written: u64) -> Self {
+        let place = Place::File(file);
+        Self { place, written }
+    }
+
     /// For another host, which has `written` bytes already.
     pub(crate) fn relayed(written: u64) -> Self {
-        Self::Relayed {
-            waiting: Vec::new(),
-            written,
-        }
+        let place = Place::Relayed(Vec::new());
+        Self { place, written }
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::File(file) => write_lines(file, bytes),
-            Self::Relayed { waiting, written } => {
+        let room = MOST_KEPT.saturating_sub(self.written);
+        let kept = usize::try_from(room).map_or(bytes.len(), |room| bytes.len().min(room));
+        self.put(&bytes[..kept])?;
+        if kept < bytes.len() && !self.is_full() {
+            self.put(REST.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.written += bytes.len() as u64;
+        match &mut self.place {
+            Place::File(file) => write_lines(file, bytes),
+            Place::Relayed(waiting) => {
                 waiting.extend_from_slice(bytes);
-                *written += bytes.len() as u64;
                 Ok(())
             }
         }
     }
 
-    /// Bytes so far.
-    pub(super) fn position(&mut self) -> io::Result<u64> {
-        match self {
-            Self::File(file) => file.stream_position(),
-            Self::Relayed { written, .. } => Ok(*written),
-        }
+    /// Whether the node wrote more than is kept.
+    pub(crate) fn is_full(&self) -> bool {
+        self.written > MOST_KEPT
+    }
+
+    /// Bytes in the file, or for it.
+    pub(super) fn position(&self) -> u64 {
+        self.written
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::File(file) => file.flush(),
-            Self::Relayed { .. } => Ok(()),
+        match &mut self.place {
+            Place::File(file) => file.flush(),
+            Place::Relayed(_) => Ok(()),
         }
     }
 
     /// What is for another host.
     pub(super) fn take(&mut self) -> Vec<u8> {
-        match self {
-            Self::File(_) => Vec::new(),
-            Self::Relayed { waiting, .. } => std::mem::take(waiting),
+        match &mut self.place {
+            Place::File(_) => Vec::new(),
+            Place::Relayed(waiting) => std::mem::take(waiting),
         }
-    }
-}
-
-impl From<BufWriter<File>> for ConsoleLog {
-    fn from(file: BufWriter<File>) -> Self {
-        Self::File(file)
     }
 }
 
@@ -88,10 +110,27 @@ mod tests {
     fn whole_lines_are_in_the_file_while_the_run_goes_on() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("node0.log");
-        let mut log = ConsoleLog::from(BufWriter::new(File::create(&path).unwrap()));
+        let file = BufWriter::new(File::create(&path).unwrap());
+        let mut log = ConsoleLog::file(file, 0);
         log.write(b"login").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"");
         log.write(b": root\n# ").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"login: root\n# ");
+    }
+
+    #[test]
+    fn a_console_ends_with_what_is_kept_of_it() {
+        let mut log = ConsoleLog::relayed(MOST_KEPT - 3);
+        log.write(b"abc").unwrap();
+        assert!(!log.is_full());
+        for more in [&b"def"[..], b"", b"ghi"] {
+            log.write(more).unwrap();
+        }
+        assert!(log.is_full());
+        assert_eq!(log.take(), [b"abc", REST.as_bytes()].concat());
+        // As it goes on from a checkpoint.
+        let mut again = ConsoleLog::relayed(log.position());
+        again.write(b"jkl").unwrap();
+        assert!(again.is_full() && again.take().is_empty());
     }
 }

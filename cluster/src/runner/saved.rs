@@ -59,7 +59,7 @@ impl Runner {
                 .save()
                 .map_err(|source| KeepError::Node { node, source })?,
             tracer: tracer.map_err(|source| KeepError::Tracer { node, source })?,
-            console: console.map_err(failed(Self::console_file(node)))?,
+            console,
             tail: self.tail.clone(),
             line: self.line.clone(),
             control: self.control.clone(),
@@ -95,7 +95,8 @@ impl Runner {
         })?;
         let console = match directory {
             Some(directory) => {
-                ConsoleLog::File(directory.resume_file(&Self::console_file(index), saved.console)?)
+                let file = directory.resume_file(&Self::console_file(index), saved.console)?;
+                ConsoleLog::file(file, saved.console)
             }
             None => ConsoleLog::relayed(saved.console),
         };

@@ -146,6 +146,12 @@ fn warnings(runner: &Runner) -> Vec<String> {
             runner.index, missing.rip, missing.count
         ));
     }
+    if runner.console.is_full() {
+        warnings.push(format!(
+            "node {} wrote more to its console than is kept of it, see its end",
+            runner.index
+        ));
+    }
     if let Some(line) = &runner.out_of_memory {
         warnings.push(format!(
             "node {} ran out of memory; raise nodes.memory; its kernel says: {line}",
