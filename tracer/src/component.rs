@@ -1,9 +1,12 @@
 //! Open MPI's components, which it opens at run time: what they call of MPI is the library's own
-//! affair, as ROMIO's calls are, which is one of them.
+//! affair, as ROMIO's calls are, which is one of them. And its bindings for Fortran, libraries of
+//! their own, which turn handles into C's by functions of MPI.
 //!
 //! Whose code an address belongs to is read from what is mapped before it in the guest: the next ELF
 //! header down there, and the name that it gives its object. Asked only of calls within
-//! calls. It is the guest's memory: little of it is read, and whatever stands there may be wrong.
+//! calls, and of those that turn handles. It is the guest's memory: little of it is read, and whatever stands there may be wrong.
+
+use std::ops::Range;
 
 use crate::memory::{BadAddress, Reader};
 
@@ -20,42 +23,62 @@ const PT_DYNAMIC: u64 = 2;
 const DT_STRTAB: u64 = 5;
 const DT_SONAME: u64 = 14;
 
-/// Whether the code at `address` is a component's.
-pub(crate) fn is_component(address: u64, memory: Reader<'_>) -> bool {
-    let pages = (0..MAX_PAGES).map_while(|page| (address / PAGE).checked_sub(page));
+/// An object that is mapped: the name that it gives itself, and where the piece of it is that was
+/// asked for.
+pub(crate) struct Mapped {
+    name: String,
+    pub(crate) piece: Range<u64>,
+}
+
+impl Mapped {
+    /// Whether it is a component of Open MPI's.
+    pub(crate) fn is_component(&self) -> bool {
+        self.name.starts_with("mca_")
+    }
+
+    /// Whether it is a binding of Open MPI's for Fortran.
+    pub(crate) fn is_binding(&self) -> bool {
+        let bindings = ["libmpi_mpifh.", "libmpi_usempi"];
+        bindings
+            .iter()
+            .any(|binding| self.name.starts_with(binding))
+    }
+}
+
+/// The object whose code is at `address`, if it has a name.
+pub(crate) fn object_at(address: u64, memory: Reader<'_>) -> Option<Mapped> {
+    let mut pages = (0..MAX_PAGES).map_while(|page| (address / PAGE).checked_sub(page));
     let begins = |page: &u64| {
         let mut bytes = MAGIC;
         let read = memory.0.read(page * PAGE, &mut bytes);
         read.is_ok() && bytes == MAGIC
     };
-    let Some(page) = pages.into_iter().find(begins) else {
-        return false;
-    };
-    let name = object_name(page * PAGE, address, memory);
-    name.is_ok_and(|name| name.is_some_and(|name| name.starts_with("mca_")))
+    let page = pages.find(begins)?;
+    object(page * PAGE, address, memory).ok().flatten()
 }
 
-/// The name that the object mapped at `base` gives itself, if `address` is in it.
-fn object_name(base: u64, address: u64, memory: Reader<'_>) -> Result<Option<String>, BadAddress> {
+/// The object mapped at `base`, if `address` is in it.
+fn object(base: u64, address: u64, memory: Reader<'_>) -> Result<Option<Mapped>, BadAddress> {
     let word = |at: u64, offset: u64| memory.u64(at.wrapping_add(offset));
     let headers = base.wrapping_add(word(base, 0x20)?);
     let count = (word(base, 0x38)? & 0xffff).min(MAX_HEADERS);
-    let (mut dynamic, mut holds) = (None, false);
+    let (mut dynamic, mut piece) = (None, None);
     for index in 0..count {
         let header = headers.wrapping_add(index * HEADER_SIZE);
         let (start, size) = (word(header, 0x10)?, word(header, 0x28)?);
-        let offset = address.wrapping_sub(base.wrapping_add(start));
+        let at = base.wrapping_add(start);
         // In the upper half stand the flags.
         match word(header, 0)? & 0xffff_ffff {
-            PT_DYNAMIC => dynamic = Some(base.wrapping_add(start)),
-            PT_LOAD => holds |= offset < size,
+            PT_DYNAMIC => dynamic = Some(at),
+            PT_LOAD if address.wrapping_sub(at) < size => piece = Some(at..at.wrapping_add(size)),
             _ => {}
         }
     }
-    match dynamic.filter(|_| holds) {
-        Some(dynamic) => name_in(dynamic, base, memory),
-        None => Ok(None),
-    }
+    let Some((dynamic, piece)) = dynamic.zip(piece) else {
+        return Ok(None);
+    };
+    let name = name_in(dynamic, base, memory)?;
+    Ok(name.map(|name| Mapped { name, piece }))
 }
 
 fn name_in(dynamic: u64, base: u64, memory: Reader<'_>) -> Result<Option<String>, BadAddress> {
@@ -129,8 +152,10 @@ mod tests {
         ];
         for (name, names, expected) in cases {
             let memory = mapped(name, names);
-            let found = is_component(BASE + 3 * PAGE + 5, Reader(&memory));
-            assert_eq!(found, expected, "{name:?} at {names:#x}");
+            let found = object_at(BASE + 3 * PAGE + 5, Reader(&memory));
+            let is = found.as_ref().is_some_and(Mapped::is_component);
+            assert_eq!(is, expected, "{name:?} at {names:#x}");
+            assert!(found.is_none_or(|found| found.piece == (BASE..BASE + 4 * PAGE - 8)));
         }
     }
 
@@ -139,7 +164,7 @@ mod tests {
         let mut memory = mapped("mca_io_romio321.so", 0x300);
         // The last is after its end.
         for address in [0, 5, u64::MAX, BASE - 1, BASE + 4 * PAGE - 8] {
-            assert!(!is_component(address, Reader(&memory)));
+            assert!(object_at(address, Reader(&memory)).is_none());
         }
         // Headers that lead nowhere, or round in circles.
         for (offset, word) in [
@@ -149,7 +174,7 @@ mod tests {
             (0x20, 0),
         ] {
             memory.write(BASE + offset, &word.to_le_bytes()).unwrap();
-            assert!(!is_component(BASE + 100, Reader(&memory)));
+            assert!(object_at(BASE + 100, Reader(&memory)).is_none());
         }
     }
 }

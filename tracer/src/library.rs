@@ -101,7 +101,7 @@ impl NodeTracer {
         let entry = STUB_BASE + TABLE_OFFSET + 8 * registers.gpr[R11];
         let word = Reader(memory).u64(entry).unwrap_or(0);
         let target = word & TARGET;
-        if word & (UNRESOLVED | PASSED_BY) != 0 || self.is_own_call(registers, memory) {
+        if word & (UNRESOLVED | PASSED_BY) != 0 || self.is_own_call(function, registers, memory) {
             return target;
         }
         if let Some(detour) = self.detour(registers, memory) {
@@ -136,7 +136,12 @@ impl NodeTracer {
 
     /// Whether the MPI library itself made a call, or jumped to this function at the end of the
     /// one that is under way there.
-    fn is_own_call(&mut self, registers: &MagicRegisters, memory: &dyn GuestMemory) -> bool {
+    fn is_own_call(
+        &mut self,
+        function: u16,
+        registers: &MagicRegisters,
+        memory: &dyn GuestMemory,
+    ) -> bool {
         let process = self.processes.get(&registers.space());
         let caller = Reader(memory).u64(registers.gpr[RSP]);
         let (Some(process), Ok(caller)) = (process, caller) else {
@@ -151,7 +156,7 @@ impl NodeTracer {
         }
         let components = process.implementation() == Implementation::OpenMpi;
         process.code.contains(&caller)
-            || components && self.is_of_component(registers, caller, memory)
+            || components && self.is_of_part(function, registers, caller, memory)
     }
 
     fn leave(&mut self, at: u64, registers: &MagicRegisters, memory: &mut dyn GuestMemory) -> u64 {

@@ -4,6 +4,7 @@
 //! end here. Whatever the guest passes, it can only harm itself.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use belljar_abi::{Base, FUNCTIONS};
@@ -89,6 +90,8 @@ pub struct NodeTracer {
     pub(crate) silent: BTreeMap<(String, u32), u64>,
     /// Where in the data of MPI libraries, by their files' numbers, their jobs' names are.
     pub(crate) job_names: BTreeMap<u32, u64>,
+    /// Where in processes bindings of Open MPI's for Fortran are, as far as they came up.
+    pub(crate) bindings: BTreeMap<Space, Range<u64>>,
     /// Whether returns are seen without a change of the guest's stack.
     pub(crate) watches_returns: bool,
     /// The return address to be watched next.
@@ -115,6 +118,7 @@ impl NodeTracer {
             launched: BTreeMap::new(),
             silent: BTreeMap::new(),
             job_names: BTreeMap::new(),
+            bindings: BTreeMap::new(),
             watches_returns: false,
             to_watch: None,
             detoured: None,
@@ -182,6 +186,7 @@ impl NodeTracer {
             self.record(call.event);
         }
         self.processes.remove(&space);
+        self.bindings.remove(&space);
     }
 
     /// A process with MPI begins in an address space: whatever was there is gone.

@@ -8,8 +8,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use belljar_abi::FUNCTIONS;
+
 use crate::calls::Space;
-use crate::component::is_component;
+use crate::component::{Mapped, object_at};
 use crate::event::Implementation;
 use crate::launch::{self, Launch, Launched};
 use crate::memory::{GuestMemory, Reader};
@@ -168,16 +170,41 @@ impl NodeTracer {
         Some(launch)
     }
 
-    /// Whether a call within another one, which returns to `target`, is made by a component of
-    /// Open MPI's.
-    pub(crate) fn is_of_component(
+    /// Whether a call of `function`, which returns to `target`, is made by a part of Open MPI that
+    /// is not the library itself: within another call by a component, or by a binding for
+    /// Fortran, which turns handles into C's and back.
+    pub(crate) fn is_of_part(
         &mut self,
+        function: u16,
         registers: &MagicRegisters,
         target: u64,
         memory: &dyn GuestMemory,
     ) -> bool {
         let (space, slot) = (registers.space(), registers.gpr[RSP]);
-        self.open.depth(space, registers.fs_base, slot) > 0 && is_component(target, Reader(memory))
+        if turns_handles(function) && self.is_of_binding(space, target, memory) {
+            return true;
+        }
+        let within = self.open.depth(space, registers.fs_base, slot) > 0;
+        within && object_at(target, Reader(memory)).is_some_and(|object| object.is_component())
+    }
+
+    /// Whether `target` is in a binding for Fortran. Which piece of memory that is in a process is
+    /// looked for once, as a binding comes here several times for each call of a program's.
+    fn is_of_binding(&mut self, space: Space, target: u64, memory: &dyn GuestMemory) -> bool {
+        if let Some(piece) = self.bindings.get(&space)
+            && piece.contains(&target)
+        {
+            return true;
+        }
+        let object = object_at(target, Reader(memory)).filter(Mapped::is_binding);
+        let Some(object) = object else {
+            return false;
+        };
+        if self.bindings.len() >= MAX_PROCESSES {
+            self.bindings.clear();
+        }
+        self.bindings.insert(space, object.piece);
+        true
     }
 
     /// Whether a call is the library's own affair: made from its own code, or reached by
@@ -204,6 +231,15 @@ impl NodeTracer {
                 call.event.function != function && call.kept == registers.kept()
             });
         let components = library.implementation == Implementation::OpenMpi;
-        own || components && self.is_of_component(registers, target, memory)
+        own || components && self.is_of_part(function, registers, target, memory)
     }
+}
+
+/// Whether a function turns a handle of one language's into another's.
+fn turns_handles(function: u16) -> bool {
+    let function = FUNCTIONS.get(usize::from(function));
+    function.is_some_and(|function| {
+        let name = function.name;
+        name.ends_with("_f2c") || name.ends_with("_c2f")
+    })
 }

@@ -3,7 +3,7 @@
 use super::{DATA, PROGRAM, Process, WORLD, tracer_of};
 use crate::component;
 use crate::event::Implementation;
-use crate::guest::HEAP;
+use crate::guest::{HEAP, STACK};
 use crate::targets::Place;
 
 /// A component, mapped somewhere, calls within a call; and so does a callback of the program's.
@@ -31,4 +31,24 @@ fn objects_whose_addresses_cannot_be_read_are_counted() {
     let mut process = Process::new(0x1000);
     process.call(&mut tracer, "MPI_Barrier", PROGRAM, &[WORLD]);
     assert_eq!(tracer.counters().warnings.unread_objects, 1);
+}
+
+/// Its binding for `mpif.h` turns handles into C's before it calls, and the program did not ask for
+/// that; where the program does, that is a call like others.
+#[test]
+fn what_a_binding_for_fortran_turns_into_handles_of_c_is_its_own_affair() {
+    let mut tracer = tracer_of(Implementation::OpenMpi, vec![Place::Missing]);
+    let mut process = Process::new(0x1000);
+    component::map("libmpi_mpifh.so.40", 0x300, &mut process.memory);
+    let binding = component::BASE + 0x3000;
+    for from in [binding, binding + 64, PROGRAM] {
+        let watched = process.call(&mut tracer, "MPI_Comm_f2c", from, &[0]);
+        assert_eq!(watched, (from == PROGRAM).then_some(PROGRAM), "{from:#x}");
+        process.registers.gpr[4] = STACK - 0x100;
+    }
+    assert!(
+        process
+            .call(&mut tracer, "MPI_Barrier", binding, &[WORLD])
+            .is_some()
+    );
 }
