@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use belljar_sim::Time;
+use tempfile::TempDir;
 
 use crate::coordinator::{Run, RunError, Setup};
 use crate::plan::{Plan, PlanError};
 use crate::progress::Progress;
 use crate::run_directory::{RunDirectory, RunDirectoryError, SCENARIO_FILE};
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Reach, Sandbox};
 use crate::scenario::{Scenario, ScenarioError};
 use crate::watch::{Probe, STATE_FOLDER, Sample, StateLine, read_state_lines};
 
@@ -114,6 +115,33 @@ struct Repeatable {
     lines: Vec<Vec<StateLine>>,
 }
 
+/// Where runs are repeated, and how guests are kept in there.
+struct Workspace {
+    folder: TempDir,
+    sandbox: Option<Sandbox>,
+}
+
+impl Workspace {
+    /// Every repetition reads its image and its scenario anew, and may make its snapshot; the
+    /// first one closes the process.
+    fn new(sandbox: Option<&Sandbox>) -> Result<Self, BisectError> {
+        let folder = tempfile::tempdir().map_err(BisectError::Temporary)?;
+        let mut reach = Reach::nothing()
+            .reading(Path::new("/"))
+            .writing(folder.path())
+            .renaming_in(folder.path().parent().unwrap_or(Path::new("/")));
+        // Without it a repetition says itself what it lacks.
+        if let Ok(snapshots) = belljar_images::user_folder("snapshots")
+            && fs::create_dir_all(&snapshots).is_ok()
+        {
+            reach = reach.writing(&snapshots);
+        }
+        let reaching = |sandbox: &Sandbox| sandbox.clone().reaching(reach).repeating();
+        let sandbox = sandbox.map(reaching).transpose().map_err(RunError::from)?;
+        Ok(Self { folder, sandbox })
+    }
+}
+
 /// Compares the runs in two directories; `tell` hears what is being done. `None` when
 /// all hashes are equal.
 ///
@@ -125,6 +153,7 @@ pub fn bisect(
     tell: &mut dyn FnMut(&str),
 ) -> Result<Option<Difference>, BisectError> {
     let runs = [load(directories[0])?, load(directories[1])?];
+    let workspace = Workspace::new(sandbox)?;
     let mut intervals = Vec::new();
     let nodes = runs[0].lines.len().max(runs[1].lines.len());
     for node in 0..nodes {
@@ -138,7 +167,7 @@ pub fn bisect(
     intervals.retain(|interval| interval.cycles.0 < first || interval.equal.is_none());
     let mut found: Option<Difference> = None;
     for interval in intervals {
-        let difference = narrow(&runs, interval, sandbox, tell)?;
+        let difference = narrow(&runs, interval, &workspace, tell)?;
         let earlier = |other: &Difference| difference.time() < other.time();
         if found.as_ref().is_none_or(earlier) {
             found = Some(difference);
@@ -221,7 +250,7 @@ fn first_difference(
 fn narrow(
     runs: &[Repeatable; 2],
     mut interval: Interval,
-    sandbox: Option<&Sandbox>,
+    workspace: &Workspace,
     tell: &mut dyn FnMut(&str),
 ) -> Result<Difference, BisectError> {
     loop {
@@ -237,8 +266,8 @@ fn narrow(
             interval.differ
         ));
         let samples = [
-            repeat(&runs[0], interval.node, &points, &[], sandbox)?,
-            repeat(&runs[1], interval.node, &points, &[], sandbox)?,
+            repeat(&runs[0], interval.node, &points, &[], workspace)?,
+            repeat(&runs[1], interval.node, &points, &[], workspace)?,
         ];
         let pairs = || samples[0].iter().zip(&samples[1]);
         let differ = pairs().position(|(one, two)| !one.agrees(two));
@@ -254,7 +283,7 @@ fn narrow(
             let pages = differing_pages(&at(differ));
             let point = [samples[0][differ].instructions];
             let last = |run: &Repeatable| {
-                let mut samples = repeat(run, interval.node, &point, &pages, sandbox)?;
+                let mut samples = repeat(run, interval.node, &point, &pages, workspace)?;
                 samples.pop().ok_or_else(|| unlike(runs, interval))
             };
             return Ok(Difference {
@@ -289,9 +318,10 @@ fn repeat(
     node: u32,
     points: &[u64],
     pages: &[u64],
-    sandbox: Option<&Sandbox>,
+    workspace: &Workspace,
 ) -> Result<Vec<Sample>, BisectError> {
-    let folder = tempfile::tempdir().map_err(BisectError::Temporary)?;
+    let folder = tempfile::tempdir_in(workspace.folder.path()).map_err(BisectError::Temporary)?;
+    let sandbox = workspace.sandbox.as_ref();
     let directory = RunDirectory::create(Some(&folder.path().join("run")), "bisect")?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = threads.clamp(1, run.plan.nodes as usize);

@@ -21,7 +21,7 @@ use crate::keyboard::Keyboard;
 use crate::parts::{DISK_LATENCY, START_DATE};
 use crate::processors::{Maker, Virtualisation};
 use crate::runner::real_function;
-use crate::sandbox::{Sandbox, SandboxError};
+use crate::sandbox::{Reach, Sandbox, SandboxError};
 
 /// How far a node runs before its console is looked at.
 const STEP: Span = Span::from_ms(1);
@@ -205,7 +205,7 @@ impl Booted {
         let Some(sandbox) = sandbox else {
             return self.run(&mut io::stdout().lock(), keyboard, stop);
         };
-        sandbox.close_process()?;
+        sandbox.clone().reaching(Reach::nothing()).close_process()?;
         let ending = thread::scope(|scope| {
             let work = scope.spawn(|| {
                 sandbox.enter()?;

@@ -65,11 +65,17 @@ fn kvm_engine() -> Finding {
 }
 
 fn sandbox() -> Finding {
-    match Sandbox::new() {
-        Ok(_) => finding(
+    let found = Sandbox::new().and_then(|_| Sandbox::knows_reach());
+    match found {
+        Ok(true) => finding(
             "sandbox",
             true,
-            "guests run under a seccomp filter, which was tried and holds",
+            "guests run under a seccomp filter, which was tried and holds, and in a Landlock domain",
+        ),
+        Ok(false) => finding(
+            "sandbox",
+            true,
+            "guests run under a seccomp filter, which was tried and holds; this kernel has no Landlock",
         ),
         Err(error) => finding("sandbox", false, error.to_string()),
     }

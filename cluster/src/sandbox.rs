@@ -4,23 +4,27 @@
 //! wrote, get a seccomp filter: memory without new code, files that are open already,
 //! waiting, signals. Everything else fails with `EPERM`. The other threads of the
 //! process, which share its memory, lose the calls with which a process leaves itself:
-//! starting programs, making connections, reaching into other processes. No thread can
-//! take its filter off again.
+//! starting programs, making connections, reaching into other processes; and where the
+//! host's kernel has Landlock, every file that is not open yet and not in their [`Reach`].
+//! No thread can take its filter or its domain off again.
 
-use std::collections::BTreeMap;
+mod calls;
+mod reach;
+mod threads;
+
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::process;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use libc::c_long;
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch, sock_filter,
-};
+use landlock::{PathFdError, RulesetError};
+use seccompiler::BpfProgram;
+
+use calls::{guest_filter, process_filter, without_x32};
+pub use reach::Reach;
 
 /// Why there is no sandbox.
 #[derive(Debug, thiserror::Error)]
@@ -38,148 +42,35 @@ pub enum SandboxError {
         "a seccomp filter is installed but {0} went through; run with --no-sandbox if you trust the guest"
     )]
     Open(&'static str),
+    /// What shall stay open is not there.
+    #[error("cannot open {path}, which the run is to keep: {source}")]
+    Reach {
+        /// The file or folder.
+        path: PathBuf,
+        /// The host's reason.
+        source: PathFdError,
+    },
+    /// The kernel refuses a ruleset of Landlock.
+    #[error(
+        "this host refuses a Landlock ruleset: {0}; run with --no-sandbox if you trust the guest"
+    )]
+    Ruleset(#[from] RulesetError),
+    /// A thread cannot enter the Landlock domain.
+    #[error(
+        "a thread cannot be kept from files by Landlock: {0}; run with --no-sandbox if you trust the guest"
+    )]
+    Domain(io::Error),
+    /// A thread does not take a signal.
+    #[error("thread {0} of this process takes no signal; try again, or run with --no-sandbox")]
+    Silent(i32),
 }
 
-/// Calls that threads with guests make, whatever their arguments.
-const ALLOWED: &[c_long] = &[
-    // Memory; mmap and mprotect have conditions.
-    libc::SYS_brk,
-    libc::SYS_madvise,
-    libc::SYS_mremap,
-    libc::SYS_munmap,
-    // Files that are open.
-    libc::SYS_close,
-    libc::SYS_fdatasync,
-    libc::SYS_fstat,
-    libc::SYS_fsync,
-    libc::SYS_ftruncate,
-    libc::SYS_lseek,
-    libc::SYS_pread64,
-    libc::SYS_pwrite64,
-    libc::SYS_read,
-    libc::SYS_readv,
-    libc::SYS_write,
-    libc::SYS_writev,
-    // Waiting, and the clock of the progress line.
-    libc::SYS_clock_gettime,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_futex,
-    libc::SYS_gettimeofday,
-    libc::SYS_nanosleep,
-    libc::SYS_poll,
-    libc::SYS_ppoll,
-    libc::SYS_restart_syscall,
-    libc::SYS_sched_getaffinity,
-    libc::SYS_sched_yield,
-    // Signals, by which guests' exceptions come.
-    libc::SYS_rt_sigaction,
-    libc::SYS_rt_sigprocmask,
-    libc::SYS_rt_sigreturn,
-    libc::SYS_sigaltstack,
-    // A thread's beginning and end, and a panic's.
-    libc::SYS_exit,
-    libc::SYS_exit_group,
-    libc::SYS_getpid,
-    libc::SYS_getrandom,
-    libc::SYS_gettid,
-    libc::SYS_rseq,
-    libc::SYS_set_robust_list,
-];
-
-/// What stops a guest of KVM's in time.
-const TIMERS: &[c_long] = &[
-    libc::SYS_timer_create,
-    libc::SYS_timer_delete,
-    libc::SYS_timer_settime,
-];
-/// The part of an ioctl's number that names it: type and number, without size.
-const IOCTL_NUMBER: u64 = 0xffff;
-
-/// Calls that no thread makes once guests run.
-const FORBIDDEN_TO_ALL: &[c_long] = &[
-    libc::SYS_accept,
-    libc::SYS_accept4,
-    libc::SYS_acct,
-    libc::SYS_add_key,
-    libc::SYS_adjtimex,
-    libc::SYS_bind,
-    libc::SYS_bpf,
-    libc::SYS_chroot,
-    libc::SYS_clock_adjtime,
-    libc::SYS_clock_settime,
-    libc::SYS_connect,
-    libc::SYS_delete_module,
-    libc::SYS_execve,
-    libc::SYS_execveat,
-    libc::SYS_fanotify_init,
-    libc::SYS_finit_module,
-    libc::SYS_fork,
-    libc::SYS_fsconfig,
-    libc::SYS_fsmount,
-    libc::SYS_fsopen,
-    libc::SYS_fspick,
-    libc::SYS_init_module,
-    libc::SYS_io_uring_setup,
-    libc::SYS_ioperm,
-    libc::SYS_iopl,
-    libc::SYS_kcmp,
-    libc::SYS_kexec_file_load,
-    libc::SYS_kexec_load,
-    libc::SYS_keyctl,
-    libc::SYS_listen,
-    libc::SYS_memfd_create,
-    libc::SYS_memfd_secret,
-    libc::SYS_migrate_pages,
-    libc::SYS_modify_ldt,
-    libc::SYS_mount,
-    libc::SYS_mount_setattr,
-    libc::SYS_move_mount,
-    libc::SYS_move_pages,
-    libc::SYS_name_to_handle_at,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_open_tree,
-    libc::SYS_perf_event_open,
-    libc::SYS_personality,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_pidfd_open,
-    libc::SYS_pidfd_send_signal,
-    libc::SYS_pivot_root,
-    libc::SYS_process_madvise,
-    libc::SYS_process_mrelease,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_ptrace,
-    libc::SYS_quotactl,
-    libc::SYS_reboot,
-    libc::SYS_request_key,
-    libc::SYS_setdomainname,
-    libc::SYS_sethostname,
-    libc::SYS_setns,
-    libc::SYS_settimeofday,
-    libc::SYS_socket,
-    libc::SYS_socketpair,
-    libc::SYS_swapoff,
-    libc::SYS_swapon,
-    libc::SYS_syslog,
-    libc::SYS_umount2,
-    libc::SYS_unshare,
-    libc::SYS_userfaultfd,
-    libc::SYS_vfork,
-    libc::SYS_vhangup,
-];
-
-/// From this number on stand the calls of the x32 ABI: the same ones under other numbers, and some that
-/// have a number in it alone. No thread makes any.
-const X32: u32 = 0x4000_0000;
-
-/// Offset of a call's number in what a filter is given (`struct seccomp_data`).
-const NUMBER: u32 = 0;
-
-/// The filters, compiled.
+/// The filters, compiled, and what files stay in reach.
 #[derive(Clone, Debug)]
 pub struct Sandbox {
     guest: BpfProgram,
     process: BpfProgram,
+    reach: Option<Reach>,
     closed: Arc<AtomicBool>,
 }
 
@@ -191,7 +82,8 @@ impl Sandbox {
     pub fn new() -> Result<Self, SandboxError> {
         let sandbox = Self {
             guest: guest_filter(false)?.try_into()?,
-            process: without_x32(process_filter(None)?)?,
+            process: without_x32(process_filter(None, false)?)?,
+            reach: None,
             closed: Arc::default(),
         };
         sandbox.probe()?;
@@ -213,8 +105,33 @@ impl Sandbox {
     /// # Errors
     /// [`SandboxError::Compile`].
     pub fn listening(mut self, listener: BorrowedFd<'_>) -> Result<Self, SandboxError> {
-        self.process = without_x32(process_filter(Some(listener.as_raw_fd()))?)?;
+        self.process = without_x32(process_filter(Some(listener.as_raw_fd()), false)?)?;
         Ok(self)
+    }
+
+    /// As it is, but lets threads without guests make further runs.
+    ///
+    /// # Errors
+    /// [`SandboxError::Compile`].
+    pub fn repeating(mut self) -> Result<Self, SandboxError> {
+        self.process = without_x32(process_filter(None, true)?)?;
+        Ok(self)
+    }
+
+    /// As it is, but leaves to the process no files that are not open, besides those in `reach`.
+    #[must_use]
+    pub fn reaching(mut self, reach: Reach) -> Self {
+        self.reach = Some(reach);
+        self
+    }
+
+    /// Whether this host's kernel has Landlock, without which a thread without guests can open
+    /// what whoever started it can.
+    ///
+    /// # Errors
+    /// [`SandboxError::Ruleset`].
+    pub fn knows_reach() -> Result<bool, SandboxError> {
+        Ok(reach::is_known()?)
     }
 
     /// Puts the calling thread, for good, under the filter for threads with guests.
@@ -225,13 +142,14 @@ impl Sandbox {
         Ok(seccompiler::apply_filter(&self.guest)?)
     }
 
-    /// Takes from all threads of the process, for good, what none needs beside guests;
+    /// Takes from all threads of the process, for good, what none needs while guests run;
     /// once is enough.
     ///
     /// # Errors
-    /// [`SandboxError::Install`].
+    /// See [`SandboxError`].
     pub fn close_process(&self) -> Result<(), SandboxError> {
         if !self.closed.swap(true, Ordering::Relaxed) {
+            self.reach.as_ref().map_or(Ok(()), Reach::close)?;
             seccompiler::apply_filter_all_threads(&self.process)?;
         }
         Ok(())
@@ -255,82 +173,11 @@ fn is_refusal(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EPERM)
 }
 
-fn guest_filter(kvm: bool) -> Result<SeccompFilter, seccompiler::BackendError> {
-    let allowed = ALLOWED.iter().chain(if kvm { TIMERS } else { &[] });
-    let mut rules: BTreeMap<c_long, Vec<SeccompRule>> =
-        allowed.map(|&call| (call, Vec::new())).collect();
-    // Nothing becomes code that was not before guests ran.
-    let executable = libc::PROT_EXEC as u64;
-    let no_code = argument(2, SeccompCmpOp::MaskedEq(executable), 0)?;
-    rules.insert(libc::SYS_mmap, vec![no_code.clone()]);
-    rules.insert(libc::SYS_mprotect, vec![no_code]);
-    // The size of the terminal, for the progress line; whether there is one.
-    let questions = [libc::TIOCGWINSZ, libc::TCGETS];
-    let questions = questions.map(|question| argument(1, SeccompCmpOp::Eq, question));
-    let mut ioctls: Vec<SeccompRule> = questions.into_iter().collect::<Result<_, _>>()?;
-    if kvm {
-        for call in belljar_kvm::RUNNING_IOCTLS {
-            let number = SeccompCmpOp::MaskedEq(IOCTL_NUMBER);
-            ioctls.push(argument(1, number, call.into())?);
-        }
-    }
-    rules.insert(libc::SYS_ioctl, ioctls);
-    let itself = argument(0, SeccompCmpOp::Eq, u64::from(process::id()))?;
-    rules.insert(libc::SYS_tgkill, vec![itself]);
-    SeccompFilter::new(
-        rules,
-        SeccompAction::Errno(libc::EPERM as u32),
-        SeccompAction::Allow,
-        TargetArch::x86_64,
-    )
-}
-
-fn process_filter(listener: Option<RawFd>) -> Result<SeccompFilter, seccompiler::BackendError> {
-    let rules = FORBIDDEN_TO_ALL.iter().map(|&call| (call, Vec::new()));
-    let mut rules: BTreeMap<c_long, Vec<SeccompRule>> = rules.collect();
-    if let Some(listener) = listener {
-        let another = argument(0, SeccompCmpOp::Ne, listener as u64)?;
-        rules.insert(libc::SYS_accept4, vec![another]);
-    }
-    SeccompFilter::new(
-        rules,
-        SeccompAction::Allow,
-        SeccompAction::Errno(libc::EPERM as u32),
-        TargetArch::x86_64,
-    )
-}
-
-/// A filter's program, after one that refuses all calls from [`X32`] on: filters by
-/// `seccompiler` know single numbers only.
-fn without_x32(filter: SeccompFilter) -> Result<BpfProgram, seccompiler::BackendError> {
-    let instruction = |code, jt, jf, k| sock_filter {
-        code: code as u16,
-        jt,
-        jf,
-        k,
-    };
-    let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
-    let mut program = vec![
-        instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, NUMBER),
-        instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, X32),
-        instruction(libc::BPF_RET | libc::BPF_K, 0, 0, refused),
-    ];
-    program.extend(BpfProgram::try_from(filter)?);
-    Ok(program)
-}
-
-fn argument(
-    index: u8,
-    comparison: SeccompCmpOp,
-    value: u64,
-) -> Result<SeccompRule, seccompiler::BackendError> {
-    let condition = SeccompCondition::new(index, SeccompCmpArgLen::Dword, comparison, value)?;
-    SeccompRule::new(vec![condition])
-}
-
 #[cfg(test)]
 mod tests {
+    use super::calls::{FORBIDDEN_TO_ALL, X32};
     use super::*;
+    use libc::c_long;
     use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::process::Command;

@@ -144,6 +144,7 @@ impl Task<'_> {
             let listening = |sandbox: Sandbox| sandbox.listening(server.listener());
             sandbox = sandbox.map(listening).transpose()?;
         }
+        sandbox = sandbox.map(|sandbox| sandbox.reaching(directory.reach()));
         let (exchange, agents) = self.call_hosts(sandbox.as_ref(), &stop)?.unzip();
         let mut progress = Progress::start(self.host.quiet || !io::stderr().is_terminal());
         let setup = Setup {

@@ -22,7 +22,7 @@ use crate::coordinator::{Ending, Run, RunError, Setup};
 use crate::plan::{Plan, PlanError};
 use crate::progress::Progress;
 use crate::run_directory::SCENARIO_FILE;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Reach, Sandbox};
 use crate::scenario::{Scenario, ScenarioError};
 use crate::template;
 
@@ -174,6 +174,13 @@ impl Agent {
         Ok(found.transpose().map_err(RunError::from)?)
     }
 
+    /// What this host opens while guests run: at the end its own folder is removed.
+    fn reach(&self) -> Reach {
+        let folder = self.folder.path();
+        let above = folder.parent().unwrap_or(folder);
+        Reach::nothing().writing(folder).renaming_in(above)
+    }
+
     /// Runs this host's nodes by `threads` threads until the run ends.
     ///
     /// # Errors
@@ -186,6 +193,8 @@ impl Agent {
         stop: &AtomicBool,
     ) -> Result<Ending, AgentError> {
         let found = self.found()?;
+        let sandbox = sandbox.map(|sandbox| sandbox.clone().reaching(self.reach()));
+        let sandbox = sandbox.as_ref();
         let partition = Arc::new(self.task.partition);
         let mut exchange = Exchange::new(self.mesh, partition, self.own);
         for (peer, message) in self.early {

@@ -1,6 +1,7 @@
 //! Threads that run guests can do nothing else.
 
 use std::fs;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -62,4 +63,67 @@ fn the_doctor_tries_the_filter() {
     let Some(dir) = Dir::new() else { return };
     let (findings, _, _) = dir.call(&["doctor"]);
     assert!(findings.contains("ok  sandbox"), "{findings}");
+}
+
+/// Preloaded into `belljar`, a thread that opens a file as long as it can, as one that was taken
+/// over would.
+const INTRUDER: &str = r#"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *intrude(void *unused) {
+    int log = open(getenv("INTRUDER_LOG"), O_WRONLY | O_CREAT | O_APPEND, 0600), fd;
+    while ((fd = open("/etc/passwd", O_RDONLY)) >= 0) {
+        close(fd);
+        usleep(10000);
+    }
+    dprintf(log, "%d\n", errno);
+    return unused;
+}
+__attribute__((constructor)) static void begin(void) {
+    pthread_t thread;
+    if (getenv("INTRUDER_LOG")) pthread_create(&thread, NULL, intrude, NULL);
+}
+"#;
+
+#[test]
+fn no_thread_opens_other_files_once_guests_run() {
+    let Some(dir) = Dir::new() else { return };
+    let (findings, _, _) = dir.call(&["doctor"]);
+    if findings.contains("this kernel has no Landlock") {
+        eprintln!("SKIPPED: this kernel has no Landlock");
+        return;
+    }
+    let library = dir.path("intruder.so");
+    dir.write("intruder.c", INTRUDER);
+    let compiled = Command::new("cc")
+        .args(["-shared", "-fPIC", "-pthread", "-o"])
+        .args([&library, &dir.path("intruder.c")])
+        .status();
+    if let Err(error) = compiled {
+        eprintln!("SKIPPED: the intruder is a library, and cc: {error}");
+        return;
+    }
+    let log = dir.path("log");
+    dir.write("s.toml", &Scenario::new(2, "while :; do :; done").text());
+    let mut run = dir
+        .command(&["run", "s.toml", "--quiet", "--out", "out"])
+        .env("LD_PRELOAD", &library)
+        .env("INTRUDER_LOG", &log)
+        .spawn()
+        .expect("belljar starts");
+    let mut refused = String::new();
+    for _ in 0..600 {
+        thread::sleep(Duration::from_millis(100));
+        refused = fs::read_to_string(&log).unwrap_or_default();
+        if refused.ends_with('\n') || run.try_wait().is_ok_and(|ended| ended.is_some()) {
+            break;
+        }
+    }
+    interrupt(&run);
+    run.wait().expect("belljar ends");
+    assert_eq!(refused.trim(), libc::EACCES.to_string());
 }
