@@ -16,6 +16,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::engine::Engine;
+use belljar_cluster::host_memory;
 use belljar_cluster::hosts::Outlook;
 use belljar_cluster::plan::Plan;
 use belljar_cluster::run_disk;
@@ -25,6 +26,7 @@ use belljar_cluster::{doctor as examination, template};
 use belljar_images::{Progress, Recipe};
 
 use crate::{CheckArguments, ScenarioArguments, SnapshotArguments};
+pub(crate) use output::fit_for_terminal;
 use output::{print, say};
 
 /// A scenario, and what it takes to run it again.
@@ -59,7 +61,10 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
     let hosts = run::with_arguments(scenario.hosts.clone(), &arguments.hosts)?;
     match Outlook::new(&plan, &hosts)? {
         Some(outlook) => say(outlook)?,
-        None => say("hosts      this one alone")?,
+        None => {
+            say("hosts      this one alone")?;
+            say(format!("memory     {}", host_memory::outlook(&plan)))?;
+        }
     }
     if let Some(path) = &arguments.run_disk {
         let disk = run_disk::build(&plan).context("cannot pack the workload's files")?;

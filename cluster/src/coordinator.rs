@@ -5,107 +5,47 @@
 //! turn, and rounds only decide how far nodes run at once: what comes out is put into the
 //! order of virtual time, and a run ends at a point of virtual time.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::capture::{CaptureError, Captures};
-use crate::checkpoint::CheckpointError;
-use crate::control::{Desk, INPUT_FILE, Viewer};
+use crate::capture::Captures;
+use crate::control::{Desk, Viewer};
 use crate::crew::Crew;
 use crate::ending::Closing;
 pub use crate::ending::Ending;
 use crate::horizon::{Horizons, Turn};
-use crate::hosts::{ExchangeError, Send};
-use crate::link_log::{LINKS_FILE, LinkLog};
-use crate::parts::PartsError;
+use crate::host_memory::MemoryGuard;
+use crate::hosts::Send;
+use crate::link_log::LinkLog;
 use crate::progress::{Progress, Snapshot};
 use crate::recorder::Recorder;
-use crate::run_directory::{RunDirectory, RunDirectoryError};
+use crate::run_directory::RunDirectory;
 use crate::runner::{Runner, Word};
-use crate::sandbox::{Sandbox, SandboxError};
+use crate::sandbox::Sandbox;
 use crate::summary::NodeReport;
-use crate::template::TemplateError;
 use crate::watch::{Probe, STATE_FOLDER, Sample, StateLog, Watch};
-use belljar_fabric::{Fabric, RoutingError};
+use belljar_fabric::Fabric;
 use belljar_sim::{Span, Time};
-use belljar_tracer::{SelectionError, TraceError};
-use belljar_vmm::NodeError;
 
 mod attend;
 mod checkpoint;
 mod cut;
+mod error;
 mod others;
 mod prepare;
 mod standstill;
 
 use checkpoint::Checkpointer;
 pub use checkpoint::Checkpoints;
+pub use error::RunError;
 use others::Others;
 pub use prepare::Setup;
 use standstill::Standstill;
 
 /// How long a run sleeps that waits for somebody to type.
 const NAP: Duration = Duration::from_millis(10);
-
-/// Why a run could not go on.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// There is no node to clone.
-    #[error(transparent)]
-    Template(#[from] TemplateError),
-    /// What the nodes are made of is not usable.
-    #[error(transparent)]
-    Parts(#[from] PartsError),
-    /// A node cannot be built or cannot go on.
-    #[error("node {node}: {source}")]
-    Node {
-        /// Which.
-        node: u32,
-        /// Why.
-        source: NodeError,
-    },
-    /// The run directory cannot be written.
-    #[error(transparent)]
-    Directory(#[from] RunDirectoryError),
-    /// A console file cannot be written.
-    #[error("cannot write the console of node {node}: {source}")]
-    Console {
-        /// Which.
-        node: u32,
-        /// The host's reason.
-        source: io::Error,
-    },
-    /// The scenario's choice of calls makes no sense.
-    #[error(transparent)]
-    Selection(#[from] SelectionError),
-    /// The trace cannot be written.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// A thread cannot be kept from what it must not do.
-    #[error(transparent)]
-    Sandbox(#[from] SandboxError),
-    /// A capture cannot be written.
-    #[error(transparent)]
-    Capture(#[from] CaptureError),
-    /// The network cannot be operated as the plan says.
-    #[error("network.routing: {0}")]
-    Routing(#[from] RoutingError),
-    /// What was typed cannot be written down.
-    #[error("cannot write {INPUT_FILE}: {0}")]
-    Input(io::Error),
-    /// The checkpoint cannot be gone on from.
-    #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
-    /// The other hosts of the run cannot be dealt with.
-    #[error(transparent)]
-    Hosts(#[from] ExchangeError),
-    /// The links' figures cannot be written.
-    #[error("cannot write {LINKS_FILE}: {0}")]
-    Links(io::Error),
-}
 
 /// A run in progress.
 pub struct Run {
@@ -132,6 +72,7 @@ pub struct Run {
     checkpointer: Option<Checkpointer>,
     viewer: Viewer,
     standstill: Standstill,
+    memory: MemoryGuard,
     /// Pieces of input typed into consoles, and bytes that writing them down took.
     typed: u64,
     input: u64,
@@ -239,6 +180,7 @@ impl Run {
                 Some(ending) => break ending,
                 None => {}
             }
+            self.memory.look()?;
             if progress.is_due(self.rounds) {
                 progress.show(&self.snapshot());
             }

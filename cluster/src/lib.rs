@@ -16,7 +16,7 @@ mod ending;
 pub mod engine;
 pub mod folder;
 pub mod horizon;
-mod host_memory;
+pub mod host_memory;
 pub mod hosts;
 pub mod keyboard;
 pub mod link_log;

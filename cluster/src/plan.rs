@@ -147,6 +147,16 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Bytes of the host's memory that a node is likely to take: clones share what they do not
+    /// write.
+    pub fn likely_memory(&self) -> u64 {
+        if self.boot_each {
+            self.memory
+        } else {
+            self.memory / 2
+        }
+    }
+
     /// Resolves `scenario`, which was read from `path`.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ use crate::crew::Crew;
 use crate::ending::Closing;
 use crate::engine::Engine;
 use crate::horizon::Horizons;
+use crate::host_memory::MemoryGuard;
 use crate::hosts::Exchange;
 use crate::link_log::LinkLog;
 use crate::parts::Parts;
@@ -310,6 +311,14 @@ impl Setup<'_> {
         let plan = self.plan;
         let kept = self.checkpoints.zip(self.directory);
         let mut checkpointer = kept.map(|(kept, directory)| checkpointer(kept, directory));
+        let memory = MemoryGuard::new(begun.runners.len(), plan.memory);
+        if let Some(doubts) = memory.doubts(plan.likely_memory()) {
+            tracing::warn!("{doubts}");
+        }
+        let mut pages = begun.pages;
+        pages.resize(begun.runners.len(), KeptPages::default());
+        // It opens files, as the guard above does.
+        let mut pages = self.exchange.as_ref().map(|_| PageKeeper::new(pages));
         // Before any thread has a filter of its own, which would be in the way.
         self.sandbox.map_or(Ok(()), Sandbox::close_process)?;
         let crew = Crew::new(begun.runners, self.threads, plan.engine, self.sandbox)?;
@@ -327,8 +336,6 @@ impl Setup<'_> {
             nodes.resize(crew.len(), KeptPages::default());
             checkpointer.begin_at(begun.first);
         }
-        let mut pages = begun.pages;
-        pages.resize(crew.len(), KeptPages::default());
         let begin = |mut exchange: Exchange| {
             exchange.begin(plan.nodes, horizons.distances(), begun.now);
             // What their boot wrote, also of nodes that sleep for long.
@@ -339,7 +346,7 @@ impl Setup<'_> {
                 next: begun
                     .closing
                     .reachable(due_behind(begun.first, plan.checkpoint_every)),
-                pages: Some(PageKeeper::new(pages)),
+                pages: pages.take(),
                 ..Cuts::default()
             };
             let lengths = begun.consoles.as_deref();
@@ -363,6 +370,7 @@ impl Setup<'_> {
             desk: None,
             checkpointer,
             standstill: Standstill::default(),
+            memory,
             viewer: Viewer::default(),
             typed: begun.typed,
             input: begun.input,

@@ -53,17 +53,7 @@ pub(super) fn place_nodes(
     hosts: &[Capacity],
     wishes: &Hosts,
 ) -> Result<Vec<u32>, PlacementError> {
-    let memory = expected_memory(plan);
-    place(&plan.topology, memory, hosts, &wishes.place)
-}
-
-/// Host memory that a node is likely to take: clones share what they do not write.
-fn expected_memory(plan: &Plan) -> u64 {
-    if plan.boot_each {
-        plan.memory
-    } else {
-        plan.memory / 2
-    }
+    place(&plan.topology, plan.likely_memory(), hosts, &wishes.place)
 }
 
 /// For each node the number of its host, as `wishes` have it where they say something.

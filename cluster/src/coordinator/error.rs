@@ -1,0 +1,78 @@
+//! Why a run ends that could not continue.
+
+use std::io;
+
+use belljar_fabric::RoutingError;
+use belljar_tracer::{SelectionError, TraceError};
+use belljar_vmm::NodeError;
+
+use crate::capture::CaptureError;
+use crate::checkpoint::CheckpointError;
+use crate::control::INPUT_FILE;
+use crate::host_memory::Shortage;
+use crate::hosts::ExchangeError;
+use crate::link_log::LINKS_FILE;
+use crate::parts::PartsError;
+use crate::run_directory::RunDirectoryError;
+use crate::sandbox::SandboxError;
+use crate::template::TemplateError;
+
+/// Why a run could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// There is no node to clone.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    /// What the nodes are made of is not usable.
+    #[error(transparent)]
+    Parts(#[from] PartsError),
+    /// A node cannot be built or cannot go on.
+    #[error("node {node}: {source}")]
+    Node {
+        /// Which.
+        node: u32,
+        /// Why.
+        source: NodeError,
+    },
+    /// The run directory cannot be written.
+    #[error(transparent)]
+    Directory(#[from] RunDirectoryError),
+    /// A console file cannot be written.
+    #[error("cannot write the console of node {node}: {source}")]
+    Console {
+        /// Which.
+        node: u32,
+        /// The host's reason.
+        source: io::Error,
+    },
+    /// The scenario's choice of calls makes no sense.
+    #[error(transparent)]
+    Selection(#[from] SelectionError),
+    /// The trace cannot be written.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The host has no memory left for the nodes.
+    #[error(transparent)]
+    Memory(#[from] Shortage),
+    /// A thread cannot be kept from what it must not do.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    /// A capture cannot be written.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// The network cannot be operated as the plan says.
+    #[error("network.routing: {0}")]
+    Routing(#[from] RoutingError),
+    /// What was typed cannot be written down.
+    #[error("cannot write {INPUT_FILE}: {0}")]
+    Input(io::Error),
+    /// The checkpoint cannot be gone on from.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The other hosts of the run cannot be dealt with.
+    #[error(transparent)]
+    Hosts(#[from] ExchangeError),
+    /// The links' figures cannot be written.
+    #[error("cannot write {LINKS_FILE}: {0}")]
+    Links(io::Error),
+}
