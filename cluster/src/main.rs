@@ -3,7 +3,6 @@
 //! Standard output is results; what goes on meanwhile is told on standard error.
 #![allow(clippy::print_stderr)]
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -13,6 +12,7 @@ use belljar_cluster::scenario::LaunchKind;
 use clap::{Args, Parser, Subcommand};
 
 mod command;
+mod notes;
 
 #[derive(Parser)]
 #[command(
@@ -326,12 +326,7 @@ struct StatArguments {
 }
 
 fn main() -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .without_time()
-        .init();
+    notes::tell();
     let result = match Arguments::parse().command {
         Command::Run(arguments) => command::run::run(&arguments),
         Command::Submit(arguments) => command::submit::submit(&arguments),
@@ -352,8 +347,12 @@ fn main() -> ExitCode {
             command::build_image(&recipe, verbose)
         }
     };
+    match notes::left_out() {
+        0 => {}
+        more => eprintln!("note: {more} more lines about guests' virtio queues are left out"),
+    }
     result.unwrap_or_else(|error| {
-        eprintln!("error: {}", with_causes(&error));
+        eprintln!("error: {}", command::fit_for_terminal(&with_causes(&error)));
         ExitCode::FAILURE
     })
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use belljar_cpu::{IsaError, Level};
+use belljar_images::toml_error;
 use serde::Deserialize;
 
 use crate::engine::{EngineChoice, KvmOptions};
@@ -205,7 +206,10 @@ fn default_limit() -> Duration {
 
 /// Where a workload's file comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "neither a path, such as \"in.dat\", nor a text, such as { text = \"1 2 3\" }"
+)]
 pub enum FileSource {
     /// A file beside the scenario.
     Path(PathBuf),
@@ -260,11 +264,11 @@ impl Scenario {
             reason,
         };
         if overrides.is_empty() {
-            return toml::from_str(text).map_err(|error| fail(error.to_string()));
+            return toml::from_str(text).map_err(|error| fail(toml_error::in_words(&error)));
         }
         overridden(path, text, overrides)?
             .try_into()
-            .map_err(|error: toml::de::Error| fail(error.to_string()))
+            .map_err(|error: toml::de::Error| fail(toml_error::in_words(&error)))
     }
 }
 
@@ -272,7 +276,7 @@ fn overridden(path: &Path, text: &str, overrides: &[String]) -> Result<toml::Tab
     let mut table: toml::Table =
         toml::from_str(text).map_err(|error: toml::de::Error| ScenarioError::Parse {
             path: path.to_owned(),
-            reason: error.to_string(),
+            reason: toml_error::in_words(&error),
         })?;
     for assignment in overrides {
         assign(&mut table, assignment)?;

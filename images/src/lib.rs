@@ -23,6 +23,7 @@ mod packages;
 mod progress;
 mod recipe;
 mod rootfs;
+pub mod toml_error;
 
 pub use bootstrap::BootstrapError;
 pub use build::{ImageError, build, build_in, locate};

@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::Deserialize;
 
 use crate::digest::Sha256Hex;
+use crate::toml_error;
 
 /// Version of what this crate makes of a recipe; part of every key. Raise it whenever the same
 /// recipe would give another image.
@@ -167,7 +168,8 @@ impl Recipe {
             message,
         };
         let utf8 = std::str::from_utf8(&text).map_err(|error| parse(error.to_string()))?;
-        let spec: Spec = toml::from_str(utf8).map_err(|error| parse(error.to_string()))?;
+        let spec: Spec =
+            toml::from_str(utf8).map_err(|error| parse(toml_error::in_words(&error)))?;
         check(path, &spec)?;
         let folder = path.parent().unwrap_or(Path::new("."));
         let mut files = BTreeMap::new();

@@ -13,7 +13,7 @@ use belljar_cluster::scenario::{Nodes, Scenario};
 use belljar_sim::Time;
 use belljar_tracer::{AnalysisError, DumpFormat, Filter, Ratio, TRACE_FILE, TraceState};
 
-use super::output::{read_or_not, show};
+use super::output::{Harmless, read_or_not, show};
 use crate::{DumpArguments, FilterArguments, StatArguments};
 
 /// The trace of a run directory, or the file itself.
@@ -57,7 +57,7 @@ pub(crate) fn dump(arguments: &DumpArguments) -> Result<ExitCode> {
     } else {
         DumpFormat::Text
     };
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(Harmless::new(io::stdout().lock()));
     let path = trace_file(&arguments.trace);
     let result = belljar_tracer::dump(&path, &filter(&arguments.filter)?, format, &mut out);
     let result = result.and_then(|state| {
@@ -87,7 +87,7 @@ pub(crate) fn stat(arguments: &StatArguments) -> Result<ExitCode> {
 /// Writes results to standard output, and then what is to be said of their trace.
 fn results(
     state: &TraceState,
-    write: impl FnOnce(&mut StdoutLock<'_>) -> io::Result<()>,
+    write: impl FnOnce(&mut Harmless<StdoutLock<'_>>) -> io::Result<()>,
 ) -> Result<ExitCode> {
     show(write)?;
     remark(state);

@@ -1,5 +1,6 @@
 //! Which hosts a scenario is to run on, before any of them is asked.
 
+use std::collections::BTreeSet;
 use std::thread;
 
 use belljar_launch::{AllocatedHost, Allocation, AllocationError, JobId};
@@ -17,6 +18,14 @@ pub enum HostListError {
     /// What the scenario says makes no sense.
     #[error("hosts: {0}")]
     Hosts(&'static str),
+    /// A host is listed twice.
+    #[error("hosts.list: {0} is there twice; name every host once")]
+    Twice(String),
+    /// Nodes are to be on a host where there are no hosts.
+    #[error(
+        "hosts.place has {0}, and there are no hosts: name them by hosts.list or --hosts, run in a Slurm job, or take --launch alone"
+    )]
+    NoHosts(String),
 }
 
 /// How agents get onto the hosts.
@@ -52,6 +61,9 @@ impl HostList {
         allocation: Option<Result<Allocation, AllocationError>>,
         own: String,
     ) -> Result<Option<Self>, HostListError> {
+        if let Some(twice) = twice(&hosts.list) {
+            return Err(HostListError::Twice(twice.to_owned()));
+        }
         let listed = |way| Self::new(way, hosts.list.clone(), own.clone());
         Ok(match (hosts.launch, allocation) {
             (LaunchKind::Alone, _) => None,
@@ -64,7 +76,12 @@ impl HostList {
             (LaunchKind::Auto, Some(allocation)) if hosts.list.is_empty() => {
                 Self::promised(allocation?, own)
             }
-            (LaunchKind::Auto, _) if hosts.list.is_empty() => None,
+            (LaunchKind::Auto, _) if hosts.list.is_empty() => {
+                if let Some(host) = hosts.place.keys().next() {
+                    return Err(HostListError::NoHosts(host.clone()));
+                }
+                None
+            }
             (_, _) if hosts.list.is_empty() => {
                 return Err(HostListError::Hosts("list names no host"));
             }
@@ -167,6 +184,13 @@ fn host_part(name: &str) -> &str {
     host.split_once(':').map_or(host, |(host, _)| host)
 }
 
+/// The first name that is in the list twice.
+fn twice(names: &[String]) -> Option<&str> {
+    let mut seen = BTreeSet::new();
+    let mut again = names.iter().filter(|name| !seen.insert(*name));
+    again.next().map(String::as_str)
+}
+
 fn own_name() -> String {
     let name = nix::unistd::gethostname().ok();
     name.and_then(|name| name.into_string().ok())
@@ -226,6 +250,19 @@ mod tests {
         assert!(list(&["b"]).is_none());
         let empty = HostList::with(&hosts(LaunchKind::Ssh, &[]), None, String::new());
         assert!(matches!(empty, Err(HostListError::Hosts(_))));
+    }
+
+    #[test]
+    fn a_host_is_named_once_and_places_need_hosts() {
+        let of = |hosts: &Hosts| HostList::with(hosts, None, "own".to_owned());
+        let twice = of(&hosts(LaunchKind::Local, &["a", "b", "a"])).unwrap_err();
+        assert!(twice.to_string().contains("hosts.list: a is there twice"));
+        let mut placed = hosts(LaunchKind::Auto, &[]);
+        placed.place.insert("a".to_owned(), "0-3".to_owned());
+        let refused = of(&placed).unwrap_err().to_string();
+        assert!(refused.contains("hosts.place has a"), "{refused}");
+        placed.launch = LaunchKind::Alone;
+        assert!(of(&placed).unwrap().is_none());
     }
 
     #[test]

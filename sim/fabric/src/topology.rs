@@ -221,10 +221,16 @@ impl Topology {
     /// Gives a link a cost other than 1: routes have the least sum of costs.
     ///
     /// # Errors
-    /// When the link does not exist, or `cost` is 0.
+    /// When `cost` is 0.
+    ///
+    /// # Panics
+    /// When there is no such link.
     pub fn set_cost(&mut self, link: LinkId, cost: u8) -> Result<(), TopologyError> {
-        let place = self.costs.get_mut(link as usize).filter(|_| cost > 0);
-        *place.ok_or(TopologyError::NoCost(link))? = cost;
+        if cost == 0 {
+            let ends = self.ends_of(&self.links[link as usize]);
+            return Err(TopologyError::NoCost(ends));
+        }
+        self.costs[link as usize] = cost;
         Ok(())
     }
 

@@ -179,7 +179,7 @@ fn a_graph_is_a_network_with_its_own_names() {
     assert!(read(3, network).err().unwrap().contains("it has 2 hosts"));
     for (from, to, words) in [
         ("3 ms", "3", "latency of east-west: `` is not a unit"),
-        ("3 ms", "0 ms", "link 2 has no latency"),
+        ("3 ms", "0 ms", "has no latency"),
         (">7<", ">0<", "cost of east-west is `0`"),
         (">host<", ">router<", "must be host or switch"),
         ("source=\"b\"", "source=\"a\"", "a has 2 links"),

@@ -4,19 +4,14 @@ use std::collections::VecDeque;
 
 use belljar_sim::Span;
 
-use super::{Endpoint, LinkId, Topology};
+use super::{Endpoint, Link, Topology};
 
 /// Why a topology cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     /// A link names something that does not exist.
-    #[error("link {link} leads to {end:?}, which does not exist")]
-    NoSuchEnd {
-        /// The link.
-        link: LinkId,
-        /// What it names.
-        end: Endpoint,
-    },
+    #[error("a link leads to {0:?}, which does not exist")]
+    NoSuchEnd(Endpoint),
     /// A host has none, or more than one.
     #[error("{host} has {links} links; it must have exactly one, to a switch")]
     HostLinks {
@@ -26,8 +21,8 @@ pub enum TopologyError {
         links: usize,
     },
     /// A link between two hosts, or from a place to itself.
-    #[error("link {0} joins {1}; a link joins a host and a switch, or two switches")]
-    Ends(LinkId, String),
+    #[error("a link joins {0}; it must join a host and a switch, or two switches")]
+    Ends(String),
     /// Places that no way leads to.
     #[error("there is no way between {from} and {to}; add links until all places are connected")]
     Unconnected {
@@ -40,14 +35,14 @@ pub enum TopologyError {
     #[error("a tree needs at least 2 hosts to a switch, not {0}")]
     Fanout(u32),
     /// A link without latency would leave the nodes no time to run on their own.
-    #[error("link {0} has no latency; give it at least 1 ns")]
-    NoLatency(LinkId),
+    #[error("the link between {0} has no latency; give it at least 1 ns")]
+    NoLatency(String),
     /// A link that carries nothing.
-    #[error("link {0} has no bandwidth; give it at least 1 bit per second")]
-    NoBandwidth(LinkId),
+    #[error("the link between {0} has no bandwidth; give it at least 1 bit per second")]
+    NoBandwidth(String),
     /// A link that costs nothing would let frames go in circles.
-    #[error("link {0} has cost 0; give it 1 to 255")]
-    NoCost(LinkId),
+    #[error("the link between {0} has cost 0; give it 1 to 255")]
+    NoCost(String),
     /// Numbers that make no such shape.
     #[error("a {shape} cannot be: {reason}")]
     Shape {
@@ -63,29 +58,34 @@ const NAMED: usize = 5;
 
 impl Topology {
     pub(super) fn check_links(&self) -> Result<(), TopologyError> {
-        for (link, id) in self.links.iter().zip(0..) {
+        for link in &self.links {
             for end in link.ends {
                 let exists = match end {
                     Endpoint::Host(host) => host < self.hosts,
                     Endpoint::Switch(switch) => (switch as usize) < self.switches.len(),
                 };
                 if !exists {
-                    return Err(TopologyError::NoSuchEnd { link: id, end });
+                    return Err(TopologyError::NoSuchEnd(end));
                 }
             }
             let [near, far] = link.ends;
             if near == far || matches!(far, Endpoint::Host(_)) {
-                let ends = format!("{} and {}", self.place_name(near), self.place_name(far));
-                return Err(TopologyError::Ends(id, ends));
+                return Err(TopologyError::Ends(self.ends_of(link)));
             }
             if link.spec.latency == Span::ZERO {
-                return Err(TopologyError::NoLatency(id));
+                return Err(TopologyError::NoLatency(self.ends_of(link)));
             }
             if link.spec.bandwidth == 0 {
-                return Err(TopologyError::NoBandwidth(id));
+                return Err(TopologyError::NoBandwidth(self.ends_of(link)));
             }
         }
         Ok(())
+    }
+
+    /// What a link joins, in words.
+    pub(super) fn ends_of(&self, link: &Link) -> String {
+        let [near, far] = link.ends.map(|end| self.place_name(end));
+        format!("{near} and {far}")
     }
 
     /// Notes which links there are at each place.

@@ -42,11 +42,26 @@ fn loose_ends_are_refused_by_name() {
     let apart = make(2, vec![link(x, a), link(y, b)]).unwrap_err();
     assert!(apart.to_string().contains("host1, switch1"), "{apart}");
     let hosts = make(2, vec![link(x, y), link(a, b)]).unwrap_err();
-    assert!(matches!(hosts, TopologyError::Ends(0, _)));
+    assert_eq!(hosts, TopologyError::Ends("host0 and host1".to_owned()));
     let itself = make(1, vec![link(x, a), link(a, b), link(b, b)]).unwrap_err();
-    assert!(matches!(itself, TopologyError::Ends(2, _)));
+    assert_eq!(
+        itself,
+        TopologyError::Ends("switch1 and switch1".to_owned())
+    );
     let nowhere = make(1, vec![link(x, Endpoint::Switch(2)), link(a, b)]).unwrap_err();
-    assert!(matches!(nowhere, TopologyError::NoSuchEnd { link: 0, .. }));
+    assert_eq!(nowhere, TopologyError::NoSuchEnd(Endpoint::Switch(2)));
+    let slow = Link {
+        spec: LinkSpec {
+            bandwidth: 0,
+            ..LINK
+        },
+        ..link(x, a)
+    };
+    let slow = make(1, vec![slow, link(a, b)]).unwrap_err();
+    assert!(
+        slow.to_string().contains("between host0 and switch0"),
+        "{slow}"
+    );
     assert_eq!(
         Topology::tree(4, 1, LINK, LINK, SWITCH),
         Err(TopologyError::Fanout(1))

@@ -1,0 +1,84 @@
+//! What the program's parts have to say while it works, on standard error.
+//!
+//! Libraries that read guests' rings complain of each one that is wrong, and a guest can make as many
+//! as it likes. So of what they say the first few lines are told, and the rest is counted.
+
+use std::io::{self, IsTerminal};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tracing::{Metadata, Subscriber};
+use tracing_subscriber::filter::FilterFn;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{filter, fmt, registry};
+
+/// Where what is said depends on guests.
+const OF_GUESTS: &str = "virtio_queue";
+
+/// Lines of it that are told.
+const MOST: u64 = 8;
+
+/// Lines of it that there were.
+static SAID: AtomicU64 = AtomicU64::new(0);
+
+/// Has everything told from now on.
+pub(crate) fn tell() {
+    subscriber(io::stderr, io::stderr().is_terminal()).init();
+}
+
+/// How many lines were not told.
+pub(crate) fn left_out() -> u64 {
+    SAID.load(Ordering::Relaxed).saturating_sub(MOST)
+}
+
+fn subscriber<W>(writer: W, colours: bool) -> impl Subscriber + Send + Sync
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let lines = fmt::layer()
+        .with_writer(writer)
+        .with_ansi(colours)
+        .with_target(false)
+        .without_time();
+    let told: FilterFn = filter::filter_fn(is_told);
+    registry()
+        .with(told)
+        .with(filter::LevelFilter::INFO)
+        .with(lines)
+}
+
+fn is_told(said: &Metadata<'_>) -> bool {
+    !said.target().starts_with(OF_GUESTS) || SAID.fetch_add(1, Ordering::Relaxed) < MOST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::sync::Mutex;
+
+    #[test]
+    fn a_guest_fills_nobodys_screen() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let writer = Mutex::new(file.reopen().unwrap());
+        tracing::subscriber::with_default(subscriber(writer, false), || {
+            for number in 0..1000 {
+                for target in ["virtio_queue::queue", "elsewhere"] {
+                    let text = format_args!("{target} {number}");
+                    let record = log::Record::builder()
+                        .level(log::Level::Error)
+                        .target(target)
+                        .args(text)
+                        .build();
+                    tracing_log::format_trace(&record).unwrap();
+                }
+            }
+        });
+        let told = fs::read_to_string(file.path()).unwrap();
+        let lines = |of: &str| told.lines().filter(|line| line.contains(of)).count();
+        assert_eq!(lines("virtio_queue"), MOST as usize);
+        assert_eq!(lines("elsewhere"), 1000);
+        assert_eq!(left_out(), 1000 - MOST);
+    }
+}

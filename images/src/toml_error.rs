@@ -1,0 +1,113 @@
+//! What is wrong with a recipe's or a scenario's text, in words for those who write them: the
+//! parser's own say it in Rust's types.
+
+/// The longest value that is shown of what somebody wrote, in characters.
+const LONGEST_VALUE: usize = 60;
+
+/// The longest line that is shown of a file.
+const LONGEST_LINE: usize = 160;
+
+/// What is wrong, over several lines, with the place where the parser knows it.
+pub fn in_words(error: &toml::de::Error) -> String {
+    let told = error.to_string();
+    let lines = told
+        .lines()
+        .map(|line| mismatch(line).unwrap_or_else(|| short(line, LONGEST_LINE)));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A line such as "invalid type: integer `-1`, expected u32"; None for others.
+fn mismatch(line: &str) -> Option<String> {
+    let mismatch = ["invalid type: ", "invalid value: "];
+    let rest = mismatch.iter().find_map(|start| line.strip_prefix(start))?;
+    let (found, wanted) = rest.rsplit_once(", expected ")?;
+    let found = found
+        .replace("sequence", "a list")
+        .replace("map", "a table");
+    Some(format!(
+        "{} where {} is wanted",
+        short(&found, LONGEST_VALUE),
+        kind(wanted)
+    ))
+}
+
+/// A type of Rust's or of the parser's.
+fn kind(wanted: &str) -> String {
+    let whole = |most: u64| format!("a whole number from 0 to {most}");
+    match wanted {
+        "u8" => whole(u8::MAX.into()),
+        "u16" => whole(u16::MAX.into()),
+        "u32" => whole(u32::MAX.into()),
+        // A file's numbers are signed.
+        "u64" | "usize" => whole(i64::MAX as u64),
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number".to_owned(),
+        "f32" | "f64" => "a number".to_owned(),
+        "a string" => "text in quotes".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        "a map" => "a table".to_owned(),
+        other if other.starts_with("struct ") => "a table".to_owned(),
+        other if other.starts_with("a nonzero ") => "a whole number from 1 on".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// `text`, without its middle where it is long.
+fn short(text: &str, longest: usize) -> String {
+    let length = text.chars().count();
+    if length <= longest {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(longest / 2).collect();
+    let end: String = text.chars().skip(length - longest / 4).collect();
+    format!("{start}...{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "what a wrong text would be read into")]
+    struct Inner {
+        count: u32,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "what a wrong text would be read into")]
+    struct Outer {
+        inner: Inner,
+        names: Vec<String>,
+        on: bool,
+    }
+
+    fn refused(text: &str) -> String {
+        in_words(&toml::from_str::<Outer>(text).unwrap_err())
+    }
+
+    #[test]
+    fn kinds_of_values_are_named_as_people_do() {
+        for (text, words) in [
+            (
+                "inner = { count = -1 }",
+                "integer `-1` where a whole number from 0 to 4294967295 is",
+            ),
+            ("inner = 5", "integer `5` where a table is wanted"),
+            ("names = 5", "integer `5` where a list is wanted"),
+            ("names = [5]", "integer `5` where text in quotes is wanted"),
+            ("on = []", "a list where true or false is wanted"),
+        ] {
+            let told = refused(text);
+            assert!(told.contains(words), "{told}");
+            assert!(told.contains("line 1"), "{told}");
+        }
+    }
+
+    #[test]
+    fn long_values_and_lines_are_cut() {
+        let told = refused(&format!("on = {:?}", "x".repeat(100_000)));
+        assert!(told.len() < 1000, "{} bytes", told.len());
+        assert!(told.contains("where true or false is wanted"), "{told}");
+    }
+}
