@@ -19,7 +19,7 @@ mod view;
 
 pub use client::{Client, ControlError};
 pub use desk::Desk;
-pub use server::{Server, ServerError};
+pub use server::{Server, ServerError, answers};
 pub(crate) use view::Viewer;
 
 /// The socket's name in a run directory.

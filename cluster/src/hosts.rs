@@ -28,6 +28,7 @@ pub use exchange::{Exchange, ExchangeError};
 pub(crate) use exchange::{HEAD, News};
 pub use list::HostListError;
 pub(crate) use message::{Final, Kept, Message, Record, Send};
+pub use message::{reread, samples};
 pub use outlook::{Outlook, OutlookError};
 pub use partition::Partition;
 pub use provision::{Given, ProvisionError};

@@ -11,6 +11,7 @@ mod files;
 mod machine;
 pub mod mutate;
 mod network;
+mod peers;
 mod registers;
 mod state;
 mod virtio;
@@ -101,6 +102,27 @@ pub const TARGETS: &[Target] = &[
         run: state::node,
         seeds: state::node_seeds,
         longest: 1 << 17,
+    },
+    Target {
+        name: "message",
+        about: "messages between hosts of a run",
+        run: peers::message,
+        seeds: peers::message_seeds,
+        longest: 4096,
+    },
+    Target {
+        name: "control",
+        about: "requests on a run's control socket",
+        run: peers::control,
+        seeds: peers::control_seeds,
+        longest: 4096,
+    },
+    Target {
+        name: "recipe",
+        about: "recipes of images",
+        run: peers::recipe,
+        seeds: peers::recipe_seeds,
+        longest: 8192,
     },
 ];
 

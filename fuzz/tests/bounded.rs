@@ -99,6 +99,21 @@ fn node() {
 }
 
 #[test]
+fn message() {
+    mutations("message", 5000);
+}
+
+#[test]
+fn control() {
+    mutations("control", 2000);
+}
+
+#[test]
+fn recipe() {
+    mutations("recipe", 2000);
+}
+
+#[test]
 fn targets_have_names_of_their_own() {
     let mut names: Vec<&str> = belljar_fuzz::TARGETS.iter().map(|one| one.name).collect();
     names.sort_unstable();

@@ -37,6 +37,12 @@ enum Target {
     Fabric,
     /// Saved states of a node, restored and run.
     Node,
+    /// Messages between hosts of a run.
+    Message,
+    /// Requests on a run's control socket.
+    Control,
+    /// Recipes of images.
+    Recipe,
 }
 
 /// The command line.

@@ -121,7 +121,7 @@ fn accept(listener: &UnixListener, office: &Arc<Office>) {
         office.clients.fetch_add(1, Ordering::Relaxed);
         let serving = thread::Builder::new().spawn(move || {
             // A client that goes away in the middle is no matter of the run's.
-            let _ = office.serve(client, &stream);
+            let _ = office.serve(client, &stream, &stream);
             office.desk.leave(client);
             office.clients.fetch_sub(1, Ordering::Relaxed);
         });
@@ -138,9 +138,8 @@ fn is_ours(stream: &UnixStream) -> bool {
 }
 
 impl Office {
-    fn serve(&self, client: u64, stream: &UnixStream) -> io::Result<()> {
-        let mut writer = stream;
-        let mut reader = BufReader::new(stream);
+    fn serve(&self, client: u64, from: impl Read, mut writer: impl Write) -> io::Result<()> {
+        let mut reader = BufReader::new(from);
         send(&mut writer, &self.hello)?;
         let mut line = Vec::new();
         loop {
@@ -200,6 +199,27 @@ impl Office {
         }
         Reply::Done
     }
+}
+
+/// What a client is answered that sends these bytes to a run of `nodes` nodes in `directory`, and
+/// then nothing more; for those who test what clients may send.
+///
+/// # Errors
+/// When the directory can't be opened.
+pub fn answers(directory: &Path, nodes: u32, desk: &Arc<Desk>, sent: &[u8]) -> io::Result<Vec<u8>> {
+    let office = Office {
+        desk: desk.clone(),
+        hello: Hello {
+            belljar_control: VERSION,
+            name: String::new(),
+            nodes,
+        },
+        directory: Folder::open(directory)?,
+        clients: AtomicUsize::new(0),
+    };
+    let mut answers = Vec::new();
+    office.serve(1, sent, &mut answers)?;
+    Ok(answers)
 }
 
 fn send(writer: &mut impl Write, message: &impl serde::Serialize) -> io::Result<()> {

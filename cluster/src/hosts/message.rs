@@ -190,3 +190,74 @@ impl Message {
         decode(bytes)
     }
 }
+
+/// The bytes of the message that these bytes are, written anew; for those who test what hosts may
+/// send.
+///
+/// # Errors
+/// When they are none.
+pub fn reread(bytes: &[u8]) -> Result<Vec<u8>, CodecError> {
+    Message::decode(bytes)?.encode()
+}
+
+/// A message of most kinds, for the same.
+pub fn samples() -> Vec<Vec<u8>> {
+    let offer = FileOffer {
+        path: "/images/kernel".to_owned(),
+        length: 1 << 20,
+        hash: 7,
+    };
+    let task = Task {
+        scenario: "name = \"run\"".to_owned(),
+        inputs: vec![("files/in.dat".to_owned(), offer.clone())],
+        manifest: "{}".to_owned(),
+        files: vec![(KERNEL.to_owned(), offer)],
+        partition: Partition::new(vec!["a".to_owned(), "b".to_owned()], vec![0, 1, 0, 1]),
+        sandboxed: true,
+        threads: Some(2),
+    };
+    let time = Time::from_ps(1_000_000);
+    let progress = Progress {
+        sends: vec![Send {
+            time,
+            node: 1,
+            sequence: 2,
+            frame: vec![0xff; 60],
+        }],
+        nodes: vec![NodeTold {
+            node: 1,
+            next: time,
+            taken: 3,
+        }],
+        cause: None,
+    };
+    let record = Record {
+        events: vec![1, 2, 3],
+        consoles: vec![(0, b"ready\n".to_vec())],
+        ready: 1,
+    };
+    let kept = Kept {
+        number: 1,
+        pages: 2,
+        packs: vec![(1, 2)],
+        failed: None,
+    };
+    let messages = [
+        Message::Task(Box::new(task)),
+        Message::Want(vec![0, 2]),
+        Message::Piece(1, vec![7; 100]),
+        Message::Progress(progress),
+        Message::Record(record),
+        Message::Done,
+        Message::Failed("no memory".to_owned()),
+        Message::Missing(1, "silent".to_owned()),
+        Message::Keep(Some((1, true))),
+        Message::Pages(1, vec![7; 100]),
+        Message::KeptNode(0, 1, vec![7; 100]),
+        Message::Kept(kept),
+        Message::Stop,
+        Message::Waiting("node 0 for node 1".to_owned()),
+    ];
+    let bytes = messages.iter().map(|message| message.encode());
+    bytes.map(|bytes| bytes.expect("a short message")).collect()
+}

@@ -1,0 +1,74 @@
+//! What talks to a run: other hosts of it, and clients of its control socket. And recipes, which
+//! people are sent.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use belljar_cluster::control::{self, Desk};
+use belljar_cluster::hosts;
+use belljar_images::Recipe;
+
+/// Nodes of the run that is asked.
+const NODES: u32 = 4;
+
+/// Reads the bytes of a message between hosts. What is read is the same when it is written and
+/// read again.
+pub(crate) fn message(data: &[u8]) {
+    let Ok(written) = hosts::reread(data) else {
+        return;
+    };
+    let again = hosts::reread(&written).expect("what was written is read");
+    assert_eq!(again, written, "a message changes as it is passed on");
+}
+
+/// Messages of every kind.
+pub(crate) fn message_seeds() -> Vec<Vec<u8>> {
+    hosts::samples()
+}
+
+/// Answers a client that sends these bytes; every answer is a line.
+pub(crate) fn control(data: &[u8]) {
+    let desk = Arc::new(Desk::default());
+    // A run that is ending: nobody waits for its answers.
+    desk.close();
+    let folder = tempfile::tempdir().expect("the host has a folder for files");
+    let answers = control::answers(folder.path(), NODES, &desk, data).expect("a folder opens");
+    let lines = answers.split(|&byte| byte == b'\n').count();
+    assert!(
+        answers.ends_with(b"\n") && lines >= 2,
+        "at least the greeting is a line"
+    );
+}
+
+/// Requests of every kind.
+pub(crate) fn control_seeds() -> Vec<Vec<u8>> {
+    let requests = "\"look\"\n{\"type\":{\"node\":1,\"bytes\":[108,115,10]}}\n\"checkpoint\"\n\
+         {\"pause\":true}\n{\"pace\":0.5}\n{\"pace\":null}\n{\"pause\":false}\n";
+    let alone = requests
+        .lines()
+        .map(|line| format!("{line}\n").into_bytes());
+    let all = requests.as_bytes().to_vec();
+    alone.chain([all]).collect()
+}
+
+/// Reads a recipe.
+pub(crate) fn recipe(data: &[u8]) {
+    let folder = tempfile::tempdir().expect("the host has a folder for files");
+    let path = folder.path().join("image.toml");
+    std::fs::write(&path, data).expect("the host stores a file");
+    // What is wrong with a recipe is an answer; only panics are not.
+    if let Ok(recipe) = Recipe::load(&path) {
+        assert_eq!(recipe.key(), recipe.key());
+        assert!(recipe.lock_path().starts_with(folder.path()));
+        assert_eq!(Path::new(recipe.name()).components().count(), 1);
+    }
+}
+
+/// The recipes of the documentation.
+pub(crate) fn recipe_seeds() -> Vec<Vec<u8>> {
+    const FILES: [&str; 2] = [
+        include_str!("../../images/bookworm-mpich.toml"),
+        include_str!("../../images/bookworm-smp.toml"),
+    ];
+    FILES.map(|file| file.as_bytes().to_vec()).to_vec()
+}
