@@ -39,6 +39,7 @@ mod checkpoint;
 mod cut;
 mod others;
 mod prepare;
+mod restored;
 mod standstill;
 
 use checkpoint::Checkpointer;

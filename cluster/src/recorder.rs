@@ -38,6 +38,19 @@ pub(crate) struct RecorderState {
     events: u64,
 }
 
+impl RecorderState {
+    /// Checks that the trace in `directory` can be gone on with, and changes nothing.
+    pub(crate) fn look(&self, directory: &RunDirectory) -> Result<(), RunError> {
+        let Some(state) = &self.writer else {
+            return Ok(());
+        };
+        let path = directory.path().join(belljar_tracer::TRACE_FILE);
+        let file = directory.existing_file(belljar_tracer::TRACE_FILE)?;
+        TraceWriter::resume(file, &path, false, state)?;
+        Ok(())
+    }
+}
+
 impl Recorder {
     /// Starts the trace of a run, if it is to have one.
     pub(crate) fn create(plan: &Plan, directory: &RunDirectory) -> Result<Self, RunError> {
