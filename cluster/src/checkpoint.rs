@@ -30,6 +30,7 @@ mod found;
 mod input;
 mod keeper;
 mod record;
+pub mod sample;
 
 pub use choice::Choice;
 pub use found::Found;

@@ -31,7 +31,7 @@ pub(crate) struct Recorder {
 }
 
 /// What a recorder holds, and how far the trace is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RecorderState {
     writer: Option<Vec<u8>>,
     held: Vec<u8>,

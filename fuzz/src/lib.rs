@@ -6,6 +6,7 @@
 //! for bytes that reach what none reached before.
 
 mod boot;
+mod checkpoint;
 mod code;
 mod files;
 mod machine;
@@ -100,6 +101,13 @@ pub const TARGETS: &[Target] = &[
         about: "saved states of a node, restored and run",
         run: state::node,
         seeds: state::node_seeds,
+        longest: 1 << 17,
+    },
+    Target {
+        name: "checkpoint",
+        about: "records and packs of checkpoints, with a sound one before them",
+        run: checkpoint::target,
+        seeds: checkpoint::seeds,
         longest: 1 << 17,
     },
 ];

@@ -109,7 +109,7 @@ pub fn build_in(
     report: &mut dyn FnMut(Progress),
 ) -> Result<Image, ImageError> {
     let key = recipe.key();
-    if let Some(image) = whole(cache, &key, &mut |_| {})? {
+    if let Some(image) = cache.find_whole(&key, &mut |_| {})? {
         return Ok(image);
     }
     let missing = command::missing_tools();
@@ -120,7 +120,8 @@ pub fn build_in(
         return Err(ImageError::Tools(list.collect::<Vec<_>>().join(", ")));
     }
     let _lock = cache.lock(&key, &mut || report(Progress::Waiting))?;
-    if let Some(image) = whole(cache, &key, report)? {
+    let mut damaged = |why| report(Progress::Note(format!("{why}; it is built again")));
+    if let Some(image) = cache.find_whole(&key, &mut damaged)? {
         return Ok(image);
     }
     let work = cache.work_folder()?;
@@ -133,21 +134,6 @@ pub fn build_in(
     // An image that is there is not built again: whatever can fail comes before.
     note_lock(recipe, &lock, report)?;
     Ok(cache.publish(&work.path().join("image"), &key)?)
-}
-
-/// The image with this key, if it is there and whole; `report` hears of one that is not.
-fn whole(
-    cache: &Cache,
-    key: &str,
-    report: &mut dyn FnMut(Progress),
-) -> Result<Option<Image>, ImageError> {
-    match cache.find(key) {
-        Err(CacheError::Image(why)) => {
-            report(Progress::Note(format!("{why}; it is built again")));
-            Ok(None)
-        }
-        found => Ok(found?),
-    }
 }
 
 fn note_lock(

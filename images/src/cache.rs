@@ -77,6 +77,21 @@ impl Cache {
         self.find_as(key, Trust::Stamps)
     }
 
+    /// As [`find`](Self::find), but that one which is damaged is not there; `damaged` hears why.
+    pub(crate) fn find_whole(
+        &self,
+        key: &str,
+        damaged: &mut dyn FnMut(ManifestError),
+    ) -> Result<Option<Image>, CacheError> {
+        match self.find(key) {
+            Err(CacheError::Image(why)) => {
+                damaged(why);
+                Ok(None)
+            }
+            found => found,
+        }
+    }
+
     /// As [`find`](Self::find), believing as much as `trust` says of what was found before.
     pub(crate) fn find_as(&self, key: &str, trust: Trust) -> Result<Option<Image>, CacheError> {
         let dir = self.folder.join(key);
@@ -163,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_that_lost_its_end_gets_no_name() {
+    fn only_a_whole_image_gets_the_name() {
         let folder = tempfile::tempdir().expect("temporary folder");
         let cache = Cache::at(folder.path());
         let built = folder.path().join("building");
@@ -189,6 +204,17 @@ mod tests {
         let error = cache.publish(&built, "k").expect_err("another file");
         assert!(error.to_string().contains("SHA-256"), "{error}");
         fs::write(built.join("root.erofs"), "123").expect("writes");
+        cache.publish(&built, "k").expect("whole");
+        assert!(cache.find("k").expect("reads").is_some());
+        // A damaged one gives way to what was built in its stead.
+        fs::write(folder.path().join("k/vmlinuz"), "321").expect("writes");
+        let error = cache.find("k").expect_err("damaged").to_string();
+        assert!(error.contains("vmlinuz is damaged"), "{error}");
+        fs::create_dir(&built).expect("writes");
+        for name in ["manifest.toml", "initrd.cpio", "root.erofs"] {
+            fs::copy(folder.path().join("k").join(name), built.join(name)).expect("writes");
+        }
+        fs::write(built.join("vmlinuz"), "123").expect("writes");
         cache.publish(&built, "k").expect("whole");
         assert!(cache.find("k").expect("reads").is_some());
         let of_another = folder.path().join("l");

@@ -14,7 +14,7 @@ use crate::stopwatch::Stopwatch;
 use crate::watch::{STATE_FOLDER, StateLog, StateLogState, Watch};
 
 /// All of a runner but its node's RAM.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunnerState {
     pub(crate) node: Vec<u8>,
     tracer: Option<Vec<u8>>,
@@ -33,6 +33,14 @@ pub(crate) struct RunnerState {
 }
 
 impl RunnerState {
+    /// Of a node that did nothing but write so many bytes to its console.
+    pub(crate) fn with_console(console: u64) -> Self {
+        Self {
+            console,
+            ..Self::default()
+        }
+    }
+
     /// The files in the run directory of node `index`, whose runner this is, and how long they are.
     pub(crate) fn files(&self, index: u32) -> Vec<(String, u64)> {
         let console = (Runner::console_file(index), self.console);
