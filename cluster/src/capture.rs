@@ -59,6 +59,13 @@ pub(crate) struct CaptureState {
     waiting: Vec<(Time, Direction, Vec<u8>)>,
 }
 
+impl CaptureState {
+    /// Its file in the run directory, and how long that is.
+    pub(crate) fn file(&self) -> (String, u64) {
+        (file_of(&self.name), self.length)
+    }
+}
+
 /// A capture's file. What its beginning is made of is written again by a writer that goes
 /// on with one, and must not be there twice.
 struct Output {
@@ -152,6 +159,22 @@ impl Captures {
         captures.collect()
     }
 
+    /// Checks that the captures of `links` are those that were [saved](Self::save).
+    ///
+    /// # Errors
+    /// [`CaptureError::Others`].
+    pub(crate) fn check(
+        fabric: &Fabric,
+        links: &[LinkId],
+        saved: &[CaptureState],
+    ) -> Result<(), CaptureError> {
+        let names = links.iter().map(|&link| fabric.topology().link_name(link));
+        if names.eq(saved.iter().map(|one| one.name.clone())) {
+            return Ok(());
+        }
+        Err(CaptureError::Others)
+    }
+
     /// Goes on with the captures of `links` where they were [saved](Self::save).
     ///
     /// # Errors
@@ -162,14 +185,8 @@ impl Captures {
         links: &[LinkId],
         saved: Vec<CaptureState>,
     ) -> Result<Self, CaptureError> {
+        Self::check(fabric, links, &saved)?;
         let mut resumed = Vec::new();
-        let names = |links: &[LinkId]| -> Vec<String> {
-            let names = links.iter().map(|&link| fabric.topology().link_name(link));
-            names.collect()
-        };
-        if names(links).iter().ne(saved.iter().map(|one| &one.name)) {
-            return Err(CaptureError::Others);
-        }
         for (&link, state) in links.iter().zip(saved) {
             fabric.watch(link);
             let CaptureState {

@@ -25,11 +25,14 @@ use belljar_vmm::{KeptError, NodeError, SnapshotError};
 
 use crate::runner::KeepError;
 
+mod choice;
 mod found;
 mod input;
 mod keeper;
 mod record;
+pub mod sample;
 
+pub use choice::Choice;
 pub use found::Found;
 pub(crate) use found::identity;
 pub(crate) use input::read_input;
@@ -87,11 +90,13 @@ pub enum CheckpointError {
     )]
     None(PathBuf),
     /// None is usable.
-    #[error("no checkpoint in {folder} is usable: {reason}")]
+    #[error(
+        "no checkpoint in {folder} is usable ({reason}); run the scenario of the run directory again from its start with: belljar run"
+    )]
     Unusable {
         /// Where they are.
         folder: PathBuf,
-        /// What is wrong with the last one.
+        /// What is wrong with each, the newest first.
         reason: String,
     },
     /// It is of another kind of run.

@@ -23,7 +23,7 @@ use belljar_cluster::run_disk;
 use belljar_cluster::sandbox::Sandbox;
 use belljar_cluster::scenario::{Scenario, Standalone};
 use belljar_cluster::{doctor as examination, template};
-use belljar_images::{Progress, Recipe};
+use belljar_images::{CacheError, ImageError, Progress, Recipe};
 
 use crate::{CheckArguments, ScenarioArguments, SnapshotArguments};
 pub(crate) use output::fit_for_terminal;
@@ -132,5 +132,32 @@ pub(crate) fn build_image(recipe: &Path, verbose: bool) -> Result<ExitCode> {
         Progress::Note(note) => eprintln!("note: {note}"),
     })?;
     say(image.dir.display())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `belljar image verify`.
+pub(crate) fn verify_image(recipe: &Path) -> Result<ExitCode> {
+    let again = format!("with: belljar image build {}", recipe.display());
+    let image = match belljar_images::verify(&Recipe::load(recipe)?) {
+        Err(error @ ImageError::Cache(CacheError::Image(_))) => {
+            bail!("{error}; build the image again {again}")
+        }
+        image => image?,
+    };
+    let Some(image) = image else {
+        bail!(
+            "the image of {} is not built yet; build it {again}",
+            recipe.display()
+        );
+    };
+    let (dir, of) = (image.dir.display(), &image.manifest);
+    for (path, part) in [
+        (&image.kernel, &of.kernel),
+        (&image.initrd, &of.initrd),
+        (&image.root, &of.root),
+    ] {
+        let name = path.file_name().unwrap_or_default().display();
+        say(format_args!("{}  {dir}/{name}", part.sha256))?;
+    }
     Ok(ExitCode::SUCCESS)
 }

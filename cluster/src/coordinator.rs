@@ -35,6 +35,7 @@ mod cut;
 mod error;
 mod others;
 mod prepare;
+mod restored;
 mod standstill;
 
 use checkpoint::Checkpointer;

@@ -44,6 +44,13 @@ pub(crate) struct LinkLogState {
     next: Time,
 }
 
+impl LinkLogState {
+    /// The file in the run directory, and how long it is.
+    pub(crate) fn file(&self) -> (String, u64) {
+        (LINKS_FILE.to_owned(), self.length)
+    }
+}
+
 impl LinkLog {
     /// Starts the file where the plan wants one.
     ///

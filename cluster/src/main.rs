@@ -274,6 +274,13 @@ enum ImageCommand {
         #[arg(long, short)]
         verbose: bool,
     },
+    /// Read all of a built image from the disk and compare it with its digests, which runs do only for
+    /// files that were written to since.
+    Verify {
+        /// The recipe's file.
+        #[arg(default_value = "images/bookworm-mpich.toml")]
+        recipe: PathBuf,
+    },
 }
 
 #[derive(Subcommand)]
@@ -346,6 +353,7 @@ fn main() -> ExitCode {
         Command::Image(ImageCommand::Build { recipe, verbose }) => {
             command::build_image(&recipe, verbose)
         }
+        Command::Image(ImageCommand::Verify { recipe }) => command::verify_image(&recipe),
     };
     match notes::left_out() {
         0 => {}

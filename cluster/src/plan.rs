@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use belljar_cpu::{CpuError, InstructionSet, IsaError};
 use belljar_exact::{CyclesPerInstruction, Timing, TimingError};
 use belljar_fabric::{LinkId, Settings, Topology};
-use belljar_images::{Image, ImageError, RecipeError};
+use belljar_images::{Image, ImageError, ManifestError, RecipeError};
 use belljar_sim::{Frequency, Span, Time};
 use belljar_tracer::SelectionError;
 
@@ -34,6 +34,14 @@ pub enum PlanError {
     /// The image cannot be looked up.
     #[error(transparent)]
     Image(#[from] ImageError),
+    /// The image is not what was built.
+    #[error("{source}; build the image again with: belljar image build {recipe}")]
+    DamagedImage {
+        /// Its recipe.
+        recipe: PathBuf,
+        /// What is wrong.
+        source: ManifestError,
+    },
     /// The image was never built.
     #[error("the image of {recipe} is not built yet; build it with: belljar image build {recipe}")]
     NoImage {

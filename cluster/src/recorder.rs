@@ -31,11 +31,24 @@ pub(crate) struct Recorder {
 }
 
 /// What a recorder holds, and how far the trace is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RecorderState {
     writer: Option<Vec<u8>>,
     held: Vec<u8>,
     events: u64,
+}
+
+impl RecorderState {
+    /// Checks that the trace in `directory` can be gone on with, and changes nothing.
+    pub(crate) fn look(&self, directory: &RunDirectory) -> Result<(), RunError> {
+        let Some(state) = &self.writer else {
+            return Ok(());
+        };
+        let path = directory.path().join(belljar_tracer::TRACE_FILE);
+        let file = directory.existing_file(belljar_tracer::TRACE_FILE)?;
+        TraceWriter::resume(file, &path, false, state)?;
+        Ok(())
+    }
 }
 
 impl Recorder {

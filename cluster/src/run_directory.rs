@@ -205,10 +205,26 @@ impl RunDirectory {
         name: &str,
         length: u64,
     ) -> Result<BufWriter<File>, RunDirectoryError> {
+        let failed = failed("go on with", &self.path.join(name));
+        let mut file = self.at_least(name, length)?;
+        file.set_len(length).map_err(&failed)?;
+        file.seek(SeekFrom::Start(length)).map_err(&failed)?;
+        Ok(BufWriter::new(file))
+    }
+
+    /// Checks that [`resume_file`](Self::resume_file) would open this file, and changes nothing.
+    ///
+    /// # Errors
+    /// As for [`resume_file`](Self::resume_file).
+    pub fn holds(&self, name: &str, length: u64) -> Result<(), RunDirectoryError> {
+        self.at_least(name, length).map(drop)
+    }
+
+    /// A file that is to have `length` bytes or more.
+    fn at_least(&self, name: &str, length: u64) -> Result<File, RunDirectoryError> {
         let path = self.path.join(name);
-        let failed = failed("go on with", &path);
-        let mut file = self.existing_file(name)?;
-        let is = file.metadata().map_err(&failed)?.len();
+        let file = self.existing_file(name)?;
+        let is = file.metadata().map_err(failed("go on with", &path))?.len();
         if is < length {
             return Err(RunDirectoryError::Shorter {
                 path,
@@ -216,9 +232,7 @@ impl RunDirectory {
                 was: length,
             });
         }
-        file.set_len(length).map_err(&failed)?;
-        file.seek(SeekFrom::Start(length)).map_err(&failed)?;
-        Ok(BufWriter::new(file))
+        Ok(file)
     }
 
     /// Makes a folder in it.

@@ -83,6 +83,10 @@ pub fn identity(plan: &Plan) -> Identity {
         ("engine", plan.engine.name().to_owned()),
         ("image", plan.image.manifest.key.clone()),
         ("kernel", plan.image.manifest.kernel_release.clone()),
+        // An image that is built again may have newer packages.
+        ("kernel file", plan.image.manifest.kernel.sha256.clone()),
+        ("initramfs", plan.image.manifest.initrd.sha256.clone()),
+        ("root file system", plan.image.manifest.root.sha256.clone()),
         ("command line", plan.append.clone()),
         ("memory", plan.memory.to_string()),
         ("clock", format!("{} Hz", plan.clock.as_hz())),
@@ -148,13 +152,22 @@ pub(crate) fn find(
         return Ok(snapshot);
     }
     let path = path_of(plan)?;
-    let lock = lock(&path)?;
-    if !path.exists() {
-        make(plan, parts, sandbox, &path)?;
-        prune(&path);
+    let _lock = lock(&path)?;
+    if path.exists() {
+        match usable(plan, &path) {
+            Ok(snapshot) => return Ok(snapshot),
+            // Whoever runs clones of it keeps what it has mapped.
+            Err(why) => tracing::warn!("{why}; a node boots for another one"),
+        }
     }
-    let snapshot = Snapshot::open(&path)?;
-    drop(lock);
+    make(plan, parts, sandbox, &path)?;
+    prune(&path);
+    Ok(usable(plan, &path)?)
+}
+
+/// The snapshot at `path`, if every byte of it is what was written, for `plan`.
+fn usable(plan: &Plan, path: &Path) -> Result<Snapshot, SnapshotError> {
+    let snapshot = Snapshot::open(path)?;
     snapshot.check(&identity(plan))?;
     Ok(snapshot)
 }

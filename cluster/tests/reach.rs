@@ -1,6 +1,8 @@
 //! A process that is closed reaches the files of its [`Reach`], by any of its threads, and what
 //! was open before; in a process of its own, as nothing opens it again.
 
+#![allow(missing_docs, clippy::print_stderr)]
+
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
@@ -13,9 +15,9 @@ fn is_refused<T>(outcome: io::Result<T>) -> bool {
     matches!(outcome, Err(error) if error.raw_os_error() == Some(libc::EACCES))
 }
 
-/// What a thread can do in `inside` and out of it.
-fn tries(inside: &Path, outside: &Path) -> Vec<(&'static str, bool)> {
-    let made = inside.join(format!("{:?}", thread::current().id()));
+/// What a thread can do in `inside`, to a file of this name, and out of it.
+fn tries(inside: &Path, outside: &Path, name: &str) -> Vec<(&'static str, bool)> {
+    let made = inside.join(name);
     let folder = inside.join("folder");
     vec![
         ("writes inside", fs::write(&made, b"1").is_ok()),
@@ -57,7 +59,7 @@ fn a_closed_process_reaches_its_own_files_by_every_thread() {
     let paths = (inside.clone(), outside.path().to_owned());
     let earlier = thread::spawn(move || {
         wait.recv().unwrap();
-        tries(&paths.0, &paths.1)
+        tries(&paths.0, &paths.1, "earlier")
     });
 
     let reach = Reach::nothing().writing(&inside).renaming_in(above.path());
@@ -65,9 +67,12 @@ fn a_closed_process_reaches_its_own_files_by_every_thread() {
     sandbox.close_process().unwrap();
 
     go.send(()).unwrap();
-    let later = thread::scope(|scope| scope.spawn(|| tries(&inside, outside.path())).join());
+    let later = thread::scope(|scope| {
+        let later = scope.spawn(|| tries(&inside, outside.path(), "later"));
+        later.join()
+    });
     let threads = [
-        ("this thread", tries(&inside, outside.path())),
+        ("this thread", tries(&inside, outside.path(), "this")),
         ("an earlier one", earlier.join().unwrap()),
         ("a later one", later.unwrap()),
     ];

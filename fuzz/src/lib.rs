@@ -6,6 +6,7 @@
 //! for bytes that reach what none reached before.
 
 mod boot;
+mod checkpoint;
 mod code;
 mod files;
 mod machine;
@@ -123,6 +124,13 @@ pub const TARGETS: &[Target] = &[
         run: peers::recipe,
         seeds: peers::recipe_seeds,
         longest: 8192,
+    },
+    Target {
+        name: "checkpoint",
+        about: "records and packs of checkpoints, with a sound one before them",
+        run: checkpoint::target,
+        seeds: checkpoint::seeds,
+        longest: 1 << 17,
     },
 ];
 

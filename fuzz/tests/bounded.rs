@@ -114,6 +114,11 @@ fn recipe() {
 }
 
 #[test]
+fn checkpoint() {
+    mutations("checkpoint", 500);
+}
+
+#[test]
 fn targets_have_names_of_their_own() {
     let mut names: Vec<&str> = belljar_fuzz::TARGETS.iter().map(|one| one.name).collect();
     names.sort_unstable();

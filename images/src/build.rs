@@ -18,6 +18,7 @@ use crate::packages::{self, PackageError, Packages, Used};
 use crate::progress::Progress;
 use crate::recipe::{Recipe, Tree};
 use crate::rootfs::{self, RootError};
+use crate::verified::Trust;
 
 /// Steps of a build, for its progress.
 const STEPS: u32 = 4;
@@ -79,7 +80,17 @@ pub fn locate(recipe: &Recipe) -> Result<Option<Image>, ImageError> {
     Ok(Cache::of_user()?.find(&recipe.key())?)
 }
 
-/// Builds the image of `recipe` in the user's cache, or gives the one that is there.
+/// The image of `recipe` in the user's cache, if it has been built, after all of it was read from the
+/// disk and compared with its digests.
+///
+/// # Errors
+/// As for [`locate`].
+pub fn verify(recipe: &Recipe) -> Result<Option<Image>, ImageError> {
+    Ok(Cache::of_user()?.find_as(&recipe.key(), Trust::Nothing)?)
+}
+
+/// Builds the image of `recipe` in the user's cache, or gives the one that is there. One that is
+/// damaged is built again.
 ///
 /// # Errors
 /// When a tool is missing or fails, a package or file is not to be had, or a file that should be
@@ -98,7 +109,7 @@ pub fn build_in(
     report: &mut dyn FnMut(Progress),
 ) -> Result<Image, ImageError> {
     let key = recipe.key();
-    if let Some(image) = cache.find(&key)? {
+    if let Some(image) = cache.find_whole(&key, &mut |_| {})? {
         return Ok(image);
     }
     let missing = command::missing_tools();
@@ -109,7 +120,8 @@ pub fn build_in(
         return Err(ImageError::Tools(list.collect::<Vec<_>>().join(", ")));
     }
     let _lock = cache.lock(&key, &mut || report(Progress::Waiting))?;
-    if let Some(image) = cache.find(&key)? {
+    let mut damaged = |why| report(Progress::Note(format!("{why}; it is built again")));
+    if let Some(image) = cache.find_whole(&key, &mut damaged)? {
         return Ok(image);
     }
     let work = cache.work_folder()?;
@@ -192,9 +204,7 @@ impl Builder<'_> {
                 .chain(ours(&root, "root"))
                 .collect(),
         };
-        // Plain strings and numbers always have a form in TOML.
-        let text = toml::to_string(&manifest).unwrap_or_default();
-        write(&dir.join(MANIFEST), text.as_bytes())?;
+        write(&dir.join(MANIFEST), manifest.seal().as_bytes())?;
         let (image, builder) = packages.split(&used);
         let sources: Vec<&str> = self
             .recipe

@@ -5,7 +5,8 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::manifest::{Image, ManifestError};
+use crate::manifest::{Image, MANIFEST, ManifestError};
+use crate::verified::{self, Trust};
 
 /// Why the cache can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -68,14 +69,47 @@ impl Cache {
         }
     }
 
-    /// The image with this key, when it is there.
+    /// The image with this key, when it is there: every file of it is what was built.
+    ///
+    /// # Errors
+    /// [`CacheError::Image`] when it is damaged.
     pub(crate) fn find(&self, key: &str) -> Result<Option<Image>, CacheError> {
+        self.find_as(key, Trust::Stamps)
+    }
+
+    /// As [`find`](Self::find), but that one which is damaged is not there; `damaged` hears why.
+    pub(crate) fn find_whole(
+        &self,
+        key: &str,
+        damaged: &mut dyn FnMut(ManifestError),
+    ) -> Result<Option<Image>, CacheError> {
+        match self.find(key) {
+            Err(CacheError::Image(why)) => {
+                damaged(why);
+                Ok(None)
+            }
+            found => found,
+        }
+    }
+
+    /// As [`find`](Self::find), believing as much as `trust` says of what was found before.
+    pub(crate) fn find_as(&self, key: &str, trust: Trust) -> Result<Option<Image>, CacheError> {
         let dir = self.folder.join(key);
         match dir.try_exists() {
-            Ok(true) => Ok(Some(Image::open(&dir)?)),
-            Ok(false) => Ok(None),
-            Err(source) => Err(CacheError::Folder { path: dir, source }),
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(source) => return Err(CacheError::Folder { path: dir, source }),
         }
+        let image = Image::open(&dir)?;
+        if image.manifest.key != key {
+            return Err(CacheError::Image(ManifestError::Key {
+                path: dir.join(MANIFEST),
+                expected: key.to_owned(),
+                found: image.manifest.key,
+            }));
+        }
+        verified::check(&image, trust)?;
+        Ok(Some(image))
     }
 
     /// Takes the lock on building the image with this key; `waiting` is called once if somebody
@@ -108,13 +142,18 @@ impl Cache {
             })
     }
 
-    /// Moves a finished image into its place, at once and whole, when the disk has all of it.
+    /// Moves a finished image into its place, at once and whole, when the disk has all of it. A
+    /// damaged one that stands there goes; runs that have it open keep what they have.
     pub(crate) fn publish(&self, built: &Path, key: &str) -> Result<Image, CacheError> {
         let dir = self.folder.join(key);
         // Not one that lost its end on the way.
-        Image::open(built)?;
+        Image::open(built)?.verify()?;
         let named = || {
             settle(built)?;
+            if dir.try_exists()? {
+                // Into the folder to build in, which goes with all that is in it.
+                fs::rename(&dir, built.with_extension("damaged"))?;
+            }
             fs::rename(built, &dir)?;
             File::open(&self.folder)?.sync_all()
         };
@@ -139,12 +178,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_that_lost_its_end_gets_no_name() {
+    fn only_a_whole_image_gets_the_name() {
         let folder = tempfile::tempdir().expect("temporary folder");
         let cache = Cache::at(folder.path());
         let built = folder.path().join("building");
         fs::create_dir(&built).expect("writes");
-        let part = "size = 3\nsha256 = \"00\"\n";
+        let digest = crate::digest::sha256(b"123");
+        let part = format!("size = 3\nsha256 = \"{digest}\"\n");
         let manifest = format!(
             "recipe = \"x\"\nkey = \"k\"\nkernel_release = \"6.1\"\nmodules = []\n\
              verified_files = 1\n[kernel]\n{part}[initrd]\n{part}[root]\n{part}"
@@ -160,9 +200,27 @@ mod tests {
         let error = cache.publish(&built, "k").expect_err("cut off").to_string();
         assert!(error.contains("root.erofs has 2 bytes"), "{error}");
         assert!(cache.find("k").expect("no image is no error").is_none());
+        fs::write(built.join("root.erofs"), "124").expect("writes");
+        let error = cache.publish(&built, "k").expect_err("another file");
+        assert!(error.to_string().contains("SHA-256"), "{error}");
         fs::write(built.join("root.erofs"), "123").expect("writes");
         cache.publish(&built, "k").expect("whole");
         assert!(cache.find("k").expect("reads").is_some());
+        // A damaged one gives way to what was built in its stead.
+        fs::write(folder.path().join("k/vmlinuz"), "321").expect("writes");
+        let error = cache.find("k").expect_err("damaged").to_string();
+        assert!(error.contains("vmlinuz is damaged"), "{error}");
+        fs::create_dir(&built).expect("writes");
+        for name in ["manifest.toml", "initrd.cpio", "root.erofs"] {
+            fs::copy(folder.path().join("k").join(name), built.join(name)).expect("writes");
+        }
+        fs::write(built.join("vmlinuz"), "123").expect("writes");
+        cache.publish(&built, "k").expect("whole");
+        assert!(cache.find("k").expect("reads").is_some());
+        let of_another = folder.path().join("l");
+        fs::rename(folder.path().join("k"), &of_another).expect("writes");
+        let error = cache.find("l").expect_err("of another recipe").to_string();
+        assert!(error.contains("the key k"), "{error}");
     }
 
     #[test]

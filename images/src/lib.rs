@@ -3,7 +3,8 @@
 //! A [`Recipe`] says what goes in; [`build`] makes an [`Image`] of it in the user's cache and
 //! [`locate`] finds one made before. An image is three files: the distribution's kernel, a small
 //! initramfs and a read-only root file system. What comes from packages is checked against the
-//! packages' own checksums, and what does not is listed in the [`Manifest`].
+//! packages' own checksums, and what does not is listed in the [`Manifest`]. An image is given to
+//! nobody before its files were compared with the digests in its manifest.
 
 mod apt_sources;
 mod bootstrap;
@@ -24,9 +25,10 @@ mod progress;
 mod recipe;
 mod rootfs;
 pub mod toml_error;
+mod verified;
 
 pub use bootstrap::BootstrapError;
-pub use build::{ImageError, build, build_in, locate};
+pub use build::{ImageError, build, build_in, locate, verify};
 pub use cache::{Cache, CacheError, user_folder};
 pub use chroot::ChrootError;
 pub use command::{CommandError, MissingTool, missing_tools};

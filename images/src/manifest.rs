@@ -5,6 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::digest;
+use crate::verified::{self, Trust};
+
+/// Begins the last line of a manifest, for TOML a comment.
+const SEAL: &str = "# SHA-256 of all above: ";
 /// Name of the manifest in an image's folder.
 pub(crate) const MANIFEST: &str = "manifest.toml";
 pub(crate) const KERNEL: &str = "vmlinuz";
@@ -15,7 +20,7 @@ pub(crate) const ROOT: &str = "root.erofs";
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// A file of the image can't be read or written.
-    #[error("cannot read or write {path}: {source}; remove the image's folder and build it again")]
+    #[error("cannot read or write {path}: {source}")]
     File {
         /// The file.
         path: PathBuf,
@@ -23,9 +28,7 @@ pub enum ManifestError {
         source: std::io::Error,
     },
     /// The manifest is not one.
-    #[error(
-        "{path} is not an image manifest: {message}; remove the image's folder and build it again"
-    )]
+    #[error("{path} is not an image manifest: {message}")]
     Parse {
         /// The manifest.
         path: PathBuf,
@@ -33,9 +36,7 @@ pub enum ManifestError {
         message: String,
     },
     /// A part has not the size it had when it was built.
-    #[error(
-        "{path} has {found} bytes where the image was built with {expected}; remove the image's folder and build it again"
-    )]
+    #[error("{path} has {found} bytes where the image was built with {expected}")]
     Damaged {
         /// The part.
         path: PathBuf,
@@ -43,6 +44,26 @@ pub enum ManifestError {
         expected: u64,
         /// Its size now, in bytes.
         found: u64,
+    },
+    /// A file of the image holds something else than when it was built.
+    #[error("{path} is damaged: its SHA-256 is {found} where the image was built with {expected}")]
+    Altered {
+        /// The file.
+        path: PathBuf,
+        /// Its digest when built, in hexadecimal.
+        expected: String,
+        /// Its digest now.
+        found: String,
+    },
+    /// The manifest is that of another recipe.
+    #[error("{path} is of the recipe with the key {found}, in the folder of {expected}")]
+    Key {
+        /// The manifest.
+        path: PathBuf,
+        /// The key of the recipe that was asked for.
+        expected: String,
+        /// The key in it.
+        found: String,
     },
 }
 
@@ -109,7 +130,9 @@ pub struct OurFile {
 }
 
 impl Image {
-    /// Opens the image in `dir`, checking that its parts are there whole.
+    /// Opens the image in `dir`, checking that its manifest is whole and that its parts are there as
+    /// long as they were. What is in them [`verify`](Self::verify) checks, and the cache does
+    /// before it gives an image to anybody.
     ///
     /// # Errors
     /// When the manifest is malformed or a part is missing or has another size.
@@ -119,6 +142,7 @@ impl Image {
             path: path.clone(),
             source,
         })?;
+        check_seal(&text, &path)?;
         let manifest: Manifest = toml::from_str(&text).map_err(|error| ManifestError::Parse {
             path,
             message: error.to_string(),
@@ -130,16 +154,57 @@ impl Image {
             root: dir.join(ROOT),
             manifest,
         };
-        let of = &image.manifest;
-        for (path, part) in [
-            (&image.kernel, &of.kernel),
-            (&image.initrd, &of.initrd),
-            (&image.root, &of.root),
-        ] {
+        for (_, path, part) in image.parts() {
             check_size(path, part)?;
         }
         Ok(image)
     }
+
+    /// Reads all of its files from the disk and compares them with their digests, whatever is known of
+    /// them already.
+    ///
+    /// # Errors
+    /// [`ManifestError`], naming the first file that can't be read or is another one.
+    pub fn verify(&self) -> Result<(), ManifestError> {
+        verified::check(self, Trust::Nothing)
+    }
+
+    /// Its files: their names in its folder, where they are, and what they were built as.
+    pub(crate) fn parts(&self) -> [(&'static str, &Path, &Part); 3] {
+        let of = &self.manifest;
+        [
+            (KERNEL, &self.kernel, &of.kernel),
+            (INITRD, &self.initrd, &of.initrd),
+            (ROOT, &self.root, &of.root),
+        ]
+    }
+}
+
+impl Manifest {
+    /// Its text, which ends with a digest of what stands before.
+    pub(crate) fn seal(&self) -> String {
+        // Plain strings and numbers always have a form in TOML.
+        let text = toml::to_string(self).unwrap_or_default();
+        let digest = digest::sha256(text.as_bytes());
+        format!("{text}{SEAL}{digest}\n")
+    }
+}
+
+/// Compares a manifest with the digest at its end. Those from before there was one have none, and
+/// the digests of the image's files in them.
+fn check_seal(text: &str, path: &Path) -> Result<(), ManifestError> {
+    let Some((before, expected)) = text.rsplit_once(SEAL) else {
+        return Ok(());
+    };
+    let (found, expected) = (digest::sha256(before.as_bytes()), expected.trim_end());
+    if found == expected {
+        return Ok(());
+    }
+    Err(ManifestError::Altered {
+        path: path.to_owned(),
+        expected: expected.to_owned(),
+        found,
+    })
 }
 
 fn check_size(path: &Path, part: &Part) -> Result<(), ManifestError> {
@@ -162,6 +227,43 @@ fn check_size(path: &Path, part: &Part) -> Result<(), ManifestError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flipped_bit_in_a_manifest_is_found() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let part = Part {
+            size: 3,
+            sha256: digest::sha256(b"123"),
+        };
+        let manifest = Manifest {
+            recipe: "x".to_owned(),
+            key: "k".to_owned(),
+            kernel_release: "6.1".to_owned(),
+            modules: vec!["virtio".to_owned()],
+            verified_files: 1,
+            kernel: part.clone(),
+            initrd: part.clone(),
+            root: part,
+            ours: Vec::new(),
+        };
+        for name in [KERNEL, INITRD, ROOT] {
+            fs::write(dir.path().join(name), b"123").expect("writes");
+        }
+        let path = dir.path().join(MANIFEST);
+        let whole = manifest.seal().into_bytes();
+        fs::write(&path, &whole).expect("writes");
+        assert_eq!(Image::open(dir.path()).expect("whole").manifest, manifest);
+        let sealed = whole.len() - SEAL.len() - 65;
+        for at in (0..sealed).chain(whole.len() - 65..whole.len() - 1) {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1;
+            fs::write(&path, damaged).expect("writes");
+            Image::open(dir.path()).expect_err("damaged");
+        }
+        // As older builds wrote them.
+        fs::write(&path, &whole[..sealed]).expect("writes");
+        Image::open(dir.path()).expect("whole");
+    }
 
     #[test]
     fn a_cut_off_part_is_found() {

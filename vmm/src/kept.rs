@@ -154,6 +154,16 @@ impl KeptPages {
         Ok(())
     }
 
+    /// Reads every page and compares it with its hash.
+    ///
+    /// # Errors
+    /// See [`KeptError`].
+    pub fn verify(&self, packs: &Packs) -> Result<(), KeptError> {
+        let mut page = [0; PAGE];
+        let mut kept = self.pages.values();
+        kept.try_for_each(|kept| packs.read(kept, &mut page))
+    }
+
     /// Adds how many pages it has in each pack.
     pub fn count(&self, by_pack: &mut BTreeMap<u32, u64>) {
         for kept in self.pages.values() {

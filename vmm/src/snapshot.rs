@@ -8,7 +8,8 @@
 //!
 //! Numbers are little endian. RAM stands in the file as it stands in memory, so that a
 //! clone maps it and shares each page with all others until it writes to it. The file is
-//! written under another name and then renamed: it is whole or it is not there.
+//! written under another name and then renamed: it is whole or it is not there. Every byte of it is looked at
+//! when it is opened: the header and the pages it names have checksums, all else is zero.
 
 mod pages;
 
@@ -24,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 use vm_memory::mmap::FromRangesError;
 
-use pages::Runs;
+use pages::{Contents, Runs};
 
 const MAGIC: &[u8; 8] = b"BELLSNAP";
 /// Grows with every change of the format, or of what saved state means.
@@ -240,9 +241,12 @@ impl Snapshot {
         if header.ranges.is_empty() || ram_at.checked_add(total) != Some(length) {
             return Err(damaged("it has the wrong length"));
         }
-        let hash = pages::hash_file(&file, ram_at, total, &header.runs).map_err(failed)?;
-        if hash != Some(header.hash) {
-            return Err(damaged("its memory has another checksum"));
+        let end = PREFIX + bytes.len() as u64;
+        match pages::look(&file, end, ram_at, total, &header.runs).map_err(failed)? {
+            Contents::Hash(hash) if hash == header.hash => {}
+            Contents::Hash(_) => return Err(damaged("its memory has another checksum")),
+            Contents::Impossible => return Err(damaged("its pages are in no order")),
+            Contents::Filled => return Err(damaged("something stands where nothing was written")),
         }
         let usable =
             |&(at, bytes): &(u64, u64)| usize::try_from(bytes).ok().map(|bytes| (at, bytes));

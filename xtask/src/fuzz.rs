@@ -43,6 +43,8 @@ enum Target {
     Control,
     /// Recipes of images.
     Recipe,
+    /// Records and packs of checkpoints.
+    Checkpoint,
 }
 
 /// The command line.

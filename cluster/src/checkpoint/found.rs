@@ -1,19 +1,22 @@
 //! The checkpoint from which a run goes on.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use belljar_cpu::{GuestRam, PAGE_SIZE};
 use belljar_vmm::{Identity, Node, Packs, Snapshot, first_difference};
 
-use super::keeper::numbered;
 use super::record::{NodeRecord, Record, RunRecord};
-use super::{BASE, CheckpointError, FOLDER, PACK, RECORD};
+use super::{BASE, CheckpointError, Choice, FOLDER, PACK, RECORD, read_input};
+use crate::capture::CaptureState;
+use crate::control::INPUT_FILE;
+use crate::link_log::LinkLogState;
 use crate::plan::Plan;
+use crate::run_directory::{RunDirectory, RunDirectoryError};
 use crate::template;
 
-/// A checkpoint that was found whole, but for the pages, which are checked as they are read.
+/// A checkpoint that was found whole, but for the pages, which are checked as they are read, and for the
+/// run's own files.
 #[derive(Debug)]
 pub struct Found {
     pub(crate) run: RunRecord,
@@ -24,34 +27,17 @@ pub struct Found {
 }
 
 impl Found {
-    /// The newest usable checkpoint of the run in `directory`.
+    /// The newest checkpoint of the run in `directory` that can be opened.
     ///
     /// # Errors
     /// [`CheckpointError::None`] when there is none, and
     /// [`CheckpointError::Unusable`] when there are such as are damaged.
     pub fn newest(directory: &Path) -> Result<Self, CheckpointError> {
-        let folder = directory.join(FOLDER);
-        let files = numbered(&folder).into_iter();
-        let records = files.filter(|(_, ending, _)| ending == RECORD);
-        let numbers: BTreeSet<u32> = records.map(|(number, _, _)| number).collect();
-        let mut reason = None;
-        for &number in numbers.iter().rev() {
-            match Self::open(&folder, number) {
-                Ok(found) => return Ok(found),
-                Err(why) => {
-                    tracing::warn!("checkpoint {number} is not usable: {why}");
-                    reason.get_or_insert(why);
-                }
-            }
-        }
-        Err(match reason {
-            None => CheckpointError::None(directory.to_owned()),
-            Some(reason) => CheckpointError::Unusable { folder, reason },
-        })
+        Choice::among(directory)?.next()
     }
 
     /// Opens a checkpoint; what is wrong with it, in words, otherwise.
-    fn open(folder: &Path, number: u32) -> Result<Self, String> {
+    pub(super) fn open(folder: &Path, number: u32) -> Result<Self, String> {
         let record = Record::read(&folder.join(format!("{number}.{RECORD}")))?;
         let run = record.run().map_err(|error| error.to_string())?;
         if run.number != number {
@@ -75,6 +61,39 @@ impl Found {
             base,
             packs,
         })
+    }
+
+    /// Checks that what the run wrote all the time is still as long as it was, and that what was typed
+    /// can be typed again; what is wrong, in words, otherwise. No file is changed.
+    pub(crate) fn look(&self, directory: &RunDirectory) -> Result<(), String> {
+        let words = |error: RunDirectoryError| error.to_string();
+        for node in 0..self.record.nodes() {
+            let record = self.record.node(node).map_err(|error| error.to_string())?;
+            for (name, length) in record.runner.files(node as u32) {
+                directory.holds(&name, length).map_err(words)?;
+            }
+        }
+        let captures = self.run.captures.iter().map(CaptureState::file);
+        let links = self.run.links.iter().map(LinkLogState::file);
+        for (name, length) in captures.chain(links) {
+            directory.holds(&name, length).map_err(words)?;
+        }
+        let trace = self.run.recorder.look(directory);
+        trace.map_err(|error| error.to_string())?;
+        let input = read_input(&directory.path().join(INPUT_FILE), self.run.input);
+        input
+            .map(drop)
+            .map_err(|error| format!("{INPUT_FILE}: {error}"))
+    }
+
+    /// Reads all pages of all nodes; what is wrong with them, in words, otherwise.
+    pub(super) fn verify_pages(&self) -> Result<(), String> {
+        for node in 0..self.record.nodes() {
+            let record = self.record.node(node).map_err(|error| error.to_string())?;
+            let verified = record.pages.verify(&self.packs);
+            verified.map_err(|error| format!("node {node}: {error}"))?;
+        }
+        Ok(())
     }
 
     /// Its files in the run directory `directory`, by their names there.
@@ -152,7 +171,6 @@ const NODES: &str = "number of nodes";
 pub(crate) fn identity(plan: &Plan, run_disk: u64) -> Identity {
     let mut identity = template::identity(plan);
     let more = [
-        ("root file system", plan.image.manifest.root.sha256.clone()),
         (NODES, plan.nodes.to_string()),
         ("seed", plan.seed.to_string()),
         ("workload", format!("{run_disk:016x}")),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
-use belljar_cluster::checkpoint::{self, Found, Tell};
+use belljar_cluster::checkpoint::{self, Choice, Found, Tell};
 use belljar_cluster::control::{Client, Desk, Server};
 use belljar_cluster::coordinator::{Checkpoints, Ending, Run, Setup};
 use belljar_cluster::engine::Engine;
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
         inputs: own.inputs.into_iter().map(|(_, name)| name).collect(),
         host: &arguments.host,
         state_hash: arguments.state_hash,
-        found: None,
+        choice: None,
     };
     task.carry_out()
 }
@@ -90,10 +90,7 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
     }
     let scenario = Scenario::parse(&path, &text, &overrides)?;
     let plan = Plan::resolve(&scenario, &path)?;
-    let found = Found::newest(directory.path())?;
-    if !arguments.host.quiet {
-        eprintln!("going on from {}", found.describe());
-    }
+    let choice = Choice::among(directory.path())?;
     let task = Task {
         plan,
         directory,
@@ -102,7 +99,7 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
         inputs: scenario.inputs(),
         host: &arguments.host,
         state_hash: None,
-        found: Some(found),
+        choice: Some(choice),
     };
     task.carry_out()
 }
@@ -123,12 +120,13 @@ struct Task<'a> {
     inputs: Vec<String>,
     host: &'a HostArguments,
     state_hash: Option<u64>,
-    /// Where it goes on.
-    found: Option<Found>,
+    /// From which checkpoints it may go on.
+    choice: Option<Choice>,
 }
 
 impl Task<'_> {
-    fn carry_out(self) -> Result<ExitCode> {
+    fn carry_out(mut self) -> Result<ExitCode> {
+        let mut choice = self.choice.take();
         let (plan, directory) = (&self.plan, &self.directory);
         let threads = self
             .host
@@ -145,7 +143,8 @@ impl Task<'_> {
             sandbox = sandbox.map(listening).transpose()?;
         }
         sandbox = sandbox.map(|sandbox| sandbox.reaching(directory.reach()));
-        let (exchange, agents) = self.call_hosts(sandbox.as_ref(), &stop)?.unzip();
+        let called = self.call_hosts(choice.as_mut(), sandbox.as_ref(), &stop)?;
+        let (exchange, agents) = called.unzip();
         let mut progress = Progress::start(self.host.quiet || !io::stderr().is_terminal());
         let setup = Setup {
             plan,
@@ -155,8 +154,14 @@ impl Task<'_> {
             checkpoints: Some(checkpoints(&desk)?),
             exchange,
         };
-        let mut run = match &self.found {
-            Some(found) => Run::resume(setup, found)?,
+        let mut run = match &mut choice {
+            Some(choice) => {
+                let (run, from) = Run::resume(setup, choice)?;
+                if !self.host.quiet {
+                    eprintln!("going on from {from}");
+                }
+                run
+            }
             None => Run::prepare(setup)?,
         };
         let prepared = progress.elapsed();
@@ -188,6 +193,7 @@ impl Task<'_> {
     /// host's part, and the agents, which end with what is returned.
     fn call_hosts(
         &self,
+        choice: Option<&mut Choice>,
         sandbox: Option<&Sandbox>,
         stop: &AtomicBool,
     ) -> Result<Option<(Exchange, Agents)>> {
@@ -201,12 +207,14 @@ impl Task<'_> {
         let folder = self.directory.path();
         let inputs = self.inputs.iter();
         let inputs = inputs.map(|name| (name.clone(), folder.join(name)));
-        let snapshot = match self.found {
+        // All hosts are to go on from the same, and some of its pages are theirs.
+        let found = choice.map(|choice| choice.settle(&self.directory));
+        let found = found.transpose()?;
+        let snapshot = match found {
             // It is part of the checkpoint.
             Some(_) => None,
             None => template::file(&self.plan, sandbox)?,
         };
-        let found = self.found.as_ref();
         let given = Given {
             scenario: fs::read_to_string(folder.join(SCENARIO_FILE))?,
             inputs: inputs.collect(),

@@ -7,10 +7,11 @@ use belljar_vmm::{KeptPages, Node, Snapshot};
 
 use super::checkpoint::{PageKeeper, due_behind};
 use super::cut::Cuts;
+use super::restored::{Restored, RestoredNode};
 use super::standstill::Standstill;
 use super::{Checkpointer, Checkpoints, Others, Run, RunError};
 use crate::capture::Captures;
-use crate::checkpoint::{CheckpointError, Found, identity, read_input};
+use crate::checkpoint::{CheckpointError, Choice, Found, identity, read_input};
 use crate::control::{INPUT_FILE, Viewer};
 use crate::crew::Crew;
 use crate::ending::Closing;
@@ -96,18 +97,20 @@ impl Run {
         })
     }
 
-    /// Goes on from `found`, with the files of the run directory cut where they were then.
+    /// Goes on from the newest checkpoint of `choice` of which all is whole, with the files of the
+    /// run directory cut where they were then; and from which.
     ///
     /// # Errors
-    /// See [`RunError`]; the first that says that something does not fit comes before
+    /// See [`RunError`]; what says that something does not fit or is damaged comes before
     /// any file is changed.
-    pub fn resume(setup: Setup<'_>, found: &Found) -> Result<Self, RunError> {
+    pub fn resume(setup: Setup<'_>, choice: &mut Choice) -> Result<(Self, String), RunError> {
         let plan = setup.plan;
         let parts = Parts::load(plan)?;
         selection(plan).check()?;
-        found.check(&identity(plan, parts.run_disk_hash))?;
-        let mut kept = Vec::new();
-        let begun = setup.go_on(&parts, found, &mut kept)?;
+        setup.allow_files();
+        let restored = setup.restore(&parts, choice)?;
+        let (found, kept, begun) = setup.go_on(&parts, restored)?;
+        let found = &found;
         let mut typed = (Vec::new(), 0);
         if let Some(directory) = setup.directory {
             let input = directory.path().join(INPUT_FILE);
@@ -128,7 +131,7 @@ impl Run {
             }
         }
         run.input = end;
-        Ok(run)
+        Ok((run, found.describe()))
     }
 }
 
@@ -217,38 +220,31 @@ impl Setup<'_> {
         Ok(runner)
     }
 
-    /// Everything as it was at a checkpoint; the nodes' pages go into `kept`.
+    /// Everything as it was at a checkpoint, which comes back with the pages of this host's nodes.
+    /// From here on files of the run directory are changed.
     fn go_on(
         &self,
         parts: &Parts,
-        found: &Found,
-        kept: &mut Vec<KeptPages>,
-    ) -> Result<Begun, RunError> {
+        restored: Restored,
+    ) -> Result<(Found, Vec<KeptPages>, Begun), RunError> {
         let (plan, directory) = (self.plan, self.directory);
-        let mut fabric = Fabric::with_settings(plan.topology.clone(), &plan.network)?;
+        let Restored {
+            found,
+            mut fabric,
+            nodes,
+            kept,
+            consoles,
+        } = restored;
         let of = &found.run;
-        fabric
-            .restore(of.fabric.clone())
-            .map_err(CheckpointError::from)?;
-        self.allow_files();
-        let selection = selection(plan);
-        let selection = plan.trace.enabled.then_some(&selection);
-        // All that may be damaged first: files are changed when all is well.
-        let mut nodes = Vec::new();
-        for index in self.own_nodes() {
-            let record = found.node(index)?;
-            let ram = found.ram(index, &record, plan.memory)?;
-            let node = parts.restored(plan, index, ram, &record.runner.node);
-            let failed = |source| RunError::Node {
-                node: index,
-                source,
-            };
-            nodes.push((node.map_err(failed)?, record.runner));
-            kept.push(record.pages.into_owned());
-        }
         let own = self.own_nodes().into_iter().zip(nodes);
-        let runners = own
-            .map(|(index, (node, state))| Runner::resume(index, node, selection, directory, state));
+        let runners = own.map(|(index, restored)| {
+            let RestoredNode {
+                node,
+                tracer,
+                state,
+            } = restored;
+            Runner::resume(index, node, tracer, directory, state)
+        });
         let runners = runners.collect::<Result<Vec<_>, KeepError>>();
         let mut runners = runners.map_err(CheckpointError::from)?;
         for runner in &mut runners {
@@ -265,17 +261,15 @@ impl Setup<'_> {
                 (Captures::default(), None, relay)
             }
         };
-        let consoles = (0..plan.nodes).map(|node| Ok(found.node(node)?.runner.console));
-        let consoles: Result<_, CheckpointError> = consoles.collect();
         let ready = runners.iter().filter(|runner| runner.ready.is_some());
-        Ok(Begun {
+        let begun = Begun {
             ready: ready.count() as u32,
             pages: if directory.is_some() {
                 Vec::new()
             } else {
                 kept.clone()
             },
-            consoles: Some(consoles?),
+            consoles: Some(consoles),
             runners,
             captures,
             links,
@@ -287,11 +281,12 @@ impl Setup<'_> {
             typed: of.typed,
             input: of.input,
             rounds: of.rounds,
-        })
+        };
+        Ok((found, kept, begun))
     }
 
     /// The nodes that this host runs.
-    fn own_nodes(&self) -> Vec<u32> {
+    pub(super) fn own_nodes(&self) -> Vec<u32> {
         match &self.exchange {
             Some(exchange) => exchange.own_nodes(),
             None => (0..self.plan.nodes).collect(),

@@ -17,7 +17,7 @@ use super::exchange::Exchange;
 use super::list::own_capacity;
 use super::message::{FileOffer, INITRD, KERNEL, ROOT, SNAPSHOT, Task};
 use super::provision::{Early, ProvisionError, take_in};
-use crate::checkpoint::{FOLDER as CHECKPOINT, Found};
+use crate::checkpoint::{Choice, FOLDER as CHECKPOINT};
 use crate::coordinator::{Ending, Run, RunError, Setup};
 use crate::plan::{Plan, PlanError};
 use crate::progress::Progress;
@@ -160,7 +160,7 @@ impl Agent {
     }
 
     /// The checkpoint that the run goes on from, if it does.
-    fn found(&self) -> Result<Option<Found>, AgentError> {
+    fn choice(&self) -> Result<Option<Choice>, AgentError> {
         let folder = self.folder.path();
         let mut is_there = false;
         for (name, path) in &self.files {
@@ -170,8 +170,8 @@ impl Agent {
                 is_there = true;
             }
         }
-        let found = is_there.then(|| Found::newest(folder));
-        Ok(found.transpose().map_err(RunError::from)?)
+        let choice = is_there.then(|| Choice::among(folder));
+        Ok(choice.transpose().map_err(RunError::from)?)
     }
 
     /// What this host opens while guests run: at the end its own folder is removed.
@@ -192,7 +192,7 @@ impl Agent {
         sandbox: Option<&Sandbox>,
         stop: &AtomicBool,
     ) -> Result<Ending, AgentError> {
-        let found = self.found()?;
+        let choice = self.choice()?;
         let sandbox = sandbox.map(|sandbox| sandbox.clone().reaching(self.reach()));
         let sandbox = sandbox.as_ref();
         let partition = Arc::new(self.task.partition);
@@ -208,8 +208,8 @@ impl Agent {
             checkpoints: None,
             exchange: Some(exchange),
         };
-        let mut run = match &found {
-            Some(found) => Run::resume(setup, found)?,
+        let mut run = match choice {
+            Some(mut choice) => Run::resume(setup, &mut choice)?.0,
             None => Run::prepare(setup)?,
         };
         let ending = run.go_in(sandbox, stop, &mut Progress::start(true));

@@ -4,16 +4,22 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use belljar_images::{Image, Recipe};
+use belljar_images::{CacheError, Image, ImageError, Recipe};
 
 use super::PlanError;
 use crate::scenario::FileSource;
 
 pub(super) fn find_image(recipe: &Path) -> Result<Image, PlanError> {
     let loaded = Recipe::load(recipe)?;
-    belljar_images::locate(&loaded)?.ok_or_else(|| PlanError::NoImage {
-        recipe: recipe.to_owned(),
-    })
+    let recipe = recipe.to_owned();
+    match belljar_images::locate(&loaded) {
+        Ok(Some(image)) => Ok(image),
+        Ok(None) => Err(PlanError::NoImage { recipe }),
+        Err(ImageError::Cache(CacheError::Image(source))) => {
+            Err(PlanError::DamagedImage { recipe, source })
+        }
+        Err(other) => Err(other.into()),
+    }
 }
 
 pub(super) fn read_files(

@@ -14,7 +14,7 @@ use crate::stopwatch::Stopwatch;
 use crate::watch::{STATE_FOLDER, StateLog, StateLogState, Watch};
 
 /// All of a runner but its node's RAM.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunnerState {
     pub(crate) node: Vec<u8>,
     tracer: Option<Vec<u8>>,
@@ -30,6 +30,40 @@ pub(crate) struct RunnerState {
     out_of_memory: Option<String>,
     refused_memory: Option<String>,
     panicked: Option<String>,
+}
+
+impl RunnerState {
+    /// Of a node that did nothing but write so many bytes to its console.
+    pub(crate) fn with_console(console: u64) -> Self {
+        Self {
+            console,
+            ..Self::default()
+        }
+    }
+
+    /// The files in the run directory of node `index`, whose runner this is, and how long they are.
+    pub(crate) fn files(&self, index: u32) -> Vec<(String, u64)> {
+        let console = (Runner::console_file(index), self.console);
+        let states = self.states.iter();
+        let states = states.map(|state| (Runner::states_file(index), state.length));
+        std::iter::once(console).chain(states).collect()
+    }
+
+    /// What is known of the calls of node `index`, with `selection` as it was, if there was one.
+    pub(crate) fn tracer(
+        &self,
+        index: u32,
+        selection: Option<&Selection>,
+    ) -> Result<Option<NodeTracer>, KeepError> {
+        let (Some(selection), Some(state)) = (selection, &self.tracer) else {
+            return Ok(None);
+        };
+        let tracer = NodeTracer::restore(index, selection, state);
+        tracer.map(Some).map_err(|source| KeepError::Tracer {
+            node: index,
+            source,
+        })
+    }
 }
 
 impl Runner {
@@ -76,23 +110,15 @@ impl Runner {
     }
 
     /// The runner of node `index` that goes on where another one was [saved](Self::save),
-    /// with that node restored; `selection` as it was, if there was one. Without `directory`
+    /// with that node and what is known of its calls restored. Without `directory`
     /// another host has the node's files.
     pub(crate) fn resume(
         index: u32,
         node: Node,
-        selection: Option<&Selection>,
+        tracer: Option<NodeTracer>,
         directory: Option<&RunDirectory>,
         saved: RunnerState,
     ) -> Result<Self, KeepError> {
-        let tracer = match (selection, &saved.tracer) {
-            (Some(selection), Some(state)) => Some(NodeTracer::restore(index, selection, state)),
-            _ => None,
-        };
-        let tracer = tracer.transpose().map_err(|source| KeepError::Tracer {
-            node: index,
-            source,
-        })?;
         let console = match directory {
             Some(directory) => {
                 let file = directory.resume_file(&Self::console_file(index), saved.console)?;

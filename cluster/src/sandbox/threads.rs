@@ -142,10 +142,9 @@ fn enter_domain(errno: *const i32) -> Result<(), i32> {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
             || libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0) != 0
     };
-    // SAFETY: the thread's error number, as the caller has it.
-    if refused {
-        Err(unsafe { *errno })
-    } else {
-        Ok(())
+    if !refused {
+        return Ok(());
     }
+    // SAFETY: the thread's error number, as the caller has it.
+    Err(unsafe { *errno })
 }

@@ -1,9 +1,11 @@
 //! Runs that are broken off go on as if they never had been.
 
+mod damaged;
+
 use std::collections::hash_map::RandomState;
 use std::fs;
 use std::hash::{BuildHasher, Hasher};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -241,7 +243,7 @@ fn wait_until(dir: &Dir, what: &str, done: impl Fn() -> bool) {
 #[test]
 fn what_does_not_fit_or_is_damaged_is_named_and_the_last_but_one_serves() {
     let Some(dir) = Dir::new() else { return };
-    let scenario = talking(150, "20 ms");
+    let scenario = talking(40, "20 ms");
     let whole = dir.run(&scenario, "whole", &[]).success();
     let run = dir.start(&scenario, "broken");
     let folder = dir.path("broken.incomplete");
@@ -270,30 +272,7 @@ fn what_does_not_fit_or_is_damaged_is_named_and_the_last_but_one_serves() {
     refused("its workload is");
     edit("scenario.toml", "true;", "date;");
 
-    // The newest record loses its last byte: the one before it serves.
-    let mut records: Vec<_> = fs::read_dir(folder.join("checkpoint"))
-        .expect("the folder is there")
-        .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension() == Some("checkpoint".as_ref()))
-        .collect();
-    let number = |path: &Path| -> u32 {
-        let stem = path.file_stem().and_then(|stem| stem.to_str());
-        stem.and_then(|stem| stem.parse().ok()).expect("a number")
-    };
-    records.sort_by_key(|path| number(path));
-    // Two, or three: a run that is killed between making one and removing the oldest leaves it.
-    let (Some(last), 2..=3) = (records.last(), records.len()) else {
-        panic!("there are {} records, not two or three", records.len());
-    };
-    let bytes = fs::read(last).expect("the record is there");
-    fs::write(last, &bytes[..bytes.len() - 1]).expect("the folder is writable");
-    let mut child = resume(&dir, "broken", &[]);
-    let mut said = String::new();
-    let mut stream = child.stderr.take().expect("a pipe");
-    stream.read_to_string(&mut said).expect("a pipe");
-    assert_eq!(finish(child).0, Some(0), "{said}");
-    assert!(said.contains("it ends too early"), "{said}");
-    whole.assert_same(&dir.outcome("broken"));
+    damaged::go_on_from_damaged(&dir, &folder, &whole);
 
     let none = dir.start(&scenario, "none");
     thread::sleep(Duration::from_millis(30));

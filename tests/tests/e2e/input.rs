@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -87,19 +87,69 @@ fn an_image_that_was_never_built_says_how_to_build_it() {
     );
 }
 
+/// Where the image of a scenario is.
+fn image_of(dir: &Dir, scenario: &Path) -> PathBuf {
+    let (plan, error, code) = dir.call(&["check", scenario.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{error}");
+    let mut lines = plan.lines();
+    let image = lines.find_map(|line| line.strip_prefix("image"));
+    image
+        .map(str::trim)
+        .expect("the plan names the image")
+        .into()
+}
+
+/// Caches in which one bit of a file of the image is another.
+#[test]
+fn a_flipped_bit_in_an_image_is_named() {
+    let Some(dir) = Dir::new() else { return };
+    let file = dir.write("s.toml", &Scenario::new(1, "true").text());
+    let image = image_of(&dir, &file);
+    let files = ["initrd.cpio", "root.erofs", "vmlinuz", "manifest.toml"];
+    for (seed, damaged) in (1_u64..).zip(&files[..3]) {
+        let copy = dir.path(damaged).join("belljar/images");
+        let copy = copy.join(image.file_name().unwrap());
+        std::fs::create_dir_all(&copy).unwrap();
+        for name in files {
+            if name == *damaged {
+                let mut bytes = std::fs::read(image.join(name)).unwrap();
+                let bits = bytes.len() as u64 * 8;
+                let at = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % bits;
+                bytes[(at / 8) as usize] ^= 1 << (at % 8);
+                std::fs::write(copy.join(name), bytes).unwrap();
+            } else {
+                symlink(image.join(name), copy.join(name)).unwrap();
+            }
+        }
+        let recipe = belljar_tests::root().join("images/bookworm-mpich.toml");
+        for arguments in [
+            ["run", file.to_str().unwrap(), "--out", damaged],
+            ["image", "verify", recipe.to_str().unwrap(), ""],
+        ] {
+            let arguments: Vec<_> = arguments
+                .into_iter()
+                .filter(|one| !one.is_empty())
+                .collect();
+            let mut command = dir.command(&arguments);
+            let output = command.env("XDG_CACHE_HOME", dir.path(damaged)).output();
+            let output = output.unwrap();
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                !output.status.success()
+                    && error.contains(damaged)
+                    && error.contains("belljar image build"),
+                "{error}"
+            );
+        }
+    }
+}
+
 /// A cache in which the image's kernel is rubbish.
 #[test]
 fn an_unreadable_kernel_is_named() {
     let Some(dir) = Dir::new() else { return };
     let file = dir.write("s.toml", &Scenario::new(1, "true").text());
-    let (plan, error, code) = dir.call(&["check", file.to_str().unwrap()]);
-    assert_eq!(code, Some(0), "{error}");
-    let image = plan
-        .lines()
-        .find_map(|line| line.strip_prefix("image"))
-        .map(str::trim)
-        .expect("the plan names the image");
-    let image = Path::new(image);
+    let image = image_of(&dir, &file);
     let copy = dir
         .path("cache/belljar/images")
         .join(image.file_name().unwrap());

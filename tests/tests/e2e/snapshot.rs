@@ -1,8 +1,11 @@
 //! Nodes are clones of one that booted, and nobody can tell but by the clock.
 
 use std::fs;
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::PathBuf;
 
 use belljar_tests::{Dir, Scenario};
+use nix::unistd::{Whence, lseek};
 
 #[test]
 fn clones_call_what_nodes_call_that_booted_each() {
@@ -81,8 +84,52 @@ fn a_snapshot_is_made_again_to_the_byte_and_fits_its_kind_alone() {
         refused.contains("damaged") && refused.contains("checksum"),
         "{refused}"
     );
+    // What stands in a hole belongs to the memory as well.
+    let two = fs::File::options().write(true).open(dir.path("two"));
+    let two = two.expect("the file is there");
+    let middle = two.metadata().expect("a file").len() / 2;
+    let hole = lseek(&two, middle as i64, Whence::SeekHole).expect("a hole");
+    two.write_all_at(&[0xaa], hole as u64 + 64)
+        .expect("the folder is writable");
+    let refused = dir.run(&scenario, "hole", &["--snapshot", "two"]).stderr;
+    assert!(refused.contains("damaged"), "{refused}");
     let refused = dir
         .run(&scenario, "other", &["--snapshot", "s.toml"])
         .stderr;
     assert!(refused.contains("is no snapshot"), "{refused}");
+}
+
+/// A bit of the snapshot that is kept is another: a node boots anew, and the run is the same.
+#[test]
+fn a_kept_snapshot_that_is_damaged_is_made_again() {
+    let Some(dir) = Dir::new() else { return };
+    // A cache of its own, with the images that there are.
+    let cache = dir.path("cache/belljar");
+    fs::create_dir_all(&cache).expect("the folder is writable");
+    symlink(images(), cache.join("images")).expect("the folder is writable");
+    let own = dir.path("cache");
+    let own = [("XDG_CACHE_HOME", own.to_str().expect("a plain path"))];
+    let scenario = Scenario::new(1, "head -c 16 /dev/urandom");
+    let first = dir.run_under(&own, &scenario, "first", &[]).success();
+    let kept = fs::read_dir(cache.join("snapshots")).expect("the folder is there");
+    let mut kept = kept.map(|entry| entry.expect("an entry").path());
+    let kept = kept.find(|path| path.extension() == Some("snapshot".as_ref()));
+    let kept = kept.expect("a snapshot");
+    let whole = fs::read(&kept).expect("a file");
+    let file = fs::File::options().write(true).open(&kept);
+    let at = whole.len() as u64 / 3;
+    let other = [whole[at as usize] ^ 4];
+    file.and_then(|file| file.write_all_at(&other, at))
+        .expect("a file");
+    let again = dir.run_under(&own, &scenario, "again", &[]).success();
+    assert!(again.stderr.contains("a node boots"), "{}", again.stderr);
+    first.assert_same(&again);
+    assert!(fs::read(&kept).expect("a file") == whole);
+}
+
+/// Where images are.
+fn images() -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || PathBuf::from(std::env::var_os("HOME").expect("a home")).join(".cache");
+    cache.unwrap_or_else(home).join("belljar/images")
 }

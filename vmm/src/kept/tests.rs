@@ -126,6 +126,34 @@ fn what_is_missing_or_damaged_is_said() {
     ));
 }
 
+#[test]
+fn a_flipped_bit_anywhere_in_a_pack_is_found() {
+    let ram = begun(None);
+    let (mut kept, mut packs) = (KeptPages::default(), Packs::default());
+    for page in (0..PAGES).step_by(500) {
+        ram.write_slice(b"new", address(page)).unwrap();
+    }
+    let pages = keep(&mut kept, &ram, None, &mut packs);
+    kept.verify(&packs).unwrap();
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    for _ in 0..100 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005) + 1;
+        let (at, bit) = (
+            (seed >> 20) % (u64::from(pages) * PAGE_SIZE),
+            (seed >> 61) as u32,
+        );
+        let mut byte = [0];
+        packs.0[&0].read_exact_at(&mut byte, at).unwrap();
+        let flipped = [byte[0] ^ 1 << bit];
+        packs.0[&0].write_all_at(&flipped, at).unwrap();
+        for refused in [kept.verify(&packs), kept.restore(&begun(None), &packs)] {
+            assert!(matches!(refused, Err(KeptError::Damaged(0))), "byte {at}");
+        }
+        packs.0[&0].write_all_at(&byte, at).unwrap();
+    }
+    kept.restore(&begun(None), &packs).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

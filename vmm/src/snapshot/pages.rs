@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use belljar_cpu::{GuestRam, PAGE_SIZE};
+use nix::errno::Errno;
+use nix::unistd::{Whence, lseek64};
 use twox_hash::XxHash3_128;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryRegion};
 
@@ -87,25 +89,98 @@ pub(super) fn copy(from: &File, to: &File, at: u64, total: u64, runs: &Runs) -> 
     Ok(())
 }
 
-/// The hash of the pages `runs` of the `total` bytes from `at` on; `None` when they are
-/// not all there.
-pub(super) fn hash_file(file: &File, at: u64, total: u64, runs: &Runs) -> io::Result<Option<u128>> {
+/// What became of the pages of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Contents {
+    /// The hash of those that `runs` names; all else is zero.
+    Hash(u128),
+    /// The runs are none of such a file.
+    Impossible,
+    /// Something stands where nothing was written.
+    Filled,
+}
+
+/// Looks at every byte of a file behind its header, which ends at `header`; RAM has `total` bytes from
+/// `at` on, of which `runs` are not zero. What is no hole is read once.
+pub(super) fn look(
+    file: &File,
+    header: u64,
+    at: u64,
+    total: u64,
+    runs: &Runs,
+) -> io::Result<Contents> {
     let mut hash = XxHash3_128::new();
     let mut buffer = vec![0; CHUNK];
+    let mut looked = header;
     for &(first, count) in runs {
         let end = first
             .checked_add(count)
-            .and_then(|end| end.checked_mul(PAGE_SIZE));
-        let Some(end) = end.filter(|end| *end <= total) else {
-            return Ok(None);
+            .and_then(|end| end.checked_mul(PAGE_SIZE))
+            .filter(|end| *end <= total);
+        let Some(end) = end.filter(|_| at + first * PAGE_SIZE >= looked) else {
+            return Ok(Contents::Impossible);
         };
-        let mut offset = first * PAGE_SIZE;
-        while offset < end {
-            let bytes = &mut buffer[..(end - offset).min(CHUNK as u64) as usize];
-            file.read_exact_at(bytes, at + offset)?;
-            hash.write(bytes);
-            offset += bytes.len() as u64;
+        let start = at + first * PAGE_SIZE;
+        if !is_empty(file, looked, start, &mut buffer)? {
+            return Ok(Contents::Filled);
         }
+        looked = at + end;
+        each_chunk(file, start, looked, &mut buffer, |bytes| {
+            hash.write(bytes);
+            true
+        })?;
     }
-    Ok(Some(hash.finish_128()))
+    if !is_empty(file, looked, at + total, &mut buffer)? {
+        return Ok(Contents::Filled);
+    }
+    Ok(Contents::Hash(hash.finish_128()))
+}
+
+/// Whether nothing but zeros stands from `start` to `end`. Holes need no reading.
+fn is_empty(file: &File, start: u64, end: u64, buffer: &mut [u8]) -> io::Result<bool> {
+    let mut offset = start;
+    while offset < end {
+        let data = seek(file, offset, Whence::SeekData)?;
+        let Some(data) = data.filter(|data| *data < end) else {
+            return Ok(true);
+        };
+        let hole = seek(file, data, Whence::SeekHole)?.unwrap_or(end).min(end);
+        if !each_chunk(file, data, hole, buffer, is_zero)? {
+            return Ok(false);
+        }
+        // Forward, whatever the file system says.
+        offset = hole.max(offset + 1);
+    }
+    Ok(true)
+}
+
+/// Where the next data or hole begins at `offset` or after; `None` when there is none.
+fn seek(file: &File, offset: u64, whence: Whence) -> io::Result<Option<u64>> {
+    let from = i64::try_from(offset).map_err(io::Error::other)?;
+    match lseek64(file, from, whence) {
+        Ok(found) => Ok(u64::try_from(found).ok().filter(|found| *found >= offset)),
+        Err(Errno::ENXIO) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Gives `each` the bytes from `start` to `end`, piece by piece, as long as it says `true`; whether it
+/// always did.
+fn each_chunk(
+    file: &File,
+    start: u64,
+    end: u64,
+    buffer: &mut [u8],
+    mut each: impl FnMut(&[u8]) -> bool,
+) -> io::Result<bool> {
+    let mut offset = start;
+    while offset < end {
+        let bytes = &mut buffer[..(end - offset).min(CHUNK as u64) as usize];
+        file.read_exact_at(bytes, offset)?;
+        if !each(bytes) {
+            return Ok(false);
+        }
+        offset += bytes.len() as u64;
+    }
+    Ok(true)
 }

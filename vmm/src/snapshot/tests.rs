@@ -120,3 +120,42 @@ fn every_damage_is_found() {
         assert!(error.contains("damaged"), "byte {at}: {error}");
     }
 }
+
+#[test]
+fn a_flipped_bit_anywhere_is_found() {
+    use std::os::unix::fs::FileExt;
+    let (_folder, path) = written();
+    let length = fs::metadata(&path).unwrap().len();
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    // The first and last bytes of what is a hole: after the header, and of RAM.
+    let edges = [4095, length - 1].map(|at| (at, 0));
+    let places = (0..200).map(|number| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005) + 1;
+        // As often in the header, which is small, as anywhere.
+        let within = if number % 2 == 0 { 4096 } else { length };
+        ((seed >> 20) % within, (seed >> 61) as u32)
+    });
+    for (at, bit) in edges.into_iter().chain(places) {
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 1 << bit], at).unwrap();
+        let refused = Snapshot::open(&path);
+        assert!(refused.is_err(), "bit {bit} of byte {at}");
+        file.write_all_at(&byte, at).unwrap();
+    }
+    // Zeros that were written are no damage.
+    fs::write(&path, fs::read(&path).unwrap()).unwrap();
+    Snapshot::open(&path).unwrap();
+}
+
+#[test]
+fn what_stands_in_a_hole_is_no_memory() {
+    use std::os::unix::fs::FileExt;
+    let (_folder, path) = written();
+    let file = File::options().write(true).open(&path).unwrap();
+    let length = file.metadata().unwrap().len();
+    file.write_all_at(&[0xaa; 256], length - 9000).unwrap();
+    let error = Snapshot::open(&path).unwrap_err().to_string();
+    assert!(error.contains("where nothing was written"), "{error}");
+}
