@@ -61,9 +61,10 @@ pub(crate) fn ranks(table: &Table, job: usize) -> BTreeSet<u64> {
     own.map(|(_, rank, _)| *rank).collect()
 }
 
-/// All calls of a table.
-pub(crate) fn calls(table: &Table) -> u64 {
-    table.values().map(|count| count.calls + count.nested).sum()
+/// All calls of a job.
+pub(crate) fn calls(table: &Table, job: usize) -> u64 {
+    let own = table.iter().filter(|((of, _, _), _)| *of == job);
+    own.map(|(_, count)| count.calls + count.nested).sum()
 }
 
 /// The same from `belljar trace dump --json`. The layer's call of `MPI_Pcontrol` tells which job

@@ -28,6 +28,15 @@ pub(crate) struct Job {
     pub(crate) arguments: String,
 }
 
+impl Job {
+    /// Its command line.
+    pub(crate) fn line(&self) -> String {
+        format!("{} {}", self.program, self.arguments)
+            .trim_end()
+            .to_owned()
+    }
+}
+
 impl Mpi {
     pub(crate) fn name(self) -> &'static str {
         match self {

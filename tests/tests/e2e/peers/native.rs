@@ -43,11 +43,6 @@ pub(crate) struct Native {
 impl Native {
     /// Unpacks the image of `recipe`. `None`, said loudly, where namespaces are not to be had.
     pub(crate) fn new(dir: &Dir, recipe: &str) -> Option<Self> {
-        Self::unpack(dir, recipe, &dir.path("native"))
-    }
-
-    /// As [`new`](Self::new), into a folder that is not there yet.
-    pub(crate) fn unpack(dir: &Dir, recipe: &str, root: &Path) -> Option<Self> {
         let able = Command::new("unshare")
             .args(["--user", "--map-root-user", "--mount", "true"])
             .output();
@@ -58,6 +53,7 @@ impl Native {
             );
             return None;
         }
+        let root = dir.path("native");
         let image = dir.image(recipe).join("root.erofs");
         let unpacked = Command::new("fsck.erofs")
             .arg(format!("--extract={}", root.display()))
@@ -72,7 +68,6 @@ impl Native {
             String::from_utf8_lossy(&unpacked.stderr)
         );
         let script = dir.path("native-script");
-        let root = root.to_owned();
         Some(Self { root, script })
     }
 
