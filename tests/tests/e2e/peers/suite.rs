@@ -46,6 +46,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("rma/linked_list_bench_lock_shr", MANY),
     ("rma/lockcontention2", MANY),
     ("rma/manyget", MANY),
+    ("rma/manyrma2", MANY),
     ("rma/reqops", MANY),
     ("rma/rma_contig", MANY),
     ("rma/win_shared_noncontig_put", MANY),
