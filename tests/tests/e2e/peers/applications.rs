@@ -275,13 +275,36 @@ fn modules() -> Vec<Job> {
     .collect()
 }
 
-/// How many tests ran, and how that ended.
+/// How many tests ran and were left out in each rank, and how that ended, in no order: ranks say it
+/// when they come to it, in several pieces, and into each other's words.
 fn ran(text: &str) -> Vec<String> {
-    let said = lines(text, |line| {
-        line.starts_with("Ran ") || line.starts_with("OK") || line.starts_with("FAILED")
-    });
-    let timeless = |line: &String| line.split(" in ").next().map(str::to_owned);
-    said.iter().filter_map(timeless).collect()
+    let text = text
+        .split_once("PEER 0 begins")
+        .map_or("", |(_, text)| text);
+    let numbered = |word: &str, rest: &str| {
+        let number: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        format!("{word}{number}")
+    };
+    let mut said: Vec<String> = ["Ran ", "skipped=", "failures=", "errors=", "OK", "FAILED"]
+        .into_iter()
+        .flat_map(|word| {
+            text.match_indices(word)
+                .map(move |(at, _)| numbered(word, &text[at + word.len()..]))
+        })
+        .collect();
+    said.sort();
+    said
+}
+
+#[test]
+fn what_ranks_say_is_found_in_each_others_words() {
+    let whole = "PEER 0 begins\nRan 5 tests in 1s\n\nOK (skipped=1)\nRan 5 tests in 1s\n\nOK\n";
+    let mixed =
+        "OK\nPEER 0 begins\n.Ran 5 tests in 2s\n.Ran 5 tests in 3s\n\nOK. (skipped=1)\n.OKs\n";
+    let failed = "PEER 0 begins\nRan 5 tests in 1s\n\nFAILED (errors=1)\nRan 5 tests in 1s\n\nOK\n";
+    assert_eq!(ran(whole), ["OK", "OK", "Ran 5", "Ran 5", "skipped=1"]);
+    assert_eq!(ran(mixed), ran(whole));
+    assert_ne!(ran(failed), ran(whole));
 }
 
 #[test]
