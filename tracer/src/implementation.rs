@@ -13,6 +13,8 @@ pub(crate) const MPICH_WORLD: u64 = 0x4400_0000;
 pub(crate) const MPICH_SELF: u64 = 0x4400_0001;
 /// MPICH's `MPI_COMM_NULL`.
 pub(crate) const MPICH_COMM_NULL: u64 = 0x0400_0000;
+/// MPICH's `MPI_NO_OP`.
+pub(crate) const MPICH_NO_OP: u64 = 0x5800_000e;
 
 /// The bits of an MPICH error code that hold its class.
 const MPICH_CLASS: i64 = 0x7f;

@@ -18,7 +18,7 @@ use crate::account::Accounts;
 use crate::action::Action;
 use crate::arguments::Arguments;
 use crate::event::{Event, Implementation, Peer};
-use crate::implementation::{MPICH_COMM_NULL, MPICH_SELF, MPICH_WORLD};
+use crate::implementation::{MPICH_COMM_NULL, MPICH_NO_OP, MPICH_SELF, MPICH_WORLD};
 use crate::launch::Launch;
 use crate::memory::{BadAddress, Reader};
 use crate::object::Fact;
@@ -57,6 +57,8 @@ pub(crate) struct Process {
     messages: Registry<Matched>,
     /// The communicators of windows.
     windows: Registry<u32>,
+    /// The handle of `MPI_NO_OP`, zero where that is not known.
+    no_op: u64,
     /// What the launcher told, until an event has it.
     launch: Option<Launch>,
     /// The same, where the name of the job is still to be asked of the library.
@@ -73,6 +75,10 @@ impl Process {
         if implementation == Implementation::Mpich {
             communicators.learn_predefined(MPICH_WORLD, MPICH_SELF, MPICH_COMM_NULL, rank);
         }
+        let no_op = match implementation {
+            Implementation::Mpich => MPICH_NO_OP,
+            Implementation::OpenMpi => 0,
+        };
         Self {
             number,
             implementation,
@@ -85,6 +91,7 @@ impl Process {
             requests: Requests::default(),
             messages: Registry::default(),
             windows: Registry::default(),
+            no_op,
             launch: None,
             unnamed: None,
             library: None,
@@ -122,6 +129,7 @@ impl Process {
             address("ompi_mpi_comm_null"),
             rank,
         );
+        self.no_op = address("ompi_mpi_op_no_op");
         for (name, address) in &told {
             if let Some(index) = crate::datatypes::by_open_mpi_symbol(name) {
                 self.datatypes.learn_predefined(*address, index);

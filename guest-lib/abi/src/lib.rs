@@ -259,4 +259,5 @@ pub static OPEN_MPI_OBJECTS: &[(&str, u32)] = &[
     ("ompi_mpi_complex32", 32),
     ("ompi_mpi_lb", 0),
     ("ompi_mpi_ub", 0),
+    ("ompi_mpi_op_no_op", 0),
 ];

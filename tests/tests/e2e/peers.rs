@@ -3,7 +3,8 @@
 //! counted (`images/programs/peers`), by rank and function.
 //!
 //! A few programs are run by every `cargo xtask test`; the rest where [`LONG`] is set, as it is by
-//! `cargo xtask test peers`.
+//! `cargo xtask test peers`. Those are run and compared some at a time, and a line tells of each, so that a
+//! run that is broken off has told what it compared.
 
 mod applications;
 mod counts;
@@ -19,8 +20,11 @@ use counts::{Table, counted, differences, traced};
 use jobs::{Job, Mpi, Needs, scenario, script};
 use native::Native;
 
-/// Set where the long tests are to run, too.
+/// Set where the long tests are to run, too: to 1 for all of their jobs, or to parts of the jobs' command
+/// lines, with commas between them, for those jobs alone.
 const LONG: &str = "BELLJAR_PEERS";
+/// Jobs that are compared before the next begin: so many that they take longer than the nodes' boot.
+const TOGETHER: usize = 8;
 const IMAGE: &str = "bookworm-peers";
 /// What has the few, and is built for other tests, too.
 const SOME: &str = "bookworm-bindings";
@@ -32,6 +36,43 @@ fn long() -> bool {
         eprintln!("SKIPPED: takes long; run it with: cargo xtask test peers");
     }
     asked
+}
+
+/// Those of `jobs` that [`LONG`] asks for.
+fn chosen(jobs: Vec<Job>) -> Vec<Job> {
+    let asked = std::env::var(LONG).unwrap_or_default();
+    let wanted = asked_for(&asked, jobs);
+    if wanted.is_empty() {
+        eprintln!("SKIPPED: {LONG} asks for none of these programs: {asked}");
+    }
+    wanted
+}
+
+/// Those of `jobs` whose command lines hold one of the names in `asked`; all where it has none.
+fn asked_for(asked: &str, jobs: Vec<Job>) -> Vec<Job> {
+    let names: Vec<&str> = asked.split(',').filter(|name| !name.is_empty()).collect();
+    if matches!(names[..], [] | ["1"]) {
+        return jobs;
+    }
+    let wanted = |job: &Job| {
+        let line = job.line();
+        names.iter().any(|name| line.contains(name))
+    };
+    jobs.into_iter().filter(wanted).collect()
+}
+
+#[test]
+fn some_jobs_can_be_asked_for() {
+    let found = |asked| {
+        let jobs = asked_for(asked, suite::quick());
+        jobs.iter().map(Job::line).collect::<Vec<_>>()
+    };
+    assert_eq!(found("1").len(), suite::quick().len());
+    assert_eq!(
+        found("rma/get,topo/cartmap1"),
+        ["rma/getgroup", "topo/cartmap1"]
+    );
+    assert!(found("none").is_empty());
 }
 
 /// How each job ended, in the order of their numbers, by what was printed.
@@ -70,76 +111,83 @@ struct Both {
     traced: Table,
 }
 
-/// Runs `jobs` natively, and traced on `nodes` nodes.
-fn run_both(
-    dir: &Dir,
-    image: &str,
+/// Where jobs run: natively, and on traced nodes.
+struct Place<'a> {
+    dir: &'a Dir,
+    native: Native,
+    image: &'static str,
     mpi: Mpi,
     nodes: u32,
-    jobs: &[Job],
-    needs: &Needs<'_>,
-) -> Option<Both> {
-    let native = Native::new(dir, image)?;
-    let own = native.run(&script(mpi, jobs, native::PLACE, needs), needs.file);
-    let scenario = scenario(mpi, nodes, image, jobs, needs);
-    let outcome = dir.run(&scenario, "out", &[]).success();
-    Some(Both {
-        own,
-        theirs: outcome.console(0),
-        counted: counted(&consoles(&outcome, nodes)),
-        traced: traced(dir, "out"),
-    })
 }
 
-/// Runs `jobs` of the suite on `nodes` nodes, traced, and natively, and compares.
-fn compare(dir: &Dir, image: &str, mpi: Mpi, nodes: u32, jobs: &[Job]) {
-    let Some(both) = run_both(dir, image, mpi, nodes, jobs, &Needs::default()) else {
-        return;
-    };
-    let (own, theirs) = (verdicts(&both.own, jobs), verdicts(&both.theirs, jobs));
-    report(jobs, &own, &theirs, &both);
-}
-
-/// Fails with all that differs between runs, or between counts.
-fn report(jobs: &[Job], own: &[String], theirs: &[String], both: &Both) {
-    let (counted, traced) = (&both.counted, &both.traced);
-    let mut wrong = Vec::new();
-    let mut equal = 0;
-    for (number, job) in jobs.iter().enumerate() {
-        if own[number] != theirs[number] {
-            wrong.push(format!(
-                "{}: natively {}, on nodes {}",
-                job.program, own[number], theirs[number]
-            ));
-        }
-        let ranks: BTreeSet<u64> = counts::ranks(counted, number);
-        let differ = differences(counted, traced, number, &job.program);
-        if ranks.len() == job.ranks as usize && differ.is_empty() {
-            equal += 1;
-        } else if ranks.len() != job.ranks as usize {
-            wrong.push(format!(
-                "{}: only ranks {ranks:?} told their counts",
-                job.program
-            ));
-        }
-        wrong.extend(
-            differ
-                .into_iter()
-                .map(|line| format!("{}: {line}", job.program)),
-        );
+impl Place<'_> {
+    /// Runs `jobs` on both sides.
+    fn run(&self, jobs: &[Job], needs: &Needs<'_>) -> Both {
+        let native = script(self.mpi, jobs, native::PLACE, needs);
+        let own = self.native.run(&native, needs.file);
+        let scenario = scenario(self.mpi, self.nodes, self.image, jobs, needs);
+        let outcome = self.dir.run(&scenario, "out", &[]).success();
+        let both = Both {
+            own,
+            theirs: outcome.console(0),
+            counted: counted(&consoles(&outcome, self.nodes)),
+            traced: traced(self.dir, "out"),
+        };
+        std::fs::remove_dir_all(outcome.folder()).expect("the run directory can be removed");
+        both
     }
-    let good = own
-        .iter()
-        .filter(|own| own.starts_with("No Errors"))
-        .count();
-    eprintln!(
-        "{} programs, {good} with No Errors natively, {equal} with equal counts, {} calls",
-        jobs.len(),
-        counts::calls(traced)
-    );
+
+    /// Runs `jobs` of the suite, and says what differs between runs, or between counts.
+    fn compare(&self, jobs: &[Job]) -> Vec<String> {
+        let both = self.run(jobs, &Needs::default());
+        let (own, theirs) = (verdicts(&both.own, jobs), verdicts(&both.theirs, jobs));
+        let mut wrong = Vec::new();
+        for (number, job) in jobs.iter().enumerate() {
+            let (own, theirs) = (&own[number], &theirs[number]);
+            let mut differ = both.differences(number, job);
+            if own != theirs {
+                differ.push(format!("natively {own}, on nodes {theirs}"));
+            }
+            eprintln!(
+                "{}",
+                told(job, own, counts::calls(&both.traced, number), &differ)
+            );
+            wrong.extend(differ.iter().map(|line| format!("{}: {line}", job.line())));
+        }
+        wrong
+    }
+}
+
+/// A line of what came of a job.
+fn told(job: &Job, verdict: &str, calls: u64, differ: &[String]) -> String {
+    let found = match differ.len() {
+        0 => "equal".to_owned(),
+        number => format!("{number} differences:\n  {}", differ.join("\n  ")),
+    };
+    format!(
+        "{} with {} ranks: natively {verdict}; {calls} calls; {found}",
+        job.line(),
+        job.ranks
+    )
+}
+
+impl Both {
+    /// What differs between the counts of a job.
+    fn differences(&self, number: usize, job: &Job) -> Vec<String> {
+        let mut differ = differences(&self.counted, &self.traced, number, &job.program);
+        let ranks: BTreeSet<u64> = counts::ranks(&self.counted, number);
+        if ranks.len() != job.ranks as usize {
+            differ.push(format!("only ranks {ranks:?} told their counts"));
+        }
+        differ
+    }
+}
+
+/// Asserts that nothing differs.
+fn assert_alike(jobs: usize, wrong: &[String]) {
     assert!(
         wrong.is_empty(),
-        "{} differences:\n{}",
+        "{} differences in {jobs} jobs:\n{}",
         wrong.len(),
         wrong.join("\n")
     );
@@ -148,7 +196,18 @@ fn report(jobs: &[Job], own: &[String], theirs: &[String], both: &Both) {
 #[test]
 fn some_programs_of_mpich_are_counted_alike() {
     let Some(dir) = Dir::new() else { return };
-    compare(&dir, SOME, Mpi::Mpich, 4, &suite::quick());
+    let Some(native) = Native::new(&dir, SOME) else {
+        return;
+    };
+    let place = Place {
+        dir: &dir,
+        native,
+        image: SOME,
+        mpi: Mpi::Mpich,
+        nodes: 4,
+    };
+    let jobs = suite::quick();
+    assert_alike(jobs.len(), &place.compare(&jobs));
 }
 
 /// All programs of one of the suite's folders that can run here.
@@ -157,13 +216,24 @@ fn part(mpi: Mpi, nodes: u32, part: &str) {
         return;
     }
     let Some(dir) = Dir::new() else { return };
-    let listing = dir.path("listing");
-    let Some(native) = Native::unpack(&dir, IMAGE, &listing) else {
+    let Some(native) = Native::new(&dir, IMAGE) else {
         return;
     };
     let jobs = suite::of(&native, mpi, part);
     assert!(!jobs.is_empty(), "the image has no programs of {part}");
-    compare(&dir, IMAGE, mpi, nodes, &jobs);
+    let place = Place {
+        dir: &dir,
+        native,
+        image: IMAGE,
+        mpi,
+        nodes,
+    };
+    let jobs = chosen(jobs);
+    let wrong: Vec<String> = jobs
+        .chunks(TOGETHER)
+        .flat_map(|jobs| place.compare(jobs))
+        .collect();
+    assert_alike(jobs.len(), &wrong);
 }
 
 macro_rules! parts {

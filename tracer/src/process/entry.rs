@@ -77,7 +77,7 @@ impl Process {
                 reading.collectives.push(collective);
             }
             Action::OneSided { puts, gets, phase } => {
-                if puts {
+                if puts && !(gets && self.has_no_op(&arguments)) {
                     reading
                         .transfers
                         .push(self.access(Direction::Send, phase, &arguments));
@@ -147,6 +147,13 @@ impl Process {
             bytes: 0,
             exact: false,
         })
+    }
+
+    /// Whether a call that fetches takes nothing there: with `MPI_NO_OP`, the origin's buffer is not
+    /// looked at (MPI-4.0, 12.3.4).
+    fn has_no_op(&self, arguments: &Arguments<'_>) -> bool {
+        let op = arguments.word("op");
+        self.no_op != 0 && op == Some(self.no_op)
     }
 
     /// An access to another process's memory, counted by the origin's buffers.

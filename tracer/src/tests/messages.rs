@@ -277,3 +277,41 @@ fn one_sided_accesses_go_by_the_windows_communicator() {
         assert!(get.transfers[0].exact);
     }
 }
+
+/// A fetch with `MPI_NO_OP` is a get: nothing of the origin's buffer goes anywhere.
+#[test]
+fn what_fetches_without_an_operation_sends_nothing() {
+    for mut it in scripts() {
+        let (two, one, sum) = (int(2), int(1), it.no_op + 0x40);
+        for (op, sent) in [(sum, 1), (it.no_op, 0)] {
+            let several = [
+                0x5000,
+                one,
+                it.double,
+                0x6000,
+                two,
+                it.double,
+                one,
+                0,
+                two,
+                it.double,
+                op,
+                0xa000_0001,
+            ];
+            let single = [0x5000, 0x6000, it.double, one, 0, op, 0xa000_0001];
+            for (name, arguments, bytes) in [
+                ("MPI_Get_accumulate", &several[..], 16),
+                ("MPI_Fetch_and_op", &single, 8),
+            ] {
+                let event = it.call(name, arguments);
+                let of = |direction| {
+                    let transfers = event.transfers.iter();
+                    let own = transfers.filter(move |transfer| transfer.direction == direction);
+                    own.map(|transfer| transfer.bytes).collect::<Vec<_>>()
+                };
+                assert_eq!(of(Direction::Send), vec![8; sent], "{name}");
+                assert_eq!(of(Direction::Receive), [bytes], "{name}");
+            }
+        }
+    }
+}

@@ -15,6 +15,7 @@ pub(super) struct Script {
     pub(super) any_source: i32,
     pub(super) ignore: u64,
     pub(super) request_null: u64,
+    pub(super) no_op: u64,
 }
 
 pub(super) fn scripts() -> [Script; 2] {
@@ -29,6 +30,7 @@ pub(super) fn scripts() -> [Script; 2] {
         any_source: -2,
         ignore: 1,
         request_null: 0x2c00_0000,
+        no_op: 0x5800_000e,
     };
     let mut tracer = NodeTracer::new(0, &Selection::default());
     let guest = Guest::open_mpi(&mut tracer, 1);
@@ -38,6 +40,7 @@ pub(super) fn scripts() -> [Script; 2] {
         double: guest.object("ompi_mpi_double"),
         integer: guest.object("ompi_mpi_int"),
         request_null: guest.object("ompi_request_null"),
+        no_op: guest.object("ompi_mpi_op_no_op"),
         guest,
         any_source: -1,
         ignore: 0,

@@ -9,9 +9,10 @@ use std::process::Command;
 
 use belljar_tests::Dir;
 
-use super::counts::{self, Table, differences};
+use super::counts::{self, Table};
 use super::jobs::{Job, Mpi, Needs};
-use super::{Both, long, run_both, verdicts};
+use super::native::Native;
+use super::{Both, Place, TOGETHER, assert_alike, chosen, long, told, verdicts};
 
 const IMAGE: &str = "bookworm-applications";
 
@@ -23,36 +24,39 @@ fn job(ranks: u32, program: &str, arguments: &str) -> Job {
     }
 }
 
-/// Runs `jobs`, unless that takes longer than is wanted or cannot be done here.
-fn run(mpi: Mpi, nodes: u32, jobs: &[Job], needs: &Needs<'_>) -> Option<Both> {
-    if !long() {
-        return None;
+/// Runs `jobs`, unless that takes longer than is wanted or cannot be done here, some at a time, and has
+/// `check` look at each time's: it asserts what it must, and takes from the counts what cannot be compared.
+/// Asserts at the end that all calls and bytes that are left are those that the layer counted.
+fn run(dir: &Dir, mpi: Mpi, jobs: Vec<Job>, needs: &Needs<'_>, check: impl Fn(&mut Both, &[Job])) {
+    let Some(native) = Native::new(dir, IMAGE) else {
+        return;
+    };
+    let place = Place {
+        dir,
+        native,
+        image: IMAGE,
+        mpi,
+        nodes: 4,
+    };
+    let jobs = chosen(jobs);
+    let mut wrong = Vec::new();
+    for jobs in jobs.chunks(TOGETHER) {
+        let mut both = place.run(jobs, needs);
+        let calls = |number| counts::calls(&both.traced, number);
+        let calls: Vec<u64> = (0..jobs.len()).map(calls).collect();
+        check(&mut both, jobs);
+        for (number, job) in jobs.iter().enumerate() {
+            let differ = both.differences(number, job);
+            eprintln!("{}", told(job, "the same", calls[number], &differ));
+            wrong.extend(differ.iter().map(|line| format!("{}: {line}", job.line())));
+        }
     }
-    let dir = Dir::new()?;
-    run_both(&dir, IMAGE, mpi, nodes, jobs, needs)
+    assert_alike(jobs.len(), &wrong);
 }
 
-/// Asserts that all calls and bytes are those that the layer counted.
-fn assert_counts(both: &Both, jobs: &[Job]) {
-    let mut wrong = Vec::new();
-    for (number, job) in jobs.iter().enumerate() {
-        let ranks = counts::ranks(&both.counted, number);
-        assert_eq!(
-            ranks.len(),
-            job.ranks as usize,
-            "{}: {}",
-            job.program,
-            both.theirs
-        );
-        let found = differences(&both.counted, &both.traced, number, &job.program);
-        wrong.extend(
-            found
-                .into_iter()
-                .map(|line| format!("{}: {line}", job.program)),
-        );
-    }
-    eprintln!("{} jobs, {} calls", jobs.len(), counts::calls(&both.traced));
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+/// A folder for what takes long; `None`, said loudly, where that is not wanted.
+fn folder() -> Option<Dir> {
+    if long() { Dir::new() } else { None }
 }
 
 /// The lines of a text that `wanted` wants, without what surrounds them.
@@ -106,49 +110,46 @@ const WITH_BUFFERS: [&str; 7] = [
 
 #[test]
 fn fortran_over_mpich() {
-    let jobs = fortran();
-    let Some(mut both) = run(Mpi::Mpich, 4, &jobs, &Needs::default()) else {
-        return;
-    };
-    assert_says_the_same(&both, &jobs);
-    let past_the_layer = |(job, _, function): &(usize, u64, String)| {
-        !jobs[*job].program.ends_with("f08") || WITH_BUFFERS.contains(&function.as_str())
-    };
-    both.counted.retain(|key, _| past_the_layer(key));
-    both.traced.retain(|key, _| past_the_layer(key));
-    assert_counts(&both, &jobs);
+    let Some(dir) = folder() else { return };
+    run(
+        &dir,
+        Mpi::Mpich,
+        fortran(),
+        &Needs::default(),
+        |both, jobs| {
+            assert_says_the_same(both, jobs);
+            let by_the_layer = |(job, _, function): &(usize, u64, String)| {
+                !jobs[*job].program.ends_with("f08") || WITH_BUFFERS.contains(&function.as_str())
+            };
+            both.counted.retain(|key, _| by_the_layer(key));
+            both.traced.retain(|key, _| by_the_layer(key));
+        },
+    );
 }
 
 /// Open MPI's Fortran entry points do not come past a layer for C, and the one for them counts calls.
 #[test]
 fn fortran_over_open_mpi() {
-    let jobs = fortran();
+    let Some(dir) = folder() else { return };
     let needs = Needs {
         before: "layer=/usr/local/openmpi/lib/count-fortran.so\n",
         ..Needs::default()
     };
-    let Some(mut both) = run(Mpi::OpenMpi, 4, &jobs, &needs) else {
-        return;
-    };
-    assert_says_the_same(&both, &jobs);
-    assert!(counts::sent(&both.traced) > 0);
-    let bare = |table: &mut Table| table.values_mut().for_each(counts::Count::forget_bytes);
-    bare(&mut both.traced);
-    bare(&mut both.counted);
-    assert_counts(&both, &jobs);
+    run(&dir, Mpi::OpenMpi, fortran(), &needs, |both, jobs| {
+        assert_says_the_same(both, jobs);
+        assert!(counts::sent(&both.traced) > 0);
+        let bare = |table: &mut Table| table.values_mut().for_each(counts::Count::forget_bytes);
+        bare(&mut both.traced);
+        bare(&mut both.counted);
+    });
 }
 
 /// Debian's own LAMMPS and its own example: what the atoms do is the same to the last digit.
 #[test]
 fn lammps_melts_alike() {
+    let Some(dir) = folder() else { return };
     let arguments = "-in /usr/share/lammps/examples/melt/in.melt -log none";
-    let jobs = [
-        job(2, "/usr/bin/lmp", arguments),
-        job(4, "/usr/bin/lmp", arguments),
-    ];
-    let Some(both) = run(Mpi::OpenMpi, 4, &jobs, &Needs::default()) else {
-        return;
-    };
+    let jobs = [2, 4].map(|ranks| job(ranks, "/usr/bin/lmp", arguments));
     // Step, temperature, energies, pressure.
     let thermo = |text: &str| {
         lines(text, |line| {
@@ -156,10 +157,17 @@ fn lammps_melts_alike() {
             words.len() == 6 && words.iter().all(|word| word.parse::<f64>().is_ok())
         })
     };
-    let (own, theirs) = (thermo(&both.own), thermo(&both.theirs));
-    assert!(own.len() >= 12, "{}", both.own);
-    assert_eq!(own, theirs);
-    assert_counts(&both, &jobs);
+    run(
+        &dir,
+        Mpi::OpenMpi,
+        jobs.to_vec(),
+        &Needs::default(),
+        |both, jobs| {
+            let (own, theirs) = (thermo(&both.own), thermo(&both.theirs));
+            assert!(own.len() >= 6 * jobs.len(), "{}", both.own);
+            assert_eq!(own, theirs);
+        },
+    );
 }
 
 /// What the HPC Challenge is to do: as Linpack's own input, with matrices for PTRANS after it.
@@ -167,35 +175,29 @@ const HPCC_INPUT: &str = "two lines that are not read\n\n\
     HPL.out\n8\n1\n200\n1\n32\n0\n1\n2\n2\n16.0\n1\n2\n1\n4\n1\n2\n1\n1\n1\n1\n1\n1\n2\n64\n0\n0\n1\n8\n\
     a line that is not read\n0\n1200\n0\n40\n";
 
+/// Whether each part of the HPC Challenge passed.
+fn passed(text: &str) -> Vec<String> {
+    let said = lines(text, |line| {
+        line.contains("PASSED") || line.contains("FAILED") || line.starts_with("Success=")
+    });
+    let word = |line: &String| line.split_whitespace().next_back().map(str::to_owned);
+    said.iter().filter_map(word).collect()
+}
+
 /// The HPC Challenge, each part in small.
 fn hpcc(mpi: Mpi, program: &str) {
-    let jobs = [job(4, program, "")];
+    let Some(dir) = folder() else { return };
     let before = format!("cat >hpccinf.txt <<'END'\n{HPCC_INPUT}END\n");
     let needs = Needs {
         before: &before,
         after: "cat hpccoutf.txt\n",
         file: None,
     };
-    let Some(both) = run(mpi, 4, &jobs, &needs) else {
-        return;
-    };
-    let verdict = |text: &str| {
-        lines(text, |line| {
-            line.contains("PASSED") || line.contains("FAILED") || line.starts_with("Success=")
-        })
-        .iter()
-        .map(|line| {
-            line.split_whitespace()
-                .next_back()
-                .unwrap_or_default()
-                .to_owned()
-        })
-        .collect::<Vec<_>>()
-    };
-    let (own, theirs) = (verdict(&both.own), verdict(&both.theirs));
-    assert!(own.iter().any(|line| line == "Success=1"), "{}", both.own);
-    assert_eq!(own, theirs, "{}", both.theirs);
-    assert_counts(&both, &jobs);
+    run(&dir, mpi, vec![job(4, program, "")], &needs, |both, _| {
+        let (own, theirs) = (passed(&both.own), passed(&both.theirs));
+        assert!(own.iter().any(|line| line == "Success=1"), "{}", both.own);
+        assert_eq!(own, theirs, "{}", both.theirs);
+    });
 }
 
 #[test]
@@ -260,25 +262,55 @@ fn mpi4py(dir: &Dir) -> Option<PathBuf> {
     Some(archive)
 }
 
-#[test]
-fn mpi4py_tests_itself_alike() {
-    if !long() {
-        return;
-    }
-    let Some(dir) = Dir::new() else { return };
-    let Some(archive) = mpi4py(&dir) else { return };
+/// Each module with 2 ranks and with 4.
+fn modules() -> Vec<Job> {
     let suite = format!("-m unittest discover -s /root/mpi4py-{MPI4PY}/test");
-    let jobs: Vec<Job> = [2, 4]
+    let all = [2, 4]
         .into_iter()
-        .flat_map(|ranks| MODULES.iter().map(move |module| (ranks, module)))
-        .map(|(ranks, module)| {
-            job(
-                ranks,
-                "/usr/bin/python3",
-                &format!("{suite} -p test_{module}.py"),
-            )
+        .flat_map(|ranks| MODULES.iter().map(move |module| (ranks, module)));
+    all.map(|(ranks, module)| {
+        let arguments = format!("{suite} -p test_{module}.py");
+        job(ranks, "/usr/bin/python3", &arguments)
+    })
+    .collect()
+}
+
+/// How many tests ran and were left out in each rank, and how that ended, in no order: ranks say it
+/// when they come to it, in several pieces, and into each other's words.
+fn ran(text: &str) -> Vec<String> {
+    let text = text
+        .split_once("PEER 0 begins")
+        .map_or("", |(_, text)| text);
+    let numbered = |word: &str, rest: &str| {
+        let number: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        format!("{word}{number}")
+    };
+    let mut said: Vec<String> = ["Ran ", "skipped=", "failures=", "errors=", "OK", "FAILED"]
+        .into_iter()
+        .flat_map(|word| {
+            text.match_indices(word)
+                .map(move |(at, _)| numbered(word, &text[at + word.len()..]))
         })
         .collect();
+    said.sort();
+    said
+}
+
+#[test]
+fn what_ranks_say_is_found_in_each_others_words() {
+    let whole = "PEER 0 begins\nRan 5 tests in 1s\n\nOK (skipped=1)\nRan 5 tests in 1s\n\nOK\n";
+    let mixed =
+        "OK\nPEER 0 begins\n.Ran 5 tests in 2s\n.Ran 5 tests in 3s\n\nOK. (skipped=1)\n.OKs\n";
+    let failed = "PEER 0 begins\nRan 5 tests in 1s\n\nFAILED (errors=1)\nRan 5 tests in 1s\n\nOK\n";
+    assert_eq!(ran(whole), ["OK", "OK", "Ran 5", "Ran 5", "skipped=1"]);
+    assert_eq!(ran(mixed), ran(whole));
+    assert_ne!(ran(failed), ran(whole));
+}
+
+#[test]
+fn mpi4py_tests_itself_alike() {
+    let Some(dir) = folder() else { return };
+    let Some(archive) = mpi4py(&dir) else { return };
     let before = format!(
         "tar -xzf mpi4py-{MPI4PY}.tar.gz\n\
          for node in $others; do belljar-rsh $node tar -xzf /root/mpi4py-{MPI4PY}.tar.gz -C /root; done\n"
@@ -288,20 +320,9 @@ fn mpi4py_tests_itself_alike() {
         after: "",
         file: Some(&archive),
     };
-    let Some(both) = run_both(&dir, IMAGE, Mpi::OpenMpi, 4, &jobs, &needs) else {
-        return;
-    };
-    let ran = |text: &str| {
-        let lines = lines(text, |line| {
-            line.starts_with("Ran ") || line.starts_with("OK") || line.starts_with("FAILED")
-        });
-        lines
-            .iter()
-            .map(|line| line.split(" in ").next().unwrap_or_default().to_owned())
-            .collect::<Vec<_>>()
-    };
-    assert!(ran(&both.own).len() > MODULES.len(), "{}", both.own);
-    assert_eq!(ran(&both.own), ran(&both.theirs), "{}", both.theirs);
-    assert_eq!(verdicts(&both.own, &jobs), verdicts(&both.theirs, &jobs));
-    assert_counts(&both, &jobs);
+    run(&dir, Mpi::OpenMpi, modules(), &needs, |both, jobs| {
+        assert!(ran(&both.own).len() > jobs.len(), "{}", both.own);
+        assert_eq!(ran(&both.own), ran(&both.theirs), "{}", both.theirs);
+        assert_eq!(verdicts(&both.own, jobs), verdicts(&both.theirs, jobs));
+    });
 }

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use belljar_tests::Scenario;
 
-/// Virtual time, or natively the host's, after which a job is broken off.
+/// Virtual time after which a job is broken off; natively it is the host's, and [`native`](super::native)
+/// has more of it.
 const PATIENCE_S: u32 = 120;
 /// What is left of the nodes' virtual time when it is too much.
 const LIMIT: &str = "3000 s";
@@ -26,6 +27,15 @@ pub(crate) struct Job {
     pub(crate) program: String,
     pub(crate) ranks: u32,
     pub(crate) arguments: String,
+}
+
+impl Job {
+    /// Its command line.
+    pub(crate) fn line(&self) -> String {
+        format!("{} {}", self.program, self.arguments)
+            .trim_end()
+            .to_owned()
+    }
 }
 
 impl Mpi {

@@ -12,7 +12,8 @@ use belljar_tests::Dir;
 
 /// What makes the host fit for a script of jobs: one node, of which all ranks are, and whose libraries
 /// pick the code that they would on a processor of level x86-64-v2, as the nodes' is.
-pub(crate) const PLACE: &str = "output=/dev/null finish=/usr/lib/belljar/finish-mpi.so\n\
+/// A job may take as long as it does on a host that is busy with other things.
+pub(crate) const PLACE: &str = "patience=1200 output=/dev/null finish=/usr/lib/belljar/finish-mpi.so\n\
     export UCX_TLS=tcp,self UCX_NET_DEVICES=lo HYDRA_LAUNCHER=fork\n\
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n\
     export OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=lo\n\
@@ -43,11 +44,6 @@ pub(crate) struct Native {
 impl Native {
     /// Unpacks the image of `recipe`. `None`, said loudly, where namespaces are not to be had.
     pub(crate) fn new(dir: &Dir, recipe: &str) -> Option<Self> {
-        Self::unpack(dir, recipe, &dir.path("native"))
-    }
-
-    /// As [`new`](Self::new), into a folder that is not there yet.
-    pub(crate) fn unpack(dir: &Dir, recipe: &str, root: &Path) -> Option<Self> {
         let able = Command::new("unshare")
             .args(["--user", "--map-root-user", "--mount", "true"])
             .output();
@@ -58,6 +54,7 @@ impl Native {
             );
             return None;
         }
+        let root = dir.path("native");
         let image = dir.image(recipe).join("root.erofs");
         let unpacked = Command::new("fsck.erofs")
             .arg(format!("--extract={}", root.display()))
@@ -72,7 +69,6 @@ impl Native {
             String::from_utf8_lossy(&unpacked.stderr)
         );
         let script = dir.path("native-script");
-        let root = root.to_owned();
         Some(Self { root, script })
     }
 

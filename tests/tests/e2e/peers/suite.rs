@@ -30,6 +30,8 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("comm/ctxalloc", MANY),
     ("comm/ctxsplit", MANY),
     ("pt2pt/bsendpending", MANY),
+    ("pt2pt/huge_anysrc", MEMORY),
+    ("pt2pt/manylmt", MEMORY),
     ("pt2pt/probe_unexp", MANY),
     ("pt2pt/sendflood", MANY),
     ("rma/atomic_rmw_cas", MANY),
@@ -46,11 +48,13 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("rma/linked_list_bench_lock_shr", MANY),
     ("rma/lockcontention2", MANY),
     ("rma/manyget", MANY),
+    ("rma/manyrma2", MANY),
     ("rma/reqops", MANY),
     ("rma/rma_contig", MANY),
     ("rma/win_shared_noncontig_put", MANY),
 ];
 const MANY: &str = "makes so many calls that it takes minutes";
+const MEMORY: &str = "wants 320 MiB in each rank, and nodes have 256";
 const LARGE: &str = "moves so much data that it takes minutes";
 
 /// Programs that want another number of ranks than the list's, cut to [`MOST_RANKS`].
