@@ -35,7 +35,11 @@ impl Numbers {
 fn scenario(numbers: &mut Numbers) -> (Scenario, u32) {
     let nodes = numbers.one(&[2, 3, 4]);
     let vcpus = numbers.one(&[1, 2, 2, 3]);
-    let programs = ["counters", "ring 3000 2", "allreduce 2 64"];
+    // The image for several vCPUs has other programs.
+    let programs = match vcpus {
+        1 => ["counters", "ring 3000 2", "allreduce 2 64"],
+        _ => ["counters", "hello", "pingpong 50"],
+    };
     let command = format!("mpiexec.hydra -n {nodes} {}", numbers.one(&programs));
     let latency = numbers.one(&["1 us", "3 us", "20 us"]);
     let mut text = format!("[network]\nlatency = \"{latency}\"\n");
