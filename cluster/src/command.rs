@@ -21,7 +21,7 @@ use belljar_cluster::hosts::Outlook;
 use belljar_cluster::plan::Plan;
 use belljar_cluster::run_disk;
 use belljar_cluster::sandbox::Sandbox;
-use belljar_cluster::scenario::{Scenario, Standalone};
+use belljar_cluster::scenario::{Scenario, Standalone, schema};
 use belljar_cluster::{doctor as examination, template};
 use belljar_images::{CacheError, ImageError, Progress, Recipe};
 
@@ -85,6 +85,12 @@ pub(crate) fn doctor() -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// `belljar schema`.
+pub(crate) fn schema() -> Result<ExitCode> {
+    say(serde_json::to_string_pretty(&schema::schema())?)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// `belljar snapshot`.

@@ -5,10 +5,11 @@ use std::fmt;
 use belljar_kvm::{Breakpoints, TscControl, Wanted};
 use belljar_sim::Span;
 use clap::ValueEnum;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// An engine as a scenario asks for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum EngineChoice {
     /// The deterministic translator.
@@ -39,7 +40,7 @@ impl EngineChoice {
 }
 
 /// How the host's virtualisation is used, where it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct KvmOptions {
     /// What stops guests at traced calls.
@@ -59,7 +60,7 @@ impl KvmOptions {
 }
 
 /// What stops guests at traced calls under engine kvm.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BreakpointChoice {
     /// Hardware breakpoints where they work, INT3 elsewhere.
@@ -82,7 +83,7 @@ impl BreakpointChoice {
 }
 
 /// What moves guests' time stamp counters under engine kvm.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TscChoice {
     /// Their offsets where the host has such (Linux 5.16), the counters elsewhere.

@@ -58,6 +58,8 @@ enum Command {
     Check(CheckArguments),
     /// Tell what this machine can do and what to install.
     Doctor,
+    /// Print a JSON Schema of scenarios, for editors.
+    Schema,
     /// Traces of MPI calls.
     #[command(subcommand)]
     Trace(TraceCommand),
@@ -348,6 +350,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => command::check(&arguments),
         Command::Agent => command::agent::agent(),
         Command::Doctor => command::doctor(),
+        Command::Schema => command::schema(),
         Command::Trace(TraceCommand::Dump(arguments)) => command::trace::dump(&arguments),
         Command::Trace(TraceCommand::Stat(arguments)) => command::trace::stat(&arguments),
         Command::Image(ImageCommand::Build { recipe, verbose }) => {

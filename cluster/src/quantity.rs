@@ -1,10 +1,12 @@
 //! Values with units, as scenarios write them: `"2.6 GHz"`, `"10 us"`, `"512 MiB"`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 use belljar_fabric::LinkSpec;
 use belljar_sim::{Frequency, Span};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error};
 
 /// Why a text is not a quantity.
@@ -180,6 +182,21 @@ macro_rules! quantity {
                 let make: fn(u64) -> Option<$inner> = $make;
                 let value = make(parse(text, &$kind)?);
                 value.map(Self).ok_or_else(|| $kind.out_of_range(text))
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                let units: Vec<&str> = $kind.units.iter().map(|(name, _)| *name).collect();
+                json_schema!({
+                    "type": "string",
+                    "description": format!("a {}, such as \"{}\"", $kind.name, $kind.example),
+                    "pattern": format!("^\\s*[0-9_.]+\\s*({})\\s*$", units.join("|")),
+                })
             }
         }
 

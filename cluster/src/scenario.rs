@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use belljar_cpu::{IsaError, Level};
 use belljar_images::toml_error;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::engine::{EngineChoice, KvmOptions};
@@ -12,6 +13,7 @@ use crate::quantity::{Bytes, Duration, Rate};
 
 mod hosts;
 mod network;
+pub mod schema;
 mod standalone;
 mod timing;
 
@@ -42,7 +44,7 @@ pub enum ScenarioError {
 }
 
 /// A whole scenario.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// A name for people, and for the run directory.
@@ -80,7 +82,7 @@ pub struct Scenario {
 }
 
 /// When the whole run is kept, to be gone on with.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Checkpoint {
     /// Each time so much virtual time has gone by; never by itself when absent.
@@ -92,7 +94,7 @@ fn default_seed() -> u64 {
 }
 
 /// The guest image.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Image {
     /// The recipe, relative to the scenario's file.
@@ -103,7 +105,7 @@ pub struct Image {
 }
 
 /// The nodes, all alike.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Nodes {
     /// How many.
@@ -120,6 +122,7 @@ pub struct Nodes {
     pub clock: Rate,
     /// The level of the x86-64 psABI that the processors have.
     #[serde(default)]
+    #[schemars(with = "String")]
     pub level: LevelName,
     /// Extensions beside the level, such as `aes`.
     #[serde(default)]
@@ -148,7 +151,7 @@ impl Nodes {
 }
 
 /// Where results come from of which manuals say how exact they are, or that they are undefined.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Results {
     /// The exact engine defines them, the same on every make of processor.
@@ -159,7 +162,7 @@ pub enum Results {
 }
 
 /// How nodes come up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BootKind {
     /// One boots, and all are clones of it that then learn who they are.
@@ -183,7 +186,7 @@ impl TryFrom<String> for LevelName {
 }
 
 /// What runs, and until when.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Workload {
     /// A shell script, run on node 0. `mpiexec.hydra -n N PROGRAM` reaches all nodes.
@@ -205,7 +208,7 @@ fn default_limit() -> Duration {
 }
 
 /// Where a workload's file comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(
     untagged,
     expecting = "neither a path, such as \"in.dat\", nor a text, such as { text = \"1 2 3\" }"
@@ -221,7 +224,7 @@ pub enum FileSource {
 }
 
 /// What is recorded.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Trace {
     /// Whether MPI calls are recorded.

@@ -5,16 +5,18 @@ use std::path::PathBuf;
 
 use belljar_fabric::Routing;
 use belljar_sim::Span;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use crate::quantity::{Bandwidth, Bytes, Duration};
 
 /// What connects the nodes. What belongs to one topology only is absent for the others.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Network {
     /// Its shape.
+    #[schemars(with = "TopologyNames")]
     pub topology: TopologyKind,
     /// Of a tree: ports downward of each switch; 8 when absent.
     pub fanout: Option<u32>,
@@ -52,6 +54,7 @@ pub struct Network {
     /// Room at each output port of a switch.
     pub switch_queue: Bytes,
     /// How one of several equal ways is chosen.
+    #[schemars(with = "RoutingNames")]
     pub routing: RoutingName,
     /// How nodes get to know each other's hardware addresses.
     pub arp: Arp,
@@ -65,7 +68,7 @@ pub struct Network {
 }
 
 /// How nodes get to know each other's hardware addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Arp {
     /// They ask all others when they need one, as Ethernet's nodes do.
@@ -76,7 +79,7 @@ pub enum Arp {
 
 /// What goes wrong on some links. Of several tables for a link, each adds its failure, and
 /// the last one that has a loss or a jitter holds.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LinkTable {
     /// The link's name, or a pattern with `*` and `?` for several.
@@ -177,6 +180,30 @@ impl fmt::Display for RoutingName {
             Routing::DModK => "d-mod-k",
         })
     }
+}
+
+/// What `topology` may be, for a schema.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+#[expect(dead_code, reason = "described, and never made")]
+enum TopologyNames {
+    Star,
+    Tree,
+    FatTree,
+    Torus,
+    Dragonfly,
+    #[schemars(rename = "graphml")]
+    Graphml(PathBuf),
+}
+
+/// What `routing` may be, for a schema.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+#[expect(dead_code, reason = "described, and never made")]
+enum RoutingNames {
+    Shortest,
+    Ecmp,
+    DModK,
 }
 
 impl Default for Network {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::quantity::Bytes;
 
 /// A time model.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TimingTable {
     /// Cycles by class of instructions. Classes that are not named have their defaults;
@@ -18,7 +19,7 @@ pub struct TimingTable {
 }
 
 /// Data caches and memory.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CachesTable {
     /// The first level.
@@ -32,7 +33,7 @@ pub struct CachesTable {
 }
 
 /// The first level of caches, whose hits cost nothing beside their instructions.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FirstCache {
     /// Its size.
@@ -42,7 +43,7 @@ pub struct FirstCache {
 }
 
 /// A level of caches behind the first.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FartherCache {
     /// Its size.
