@@ -24,6 +24,7 @@ mod packages;
 mod progress;
 mod recipe;
 mod rootfs;
+pub mod schema;
 pub mod toml_error;
 mod verified;
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::digest::Sha256Hex;
@@ -63,7 +64,7 @@ pub struct Recipe {
 }
 
 /// The TOML of a recipe.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Spec {
     pub(crate) name: String,
@@ -82,14 +83,14 @@ pub(crate) struct Spec {
     pub(crate) source: Vec<Source>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Kernel {
     pub(crate) package: String,
     pub(crate) modules: Vec<String>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Userland {
     pub(crate) packages: Vec<String>,
@@ -101,7 +102,7 @@ pub(crate) struct Userland {
     pub(crate) links: BTreeMap<String, String>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Initramfs {
     pub(crate) files: Vec<String>,
@@ -110,14 +111,14 @@ pub(crate) struct Initramfs {
 }
 
 /// Which of an image's two file trees a file goes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Tree {
     Initramfs,
     Root,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Include {
     pub(crate) source: String,
@@ -127,14 +128,14 @@ pub(crate) struct Include {
     pub(crate) executable: bool,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Builder {
     #[serde(default)]
     pub(crate) packages: Vec<String>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Program {
     pub(crate) source: String,
@@ -146,7 +147,7 @@ pub(crate) struct Program {
     pub(crate) libraries: Vec<String>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Source {
     pub(crate) package: String,
@@ -426,6 +427,7 @@ fn is_relative(value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema;
 
     const GOOD: &str = r#"
         name = "tiny"
@@ -466,6 +468,19 @@ mod tests {
             .1
             .expect_err("is refused")
             .to_string()
+    }
+
+    /// The keys that have a row in the documentation.
+    fn documented() -> BTreeSet<String> {
+        let page = include_str!("../../docs/images.md");
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+        let keys = rows.filter_map(|row| row.split_once("` |"));
+        keys.map(|(key, _)| key.to_owned()).collect()
+    }
+
+    #[test]
+    fn every_key_has_a_row_in_the_documentation_and_every_row_a_key() {
+        assert_eq!(documented(), schema::keys(&schemars::schema_for!(Spec)));
     }
 
     #[test]

@@ -1,10 +1,7 @@
 //! What a scenario may hold, as a JSON Schema: for editors, which complete and check keys by it, and
 //! for the test that holds the documentation against the code.
 
-use std::collections::BTreeSet;
-
 use schemars::Schema;
-use serde_json::Value;
 
 use super::Scenario;
 
@@ -13,44 +10,16 @@ pub fn schema() -> Schema {
     schemars::schema_for!(Scenario)
 }
 
-/// All keys of scenarios, in full, such as `network.link.name`; of tables with names of the user's
-/// own, such as `workload.files`, only theirs.
-pub fn keys() -> BTreeSet<String> {
-    let schema = Value::from(schema());
-    let mut keys = BTreeSet::new();
-    collect(&schema, &schema, "", &mut keys);
-    keys
-}
-
-/// Adds the keys of what `part` of the schema `whole` describes, which has the key `name`.
-fn collect(whole: &Value, part: &Value, name: &str, keys: &mut BTreeSet<String>) {
-    let definition = part["$ref"]
-        .as_str()
-        .and_then(|path| path.strip_prefix('#'));
-    if let Some(definition) = definition.and_then(|path| whole.pointer(path)) {
-        return collect(whole, definition, name, keys);
-    }
-    // What may be absent is this or null.
-    for choice in part["anyOf"].as_array().into_iter().flatten() {
-        collect(whole, choice, name, keys);
-    }
-    if part["items"].is_object() {
-        collect(whole, &part["items"], name, keys);
-    }
-    let properties = part["properties"].as_object();
-    for (key, value) in properties.into_iter().flatten() {
-        let name = match name {
-            "" => key.clone(),
-            name => format!("{name}.{key}"),
-        };
-        collect(whole, value, &name, keys);
-        keys.insert(name);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    fn keys() -> BTreeSet<String> {
+        belljar_images::schema::keys(&schema())
+    }
 
     /// The keys that have a row in the documentation.
     fn documented() -> BTreeSet<String> {
