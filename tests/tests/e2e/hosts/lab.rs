@@ -97,13 +97,15 @@ fn a_wire_is_as_late_as_it_is_asked_to_be_until_it_is_dropped() {
     const LATE: Duration = Duration::from_millis(20);
     let Some(lab) = Lab::start(2) else { return };
     let round_trip = || round_trip(lab.host(0), lab.host(1), 11).expect("hosts hear each other");
-    assert!(round_trip() < LATE);
+    // A busy machine makes any of them late, but not all.
+    let once_below = |most| wait_for(SOON, || Some(round_trip()).filter(|trip| *trip < most));
+    assert!(once_below(LATE).is_some());
     let wire = lab.wire(LATE).expect("the kernel has TUN devices");
-    let late = round_trip();
-    assert!(late >= 2 * LATE && late < 4 * LATE, "{late:?}");
+    let late = once_below(4 * LATE).expect("as late as it is asked to be, and not more");
+    assert!(late >= 2 * LATE, "{late:?}");
     // Large packets get through, too, and so does everything else.
     let copied = lab.head().run("head -c 100000 /dev/zero | ssh h1 wc -c");
     assert_eq!(copied.stdout, "100000\n", "{}", copied.stderr);
     drop(wire);
-    assert!(round_trip() < LATE);
+    assert!(once_below(LATE).is_some());
 }
