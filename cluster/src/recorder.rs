@@ -39,7 +39,7 @@ pub(crate) struct RecorderState {
 }
 
 impl RecorderState {
-    /// Checks that the trace in `directory` can be gone on with, and changes nothing.
+    /// Checks that the trace in `directory` can be continued, and changes nothing.
     pub(crate) fn look(&self, directory: &RunDirectory) -> Result<(), RunError> {
         let Some(state) = &self.writer else {
             return Ok(());

@@ -1,4 +1,5 @@
-//! Checkpoints that came from anybody: records and packs of pages.
+//! Checkpoints that came from anybody: records and packs of pages. Whatever they hold, a whole one is
+//! chosen or none, and no file is changed; the list of targets in `lib.rs` names these functions.
 
 use std::fs;
 use std::path::Path;

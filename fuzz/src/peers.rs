@@ -1,5 +1,6 @@
 //! What talks to a run: other hosts of it, and clients of its control socket. And recipes, which
-//! people are sent.
+//! people are sent. None of them may end the program that reads it, whatever it says; the list of
+//! targets in `lib.rs` names these functions.
 
 use std::path::Path;
 use std::sync::Arc;

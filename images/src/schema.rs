@@ -1,5 +1,5 @@
 //! The keys of a TOML file by the schema of what it is read into: for tests that hold documentation
-//! against the code.
+//! against the code, of recipes here and of scenarios in `belljar-cluster`. A key of a table in a list counts once.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,6 @@
 //! What is wrong with a recipe's or a scenario's text, in words for those who write them: the
-//! parser's own say it in Rust's types.
+//! parser's own say it in Rust's types. Nothing of a file is shown at any length. Called where recipes and
+//! scenarios are read.
 
 /// The longest value that is shown of what somebody wrote, in characters.
 const LONGEST_VALUE: usize = 60;

@@ -1,4 +1,4 @@
-//! Which checkpoint a run goes on from: the newest of which everything is whole.
+//! From which checkpoint a run continues: the newest of which everything is whole.
 //!
 //! A checkpoint is tried when its record and the snapshot that it speaks of are whole, and chosen when
 //! all that it needs is, pages and the run's own files: they are checked as the nodes are made of
@@ -12,7 +12,7 @@ use super::keeper::numbered;
 use super::{CheckpointError, FOLDER, Found, RECORD};
 use crate::run_directory::RunDirectory;
 
-/// The checkpoints of a run that may be gone on from.
+/// The checkpoints of a run from which it may continue.
 #[derive(Debug)]
 pub struct Choice {
     folder: PathBuf,

@@ -1,4 +1,6 @@
-//! Why a run ends that could not continue.
+//! Why a run ends that could not continue: whatever its nodes, its files, its hosts or the machine
+//! under it refuse. Made by the coordinator, told by the commands; what was recorded is kept in all
+//! cases.
 
 use std::io;
 
@@ -66,7 +68,7 @@ pub enum RunError {
     /// What was typed cannot be written down.
     #[error("cannot write {INPUT_FILE}: {0}")]
     Input(io::Error),
-    /// The checkpoint cannot be gone on from.
+    /// The run cannot continue from the checkpoint.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// The other hosts of the run cannot be dealt with.

@@ -97,7 +97,7 @@ impl Run {
         })
     }
 
-    /// Goes on from the newest checkpoint of `choice` of which all is whole, with the files of the
+    /// Continues from the newest checkpoint of `choice` of which all is whole, with the files of the
     /// run directory cut where they were then; and from which.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Limits of memory of the control groups that this process is in, and of those above them, by
-//! both versions of Linux' control groups.
+//! both versions of Linux' control groups. A group without a limit says nothing; what the kernel would
+//! take back from files counts as free. Asked by `host_memory` alone.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

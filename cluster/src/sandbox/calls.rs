@@ -1,4 +1,6 @@
-//! The calls of the host's kernel that threads have left, as seccomp filters.
+//! The calls of the host's kernel that threads have left, as seccomp filters. Threads with guests have a
+//! list of what they may call, all others one of what they may not; both refuse with `EPERM`.
+//! `sandbox` compiles and installs them.
 
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;

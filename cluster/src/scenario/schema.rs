@@ -1,5 +1,6 @@
-//! What a scenario may hold, as a JSON Schema: for editors, which complete and check keys by it, and
-//! for the test that holds the documentation against the code.
+//! What a scenario may hold, as a JSON Schema: for editors, which complete and check keys by it
+//! (`belljar schema`), and for the test that holds the documentation against the code. It is made of the
+//! types that read scenarios, so it knows every key that they do.
 
 use schemars::Schema;
 

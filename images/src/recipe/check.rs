@@ -1,4 +1,6 @@
-//! What a recipe's values may be.
+//! What a recipe's values may be: names that mean themselves to apt and to a shell, and paths that
+//! stay where they belong. A recipe is checked when it is read, so whoever has one needs no
+//! further look.
 
 use std::path::{Component, Path};
 

@@ -3,7 +3,7 @@
 //! counted (`images/programs/peers`), by rank and function.
 //!
 //! A few programs are run by every `cargo xtask test`; the rest where [`LONG`] is set, as it is by
-//! `cargo xtask test peers`. Those are run and compared some at a time, and a line tells of each, so that a
+//! `cargo xtask test peers`. Those are run and compared some at a time, and a line says how each ended, so that a
 //! run that is broken off has told what it compared.
 
 mod applications;
