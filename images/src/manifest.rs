@@ -228,6 +228,21 @@ fn check_size(path: &Path, part: &Part) -> Result<(), ManifestError> {
 mod tests {
     use super::*;
 
+    /// A manifest of these kernel, initramfs and root file system.
+    fn sample([kernel, initrd, root]: [Part; 3], ours: Vec<OurFile>) -> Manifest {
+        Manifest {
+            recipe: "x".to_owned(),
+            key: "k".to_owned(),
+            kernel_release: "6.1".to_owned(),
+            modules: vec!["virtio".to_owned()],
+            verified_files: 1,
+            kernel,
+            initrd,
+            root,
+            ours,
+        }
+    }
+
     #[test]
     fn a_flipped_bit_in_a_manifest_is_found() {
         let dir = tempfile::tempdir().expect("temporary folder");
@@ -235,17 +250,7 @@ mod tests {
             size: 3,
             sha256: digest::sha256(b"123"),
         };
-        let manifest = Manifest {
-            recipe: "x".to_owned(),
-            key: "k".to_owned(),
-            kernel_release: "6.1".to_owned(),
-            modules: vec!["virtio".to_owned()],
-            verified_files: 1,
-            kernel: part.clone(),
-            initrd: part.clone(),
-            root: part,
-            ours: Vec::new(),
-        };
+        let manifest = sample([part.clone(), part.clone(), part], Vec::new());
         for name in [KERNEL, INITRD, ROOT] {
             fs::write(dir.path().join(name), b"123").expect("writes");
         }
@@ -272,21 +277,12 @@ mod tests {
             size,
             sha256: "00".to_owned(),
         };
-        let manifest = Manifest {
-            recipe: "x".to_owned(),
-            key: "k".to_owned(),
-            kernel_release: "6.1".to_owned(),
-            modules: vec!["virtio".to_owned()],
-            verified_files: 1,
-            kernel: part(3),
-            initrd: part(2),
-            root: part(1),
-            ours: vec![OurFile {
-                tree: "root".to_owned(),
-                path: "/sbin/init".to_owned(),
-                sha256: "11".to_owned(),
-            }],
+        let init = OurFile {
+            tree: "root".to_owned(),
+            path: "/sbin/init".to_owned(),
+            sha256: "11".to_owned(),
         };
+        let manifest = sample([part(3), part(2), part(1)], vec![init]);
         let text = toml::to_string(&manifest).expect("plain values");
         fs::write(dir.path().join(MANIFEST), text).expect("writes");
         for (name, size) in [(KERNEL, 3), (INITRD, 2), (ROOT, 1)] {
