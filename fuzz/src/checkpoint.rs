@@ -1,5 +1,7 @@
-//! Checkpoints that came from anybody: records and packs of pages. Whatever they hold, a whole one is
-//! chosen or none, and no file is changed; the list of targets in `lib.rs` names these functions.
+//! Checkpoints that came from anybody: records and packs of pages.
+//!
+//! Whatever they hold, a whole one is chosen or none, and no file is changed. The list of targets in
+//! `lib.rs` names these functions; `tests/bounded.rs` and `cargo xtask fuzz checkpoint` run them.
 
 use std::fs;
 use std::path::Path;

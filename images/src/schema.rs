@@ -1,5 +1,8 @@
-//! The keys of a TOML file by the schema of what it is read into: for tests that hold documentation
-//! against the code, of recipes here and of scenarios in `belljar-cluster`. A key of a table in a list counts once.
+//! The keys of a TOML file, by the schema of what it is read into.
+//!
+//! Every key that a reader takes is among them, once: tables in lists and tables that may be absent
+//! are walked, names of the user's own are not. Called by tests that hold documentation against the
+//! code, of recipes here and of scenarios in `belljar-cluster`.
 
 use std::collections::BTreeSet;
 

@@ -28,7 +28,7 @@ pub(super) struct Restored {
     pub(super) consoles: Vec<u64>,
 }
 
-/// A node, and what is of it besides.
+/// A node that is made of a checkpoint, with its tracer and the state of its runner.
 pub(super) struct RestoredNode {
     pub(super) node: Node,
     pub(super) tracer: Option<NodeTracer>,

@@ -128,7 +128,7 @@ mod tests {
         }
         assert!(log.is_full());
         assert_eq!(log.take(), [b"abc", REST.as_bytes()].concat());
-        // As it goes on from a checkpoint.
+        // As it is after the run continues from a checkpoint.
         let mut again = ConsoleLog::relayed(log.position());
         again.write(b"jkl").unwrap();
         assert!(again.is_full() && again.take().is_empty());
