@@ -63,16 +63,8 @@ impl Server {
         };
         let listener = Arc::new(bind(directory).map_err(fail)?);
         fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(fail)?;
-        let office = Arc::new(Office {
-            desk: desk.clone(),
-            hello: Hello {
-                belljar_control: VERSION,
-                name: name.to_owned(),
-                nodes,
-            },
-            directory: Folder::open(directory).map_err(fail)?,
-            clients: AtomicUsize::new(0),
-        });
+        let office = Office::new(directory, name, nodes, &desk).map_err(fail)?;
+        let office = Arc::new(office);
         let accepting = listener.clone();
         thread::spawn(move || accept(&accepting, &office));
         Ok(Self {
@@ -138,6 +130,19 @@ fn is_ours(stream: &UnixStream) -> bool {
 }
 
 impl Office {
+    fn new(directory: &Path, name: &str, nodes: u32, desk: &Arc<Desk>) -> io::Result<Self> {
+        Ok(Self {
+            desk: desk.clone(),
+            hello: Hello {
+                belljar_control: VERSION,
+                name: name.to_owned(),
+                nodes,
+            },
+            directory: Folder::open(directory)?,
+            clients: AtomicUsize::new(0),
+        })
+    }
+
     fn serve(&self, client: u64, from: impl Read, mut writer: impl Write) -> io::Result<()> {
         let mut reader = BufReader::new(from);
         send(&mut writer, &self.hello)?;
@@ -207,16 +212,7 @@ impl Office {
 /// # Errors
 /// When the directory can't be opened.
 pub fn answers(directory: &Path, nodes: u32, desk: &Arc<Desk>, sent: &[u8]) -> io::Result<Vec<u8>> {
-    let office = Office {
-        desk: desk.clone(),
-        hello: Hello {
-            belljar_control: VERSION,
-            name: String::new(),
-            nodes,
-        },
-        directory: Folder::open(directory)?,
-        clients: AtomicUsize::new(0),
-    };
+    let office = Office::new(directory, "", nodes, desk)?;
     let mut answers = Vec::new();
     office.serve(1, sent, &mut answers)?;
     Ok(answers)
