@@ -12,6 +12,7 @@ use belljar_sim::{Frequency, Span, Time};
 use belljar_tracer::SelectionError;
 
 use crate::engine::{Engine, EngineChoice, KvmOptions};
+use crate::outputs::Wanted;
 use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace};
 use crate::time_model;
 
@@ -148,6 +149,8 @@ pub struct Plan {
     pub snapshot: Option<PathBuf>,
     /// Virtual time after which the run is given up.
     pub limit: Time,
+    /// Files that nodes hand out when the run is over.
+    pub outputs: Wanted,
     /// What is recorded.
     pub trace: Trace,
     /// Virtual time from one checkpoint to the next, if they are taken by themselves.
@@ -238,6 +241,10 @@ impl Plan {
             boot_each: scenario.nodes.boot == BootKind::Each,
             snapshot: None,
             limit: Time::ZERO + scenario.workload.limit.0,
+            outputs: Wanted {
+                patterns: scenario.workload.outputs.clone(),
+                limit: scenario.workload.output_limit.0,
+            },
             trace: scenario.trace.clone(),
             checkpoint_every: scenario.checkpoint.every.map(|every| every.0),
         })

@@ -201,6 +201,17 @@ pub struct Workload {
     /// Virtual time after which the run is given up.
     #[serde(default = "default_limit")]
     pub limit: Duration,
+    /// Files that every node hands out when the run is over: patterns of paths in `/root`, or
+    /// from `/`.
+    #[serde(default)]
+    pub outputs: Vec<String>,
+    /// The most bytes of such files of each node.
+    #[serde(default = "default_output_limit")]
+    pub output_limit: Bytes,
+}
+
+fn default_output_limit() -> Bytes {
+    Bytes(1 << 30)
 }
 
 fn default_limit() -> Duration {

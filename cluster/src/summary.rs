@@ -15,6 +15,7 @@ use crate::checkpoint::Report;
 use crate::control::INPUT_FILE;
 use crate::coordinator::{Ending, Run};
 use crate::engine::Engine;
+use crate::outputs::{self, NodeOutputs};
 use crate::plan::Plan;
 
 /// Results of a run, as far as they depend on the scenario alone.
@@ -36,6 +37,9 @@ pub struct Summary {
     pub nodes: Vec<NodeSummary>,
     /// What links carried.
     pub links: Vec<LinkSummary>,
+    /// What came of the nodes' files, where any are wanted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<NodeOutputs>,
     /// What to know before trusting the results.
     pub warnings: Vec<String>,
 }
@@ -133,6 +137,7 @@ impl Summary {
             mpi_calls: run.events(),
             nodes: nodes.collect(),
             links: links.collect(),
+            outputs: run.outputs().to_vec(),
             warnings: warnings(run),
         }
     }
@@ -144,6 +149,7 @@ fn warnings(run: &Run) -> Vec<String> {
     let mut warnings: Vec<String> = of_nodes.cloned().collect();
     let at_cards = run.reports().iter().map(NodeReport::frames_dropped).sum();
     warnings.extend(lost_frames(run.fabric(), at_cards));
+    warnings.extend(outputs::warnings(run.outputs()));
     if run.typed() > 0 {
         warnings.push(format!(
             "{} pieces of input were typed into consoles, see {INPUT_FILE}: a run without them differs",
@@ -226,6 +232,13 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
             "{count} checkpoints, for each of which the run stood still for {:.0} ms at most",
             longest * 1e3
         );
+    }
+    if !summary.outputs.is_empty() {
+        let sum = |count: fn(&NodeOutputs) -> u64| summary.outputs.iter().map(count).sum();
+        let (files, bytes): (u64, u64) = (sum(|it| it.files), sum(|it| it.bytes));
+        let folder = directory.join(outputs::FOLDER);
+        let folder = folder.display();
+        let _ = writeln!(text, "{files} output files, {bytes} bytes, in {folder}");
     }
     for warning in &summary.warnings {
         let _ = writeln!(text, "warning: {warning}");

@@ -16,6 +16,9 @@ use crate::scenario::{FileSource, Nodes, Scenario, Trace};
 const SHORTEST_INTERVAL: Span = Span::from_us(1);
 /// Most nodes of a cluster: what the guests' addresses and the run disk are laid out for.
 const MAX_NODES: u32 = 4096;
+/// Most patterns of outputs, and bytes of each: what a node takes.
+const MOST_PATTERNS: usize = 1000;
+const LONGEST_PATTERN: usize = 4000;
 /// Longest part of a file's name in bytes, as Linux has it.
 const LONGEST_NAME: usize = 255;
 
@@ -42,6 +45,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), PlanError> {
     check_nodes(&scenario.nodes)?;
     check_environment(&scenario.workload.environment)?;
     check_names(&scenario.workload.files)?;
+    check_outputs(&scenario.workload.outputs)?;
     check_trace(&scenario.trace)
 }
 
@@ -70,6 +74,24 @@ fn check_nodes(nodes: &Nodes) -> Result<(), PlanError> {
     if !(0.001..=1000.0).contains(&nodes.ratio()) {
         let key = "nodes.cycles-per-instruction";
         return fail(key, nodes.ratio(), "from 0.001 to 1000");
+    }
+    Ok(())
+}
+
+fn check_outputs(patterns: &[String]) -> Result<(), PlanError> {
+    if patterns.len() > MOST_PATTERNS {
+        return fail("workload.outputs", patterns.len(), "at most 1000 patterns");
+    }
+    let wrong = |pattern: &&String| {
+        let mut parts = pattern.split('/');
+        !(1..=LONGEST_PATTERN).contains(&pattern.len())
+            || pattern.contains(char::is_control)
+            || parts.any(|part| matches!(part, "." | ".."))
+    };
+    if let Some(pattern) = patterns.iter().find(wrong) {
+        let limits =
+            "paths of 1 to 4000 bytes in /root or from /, without `.`, `..` and line breaks";
+        return fail("workload.outputs", format!("{pattern:?}"), limits);
     }
     Ok(())
 }

@@ -146,10 +146,11 @@ fn warnings(runner: &Runner) -> Vec<String> {
             runner.index, missing.rip, missing.count
         ));
     }
-    if runner.console.is_full() {
+    for stream in runner.logs.full() {
         warnings.push(format!(
-            "node {} wrote more to its console than is kept of it, see its end",
-            runner.index
+            "node {} wrote more to its {} than is kept of it, see its end",
+            runner.index,
+            stream.what()
         ));
     }
     if let Some(line) = &runner.out_of_memory {

@@ -15,6 +15,7 @@ mod kvm;
 mod look;
 mod mpi;
 mod network;
+mod outputs;
 mod partition;
 mod peers;
 mod perturbation;
