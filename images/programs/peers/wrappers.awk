@@ -10,6 +10,10 @@ BEGIN { RS = ";" }
     gsub(/[ \t\n]+/, " ")
     sub(/^ /, "")
     sub(/^extern /, "")
+    # Some declarations have a blank after the name.
+    open = index($0, " (")
+    if (open > 0 && open + 1 == index($0, "("))
+        $0 = substr($0, 1, open - 1) substr($0, open + 1)
 }
 
 !/^(int|double|MPI_Aint) MPI_[A-Z][A-Za-z_]*\(.*\) *$/ { next }
