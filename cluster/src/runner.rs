@@ -70,6 +70,8 @@ pub struct Runner {
     limit: Time,
     /// Instructions that it had retired before it began here.
     before: u64,
+    /// Instructions that it retired here before its init was through, and host time for them.
+    booting: (u64, std::time::Duration),
 }
 
 impl Runner {
@@ -77,6 +79,7 @@ impl Runner {
     pub(crate) fn new(index: u32, node: Node, tracer: Option<NodeTracer>, logs: Logs) -> Self {
         Self {
             before: node.retired(),
+            booting: Default::default(),
             index,
             node,
             tracer,
@@ -168,6 +171,13 @@ impl Runner {
     /// Instructions that it retired here, not where it was cloned or resumed from.
     pub fn executed(&self) -> u64 {
         self.node.retired() - self.before
+    }
+
+    /// Instructions that it retired here once its init was through, and host time for them.
+    pub fn worked(&self) -> (u64, std::time::Duration) {
+        let (instructions, time) = self.booting;
+        let time = self.host_time().saturating_sub(time);
+        (self.executed() - instructions, time)
     }
 
     /// Host time that the node took so far.
@@ -282,6 +292,7 @@ impl Runner {
             match line.trim().split_once(' ') {
                 None if line.trim() == "ready" => {
                     self.ready = Some(self.node.now());
+                    self.booting = (self.executed(), self.host_time());
                     words.push(Word::Ready);
                 }
                 Some(("exit", code)) => words.extend(code.parse().ok().map(Word::Exit)),

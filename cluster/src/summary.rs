@@ -92,6 +92,8 @@ pub struct HostSummary {
     pub speed: f64,
     /// Million guest instructions per host second, all nodes together.
     pub mips: f64,
+    /// Million guest instructions per second of host time in which a core ran nodes, boot apart.
+    pub core_mips: f64,
     /// For each node, per host second that it ran.
     pub node_mips: Vec<f64>,
     /// For each node, what its engine counted of its own doings.
@@ -198,11 +200,10 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
     let _ = writeln!(text, "{}: {}", summary.scenario, summary.ending);
     let _ = writeln!(
         text,
-        "{virtual_time:.6} s of virtual time on {} nodes in {:.1} s: {:.3} x real time, {:.0} million instructions/s",
+        "{virtual_time:.6} s of virtual time on {} nodes in {:.1} s: {:.3} x real time",
         summary.nodes.len(),
         host.seconds,
-        host.speed,
-        host.mips
+        host.speed
     );
     let _ = writeln!(
         text,
@@ -217,7 +218,13 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
         host.rounds
     );
     let _ = match &host.clock {
-        None => writeln!(text, "{}", node_speeds(&host.node_mips)),
+        None => writeln!(
+            text,
+            "speed: {:.0} million instructions per second and core, boot apart; of all nodes {:.0} per second; each: {}",
+            host.core_mips,
+            host.mips,
+            node_speeds(&host.node_mips)
+        ),
         Some(clock) => writeln!(text, "{clock}"),
     };
     if let Some(longest) = host
@@ -247,18 +254,18 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
     text
 }
 
-/// How fast each node ran while it ran; of many, the slowest and the fastest.
+/// How fast each node ran while it ran, in million instructions per second; of many, the slowest and
+/// the fastest.
 fn node_speeds(mips: &[f64]) -> String {
     const FEW: usize = 8;
-    let list = if mips.len() <= FEW {
+    if mips.len() <= FEW {
         let each: Vec<String> = mips.iter().map(|mips| format!("{mips:.0}")).collect();
         each.join(", ")
     } else {
         let low = mips.iter().copied().fold(f64::INFINITY, f64::min);
         let high = mips.iter().copied().fold(0.0, f64::max);
         format!("{low:.0} to {high:.0}")
-    };
-    format!("each node while it ran: {list} million instructions/s")
+    }
 }
 
 impl HostSummary {
@@ -276,6 +283,9 @@ impl HostSummary {
         let seconds = elapsed.as_secs_f64().max(1e-9);
         let executed: u64 = reports().map(|report| report.executed).sum();
         let mips = |executed: u64, seconds: f64| executed as f64 / 1e6 / seconds.max(1e-9);
+        let worked = reports().fold((0, 0.0), |(sum, time), report| {
+            (sum + report.worked.0, time + report.worked.1)
+        });
         let passed = summary
             .virtual_time_ps
             .saturating_sub(run.begun_at().as_ps());
@@ -285,6 +295,7 @@ impl HostSummary {
             processor_seconds: processor_seconds(),
             speed: passed as f64 / 1e12 / seconds,
             mips: mips(executed, seconds),
+            core_mips: mips(worked.0, worked.1),
             node_mips: reports()
                 .map(|report| mips(report.executed, report.seconds))
                 .collect(),

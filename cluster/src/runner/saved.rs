@@ -124,6 +124,7 @@ impl Runner {
         let mut runner = Self {
             limit: Time::ZERO,
             before: node.retired(),
+            booting: Default::default(),
             index,
             node,
             tracer,

@@ -54,6 +54,8 @@ pub struct NodeReport {
     pub(super) executed: u64,
     /// Host seconds that it ran.
     pub(super) seconds: f64,
+    /// Of both, what came after its init was through.
+    pub(super) worked: (u64, f64),
     /// What its engine counted of its own doings.
     pub(super) counters: BTreeMap<String, u64>,
 }
@@ -62,6 +64,7 @@ impl NodeReport {
     pub(crate) fn of(runner: &Runner) -> Self {
         let counters = runner.node().engine_report().counters;
         let named = |(name, count): (&str, u64)| (name.to_owned(), count);
+        let (worked, time) = runner.worked();
         Self {
             node: runner.index,
             ready_ps: runner.ready.map(|time| time.as_ps()),
@@ -72,6 +75,7 @@ impl NodeReport {
             warnings: warnings(runner),
             executed: runner.executed(),
             seconds: runner.host_time().as_secs_f64(),
+            worked: (worked, time.as_secs_f64()),
             counters: counters.into_iter().map(named).collect(),
         }
     }
