@@ -13,7 +13,7 @@ use belljar_tracer::SelectionError;
 
 use crate::engine::{Engine, EngineChoice, KvmOptions};
 use crate::outputs::Wanted;
-use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace};
+use crate::scenario::{Arp, BootKind, FilesError, Nodes, Results, Scenario, Trace};
 use crate::time_model;
 
 mod describe;
@@ -52,6 +52,9 @@ pub enum PlanError {
     /// The network cannot be.
     #[error("network{0}")]
     Network(#[from] NetworkError),
+    /// Files of the workload cannot be found.
+    #[error(transparent)]
+    Files(#[from] FilesError),
     /// A file of the workload cannot be read.
     #[error("workload.files: cannot read {path} for `{name}`: {source}")]
     File {

@@ -10,7 +10,7 @@ use belljar_tracer::Selection;
 use belljar_vmm::{MOST_VCPUS, check_clock, check_memory};
 
 use super::{PlanError, SHORTEST_SLICE};
-use crate::scenario::{FileSource, Nodes, Scenario, Trace};
+use crate::scenario::{FileSource, HERE, Nodes, Scenario, Trace};
 
 /// Shortest time from one checkpoint to the next.
 const SHORTEST_INTERVAL: Span = Span::from_us(1);
@@ -106,9 +106,10 @@ fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), PlanE
 }
 
 /// Sees that files can all be there by their names.
-fn check_names(files: &BTreeMap<String, FileSource>) -> Result<(), PlanError> {
+/// Sees that all files can have their names in the guest.
+pub(super) fn check_names(files: &BTreeMap<String, FileSource>) -> Result<(), PlanError> {
     const KEY: &str = "workload.files";
-    for name in files.keys() {
+    for name in files.keys().filter(|name| *name != HERE) {
         let wrong = |part: &str| {
             matches!(part, "" | "." | "..") || part.len() > LONGEST_NAME || part.contains('\0')
         };
