@@ -17,6 +17,7 @@ use crate::coordinator::{Ending, Run};
 use crate::engine::Engine;
 use crate::outputs::{self, NodeOutputs};
 use crate::plan::Plan;
+use crate::recorder::selection;
 
 /// Results of a run, as far as they depend on the scenario alone.
 #[derive(Debug, Serialize)]
@@ -74,6 +75,7 @@ pub struct LinkSummary {
 }
 
 mod clock;
+mod polls;
 mod report;
 
 pub use clock::ClockSummary;
@@ -140,17 +142,19 @@ impl Summary {
             nodes: nodes.collect(),
             links: links.collect(),
             outputs: run.outputs().to_vec(),
-            warnings: warnings(run),
+            warnings: warnings(plan, run),
         }
     }
 }
 
 /// What a person should read before trusting the results.
-fn warnings(run: &Run) -> Vec<String> {
+fn warnings(plan: &Plan, run: &Run) -> Vec<String> {
     let of_nodes = run.reports().iter().flat_map(NodeReport::warnings);
     let mut warnings: Vec<String> = of_nodes.cloned().collect();
     let at_cards = run.reports().iter().map(NodeReport::frames_dropped).sum();
     warnings.extend(lost_frames(run.fabric(), at_cards));
+    let polls = run.reports().iter().map(NodeReport::polls);
+    warnings.extend(polls::told(polls, &selection(plan)));
     warnings.extend(outputs::warnings(run.outputs()));
     if run.typed() > 0 {
         warnings.push(format!(

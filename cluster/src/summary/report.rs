@@ -6,7 +6,7 @@ use belljar_tracer::NodeTracer;
 use belljar_vmm::Node;
 use serde::{Deserialize, Serialize};
 
-use super::NodeSummary;
+use super::{NodeSummary, polls};
 use crate::runner::Runner;
 
 /// What the time of a node's processors went into, in cycles of their clock.
@@ -54,6 +54,8 @@ pub struct NodeReport {
     pub(super) executed: u64,
     /// Host seconds that it ran.
     pub(super) seconds: f64,
+    /// Calls by which its programs waited in loops.
+    polls: BTreeMap<String, u64>,
     /// Of both, what came after its init was through.
     pub(super) worked: (u64, f64),
     /// What its engine counted of its own doings.
@@ -76,6 +78,10 @@ impl NodeReport {
             executed: runner.executed(),
             seconds: runner.host_time().as_secs_f64(),
             worked: (worked, time.as_secs_f64()),
+            polls: runner
+                .tracer()
+                .map(|tracer| polls::of(tracer.counters()))
+                .unwrap_or_default(),
             counters: counters.into_iter().map(named).collect(),
         }
     }
@@ -93,6 +99,10 @@ impl NodeReport {
     /// Frames for it that its network card dropped.
     pub(super) fn frames_dropped(&self) -> u64 {
         self.frames_dropped
+    }
+
+    pub(super) fn polls(&self) -> &BTreeMap<String, u64> {
+        &self.polls
     }
 
     /// What depends on the scenario alone.
