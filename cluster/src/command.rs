@@ -4,11 +4,13 @@ pub(crate) mod agent;
 pub(crate) mod bisect;
 pub(crate) mod boot;
 pub(crate) mod look;
+pub(crate) mod mpirun;
 mod output;
 pub(crate) mod run;
 pub(crate) mod submit;
 pub(crate) mod sweep;
 pub(crate) mod trace;
+mod workload_output;
 
 use std::fs;
 use std::path::Path;

@@ -21,6 +21,7 @@ pub mod hosts;
 pub mod keyboard;
 pub mod link_log;
 pub mod monitor;
+pub mod mpirun;
 pub mod parts;
 pub mod plan;
 mod probes;

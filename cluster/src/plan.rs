@@ -12,6 +12,8 @@ use belljar_sim::{Frequency, Span, Time};
 use belljar_tracer::SelectionError;
 
 use crate::engine::{Engine, EngineChoice, KvmOptions};
+use crate::mpirun::check::{self, Workload};
+use crate::mpirun::{GuestRoot, ProgramError};
 use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace};
 use crate::time_model;
 
@@ -20,6 +22,7 @@ mod files;
 mod graph;
 mod limits;
 mod network;
+mod open_mpi;
 
 use files::{find_image, read_files};
 pub use network::NetworkError;
@@ -61,6 +64,9 @@ pub enum PlanError {
         /// The host's reason.
         source: std::io::Error,
     },
+    /// A program of the workload cannot run on the image.
+    #[error("workload.files: {0}")]
+    Program(#[from] ProgramError),
     /// The time model cannot be.
     #[error("nodes.timing: {0}")]
     Timing(#[from] TimingError),
@@ -138,10 +144,16 @@ pub struct Plan {
     pub pcap: Vec<LinkId>,
     /// The workload's script.
     pub command: String,
+    /// Ranks that launchers may start on each node.
+    pub ranks_per_node: u32,
     /// Its environment.
     pub environment: BTreeMap<String, String>,
+    /// What Open MPI needs in its environment besides, where the image has it.
+    pub open_mpi: BTreeMap<String, String>,
     /// Its files by name in its folder.
     pub files: BTreeMap<String, Vec<u8>>,
+    /// Its programs among them in words, each with its libraries.
+    pub programs: Vec<String>,
     /// Every node boots by itself instead of being cloned.
     pub boot_each: bool,
     /// The snapshot to clone, instead of the one that is kept for such nodes.
@@ -210,6 +222,18 @@ impl Plan {
         }
         let folder = path.parent().unwrap_or(Path::new("."));
         let network = NetworkPlan::resolve(scenario, folder)?;
+        let workload = &scenario.workload;
+        let files = read_files(&workload.files, folder)?;
+        let root = GuestRoot::open(&image.root)?;
+        let programs = check::check(
+            &root,
+            Workload {
+                command: &workload.command,
+                environment: &workload.environment,
+                files: &files,
+                image: &image.manifest.recipe,
+            },
+        )?;
         Ok(Self {
             name: scenario.name.clone(),
             description: scenario.description.clone(),
@@ -232,9 +256,12 @@ impl Plan {
             network_words: network.words,
             arp: scenario.network.arp,
             pcap: network.pcap,
-            command: scenario.workload.command.clone(),
-            environment: scenario.workload.environment.clone(),
-            files: read_files(&scenario.workload.files, folder)?,
+            command: workload.command.clone(),
+            ranks_per_node: workload.ranks_per_node,
+            environment: workload.environment.clone(),
+            open_mpi: open_mpi::environment(&root, scenario),
+            files,
+            programs,
             boot_each: scenario.nodes.boot == BootKind::Each,
             snapshot: None,
             limit: Time::ZERO + scenario.workload.limit.0,

@@ -191,6 +191,9 @@ impl TryFrom<String> for LevelName {
 pub struct Workload {
     /// A shell script, run on node 0. `mpiexec.hydra -n N PROGRAM` reaches all nodes.
     pub command: String,
+    /// Ranks that launchers may start on each node, as the host files of the run say.
+    #[serde(default = "one_rank")]
+    pub ranks_per_node: u32,
     /// Environment of the command and of all MPI ranks.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
@@ -201,6 +204,10 @@ pub struct Workload {
     /// Virtual time after which the run is given up.
     #[serde(default = "default_limit")]
     pub limit: Duration,
+}
+
+fn one_rank() -> u32 {
+    1
 }
 
 fn default_limit() -> Duration {

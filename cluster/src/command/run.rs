@@ -23,6 +23,7 @@ use belljar_cluster::summary::{HostSummary, Summary, render};
 use belljar_cluster::template;
 
 use super::output::{print, say};
+use super::workload_output;
 use super::{exit_code, read_scenario, sandbox, trace};
 use crate::{CheckpointArguments, HostArguments, HostsArguments, ResumeArguments, RunArguments};
 
@@ -62,6 +63,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
         host: &arguments.host,
         state_hash: arguments.state_hash,
         choice: None,
+        shown: Shown::Figures,
     };
     task.carry_out()
 }
@@ -100,8 +102,43 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
         host: &arguments.host,
         state_hash: None,
         choice: Some(choice),
+        shown: Shown::Figures,
     };
     task.carry_out()
+}
+
+/// Carries out a plan whose directory has its scenario and `inputs`.
+///
+/// # Errors
+/// As a run's.
+pub(super) fn start(
+    plan: Plan,
+    directory: RunDirectory,
+    hosts: Hosts,
+    inputs: Vec<String>,
+    host: &HostArguments,
+    shown: Shown,
+) -> Result<ExitCode> {
+    let task = Task {
+        plan,
+        directory,
+        hosts,
+        inputs,
+        host,
+        state_hash: None,
+        choice: None,
+        shown,
+    };
+    task.carry_out()
+}
+
+/// What of a run is shown at its end.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Shown {
+    /// What the trace comes to, and how the run went.
+    Figures,
+    /// What the workload wrote, and then the figures.
+    Output,
 }
 
 /// `belljar checkpoint`.
@@ -122,6 +159,7 @@ struct Task<'a> {
     state_hash: Option<u64>,
     /// From which checkpoints it may go on.
     choice: Option<Choice>,
+    shown: Shown,
 }
 
 impl Task<'_> {
@@ -184,6 +222,9 @@ impl Task<'_> {
             threads,
         );
         host.checkpoints = kept;
+        if self.shown == Shown::Output {
+            workload_output::show(directory.path())?;
+        }
         conclude(self.directory, &summary, &host, &ending)
     }
 }
