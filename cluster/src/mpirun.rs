@@ -25,3 +25,7 @@ pub use error::ProgramError;
 pub use guest_root::GuestRoot;
 pub use host_loader::HostLoader;
 pub use mpi::Mpi;
+
+#[cfg(test)]
+#[allow(clippy::print_stderr)]
+mod tests;

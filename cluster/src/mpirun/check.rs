@@ -198,7 +198,10 @@ pub(crate) fn fits(
 }
 
 fn no_mpi(root: &GuestRoot, name: &str, mpi: Mpi, library: &str, image: &str) -> ProgramError {
-    let (has, advice) = if root.has(mpi) {
+    let (has, advice) = if library == "libmpi.so.12" && root.has(Mpi::Mpich) {
+        let advice = "compile it with Debian's mpicc.mpich, whose library is libmpich.so.12";
+        ("MPICH of Debian".to_owned(), advice.to_owned())
+    } else if root.has(mpi) {
         let has = format!("{mpi} without that library");
         (has, "take an image that has it, too".to_owned())
     } else if root.has(mpi.other()) {

@@ -27,19 +27,16 @@ pub enum ChoiceError {
     /// A program cannot run on the one image there is.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// There is no such program.
-    #[error("there is no program {0}: neither a file here nor one in the image {1}")]
-    NoSuch(String, String),
-    /// A name that the image does not know.
+    /// There is no such file.
     #[error(
-        "the image {image} has no program `{name}`; for a file of this machine write its path, such as ./{name}"
+        "there is no file {0} to run; a program of the image is called by its name alone, or by its path from /"
     )]
-    Unknown {
-        /// The name.
-        name: String,
-        /// The image's recipe.
-        image: String,
-    },
+    NoSuch(String),
+    /// A name that images do not know.
+    #[error(
+        "no program `{0}` is in the image{1}; for a file of this machine write its path, such as ./{0}"
+    )]
+    Unknown(String, String),
     /// Not a program.
     #[error("{0} is neither an ELF program nor a script with a first line such as #!/bin/sh")]
     NoProgram(PathBuf),
@@ -51,16 +48,41 @@ pub enum ChoiceError {
     /// No MPI to launch anything with.
     #[error("the image {0} has no MPI whose launcher could start ranks")]
     NoMpi(String),
-    /// None of the images.
-    #[error("no image can run this:{}", reasons(.0))]
-    None(Vec<String>),
+    /// None of the images; the reason of the one that comes nearest.
+    #[error("no image can run this; of the one that comes nearest: {nearest}{unbuilt}")]
+    None {
+        /// Why that one cannot.
+        nearest: String,
+        /// Recipes whose images are not built yet, in words.
+        unbuilt: String,
+    },
     /// There are no recipes.
     #[error("there is no folder images/ with recipes here or above; name one with --image RECIPE")]
     NoRecipes,
 }
 
-fn reasons(all: &[String]) -> String {
-    all.iter().map(|reason| format!("\n  {reason}")).collect()
+impl ChoiceError {
+    /// How near an image came that gave this reason.
+    fn nearness(&self) -> u8 {
+        match self {
+            Self::Program(ProgramError::Missing { .. }) => 4,
+            Self::Program(ProgramError::Version { .. }) => 3,
+            Self::Program(ProgramError::Interpreter { .. }) => 2,
+            Self::Program(_) => 1,
+            _ => 0,
+        }
+    }
+
+    /// Whether it is so for every image.
+    fn is_everywhere(&self) -> bool {
+        matches!(
+            self,
+            Self::NoProgram(_)
+                | Self::Several
+                | Self::NoSuch(_)
+                | Self::Program(ProgramError::Machine { .. } | ProgramError::Mixed { .. })
+        )
+    }
 }
 
 /// Where a program comes from.
@@ -143,7 +165,8 @@ pub fn choose(
     host: &HostLoader,
 ) -> Result<Choice, ChoiceError> {
     let mut best: Option<((bool, usize, u64), Choice)> = None;
-    let (mut reasons, mut unbuilt) = (Vec::new(), Vec::new());
+    let mut nearest: Option<ChoiceError> = None;
+    let mut unbuilt = Vec::new();
     for path in recipes {
         let Ok(recipe) = Recipe::load(path) else {
             continue;
@@ -163,28 +186,40 @@ pub fn choose(
                     best = Some((rank, choice));
                 }
             }
-            // What is wrong with the program itself is so for every image.
-            Err(error @ (ChoiceError::NoProgram(_) | ChoiceError::Several)) => return Err(error),
-            Err(ChoiceError::Program(
-                error @ (ProgramError::Machine { .. } | ProgramError::Mixed { .. }),
-            )) => return Err(error.into()),
-            Err(ChoiceError::NoMpi(_)) => {}
-            Err(other) => reasons.push(other.to_string()),
+            Err(error) if error.is_everywhere() => return Err(error),
+            Err(error) => {
+                let least = nearest.as_ref().map(ChoiceError::nearness);
+                if least.is_none_or(|least| error.nearness() > least) {
+                    nearest = Some(error);
+                }
+            }
         }
     }
-    if let Some((_, choice)) = best {
-        return Ok(choice);
+    match (best, nearest) {
+        (Some((_, choice)), _) => Ok(choice),
+        (None, Some(ChoiceError::Unknown(name, _))) => {
+            Err(ChoiceError::Unknown(name, "s that are built".to_owned()))
+        }
+        (None, nearest) => Err(none(nearest, &unbuilt)),
     }
-    if recipes.is_empty() {
-        return Err(ChoiceError::NoRecipes);
+}
+
+fn none(nearest: Option<ChoiceError>, unbuilt: &[String]) -> ChoiceError {
+    let hint = format!("belljar image build {}", unbuilt.join(" or "));
+    match (nearest, unbuilt.is_empty()) {
+        (None, true) => ChoiceError::NoRecipes,
+        (None, false) => ChoiceError::None {
+            nearest: "none is built yet".to_owned(),
+            unbuilt: format!("; build one with: {hint}"),
+        },
+        (Some(reason), is_all) => ChoiceError::None {
+            nearest: reason.to_string(),
+            unbuilt: match is_all {
+                true => String::new(),
+                false => format!("; one that is not built may do: {hint}"),
+            },
+        },
     }
-    if !unbuilt.is_empty() {
-        reasons.push(format!(
-            "not built yet, with: belljar image build RECIPE: {}",
-            unbuilt.join(", ")
-        ));
-    }
-    Err(ChoiceError::None(reasons))
 }
 
 /// Tries the image of the recipe at `recipe`, which is called `name`.
@@ -219,7 +254,9 @@ pub fn try_image(
     let Some(launcher) = root.launcher(mpi) else {
         return Err(ChoiceError::NoMpi(name.to_owned()));
     };
-    let (libraries, lines) = (trial.libraries, trial.lines);
+    let (libraries, mut lines) = (trial.libraries, trial.lines);
+    // Of several programs some may be the same.
+    lines.dedup();
     Ok(Choice {
         recipe: recipe.to_owned(),
         launcher,
@@ -257,13 +294,11 @@ impl Trial<'_> {
             });
         }
         if !word.contains('/') {
-            return Err(ChoiceError::Unknown {
-                name: word.clone(),
-                image: self.image.to_owned(),
-            });
+            let image = format!(" {}", self.image);
+            return Err(ChoiceError::Unknown(word.clone(), image));
         }
         if !path.is_file() {
-            return Err(ChoiceError::NoSuch(word.clone(), self.image.to_owned()));
+            return Err(ChoiceError::NoSuch(word.clone()));
         }
         let name = name_in_guest(path);
         match read_binary(path) {

@@ -151,9 +151,20 @@ fn workload(arguments: &MpirunArguments, request: &Request, draft: &mut Draft) {
             more => format!("{folder}:{more}"),
         };
     }
-    draft.section("workload.environment", &["Of all ranks."]);
+    if !environment.is_empty() {
+        draft.section("workload.environment", &["Of all ranks."]);
+    }
     for (name, value) in environment {
-        draft.entry(&quoted(&name), quoted(&value), "");
+        draft.entry(&key(&name), quoted(&value), "");
+    }
+}
+
+/// A name as a key, in quotes where it needs them.
+fn key(name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    match !name.is_empty() && name.chars().all(is_bare) {
+        true => name.to_owned(),
+        false => quoted(name),
     }
 }
 
