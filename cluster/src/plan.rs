@@ -66,7 +66,7 @@ pub enum PlanError {
     },
     /// A program of the workload cannot run on the image.
     #[error("workload.files: {0}")]
-    Program(#[from] ProgramError),
+    Program(Box<ProgramError>),
     /// The time model cannot be.
     #[error("nodes.timing: {0}")]
     Timing(#[from] TimingError),
@@ -89,6 +89,12 @@ pub enum PlanError {
         /// What may be written.
         limits: &'static str,
     },
+}
+
+impl From<ProgramError> for PlanError {
+    fn from(error: ProgramError) -> Self {
+        Self::Program(Box::new(error))
+    }
 }
 
 /// The shortest turn that a vCPU can have.

@@ -46,7 +46,8 @@ pub(crate) struct MpirunArguments {
     /// the first is node 0.
     #[arg(long, value_name = "FILE", conflicts_with = "nodes")]
     hostfile: Option<PathBuf>,
-    /// A variable for all ranks, with this value or the one it has here. Also -genv NAME VALUE.
+    /// A variable for all ranks, with this value or the one it has here. Also -genv NAME VALUE, and
+    /// --mca NAME VALUE for OMPI_MCA_NAME.
     #[arg(short = 'x', value_name = "NAME[=VALUE]")]
     environment: Vec<String>,
     /// A file or folder for all nodes, in the folder where the program runs; may be repeated.
@@ -230,8 +231,12 @@ fn image(arguments: &MpirunArguments, asked: Asked<'_>) -> Result<Choice> {
 /// Adds a file under a name that no other file has.
 fn add(files: &mut BTreeMap<String, PathBuf>, name: &str, path: &Path) -> Result<()> {
     let full = std::path::absolute(path)?;
+    let is_same = |other: &Path| match (fs::canonicalize(other), fs::canonicalize(&full)) {
+        (Ok(other), Ok(this)) => other == this,
+        _ => false,
+    };
     match files.insert(name.to_owned(), full.clone()) {
-        Some(other) if other != full => bail!(
+        Some(other) if !is_same(&other) => bail!(
             "{} and {} would both be `{name}` on the nodes; give one another name with --file PATH=NAME, or start it by a path below this folder",
             other.display(),
             full.display()

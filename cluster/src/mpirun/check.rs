@@ -216,8 +216,7 @@ fn no_mpi(root: &GuestRoot, name: &str, mpi: Mpi, library: &str, image: &str) ->
         mpi,
         library: library.to_owned(),
         image: image.to_owned(),
-        has,
-        advice,
+        has_instead: format!("{has}: {advice}"),
     }
 }
 
@@ -232,8 +231,7 @@ fn too_old(name: &str, lacking: &Lacking, image: &str) -> ProgramError {
     });
     ProgramError::Version {
         program,
-        version: lacking.version.clone(),
-        library: lacking.library.clone(),
+        version: format!("{} of {}", lacking.version, lacking.library),
         image: image.to_owned(),
         newest,
     }

@@ -36,9 +36,7 @@ pub enum ProgramError {
         advice: &'static str,
     },
     /// Its MPI is not in the image.
-    #[error(
-        "`{program}` is linked to {mpi} ({library}), and the image {image} has {has}: {advice}"
-    )]
+    #[error("`{program}` is linked to {mpi} ({library}), and the image {image} has {has_instead}")]
     Mpi {
         /// The program.
         program: String,
@@ -48,10 +46,8 @@ pub enum ProgramError {
         library: String,
         /// The image's recipe.
         image: String,
-        /// What the image has instead.
-        has: String,
-        /// What to do.
-        advice: String,
+        /// What the image has instead, and what to do.
+        has_instead: String,
     },
     /// It is linked to two implementations.
     #[error(
@@ -67,15 +63,13 @@ pub enum ProgramError {
     },
     /// A library is too old.
     #[error(
-        "`{program}` needs {version} of {library}, and the image {image} has an older one{newest}: compile it on an older distribution, or take a newer image"
+        "`{program}` needs {version}, and the image {image} has an older one{newest}: compile it on an older distribution, or take a newer image"
     )]
     Version {
         /// The program or library.
         program: String,
-        /// What it needs.
+        /// What it needs, and of which library.
         version: String,
-        /// Of which library.
-        library: String,
         /// The image's recipe.
         image: String,
         /// What it has, in words.

@@ -11,9 +11,9 @@ pub enum RequestError {
     /// Nothing to run.
     #[error("there is no program after `{0}`; write for example: belljar mpirun -n 4 ./a.out")]
     NoProgram(String),
-    /// An option of a further program that is none.
+    /// An option that is none.
     #[error(
-        "`{0}` is no option of a further program; after `:` stand -n N, -x NAME=VALUE and the program"
+        "`{0}` is no option of belljar mpirun; belljar mpirun --help lists them, and after `:` stand -n N, -x NAME=VALUE and the program"
     )]
     Option(String),
     /// Not a number of ranks.
@@ -119,6 +119,11 @@ fn part(words: &[String]) -> Result<Part, RequestError> {
             "-genv" | "-env" => {
                 let name = value();
                 part.environment.push(format!("{name}={}", value()));
+            }
+            "-mca" | "--mca" => {
+                let name = value();
+                let variable = format!("OMPI_MCA_{name}={}", value());
+                part.environment.push(variable);
             }
             option if option.starts_with('-') => {
                 return Err(RequestError::Option(option.to_owned()));

@@ -51,13 +51,17 @@ pub(super) fn draft(arguments: &MpirunArguments, request: &Request) -> Result<Dr
     Ok(draft)
 }
 
-/// The first program's name.
+/// The first program's name; of one that the image has, that of the script that it runs.
 fn name(request: &Request) -> String {
-    let name = request
-        .choice
-        .programs
-        .first()
-        .map_or("", |program| &program.name);
+    let program = request.choice.programs.first().zip(request.parts.first());
+    let name = program.map_or("", |(program, part)| {
+        let mut scripts = part.arguments.iter();
+        let script = scripts.find(|word| request.files.contains_key(*word));
+        match (&program.source, script) {
+            (Source::Image, Some(script)) => script,
+            _ => &program.name,
+        }
+    });
     let last = name.rsplit('/').next().unwrap_or("");
     match last.trim_start_matches('.') {
         "" => "mpirun".to_owned(),

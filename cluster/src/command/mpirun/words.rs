@@ -37,8 +37,14 @@ pub(crate) fn plain(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> 
             "-np" => "-n",
             "-ppn" | "-perhost" | "-npernode" | "-N" => "--ranks-per-node",
             "-f" | "-hostfile" | "-machinefile" | "--machinefile" => "--hostfile",
-            "-genv" | "-env" => {
-                let mut pair = words.next().unwrap_or_default();
+            "-genv" | "-env" | "-mca" | "--mca" => {
+                // What Open MPI reads of its parameters in the environment.
+                let mut pair = OsString::from(if text.ends_with("mca") {
+                    "OMPI_MCA_"
+                } else {
+                    ""
+                });
+                pair.push(words.next().unwrap_or_default());
                 pair.push("=");
                 pair.push(words.next().unwrap_or_default());
                 plain.extend(["-x".into(), pair]);
@@ -85,6 +91,10 @@ mod tests {
             "belljar mpirun -n4 -q ./a -ppn 1"
         );
         assert_eq!(of("belljar run -np 4"), "belljar run -np 4");
+        assert_eq!(
+            of("belljar mpirun --mca a b x"),
+            "belljar mpirun -x OMPI_MCA_a=b x"
+        );
         assert_eq!(of("belljar mpirun -np"), "belljar mpirun -n");
         assert_eq!(
             of("belljar mpirun --seed=1 -f h a"),
