@@ -4,6 +4,7 @@ pub(crate) mod agent;
 pub(crate) mod bisect;
 pub(crate) mod boot;
 pub(crate) mod look;
+pub(crate) mod mpirun;
 mod output;
 pub(crate) mod run;
 pub(crate) mod submit;

@@ -22,6 +22,7 @@ pub mod hosts;
 pub mod keyboard;
 pub mod link_log;
 pub mod monitor;
+pub mod mpirun;
 pub mod outputs;
 pub mod parts;
 pub mod plan;

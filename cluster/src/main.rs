@@ -29,6 +29,8 @@ struct Arguments {
 enum Command {
     /// Run a scenario and fill a run directory.
     Run(RunArguments),
+    /// Run a program of your own on nodes, as mpirun would, without a scenario.
+    Mpirun(command::mpirun::MpirunArguments),
     /// Run a scenario as a job of Slurm, follow it, and tell where its run directory is.
     Submit(command::submit::SubmitArguments),
     /// Run a scenario under all combinations of some settings, as an array of jobs where
@@ -344,8 +346,10 @@ struct StatArguments {
 
 fn main() -> ExitCode {
     notes::tell();
-    let result = match Arguments::parse().command {
+    let words = command::mpirun::plain(std::env::args_os());
+    let result = match Arguments::parse_from(words).command {
         Command::Run(arguments) => command::run::run(&arguments),
+        Command::Mpirun(arguments) => command::mpirun::mpirun(&arguments),
         Command::Submit(arguments) => command::submit::submit(&arguments),
         Command::Sweep(arguments) => command::sweep::sweep(&arguments),
         Command::Resume(arguments) => command::run::resume(&arguments),

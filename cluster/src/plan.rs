@@ -12,6 +12,8 @@ use belljar_sim::{Frequency, Span, Time};
 use belljar_tracer::SelectionError;
 
 use crate::engine::{Engine, EngineChoice, KvmOptions};
+use crate::mpirun::check::{self, Workload};
+use crate::mpirun::{GuestRoot, ProgramError};
 use crate::outputs::Wanted;
 use crate::scenario::{Arp, BootKind, FilesError, Nodes, Results, Scenario, Trace};
 use crate::time_model;
@@ -21,6 +23,7 @@ mod files;
 mod graph;
 mod limits;
 mod network;
+mod open_mpi;
 
 use files::{find_image, read_files};
 pub use network::NetworkError;
@@ -65,6 +68,9 @@ pub enum PlanError {
         /// The host's reason.
         source: std::io::Error,
     },
+    /// A program of the workload cannot run on the image.
+    #[error("workload.files: {0}")]
+    Program(Box<ProgramError>),
     /// The time model cannot be.
     #[error("nodes.timing: {0}")]
     Timing(#[from] TimingError),
@@ -87,6 +93,12 @@ pub enum PlanError {
         /// What may be written.
         limits: &'static str,
     },
+}
+
+impl From<ProgramError> for PlanError {
+    fn from(error: ProgramError) -> Self {
+        Self::Program(Box::new(error))
+    }
 }
 
 /// The shortest turn that a vCPU can have.
@@ -142,10 +154,16 @@ pub struct Plan {
     pub pcap: Vec<LinkId>,
     /// The workload's script.
     pub command: String,
+    /// Ranks that launchers may start on each node.
+    pub ranks_per_node: u32,
     /// Its environment.
     pub environment: BTreeMap<String, String>,
+    /// What Open MPI needs in its environment besides, where the image has it.
+    pub open_mpi: BTreeMap<String, String>,
     /// Its files by name in its folder.
     pub files: BTreeMap<String, Vec<u8>>,
+    /// Its programs among them in words, each with its libraries.
+    pub programs: Vec<String>,
     /// Every node boots by itself instead of being cloned.
     pub boot_each: bool,
     /// The snapshot to clone, instead of the one that is kept for such nodes.
@@ -216,6 +234,18 @@ impl Plan {
         }
         let folder = path.parent().unwrap_or(Path::new("."));
         let network = NetworkPlan::resolve(scenario, folder)?;
+        let workload = &scenario.workload;
+        let files = read_files(&workload.files, folder)?;
+        let root = GuestRoot::open(&image.root)?;
+        let programs = check::check(
+            &root,
+            Workload {
+                command: &workload.command,
+                environment: &workload.environment,
+                files: &files,
+                image: &image.manifest.recipe,
+            },
+        )?;
         Ok(Self {
             name: scenario.name.clone(),
             description: scenario.description.clone(),
@@ -238,9 +268,12 @@ impl Plan {
             network_words: network.words,
             arp: scenario.network.arp,
             pcap: network.pcap,
-            command: scenario.workload.command.clone(),
-            environment: scenario.workload.environment.clone(),
-            files: read_files(&scenario.workload.files, folder)?,
+            command: workload.command.clone(),
+            ranks_per_node: workload.ranks_per_node,
+            environment: workload.environment.clone(),
+            open_mpi: open_mpi::environment(&root, scenario),
+            files,
+            programs,
             boot_each: scenario.nodes.boot == BootKind::Each,
             snapshot: None,
             limit: Time::ZERO + scenario.workload.limit.0,

@@ -12,6 +12,9 @@ use crate::scenario::Arp;
 /// Node 0's address; the others' follow.
 pub(crate) const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 
+/// The host file in the form of Open MPI; `hosts` is in that of MPICH.
+pub(crate) const OPEN_MPI_HOSTS: &str = "hosts.openmpi";
+
 /// The archive for `plan`, padded to whole disk sectors.
 ///
 /// # Errors
@@ -25,7 +28,12 @@ pub fn build(plan: &Plan) -> io::Result<Vec<u8>> {
         script(&plan.command).as_bytes(),
     )?;
     add(&mut archive, "env", 0o644, environment(plan).as_bytes())?;
-    add(&mut archive, "hosts", 0o644, hosts(plan.nodes).as_bytes())?;
+    let hosts = host_file(plan, ":");
+    add(&mut archive, "hosts", 0o644, hosts.as_bytes())?;
+    if !plan.open_mpi.is_empty() {
+        let hosts = host_file(plan, " slots=");
+        add(&mut archive, OPEN_MPI_HOSTS, 0o644, hosts.as_bytes())?;
+    }
     add(&mut archive, "names", 0o644, names(plan.nodes).as_bytes())?;
     if plan.arp == Arp::Static {
         let lines = neighbours(plan.nodes);
@@ -70,9 +78,13 @@ fn script(command: &str) -> String {
     }
 }
 
+/// The workload's environment; what the scenario says comes after what Open MPI needs, and holds.
 fn environment(plan: &Plan) -> String {
     let mut lines = format!("BELLJAR_NODES={}\n", plan.nodes);
-    for (name, value) in &plan.environment {
+    let own = &plan.environment;
+    let preset = plan.open_mpi.iter();
+    let preset = preset.filter(|(name, _)| !own.contains_key(*name));
+    for (name, value) in preset.chain(own) {
         lines.push_str(&format!("{name}={}\n", value.replace('\n', " ")));
     }
     lines
@@ -97,6 +109,9 @@ fn address(node: u32) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(FIRST_ADDRESS) + node)
 }
 
-fn hosts(nodes: u32) -> String {
-    (0..nodes).map(|node| format!("node{node}:1\n")).collect()
+/// For each node a line of how many ranks it may have, `slots` between name and number.
+fn host_file(plan: &Plan, slots: &str) -> String {
+    let ranks = plan.ranks_per_node;
+    let line = |node| format!("node{node}{slots}{ranks}\n");
+    (0..plan.nodes).map(line).collect()
 }

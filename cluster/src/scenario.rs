@@ -197,6 +197,9 @@ impl TryFrom<String> for LevelName {
 pub struct Workload {
     /// A shell script, run on node 0. `mpiexec.hydra -n N PROGRAM` reaches all nodes.
     pub command: String,
+    /// Ranks that launchers may start on each node, as the host files of the run say.
+    #[serde(default = "one_rank")]
+    pub ranks_per_node: u32,
     /// Environment of the command and of all MPI ranks.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
@@ -218,6 +221,10 @@ pub struct Workload {
 
 fn default_output_limit() -> Bytes {
     Bytes(1 << 30)
+}
+
+fn one_rank() -> u32 {
+    1
 }
 
 fn default_limit() -> Duration {

@@ -23,6 +23,8 @@ pub(crate) enum Group {
     Network,
     /// MPI programs across nodes.
     Mpi,
+    /// Programs of one's own, without a scenario.
+    Mpirun,
     /// Same scenario, same bytes.
     Determinism,
     /// The traced program feels nothing.
@@ -68,6 +70,7 @@ const END_TO_END: &[Group] = &[
     Group::Kernels,
     Group::Network,
     Group::Mpi,
+    Group::Mpirun,
     Group::Determinism,
     Group::Perturbation,
     Group::Programs,
@@ -207,7 +210,8 @@ fn images(groups: &[Group]) -> Vec<&'static str> {
     if several {
         images.push(SEVERAL);
     }
-    if groups.contains(&Group::Programs) || groups.contains(&Group::Peers) {
+    const WITH_BINDINGS: [Group; 3] = [Group::Programs, Group::Peers, Group::Mpirun];
+    if groups.iter().any(|group| WITH_BINDINGS.contains(group)) {
         images.push(BINDINGS);
     }
     if groups.contains(&Group::Digests) {

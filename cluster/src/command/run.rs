@@ -121,6 +121,30 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
     task.carry_out()
 }
 
+/// Carries out a plan whose directory has its scenario and `inputs`.
+///
+/// # Errors
+/// As a run's.
+pub(super) fn start(
+    plan: Plan,
+    directory: RunDirectory,
+    hosts: Hosts,
+    inputs: Vec<String>,
+    host: &HostArguments,
+) -> Result<ExitCode> {
+    let task = Task {
+        plan,
+        directory,
+        hosts,
+        inputs,
+        host,
+        state_hash: None,
+        choice: None,
+        collect: false,
+    };
+    task.carry_out()
+}
+
 /// `belljar checkpoint`.
 pub(crate) fn checkpoint(arguments: &CheckpointArguments) -> Result<ExitCode> {
     let report = Client::connect(&arguments.directory)?.checkpoint()?;

@@ -50,8 +50,14 @@ impl fmt::Display for Plan {
         for (name, value) in &self.environment {
             writeln!(f, "           {name}={value}")?;
         }
+        if self.ranks_per_node > 1 {
+            writeln!(f, "ranks      up to {} on each node", self.ranks_per_node)?;
+        }
         for (name, content) in &self.files {
             writeln!(f, "file       {name}, {} bytes", content.len())?;
+        }
+        for program in &self.programs {
+            writeln!(f, "program    {program}")?;
         }
         writeln!(f, "limit      {} of virtual time", self.limit)?;
         if let Some(every) = self.checkpoint_every {

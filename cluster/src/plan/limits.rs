@@ -19,6 +19,8 @@ const MAX_NODES: u32 = 4096;
 /// Most patterns of outputs, and bytes of each: what a node takes.
 const MOST_PATTERNS: usize = 1000;
 const LONGEST_PATTERN: usize = 4000;
+/// Most ranks that launchers may start on a node.
+const MOST_RANKS: u32 = 1024;
 /// Longest part of a file's name in bytes, as Linux has it.
 const LONGEST_NAME: usize = 255;
 
@@ -43,6 +45,10 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), PlanError> {
         return fail("checkpoint.every", every.0, "at least 1 us");
     }
     check_nodes(&scenario.nodes)?;
+    let ranks = scenario.workload.ranks_per_node;
+    if !(1..=MOST_RANKS).contains(&ranks) {
+        return fail("workload.ranks-per-node", ranks, "from 1 to 1024");
+    }
     check_environment(&scenario.workload.environment)?;
     check_names(&scenario.workload.files)?;
     check_outputs(&scenario.workload.outputs)?;
@@ -171,6 +177,8 @@ mod tests {
                 "trace: no MPI function matches `MPI_Nope`",
             ),
             ("trace.sample={MPI_Nope=5}", "trace: no MPI function"),
+            ("workload.ranks-per-node=0", "workload.ranks-per-node is 0"),
+            ("workload.ranks-per-node=2000", "workload.ranks-per-node"),
             (
                 "trace.sample={MPI_Send=0}",
                 "trace: the sampling of `MPI_Send` is 0",

@@ -14,6 +14,7 @@ mod kernels;
 mod kvm;
 mod look;
 mod mpi;
+mod mpirun;
 mod network;
 mod outputs;
 mod partition;

@@ -1,0 +1,198 @@
+//! The scenario of a request.
+
+use anyhow::Result;
+use belljar_cluster::mpirun::choose::Source;
+use belljar_cluster::mpirun::compose::{Draft, LIBRARIES, quoted, shell_word};
+use belljar_cluster::mpirun::request;
+use belljar_cluster::quantity::{Bandwidth, Bytes};
+use clap::ValueEnum;
+
+use super::{MpirunArguments, Request};
+
+/// The least memory of a node, and what each of its ranks adds, in MiB.
+const LEAST_MEMORY: u64 = 512;
+const MEMORY_OF_RANK: u64 = 256;
+const MIB: u64 = 1 << 20;
+
+/// The scenario for `request`, without what `--set` says.
+pub(super) fn draft(arguments: &MpirunArguments, request: &Request) -> Result<Draft> {
+    let mut draft = Draft::default();
+    draft.files.clone_from(&request.files);
+    draft
+        .remarks
+        .push("Made by belljar mpirun. docs/scenario.md has all keys.".to_owned());
+    for line in &request.choice.lines {
+        draft.remarks.push(line.clone());
+    }
+    draft.section("", &[]);
+    draft.entry("name", quoted(&name(request)), "of the run directory");
+    draft.entry(
+        "seed",
+        arguments.seed.unwrap_or(1),
+        "all randomness comes from it",
+    );
+    let engine = arguments
+        .engine
+        .and_then(|engine| engine.to_possible_value());
+    if let Some(engine) = engine {
+        draft.entry(
+            "engine",
+            quoted(engine.get_name()),
+            "what carries the nodes",
+        );
+    }
+    draft.section("image", &[]);
+    let recipe = std::path::absolute(&request.choice.recipe)?;
+    let has = format!("has {}", request.choice.mpi);
+    draft.entry("recipe", quoted(&recipe.to_string_lossy()), &has);
+    nodes(arguments, request, &mut draft);
+    network(arguments, &mut draft)?;
+    workload(arguments, request, &mut draft);
+    Ok(draft)
+}
+
+/// The first program's name; of one that the image has, that of the script that it runs.
+fn name(request: &Request) -> String {
+    let program = request.choice.programs.first().zip(request.parts.first());
+    let name = program.map_or("", |(program, part)| {
+        let mut scripts = part.arguments.iter();
+        let script = scripts.find(|word| request.files.contains_key(*word));
+        match (&program.source, script) {
+            (Source::Image, Some(script)) => script,
+            _ => &program.name,
+        }
+    });
+    let last = name.rsplit('/').next().unwrap_or("");
+    match last.trim_start_matches('.') {
+        "" => "mpirun".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+fn nodes(arguments: &MpirunArguments, request: &Request, draft: &mut Draft) {
+    let ranks_per_node = request.layout.ranks_per_node;
+    draft.section("nodes", &[]);
+    draft.entry("count", request.layout.nodes, "");
+    let memory = arguments.memory.unwrap_or_else(|| memory(request));
+    draft.entry("memory", quoted(&memory.to_string()), "of each");
+    let vcpus = arguments.vcpus.unwrap_or(ranks_per_node.min(64));
+    draft.entry("vcpus", vcpus, "processors of each");
+    draft.entry("clock", quoted("2.6 GHz"), "");
+}
+
+/// Memory for the ranks of a node, and for the files, which lie in it twice: as they are handed over,
+/// and where the program finds them.
+fn memory(request: &Request) -> Bytes {
+    let sizes = request.files.values();
+    let sizes = sizes.filter_map(|path| Some(std::fs::metadata(path).ok()?.len()));
+    let files = 2 * sizes.sum::<u64>();
+    let ranks = MEMORY_OF_RANK * u64::from(request.layout.ranks_per_node);
+    let mib = LEAST_MEMORY.max(ranks) + files.div_ceil(MIB).next_multiple_of(64);
+    Bytes(mib * MIB)
+}
+
+fn network(arguments: &MpirunArguments, draft: &mut Draft) -> Result<()> {
+    let (bandwidth, latency) = match &arguments.network {
+        Some(text) => request::network(text)?,
+        None => (None, None),
+    };
+    draft.section("network", &[]);
+    match arguments.topology.as_deref() {
+        Some(file) if file.contains('.') || file.contains('/') => {
+            let path = std::path::absolute(file)?;
+            let value = format!("{{ graphml = {} }}", quoted(&path.to_string_lossy()));
+            draft.entry("topology", value, "");
+        }
+        shape => draft.entry("topology", quoted(shape.unwrap_or("star")), "its shape"),
+    }
+    let bandwidth = bandwidth.unwrap_or(Bandwidth(10_000_000_000));
+    draft.entry(
+        "bandwidth",
+        quoted(&bandwidth.to_string()),
+        "of each node's link",
+    );
+    let latency = latency.map_or_else(|| "1 us".to_owned(), |latency| exact(latency.0.as_ps()));
+    draft.entry("latency", quoted(&latency), "");
+    Ok(())
+}
+
+/// A time in the largest unit that it is a whole number of.
+fn exact(ps: u64) -> String {
+    let units = [
+        ("s", 1_000_000_000_000),
+        ("ms", 1_000_000_000),
+        ("us", 1_000_000),
+        ("ns", 1_000),
+    ];
+    let whole = units
+        .into_iter()
+        .find(|(_, size)| ps > 0 && ps.is_multiple_of(*size));
+    whole.map_or_else(
+        || format!("{ps} ps"),
+        |(unit, size)| format!("{} {unit}", ps / size),
+    )
+}
+
+fn workload(arguments: &MpirunArguments, request: &Request, draft: &mut Draft) {
+    draft.section("workload", &[]);
+    draft.entry(
+        "command",
+        quoted(&command(request)),
+        "a shell script on node 0",
+    );
+    let remark = "slots in the launcher's host file";
+    draft.entry("ranks-per-node", request.layout.ranks_per_node, remark);
+    if let Some(limit) = arguments.limit {
+        draft.entry("limit", quoted(&exact(limit.0.as_ps())), "of virtual time");
+    }
+    if !arguments.output.is_empty() {
+        let patterns: Vec<String> = arguments.output.iter().map(|one| quoted(one)).collect();
+        let list = format!("[{}]", patterns.join(", "));
+        draft.entry("outputs", list, "into files/nodeN of the run directory");
+    }
+    let mut environment = request.environment.clone();
+    if !request.choice.libraries.is_empty() {
+        let folder = format!("/root/{LIBRARIES}");
+        let path = environment.entry("LD_LIBRARY_PATH".to_owned()).or_default();
+        *path = match path.as_str() {
+            "" => folder,
+            more => format!("{folder}:{more}"),
+        };
+    }
+    if !environment.is_empty() {
+        draft.section("workload.environment", &["Of all ranks."]);
+    }
+    for (name, value) in environment {
+        draft.entry(&key(&name), quoted(&value), "");
+    }
+}
+
+/// A name as a key, in quotes where it needs them.
+fn key(name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    match !name.is_empty() && name.chars().all(is_bare) {
+        true => name.to_owned(),
+        false => quoted(name),
+    }
+}
+
+/// What starts the ranks.
+fn command(request: &Request) -> String {
+    let choice = &request.choice;
+    let parts = request
+        .parts
+        .iter()
+        .zip(&request.ranks)
+        .zip(&choice.programs);
+    let parts = parts.map(|((part, ranks), program)| {
+        let name = match program.source {
+            Source::Host(_) => format!("./{}", program.name),
+            Source::Image => program.name.clone(),
+        };
+        let words = std::iter::once(&name).chain(&part.arguments);
+        let words: Vec<String> = words.map(|word| shell_word(word)).collect();
+        format!("-n {ranks} {}", words.join(" "))
+    });
+    let parts: Vec<String> = parts.collect();
+    format!("{} {}", choice.launcher, parts.join(" : "))
+}

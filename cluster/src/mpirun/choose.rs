@@ -1,0 +1,482 @@
+//! Picks the image that fits some programs: their MPI, glibc, interpreters and libraries.
+//!
+//! Each image is tried as the nodes would find it; one that cannot run them says why. Of those
+//! that can, the one is taken that is made for that MPI (`bookworm-mpich` and the like), then the
+//! one that has most of the libraries, then the smallest. Called by `belljar mpirun`.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use belljar_images::{Image, Recipe};
+
+use super::check::{can_start, describe, fits, missing, needed_glibc};
+use super::guest_root::interpreter_line;
+use super::host_loader::read_binary;
+use super::library::{Closure, Found, Object, bring};
+use super::request::Part;
+use super::{Binary, GuestRoot, HostLoader, Mpi, ProgramError};
+
+/// Longest script of which the text is looked at, in bytes.
+const SCRIPT: u64 = 1 << 20;
+
+/// Why no image can run the programs.
+#[derive(Debug, thiserror::Error)]
+pub enum ChoiceError {
+    /// A program cannot run on the one image there is.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// There is no such file.
+    #[error(
+        "there is no file {0} to run; a program of the image is called by its name alone, or by its path from /"
+    )]
+    NoSuch(String),
+    /// A name that images do not know.
+    #[error(
+        "no program `{0}` is in the image{1}; for a file of this machine write its path, such as ./{0}"
+    )]
+    Unknown(String, String),
+    /// Not a program.
+    #[error("{0} is neither an ELF program nor a script with a first line such as #!/bin/sh")]
+    NoProgram(PathBuf),
+    /// The programs belong to several implementations.
+    #[error(
+        "the programs are linked to MPICH and to Open MPI; one launcher can start those of one only"
+    )]
+    Several,
+    /// No MPI to launch anything with.
+    #[error("the image {0} has no MPI whose launcher could start ranks")]
+    NoMpi(String),
+    /// None of the images; the reason of the one that comes nearest.
+    #[error("no image can run this; of the one that comes nearest: {nearest}{unbuilt}")]
+    None {
+        /// Why that one cannot.
+        nearest: String,
+        /// Recipes whose images are not built yet, in words.
+        unbuilt: String,
+    },
+    /// There are no recipes.
+    #[error("there is no folder images/ with recipes here or above; name one with --image RECIPE")]
+    NoRecipes,
+}
+
+impl ChoiceError {
+    /// How near an image came that gave this reason.
+    fn nearness(&self) -> u8 {
+        match self {
+            Self::Program(ProgramError::Missing { .. }) => 4,
+            Self::Program(ProgramError::Version { .. }) => 3,
+            Self::Program(ProgramError::Interpreter { .. }) => 2,
+            Self::Program(_) => 1,
+            _ => 0,
+        }
+    }
+
+    /// Whether it is so for every image.
+    fn is_everywhere(&self) -> bool {
+        matches!(
+            self,
+            Self::NoProgram(_)
+                | Self::Several
+                | Self::NoSuch(_)
+                | Self::Program(ProgramError::Machine { .. } | ProgramError::Mixed { .. })
+        )
+    }
+}
+
+/// Where a program comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// This host's file, which the run brings.
+    Host(PathBuf),
+    /// The image has it.
+    Image,
+}
+
+/// A program as it is to be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Where it comes from.
+    pub source: Source,
+    /// Its name in the folder `/root`, or its name in the image.
+    pub name: String,
+}
+
+/// What runs some programs.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The recipe.
+    pub recipe: PathBuf,
+    /// Its image.
+    pub image: Image,
+    /// The MPI that starts them.
+    pub mpi: Mpi,
+    /// The name of what launches them.
+    pub launcher: &'static str,
+    /// The programs, in order.
+    pub programs: Vec<Program>,
+    /// Libraries of this host that the run brings, by name.
+    pub libraries: BTreeMap<String, PathBuf>,
+    /// The programs in words.
+    pub lines: Vec<String>,
+}
+
+/// What is to be run, and what is brought for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The programs.
+    pub parts: &'a [Part],
+    /// Files that the run brings, by name.
+    pub files: &'a BTreeMap<String, PathBuf>,
+}
+
+/// The recipes of images that are at hand: those in the next folder `images`, from this folder
+/// upward, then from this program's upward. (Recipes that are built in belong here, too.)
+pub fn recipes() -> Vec<PathBuf> {
+    let here = env::current_dir().ok();
+    let program = env::current_exe().ok();
+    let starts = [here, program].into_iter().flatten();
+    let folders = starts.flat_map(|start| {
+        let above: Vec<PathBuf> = start
+            .ancestors()
+            .map(|above| above.join("images"))
+            .collect();
+        above
+    });
+    let mut listed = folders.map(|folder| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        paths
+            .retain(|path| path.extension() == Some("toml".as_ref()) && Recipe::load(path).is_ok());
+        paths.sort();
+        paths
+    });
+    listed.find(|paths| !paths.is_empty()).unwrap_or_default()
+}
+
+/// Picks among `recipes`, those of which no image was built left out.
+///
+/// # Errors
+/// When none fits: why, for each.
+pub fn choose(
+    recipes: &[PathBuf],
+    asked: Asked<'_>,
+    host: &HostLoader,
+) -> Result<Choice, ChoiceError> {
+    let mut best: Option<((bool, usize, u64), Choice)> = None;
+    let mut nearest: Option<ChoiceError> = None;
+    let mut unbuilt = Vec::new();
+    for path in recipes {
+        let Ok(recipe) = Recipe::load(path) else {
+            continue;
+        };
+        let Ok(Some(image)) = belljar_images::locate(&recipe) else {
+            unbuilt.push(path.display().to_string());
+            continue;
+        };
+        match try_image(path, recipe.name(), image, asked, host) {
+            Ok(choice) => {
+                let is_named = recipe
+                    .name()
+                    .ends_with(&format!("-{}", choice.mpi.short_name()));
+                let size = choice.image.manifest.root.size;
+                let rank = (!is_named, choice.libraries.len(), size);
+                if best.as_ref().is_none_or(|(least, _)| rank < *least) {
+                    best = Some((rank, choice));
+                }
+            }
+            Err(error) if error.is_everywhere() => return Err(error),
+            Err(error) => {
+                let least = nearest.as_ref().map(ChoiceError::nearness);
+                if least.is_none_or(|least| error.nearness() > least) {
+                    nearest = Some(error);
+                }
+            }
+        }
+    }
+    match (best, nearest) {
+        (Some((_, choice)), _) => Ok(choice),
+        (None, Some(ChoiceError::Unknown(name, _))) => {
+            Err(ChoiceError::Unknown(name, "s that are built".to_owned()))
+        }
+        (None, nearest) => Err(none(nearest, &unbuilt)),
+    }
+}
+
+fn none(nearest: Option<ChoiceError>, unbuilt: &[String]) -> ChoiceError {
+    let hint = format!("belljar image build {}", unbuilt.join(" or "));
+    match (nearest, unbuilt.is_empty()) {
+        (None, true) => ChoiceError::NoRecipes,
+        (None, false) => ChoiceError::None {
+            nearest: "none is built yet".to_owned(),
+            unbuilt: format!("; build one with: {hint}"),
+        },
+        (Some(reason), is_all) => ChoiceError::None {
+            nearest: reason.to_string(),
+            unbuilt: match is_all {
+                true => String::new(),
+                false => format!("; one that is not built may do: {hint}"),
+            },
+        },
+    }
+}
+
+/// Tries the image of the recipe at `recipe`, which is called `name`.
+///
+/// # Errors
+/// Why it cannot run the programs.
+pub fn try_image(
+    recipe: &Path,
+    name: &str,
+    image: Image,
+    asked: Asked<'_>,
+    host: &HostLoader,
+) -> Result<Choice, ChoiceError> {
+    let root = GuestRoot::open(&image.root)?;
+    let mut trial = Trial {
+        root: &root,
+        image: name,
+        host,
+        libraries: BTreeMap::new(),
+        lines: Vec::new(),
+        mpi: Vec::new(),
+    };
+    if !root.has_shell() {
+        return Err(ProgramError::NoShell(name.to_owned()).into());
+    }
+    let programs = asked.parts.iter().map(|part| trial.program(part));
+    let programs = programs.collect::<Result<Vec<_>, _>>()?;
+    for (name, path) in asked.files {
+        trial.file(name, path)?;
+    }
+    let mpi = trial.launched_by()?;
+    let Some(launcher) = root.launcher(mpi) else {
+        return Err(ChoiceError::NoMpi(name.to_owned()));
+    };
+    let (libraries, mut lines) = (trial.libraries, trial.lines);
+    // Of several programs some may be the same.
+    lines.dedup();
+    Ok(Choice {
+        recipe: recipe.to_owned(),
+        launcher,
+        mpi,
+        programs,
+        libraries,
+        lines,
+        image,
+    })
+}
+
+/// An image on trial.
+struct Trial<'a> {
+    root: &'a GuestRoot,
+    image: &'a str,
+    host: &'a HostLoader,
+    libraries: BTreeMap<String, PathBuf>,
+    lines: Vec<String>,
+    mpi: Vec<Mpi>,
+}
+
+impl Trial<'_> {
+    fn program(&mut self, part: &Part) -> Result<Program, ChoiceError> {
+        let word = &part.program;
+        let path = Path::new(word);
+        let of_image = match path.is_absolute() || !word.contains('/') {
+            true => self.root.program(word),
+            false => None,
+        };
+        if let Some(real) = of_image {
+            self.image_program(&real, part);
+            return Ok(Program {
+                source: Source::Image,
+                name: word.clone(),
+            });
+        }
+        if !word.contains('/') {
+            let image = format!(" {}", self.image);
+            return Err(ChoiceError::Unknown(word.clone(), image));
+        }
+        if !path.is_file() {
+            return Err(ChoiceError::NoSuch(word.clone()));
+        }
+        let name = name_in_guest(path);
+        match read_binary(path) {
+            Some(binary) => self.bring(&name, path, binary)?,
+            None => self.script(&name, path)?,
+        }
+        Ok(Program {
+            source: Source::Host(path.to_owned()),
+            name,
+        })
+    }
+
+    /// Takes in a further file: a program among them brings its libraries, too.
+    fn file(&mut self, name: &str, path: &Path) -> Result<(), ChoiceError> {
+        match read_binary(path) {
+            Some(binary) if binary.is_for_nodes() && binary.interpreter.is_some() => {
+                self.bring(name, path, binary)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn bring(&mut self, name: &str, path: &Path, binary: Binary) -> Result<(), ChoiceError> {
+        can_start(self.root, name, &binary, self.image)?;
+        if !binary.is_loadable {
+            return Err(ChoiceError::NoProgram(path.to_owned()));
+        }
+        if binary.is_static_program() {
+            self.mpi.extend(static_mpi(path));
+            self.lines.push(format!("{name}, static"));
+            return Ok(());
+        }
+        let full = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let folder = full.parent().unwrap_or(Path::new("/"));
+        let program = Object::new(name, folder, binary);
+        // By this host's libraries: the image may not have those between the program and MPI.
+        let here = Closure::of(program.clone(), &mut |object, library| {
+            self.host.find(object, library)
+        });
+        let mut closure = bring(self.root, self.host, program);
+        for (mpi, library) in here.mpi {
+            closure.mpi.entry(mpi).or_insert(library);
+        }
+        fits(self.root, name, &closure, self.image)?;
+        if !closure.missing.is_empty() {
+            let advice = "install them here, or set LD_LIBRARY_PATH to their folders";
+            return Err(missing(name, &closure, self.image, "this host", advice).into());
+        }
+        self.lines.push(describe(name, &closure));
+        self.mpi.extend(closure.mpi.keys());
+        self.libraries.extend(closure.open);
+        Ok(())
+    }
+
+    fn script(&mut self, name: &str, path: &Path) -> Result<(), ChoiceError> {
+        let words = read_start(path).and_then(|text| interpreter_line(&text));
+        let Some(words) = words else {
+            return Err(ChoiceError::NoProgram(path.to_owned()));
+        };
+        let absent = |interpreter: &str| ProgramError::Interpreter {
+            program: name.to_owned(),
+            interpreter: interpreter.to_owned(),
+            image: self.image.to_owned(),
+            advice: "take an image that has it, or add its package to the recipe",
+        };
+        if self.root.real(&words[0]).is_none() {
+            return Err(absent(&words[0]).into());
+        }
+        if let (true, Some(by_name)) = (words[0].ends_with("/env"), words.get(1))
+            && self.root.program(by_name).is_none()
+        {
+            return Err(absent(by_name).into());
+        }
+        self.python_mpi(path);
+        self.lines
+            .push(format!("{name}, a script for {}", words.join(" ")));
+        Ok(())
+    }
+
+    /// A program of the image, at the path `real`.
+    fn image_program(&mut self, real: &str, part: &Part) {
+        if let Some(binary) = self.root.binary(real) {
+            let program = Object::new(&part.program, Path::new("/"), binary);
+            self.mpi.extend(self.mpi_in_image(program));
+        }
+        if let Some(script) = part.arguments.iter().find(|word| !word.starts_with('-')) {
+            self.python_mpi(Path::new(script));
+        }
+        self.lines
+            .push(format!("{}, of the image ({real})", part.program));
+    }
+
+    fn mpi_in_image(&self, program: Object) -> Vec<Mpi> {
+        let closure = Closure::of(program, &mut |_, name| {
+            let path = self.root.library(name)?;
+            let binary = self.root.binary(&path)?;
+            let found = Object::new(name, Path::new("/"), binary);
+            Some(Found::Open(PathBuf::from(path), found))
+        });
+        closure.mpi.into_keys().collect()
+    }
+
+    /// For a script at `path` that uses mpi4py: the MPI that the image's is linked to.
+    fn python_mpi(&mut self, path: &Path) {
+        let uses_it = |text: Vec<u8>| text.windows(6).any(|word| word == b"mpi4py");
+        if !read_start(path).is_some_and(uses_it) {
+            return;
+        }
+        let modules = self.root.below("/usr");
+        let module = modules
+            .into_iter()
+            .find(|path| path.contains("/mpi4py/MPI."));
+        let binary = module.and_then(|path| self.root.binary(path));
+        match binary {
+            Some(binary) => {
+                let module = Object::new("mpi4py", Path::new("/"), binary);
+                self.mpi.extend(self.mpi_in_image(module));
+            }
+            None => self.lines.push("mpi4py is not in the image".to_owned()),
+        }
+    }
+
+    /// The MPI that all are linked to; one that the image has where none is.
+    fn launched_by(&self) -> Result<Mpi, ChoiceError> {
+        let mut all = self.mpi.clone();
+        all.sort();
+        all.dedup();
+        match all[..] {
+            [mpi] => Ok(mpi),
+            [] => {
+                let has = Mpi::ALL.into_iter().find(|mpi| self.root.has(*mpi));
+                has.ok_or_else(|| ChoiceError::NoMpi(self.image.to_owned()))
+            }
+            _ => Err(ChoiceError::Several),
+        }
+    }
+}
+
+/// The MPI that is linked into a static program, by what its library says of itself.
+fn static_mpi(path: &Path) -> Option<Mpi> {
+    let bytes = fs::read(path).ok()?;
+    let has = |text: &[u8]| bytes.windows(text.len()).any(|part| part == text);
+    match (has(b"MPICH Version:"), has(b"Open MPI v")) {
+        (true, false) => Some(Mpi::Mpich),
+        (false, true) => Some(Mpi::OpenMpi),
+        _ => None,
+    }
+}
+
+/// The beginning of a text file.
+fn read_start(path: &Path) -> Option<Vec<u8>> {
+    use std::io::Read;
+    let mut text = Vec::new();
+    let file = fs::File::open(path).ok()?;
+    file.take(SCRIPT).read_to_end(&mut text).ok()?;
+    Some(text)
+}
+
+/// What a file is called in `/root`: a path that leads down from here stays what it is, any other
+/// becomes its last part.
+pub fn name_in_guest(path: &Path) -> String {
+    let leads_down = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let parts = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
+        _ => None,
+    });
+    let parts: Vec<String> = parts.collect();
+    match leads_down {
+        true => parts.join("/"),
+        false => parts.last().cloned().unwrap_or_default(),
+    }
+}
+
+/// The newest glibc that a program needs, in words.
+pub fn glibc_words(path: &Path) -> Option<String> {
+    let version = needed_glibc(&read_binary(path)?)?;
+    let numbers: Vec<String> = version.iter().map(ToString::to_string).collect();
+    Some(format!("glibc {}", numbers.join(".")))
+}
