@@ -5,6 +5,7 @@ pub(crate) mod bisect;
 pub(crate) mod boot;
 pub(crate) mod look;
 pub(crate) mod mpirun;
+pub(crate) mod new;
 mod output;
 pub(crate) mod run;
 pub(crate) mod submit;

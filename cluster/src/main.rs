@@ -31,6 +31,8 @@ enum Command {
     Run(RunArguments),
     /// Run a program of your own on nodes, as mpirun would, without a scenario.
     Mpirun(command::mpirun::MpirunArguments),
+    /// Write a scenario to start from.
+    New(command::new::NewArguments),
     /// Run a scenario as a job of Slurm, follow it, and tell where its run directory is.
     Submit(command::submit::SubmitArguments),
     /// Run a scenario under all combinations of some settings, as an array of jobs where
@@ -350,6 +352,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse_from(words).command {
         Command::Run(arguments) => command::run::run(&arguments),
         Command::Mpirun(arguments) => command::mpirun::mpirun(&arguments),
+        Command::New(arguments) => command::new::new(&arguments),
         Command::Submit(arguments) => command::submit::submit(&arguments),
         Command::Sweep(arguments) => command::sweep::sweep(&arguments),
         Command::Resume(arguments) => command::run::resume(&arguments),

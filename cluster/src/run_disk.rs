@@ -1,6 +1,7 @@
 //! The disk by which a run hands its nodes the workload: a tar archive, the same
 //! on every node and byte for byte the same in every run.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
 
@@ -27,11 +28,12 @@ pub fn build(plan: &Plan) -> io::Result<Vec<u8>> {
         0o755,
         script(&plan.command).as_bytes(),
     )?;
-    add(&mut archive, "env", 0o644, environment(plan).as_bytes())?;
-    let hosts = host_file(plan, ":");
-    add(&mut archive, "hosts", 0o644, hosts.as_bytes())?;
+    let environment = environment(plan.nodes, &plan.open_mpi, &plan.environment);
+    add(&mut archive, "env", 0o644, environment.as_bytes())?;
+    let hosts = |slots| host_file(plan.nodes, slots, plan.ranks_per_node);
+    add(&mut archive, "hosts", 0o644, hosts(":").as_bytes())?;
     if !plan.open_mpi.is_empty() {
-        let hosts = host_file(plan, " slots=");
+        let hosts = hosts(" slots=");
         add(&mut archive, OPEN_MPI_HOSTS, 0o644, hosts.as_bytes())?;
     }
     add(&mut archive, "names", 0o644, names(plan.nodes).as_bytes())?;
@@ -78,11 +80,14 @@ fn script(command: &str) -> String {
     }
 }
 
-/// The workload's environment; what the scenario says comes after what Open MPI needs, and holds.
-fn environment(plan: &Plan) -> String {
-    let mut lines = format!("BELLJAR_NODES={}\n", plan.nodes);
-    let own = &plan.environment;
-    let preset = plan.open_mpi.iter();
+/// The workload's environment: what Open MPI needs, unless the scenario's `own` says otherwise.
+fn environment(
+    nodes: u32,
+    open_mpi: &BTreeMap<String, String>,
+    own: &BTreeMap<String, String>,
+) -> String {
+    let mut lines = format!("BELLJAR_NODES={nodes}\n");
+    let preset = open_mpi.iter();
     let preset = preset.filter(|(name, _)| !own.contains_key(*name));
     for (name, value) in preset.chain(own) {
         lines.push_str(&format!("{name}={}\n", value.replace('\n', " ")));
@@ -110,8 +115,32 @@ fn address(node: u32) -> Ipv4Addr {
 }
 
 /// For each node a line of how many ranks it may have, `slots` between name and number.
-fn host_file(plan: &Plan, slots: &str) -> String {
-    let ranks = plan.ranks_per_node;
+fn host_file(nodes: u32, slots: &str, ranks: u32) -> String {
     let line = |node| format!("node{node}{slots}{ranks}\n");
-    (0..plan.nodes).map(line).collect()
+    (0..nodes).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_scenario_sets_holds() {
+        let of = |pairs: &[(&str, &str)]| {
+            let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            pairs.iter().map(pair).collect()
+        };
+        let preset = of(&[("OMPI_MCA_btl", "tcp,self"), ("OMPI_MCA_pml", "ob1")]);
+        let own = of(&[("A", "1\n2"), ("OMPI_MCA_btl", "self")]);
+        assert_eq!(
+            environment(3, &preset, &own),
+            "BELLJAR_NODES=3\nOMPI_MCA_pml=ob1\nA=1 2\nOMPI_MCA_btl=self\n"
+        );
+    }
+
+    #[test]
+    fn host_files_have_slots() {
+        assert_eq!(host_file(2, ":", 1), "node0:1\nnode1:1\n");
+        assert_eq!(host_file(2, " slots=", 4), "node0 slots=4\nnode1 slots=4\n");
+    }
 }

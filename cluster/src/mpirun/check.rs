@@ -38,6 +38,9 @@ pub fn check(root: &GuestRoot, workload: Workload<'_>) -> Result<Vec<String>, Pr
     }
     let mut root = root.clone();
     for (name, bytes) in workload.files {
+        // Of data nothing is asked but whether it is there.
+        let is_binary = bytes.starts_with(b"\x7fELF");
+        let bytes = if is_binary { &bytes[..] } else { b"" };
         root.add(&format!("{HOME}/{name}"), bytes);
     }
     let mut lines = Vec::new();
@@ -106,16 +109,17 @@ fn check_binary(
     if binary.interpreter.is_none() {
         return Ok(None);
     }
+    // A command that sets these itself knows more than can be seen here.
+    let variables = ["LD_LIBRARY_PATH", "LD_PRELOAD"];
+    if variables.iter().any(|name| workload.command.contains(name)) {
+        return Ok(None);
+    }
     let path = Path::new(HOME).join(name);
     let folder = path.parent().unwrap_or(Path::new(HOME));
     let library_path = library_path(workload.environment);
     let closure = in_guest(root, &library_path, Object::new(name, folder, binary));
     fits(root, name, &closure, workload.image)?;
-    // A command that sets these itself knows more than can be seen here.
-    let is_sure = !["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_RUN_PATH"]
-        .iter()
-        .any(|variable| workload.command.contains(variable));
-    if is_sure && !closure.missing.is_empty() {
+    if !closure.missing.is_empty() {
         let advice = "add them to workload.files and their folder to LD_LIBRARY_PATH in workload.environment";
         return Err(missing(
             name,
@@ -187,7 +191,9 @@ pub(crate) fn fits(
         let absent = absent
             .into_iter()
             .find(|name| Mpi::of_library(name) == Some(mpi));
-        if let Some(library) = absent.or(Some(library).filter(|_| !root.has(mpi))) {
+        // One that the run brings is its own affair.
+        let is_image = !closure.open.contains_key(library);
+        if let Some(library) = absent.or(Some(library).filter(|_| is_image && !root.has(mpi))) {
             return Err(no_mpi(root, name, mpi, library, image));
         }
     }
@@ -245,13 +251,15 @@ pub(crate) fn missing(
     places: &'static str,
     advice: &'static str,
 ) -> ProgramError {
-    let names = closure
-        .missing
-        .iter()
-        .map(|(library, by)| match by == name {
-            true => library.clone(),
-            false => format!("{library} (of {by})"),
-        });
+    let names = closure.missing.iter().map(|(library, by)| {
+        if library.contains('/') {
+            format!("{library} (by its path, which nodes do not have: link it with -l)")
+        } else if by == name {
+            library.clone()
+        } else {
+            format!("{library} (of {by})")
+        }
+    });
     ProgramError::Missing {
         program: name.to_owned(),
         image: image.to_owned(),

@@ -196,6 +196,10 @@ pub fn is_of_glibc(name: &str) -> bool {
 /// or needs newer.
 pub fn bring(root: &GuestRoot, host: &HostLoader, program: Object) -> Closure {
     Closure::of(program, &mut |object, name| {
+        if name.contains('/') {
+            let real = root.real(name).filter(|_| name.starts_with('/'))?;
+            return root.binary(&real).map(Found::Settled);
+        }
         let of_image = root.library(name).and_then(|path| root.binary(&path));
         if Mpi::of_library(name).is_some() || is_of_glibc(name) {
             return of_image.map(Found::Settled);

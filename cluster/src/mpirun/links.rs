@@ -153,3 +153,51 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 fn damaged(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
 }
+
+#[cfg(test)]
+#[allow(clippy::print_stderr)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn links_are_read_as_they_were_made_and_damage_is_harmless() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path().join("tree");
+        fs::create_dir_all(tree.join("usr/lib/deep")).unwrap();
+        let mut expected = BTreeMap::new();
+        for number in 0..300 {
+            let target = format!("../{}", "x".repeat(number % 90 + 1));
+            let path = format!("/usr/lib/deep/link{number}");
+            symlink(&target, tree.join(&path[1..])).unwrap();
+            expected.insert(path, target);
+        }
+        fs::write(tree.join("usr/file"), "no link").unwrap();
+        symlink("usr/lib", tree.join("lib")).unwrap();
+        expected.insert("/lib".to_owned(), "usr/lib".to_owned());
+        let image = folder.path().join("image");
+        let mut mkfs = Command::new("mkfs.erofs");
+        let made = mkfs
+            .args(["--quiet", "-x-1"])
+            .args([&image, &tree])
+            .output();
+        if !made.is_ok_and(|output| output.status.success()) {
+            eprintln!("SKIPPED: mkfs.erofs is not installed (apt install erofs-utils)");
+            return;
+        }
+        assert_eq!(root_links(&image).unwrap(), expected);
+        let whole = fs::read(&image).unwrap();
+        let copy = folder.path().join("copy");
+        let mut refused = 0;
+        for at in (1024..whole.len()).step_by(97) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x81;
+            fs::write(&copy, &bytes).unwrap();
+            refused += usize::from(root_links(&copy).is_err());
+        }
+        assert!(refused > 0, "nothing was found to be damaged");
+    }
+}

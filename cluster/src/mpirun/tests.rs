@@ -360,3 +360,36 @@ fn mpi_between_a_program_and_its_library_is_seen() {
     assert_eq!(closure.mpi.keys().collect::<Vec<_>>(), [&Mpi::OpenMpi]);
     assert_eq!(closure.missing["libmpi.so.40"], "libpetsc.so.3");
 }
+
+#[test]
+fn a_library_by_its_path_is_told_as_such() {
+    let Some(made) = Made::new() else { return };
+    let root = root(&made);
+    let source = "int f(void) { return 1; }";
+    let library = made.gcc("libf.so", source, &["-shared", "-fPIC"]);
+    // Without a name of its own a library is needed by the path that the linker was given.
+    made.gcc("x", MAIN, &[library.to_str().unwrap()]);
+    let program = Object::new("x", &made.path(""), made.binary("x"));
+    let closure = bring(&root, &HostLoader::of_host(), program);
+    let error = super::check::missing("x", &closure, "small", "this host", "").to_string();
+    assert!(error.contains("libf.so (by its path,"), "{error}");
+}
+
+#[test]
+fn a_command_that_finds_its_libraries_itself_is_let_be() {
+    let Some(made) = Made::new() else { return };
+    let root = root(&made);
+    made.library("lib/libf.so.1", "f");
+    let program = fs::read(made.gcc("x", MAIN, &["lib/libf.so.1"])).unwrap();
+    let files = [("x".to_owned(), program)].into();
+    let environment = BTreeMap::new();
+    let of = |command| Workload {
+        command,
+        environment: &environment,
+        files: &files,
+        image: "small",
+    };
+    assert!(check(&root, of("./x")).is_err());
+    assert!(check(&root, of("LD_LIBRARY_PATH=/opt ./x")).is_ok());
+    assert!(check(&root, of("./xx")).is_ok());
+}

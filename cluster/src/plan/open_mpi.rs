@@ -48,3 +48,37 @@ pub(super) fn environment(root: &GuestRoot, scenario: &Scenario) -> BTreeMap<Str
     }
     variables
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn scenario(more: &str) -> Scenario {
+        let text = format!(
+            "name = \"x\"\nimage = {{ recipe = \"r\" }}\n\
+             nodes = {{ count = 2, memory = \"1 GiB\", clock = \"1 GHz\" }}\n\
+             workload = {{ command = \"\", {more} }}\n"
+        );
+        Scenario::parse(Path::new("x.toml"), &text, &[]).unwrap()
+    }
+
+    #[test]
+    fn images_with_open_mpi_alone_have_its_variables() {
+        let mut root = GuestRoot::default();
+        let alone = scenario("ranks-per-node = 1");
+        let two = scenario("ranks-per-node = 2");
+        assert!(environment(&root, &alone).is_empty());
+        root.add("/usr/bin/orterun", b"");
+        root.add("/usr/lib/x86_64-linux-gnu/libmpi.so.40", b"");
+        let variables = environment(&root, &alone);
+        assert_eq!(variables["OMPI_MCA_plm_rsh_agent"], "belljar-rsh");
+        assert_eq!(variables["OMPI_MCA_btl"], "tcp,self");
+        assert!(!variables.contains_key("OMPI_MCA_mpi_yield_when_idle"));
+        root.add(&format!("{COMPONENTS}/mca_btl_vader.so"), b"");
+        let variables = environment(&root, &two);
+        assert_eq!(variables["OMPI_MCA_btl"], "tcp,self,vader");
+        assert_eq!(variables["OMPI_MCA_mpi_yield_when_idle"], "1");
+    }
+}
