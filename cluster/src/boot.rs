@@ -177,6 +177,7 @@ impl Booted {
             disks,
             net: None,
             date: START_DATE,
+            streams: 0,
             exit_device: plan.exit_device,
             instruction_set: plan.instruction_set.clone(),
         };

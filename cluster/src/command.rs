@@ -11,7 +11,6 @@ pub(crate) mod run;
 pub(crate) mod submit;
 pub(crate) mod sweep;
 pub(crate) mod trace;
-mod workload_output;
 
 use std::fs;
 use std::path::Path;

@@ -31,6 +31,7 @@ use belljar_sim::{Span, Time};
 
 mod attend;
 mod checkpoint;
+mod collect;
 mod cut;
 mod error;
 mod others;
@@ -40,6 +41,7 @@ mod standstill;
 
 use checkpoint::Checkpointer;
 pub use checkpoint::Checkpoints;
+use collect::Collection;
 pub use error::RunError;
 use others::Others;
 pub use prepare::Setup;
@@ -71,6 +73,8 @@ pub struct Run {
     /// What nodes have to say of themselves, when it has ended.
     reports: Vec<NodeReport>,
     checkpointer: Option<Checkpointer>,
+    /// Files of the nodes, if any are wanted.
+    collection: Option<Collection>,
     viewer: Viewer,
     standstill: Standstill,
     memory: MemoryGuard,
@@ -138,7 +142,8 @@ impl Run {
         &self.fabric
     }
 
-    /// Runs to the end, or until `stop` is set, in a thread of its own in `sandbox`.
+    /// Runs to the end, or until `stop` is set, in a thread of its own in `sandbox`, and has the
+    /// nodes' files kept that are wanted.
     ///
     /// # Errors
     /// See [`RunError`]; what was traced so far is kept.
@@ -148,17 +153,26 @@ impl Run {
         stop: &AtomicBool,
         progress: &mut Progress,
     ) -> Result<Ending, RunError> {
-        let Some(sandbox) = sandbox else {
-            return self.go(stop, progress);
-        };
-        let ending = thread::scope(|scope| {
+        let keeper = self.collection.as_mut().and_then(Collection::keeper);
+        let (ending, kept) = thread::scope(|scope| {
+            let keeping = keeper.map(|keeper| scope.spawn(|| keeper.keep()));
             let work = scope.spawn(|| {
-                sandbox.enter()?;
-                self.go(stop, progress)
+                sandbox.map_or(Ok(()), Sandbox::enter)?;
+                let ending = self.go(stop, progress);
+                if let Some(collection) = &mut self.collection {
+                    collection.close();
+                }
+                ending
             });
-            work.join()
+            let kept = keeping.map(|keeping| keeping.join());
+            (work.join(), kept)
         });
-        ending.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let ending = ending.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let kept = kept.map(|kept| kept.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        if let (Some(collection), Some(kept)) = (&mut self.collection, kept) {
+            collection.outputs = kept?;
+        }
+        Ok(ending)
     }
 
     /// Runs to the end, or until `stop` is set.

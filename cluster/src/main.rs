@@ -105,6 +105,10 @@ struct RunArguments {
     /// Links to record as pcapng, such as `host0-switch0`, or `all`.
     #[arg(long, value_name = "LINK")]
     pcap: Vec<String>,
+    /// Files that every node hands out when the run is over, such as `*.dat` or `out/**`; instead of
+    /// the scenario's workload.outputs.
+    #[arg(long, value_name = "PATTERN")]
+    output: Vec<String>,
     /// Boot every node by itself instead of cloning one that booted.
     #[arg(long, conflicts_with = "snapshot")]
     boot_each: bool,
@@ -153,6 +157,10 @@ struct HostArguments {
 struct ResumeArguments {
     /// The run's directory, with or without `.incomplete`.
     directory: PathBuf,
+    /// Bring out the files of workload.outputs as they were at the newest checkpoint, and run no
+    /// further.
+    #[arg(long)]
+    collect: bool,
     /// Where this host has the recipe of the run's image, if elsewhere.
     #[arg(long, value_name = "FILE")]
     recipe: Option<PathBuf>,

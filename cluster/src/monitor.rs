@@ -9,12 +9,16 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, TableState};
 
 use crate::control::Look;
+use crate::stream::Stream;
 
 mod finished;
 mod tail;
 
 pub use finished::{FinishedError, finished};
-pub use tail::{console_file, tail};
+pub use tail::tail;
+
+/// Node 0's outputs in the order in which they are shown.
+const SHOWN: [Stream; 3] = [Stream::Stdout, Stream::Stderr, Stream::Console];
 
 /// What the screen shows.
 #[derive(Debug, Default)]
@@ -26,7 +30,9 @@ pub struct Monitor {
     speed: f64,
     looks: u64,
     selected: usize,
-    console: Vec<String>,
+    /// Which of node 0's outputs is shown; of other nodes it is the console.
+    shown: usize,
+    output: Vec<String>,
 }
 
 impl Monitor {
@@ -47,14 +53,22 @@ impl Monitor {
         self.selected = self.selected.min(self.look.nodes.len().saturating_sub(1));
     }
 
-    /// Takes the last lines of the selected node's console.
-    pub fn take_console(&mut self, lines: Vec<String>) {
-        self.console = lines;
+    /// Takes the last lines of the output that is [shown](Self::shown).
+    pub fn take_output(&mut self, lines: Vec<String>) {
+        self.output = lines;
     }
 
-    /// The node whose console is shown.
-    pub fn selected(&self) -> usize {
-        self.selected
+    /// The node, and which of its outputs is shown: at first what the command writes.
+    pub fn shown(&self) -> (u32, Stream) {
+        match self.selected {
+            0 => (0, SHOWN[self.shown % SHOWN.len()]),
+            node => (node as u32, Stream::Console),
+        }
+    }
+
+    /// Shows node 0's next output.
+    pub fn show_next(&mut self) {
+        self.shown += 1;
     }
 
     /// Whether virtual time waits.
@@ -87,8 +101,8 @@ impl Monitor {
         self.draw_nodes(frame, nodes);
         self.draw_functions(frame, functions);
         self.draw_links(frame, links);
-        self.draw_console(frame, lower);
-        let keys = "up/down: node   p: pause   q: leave; the run goes on";
+        self.draw_output(frame, lower);
+        let keys = "up/down: node   tab: output of node 0   p: pause   q: leave; the run continues";
         frame.render_widget(Paragraph::new(keys).style(dim()), foot);
     }
 
@@ -210,14 +224,19 @@ impl Monitor {
         frame.render_widget(Table::new(rows, widths).block(title), area);
     }
 
-    fn draw_console(&self, frame: &mut Frame<'_>, area: Rect) {
+    fn draw_output(&self, frame: &mut Frame<'_>, area: Rect) {
         let room = usize::from(area.height.saturating_sub(2));
-        let skipped = self.console.len().saturating_sub(room);
-        let lines: Vec<Line<'_>> = self.console[skipped..]
+        let skipped = self.output.len().saturating_sub(room);
+        let lines: Vec<Line<'_>> = self.output[skipped..]
             .iter()
             .map(|line| Line::from(line.as_str()))
             .collect();
-        let title = Block::bordered().title(format!("Console of node {}", self.selected));
+        let (node, stream) = self.shown();
+        let title = match stream {
+            Stream::Console => format!("Console of node {node}"),
+            stream => format!("The command's {}", stream.what()),
+        };
+        let title = Block::bordered().title(title);
         frame.render_widget(Paragraph::new(lines).block(title), area);
     }
 }

@@ -176,6 +176,7 @@ impl Parts {
                 mtu: MTU,
             }),
             date: START_DATE,
+            streams: 2,
             exit_device: false,
         }
     }

@@ -14,7 +14,8 @@ use belljar_tracer::SelectionError;
 use crate::engine::{Engine, EngineChoice, KvmOptions};
 use crate::mpirun::check::{self, Workload};
 use crate::mpirun::{GuestRoot, ProgramError};
-use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace};
+use crate::outputs::Wanted;
+use crate::scenario::{Arp, BootKind, FilesError, Nodes, Results, Scenario, Trace};
 use crate::time_model;
 
 mod describe;
@@ -54,6 +55,9 @@ pub enum PlanError {
     /// The network cannot be.
     #[error("network{0}")]
     Network(#[from] NetworkError),
+    /// Files of the workload cannot be found.
+    #[error(transparent)]
+    Files(#[from] FilesError),
     /// A file of the workload cannot be read.
     #[error("workload.files: cannot read {path} for `{name}`: {source}")]
     File {
@@ -166,6 +170,8 @@ pub struct Plan {
     pub snapshot: Option<PathBuf>,
     /// Virtual time after which the run is given up.
     pub limit: Time,
+    /// Files that nodes hand out when the run is over.
+    pub outputs: Wanted,
     /// What is recorded.
     pub trace: Trace,
     /// Virtual time from one checkpoint to the next, if they are taken by themselves.
@@ -271,6 +277,10 @@ impl Plan {
             boot_each: scenario.nodes.boot == BootKind::Each,
             snapshot: None,
             limit: Time::ZERO + scenario.workload.limit.0,
+            outputs: Wanted {
+                patterns: scenario.workload.outputs.clone(),
+                limit: scenario.workload.output_limit.0,
+            },
             trace: scenario.trace.clone(),
             checkpoint_every: scenario.checkpoint.every.map(|every| every.0),
         })

@@ -31,6 +31,17 @@ pub struct Snapshot {
 
 const INTERVAL: Duration = Duration::from_millis(250);
 
+/// The line itself, for who writes above it.
+#[derive(Clone, Debug)]
+pub struct Line(ProgressBar);
+
+impl Line {
+    /// Does `write` while the line is out of the way.
+    pub fn above(&self, write: impl FnOnce()) {
+        self.0.suspend(write);
+    }
+}
+
 impl Progress {
     /// Starts the clock; `quiet` shows nothing.
     pub fn start(quiet: bool) -> Self {
@@ -49,6 +60,11 @@ impl Progress {
             shown: now,
             shown_at: Time::ZERO,
         }
+    }
+
+    /// The line, for who writes above it.
+    pub fn line(&self) -> Line {
+        Line(self.bar.clone())
     }
 
     /// Host time since the start.

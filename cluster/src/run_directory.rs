@@ -244,6 +244,19 @@ impl RunDirectory {
         made.map_err(failed("make the folder", &self.path.join(name)))
     }
 
+    /// Makes an empty folder in it, in place of one that stands there.
+    ///
+    /// # Errors
+    /// When the host refuses.
+    pub(crate) fn new_folder(&self, name: &str) -> Result<Folder, RunDirectoryError> {
+        let path = self.path.join(name);
+        if fs::symlink_metadata(&path).is_ok_and(|data| data.is_dir()) {
+            fs::remove_dir_all(&path).map_err(failed("empty the folder", &path))?;
+        }
+        let made = self.folder.folder(name);
+        made.map_err(failed("make the folder", &path))
+    }
+
     /// Copies a file into it, making the folders that `name` names.
     ///
     /// # Errors

@@ -71,12 +71,12 @@ fn add(
     archive.append_data(&mut header, name, content)
 }
 
-/// A command that is no script already becomes one that stops at its first failure.
+/// A command that is no script already becomes one, of the shell's.
 fn script(command: &str) -> String {
     if command.starts_with("#!") {
         command.to_owned()
     } else {
-        format!("#!/bin/sh\nset -e\n{command}\n")
+        format!("#!/bin/sh\n{command}\n")
     }
 }
 

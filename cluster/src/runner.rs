@@ -8,15 +8,19 @@ use belljar_tracer::{Event, NodeSummary, NodeTracer};
 use belljar_vmm::{Node, NodeError, NodeStop};
 
 use crate::stopwatch::Stopwatch;
+use crate::stream::Stream;
 use crate::watch::{Sample, Watch};
 
+mod asked;
 mod calls;
 mod console;
+mod logs;
 mod saved;
 
 pub(crate) use calls::real_function;
 pub use console::ConsoleLog;
 pub(crate) use console::write_lines;
+pub(crate) use logs::{Lengths, Logs};
 pub use saved::KeepError;
 pub(crate) use saved::RunnerState;
 
@@ -44,7 +48,7 @@ pub struct Runner {
     pub index: u32,
     node: Node,
     tracer: Option<NodeTracer>,
-    pub(crate) console: ConsoleLog,
+    pub(crate) logs: Logs,
     tail: VecDeque<String>,
     line: String,
     control: Vec<u8>,
@@ -66,17 +70,20 @@ pub struct Runner {
     limit: Time,
     /// Instructions that it had retired before it began here.
     before: u64,
+    /// Instructions that it retired here before its init was through, and host time for them.
+    booting: (u64, std::time::Duration),
 }
 
 impl Runner {
     /// A node about to start; without `tracer`, its MPI calls go their way unseen.
-    pub fn new(index: u32, node: Node, tracer: Option<NodeTracer>, console: ConsoleLog) -> Self {
+    pub(crate) fn new(index: u32, node: Node, tracer: Option<NodeTracer>, logs: Logs) -> Self {
         Self {
             before: node.retired(),
+            booting: Default::default(),
             index,
             node,
             tracer,
-            console,
+            logs,
             tail: VecDeque::new(),
             line: String::new(),
             control: Vec::new(),
@@ -166,6 +173,13 @@ impl Runner {
         self.node.retired() - self.before
     }
 
+    /// Instructions that it retired here once its init was through, and host time for them.
+    pub fn worked(&self) -> (u64, std::time::Duration) {
+        let (instructions, time) = self.booting;
+        let time = self.host_time().saturating_sub(time);
+        (self.executed() - instructions, time)
+    }
+
     /// Host time that the node took so far.
     pub fn host_time(&self) -> std::time::Duration {
         self.busy.total()
@@ -206,14 +220,20 @@ impl Runner {
         Ok(true)
     }
 
-    /// Moves what the node wrote to its console into its file, and returns what it
-    /// said on its control channel.
+    /// Moves what the node wrote to its console and its streams into their files, and returns
+    /// what it said on its control channel.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// When a file cannot be written.
     pub fn collect_output(&mut self) -> io::Result<Vec<Word>> {
         let bytes = self.node.take_console();
         self.log(&bytes)?;
+        for stream in Stream::ALL {
+            if let Some(device) = stream.device() {
+                let bytes = self.node.take_stream(device);
+                self.logs.write(stream, &bytes)?;
+            }
+        }
         if let Some(Watch::Log(log)) = &mut self.watch {
             log.save()?;
         }
@@ -226,7 +246,7 @@ impl Runner {
     /// # Errors
     /// When it cannot be written.
     pub fn log(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.console.write(bytes)?;
+        self.logs.write(Stream::Console, bytes)?;
         self.remember(bytes);
         Ok(())
     }
@@ -272,6 +292,7 @@ impl Runner {
             match line.trim().split_once(' ') {
                 None if line.trim() == "ready" => {
                     self.ready = Some(self.node.now());
+                    self.booting = (self.executed(), self.host_time());
                     words.push(Word::Ready);
                 }
                 Some(("exit", code)) => words.extend(code.parse().ok().map(Word::Exit)),
@@ -288,20 +309,20 @@ impl Runner {
             .map_or_else(Vec::new, NodeTracer::take_events)
     }
 
-    /// What the node wrote to its console, where another host keeps that.
-    pub fn take_relayed(&mut self) -> Vec<u8> {
-        self.console.take()
+    /// What the node wrote, where another host keeps that.
+    pub fn take_relayed(&mut self) -> Vec<(Stream, Vec<u8>)> {
+        self.logs.take()
     }
 
-    /// Writes out what is buffered of the console.
+    /// Writes out what is buffered of what it wrote.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.console.flush()
+        self.logs.flush()
     }
 
-    /// Writes out what is buffered of the console, and the last state.
+    /// Writes out what is buffered of what it wrote, and the last state.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -309,7 +330,7 @@ impl Runner {
         if let Some(Watch::Log(log)) = &mut self.watch {
             log.end(&self.node)?;
         }
-        self.console.flush()
+        self.logs.flush()
     }
 
     /// The last lines of the console, for an error message.

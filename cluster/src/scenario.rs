@@ -11,12 +11,15 @@ use serde::Deserialize;
 use crate::engine::{EngineChoice, KvmOptions};
 use crate::quantity::{Bytes, Duration, Rate};
 
+mod files;
 mod hosts;
 mod network;
 pub mod schema;
 mod standalone;
 mod timing;
 
+pub use files::FilesError;
+pub(crate) use files::{HERE, expand};
 pub use hosts::{Hosts, LaunchKind};
 pub use network::{Arp, LinkTable, Network, RoutingName, TopologyKind};
 pub use standalone::Standalone;
@@ -33,6 +36,9 @@ pub enum ScenarioError {
         /// What is wrong and where, over several lines.
         reason: String,
     },
+    /// Files of the workload cannot be found.
+    #[error(transparent)]
+    Files(#[from] FilesError),
     /// `--set` without `=`, or with a key that leads nowhere.
     #[error("--set {assignment}: {reason}; write --set section.key=value")]
     Override {
@@ -204,6 +210,17 @@ pub struct Workload {
     /// Virtual time after which the run is given up.
     #[serde(default = "default_limit")]
     pub limit: Duration,
+    /// Files that every node hands out when the run is over: patterns of paths in `/root`, or
+    /// from `/`.
+    #[serde(default)]
+    pub outputs: Vec<String>,
+    /// The most bytes of such files of each node.
+    #[serde(default = "default_output_limit")]
+    pub output_limit: Bytes,
+}
+
+fn default_output_limit() -> Bytes {
+    Bytes(1 << 30)
 }
 
 fn one_rank() -> u32 {

@@ -15,7 +15,9 @@ use crate::checkpoint::Report;
 use crate::control::INPUT_FILE;
 use crate::coordinator::{Ending, Run};
 use crate::engine::Engine;
+use crate::outputs::{self, NodeOutputs};
 use crate::plan::Plan;
+use crate::recorder::selection;
 
 /// Results of a run, as far as they depend on the scenario alone.
 #[derive(Debug, Serialize)]
@@ -36,6 +38,9 @@ pub struct Summary {
     pub nodes: Vec<NodeSummary>,
     /// What links carried.
     pub links: Vec<LinkSummary>,
+    /// What came of the nodes' files, where any are wanted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<NodeOutputs>,
     /// What to know before trusting the results.
     pub warnings: Vec<String>,
 }
@@ -70,6 +75,7 @@ pub struct LinkSummary {
 }
 
 mod clock;
+mod polls;
 mod report;
 
 pub use clock::ClockSummary;
@@ -88,6 +94,8 @@ pub struct HostSummary {
     pub speed: f64,
     /// Million guest instructions per host second, all nodes together.
     pub mips: f64,
+    /// Million guest instructions per second of host time in which a core ran nodes, boot apart.
+    pub core_mips: f64,
     /// For each node, per host second that it ran.
     pub node_mips: Vec<f64>,
     /// For each node, what its engine counted of its own doings.
@@ -133,17 +141,21 @@ impl Summary {
             mpi_calls: run.events(),
             nodes: nodes.collect(),
             links: links.collect(),
-            warnings: warnings(run),
+            outputs: run.outputs().to_vec(),
+            warnings: warnings(plan, run),
         }
     }
 }
 
 /// What a person should read before trusting the results.
-fn warnings(run: &Run) -> Vec<String> {
+fn warnings(plan: &Plan, run: &Run) -> Vec<String> {
     let of_nodes = run.reports().iter().flat_map(NodeReport::warnings);
     let mut warnings: Vec<String> = of_nodes.cloned().collect();
     let at_cards = run.reports().iter().map(NodeReport::frames_dropped).sum();
     warnings.extend(lost_frames(run.fabric(), at_cards));
+    let polls = run.reports().iter().map(NodeReport::polls);
+    warnings.extend(polls::told(polls, &selection(plan)));
+    warnings.extend(outputs::warnings(run.outputs()));
     if run.typed() > 0 {
         warnings.push(format!(
             "{} pieces of input were typed into consoles, see {INPUT_FILE}: a run without them differs",
@@ -192,11 +204,10 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
     let _ = writeln!(text, "{}: {}", summary.scenario, summary.ending);
     let _ = writeln!(
         text,
-        "{virtual_time:.6} s of virtual time on {} nodes in {:.1} s: {:.3} x real time, {:.0} million instructions/s",
+        "{virtual_time:.6} s of virtual time on {} nodes in {:.1} s: {:.3} x real time",
         summary.nodes.len(),
         host.seconds,
-        host.speed,
-        host.mips
+        host.speed
     );
     let _ = writeln!(
         text,
@@ -211,7 +222,13 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
         host.rounds
     );
     let _ = match &host.clock {
-        None => writeln!(text, "{}", node_speeds(&host.node_mips)),
+        None => writeln!(
+            text,
+            "speed: {:.0} million instructions per second and core, boot apart; of all nodes {:.0} per second; each: {}",
+            host.core_mips,
+            host.mips,
+            node_speeds(&host.node_mips)
+        ),
         Some(clock) => writeln!(text, "{clock}"),
     };
     if let Some(longest) = host
@@ -227,6 +244,13 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
             longest * 1e3
         );
     }
+    if !summary.outputs.is_empty() {
+        let sum = |count: fn(&NodeOutputs) -> u64| summary.outputs.iter().map(count).sum();
+        let (files, bytes): (u64, u64) = (sum(|it| it.files), sum(|it| it.bytes));
+        let folder = directory.join(outputs::FOLDER);
+        let folder = folder.display();
+        let _ = writeln!(text, "{files} output files, {bytes} bytes, in {folder}");
+    }
     for warning in &summary.warnings {
         let _ = writeln!(text, "warning: {warning}");
     }
@@ -234,18 +258,18 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
     text
 }
 
-/// How fast each node ran while it ran; of many, the slowest and the fastest.
+/// How fast each node ran while it ran, in million instructions per second; of many, the slowest and
+/// the fastest.
 fn node_speeds(mips: &[f64]) -> String {
     const FEW: usize = 8;
-    let list = if mips.len() <= FEW {
+    if mips.len() <= FEW {
         let each: Vec<String> = mips.iter().map(|mips| format!("{mips:.0}")).collect();
         each.join(", ")
     } else {
         let low = mips.iter().copied().fold(f64::INFINITY, f64::min);
         let high = mips.iter().copied().fold(0.0, f64::max);
         format!("{low:.0} to {high:.0}")
-    };
-    format!("each node while it ran: {list} million instructions/s")
+    }
 }
 
 impl HostSummary {
@@ -263,6 +287,9 @@ impl HostSummary {
         let seconds = elapsed.as_secs_f64().max(1e-9);
         let executed: u64 = reports().map(|report| report.executed).sum();
         let mips = |executed: u64, seconds: f64| executed as f64 / 1e6 / seconds.max(1e-9);
+        let worked = reports().fold((0, 0.0), |(sum, time), report| {
+            (sum + report.worked.0, time + report.worked.1)
+        });
         let passed = summary
             .virtual_time_ps
             .saturating_sub(run.begun_at().as_ps());
@@ -272,6 +299,7 @@ impl HostSummary {
             processor_seconds: processor_seconds(),
             speed: passed as f64 / 1e12 / seconds,
             mips: mips(executed, seconds),
+            core_mips: mips(worked.0, worked.1),
             node_mips: reports()
                 .map(|report| mips(report.executed, report.seconds))
                 .collect(),

@@ -96,6 +96,7 @@ pub(crate) fn config(kernel: KernelImage) -> NodeConfig {
             mtu: 1500,
         }),
         date: 1_704_067_200,
+        streams: 0,
         exit_device: true,
     }
 }

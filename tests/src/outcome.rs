@@ -69,9 +69,19 @@ impl Outcome {
         fs::read(&path).unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
     }
 
-    /// A node's console.
+    /// What a node wrote: its console and, after it, the command's standard output and error.
     pub fn console(&self, node: u32) -> String {
-        String::from_utf8_lossy(&self.bytes(&format!("console/node{node}.log"))).replace('\r', "")
+        let mut text = self.text(&format!("console/node{node}.log"));
+        if node == 0 {
+            text += &self.text("stdout");
+            text += &self.text("stderr");
+        }
+        text
+    }
+
+    /// A file of the run directory as text, without carriage returns.
+    pub fn text(&self, name: &str) -> String {
+        String::from_utf8_lossy(&self.bytes(name)).replace('\r', "")
     }
 
     fn console_or_nothing(&self, node: u32) -> String {
@@ -100,12 +110,13 @@ impl Outcome {
         engines.iter().map(count).collect()
     }
 
-    /// Traces and consoles, one after the other, each after its name.
+    /// Traces and what nodes wrote, one after the other, each after its name.
     pub(crate) fn told(&self) -> Vec<u8> {
         let mut all = Vec::new();
         for file in files_in(&self.folder(), Path::new("")) {
             let name = file.to_str().expect("a plain name");
-            if name.starts_with("trace") || name.starts_with("console") {
+            let told = ["trace", "console", "stdout", "stderr"];
+            if told.iter().any(|start| name.starts_with(start)) {
                 all.extend(name.bytes());
                 all.extend(self.bytes(name));
             }

@@ -9,6 +9,7 @@ pub struct Scenario {
     vcpus: u32,
     command: String,
     more: String,
+    workload: String,
     recipe: String,
     limit: String,
     boot: &'static str,
@@ -22,6 +23,7 @@ impl Scenario {
             vcpus: 1,
             command: command.to_owned(),
             more: String::new(),
+            workload: String::new(),
             recipe: "bookworm-mpich".to_owned(),
             limit: "60 s".to_owned(),
             boot: "clone",
@@ -50,6 +52,14 @@ impl Scenario {
         self
     }
 
+    /// With more keys of its workload.
+    #[must_use]
+    pub fn working(mut self, toml: &str) -> Self {
+        self.workload.push_str(toml);
+        self.workload.push('\n');
+        self
+    }
+
     /// Given up after this virtual time.
     #[must_use]
     pub fn limited(mut self, limit: &str) -> Self {
@@ -74,14 +84,15 @@ impl Scenario {
         format!(
             "name = \"test\"\nimage = {{ recipe = {recipe:?} }}\n\
              nodes = {{ count = {}, vcpus = {}, memory = \"{}\", clock = \"2 GHz\", boot = {:?} }}\n{}\n\
-             [workload]\ncommand = '''{}'''\nlimit = \"{}\"\n",
+             [workload]\ncommand = '''{}'''\nlimit = \"{}\"\n{}",
             self.nodes,
             self.vcpus,
             self.memory(),
             self.boot,
             self.more,
             self.command,
-            self.limit
+            self.limit,
+            self.workload
         )
     }
 }

@@ -95,7 +95,7 @@ impl Selection {
     }
 
     /// Every how-manieth call of a function is recorded; 0 for none.
-    fn every(&self, name: &str) -> u64 {
+    pub fn every(&self, name: &str) -> u64 {
         let wanted = self.functions.is_empty()
             || self.functions.iter().any(|pattern| matches(pattern, name));
         if !wanted {

@@ -84,8 +84,7 @@ pub(crate) fn load(config: &NodeConfig, ram: &GuestRam) -> Result<Start, BootErr
     };
     let command_line = command_line(config, &loaded)?;
     place(ram, "command line", layout::COMMAND_LINE, &command_line)?;
-    let slots = config.disks.len() + usize::from(config.net.is_some()) + 2;
-    let tables = acpi::tables(config.vcpus, slots);
+    let tables = acpi::tables(config.vcpus, config.virtio_devices());
     place(ram, "ACPI tables", layout::ACPI, &tables.bytes)?;
     let map = zero_page::memory_map(config.memory);
     let page = match loaded.protocol {

@@ -72,6 +72,8 @@ pub struct NodeConfig {
     pub net: Option<NetConfig>,
     /// The date at virtual time zero: seconds since 1970-01-01, UTC.
     pub date: u64,
+    /// Consoles that the guest only writes to, `hvc1` and on.
+    pub streams: usize,
     /// Whether there is a [`TestDevice`](belljar_devices::TestDevice), through which the
     /// guest ends itself with a status.
     pub exit_device: bool,
@@ -140,8 +142,7 @@ impl NodeConfig {
             return Err(ConfigError::Slice(self.slice));
         }
         check_clock(self.frequency)?;
-        // Entropy and console are always there.
-        let devices = self.disks.len() + usize::from(self.net.is_some()) + 2;
+        let devices = self.virtio_devices();
         if devices > MAX_SLOTS {
             return Err(ConfigError::Devices(devices));
         }
@@ -154,6 +155,16 @@ impl NodeConfig {
             )));
         }
         Ok(())
+    }
+
+    /// Consoles `hvc`: that by which host and guest speak is always there.
+    pub(crate) fn consoles(&self) -> usize {
+        1 + self.streams
+    }
+
+    /// Virtio devices; one is the source of entropy.
+    pub(crate) fn virtio_devices(&self) -> usize {
+        self.disks.len() + usize::from(self.net.is_some()) + 1 + self.consoles()
     }
 
     /// Cycles in `span`, rounded up.

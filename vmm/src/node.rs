@@ -24,7 +24,7 @@ use belljar_sim::{Frequency, Time};
 use crate::config::NodeConfig;
 use crate::{boot, cpuid};
 use arrivals::{Arrival, Arrivals};
-use devices::Devices;
+use devices::{CONTROL, Devices};
 use processor::{Activity, Processor};
 use rotation::Rotation;
 
@@ -273,7 +273,13 @@ impl Node {
 
     /// Takes what the guest wrote to the control console since the last call.
     pub fn take_control(&mut self) -> Vec<u8> {
-        self.devices.console.device_mut().take_output()
+        self.devices.take_output(CONTROL)
+    }
+
+    /// Takes what the guest wrote to output console `stream` since the last call: 0 is `hvc1`,
+    /// 1 is `hvc2`. One that the node has not got has nothing.
+    pub fn take_stream(&mut self, stream: usize) -> Vec<u8> {
+        self.devices.take_output(CONTROL + 1 + stream)
     }
 
     /// General registers of the processor whose turn it is.

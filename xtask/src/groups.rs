@@ -55,6 +55,8 @@ pub(crate) enum Group {
     Timing,
     /// Traces against independent counts.
     Trace,
+    /// Files of the nodes, and what the command writes.
+    Outputs,
     /// Runs are looked at and typed into while they go on.
     Look,
     /// Bad input and bad ends.
@@ -83,6 +85,7 @@ const END_TO_END: &[Group] = &[
     Group::Hostile,
     Group::Timing,
     Group::Trace,
+    Group::Outputs,
     Group::Look,
     Group::Input,
     Group::Hosts,

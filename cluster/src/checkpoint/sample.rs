@@ -17,7 +17,8 @@ use vm_memory::{Bytes, GuestAddress};
 use super::{BASE, CheckpointError, FOLDER, NodeRecord, PACK, RECORD, Record, RunRecord};
 use crate::ending::Closing;
 use crate::recorder::RecorderState;
-use crate::runner::{Runner, RunnerState};
+use crate::runner::RunnerState;
+use crate::stream::Stream;
 
 /// Pages of a node's RAM.
 const PAGES: u64 = 64;
@@ -38,8 +39,12 @@ pub fn write(directory: &Path) -> Result<(), CheckpointError> {
     fs::create_dir_all(&folder).map_err(failed)?;
     fs::create_dir_all(directory.join("console")).map_err(failed)?;
     for node in 0..2 {
-        let console = directory.join(Runner::console_file(node));
-        fs::write(console, [b'.'; CONSOLE as usize]).map_err(failed)?;
+        let names = Stream::ALL
+            .into_iter()
+            .filter_map(|stream| stream.file(node));
+        for name in names {
+            fs::write(directory.join(name), [b'.'; CONSOLE as usize]).map_err(failed)?;
+        }
     }
     let base = folder.join(BASE);
     Snapshot::write(&base, &Vec::new(), b"state", b"log", &ram(b"base", 0)?)?;

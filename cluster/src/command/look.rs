@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use belljar_cluster::control::{Client, ControlError, MOST_TYPED, Request};
 use belljar_cluster::keyboard::Keyboard;
-use belljar_cluster::monitor::{Monitor, console_file, finished, tail, text};
+use belljar_cluster::monitor::{Monitor, finished, tail, text};
+use belljar_cluster::stream::Stream;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
 use super::output::print;
@@ -38,10 +39,13 @@ impl Watched {
         let now = Instant::now();
         self.monitor.take(look, now.duration_since(self.looked));
         self.looked = now;
-        let console = console_file(self.client.directory(), self.monitor.selected() as u32);
+        let (node, stream) = self.monitor.shown();
+        let file = stream
+            .file(node)
+            .map(|name| self.client.directory().join(name));
         // There is none yet, or none any more: then nothing is shown.
-        self.monitor
-            .take_console(tail(&console).unwrap_or_default());
+        let lines = file.and_then(|file| tail(&file).ok());
+        self.monitor.take_output(lines.unwrap_or_default());
         Ok(())
     }
 }
@@ -113,6 +117,7 @@ fn show(terminal: &mut ratatui::DefaultTerminal, watched: &mut Watched) -> Resul
                 }
                 KeyCode::Up => watched.monitor.select(-1),
                 KeyCode::Down => watched.monitor.select(1),
+                KeyCode::Tab => watched.monitor.show_next(),
                 KeyCode::Char('p') => {
                     let pause = Request::Pause(!watched.monitor.is_paused());
                     watched.client.order(&pause).map_err(Leave::Run)?;
@@ -137,7 +142,8 @@ pub(crate) fn console(arguments: &ConsoleArguments) -> Result<ExitCode> {
     }
     client.order(&Request::Pause(arguments.pause))?;
     client.look()?;
-    let path = console_file(client.directory(), node);
+    let name = Stream::Console.file(node).unwrap_or_default();
+    let path = client.directory().join(name);
     let mut log = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
     let length = log.metadata()?.len();
     log.seek(SeekFrom::Start(length.saturating_sub(CONTEXT)))?;

@@ -22,7 +22,7 @@ use belljar_images::Recipe;
 use clap::Args;
 
 use super::output::{print, say};
-use super::run::{self, Shown};
+use super::run;
 use crate::HostArguments;
 
 mod draft;
@@ -53,6 +53,10 @@ pub(crate) struct MpirunArguments {
     /// A file or folder for all nodes, in the folder where the program runs; may be repeated.
     #[arg(long, value_name = "PATH[=NAME]")]
     file: Vec<String>,
+    /// Files that every node hands out when the run is over, such as `*.dat` or `out/**`; may be
+    /// repeated.
+    #[arg(long, value_name = "PATTERN")]
+    output: Vec<String>,
     /// Bandwidth and latency of the nodes' links, such as 100Gb/s,1us.
     #[arg(long, value_name = "BANDWIDTH,LATENCY")]
     network: Option<String>,
@@ -144,15 +148,7 @@ pub(crate) fn mpirun(arguments: &MpirunArguments) -> Result<ExitCode> {
         directory.copy(from, &copied(name))?;
     }
     let inputs = draft.files.keys().map(|name| copied(name)).collect();
-    let shown = Shown::Output;
-    let code = run::start(
-        plan,
-        directory,
-        Hosts::default(),
-        inputs,
-        &arguments.host,
-        shown,
-    )?;
+    let code = run::start(plan, directory, Hosts::default(), inputs, &arguments.host)?;
     say(format_args!(
         "its scenario: {0}/{SCENARIO_FILE}; change what you like and run it again with: belljar run {0}/{SCENARIO_FILE}",
         path.display()

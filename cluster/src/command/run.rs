@@ -12,6 +12,7 @@ use belljar_cluster::checkpoint::{self, Choice, Found, Tell};
 use belljar_cluster::control::{Client, Desk, Server};
 use belljar_cluster::coordinator::{Checkpoints, Ending, Run, Setup};
 use belljar_cluster::engine::Engine;
+use belljar_cluster::follow::Follower;
 use belljar_cluster::hosts::muster::{Agents, Muster};
 use belljar_cluster::hosts::{Exchange, Given};
 use belljar_cluster::plan::Plan;
@@ -23,7 +24,6 @@ use belljar_cluster::summary::{HostSummary, Summary, render};
 use belljar_cluster::template;
 
 use super::output::{print, say};
-use super::workload_output;
 use super::{exit_code, read_scenario, sandbox, trace};
 use crate::{CheckpointArguments, HostArguments, HostsArguments, ResumeArguments, RunArguments};
 
@@ -37,6 +37,14 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let mut more = Vec::new();
     if !pcap.is_empty() {
         more.push(format!("network.pcap=[{}]", pcap.join(",")));
+    }
+    if !arguments.output.is_empty() {
+        let patterns = arguments
+            .output
+            .iter()
+            .map(|pattern| format!("{pattern:?}"));
+        let patterns: Vec<String> = patterns.collect();
+        more.push(format!("workload.outputs=[{}]", patterns.join(",")));
     }
     if arguments.boot_each {
         more.push("nodes.boot=each".to_owned());
@@ -63,7 +71,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
         host: &arguments.host,
         state_hash: arguments.state_hash,
         choice: None,
-        shown: Shown::Figures,
+        collect: false,
     };
     task.carry_out()
 }
@@ -92,6 +100,12 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
     }
     let scenario = Scenario::parse(&path, &text, &overrides)?;
     let plan = Plan::resolve(&scenario, &path)?;
+    if arguments.collect && plan.outputs.patterns.is_empty() {
+        bail!(
+            "{} asks for no files: name them in its workload.outputs",
+            path.display()
+        );
+    }
     let choice = Choice::among(directory.path())?;
     let task = Task {
         plan,
@@ -102,7 +116,7 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
         host: &arguments.host,
         state_hash: None,
         choice: Some(choice),
-        shown: Shown::Figures,
+        collect: arguments.collect,
     };
     task.carry_out()
 }
@@ -117,7 +131,6 @@ pub(super) fn start(
     hosts: Hosts,
     inputs: Vec<String>,
     host: &HostArguments,
-    shown: Shown,
 ) -> Result<ExitCode> {
     let task = Task {
         plan,
@@ -127,18 +140,9 @@ pub(super) fn start(
         host,
         state_hash: None,
         choice: None,
-        shown,
+        collect: false,
     };
     task.carry_out()
-}
-
-/// What of a run is shown at its end.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Shown {
-    /// What the trace comes to, and how the run went.
-    Figures,
-    /// What the workload wrote, and then the figures.
-    Output,
 }
 
 /// `belljar checkpoint`.
@@ -159,7 +163,8 @@ struct Task<'a> {
     state_hash: Option<u64>,
     /// From which checkpoints it may go on.
     choice: Option<Choice>,
-    shown: Shown,
+    /// Only for the nodes' files.
+    collect: bool,
 }
 
 impl Task<'_> {
@@ -207,10 +212,14 @@ impl Task<'_> {
             run.log_states(directory, every)?;
         }
         run.attend_to(desk);
+        stop.fetch_or(self.collect, Ordering::Relaxed);
+        let follower =
+            (!self.host.quiet).then(|| Follower::start(directory.path(), progress.line()));
         let ending = run.go_in(sandbox.as_ref(), &stop, &mut progress);
         let kept = run.finish_checkpoints();
         drop(server);
         drop(agents);
+        follower.into_iter().for_each(Follower::finish);
         progress.finish();
         let ending = ending.with_context(|| what_is_kept(directory.path()))?;
         let summary = Summary::of(plan, &run, &ending);
@@ -222,8 +231,9 @@ impl Task<'_> {
             threads,
         );
         host.checkpoints = kept;
-        if self.shown == Shown::Output {
-            workload_output::show(directory.path())?;
+        if self.collect && ending == Ending::Interrupted {
+            print(render(&summary, &host, self.directory.path()))?;
+            return Ok(ExitCode::SUCCESS);
         }
         conclude(self.directory, &summary, &host, &ending)
     }
@@ -359,7 +369,9 @@ fn tell_failure(code: i32, warnings: &[String]) {
         .iter()
         .find(|warning| warning.contains("ran out of memory"));
     let cause = cause.map_or_else(String::new, |cause| format!("; {cause}"));
-    eprintln!("error: the workload ended with exit code {code}, see console/node0.log{cause}");
+    eprintln!(
+        "error: the workload ended with exit code {code}, see stderr and console/node0.log{cause}"
+    );
 }
 
 /// What is left of a run that was broken off, and how it can be gone on with.

@@ -14,6 +14,7 @@ use crate::control::INPUT_FILE;
 use crate::host_memory::Shortage;
 use crate::hosts::ExchangeError;
 use crate::link_log::LINKS_FILE;
+use crate::outputs::Refused;
 use crate::parts::PartsError;
 use crate::run_directory::RunDirectoryError;
 use crate::sandbox::SandboxError;
@@ -47,6 +48,9 @@ pub enum RunError {
         /// The host's reason.
         source: io::Error,
     },
+    /// A file of a node's cannot be kept.
+    #[error("workload.outputs: {0}")]
+    Outputs(#[from] Refused),
     /// The scenario's choice of calls makes no sense.
     #[error(transparent)]
     Selection(#[from] SelectionError),

@@ -1,5 +1,6 @@
 //! A run's dealings with the other hosts that it runs on.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use crate::ending::Ending;
 use crate::hosts::{Exchange, ExchangeError, Final, HEAD, Message, News, Record};
 use crate::recorder::LeftOver;
 use crate::run_directory::RunDirectory;
-use crate::runner::{Runner, write_lines};
+use crate::runner::{Lengths, write_lines};
+use crate::stream::Stream;
 use crate::summary::NodeReport;
 
 /// How long one waits for news before looking whether somebody wants the run to stop.
@@ -27,8 +29,8 @@ const FAREWELL: u32 = 1_500;
 /// The other hosts, and what is theirs at this one.
 pub(super) struct Others {
     pub(super) exchange: Exchange,
-    /// Consoles of nodes that run elsewhere, by node; where the run directory is.
-    consoles: Vec<Option<BufWriter<File>>>,
+    /// Outputs of nodes that run elsewhere; where the run directory is.
+    outputs: BTreeMap<(u32, Stream), BufWriter<File>>,
     /// Of each host, how many of its nodes' inits are through.
     ready: Vec<u32>,
     /// Hosts of which it was told that nothing is heard of them.
@@ -41,28 +43,31 @@ pub(super) struct Others {
 }
 
 impl Others {
-    /// Begins with the consoles of others' nodes empty or, in a run that goes on, as long as
+    /// Begins with the outputs of others' nodes empty or, in a run that goes on, as long as
     /// `lengths` says, where the run directory is.
     pub(super) fn begin(
         exchange: Exchange,
         nodes: u32,
         directory: Option<&RunDirectory>,
-        lengths: Option<&[u64]>,
+        lengths: Option<&[Lengths]>,
         cuts: Cuts,
     ) -> Result<Self, RunError> {
         let own = exchange.own_nodes();
-        let console = |node: u32| {
-            let directory = directory.filter(|_| own.binary_search(&node).is_err());
-            let file = Runner::console_file(node);
-            directory
-                .map(|directory| match lengths {
-                    Some(lengths) => directory.resume_file(&file, lengths[node as usize]),
-                    None => directory.file(&file),
-                })
-                .transpose()
-        };
+        let mut outputs = BTreeMap::new();
+        let theirs = (0..nodes).filter(|node| own.binary_search(node).is_err());
+        let theirs = theirs.flat_map(|node| Stream::ALL.map(|stream| (node, stream)));
+        for (node, stream) in theirs {
+            let (Some(directory), Some(file)) = (directory, stream.file(node)) else {
+                continue;
+            };
+            let file = match lengths.map(|lengths| lengths[node as usize][stream.number()]) {
+                Some(length) => directory.resume_file(&file, length)?,
+                None => directory.file(&file)?,
+            };
+            outputs.insert((node, stream), file);
+        }
         Ok(Self {
-            consoles: (0..nodes).map(console).collect::<Result<_, _>>()?,
+            outputs,
             ready: vec![0; exchange.partition().names().len()],
             silent: vec![false; exchange.partition().names().len()],
             finals: Vec::new(),
@@ -95,21 +100,19 @@ impl Others {
         self.broken.get_or_insert(Ending::HostLost { host, why });
     }
 
-    fn write(&mut self, node: u32, bytes: &[u8]) -> Result<(), RunError> {
-        match self.consoles.get_mut(node as usize) {
-            Some(Some(file)) => {
+    fn write(&mut self, node: u32, stream: Stream, bytes: &[u8]) -> Result<(), RunError> {
+        match self.outputs.get_mut(&(node, stream)) {
+            Some(file) => {
                 write_lines(file, bytes).map_err(|source| RunError::Console { node, source })
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
     pub(super) fn flush(&mut self) -> Result<(), RunError> {
-        for (node, file) in (0..).zip(&mut self.consoles) {
-            if let Some(file) = file {
-                file.flush()
-                    .map_err(|source| RunError::Console { node, source })?;
-            }
+        for (&(node, _), file) in &mut self.outputs {
+            file.flush()
+                .map_err(|source| RunError::Console { node, source })?;
         }
         Ok(())
     }
@@ -177,6 +180,11 @@ impl Run {
             }
             News::Keep(order) => others.cuts.orders.push_back(order),
             News::Other(host, Message::Waiting(who)) => self.standstill.waits(host as usize, who),
+            News::Other(_, Message::Outputs(word)) => {
+                if let Some(collection) = &self.collection {
+                    collection.pass(word);
+                }
+            }
             News::Other(_, Message::Final(finals)) => others.finals.extend(finals),
             News::Other(
                 host,
@@ -199,8 +207,8 @@ impl Run {
         if let Some(ready) = others.ready.get_mut(host as usize) {
             *ready = record.ready;
         }
-        for (node, bytes) in record.consoles {
-            others.write(node, &bytes)?;
+        for (node, stream, bytes) in record.outputs {
+            others.write(node, stream, &bytes)?;
         }
         Ok(())
     }
@@ -264,6 +272,8 @@ impl Run {
         let mut left: Vec<(NodeReport, LeftOver)> = runners
             .map(|runner| (NodeReport::of(&runner), LeftOver::of(&runner)))
             .collect();
+        // From here on nodes are not what they were when the run ended.
+        self.collect_files()?;
         let mut ending = ending;
         if let Some(others) = &mut self.others {
             let exchange = &mut others.exchange;

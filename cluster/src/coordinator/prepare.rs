@@ -6,6 +6,7 @@ use belljar_tracer::NodeTracer;
 use belljar_vmm::{KeptPages, Node, Snapshot};
 
 use super::checkpoint::{PageKeeper, due_behind};
+use super::collect::Collection;
 use super::cut::Cuts;
 use super::restored::{Restored, RestoredNode};
 use super::standstill::Standstill;
@@ -20,11 +21,12 @@ use crate::horizon::Horizons;
 use crate::host_memory::MemoryGuard;
 use crate::hosts::Exchange;
 use crate::link_log::LinkLog;
+use crate::outputs;
 use crate::parts::Parts;
 use crate::plan::Plan;
 use crate::recorder::{Recorder, selection};
 use crate::run_directory::RunDirectory;
-use crate::runner::{ConsoleLog, KeepError, Runner};
+use crate::runner::{KeepError, Lengths, Logs, Runner};
 use crate::sandbox::Sandbox;
 use crate::template;
 
@@ -65,8 +67,8 @@ struct Begun {
     ready: u32,
     /// What is kept of the nodes' pages, where others keep checkpoints.
     pages: Vec<KeptPages>,
-    /// How long all nodes' consoles were, in a run that goes on.
-    consoles: Option<Vec<u64>>,
+    /// How long all nodes' outputs were, in a run that goes on.
+    lengths: Option<Vec<Lengths>>,
 }
 
 impl Run {
@@ -174,7 +176,7 @@ impl Setup<'_> {
             rounds: 0,
             ready: 0,
             pages: Vec::new(),
-            consoles: None,
+            lengths: None,
         })
     }
 
@@ -204,11 +206,8 @@ impl Setup<'_> {
         let node = self.new_node(parts, base, index)?;
         let tracer = || NodeTracer::new(index, &selection(plan));
         let tracer = plan.trace.enabled.then(tracer);
-        let console = match self.directory {
-            Some(directory) => ConsoleLog::file(directory.file(&Runner::console_file(index))?, 0),
-            None => ConsoleLog::relayed(0),
-        };
-        let mut runner = Runner::new(index, node, tracer, console);
+        let logs = Logs::begin(index, self.directory)?;
+        let mut runner = Runner::new(index, node, tracer, logs);
         begin_calls(plan, parts, &mut runner);
         if let Some(snapshot) = base {
             let logged = runner.log(snapshot.boot_log());
@@ -233,7 +232,7 @@ impl Setup<'_> {
             mut fabric,
             nodes,
             kept,
-            consoles,
+            lengths,
         } = restored;
         let of = &found.run;
         let own = self.own_nodes().into_iter().zip(nodes);
@@ -269,7 +268,7 @@ impl Setup<'_> {
             } else {
                 kept.clone()
             },
-            consoles: Some(consoles),
+            lengths: Some(lengths),
             runners,
             captures,
             links,
@@ -298,12 +297,24 @@ impl Setup<'_> {
         let _ = rlimit::increase_nofile_limit(u64::from(self.plan.nodes) + SPARE_FILES);
     }
 
+    /// What is asked of the nodes when the run has ended, with an empty folder for it.
+    fn collection(&self) -> Result<Option<Collection>, RunError> {
+        let wanted = &self.plan.outputs;
+        if wanted.patterns.is_empty() {
+            return Ok(None);
+        }
+        let folder = self.directory.map(|it| it.new_folder(outputs::FOLDER));
+        let folder = folder.transpose()?;
+        Ok(Some(Collection::new(wanted.clone(), folder)))
+    }
+
     fn assemble(
         self,
         begun: Begun,
         checkpointer: impl FnOnce(Checkpoints, &RunDirectory) -> Checkpointer,
     ) -> Result<Run, RunError> {
         let plan = self.plan;
+        let collection = self.collection()?;
         let kept = self.checkpoints.zip(self.directory);
         let mut checkpointer = kept.map(|(kept, directory)| checkpointer(kept, directory));
         let memory = MemoryGuard::new(begun.runners.len(), plan.memory);
@@ -344,7 +355,7 @@ impl Setup<'_> {
                 pages: pages.take(),
                 ..Cuts::default()
             };
-            let lengths = begun.consoles.as_deref();
+            let lengths = begun.lengths.as_deref();
             Others::begin(exchange, plan.nodes, self.directory, lengths, cuts)
         };
         Ok(Run {
@@ -364,6 +375,7 @@ impl Setup<'_> {
             closing: begun.closing,
             desk: None,
             checkpointer,
+            collection,
             standstill: Standstill::default(),
             memory,
             viewer: Viewer::default(),

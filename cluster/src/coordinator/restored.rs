@@ -14,7 +14,7 @@ use crate::capture::Captures;
 use crate::checkpoint::{CheckpointError, Choice, Found, identity};
 use crate::parts::Parts;
 use crate::recorder::selection;
-use crate::runner::{KeepError, RunnerState};
+use crate::runner::{KeepError, Lengths, RunnerState};
 
 /// All that is of a run at a checkpoint.
 pub(super) struct Restored {
@@ -24,8 +24,8 @@ pub(super) struct Restored {
     pub(super) nodes: Vec<RestoredNode>,
     /// Their pages.
     pub(super) kept: Vec<KeptPages>,
-    /// How long all nodes' consoles were.
-    pub(super) consoles: Vec<u64>,
+    /// How long all nodes' outputs were.
+    pub(super) lengths: Vec<Lengths>,
 }
 
 /// A node that is made of a checkpoint, with its tracer and the state of its runner.
@@ -69,10 +69,10 @@ impl Setup<'_> {
         let own = self.own_nodes();
         let selection = selection(plan);
         let selection = plan.trace.enabled.then_some(&selection);
-        let (mut nodes, mut kept, mut consoles) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut nodes, mut kept, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
         for index in 0..plan.nodes {
             let record = found.node(index)?;
-            consoles.push(record.runner.console);
+            lengths.push(record.runner.lengths);
             if own.binary_search(&index).is_err() {
                 continue;
             }
@@ -95,7 +95,7 @@ impl Setup<'_> {
             fabric,
             nodes,
             kept,
-            consoles,
+            lengths,
         })
     }
 }

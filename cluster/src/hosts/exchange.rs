@@ -21,6 +21,7 @@ use super::remote::RemoteNodes;
 use crate::crew::Crew;
 use crate::ending::Closing;
 use crate::recorder::Recorder;
+use crate::stream::Stream;
 
 /// The host that has the run directory.
 pub(crate) const HEAD: u32 = 0;
@@ -222,11 +223,11 @@ impl Exchange {
         self.tell_all(&Message::Progress(progress))
     }
 
-    /// What an own node wrote to its console, for the host that has the run directory.
-    pub(crate) fn write(&mut self, node: u32, bytes: Vec<u8>) {
-        if !bytes.is_empty() {
-            self.record.consoles.push((node, bytes));
-        }
+    /// What an own node wrote, for the host that has the run directory.
+    pub(crate) fn write(&mut self, node: u32, written: Vec<(Stream, Vec<u8>)>) {
+        let outputs = written.into_iter();
+        let outputs = outputs.map(|(stream, bytes)| (node, stream, bytes));
+        self.record.outputs.extend(outputs);
     }
 
     /// Passes what belongs into the run directory on to who has it.
@@ -237,7 +238,7 @@ impl Exchange {
     ) -> Result<(), ExchangeError> {
         let mut record = std::mem::take(&mut self.record);
         let events = recorder.take_relayed();
-        if self.is_head() || (events.is_empty() && record.consoles.is_empty()) {
+        if self.is_head() || (events.is_empty() && record.outputs.is_empty()) {
             return Ok(());
         }
         if !events.is_empty() {

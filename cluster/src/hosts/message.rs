@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::partition::Partition;
 use crate::ending::Cause;
+use crate::outputs::Word;
+use crate::stream::Stream;
 use crate::summary::NodeReport;
 
 /// A message between two hosts of a run.
@@ -37,6 +39,8 @@ pub(crate) enum Message {
     KeptNode(u32, u32, #[serde(with = "serde_bytes")] Vec<u8>),
     /// To host 0: that was all for this checkpoint.
     Kept(Kept),
+    /// To host 0: what a node answers that is asked for files.
+    Outputs(Word),
     /// Host 0 to all: no further.
     Stop,
     /// To host 0: nothing was heard for a while that a host's nodes could get on by; who waits for
@@ -129,8 +133,8 @@ pub(crate) struct Record {
     /// Calls, as the tracer saves them; of none, nothing.
     #[serde(with = "serde_bytes")]
     pub(crate) events: Vec<u8>,
-    /// What nodes wrote to their consoles.
-    pub(crate) consoles: Vec<(u32, Vec<u8>)>,
+    /// What nodes wrote.
+    pub(crate) outputs: Vec<(u32, Stream, Vec<u8>)>,
     /// How many nodes' inits are through.
     pub(crate) ready: u32,
 }
@@ -175,11 +179,12 @@ impl Message {
         match self {
             Self::Task(_) | Self::Want(_) | Self::Piece(..) => "what is to be run",
             Self::Progress(_) => "frames and times",
-            Self::Record(_) => "calls and consoles",
+            Self::Record(_) => "calls and what nodes wrote",
             Self::Final(_) => "what is left of its nodes",
             Self::Keep(_) | Self::Pages(..) | Self::KeptNode(..) | Self::Kept(_) => {
                 "a checkpoint's parts"
             }
+            Self::Outputs(_) => "files of its nodes",
             Self::Waiting(_) => "what a host waits for",
             Self::Done | Self::Failed(_) | Self::Missing(..) | Self::Stop => "the run's end",
         }
@@ -233,7 +238,7 @@ pub fn samples() -> Vec<Vec<u8>> {
     };
     let record = Record {
         events: vec![1, 2, 3],
-        consoles: vec![(0, b"ready\n".to_vec())],
+        outputs: vec![(0, Stream::Console, b"ready\n".to_vec())],
         ready: 1,
     };
     let kept = Kept {
@@ -255,6 +260,8 @@ pub fn samples() -> Vec<Vec<u8>> {
         Message::Pages(1, vec![7; 100]),
         Message::KeptNode(0, 1, vec![7; 100]),
         Message::Kept(kept),
+        Message::Outputs(Word::Bytes(1, b"files\n".to_vec())),
+        Message::Outputs(Word::End(1, Some("silent".to_owned()))),
         Message::Stop,
         Message::Waiting("node 0 for node 1".to_owned()),
     ];

@@ -2,15 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Bytes that are looked at.
 const BYTES: u64 = 16 << 10;
-
-/// A node's console in a run directory.
-pub fn console_file(directory: &Path, node: u32) -> PathBuf {
-    directory.join(format!("console/node{node}.log"))
-}
 
 /// The last lines of a file, without what would move a terminal's cursor.
 ///

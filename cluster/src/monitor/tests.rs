@@ -35,7 +35,7 @@ fn a_screen_shows_nodes_speed_calls_links_and_the_console() {
         Duration::from_secs(2),
     );
     monitor.select(5);
-    monitor.take_console(vec!["first".into(), "last words".into()]);
+    monitor.take_output(vec!["first".into(), "last words".into()]);
     let screen = text(&monitor, 120, 20);
     for words in [
         "ring: virtual time 1.500000 s, 0.250 x real time, 500 million instructions/s, 1 of 2 nodes up",
@@ -57,7 +57,7 @@ fn a_screen_shows_nodes_speed_calls_links_and_the_console() {
 fn any_size_of_screen_will_do() {
     let mut monitor = Monitor::new("tiny");
     monitor.select(-1);
-    monitor.take_console(vec!["words".into(); 100]);
+    monitor.take_output(vec!["words".into(); 100]);
     for (width, height) in [(1, 1), (7, 3), (40, 5), (300, 2)] {
         assert_eq!(
             text(&monitor, width, height).lines().count(),

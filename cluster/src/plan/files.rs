@@ -7,7 +7,8 @@ use std::path::Path;
 use belljar_images::{CacheError, Image, ImageError, Recipe};
 
 use super::PlanError;
-use crate::scenario::FileSource;
+use super::limits::check_names;
+use crate::scenario::{FileSource, expand};
 
 pub(super) fn find_image(recipe: &Path) -> Result<Image, PlanError> {
     let loaded = Recipe::load(recipe)?;
@@ -26,8 +27,10 @@ pub(super) fn read_files(
     files: &BTreeMap<String, FileSource>,
     folder: &Path,
 ) -> Result<BTreeMap<String, Vec<u8>>, PlanError> {
+    let files = expand(files, folder)?;
+    check_names(&files)?;
     let mut contents = BTreeMap::new();
-    for (name, source) in files {
+    for (name, source) in &files {
         let content = match source {
             FileSource::Text { text } => text.clone().into_bytes(),
             FileSource::Path(path) => {

@@ -10,12 +10,15 @@ use belljar_tracer::Selection;
 use belljar_vmm::{MOST_VCPUS, check_clock, check_memory};
 
 use super::{PlanError, SHORTEST_SLICE};
-use crate::scenario::{FileSource, Nodes, Scenario, Trace};
+use crate::scenario::{FileSource, HERE, Nodes, Scenario, Trace};
 
 /// Shortest time from one checkpoint to the next.
 const SHORTEST_INTERVAL: Span = Span::from_us(1);
 /// Most nodes of a cluster: what the guests' addresses and the run disk are laid out for.
 const MAX_NODES: u32 = 4096;
+/// Most patterns of outputs, and bytes of each: what a node takes.
+const MOST_PATTERNS: usize = 1000;
+const LONGEST_PATTERN: usize = 4000;
 /// Most ranks that launchers may start on a node.
 const MOST_RANKS: u32 = 1024;
 /// Longest part of a file's name in bytes, as Linux has it.
@@ -48,6 +51,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), PlanError> {
     }
     check_environment(&scenario.workload.environment)?;
     check_names(&scenario.workload.files)?;
+    check_outputs(&scenario.workload.outputs)?;
     check_trace(&scenario.trace)
 }
 
@@ -80,6 +84,24 @@ fn check_nodes(nodes: &Nodes) -> Result<(), PlanError> {
     Ok(())
 }
 
+fn check_outputs(patterns: &[String]) -> Result<(), PlanError> {
+    if patterns.len() > MOST_PATTERNS {
+        return fail("workload.outputs", patterns.len(), "at most 1000 patterns");
+    }
+    let wrong = |pattern: &&String| {
+        let mut parts = pattern.split('/');
+        !(1..=LONGEST_PATTERN).contains(&pattern.len())
+            || pattern.contains(char::is_control)
+            || parts.any(|part| matches!(part, "." | ".."))
+    };
+    if let Some(pattern) = patterns.iter().find(wrong) {
+        let limits =
+            "paths of 1 to 4000 bytes in /root or from /, without `.`, `..` and line breaks";
+        return fail("workload.outputs", format!("{pattern:?}"), limits);
+    }
+    Ok(())
+}
+
 fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), PlanError> {
     let wrong = |name: &&String| name.is_empty() || name.contains(['=', '\n', '\0']);
     if let Some(name) = environment.keys().find(wrong) {
@@ -90,9 +112,10 @@ fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), PlanE
 }
 
 /// Sees that files can all be there by their names.
-fn check_names(files: &BTreeMap<String, FileSource>) -> Result<(), PlanError> {
+/// Sees that all files can have their names in the guest.
+pub(super) fn check_names(files: &BTreeMap<String, FileSource>) -> Result<(), PlanError> {
     const KEY: &str = "workload.files";
-    for name in files.keys() {
+    for name in files.keys().filter(|name| *name != HERE) {
         let wrong = |part: &str| {
             matches!(part, "" | "." | "..") || part.len() > LONGEST_NAME || part.contains('\0')
         };

@@ -1,4 +1,4 @@
-//! Where a node's console goes.
+//! Where one output of a node goes.
 //!
 //! What a node writes to it is kept up to [`MOST_KEPT`] bytes, so that no guest fills the disk of the
 //! host; the last line in the file says so where that was too little. How much is kept depends on
@@ -7,13 +7,13 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-/// Bytes of a node's console that are kept.
+/// Bytes of each output that are kept.
 const MOST_KEPT: u64 = 64 << 20;
 
 /// What stands after them, where there is more.
-const REST: &str = "\n[the node wrote more than the 64 MiB of its console that are kept]\n";
+const REST: &str = "\n[more was written than the 64 MiB that are kept]\n";
 
-/// What a node wrote to its console.
+/// What a node wrote to one of its outputs.
 #[derive(Debug)]
 pub struct ConsoleLog {
     place: Place,
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_console_ends_with_what_is_kept_of_it() {
+    fn an_output_ends_with_what_is_kept_of_it() {
         let mut log = ConsoleLog::relayed(MOST_KEPT - 3);
         log.write(b"abc").unwrap();
         assert!(!log.is_full());

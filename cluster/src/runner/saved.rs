@@ -8,9 +8,10 @@ use belljar_tracer::{NodeTracer, Selection, StateError};
 use belljar_vmm::{Node, NodeError, NodeStop};
 use serde::{Deserialize, Serialize};
 
-use super::{ConsoleLog, Runner};
+use super::{Lengths, Logs, Runner};
 use crate::run_directory::{RunDirectory, RunDirectoryError};
 use crate::stopwatch::Stopwatch;
+use crate::stream::Stream;
 use crate::watch::{STATE_FOLDER, StateLog, StateLogState, Watch};
 
 /// All of a runner but its node's RAM.
@@ -18,8 +19,8 @@ use crate::watch::{STATE_FOLDER, StateLog, StateLogState, Watch};
 pub(crate) struct RunnerState {
     pub(crate) node: Vec<u8>,
     tracer: Option<Vec<u8>>,
-    /// Bytes of the console's file.
-    pub(crate) console: u64,
+    /// Bytes of the files of its outputs.
+    pub(crate) lengths: Lengths,
     tail: VecDeque<String>,
     line: String,
     control: Vec<u8>,
@@ -36,17 +37,18 @@ impl RunnerState {
     /// Of a node that did nothing but write so many bytes to its console.
     pub(crate) fn with_console(console: u64) -> Self {
         Self {
-            console,
+            lengths: [console, 0, 0],
             ..Self::default()
         }
     }
 
     /// The files in the run directory of node `index`, whose runner this is, and how long they are.
     pub(crate) fn files(&self, index: u32) -> Vec<(String, u64)> {
-        let console = (Runner::console_file(index), self.console);
+        let outputs = Stream::ALL.into_iter().zip(self.lengths);
+        let outputs = outputs.filter_map(|(stream, length)| Some((stream.file(index)?, length)));
         let states = self.states.iter();
         let states = states.map(|state| (Runner::states_file(index), state.length));
-        std::iter::once(console).chain(states).collect()
+        outputs.chain(states).collect()
     }
 
     /// What is known of the calls of node `index`, with `selection` as it was, if there was one.
@@ -67,11 +69,6 @@ impl RunnerState {
 }
 
 impl Runner {
-    /// The file of a node's console in a run directory.
-    pub(crate) fn console_file(index: u32) -> String {
-        format!("console/node{index}.log")
-    }
-
     /// The file of the hashes of a node's states in a run directory.
     pub(crate) fn states_file(index: u32) -> String {
         format!("{STATE_FOLDER}/node{index}.txt")
@@ -81,7 +78,7 @@ impl Runner {
     pub(crate) fn save(&mut self) -> Result<RunnerState, KeepError> {
         let node = self.index;
         let failed = |file: String| move |source| KeepError::Write { file, source };
-        let console = self.console.position();
+        let lengths = self.logs.lengths();
         let tracer = self.tracer.as_ref().map(NodeTracer::save).transpose();
         let states = match &mut self.watch {
             Some(Watch::Log(log)) => Some(log.keep()),
@@ -93,7 +90,7 @@ impl Runner {
                 .save()
                 .map_err(|source| KeepError::Node { node, source })?,
             tracer: tracer.map_err(|source| KeepError::Tracer { node, source })?,
-            console,
+            lengths,
             tail: self.tail.clone(),
             line: self.line.clone(),
             control: self.control.clone(),
@@ -119,13 +116,7 @@ impl Runner {
         directory: Option<&RunDirectory>,
         saved: RunnerState,
     ) -> Result<Self, KeepError> {
-        let console = match directory {
-            Some(directory) => {
-                let file = directory.resume_file(&Self::console_file(index), saved.console)?;
-                ConsoleLog::file(file, saved.console)
-            }
-            None => ConsoleLog::relayed(saved.console),
-        };
+        let logs = Logs::resume(index, directory, saved.lengths)?;
         let states = directory.zip(saved.states).map(|(directory, state)| {
             let file = directory.resume_file(&Self::states_file(index), state.length)?;
             Ok::<_, RunDirectoryError>(StateLog::resume(state, file))
@@ -133,10 +124,11 @@ impl Runner {
         let mut runner = Self {
             limit: Time::ZERO,
             before: node.retired(),
+            booting: Default::default(),
             index,
             node,
             tracer,
-            console,
+            logs,
             tail: saved.tail,
             line: saved.line,
             control: saved.control,

@@ -1,8 +1,9 @@
 //! Scenarios that stand by themselves, with what they are made of.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{FileSource, Scenario, ScenarioError, TopologyKind, overridden};
+use super::{FileSource, FilesError, Scenario, ScenarioError, TopologyKind, expand, overridden};
 
 /// A scenario that can be moved, with the files that it is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +73,7 @@ impl Scenario {
             .get_mut("workload")
             .and_then(|workload| workload.get_mut("files"));
         if let Some(toml::Value::Table(files)) = files {
+            replace_together(files, folder)?;
             for (name, value) in files {
                 take_in(value, format!("{INPUTS}/files/{name}"));
             }
@@ -82,6 +84,24 @@ impl Scenario {
         })?;
         Ok(Standalone { text, inputs })
     }
+}
+
+/// Puts single files in the place of folders and patterns.
+fn replace_together(files: &mut toml::Table, folder: &Path) -> Result<(), FilesError> {
+    let paths = files.iter().filter_map(|(name, value)| {
+        let path = FileSource::Path(value.as_str()?.into());
+        Some((name.clone(), path))
+    });
+    let paths: BTreeMap<String, FileSource> = paths.collect();
+    let all = expand(&paths, folder)?;
+    files.retain(|name, _| !paths.contains_key(name));
+    for (name, source) in all {
+        if let FileSource::Path(path) = source {
+            let path = path.to_string_lossy().into_owned();
+            files.insert(name, toml::Value::String(path));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

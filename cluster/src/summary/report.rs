@@ -6,7 +6,7 @@ use belljar_tracer::NodeTracer;
 use belljar_vmm::Node;
 use serde::{Deserialize, Serialize};
 
-use super::NodeSummary;
+use super::{NodeSummary, polls};
 use crate::runner::Runner;
 
 /// What the time of a node's processors went into, in cycles of their clock.
@@ -54,6 +54,10 @@ pub struct NodeReport {
     pub(super) executed: u64,
     /// Host seconds that it ran.
     pub(super) seconds: f64,
+    /// Calls by which its programs waited in loops.
+    polls: BTreeMap<String, u64>,
+    /// Of both, what came after its init was through.
+    pub(super) worked: (u64, f64),
     /// What its engine counted of its own doings.
     pub(super) counters: BTreeMap<String, u64>,
 }
@@ -62,6 +66,7 @@ impl NodeReport {
     pub(crate) fn of(runner: &Runner) -> Self {
         let counters = runner.node().engine_report().counters;
         let named = |(name, count): (&str, u64)| (name.to_owned(), count);
+        let (worked, time) = runner.worked();
         Self {
             node: runner.index,
             ready_ps: runner.ready.map(|time| time.as_ps()),
@@ -72,6 +77,11 @@ impl NodeReport {
             warnings: warnings(runner),
             executed: runner.executed(),
             seconds: runner.host_time().as_secs_f64(),
+            worked: (worked, time.as_secs_f64()),
+            polls: runner
+                .tracer()
+                .map(|tracer| polls::of(tracer.counters()))
+                .unwrap_or_default(),
             counters: counters.into_iter().map(named).collect(),
         }
     }
@@ -89,6 +99,10 @@ impl NodeReport {
     /// Frames for it that its network card dropped.
     pub(super) fn frames_dropped(&self) -> u64 {
         self.frames_dropped
+    }
+
+    pub(super) fn polls(&self) -> &BTreeMap<String, u64> {
+        &self.polls
     }
 
     /// What depends on the scenario alone.
@@ -146,10 +160,11 @@ fn warnings(runner: &Runner) -> Vec<String> {
             runner.index, missing.rip, missing.count
         ));
     }
-    if runner.console.is_full() {
+    for stream in runner.logs.full() {
         warnings.push(format!(
-            "node {} wrote more to its console than is kept of it, see its end",
-            runner.index
+            "node {} wrote more to its {} than is kept of it, see its end",
+            runner.index,
+            stream.what()
         ));
     }
     if let Some(line) = &runner.out_of_memory {

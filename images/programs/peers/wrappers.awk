@@ -10,10 +10,14 @@ BEGIN { RS = ";" }
     gsub(/[ \t\n]+/, " ")
     sub(/^ /, "")
     sub(/^extern /, "")
+    # Some declarations have a blank after the name.
+    open = index($0, " (")
+    if (open > 0 && open + 1 == index($0, "("))
+        $0 = substr($0, 1, open - 1) substr($0, open + 1)
 }
 
-!/^(int|double|MPI_Aint) MPI_[A-Z][A-Za-z_]*\(.*\) *$/ { next }
-/\.\.\./ || /MPI_T_/ || / MPI_[A-Za-z_]*_(f2c|c2f|fromint|toint)\(/ { next }
+!/^(int|double|MPI_Aint) MPI_[A-Z][A-Za-z0-9_]*\(.*\) *$/ { next }
+/\.\.\./ || /MPI_T_/ || / MPI_[A-Za-z_]*_(f2c|c2f|c2f08|f082c|f082f|f2f08|fromint|toint)\(/ { next }
 
 {
     type = $1

@@ -99,6 +99,7 @@ fn hashes_of_states_change_nothing_and_repeat() {
         "summary.json",
         "console/node0.log",
         "console/node1.log",
+        "stdout",
     ] {
         assert!(plain.bytes(file) == hashed.bytes(file), "{file} differs");
     }

@@ -67,8 +67,8 @@ fn wait_for_checkpoint(folder: &Path) {
 
 /// Waits until the nodes have told each other something; a checkpoint has what they said.
 fn wait_for_talk(folder: &Path) {
-    let console = || fs::read_to_string(folder.join("console/node0.log")).unwrap_or_default();
-    wait_for("the first message", || console().contains("PINGPONG 1 "));
+    let output = || fs::read_to_string(folder.join("stdout")).unwrap_or_default();
+    wait_for("the first message", || output().contains("PINGPONG 1 "));
 }
 
 fn wait_for(what: &str, done: impl Fn() -> bool) {

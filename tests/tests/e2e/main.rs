@@ -16,6 +16,7 @@ mod look;
 mod mpi;
 mod mpirun;
 mod network;
+mod outputs;
 mod partition;
 mod peers;
 mod perturbation;

@@ -144,10 +144,10 @@ fn wait_for(what: &str, done: impl Fn() -> bool) {
 fn begin(dir: &Dir) -> (Child, u32) {
     let more = [&LOCAL[..], &["--hosts", "one,two"]].concat();
     let run = dir.start_with(&endless(), "out", &more);
-    let console = dir.path("out.incomplete/console/node0.log");
+    let output = dir.path("out.incomplete/stdout");
     wait_for("an agent", || agents(run.id()).len() == 1);
     let agent = agents(run.id())[0];
-    let said = || fs::read_to_string(&console).unwrap_or_default();
+    let said = || fs::read_to_string(&output).unwrap_or_default();
     wait_for("the first message", || said().contains("PINGPONG 1 "));
     (run, agent)
 }

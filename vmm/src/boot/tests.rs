@@ -23,6 +23,7 @@ fn config(kernel: KernelImage) -> NodeConfig {
         disks: Vec::new(),
         net: None,
         date: 0,
+        streams: 0,
         exit_device: false,
     }
 }

@@ -32,7 +32,8 @@ pub(super) struct Devices {
     pub(super) ram: GuestRam,
     pub(super) interrupts: InterruptController,
     pub(super) serial: Serial,
-    pub(super) console: Mmio<Console>,
+    /// `hvc0`, by which host and guest speak, and what the guest only writes to: `hvc1` and on.
+    consoles: Vec<Mmio<Console>>,
     pub(super) unknown_msrs: BTreeSet<u32>,
     frequency: Frequency,
     rtc: Rtc,
@@ -43,6 +44,8 @@ pub(super) struct Devices {
     entropy: Mmio<Entropy>,
 }
 
+/// The console by which host and guest speak.
+pub(super) const CONTROL: usize = 0;
 /// The random stream of the entropy device.
 const RANDOM_STREAM: &str = "virtio-rng";
 
@@ -51,7 +54,7 @@ const RANDOM_STREAM: &str = "virtio-rng";
 pub(super) struct DevicesState {
     interrupts: InterruptController,
     serial: SerialState,
-    console: MmioState<ConsoleState>,
+    consoles: Vec<MmioState<ConsoleState>>,
     unknown_msrs: BTreeSet<u32>,
     rtc: Rtc,
     power: Power,
@@ -73,7 +76,9 @@ impl Devices {
             ram,
             interrupts: InterruptController::new(config.vcpus, crystal_divider(config.frequency)),
             serial: Serial::default(),
-            console: Mmio::new(Console::new()),
+            consoles: (0..config.consoles())
+                .map(|_| Mmio::new(Console::new()))
+                .collect(),
             unknown_msrs: BTreeSet::new(),
             frequency: config.frequency,
             rtc: Rtc::new(config.date),
@@ -90,7 +95,7 @@ impl Devices {
         DevicesState {
             interrupts: self.interrupts.clone(),
             serial: self.serial.save(),
-            console: self.console.save(),
+            consoles: self.consoles.iter().map(Mmio::save).collect(),
             unknown_msrs: self.unknown_msrs.clone(),
             rtc: self.rtc.clone(),
             power: self.power,
@@ -104,6 +109,7 @@ impl Devices {
     /// Takes over the state of another node's; `None` when they are not such devices.
     pub(super) fn load(&mut self, saved: DevicesState) -> Option<()> {
         let alike = saved.disks.len() == self.disks.len()
+            && saved.consoles.len() == self.consoles.len()
             && saved.net.is_some() == self.net.is_some()
             && saved.test.is_some() == self.test.is_some()
             && saved.interrupts.processors() == self.interrupts.processors();
@@ -112,7 +118,9 @@ impl Devices {
         }
         self.interrupts = saved.interrupts;
         self.serial.load(saved.serial)?;
-        self.console.load(saved.console, &self.ram)?;
+        for (console, saved) in self.consoles.iter_mut().zip(saved.consoles) {
+            console.load(saved, &self.ram)?;
+        }
         self.unknown_msrs = saved.unknown_msrs;
         self.rtc = saved.rtc;
         self.power = saved.power;
@@ -143,13 +151,15 @@ impl Devices {
         )
     }
 
-    /// The virtio devices in the order of their slots: disks, network, entropy, console.
+    /// The virtio devices in the order of their slots: disks, network, entropy, consoles.
     fn windows(&self) -> impl Iterator<Item = &dyn Window> {
         let disks = self.disks.iter().map(|(_, disk)| disk as &dyn Window);
         let net = self.net.iter().map(|net| net as &dyn Window);
+        let consoles = self.consoles.iter().map(|console| console as &dyn Window);
         disks
             .chain(net)
-            .chain([&self.entropy as &dyn Window, &self.console])
+            .chain([&self.entropy as &dyn Window])
+            .chain(consoles)
     }
 
     fn window_mut(&mut self, slot: usize) -> Option<&mut dyn Window> {
@@ -158,9 +168,11 @@ impl Devices {
             .iter_mut()
             .map(|(_, disk)| disk as &mut dyn Window);
         let net = self.net.iter_mut().map(|net| net as &mut dyn Window);
+        let consoles = self.consoles.iter_mut();
         disks
             .chain(net)
-            .chain([&mut self.entropy as &mut dyn Window, &mut self.console])
+            .chain([&mut self.entropy as &mut dyn Window])
+            .chain(consoles.map(|console| console as &mut dyn Window))
             .nth(slot)
     }
 
@@ -215,17 +227,28 @@ impl Devices {
 
     pub(super) fn receive_control(&mut self, bytes: &[u8], at: Moment) -> Result<(), NodeError> {
         let slot = self.console_slot();
-        if !self.console.is_live() {
-            self.console.device_mut().hold(bytes);
+        let console = &mut self.consoles[CONTROL];
+        if !console.is_live() {
+            console.device_mut().hold(bytes);
             return Ok(());
         }
         let ram = &self.ram;
-        let done = self
-            .console
-            .drive(ram, |console, queues| console.receive(bytes, queues, ram));
-        self.interrupts
-            .set_line(slot_pin(slot), self.console.line(), at);
+        let done = console.drive(ram, |console, queues| console.receive(bytes, queues, ram));
+        let line = console.line();
+        self.interrupts.set_line(slot_pin(slot), line, at);
         done.map_err(|source| self.host_failed(slot, source))
+    }
+
+    /// Whether the guest wrote something to `hvc0` or another that nobody took yet.
+    pub(super) fn has_output(&self) -> bool {
+        let mut consoles = self.consoles.iter();
+        consoles.any(|console| console.device().has_output())
+    }
+
+    /// What the guest wrote to `hvc` of this number; nothing where there is none.
+    pub(super) fn take_output(&mut self, number: usize) -> Vec<u8> {
+        let console = self.consoles.get_mut(number);
+        console.map_or_else(Vec::new, |console| console.device_mut().take_output())
     }
 
     pub(super) fn receive_console(&mut self, bytes: &[u8], at: Moment) {

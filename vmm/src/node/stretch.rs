@@ -48,8 +48,7 @@ impl Node {
 
     /// Notes until when nothing but running is due, behind a turn that did nothing else.
     pub(super) fn foresee(&mut self) {
-        let is_heard =
-            self.devices.first_frame().is_some() || self.devices.console.device().has_output();
+        let is_heard = self.devices.first_frame().is_some() || self.devices.has_output();
         if self.pause == Cycles::MAX && !is_heard {
             self.undisturbed = self.next_of_current().unwrap_or(Cycles::MAX);
         }

@@ -49,6 +49,7 @@ fn config() -> NodeConfig {
             mtu: 1500,
         }),
         date: 0,
+        streams: 0,
         exit_device: true,
     }
 }

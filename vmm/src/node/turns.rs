@@ -41,7 +41,7 @@ impl Node {
 
     /// The cycle that a run with others must not go beyond, as things stand.
     fn bound(&self, limit: Cycles, echo: Span) -> Cycles {
-        if self.devices.console.device().has_output() {
+        if self.devices.has_output() {
             return 0;
         }
         self.devices.first_frame().map_or(limit, |sent| {

@@ -145,7 +145,11 @@ fn workload(arguments: &MpirunArguments, request: &Request, draft: &mut Draft) {
     if let Some(limit) = arguments.limit {
         draft.entry("limit", quoted(&exact(limit.0.as_ps())), "of virtual time");
     }
-    // `--output PATTERN` is to become `workload.outputs` here.
+    if !arguments.output.is_empty() {
+        let patterns: Vec<String> = arguments.output.iter().map(|one| quoted(one)).collect();
+        let list = format!("[{}]", patterns.join(", "));
+        draft.entry("outputs", list, "into files/nodeN of the run directory");
+    }
     let mut environment = request.environment.clone();
     if !request.choice.libraries.is_empty() {
         let folder = format!("/root/{LIBRARIES}");

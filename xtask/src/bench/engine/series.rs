@@ -62,8 +62,8 @@ pub(super) fn ours(bench: &Bench, level: &str, steps: &[Step]) -> Result<Seconds
     run.arg("run").arg(scenario).arg("--quiet");
     run.arg("--out").arg(&out).stdout(Stdio::null());
     // A run's directory gets its name when the run is complete.
-    let console = out.with_extension("incomplete").join("console/node0.log");
-    follow(bench, run, &console, steps)
+    let output = out.with_extension("incomplete").join("stdout");
+    follow(bench, run, &output, steps)
 }
 
 /// Times of `steps` in a guest of QEMU's.

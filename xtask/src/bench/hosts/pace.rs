@@ -27,16 +27,16 @@ const PIECE: Duration = Duration::from_millis(250);
 pub(super) struct Watch(BufReader<UnixStream>);
 
 impl Watch {
-    /// To the run in `directory`, once it has written `word` to the console of node 0.
+    /// To the run in `directory`, once its command has written `word`.
     pub(super) fn when(directory: &Path, word: &str) -> Result<Self> {
         let until = Instant::now() + PATIENCE;
         let socket = directory.join("control.sock");
-        let console = directory.join("console/node0.log");
+        let console = directory.join("stdout");
         let mut watch: Option<Self> = None;
         while Instant::now() < until {
             thread::sleep(STEP);
             match &mut watch {
-                // What consoles wrote is in their files behind a look.
+                // What nodes wrote is in their files after a look.
                 Some(watch) => drop(watch.virtual_time()?),
                 None => watch = Self::connect(&socket).ok(),
             }

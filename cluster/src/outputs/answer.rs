@@ -1,0 +1,209 @@
+//! What a node answers when it is asked for files; `images/guest/belljar-collect.c` has the format.
+
+/// Longest line of an answer: a name of 4,096 bytes, each written as three, and what is before it.
+const LONGEST_LINE: usize = 3 * 4096 + 64;
+
+/// A piece of an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Part<'a> {
+    /// A file follows.
+    File {
+        /// Its path, as the guest has it; anything may be in it.
+        name: String,
+        /// Its length in bytes.
+        size: u64,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// The next bytes of that file.
+    Bytes(&'a [u8]),
+    /// A file is left out.
+    Left {
+        /// Its path, likewise.
+        name: String,
+        /// Its length; `None` where it is no plain file or cannot be read.
+        size: Option<u64>,
+    },
+    /// That was all.
+    Done,
+}
+
+/// Why an answer is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// It says something that means nothing.
+    #[error("it answers what is no answer: {0:?}")]
+    Line(String),
+    /// It says more than a line may have.
+    #[error("it answers with a line of more than {LONGEST_LINE} bytes")]
+    Long,
+}
+
+/// An answer as far as it came. However it is cut into pieces, its parts are the same.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    /// The word was said with which an answer begins. Lines before it are of others.
+    begun: bool,
+    done: bool,
+    line: Vec<u8>,
+    /// Bytes of the current file that are to come.
+    left: u64,
+}
+
+impl Answer {
+    /// Whether it is whole.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Takes the next bytes and hands on what they say, until `take` fails.
+    ///
+    /// # Errors
+    /// [`AnswerError`], or what `take` fails with.
+    pub(crate) fn take<E: From<AnswerError>>(
+        &mut self,
+        mut bytes: &[u8],
+        mut take: impl FnMut(Part<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while !bytes.is_empty() && !self.done {
+            if self.left > 0 {
+                let count =
+                    usize::try_from(self.left).map_or(bytes.len(), |left| left.min(bytes.len()));
+                let (own, rest) = bytes.split_at(count);
+                self.left -= count as u64;
+                bytes = rest;
+                take(Part::Bytes(own))?;
+                continue;
+            }
+            let end = bytes.iter().position(|byte| *byte == b'\n');
+            let (own, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+            if self.line.len() + own.len() > LONGEST_LINE {
+                return Err(AnswerError::Long.into());
+            }
+            self.line.extend_from_slice(own);
+            bytes = rest;
+            if end.is_some() {
+                bytes = &bytes[1..];
+                let line = std::mem::take(&mut self.line);
+                if let Some(part) = self.read(&String::from_utf8_lossy(&line))? {
+                    take(part)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, line: &str) -> Result<Option<Part<'static>>, AnswerError> {
+        if !self.begun {
+            self.begun = line == "files";
+            return Ok(None);
+        }
+        let words: Vec<&str> = line.split(' ').collect();
+        let part = match words[..] {
+            ["looking"] => return Ok(None),
+            ["done"] => {
+                self.done = true;
+                Some(Part::Done)
+            }
+            ["file", mode, size, name] => {
+                let mode = u32::from_str_radix(mode, 8).ok();
+                size.parse().ok().zip(mode).map(|(size, mode)| {
+                    self.left = size;
+                    let name = decoded(name);
+                    Part::File { name, size, mode }
+                })
+            }
+            ["left", "-", name] => Some(Part::Left {
+                name: decoded(name),
+                size: None,
+            }),
+            ["left", size, name] => size.parse().ok().map(|size| Part::Left {
+                name: decoded(name),
+                size: Some(size),
+            }),
+            _ => None,
+        };
+        let shown = || line.chars().take(80).collect();
+        part.map(Some).ok_or_else(|| AnswerError::Line(shown()))
+    }
+}
+
+/// The name that is written with "%XX" for some bytes; as it is written, where it is no text then.
+fn decoded(name: &str) -> String {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let hex = (first == b'%').then(|| after.get(..2)).flatten();
+        let hex = hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        match hex {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an answer says, in words, when it comes in pieces of `size` bytes.
+    fn read(text: &[u8], size: usize) -> Result<Vec<String>, AnswerError> {
+        let (mut answer, mut said, mut data) = (Answer::default(), Vec::new(), Vec::new());
+        for piece in text.chunks(size) {
+            answer.take::<AnswerError>(piece, |part| {
+                match part {
+                    Part::Bytes(bytes) => data.extend_from_slice(bytes),
+                    other => said.push(format!("{other:?}")),
+                }
+                Ok(())
+            })?;
+        }
+        said.push(String::from_utf8_lossy(&data).into_owned());
+        said.push(format!("{}", answer.is_done()));
+        Ok(said)
+    }
+
+    const TEXT: &[u8] = b"ready\nexit 0\nfiles\nfile 644 3 a%20b\na\ncfile 755 0 e\nlooking\nleft - out/l\nleft 99 big\ndone\nfile 644 1 x\ny";
+
+    #[test]
+    fn an_answer_is_the_same_in_pieces_of_any_size() {
+        let whole = read(TEXT, TEXT.len()).unwrap();
+        assert_eq!(whole.len(), 7, "{whole:?}");
+        assert!(whole[0].contains("\"a b\""), "{whole:?}");
+        assert_eq!(whole[5..], ["a\nc".to_owned(), "true".to_owned()]);
+        for size in 1..TEXT.len() {
+            assert_eq!(read(TEXT, size).unwrap(), whole, "{size}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_is_refused() {
+        for wrong in [
+            "",
+            "file 644 x y",
+            "file 9 1 y",
+            "left y",
+            "file 644 1",
+            "done now",
+        ] {
+            let text = format!("files\n{wrong}\n");
+            let error = read(text.as_bytes(), 5).unwrap_err();
+            assert_eq!(error, AnswerError::Line(wrong.to_owned()));
+        }
+        let long = ["files\n", &"x".repeat(LONGEST_LINE + 1)].concat();
+        assert_eq!(read(long.as_bytes(), 1000), Err(AnswerError::Long));
+    }
+
+    #[test]
+    fn names_are_read_as_far_as_they_are_text() {
+        assert_eq!(decoded("a%2Fb%25%zz%4"), "a/b%%zz%4");
+        assert_eq!(decoded("%ff"), "%ff");
+    }
+}
