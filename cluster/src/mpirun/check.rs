@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::binary::newest_glibc;
 use super::guest_root::interpreter_line;
 use super::library::{Closure, Lacking, Object, in_guest};
 use super::{Binary, GuestRoot, Mpi, ProgramError};
@@ -280,10 +279,4 @@ pub(crate) fn describe(name: &str, closure: &Closure) -> String {
         false => format!("brings {}", brought.join(", ")),
     };
     format!("{name}{mpi}; {settled} libraries of the image, {brought}")
-}
-
-/// The newest glibc that a program needs, as numbers.
-pub(crate) fn needed_glibc(binary: &Binary) -> Option<Vec<u32>> {
-    let needs = binary.needs_versions.get("libc.so.6")?;
-    newest_glibc(needs)
 }

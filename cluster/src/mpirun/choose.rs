@@ -11,15 +11,12 @@ use std::path::{Component, Path, PathBuf};
 
 use belljar_images::{Image, Recipe};
 
-use super::check::{can_start, describe, fits, missing, needed_glibc};
-use super::guest_root::interpreter_line;
-use super::host_loader::read_binary;
-use super::library::{Closure, Found, Object, bring};
 use super::request::Part;
-use super::{Binary, GuestRoot, HostLoader, Mpi, ProgramError};
+use super::{GuestRoot, HostLoader, Mpi, ProgramError};
 
-/// Longest script of which the text is looked at, in bytes.
-const SCRIPT: u64 = 1 << 20;
+mod trial;
+
+use trial::Trial;
 
 /// Why no image can run the programs.
 #[derive(Debug, thiserror::Error)]
@@ -234,14 +231,7 @@ pub fn try_image(
     host: &HostLoader,
 ) -> Result<Choice, ChoiceError> {
     let root = GuestRoot::open(&image.root)?;
-    let mut trial = Trial {
-        root: &root,
-        image: name,
-        host,
-        libraries: BTreeMap::new(),
-        lines: Vec::new(),
-        mpi: Vec::new(),
-    };
+    let mut trial = Trial::new(&root, name, host);
     if !root.has_shell() {
         return Err(ProgramError::NoShell(name.to_owned()).into());
     }
@@ -268,195 +258,6 @@ pub fn try_image(
     })
 }
 
-/// An image on trial.
-struct Trial<'a> {
-    root: &'a GuestRoot,
-    image: &'a str,
-    host: &'a HostLoader,
-    libraries: BTreeMap<String, PathBuf>,
-    lines: Vec<String>,
-    mpi: Vec<Mpi>,
-}
-
-impl Trial<'_> {
-    fn program(&mut self, part: &Part) -> Result<Program, ChoiceError> {
-        let word = &part.program;
-        let path = Path::new(word);
-        let of_image = match path.is_absolute() || !word.contains('/') {
-            true => self.root.program(word),
-            false => None,
-        };
-        if let Some(real) = of_image {
-            self.image_program(&real, part);
-            return Ok(Program {
-                source: Source::Image,
-                name: word.clone(),
-            });
-        }
-        if !word.contains('/') {
-            let image = format!(" {}", self.image);
-            return Err(ChoiceError::Unknown(word.clone(), image));
-        }
-        if !path.is_file() {
-            return Err(ChoiceError::NoSuch(word.clone()));
-        }
-        let name = name_in_guest(path);
-        match read_binary(path) {
-            Some(binary) => self.bring(&name, path, binary)?,
-            None => self.script(&name, path)?,
-        }
-        Ok(Program {
-            source: Source::Host(path.to_owned()),
-            name,
-        })
-    }
-
-    /// Takes in a further file: a program among them brings its libraries, too.
-    fn file(&mut self, name: &str, path: &Path) -> Result<(), ChoiceError> {
-        match read_binary(path) {
-            Some(binary) if binary.is_for_nodes() && binary.interpreter.is_some() => {
-                self.bring(name, path, binary)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn bring(&mut self, name: &str, path: &Path, binary: Binary) -> Result<(), ChoiceError> {
-        can_start(self.root, name, &binary, self.image)?;
-        if !binary.is_loadable {
-            return Err(ChoiceError::NoProgram(path.to_owned()));
-        }
-        if binary.is_static_program() {
-            self.mpi.extend(static_mpi(path));
-            self.lines.push(format!("{name}, static"));
-            return Ok(());
-        }
-        let full = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let folder = full.parent().unwrap_or(Path::new("/"));
-        let program = Object::new(name, folder, binary);
-        // By this host's libraries: the image may not have those between the program and MPI.
-        let here = Closure::of(program.clone(), &mut |object, library| {
-            self.host.find(object, library)
-        });
-        let mut closure = bring(self.root, self.host, program);
-        for (mpi, library) in here.mpi {
-            closure.mpi.entry(mpi).or_insert(library);
-        }
-        fits(self.root, name, &closure, self.image)?;
-        if !closure.missing.is_empty() {
-            let advice = "install them here, or set LD_LIBRARY_PATH to their folders";
-            return Err(missing(name, &closure, self.image, "this host", advice).into());
-        }
-        self.lines.push(describe(name, &closure));
-        self.mpi.extend(closure.mpi.keys());
-        self.libraries.extend(closure.open);
-        Ok(())
-    }
-
-    fn script(&mut self, name: &str, path: &Path) -> Result<(), ChoiceError> {
-        let words = read_start(path).and_then(|text| interpreter_line(&text));
-        let Some(words) = words else {
-            return Err(ChoiceError::NoProgram(path.to_owned()));
-        };
-        let absent = |interpreter: &str| ProgramError::Interpreter {
-            program: name.to_owned(),
-            interpreter: interpreter.to_owned(),
-            image: self.image.to_owned(),
-            advice: "take an image that has it, or add its package to the recipe",
-        };
-        if self.root.real(&words[0]).is_none() {
-            return Err(absent(&words[0]).into());
-        }
-        if let (true, Some(by_name)) = (words[0].ends_with("/env"), words.get(1))
-            && self.root.program(by_name).is_none()
-        {
-            return Err(absent(by_name).into());
-        }
-        self.python_mpi(path);
-        self.lines
-            .push(format!("{name}, a script for {}", words.join(" ")));
-        Ok(())
-    }
-
-    /// A program of the image, at the path `real`.
-    fn image_program(&mut self, real: &str, part: &Part) {
-        if let Some(binary) = self.root.binary(real) {
-            let program = Object::new(&part.program, Path::new("/"), binary);
-            self.mpi.extend(self.mpi_in_image(program));
-        }
-        if let Some(script) = part.arguments.iter().find(|word| !word.starts_with('-')) {
-            self.python_mpi(Path::new(script));
-        }
-        self.lines
-            .push(format!("{}, of the image ({real})", part.program));
-    }
-
-    fn mpi_in_image(&self, program: Object) -> Vec<Mpi> {
-        let closure = Closure::of(program, &mut |_, name| {
-            let path = self.root.library(name)?;
-            let binary = self.root.binary(&path)?;
-            let found = Object::new(name, Path::new("/"), binary);
-            Some(Found::Open(PathBuf::from(path), found))
-        });
-        closure.mpi.into_keys().collect()
-    }
-
-    /// For a script at `path` that uses mpi4py: the MPI that the image's is linked to.
-    fn python_mpi(&mut self, path: &Path) {
-        let uses_it = |text: Vec<u8>| text.windows(6).any(|word| word == b"mpi4py");
-        if !read_start(path).is_some_and(uses_it) {
-            return;
-        }
-        let modules = self.root.below("/usr");
-        let module = modules
-            .into_iter()
-            .find(|path| path.contains("/mpi4py/MPI."));
-        let binary = module.and_then(|path| self.root.binary(path));
-        match binary {
-            Some(binary) => {
-                let module = Object::new("mpi4py", Path::new("/"), binary);
-                self.mpi.extend(self.mpi_in_image(module));
-            }
-            None => self.lines.push("mpi4py is not in the image".to_owned()),
-        }
-    }
-
-    /// The MPI that all are linked to; one that the image has where none is.
-    fn launched_by(&self) -> Result<Mpi, ChoiceError> {
-        let mut all = self.mpi.clone();
-        all.sort();
-        all.dedup();
-        match all[..] {
-            [mpi] => Ok(mpi),
-            [] => {
-                let has = Mpi::ALL.into_iter().find(|mpi| self.root.has(*mpi));
-                has.ok_or_else(|| ChoiceError::NoMpi(self.image.to_owned()))
-            }
-            _ => Err(ChoiceError::Several),
-        }
-    }
-}
-
-/// The MPI that is linked into a static program, by what its library says of itself.
-fn static_mpi(path: &Path) -> Option<Mpi> {
-    let bytes = fs::read(path).ok()?;
-    let has = |text: &[u8]| bytes.windows(text.len()).any(|part| part == text);
-    match (has(b"MPICH Version:"), has(b"Open MPI v")) {
-        (true, false) => Some(Mpi::Mpich),
-        (false, true) => Some(Mpi::OpenMpi),
-        _ => None,
-    }
-}
-
-/// The beginning of a text file.
-fn read_start(path: &Path) -> Option<Vec<u8>> {
-    use std::io::Read;
-    let mut text = Vec::new();
-    let file = fs::File::open(path).ok()?;
-    file.take(SCRIPT).read_to_end(&mut text).ok()?;
-    Some(text)
-}
-
 /// What a file is called in `/root`: a path that leads down from here stays what it is, any other
 /// becomes its last part.
 pub fn name_in_guest(path: &Path) -> String {
@@ -472,11 +273,4 @@ pub fn name_in_guest(path: &Path) -> String {
         true => parts.join("/"),
         false => parts.last().cloned().unwrap_or_default(),
     }
-}
-
-/// The newest glibc that a program needs, in words.
-pub fn glibc_words(path: &Path) -> Option<String> {
-    let version = needed_glibc(&read_binary(path)?)?;
-    let numbers: Vec<String> = version.iter().map(ToString::to_string).collect();
-    Some(format!("glibc {}", numbers.join(".")))
 }

@@ -168,12 +168,6 @@ impl GuestRoot {
     pub fn has_shell(&self) -> bool {
         self.real("/bin/sh").is_some()
     }
-
-    /// Versions of glibc that its programs can have, such as `[2, 36]`.
-    pub fn glibc(&self) -> Option<Vec<u32>> {
-        let library = self.library("libc.so.6")?;
-        super::binary::newest_glibc(&self.binary(&library)?.has_versions)
-    }
 }
 
 /// The parts of a path, the last one first.
