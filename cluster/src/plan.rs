@@ -172,7 +172,7 @@ impl Plan {
     pub fn resolve(scenario: &Scenario, path: &Path) -> Result<Self, PlanError> {
         limits::check(scenario)?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        let image = find_image(&folder.join(&scenario.image.recipe))?;
+        let image = find_image(&belljar_images::place(folder, &scenario.image.recipe))?;
         Self::resolve_for(scenario, path, image)
     }
 
@@ -210,6 +210,8 @@ impl Plan {
         }
         let folder = path.parent().unwrap_or(Path::new("."));
         let network = NetworkPlan::resolve(scenario, folder)?;
+        let mut environment = image.manifest.environment.clone();
+        environment.extend(scenario.workload.environment.clone());
         Ok(Self {
             name: scenario.name.clone(),
             description: scenario.description.clone(),
@@ -233,7 +235,7 @@ impl Plan {
             arp: scenario.network.arp,
             pcap: network.pcap,
             command: scenario.workload.command.clone(),
-            environment: scenario.workload.environment.clone(),
+            environment,
             files: read_files(&scenario.workload.files, folder)?,
             boot_each: scenario.nodes.boot == BootKind::Each,
             snapshot: None,
