@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_last_words_are_not_mmdebstrap_s() {
-        assert!(is_wrapper("I: removing tempdir /tmp/mmdebstrap.x..."));
+        assert!(is_wrapper("I: removing tempdir ..."));
         assert!(is_wrapper(
             "E: setup failed: E: command failed: sh \"$1/x\""
         ));

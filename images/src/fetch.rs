@@ -259,4 +259,19 @@ mod tests {
         assert_eq!(name_and_version(&names[0]), Some(expected));
         assert_eq!(name_and_version("gcc.deb"), None);
     }
+
+    #[test]
+    fn a_damaged_package_is_forgotten_and_no_other() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let archives = folder.path().join("archives");
+        fs::create_dir(&archives).expect("folder");
+        for name in ["gcc_1_amd64.deb", "gcc_2_amd64.deb", "gcc-12_1_amd64.deb"] {
+            fs::write(archives.join(name), "").expect("writes");
+        }
+        forget(folder.path(), "gcc");
+        let left = fs::read_dir(&archives).expect("reads").count();
+        assert!(left == 1 && archives.join("gcc-12_1_amd64.deb").exists());
+        // A folder that is not there has nothing to forget.
+        forget(&folder.path().join("none"), "gcc");
+    }
 }
