@@ -25,9 +25,9 @@ use belljar_cluster::run_disk;
 use belljar_cluster::sandbox::Sandbox;
 use belljar_cluster::scenario::{Scenario, Standalone, schema};
 use belljar_cluster::{doctor as examination, template};
-use belljar_images::{CacheError, ImageError, Progress, Recipe};
+use belljar_images::{CacheError, ImageError, LockUse, Progress, Recipe};
 
-use crate::{CheckArguments, ScenarioArguments, SnapshotArguments};
+use crate::{BuildArguments, CheckArguments, ScenarioArguments, SnapshotArguments};
 pub(crate) use output::fit_for_terminal;
 use output::{print, say};
 
@@ -122,7 +122,8 @@ fn sandbox(unwanted: bool, engine: Engine) -> Result<Option<Sandbox>> {
 }
 
 /// `belljar image build`.
-pub(crate) fn build_image(recipe: &Path, verbose: bool) -> Result<ExitCode> {
+pub(crate) fn build_image(arguments: &BuildArguments) -> Result<ExitCode> {
+    let verbose = arguments.verbose;
     let missing = belljar_images::missing_tools();
     if !missing.is_empty() {
         let packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
@@ -131,8 +132,13 @@ pub(crate) fn build_image(recipe: &Path, verbose: bool) -> Result<ExitCode> {
             packages.join(" ")
         );
     }
-    let recipe = Recipe::load(recipe)?;
-    let image = belljar_images::build(&recipe, &mut |news| match news {
+    let recipe = Recipe::load(&arguments.recipe)?;
+    let locks = match (arguments.locked, arguments.keep_lock) {
+        (true, _) => LockUse::Locked,
+        (false, true) => LockUse::Keep,
+        (false, false) => LockUse::Write,
+    };
+    let image = belljar_images::build(&recipe, locks, &mut |news| match news {
         Progress::Step { number, of, what } => eprintln!("[{number}/{of}] {what}"),
         Progress::Detail(line) if verbose => eprintln!("    {line}"),
         Progress::Detail(_) => {}
@@ -140,6 +146,21 @@ pub(crate) fn build_image(recipe: &Path, verbose: bool) -> Result<ExitCode> {
         Progress::Note(note) => eprintln!("note: {note}"),
     })?;
     say(image.dir.display())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `belljar image list`.
+pub(crate) fn list_images() -> Result<ExitCode> {
+    for (name, words) in belljar_images::built_in_recipes() {
+        let recipe = Recipe::load(Path::new(name))?;
+        let state = match belljar_images::locate(&recipe) {
+            Ok(Some(_)) => "built",
+            Ok(None) => "not built",
+            Err(ImageError::Cache(CacheError::Image(_))) => "damaged",
+            Err(error) => return Err(error.into()),
+        };
+        say(format_args!("{name:<24} {state:<10} {words}"))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -280,21 +280,32 @@ struct BootArguments {
 #[derive(Subcommand)]
 enum ImageCommand {
     /// Build the image of a recipe into the cache.
-    Build {
-        /// The recipe's file.
-        #[arg(default_value = "images/bookworm-mpich.toml")]
-        recipe: PathBuf,
-        /// Show what the tools print.
-        #[arg(long, short)]
-        verbose: bool,
-    },
+    Build(BuildArguments),
+    /// List the built-in recipes, and whether their images are built.
+    List,
     /// Read all of a built image from the disk and compare it with its digests, which runs do only for
     /// files that were written to since.
     Verify {
-        /// The recipe's file.
-        #[arg(default_value = "images/bookworm-mpich.toml")]
+        /// The recipe's file, or the name of a built-in one.
+        #[arg(default_value = "bookworm-mpich")]
         recipe: PathBuf,
     },
+}
+
+#[derive(Args)]
+struct BuildArguments {
+    /// The recipe's file, or the name of a built-in one.
+    #[arg(default_value = "bookworm-mpich")]
+    recipe: PathBuf,
+    /// Refuse packages that are not those of the recipe's lock.
+    #[arg(long, conflicts_with = "keep_lock")]
+    locked: bool,
+    /// Leave the recipe's lock as it is; the image's folder has its own.
+    #[arg(long)]
+    keep_lock: bool,
+    /// Show what the tools print.
+    #[arg(long, short)]
+    verbose: bool,
 }
 
 #[derive(Subcommand)]
@@ -368,9 +379,8 @@ fn main() -> ExitCode {
         Command::Schema => command::schema(),
         Command::Trace(TraceCommand::Dump(arguments)) => command::trace::dump(&arguments),
         Command::Trace(TraceCommand::Stat(arguments)) => command::trace::stat(&arguments),
-        Command::Image(ImageCommand::Build { recipe, verbose }) => {
-            command::build_image(&recipe, verbose)
-        }
+        Command::Image(ImageCommand::Build(arguments)) => command::build_image(&arguments),
+        Command::Image(ImageCommand::List) => command::list_images(),
         Command::Image(ImageCommand::Verify { recipe }) => command::verify_image(&recipe),
     };
     match notes::left_out() {

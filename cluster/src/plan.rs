@@ -196,7 +196,7 @@ impl Plan {
     pub fn resolve(scenario: &Scenario, path: &Path) -> Result<Self, PlanError> {
         limits::check(scenario)?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        let image = find_image(&folder.join(&scenario.image.recipe))?;
+        let image = find_image(&belljar_images::place(folder, &scenario.image.recipe))?;
         Self::resolve_for(scenario, path, image)
     }
 
@@ -236,12 +236,14 @@ impl Plan {
         let network = NetworkPlan::resolve(scenario, folder)?;
         let workload = &scenario.workload;
         let files = read_files(&workload.files, folder)?;
+        let mut environment = image.manifest.environment.clone();
+        environment.extend(workload.environment.clone());
         let root = GuestRoot::open(&image.root)?;
         let programs = check::check(
             &root,
             Workload {
                 command: &workload.command,
-                environment: &workload.environment,
+                environment: &environment,
                 files: &files,
                 image: &image.manifest.recipe,
             },
@@ -270,7 +272,7 @@ impl Plan {
             pcap: network.pcap,
             command: workload.command.clone(),
             ranks_per_node: workload.ranks_per_node,
-            environment: workload.environment.clone(),
+            environment,
             open_mpi: open_mpi::environment(&root, scenario),
             files,
             programs,

@@ -103,7 +103,7 @@ fn default_seed() -> u64 {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Image {
-    /// The recipe, relative to the scenario's file.
+    /// The recipe, relative to the scenario's file, or the name of a built-in one.
     pub recipe: PathBuf,
     /// Words added to the kernel's command line.
     #[serde(default)]

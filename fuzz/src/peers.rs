@@ -54,13 +54,21 @@ pub(crate) fn control_seeds() -> Vec<Vec<u8>> {
 
 /// Reads a recipe.
 pub(crate) fn recipe(data: &[u8]) {
+    // A recipe may name any folder of its user's as a source, and all of this host is too much to read.
+    let text = String::from_utf8_lossy(data);
+    let table = text.parse::<toml::Table>().unwrap_or_default();
+    let sources = table.get("source").and_then(toml::Value::as_array);
+    if sources.is_some_and(|all| all.iter().any(|source| source.get("path").is_some())) {
+        return;
+    }
     let folder = tempfile::tempdir().expect("the host has a folder for files");
     let path = folder.path().join("image.toml");
     std::fs::write(&path, data).expect("the host stores a file");
     // What is wrong with a recipe is an answer; only panics are not.
     if let Ok(recipe) = Recipe::load(&path) {
         assert_eq!(recipe.key(), recipe.key());
-        assert!(recipe.lock_path().starts_with(folder.path()));
+        let lock = recipe.lock_path().expect("a recipe in a file has a lock");
+        assert!(lock.starts_with(folder.path()));
         assert_eq!(Path::new(recipe.name()).components().count(), 1);
     }
 }

@@ -14,34 +14,35 @@ const FALLBACK: [(&str, &str); 3] = [
 /// Debian's keys, from the package debian-archive-keyring.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Settings of the host's apt that reach its mirrors, and that mmdebstrap's own apt must share.
+/// Settings of the host's apt that reach its mirrors, and that those which fetch for an image must share.
 const SHARED_OPTIONS: [&str; 2] = ["Acquire::http::Proxy", "Acquire::https::Proxy"];
 
-/// A sources.list for `suite`, for binaries and for sources.
-pub(crate) fn list(suite: &str) -> Result<String, CommandError> {
+/// A sources.list for `suite`, for these kinds of packages: `deb` and `deb-src`.
+pub(crate) fn list(suite: &str, kinds: &[&str]) -> Result<String, CommandError> {
     let mut apt = command::new("apt-get");
     let format = "$(REPO_URI) $(RELEASE) $(COMPONENT)";
     apt.args(["indextargets", "--format", format, "Created-By: Packages"]);
-    Ok(from_targets(suite, &command::output(&mut apt)?))
+    Ok(from_targets(suite, kinds, &command::output(&mut apt)?))
 }
 
-/// Options for mmdebstrap that carry over what the host's apt needs to reach its mirrors.
-pub(crate) fn options() -> Vec<String> {
-    let read = |key: &str| {
+/// What of the host's settings its apt needs to reach its mirrors: keys and values.
+pub(crate) fn shared() -> Vec<(&'static str, String)> {
+    let read = |key: &'static str| {
         let mut apt = command::new("apt-config");
         apt.args(["dump", "--format", "%v%n", key]);
-        command::output(&mut apt)
-            .ok()
-            .map(|value| value.trim().to_owned())
+        let value = command::output(&mut apt).ok()?.trim().to_owned();
+        (!value.is_empty()).then_some((key, value))
     };
-    let option = |key: &&str| {
-        let value = read(key).filter(|value| !value.is_empty())?;
-        Some(format!("--aptopt={key} \"{value}\""))
-    };
-    SHARED_OPTIONS.iter().filter_map(option).collect()
+    SHARED_OPTIONS.into_iter().filter_map(read).collect()
 }
 
-fn from_targets(suite: &str, targets: &str) -> String {
+/// Options for mmdebstrap that carry these over.
+pub(crate) fn options() -> Vec<String> {
+    let option = |(key, value)| format!("--aptopt={key} \"{value}\"");
+    shared().into_iter().map(option).collect()
+}
+
+fn from_targets(suite: &str, kinds: &[&str], targets: &str) -> String {
     let ours = |release: &str| {
         ["", "-updates", "-security"]
             .iter()
@@ -55,20 +56,20 @@ fn from_targets(suite: &str, targets: &str) -> String {
         };
         if ours(release) {
             base |= release == suite;
-            add(&mut list, uri, release, component);
+            add(&mut list, kinds, uri, release, component);
         }
     }
     if !base {
         list.clear();
         for (uri, pocket) in FALLBACK {
-            add(&mut list, uri, &format!("{suite}{pocket}"), "main");
+            add(&mut list, kinds, uri, &format!("{suite}{pocket}"), "main");
         }
     }
     list
 }
 
-fn add(list: &mut String, uri: &str, release: &str, component: &str) {
-    for kind in ["deb", "deb-src"] {
+fn add(list: &mut String, kinds: &[&str], uri: &str, release: &str, component: &str) {
+    for kind in kinds {
         let _ = writeln!(
             list,
             "{kind} [signed-by={KEYRING}] {uri} {release} {component}"
@@ -80,12 +81,14 @@ fn add(list: &mut String, uri: &str, release: &str, component: &str) {
 mod tests {
     use super::*;
 
+    const BOTH: &[&str] = &["deb", "deb-src"];
+
     #[test]
     fn the_host_s_mirrors_are_used_for_its_own_suite() {
         let targets = "http://mirror.example/debian/ bookworm main\n\
                        http://mirror.example/debian/ bookworm-updates main\n\
                        http://other.example/tools/ nodistro main\n";
-        let list = from_targets("bookworm", targets);
+        let list = from_targets("bookworm", BOTH, targets);
         assert_eq!(list.lines().count(), 4);
         assert!(
             list.lines()
@@ -96,7 +99,11 @@ mod tests {
 
     #[test]
     fn another_suite_comes_from_debian_itself() {
-        let list = from_targets("bookworm", "http://archive.example/ubuntu/ noble main\n");
+        let list = from_targets(
+            "bookworm",
+            BOTH,
+            "http://archive.example/ubuntu/ noble main\n",
+        );
         assert!(list.contains("http://deb.debian.org/debian bookworm main"));
         assert!(list.contains("http://deb.debian.org/debian-security bookworm-security main"));
         assert!(!list.contains("noble"));
@@ -106,6 +113,7 @@ mod tests {
     fn a_pocket_alone_is_not_the_suite() {
         let list = from_targets(
             "bookworm",
+            BOTH,
             "http://mirror.example/ bookworm-security main\n",
         );
         assert!(!list.contains("mirror.example"));

@@ -1,17 +1,19 @@
-//! From package names to a chroot: mmdebstrap resolves and unpacks, a hook compiles what is ours.
+//! From packages to a chroot: mmdebstrap resolves and unpacks, a hook compiles what is ours. Called once for
+//! each build.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::apt_sources;
 use crate::command::{self, CommandError};
+use crate::fetch::Fetched;
+use crate::pattern::literal_part;
 use crate::progress::Progress;
-use crate::recipe::{Program, Recipe, Source};
+use crate::recipe::{Recipe, Spec};
 
-/// The hook's text; `$1` is the chroot.
-const HOOK: &str = include_str!("bootstrap.sh");
+mod input;
+
+pub(crate) use input::{OUTPUT, output_folder};
 
 /// Why the chroot could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -29,25 +31,30 @@ pub enum BootstrapError {
     },
 }
 
+/// Folder of the chroot with the hook's notes.
+pub(crate) const NOTES: &str = "/belljar/notes";
+
+/// Folders that hardly an image needs, and that are large: documentation, and what compilers read.
+const DOCUMENTATION: [&str; 3] = ["/usr/share/doc", "/usr/share/man", "/usr/share/locale"];
+const COMPILERS: [&str; 3] = ["/usr/include", "/usr/lib/gcc", "/usr/share/perl"];
+
 /// Makes the chroot of `recipe` as a tar archive in `work` and gives its path. Compiled programs
 /// lie under [`OUTPUT`] in it, notes about the packages under [`NOTES`].
 pub(crate) fn run(
     recipe: &Recipe,
+    fetched: &Fetched,
     work: &Path,
     report: &mut dyn FnMut(Progress),
 ) -> Result<PathBuf, BootstrapError> {
-    let input = work.join("input.tar");
-    write_input(recipe, &input).map_err(|source| BootstrapError::Write {
-        path: input.clone(),
+    let write = |path: &Path, source| BootstrapError::Write {
+        path: path.to_owned(),
         source,
-    })?;
+    };
+    let input = work.join("input.tar");
+    input::write(recipe, fetched, &input).map_err(|source| write(&input, source))?;
     let list = work.join("sources.list");
-    fs::write(&list, apt_sources::list(&recipe.spec().suite)?).map_err(|source| {
-        BootstrapError::Write {
-            path: list.clone(),
-            source,
-        }
-    })?;
+    let sources = apt_sources::list(&recipe.spec().suite, &["deb"])?;
+    fs::write(&list, sources).map_err(|source| write(&list, source))?;
     let archive = work.join("chroot.tar");
     let mut mmdebstrap = command::new("mmdebstrap");
     // Packages are unpacked and not configured: maintainer scripts change nothing, and no file
@@ -57,6 +64,11 @@ pub(crate) fn run(
         .arg("--format=tar")
         .arg(format!("--architectures={}", recipe.spec().architecture))
         .arg(format!("--include={}", packages(recipe).join(",")))
+        .arg("--setup-hook=mkdir -p \"$1/var/cache/apt/archives\"")
+        .arg(format!(
+            "--setup-hook=sync-in {} /var/cache/apt/archives",
+            command::quoted(&fetched.packages)
+        ))
         .arg(format!(
             "--extract-hook=tar-in {} /",
             command::quoted(&input)
@@ -67,109 +79,97 @@ pub(crate) fn run(
         .arg(&recipe.spec().suite)
         .arg(&archive)
         .arg(&list);
+    // What is unpacked may be large, and the folder of temporary files may be in memory. Other users than
+    // root unpack in a user namespace, for which the work folder may be out of reach.
+    if command::is_root() && std::env::var_os("TMPDIR").is_none() {
+        mmdebstrap.env("TMPDIR", work);
+    }
     command::run(&mut mmdebstrap, &mut |line| {
         report(Progress::Detail(line.to_owned()))
-    })?;
+    })
+    .map_err(|error| error.without(is_wrapper))?;
+    // Both are in the archive, or of no more use.
+    for path in [&input, &fetched.packages] {
+        let _ = fs::remove_file(path).or_else(|_| fs::remove_dir_all(path));
+    }
     Ok(archive)
 }
 
-/// Folder of the chroot in which compiled files lie, each under its path in the guest.
-pub(crate) const OUTPUT: &str = "/belljar/out";
+/// Whether a line is mmdebstrap's own about what ended it, and not of the command that failed.
+fn is_wrapper(line: &str) -> bool {
+    const ABOUT: [&str; 6] = [
+        "I: ",
+        "E: command failed: ",
+        "E: setup failed: ",
+        "E: mmdebstrap failed",
+        "W: hook listener hasn't",
+        "E: received ",
+    ];
+    ABOUT.iter().any(|start| line.starts_with(start))
+}
 
-/// Folder of the chroot with the hook's notes.
-pub(crate) const NOTES: &str = "/belljar/notes";
-
-fn packages(recipe: &Recipe) -> Vec<&str> {
+/// The packages that are named for the image and for building.
+pub(crate) fn packages(recipe: &Recipe) -> Vec<&str> {
     let spec = recipe.spec();
     std::iter::once(&spec.kernel.package)
         .chain(&spec.userland.packages)
+        .chain(&spec.userland.whole)
         .chain(&spec.builder.packages)
         .map(String::as_str)
         .collect()
 }
 
-fn write_input(recipe: &Recipe, path: &Path) -> std::io::Result<()> {
-    let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
-    files.insert("bootstrap.sh".to_owned(), HOOK.as_bytes().to_vec());
-    files.insert("sources".to_owned(), sources(recipe).into_bytes());
-    files.insert("build.sh".to_owned(), build_script(recipe).into_bytes());
-    for (name, bytes) in recipe.files() {
-        files.insert(format!("files/{name}"), bytes.clone());
-    }
-    let mut archive = tar::Builder::new(File::create(path)?);
-    for (name, bytes) in &files {
-        let mut header = tar::Header::new_gnu();
-        header.set_size(bytes.len() as u64);
-        header.set_mode(0o644);
-        archive.append_data(&mut header, format!("belljar/in/{name}"), bytes.as_slice())?;
-    }
-    archive.into_inner()?.sync_all()
-}
-
-fn sources(recipe: &Recipe) -> String {
-    recipe
-        .spec()
-        .source
-        .iter()
-        .map(|source| format!("{}\n", source.package))
+/// The folders that are taken out of the chroot, as nothing that the recipe names may lie there.
+fn dropped(spec: &Spec) -> Vec<&'static str> {
+    let userland = &spec.userland;
+    let patterns = || {
+        let userland = userland.files.iter().chain(&userland.optional);
+        userland.chain(&spec.initramfs.files)
+    };
+    let compilers = COMPILERS.into_iter().filter(|_| userland.whole.is_empty());
+    DOCUMENTATION
+        .into_iter()
+        .chain(compilers)
+        .filter(|folder| !patterns().any(|pattern| may_reach(pattern, folder)))
         .collect()
 }
 
-/// The script that compiles inside the chroot. All names in it have been checked by the recipe.
-fn build_script(recipe: &Recipe) -> String {
-    let mut script = String::from("export LC_ALL=C SOURCE_DATE_EPOCH=0\n");
-    for program in &recipe.spec().program {
-        compile(&mut script, program);
-    }
-    for source in &recipe.spec().source {
-        build_package(&mut script, source);
-    }
-    script
-}
-
-fn compile(script: &mut String, program: &Program) {
-    let Program {
-        source,
-        path,
-        compiler,
-        flags,
-        libraries,
-    } = program;
-    let quoted = |words: &[String]| {
-        words
-            .iter()
-            .map(|word| format!(" '{word}'"))
-            .collect::<String>()
+/// Whether a pattern may fit something in a folder.
+fn may_reach(pattern: &str, folder: &str) -> bool {
+    let start = literal_part(pattern);
+    let start = start.strip_suffix('/').unwrap_or(start);
+    let inside = |path: &str, folder: &str| {
+        path.strip_prefix(folder)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    let (flags, libraries) = (quoted(flags), quoted(libraries));
-    let folder = path.rfind('/').map_or("", |end| &path[..end]);
-    let _ = writeln!(
-        script,
-        "echo 'compiling {source}' >&2; mkdir -p '{OUTPUT}{folder}'"
-    );
-    // From the folder of the inputs, so that no path of the chroot reaches the binary.
-    let _ = writeln!(
-        script,
-        "(cd /belljar/in/files && {compiler}{flags} -o '{OUTPUT}{path}' '{source}'{libraries} && strip '{OUTPUT}{path}')"
-    );
+    inside(start, folder) || inside(folder, start)
 }
 
-fn build_package(script: &mut String, source: &Source) {
-    let Source {
-        package,
-        script: build,
-        outputs,
-        ..
-    } = source;
-    let _ = writeln!(script, "echo 'building source package {package}' >&2");
-    for output in outputs {
-        let folder = output.rfind('/').map_or("", |end| &output[..end]);
-        let _ = writeln!(script, "mkdir -p '{OUTPUT}{folder}'");
+/// Whether a path of a package is documentation.
+pub(crate) fn is_documentation(path: &str) -> bool {
+    DOCUMENTATION.iter().any(|folder| path.starts_with(folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_that_a_recipe_names_are_kept() {
+        assert!(may_reach("/usr/include/stdio.h", "/usr/include"));
+        assert!(may_reach("/usr/include", "/usr/include") && may_reach("/usr", "/usr/include"));
+        assert!(may_reach("/usr/**/*.h", "/usr/include"));
+        assert!(!may_reach("/usr/includes/x", "/usr/include"));
+        assert!(!may_reach("/usr/bin/*", "/usr/include"));
     }
-    let _ = writeln!(
-        script,
-        "(cd '/belljar/src/{package}' && mkdir tree && tar -xf *.orig.tar.* -C tree --strip-components=1 && cd tree && \
-         FILES=/belljar/in/files DESTDIR={OUTPUT} sh -eu '/belljar/in/files/{build}' >/belljar/build.log 2>&1) \
-         || {{ tail -n 40 /belljar/build.log >&2; exit 1; }}"
-    );
+
+    #[test]
+    fn the_last_words_are_not_mmdebstrap_s() {
+        assert!(is_wrapper("I: removing tempdir ..."));
+        assert!(is_wrapper(
+            "E: setup failed: E: command failed: sh \"$1/x\""
+        ));
+        assert!(!is_wrapper("E: Unable to locate package none"));
+        assert!(!is_wrapper("hello.c:1:1: error: unknown type name"));
+    }
 }

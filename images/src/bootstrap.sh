@@ -1,15 +1,19 @@
-# Runs as mmdebstrap's extract hook, outside the chroot; $1 is the chroot. Fetches the source
-# packages, builds what is ours inside the chroot, and notes what dpkg knows of every package.
+# Runs as mmdebstrap's extract hook, outside the chroot; $1 is the chroot. Builds what is ours inside the
+# chroot, and notes what dpkg knows of every package.
 set -eu
 root=$1
 work=$root/belljar
 notes=$work/notes
-mkdir -p "$notes/md5sums" "$work/src"
+mkdir -p "$notes/md5sums" "$notes/files" "$work/src"
 export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG"
 
 names=
 for deb in "$root"/var/cache/apt/archives/*.deb; do
     name=$(dpkg-deb --show --showformat='${Package}' "$deb")
+    if [ -f "$notes/md5sums/$name" ]; then
+        echo "the mirror has another version of $name than when the build began; build again" >&2
+        exit 1
+    fi
     dpkg-deb --show --showformat='${Package}\t${Version}\t${Architecture}\t' "$deb" >>"$notes/packages"
     sha256sum "$deb" | cut -d ' ' -f 1 >>"$notes/packages"
     names="$names $name=$(dpkg-deb --show --showformat='${Version}' "$deb")"
@@ -31,18 +35,23 @@ for deb in "$root"/var/cache/apt/archives/*.deb; do
             esac
         done <"$work/control/conffiles"
     fi
+    if grep -qxF "$name" "$work/in/whole"; then
+        dpkg-deb --fsys-tarfile "$deb" | tar -t >"$notes/files/$name"
+    fi
 done
 apt-cache show $names >"$notes/apt-cache"
+# Unpacked they are in the chroot already, and its disk may be short.
+rm -f "$root"/var/cache/apt/archives/*.deb
 
 while read -r package; do
-    mkdir -p "$work/src/$package"
-    # Upstream's archive alone: what Debian adds to it is how to make packages of it.
-    (cd "$work/src/$package" && apt-get -qq -o APT::Sandbox::User=root source --download-only --tar-only "$package" &&
-        sha256sum -- *.tar.* >"$notes/source-$package")
+    mv "$work/in/src/$package" "$work/src/$package"
+    (cd "$work/src/$package" && sha256sum -- *.tar.* >"$notes/source-$package")
 done <"$work/in/sources"
 
 PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$root" /bin/sh -eu /belljar/in/build.sh
 
 # The image needs none of these, and the archive of the chroot is read several times.
-rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/usr/share/doc "$root"/usr/share/man \
-    "$root"/usr/share/locale "$root"/usr/include "$root"/usr/lib/gcc "$root"/usr/share/perl "$work/src" "$work/control"
+while read -r folder; do
+    rm -rf "${root:?}$folder"
+done <"$work/in/dropped"
+rm -rf "$work/in" "$work/src" "$work/control"

@@ -50,6 +50,8 @@ pub fn user_folder(name: &str) -> Result<PathBuf, CacheError> {
 #[derive(Debug, Clone)]
 pub struct Cache {
     folder: PathBuf,
+    /// What was fetched for images, which stays.
+    packages: PathBuf,
 }
 
 impl Cache {
@@ -58,7 +60,10 @@ impl Cache {
     /// # Errors
     /// When the environment names neither folder.
     pub fn of_user() -> Result<Self, CacheError> {
-        Ok(Self::at(&user_folder("images")?))
+        Ok(Self {
+            folder: user_folder("images")?,
+            packages: user_folder("packages")?,
+        })
     }
 
     /// A cache in a folder of its own.
@@ -66,7 +71,13 @@ impl Cache {
     pub fn at(folder: &Path) -> Self {
         Self {
             folder: folder.to_owned(),
+            packages: folder.join("packages"),
         }
+    }
+
+    /// The folder of what was fetched.
+    pub(crate) fn packages(&self) -> &Path {
+        &self.packages
     }
 
     /// The image with this key, when it is there: every file of it is what was built.

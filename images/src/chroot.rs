@@ -5,10 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tar::{Archive, EntryType};
+
+use crate::data::Data;
+use crate::pattern::{Pattern, literal_part};
 
 /// Longest chain of symbolic links followed, as in Linux.
 const LINK_LIMIT: usize = 40;
@@ -43,6 +46,15 @@ pub enum ChrootError {
 }
 
 /// What stands at a path.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Kind<'a> {
+    Directory,
+    File,
+    /// A link with this text.
+    Link(&'a str),
+}
+
+/// What the archive has at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Node {
     Directory,
@@ -67,7 +79,7 @@ pub(crate) struct Resolved {
 #[derive(Debug)]
 pub(crate) struct Chroot {
     archive: PathBuf,
-    file: File,
+    file: Arc<File>,
     nodes: BTreeMap<String, Node>,
 }
 
@@ -81,7 +93,7 @@ impl Chroot {
         let nodes = index(&file).map_err(read)?;
         Ok(Self {
             archive: archive.to_owned(),
-            file,
+            file: Arc::new(file),
             nodes,
         })
     }
@@ -146,45 +158,91 @@ impl Chroot {
         )
     }
 
-    /// The bytes of the file that `path` leads to.
-    pub(crate) fn read(&self, path: &str) -> Result<Vec<u8>, ChrootError> {
+    /// What stands at a path without following it.
+    pub(crate) fn kind(&self, path: &str) -> Option<Kind<'_>> {
+        Some(match self.nodes.get(path)? {
+            Node::Directory => Kind::Directory,
+            Node::File { .. } => Kind::File,
+            Node::Link(target) => Kind::Link(target),
+        })
+    }
+
+    /// The file that `path` leads to, which stays in the archive.
+    pub(crate) fn data(&self, path: &str) -> Result<Data, ChrootError> {
         let end = self.resolve(path)?;
         let Some(&Node::File { offset, size, .. }) = self.nodes.get(&end.path) else {
             return Err(ChrootError::Missing {
                 path: path.to_owned(),
             });
         };
+        let file = self.file.clone();
+        Ok(Data::Part { file, offset, size })
+    }
+
+    /// The bytes of the file that `path` leads to, in memory.
+    pub(crate) fn read(&self, path: &str) -> Result<Vec<u8>, ChrootError> {
         let mut bytes = Vec::new();
-        let mut file = &self.file;
-        file.seek(SeekFrom::Start(offset))
-            .and_then(|_| file.take(size).read_to_end(&mut bytes))
-            .map_err(|source| ChrootError::Read {
-                path: self.archive.clone(),
-                source,
-            })?;
+        let read = self.data(path)?.copy_to(&mut bytes);
+        read.map_err(|source| self.failed(source))?;
         Ok(bytes)
     }
 
-    /// All files and links that a pattern names; `*` stands for anything within one component.
+    /// What happened when something was read from the archive.
+    pub(crate) fn failed(&self, source: std::io::Error) -> ChrootError {
+        ChrootError::Read {
+            path: self.archive.clone(),
+            source,
+        }
+    }
+
+    /// What a pattern names: one path as it is, the files that it fits, or a folder with all in it. `*` and
+    /// `?` stand for anything within one part of a path, `**` for any number of parts.
     pub(crate) fn matching(&self, pattern: &str) -> Result<Vec<String>, ChrootError> {
-        let Some(star) = pattern.find('*') else {
-            return Ok(vec![pattern.to_owned()]);
+        let missing = || ChrootError::Missing {
+            path: pattern.to_owned(),
         };
-        let folder = pattern[..star]
-            .rfind('/')
-            .map_or("/", |end| &pattern[..=end]);
-        let found: Vec<String> = self
-            .under(folder)
-            .filter(|path| matches(pattern, path) && self.is_file(path))
-            .map(str::to_owned)
-            .collect();
+        let is_one = !pattern.contains(['*', '?']);
+        // The archive has no paths through links, as `/lib/x` is where everything lies under `/usr`.
+        let start = literal_part(pattern);
+        let folder = start.trim_end_matches('/');
+        let real = self.resolve(folder).map(|end| end.path);
+        let real = real.unwrap_or_else(|_| folder.to_owned());
+        if is_one && self.kind(&real) != Some(Kind::Directory) {
+            return Ok(vec![pattern.to_owned()]);
+        }
+        let below = format!("{real}/");
+        let inside = self.under(&below).filter(|path| !is_own(path));
+        let named = |path: &str| format!("{folder}{}", &path[real.len()..]);
+        let found: Vec<String> = if is_one {
+            inside.map(named).collect()
+        } else {
+            let rest = Pattern::new(&pattern[start.len()..]).ok_or_else(missing)?;
+            let fits = |path: &&str| rest.matches(&path[below.len()..]) && self.is_file(path);
+            inside.filter(fits).map(named).collect()
+        };
         if found.is_empty() {
-            return Err(ChrootError::Missing {
-                path: pattern.to_owned(),
-            });
+            return Err(missing());
         }
         Ok(found)
     }
+
+    /// The files of the packages that have this name, in whatever folder, each once.
+    pub(crate) fn named(&self, name: &str) -> Vec<String> {
+        let end = format!("/{name}");
+        let all = self.nodes.keys().filter(|path| path.ends_with(&end));
+        let mut real = BTreeMap::new();
+        for path in all.filter(|path| !is_own(path) && self.is_file(path)) {
+            if let Ok(end) = self.resolve(path) {
+                real.entry(end.path).or_insert_with(|| path.clone());
+            }
+        }
+        real.into_values().collect()
+    }
+}
+
+/// Whether a path is of the build itself.
+fn is_own(path: &str) -> bool {
+    path.starts_with("/belljar/")
 }
 
 fn index(file: &File) -> std::io::Result<BTreeMap<String, Node>> {
@@ -235,113 +293,5 @@ fn absolute(path: &[u8]) -> String {
     out
 }
 
-/// Whether `path` fits `pattern`, component by component.
-fn matches(pattern: &str, path: &str) -> bool {
-    let mut parts = path.split('/');
-    pattern
-        .split('/')
-        .all(|part| parts.next().is_some_and(|name| part_matches(part, name)))
-        && parts.next().is_none()
-}
-
-fn part_matches(pattern: &str, name: &str) -> bool {
-    let Some((head, mut rest)) = pattern.split_once('*') else {
-        return pattern == name;
-    };
-    let Some(mut name) = name.strip_prefix(head) else {
-        return false;
-    };
-    while let Some((middle, tail)) = rest.split_once('*') {
-        let Some(at) = name.find(middle) else {
-            return false;
-        };
-        name = &name[at + middle.len()..];
-        rest = tail;
-    }
-    name.ends_with(rest)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tar::{Builder, Header};
-
-    fn chroot(links: &[(&str, &str)], files: &[(&str, &[u8])]) -> (tempfile::TempDir, Chroot) {
-        let folder = tempfile::tempdir().expect("temporary folder");
-        let path = folder.path().join("chroot.tar");
-        let mut tar = Builder::new(File::create(&path).expect("archive"));
-        let mut header = Header::new_ustar();
-        header.set_mode(0o755);
-        for name in ["usr/", "usr/lib/", "bin/"] {
-            header.set_entry_type(EntryType::Directory);
-            header.set_size(0);
-            tar.append_data(&mut header, name, &b""[..])
-                .expect("folder");
-        }
-        for (name, target) in links {
-            header.set_entry_type(EntryType::Symlink);
-            header.set_size(0);
-            tar.append_link(&mut header, name, target).expect("link");
-        }
-        for (name, bytes) in files {
-            header.set_entry_type(EntryType::Regular);
-            header.set_size(bytes.len() as u64);
-            tar.append_data(&mut header, name, *bytes).expect("file");
-        }
-        tar.finish().expect("archive");
-        let chroot = Chroot::open(&path).expect("index");
-        (folder, chroot)
-    }
-
-    #[test]
-    fn links_are_followed_and_listed() {
-        let links = [
-            ("lib", "usr/lib"),
-            ("usr/lib/libx.so", "/lib/libx.so.1"),
-            ("bin/up", "../usr/lib/a"),
-        ];
-        let (_folder, chroot) = chroot(
-            &links,
-            &[("usr/lib/libx.so.1", b"library"), ("usr/lib/a", b"A")],
-        );
-        let end = chroot.resolve("/lib/libx.so").expect("resolves");
-        assert_eq!(end.path, "/usr/lib/libx.so.1");
-        let passed: Vec<&str> = end.links.iter().map(|(path, _)| path.as_str()).collect();
-        assert_eq!(passed, ["/lib", "/usr/lib/libx.so", "/lib"]);
-        assert_eq!(chroot.read("/lib/libx.so").expect("reads"), b"library");
-        assert_eq!(chroot.read("/bin/up").expect("reads"), b"A");
-    }
-
-    #[test]
-    fn circles_and_gaps_are_errors() {
-        let (_folder, chroot) = chroot(&[("a", "b"), ("b", "a")], &[]);
-        assert!(matches!(
-            chroot.resolve("/a"),
-            Err(ChrootError::Links { .. })
-        ));
-        assert!(matches!(
-            chroot.resolve("/usr/none"),
-            Err(ChrootError::Missing { .. })
-        ));
-        assert!(matches!(
-            chroot.read("/usr"),
-            Err(ChrootError::Missing { .. })
-        ));
-    }
-
-    #[test]
-    fn a_star_stays_within_one_component() {
-        let files: [(&str, &[u8]); 3] = [
-            ("usr/lib/libp.so.0", b"p"),
-            ("usr/lib/libq.so.1", b"q"),
-            ("usr/lib/deep/libr.so.0", b"r"),
-        ];
-        let (_folder, chroot) = chroot(&[], &files);
-        assert_eq!(
-            chroot.matching("/usr/lib/*.so.0").expect("found"),
-            ["/usr/lib/libp.so.0"]
-        );
-        assert_eq!(chroot.matching("/usr/*/lib*.so.*").expect("found").len(), 2);
-        assert!(chroot.matching("/usr/lib/*.a").is_err());
-    }
-}
+pub(crate) mod tests;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Lines of a failed command's output that its error shows.
-const TAIL: usize = 30;
+const TAIL: usize = 50;
 
 /// Longest line of a tool's output that is kept, in bytes.
 const LONGEST_LINE: u64 = 64 << 10;
@@ -33,6 +33,19 @@ pub enum CommandError {
         /// The end of what it printed.
         tail: String,
     },
+}
+
+impl CommandError {
+    /// The same without the lines that only wrap what a command inside said, unless all are.
+    pub(crate) fn without(mut self, wraps: impl Fn(&str) -> bool) -> Self {
+        if let Self::Failed { tail, .. } = &mut self {
+            let own: Vec<&str> = tail.lines().filter(|line| !wraps(line)).collect();
+            if !own.is_empty() {
+                *tail = own.join("\n");
+            }
+        }
+        self
+    }
 }
 
 /// A command that images can't be made without and that is not installed.
@@ -112,7 +125,7 @@ pub fn missing_tools() -> Vec<MissingTool> {
     missing
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     // The owner of the process's own entry in /proc is its effective user.
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|data| data.uid() == 0)
@@ -233,6 +246,20 @@ mod tests {
         assert_eq!(lines, ["two", "three"]);
         let text = error.to_string();
         assert!(text.contains("sh failed") && text.contains('7') && text.ends_with("two\nthree"));
+    }
+
+    #[test]
+    fn the_last_line_is_the_error_itself() {
+        let failed = |tail: &str| CommandError::Failed {
+            command: "tool".to_owned(),
+            status: "1".to_owned(),
+            tail: tail.to_owned(),
+        };
+        let words = |tail: &str| failed(tail).without(|line| line.starts_with("I: "));
+        let last = |tail: &str| words(tail).to_string();
+        let all = last("I: starts\none\nx.c: error\nI: removing\nI: done");
+        assert!(all.ends_with(":\none\nx.c: error"), "{all}");
+        assert!(last("I: only").ends_with("I: only"));
     }
 
     #[test]

@@ -1,17 +1,9 @@
 //! The file tree of an image before it is written: what lies where and where it comes from.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use crate::chroot::{Chroot, ChrootError};
-use crate::elf;
-
-/// Where Debian's dynamic loader looks when a library says nothing else.
-const LIBRARY_FOLDERS: [&str; 4] = [
-    "/lib/x86_64-linux-gnu",
-    "/usr/lib/x86_64-linux-gnu",
-    "/lib",
-    "/usr/lib",
-];
+use crate::chroot::{Chroot, ChrootError, Kind};
+use crate::data::Data;
 
 /// Why a file tree could not be put together.
 #[derive(Debug, thiserror::Error)]
@@ -19,15 +11,35 @@ pub enum ContentsError {
     /// A file is not in the packages.
     #[error(transparent)]
     Chroot(#[from] ChrootError),
-    /// A shared library is not in the packages.
+    /// A shared library is nowhere.
     #[error(
-        "{needed_by} needs {library}, which is in none of the installed packages; add the package that has it to userland.packages"
+        "{needed_by} needs {library}, which is in none of the installed packages; add the package that has it to userland.packages, or its name to userland.optional_libraries if the program does without"
     )]
     Library {
         /// The library's name.
         library: String,
         /// The file that asks for it.
         needed_by: String,
+    },
+    /// A shared library is in several places, none of which the loader looks in.
+    #[error(
+        "{needed_by} needs {library}, which the packages have at {places}; name the folder of the right one in userland.lib_paths, or link to it in userland.links"
+    )]
+    Several {
+        /// The library's name.
+        library: String,
+        /// The file that asks for it.
+        needed_by: String,
+        /// Where there is one.
+        places: String,
+    },
+    /// A file that is to be looked into can't be read.
+    #[error("cannot read what is to be {path}: {source}; build again")]
+    Read {
+        /// Path inside the guest.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
     },
     /// Two things want the same path.
     #[error("{path} is to hold both {first} and {second}; take one of them out of the recipe")]
@@ -51,12 +63,12 @@ pub(crate) enum Origin {
 }
 
 /// What stands at a path of the tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Item {
     Directory,
     Link(String),
     File {
-        bytes: Vec<u8>,
+        data: Data,
         executable: bool,
         origin: Origin,
     },
@@ -66,6 +78,35 @@ pub(crate) enum Item {
 const MOST_LINKS: usize = 40;
 
 impl Item {
+    /// A file of this project or of the user.
+    pub(crate) fn ours(data: Data, executable: bool) -> Self {
+        Self::File {
+            data,
+            executable,
+            origin: Origin::Ours,
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Directory, Self::Directory) => true,
+            (Self::Link(one), Self::Link(other)) => one == other,
+            (
+                Self::File {
+                    data: one,
+                    executable: first,
+                    origin: from,
+                },
+                Self::File {
+                    data: other,
+                    executable: second,
+                    origin: of,
+                },
+            ) => from == of && first == second && one.is_same(other),
+            _ => false,
+        }
+    }
+
     fn kind(&self) -> &'static str {
         match self {
             Self::Directory => "a folder",
@@ -111,13 +152,7 @@ impl Contents {
                 }
             });
             let Some((end, target)) = link else { break };
-            let above = path[..end].rfind('/').unwrap_or(0);
-            let folder = if target.starts_with('/') {
-                target.clone()
-            } else {
-                format!("{}/{target}", &path[..above])
-            };
-            path = format!("{folder}{}", &path[end..]);
+            path = format!("{}{}", joined(&path[..end], target), &path[end..]);
         }
         path
     }
@@ -128,7 +163,7 @@ impl Contents {
                 self.items.insert(path.to_owned(), item);
                 Ok(())
             }
-            Some(there) if *there == item => Ok(()),
+            Some(there) if there.is_same(&item) => Ok(()),
             Some(there) => Err(ContentsError::Clash {
                 path: path.to_owned(),
                 first: there.kind(),
@@ -154,82 +189,107 @@ impl Contents {
         path: &str,
         at: &str,
     ) -> Result<(), ContentsError> {
-        let bytes = chroot.read(path)?;
-        let executable = chroot.is_executable(path);
-        self.insert(
-            at,
+        let item = Item::File {
+            data: chroot.data(path)?,
+            executable: chroot.is_executable(path),
+            origin: Origin::Package(path.to_owned()),
+        };
+        // Many files need the same libraries: what was taken from there is not read to compare it.
+        let there = self.items.get(&self.behind_links(at));
+        if let (
+            Some(Item::File { origin: there, .. }),
             Item::File {
-                bytes,
-                executable,
-                origin: Origin::Package(path.to_owned()),
+                origin: Origin::Package(own),
+                ..
             },
-        )
+        ) = (there, &item)
+            && *there == Origin::Package(own.clone())
+        {
+            return Ok(());
+        }
+        self.insert(at, item)
     }
 
-    /// Takes every shared library that the files in the tree need, and those that these need.
-    /// `links` will lie in the tree beside what the packages have: what they lead to counts.
-    pub(crate) fn close_over_libraries(
-        &mut self,
-        chroot: &Chroot,
-        links: &BTreeMap<String, String>,
-    ) -> Result<(), ContentsError> {
-        let mut open: Vec<String> = self.items.keys().cloned().collect();
-        let mut seen = BTreeSet::new();
-        while let Some(path) = open.pop() {
-            let Some(Item::File { bytes, .. }) = self.items.get(&path) else {
-                continue;
-            };
-            let Some(needs) = elf::needs(bytes) else {
-                continue;
-            };
-            if !seen.insert(path.clone()) {
-                continue;
+    /// Takes what a folder of the packages has at `path`: a file with all that leads to it, a link to
+    /// anything else as it is, or a folder.
+    pub(crate) fn take_any(&mut self, chroot: &Chroot, path: &str) -> Result<(), ContentsError> {
+        let above = self.follow(chroot, path)?;
+        let name = path.rfind('/').map_or(path, |at| &path[at..]);
+        let real = format!("{above}{name}");
+        match chroot.kind(&real) {
+            Some(Kind::Link(target)) if !chroot.is_file(&real) => {
+                let target = target.to_owned();
+                self.insert(&real, Item::Link(target))
             }
-            for library in &needs.libraries {
-                let found = folders(&needs.folders, &path)
-                    .find_map(|folder| find_library(chroot, links, &folder, library));
-                let found = found.ok_or_else(|| ContentsError::Library {
-                    library: library.clone(),
-                    needed_by: path.clone(),
-                })?;
-                open.push(self.take(chroot, &found)?);
+            Some(Kind::Directory) => self.insert(&real, Item::Directory),
+            _ => self.take(chroot, path).map(drop),
+        }
+    }
+
+    /// Has the tree hold the links that the packages have above `path`, so that what will lie there lies in
+    /// their folders, and gives the real folder.
+    pub(crate) fn follow(&mut self, chroot: &Chroot, path: &str) -> Result<String, ContentsError> {
+        let mut folder = path.rfind('/').map_or("", |end| &path[..end]);
+        let below = folder;
+        // The packages may have only a part of the way.
+        let end = loop {
+            match chroot.resolve(folder) {
+                Ok(end) => break end,
+                Err(_) => folder = folder.rfind('/').map_or("", |end| &folder[..end]),
             }
-            if let Some(loader) = needs.loader {
-                open.push(self.take(chroot, &loader)?);
+        };
+        for (link, target) in end.links {
+            self.insert(&link, Item::Link(target))?;
+        }
+        Ok(format!("{}{}", end.path, &below[folder.len()..]))
+    }
+
+    /// The real path of the file that `path` leads to in this tree.
+    pub(crate) fn file_at(&self, path: &str) -> Option<String> {
+        let mut path = normal(path);
+        for _ in 0..MOST_LINKS {
+            path = normal(&self.behind_links(&path));
+            match self.items.get(&path)? {
+                Item::File { .. } => return Some(path),
+                Item::Link(target) => path = normal(&joined(&path, target)),
+                Item::Directory => return None,
             }
         }
-        Ok(())
+        None
+    }
+
+    /// Whether a file or a link of this name lies in any folder.
+    pub(crate) fn has_named(&self, name: &str) -> bool {
+        self.items.iter().any(|(path, item)| {
+            !matches!(item, Item::Directory) && path.rsplit('/').next() == Some(name)
+        })
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Option<&Item> {
+        self.items.get(path)
     }
 }
 
-/// Where the loader looks for libraries that the file at `path` needs: in `own` folders first.
-fn folders(own: &[String], path: &str) -> impl Iterator<Item = String> {
-    let origin = path.rfind('/').map_or("", |end| &path[..end]);
-    let own = own.iter().map(move |folder| {
-        folder
-            .replace("$ORIGIN", origin)
-            .replace("${ORIGIN}", origin)
-    });
-    own.chain(LIBRARY_FOLDERS.into_iter().map(str::to_owned))
+/// Where a link at `path` leads.
+fn joined(path: &str, target: &str) -> String {
+    if target.starts_with('/') {
+        return target.to_owned();
+    }
+    let above = path.rfind('/').map_or("", |end| &path[..end]);
+    format!("{above}/{target}")
 }
 
-fn find_library(
-    chroot: &Chroot,
-    links: &BTreeMap<String, String>,
-    folder: &str,
-    name: &str,
-) -> Option<String> {
-    let path = format!("{folder}/{name}");
-    if chroot.is_file(&path) {
-        return Some(path);
+/// A path without `.`, `..` and empty parts.
+pub(crate) fn normal(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
     }
-    let target = links.get(&path)?;
-    let behind = if target.starts_with('/') {
-        target.clone()
-    } else {
-        format!("{folder}/{target}")
-    };
-    chroot.is_file(&behind).then_some(behind)
+    parts.iter().flat_map(|part| ["/", part]).collect()
 }
 
 #[cfg(test)]
@@ -237,11 +297,7 @@ mod tests {
     use super::*;
 
     fn file(bytes: &[u8]) -> Item {
-        Item::File {
-            bytes: bytes.to_vec(),
-            executable: false,
-            origin: Origin::Ours,
-        }
+        Item::ours(Data::Bytes(bytes.to_vec()), false)
     }
 
     #[test]
@@ -274,6 +330,12 @@ mod tests {
             .expect("inserts");
         contents.insert("/bin/x", file(b"x")).expect("inserts");
         assert!(contents.holds("/usr/bin/x") && contents.holds("/bin/x"));
+        contents
+            .insert("/bin/y", Item::Link("../bin/x".into()))
+            .expect("inserts");
+        assert_eq!(contents.file_at("/bin/./y").as_deref(), Some("/usr/bin/x"));
+        assert_eq!(contents.file_at("/bin"), None);
+        assert!(contents.has_named("y") && !contents.has_named("bin/y"));
         contents
             .insert("/loop", Item::Link("loop".into()))
             .expect("inserts");

@@ -1,5 +1,7 @@
 //! The two digests of Debian's world, as hexadecimal text.
 
+use std::io::{self, Write};
+
 use md5::Md5;
 use sha2::{Digest, Sha256};
 
@@ -23,10 +25,43 @@ impl Sha256Hex {
     }
 }
 
+impl Write for Sha256Hex {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// An MD5 over several pieces.
+#[derive(Default)]
+pub(crate) struct Md5Hex(Md5);
+
+impl Md5Hex {
+    pub(crate) fn finish(self) -> String {
+        hex(&self.0.finalize())
+    }
+}
+
+impl Write for Md5Hex {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
+#[cfg(test)]
 pub(crate) fn md5(bytes: &[u8]) -> String {
     hex(&Md5::digest(bytes))
 }

@@ -2,22 +2,24 @@
 
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64};
 use object::read::elf::{Dyn, ElfFile64, FileHeader};
-use object::{Endianness, Object, ObjectSection};
+use object::{Endianness, Object, ObjectSection, ReadRef};
 
 /// The libraries a program or library asks for, and where it says they may lie.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
     /// Names, such as `libc.so.6`.
     pub(crate) libraries: Vec<String>,
-    /// Folders to look in first, `$ORIGIN` not yet put in.
+    /// Folders to look in first (`DT_RPATH` and `DT_RUNPATH`), `$ORIGIN` not yet put in.
     pub(crate) folders: Vec<String>,
+    /// Whether what it loads looks in these folders, too: they are a `DT_RPATH`, without a `DT_RUNPATH`.
+    pub(crate) inherited: bool,
     /// The dynamic loader, such as `/lib64/ld-linux-x86-64.so.2`.
     pub(crate) loader: Option<String>,
 }
 
 /// Reads the dynamic section of an ELF file. `None` for anything that is not a 64-bit ELF file;
 /// a statically linked program gives empty needs.
-pub(crate) fn needs(bytes: &[u8]) -> Option<Needs> {
+pub(crate) fn needs<'a, R: ReadRef<'a>>(bytes: R) -> Option<Needs> {
     let header = FileHeader64::<Endianness>::parse(bytes).ok()?;
     let endian = header.endian().ok()?;
     let sections = header.sections(endian, bytes).ok()?;
@@ -29,10 +31,11 @@ pub(crate) fn needs(bytes: &[u8]) -> Option<Needs> {
         return Some(needs);
     };
     let strings = sections.strings(endian, bytes, strings).ok()?;
+    let has = |tag| entries.iter().any(|entry| entry.tag32(endian) == Some(tag));
+    needs.inherited = has(DT_RPATH) && !has(DT_RUNPATH);
     for entry in entries {
-        let Ok(text) = entry.string(endian, strings) else {
-            continue;
-        };
+        let text = entry.val32(endian).and_then(|at| strings.get(at).ok());
+        let Some(text) = text else { continue };
         let text = String::from_utf8_lossy(text);
         match entry.tag32(endian) {
             Some(DT_NEEDED) => needs.libraries.push(text.into_owned()),
@@ -43,7 +46,11 @@ pub(crate) fn needs(bytes: &[u8]) -> Option<Needs> {
     Some(needs)
 }
 
-fn loader(header: &FileHeader64<Endianness>, endian: Endianness, bytes: &[u8]) -> Option<String> {
+fn loader<'a, R: ReadRef<'a>>(
+    header: &FileHeader64<Endianness>,
+    endian: Endianness,
+    bytes: R,
+) -> Option<String> {
     use object::read::elf::ProgramHeader;
     let segments = header.program_headers(endian, bytes).ok()?;
     let path = segments
@@ -77,7 +84,7 @@ mod tests {
     #[test]
     fn this_test_program_needs_its_libc() {
         let own = std::fs::read(std::env::current_exe().expect("own path")).expect("own bytes");
-        let needs = needs(&own).expect("an ELF file");
+        let needs = needs(&own[..]).expect("an ELF file");
         assert!(
             needs
                 .libraries
@@ -91,8 +98,8 @@ mod tests {
 
     #[test]
     fn other_bytes_are_no_elf_file() {
-        assert_eq!(needs(b"#!/bin/sh\n"), None);
-        assert_eq!(needs(b"\x7fELF"), None);
+        assert_eq!(needs(&b"#!/bin/sh\n"[..]), None);
+        assert_eq!(needs(&b"\x7fELF"[..]), None);
         assert_eq!(module_depends(&[0; 4096]), None);
     }
 }

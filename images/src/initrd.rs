@@ -26,7 +26,15 @@ pub enum InitrdError {
         /// Path inside the initramfs.
         path: String,
         /// Its size in bytes.
-        size: usize,
+        size: u64,
+    },
+    /// A file can't be read.
+    #[error("cannot read what is to be {path} in the initramfs: {source}; build again")]
+    Read {
+        /// Path inside the initramfs.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
     },
 }
 
@@ -42,10 +50,23 @@ pub(crate) fn archive(contents: &Contents) -> Result<Vec<u8>, InitrdError> {
             Item::Directory => archive.entry(name, FOLDER, &[], (0, 0)),
             Item::Link(target) => archive.entry(name, LINK, target.as_bytes(), (0, 0)),
             Item::File {
-                bytes, executable, ..
+                data, executable, ..
             } => {
                 let mode = if *executable { PROGRAM } else { PLAIN };
-                archive.entry(name, mode, bytes, (0, 0))
+                let too_large = data.size() > u64::from(u32::MAX);
+                if too_large {
+                    return Err(InitrdError::TooLarge {
+                        path: name.to_owned(),
+                        size: data.size(),
+                    });
+                }
+                let mut bytes = Vec::new();
+                data.copy_to(&mut bytes)
+                    .map_err(|source| InitrdError::Read {
+                        path: name.to_owned(),
+                        source,
+                    })?;
+                archive.entry(name, mode, &bytes, (0, 0))
             }
         }?;
     }
@@ -71,7 +92,7 @@ impl Archive {
     ) -> Result<(), InitrdError> {
         let large = || InitrdError::TooLarge {
             path: name.to_owned(),
-            size: data.len(),
+            size: data.len() as u64,
         };
         let size = u32::try_from(data.len()).map_err(|_| large())?;
         let name_size = u32::try_from(name.len() + 1).map_err(|_| large())?;
@@ -102,15 +123,11 @@ impl Archive {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contents::Origin;
+    use crate::data::Data;
 
     fn tree() -> Contents {
         let mut contents = Contents::default();
-        let file = Item::File {
-            bytes: b"#!x\n!".to_vec(),
-            executable: true,
-            origin: Origin::Ours,
-        };
+        let file = Item::ours(Data::Bytes(b"#!x\n!".to_vec()), true);
         contents.insert("/init", file).expect("inserts");
         contents.insert("/dev", Item::Directory).expect("inserts");
         contents

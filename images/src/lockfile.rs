@@ -1,5 +1,7 @@
-//! The lock file beside a recipe: which packages, to the byte, the last build was made of.
+//! Lock files: which packages, to the byte, an image was made of. One lies in the image's folder, and
+//! one next to the recipe, for its last build.
 
+use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -56,18 +58,21 @@ impl Lock {
     /// When the file is there but unreadable or malformed.
     pub fn read(path: &Path) -> Result<Option<Self>, LockError> {
         match fs::read_to_string(path) {
-            Ok(text) => toml::from_str(&text)
-                .map(Some)
-                .map_err(|error| LockError::Parse {
-                    path: path.to_owned(),
-                    message: error.to_string(),
-                }),
+            Ok(text) => Self::parse(&text, path).map(Some),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(LockError::File {
                 path: path.to_owned(),
                 source,
             }),
         }
+    }
+
+    /// The lock that `text` is, read from `path`.
+    pub(crate) fn parse(text: &str, path: &Path) -> Result<Self, LockError> {
+        toml::from_str(text).map_err(|error| LockError::Parse {
+            path: path.to_owned(),
+            message: error.to_string(),
+        })
     }
 
     /// Writes the lock file, if it says anything new.
@@ -86,33 +91,48 @@ impl Lock {
         write_whole(path, &text).map_err(file)
     }
 
-    /// What is different in `self` from `old`, one line for each package of the image.
+    /// What is different in `self` from `old`, one line for each package, old and new version.
     #[must_use]
     pub fn changes_since(&self, old: &Self) -> Vec<String> {
-        let of = |list: &[Package], name: &str| {
-            list.iter()
-                .find(|package| package.name == name)
-                .map(|package| package.version.clone())
-        };
         let mut changes = Vec::new();
-        for package in &self.image {
-            match of(&old.image, &package.name) {
-                None => changes.push(format!("{} {} is new", package.name, package.version)),
-                Some(version) if version != package.version => {
-                    changes.push(format!(
-                        "{} is now {}, was {version}",
-                        package.name, package.version
-                    ));
-                }
-                Some(_) => {}
-            }
+        if self.kernel_release != old.kernel_release {
+            let (old, new) = (&old.kernel_release, &self.kernel_release);
+            changes.push(format!("kernel {old} -> {new}"));
         }
-        for package in &old.image {
-            if of(&self.image, &package.name).is_none() {
-                changes.push(format!("{} is gone", package.name));
-            }
+        // A package that only moved between the lists is the same package.
+        let all = |lock: &Self| -> BTreeMap<String, Package> {
+            let both = lock.builder.iter().chain(&lock.image);
+            both.map(|package| (package.name.clone(), package.clone()))
+                .collect()
+        };
+        let (before, now) = (all(old), all(self));
+        for (name, package) in &now {
+            changes.extend(change(name, before.get(name), package));
+        }
+        let gone = before.iter().filter(|(name, _)| !now.contains_key(*name));
+        changes.extend(gone.map(|(name, package)| format!("{name} {} is gone", package.version)));
+        for file in self
+            .source
+            .iter()
+            .filter(|&file| !old.source.contains(file))
+        {
+            changes.push(format!("source {} is new", file.file));
+        }
+        for file in old
+            .source
+            .iter()
+            .filter(|&file| !self.source.contains(file))
+        {
+            changes.push(format!("source {} is gone", file.file));
         }
         changes
+    }
+
+    /// Versions of all packages, by name.
+    pub(crate) fn versions(&self) -> BTreeMap<&str, &str> {
+        let both = self.builder.iter().chain(&self.image);
+        both.map(|package| (package.name.as_str(), package.version.as_str()))
+            .collect()
     }
 
     fn text(&self) -> String {
@@ -121,6 +141,22 @@ impl Lock {
         format!(
             "# Written by `belljar image build`. The packages this image was last built from.\n{body}"
         )
+    }
+}
+
+/// What became of one package, if anything did.
+fn change(name: &str, before: Option<&Package>, now: &Package) -> Option<String> {
+    let version = &now.version;
+    match before {
+        None => Some(format!("{name} {version} is new")),
+        Some(old) if old.version != *version => {
+            Some(format!("{name} {} -> {version}", old.version))
+        }
+        Some(old) if old.sha256 != now.sha256 => Some(format!(
+            "{name} {version} has other bytes: sha256 {} -> {}",
+            old.sha256, now.sha256
+        )),
+        Some(_) => None,
     }
 }
 
@@ -187,12 +223,29 @@ mod tests {
     fn changes_name_what_is_new_other_and_gone() {
         let old = lock(&[("bash", "5.1"), ("dash", "0.5"), ("same", "1")]);
         let new = lock(&[("bash", "5.2"), ("busybox", "1.35"), ("same", "1")]);
-        let expected = [
-            "bash is now 5.2, was 5.1",
-            "busybox 1.35 is new",
-            "dash is gone",
-        ];
+        let expected = ["bash 5.1 -> 5.2", "busybox 1.35 is new", "dash 0.5 is gone"];
         assert_eq!(new.changes_since(&old), expected);
         assert!(new.changes_since(&new).is_empty());
+    }
+
+    #[test]
+    fn changes_of_kernel_builder_sources_and_bytes_count() {
+        let old = lock(&[("bash", "5.2")]);
+        let mut new = old.clone();
+        new.kernel_release = "6.1.0-2-cloud-amd64".to_owned();
+        new.builder[0].version = "13".to_owned();
+        new.source[0].sha256 = "22".to_owned();
+        new.image[0].sha256 = "other".to_owned();
+        let expected = [
+            "kernel 6.1.0-1-cloud-amd64 -> 6.1.0-2-cloud-amd64",
+            "bash 5.2 has other bytes: sha256 sum of bash 5.2 -> other",
+            "gcc 12 -> 13",
+            "source hpcc.dsc is new",
+            "source hpcc.dsc is gone",
+        ];
+        assert_eq!(new.changes_since(&old), expected);
+        let mut moved = old.clone();
+        moved.image.append(&mut moved.builder);
+        assert!(moved.changes_since(&old).is_empty());
     }
 }

@@ -1,5 +1,6 @@
 //! What an image says about itself, and the paths of its parts.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -96,6 +97,9 @@ pub struct Manifest {
     pub modules: Vec<String>,
     /// Files that were checked, byte for byte, against the checksums of their packages.
     pub verified_files: u64,
+    /// Environment of every workload, which a scenario adds to.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
     /// Size and digest of the kernel.
     pub kernel: Part,
     /// Size and digest of the initramfs.
@@ -236,6 +240,7 @@ mod tests {
             kernel_release: "6.1".to_owned(),
             modules: vec!["virtio".to_owned()],
             verified_files: 1,
+            environment: BTreeMap::new(),
             kernel,
             initrd,
             root,

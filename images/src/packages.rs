@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bootstrap::NOTES;
+use crate::bootstrap::{self, NOTES};
 use crate::chroot::{Chroot, ChrootError};
 use crate::contents::{Contents, Item, Origin};
-use crate::digest;
+use crate::data::Data;
 
 /// Why the packages can't vouch for the image.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +15,14 @@ pub enum PackageError {
     /// A note is missing or unreadable.
     #[error(transparent)]
     Chroot(#[from] ChrootError),
+    /// A file of a package can't be read.
+    #[error("cannot read {path} of the unpacked packages: {source}; build again")]
+    Read {
+        /// Path inside the guest.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// A note of the bootstrap has not the shape expected.
     #[error("cannot make sense of the package list: {line:?}; is this dpkg very old or very new?")]
     Note {
@@ -23,7 +31,7 @@ pub enum PackageError {
     },
     /// A downloaded package is not the one apt knows.
     #[error(
-        "package {package} has sha256 {found}, but apt's list says {expected}; clear apt's cache and build again"
+        "package {package} has sha256 {found}, but apt's list says {expected}; the file is removed from the cache: build again"
     )]
     Download {
         /// The package.
@@ -102,14 +110,14 @@ impl Packages {
         let mut count = 0;
         for (_, item) in contents.items() {
             let Item::File {
-                bytes,
+                data,
                 origin: Origin::Package(path),
                 ..
             } = item
             else {
                 continue;
             };
-            self.verify_file(path, bytes, used)?;
+            self.verify_file(path, data, used)?;
             count += 1;
         }
         Ok(count)
@@ -119,13 +127,17 @@ impl Packages {
     pub(crate) fn verify_file(
         &self,
         path: &str,
-        bytes: &[u8],
+        data: &Data,
         used: &mut Used,
     ) -> Result<(), PackageError> {
         let (sum, owner) = self.sums.get(path).ok_or_else(|| PackageError::Unknown {
             path: path.to_owned(),
         })?;
-        if digest::md5(bytes) != *sum {
+        let found = data.md5().map_err(|source| PackageError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        if found != *sum {
             let package = self.list[*owner].name.clone();
             return Err(PackageError::Modified {
                 path: path.to_owned(),
@@ -174,6 +186,14 @@ pub(crate) fn source_files(
     }
     files.sort();
     Ok(files)
+}
+
+/// The paths of a package that is taken whole, without its folders and documentation.
+pub(crate) fn files(chroot: &Chroot, package: &str) -> Result<Vec<String>, PackageError> {
+    let list = note(chroot, &format!("files/{package}"))?;
+    let paths = list.lines().filter_map(|line| line.strip_prefix('.'));
+    let paths = paths.filter(|path| !path.ends_with('/') && !bootstrap::is_documentation(path));
+    Ok(paths.map(str::to_owned).collect())
 }
 
 fn note(chroot: &Chroot, name: &str) -> Result<String, PackageError> {
@@ -235,6 +255,7 @@ fn digests(apt_cache: &str) -> BTreeMap<(String, String), Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::digest;
 
     const APT: &str = "Package: busybox\nVersion: 1.0\nDepends: x\nSHA256: aa\n\n\
                        Package: bash\nVersion: 5.2\nDescription: a shell\n SHA256: no\nSHA256: bb\n";
@@ -271,7 +292,7 @@ mod tests {
     #[test]
     fn every_file_of_a_package_must_be_the_package_s() {
         let file = |bytes: &[u8], origin| Item::File {
-            bytes: bytes.to_vec(),
+            data: Data::Bytes(bytes.to_vec()),
             executable: true,
             origin,
         };

@@ -1,22 +1,27 @@
 //! Recipes: what goes into an image, read strictly from TOML.
 //!
 //! A recipe names files of its own (sources, scripts, the guest's init) relative to the folder it
-//! lies in. Its [`Recipe::key`] covers the recipe and every byte of those files, so that an image
-//! found under that key is the image the recipe describes.
+//! lies in, and may stand on another one. Its [`Recipe::key`] covers the recipe, those that it stands on, and
+//! every byte of their files, so that an image found under that key is the image the recipe describes.
+//! Called by whoever builds images or looks for one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-
+use crate::built_in;
 use crate::digest::Sha256Hex;
 use crate::toml_error;
+use crate::tree::Tree;
 
 mod check;
+mod load;
+mod merge;
+mod spec;
 
-use check::{bad, check, is_relative};
+pub use load::place;
+pub(crate) use spec::{Destination, Program, Source, Spec};
 
 /// Version of what this crate makes of a recipe; part of every key. Raise it whenever the same
 /// recipe would give another image.
@@ -56,144 +61,72 @@ pub enum RecipeError {
         /// What is wrong with it and what would be right.
         problem: &'static str,
     },
+    /// A key that must be there is not.
+    #[error("{path}: {what} is missing; add it, or have the recipe extend one that has it")]
+    Missing {
+        /// The recipe.
+        path: PathBuf,
+        /// The key.
+        what: &'static str,
+    },
+    /// There is no recipe of this name.
+    #[error(
+        "there is no recipe {name}: no such file, and the built-in ones are {known}; a recipe's file is named with its folder or with .toml"
+    )]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The built-in recipes.
+        known: String,
+    },
+    /// Recipes stand on each other without end.
+    #[error("{path} extends more than {most} recipes one upon the other; does one extend itself?")]
+    Depth {
+        /// The recipe.
+        path: PathBuf,
+        /// How many are allowed.
+        most: usize,
+    },
 }
 
 /// An image recipe together with the contents of the files it names.
 #[derive(Debug, Clone)]
 pub struct Recipe {
     path: PathBuf,
-    text: Vec<u8>,
     spec: Spec,
+    /// The recipe at the bottom, and those that extend it, each upon the one before.
+    layers: Vec<Layer>,
+}
+
+/// One recipe's file, with what it names.
+#[derive(Debug, Clone)]
+struct Layer {
+    home: Home,
+    text: Vec<u8>,
     files: BTreeMap<String, Vec<u8>>,
+    trees: BTreeMap<String, Tree>,
 }
 
-/// The TOML of a recipe.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Spec {
-    pub(crate) name: String,
-    pub(crate) suite: String,
-    pub(crate) architecture: String,
-    pub(crate) kernel: Kernel,
-    pub(crate) userland: Userland,
-    pub(crate) initramfs: Initramfs,
-    #[serde(default)]
-    pub(crate) include: Vec<Include>,
-    #[serde(default)]
-    pub(crate) builder: Builder,
-    #[serde(default)]
-    pub(crate) program: Vec<Program>,
-    #[serde(default)]
-    pub(crate) source: Vec<Source>,
-}
-
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Kernel {
-    pub(crate) package: String,
-    pub(crate) modules: Vec<String>,
-}
-
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Userland {
-    pub(crate) packages: Vec<String>,
-    pub(crate) files: Vec<String>,
-    pub(crate) busybox: Option<String>,
-    #[serde(default)]
-    pub(crate) directories: Vec<String>,
-    #[serde(default)]
-    pub(crate) links: BTreeMap<String, String>,
-}
-
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Initramfs {
-    pub(crate) files: Vec<String>,
-    #[serde(default)]
-    pub(crate) directories: Vec<String>,
-}
-
-/// Which of an image's two file trees a file goes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Tree {
-    Initramfs,
-    Root,
-}
-
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Include {
-    pub(crate) source: String,
-    pub(crate) path: String,
-    pub(crate) into: Tree,
-    #[serde(default)]
-    pub(crate) executable: bool,
-}
-
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Builder {
-    #[serde(default)]
-    pub(crate) packages: Vec<String>,
-}
-
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Program {
-    pub(crate) source: String,
-    pub(crate) path: String,
-    pub(crate) compiler: String,
-    #[serde(default)]
-    pub(crate) flags: Vec<String>,
-    #[serde(default)]
-    pub(crate) libraries: Vec<String>,
-}
-
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Source {
-    pub(crate) package: String,
-    pub(crate) script: String,
-    #[serde(default)]
-    pub(crate) files: Vec<String>,
-    pub(crate) outputs: Vec<String>,
+/// Where a recipe lies.
+#[derive(Debug, Clone)]
+enum Home {
+    Folder(PathBuf),
+    /// In the program itself.
+    BuiltIn,
 }
 
 impl Recipe {
-    /// Reads the recipe at `path` and every file it names.
+    /// Reads the recipe at `path` and every file it names. A name without a folder and without `.toml` is
+    /// that of a built-in recipe.
     ///
     /// # Errors
     /// When a file can't be read, a key is unknown or a value is not allowed.
     pub fn load(path: &Path) -> Result<Self, RecipeError> {
-        let text = read_bounded(path)?;
-        let parse = |message: String| RecipeError::Parse {
-            path: path.to_owned(),
-            message,
-        };
-        let utf8 = std::str::from_utf8(&text).map_err(|error| parse(error.to_string()))?;
-        let spec: Spec =
-            toml::from_str(utf8).map_err(|error| parse(toml_error::in_words(&error)))?;
-        check(path, &spec)?;
-        let folder = path.parent().unwrap_or(Path::new("."));
-        let mut files = BTreeMap::new();
-        for name in named_files(&spec) {
-            if !is_relative(name) {
-                return Err(bad(
-                    path,
-                    "source",
-                    name,
-                    "must be a path inside the recipe's folder",
-                ));
-            }
-            files.insert(name.to_owned(), read_bounded(&folder.join(name))?);
-        }
+        let (spec, layers) = load::load(path)?;
         Ok(Self {
             path: path.to_owned(),
-            text,
             spec,
-            files,
+            layers,
         })
     }
 
@@ -203,69 +136,118 @@ impl Recipe {
         &self.spec.name
     }
 
-    /// Where the recipe was read from.
+    /// Where the recipe was read from, or its name when it is built in.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The lock file that goes with this recipe: same folder, same stem.
+    /// The lock file that goes with this recipe: same folder, same stem. A built-in recipe has none on the
+    /// disk.
     #[must_use]
-    pub fn lock_path(&self) -> PathBuf {
-        self.path.with_extension("lock")
+    pub fn lock_path(&self) -> Option<PathBuf> {
+        match self.layers.last()?.home {
+            Home::Folder(_) => Some(self.path.with_extension("lock")),
+            Home::BuiltIn => None,
+        }
     }
 
-    /// SHA-256, in hexadecimal, of the recipe and of every file it names.
+    /// SHA-256, in hexadecimal, of the recipe, of every file it names, and of the recipes that it extends.
     #[must_use]
     pub fn key(&self) -> String {
-        let mut hash = Sha256Hex::default();
-        hash.update(&BUILDER_VERSION.to_le_bytes());
-        hash.update_sized(&self.text);
-        for (name, bytes) in &self.files {
-            hash.update_sized(name.as_bytes());
-            hash.update_sized(bytes);
+        let mut key: Option<String> = None;
+        for layer in &self.layers {
+            let mut hash = Sha256Hex::default();
+            hash.update(&BUILDER_VERSION.to_le_bytes());
+            if let Some(base) = &key {
+                hash.update_sized(base.as_bytes());
+            }
+            hash.update_sized(&layer.text);
+            for (name, bytes) in &layer.files {
+                hash.update_sized(name.as_bytes());
+                hash.update_sized(bytes);
+            }
+            for (name, tree) in &layer.trees {
+                hash.update_sized(name.as_bytes());
+                hash.update_sized(tree.digest().as_bytes());
+            }
+            key = Some(hash.finish());
         }
-        hash.finish()
+        key.unwrap_or_default()
     }
 
     pub(crate) fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    pub(crate) fn files(&self) -> &BTreeMap<String, Vec<u8>> {
-        &self.files
+    /// The source packages that programs are built from.
+    pub(crate) fn source_packages(&self) -> impl Iterator<Item = &str> {
+        let sources = self.spec.source.iter();
+        let packages = sources.filter(|source| source.path.is_none());
+        packages.map(|source| source.package.as_str())
+    }
+
+    /// Whether folders are part of it, which may change while an image is built.
+    pub(crate) fn has_trees(&self) -> bool {
+        self.layers.iter().any(|layer| !layer.trees.is_empty())
+    }
+
+    /// The files of all layers: their layer, name and contents.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (usize, &str, &[u8])> {
+        let layers = self.layers.iter().enumerate();
+        layers.flat_map(|(number, layer)| {
+            let files = layer.files.iter();
+            files.map(move |(name, bytes)| (number, name.as_str(), bytes.as_slice()))
+        })
     }
 
     /// The contents of a file the recipe names. Only names that `load` has seen are asked for.
-    pub(crate) fn file(&self, name: &str) -> &[u8] {
-        self.files.get(name).map_or(&[], Vec::as_slice)
+    pub(crate) fn file(&self, layer: usize, name: &str) -> &[u8] {
+        let file = self
+            .layers
+            .get(layer)
+            .and_then(|layer| layer.files.get(name));
+        file.map_or(&[], Vec::as_slice)
+    }
+
+    /// The folder, or part of one, that an entry of this layer names.
+    pub(crate) fn tree(&self, layer: usize, name: &str) -> Option<&Tree> {
+        self.layers.get(layer)?.trees.get(name)
     }
 }
 
+/// All of a file, if it is a plain one and not too large.
 fn read_bounded(path: &Path) -> Result<Vec<u8>, RecipeError> {
+    use std::io::{Error, ErrorKind};
     let read = |source| RecipeError::Read {
         path: path.to_owned(),
         source,
     };
-    let length = fs::metadata(path).map_err(read)?.len();
-    if length > LARGEST_FILE {
-        return Err(read(std::io::Error::new(
-            std::io::ErrorKind::FileTooLarge,
-            format!("{length} bytes are more than the {LARGEST_FILE} a recipe's file may have"),
+    let file = File::open(path).map_err(read)?;
+    let metadata = file.metadata().map_err(read)?;
+    if metadata.is_dir() {
+        return Err(read(ErrorKind::IsADirectory.into()));
+    }
+    if !metadata.is_file() {
+        return Err(read(Error::new(
+            ErrorKind::InvalidInput,
+            "not a plain file",
         )));
     }
-    fs::read(path).map_err(read)
-}
-
-fn named_files(spec: &Spec) -> BTreeSet<&str> {
-    let mut names = BTreeSet::new();
-    names.extend(spec.include.iter().map(|include| include.source.as_str()));
-    names.extend(spec.program.iter().map(|program| program.source.as_str()));
-    for source in &spec.source {
-        names.insert(source.script.as_str());
-        names.extend(source.files.iter().map(String::as_str));
+    let mut bytes = Vec::new();
+    file.take(LARGEST_FILE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(read)?;
+    if bytes.len() as u64 > LARGEST_FILE {
+        let length = metadata.len();
+        return Err(read(Error::new(
+            ErrorKind::FileTooLarge,
+            format!(
+                "{length} bytes are more than the {LARGEST_FILE} a recipe's file may have; a folder with it may be included"
+            ),
+        )));
     }
-    names
+    Ok(bytes)
 }
 
 #[cfg(test)]

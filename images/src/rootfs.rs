@@ -1,6 +1,6 @@
 //! The root file system: a file tree as an uncompressed, read-only EROFS image.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -27,19 +27,23 @@ pub enum RootError {
     Command(#[from] CommandError),
 }
 
-/// Writes `contents` as an EROFS image to `image`, laying it out in `work` first.
+/// Lays `contents` out in `work`, and gives the folder.
+pub(crate) fn stage(contents: &Contents, work: &Path) -> Result<PathBuf, RootError> {
+    let stage = work.join("root");
+    stage_all(contents, &stage)?;
+    Ok(stage)
+}
+
+/// Writes what was laid out in `stage` as an EROFS image to `image`.
 pub(crate) fn write(
-    contents: &Contents,
-    work: &Path,
+    stage: &Path,
     image: &Path,
     report: &mut dyn FnMut(Progress),
 ) -> Result<(), RootError> {
-    let stage = work.join("root");
-    stage_all(contents, &stage)?;
     let mut mkfs = command::new("mkfs.erofs");
     mkfs.args(["--quiet", "--all-root", "-T0", "-x-1", "-U", UUID])
         .arg(image)
-        .arg(&stage);
+        .arg(stage);
     command::run(&mut mkfs, &mut |line| {
         report(Progress::Detail(line.to_owned()))
     })?;
@@ -58,10 +62,12 @@ fn stage_all(contents: &Contents, stage: &Path) -> Result<(), RootError> {
             Item::Directory => make_folder(&target),
             Item::Link(text) => symlink(text, &target),
             Item::File {
-                bytes, executable, ..
+                data, executable, ..
             } => {
                 let mode = if *executable { 0o755 } else { 0o644 };
-                fs::write(&target, bytes).and_then(|()| set_mode(&target, mode))
+                File::create(&target)
+                    .and_then(|mut file| data.copy_to(&mut file))
+                    .and_then(|()| set_mode(&target, mode))
             }
         };
         made.map_err(|source| at(&target, source))?;

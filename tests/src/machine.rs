@@ -190,7 +190,7 @@ impl Dir {
     pub fn image(&self, recipe: &str) -> PathBuf {
         let recipe = root().join(format!("images/{recipe}.toml"));
         let recipe = recipe.to_str().expect("a plain path");
-        let (printed, error, code) = self.call(&["image", "build", recipe]);
+        let (printed, error, code) = self.call(&["image", "build", "--keep-lock", recipe]);
         assert_eq!(code, Some(0), "{error}");
         PathBuf::from(printed.trim())
     }

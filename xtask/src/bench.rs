@@ -166,7 +166,12 @@ impl Bench {
     fn prepare() -> Result<Self> {
         let belljar = build_belljar()?;
         let output = Command::new(&belljar)
-            .args(["image", "build", "images/bookworm-mpich.toml"])
+            .args([
+                "image",
+                "build",
+                "--keep-lock",
+                "images/bookworm-mpich.toml",
+            ])
             .current_dir(crate::root())
             .stderr(Stdio::inherit())
             .output()?;

@@ -12,6 +12,14 @@ pub(crate) fn run() -> Result<()> {
     let binary = binary
         .to_str()
         .context("the target folder's path is not text")?;
-    shell::run(binary, &["image", "build", "images/bookworm-mpich.toml"])?;
+    shell::run(
+        binary,
+        &[
+            "image",
+            "build",
+            "--keep-lock",
+            "images/bookworm-mpich.toml",
+        ],
+    )?;
     shell::run(binary, &["run", "scenarios/hpl-4.toml"])
 }

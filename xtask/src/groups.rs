@@ -229,6 +229,12 @@ const BINDINGS: &str = "bookworm-bindings";
 /// What peers' tests that take long stand in.
 const PEERS: [&str; 2] = ["bookworm-peers", "bookworm-applications"];
 
+/// Builds the image of a recipe. What tests build leaves the tree as it is: locks stay what they are.
+fn build_image(binary: &str, name: &str) -> Result<()> {
+    let recipe = format!("images/{name}.toml");
+    shell::run(binary, &["image", "build", "--keep-lock", &recipe])
+}
+
 /// Runs the tests of `groups`, with `more` in their environment.
 fn end_to_end(groups: &[Group], more: &[(&str, &str)]) -> Result<()> {
     let binary = build_belljar()?;
@@ -236,7 +242,7 @@ fn end_to_end(groups: &[Group], more: &[(&str, &str)]) -> Result<()> {
         .to_str()
         .context("the target folder's path is not text")?;
     for image in images(groups) {
-        shell::run(binary, &["image", "build", &format!("images/{image}.toml")])?;
+        build_image(binary, image)?;
     }
     if groups.contains(&Group::Hosts) {
         packages::ensure_lab();
@@ -253,7 +259,7 @@ fn end_to_end(groups: &[Group], more: &[(&str, &str)]) -> Result<()> {
     // Each by itself: a machine that is emulated needs a processor.
     if !machine.is_empty() {
         packages::ensure_new_qemu();
-        shell::run(binary, &["image", "build", "images/kvm-host.toml"])?;
+        build_image(binary, "kvm-host")?;
         let tests = shell::test_program("belljar-kvm", &["--lib"])?;
         let digests = shell::test_program("belljar-exact", &["--test", "digests"])?;
         let environment = [

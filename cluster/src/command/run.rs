@@ -96,7 +96,8 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
     })?;
     let mut overrides = Vec::new();
     if let Some(recipe) = &arguments.recipe {
-        overrides.push(format!("image.recipe={:?}", std::path::absolute(recipe)?));
+        let recipe = belljar_images::place(&std::env::current_dir()?, recipe);
+        overrides.push(format!("image.recipe={recipe:?}"));
     }
     let scenario = Scenario::parse(&path, &text, &overrides)?;
     let plan = Plan::resolve(&scenario, &path)?;

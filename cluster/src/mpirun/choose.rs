@@ -129,7 +129,7 @@ pub struct Asked<'a> {
 }
 
 /// The recipes of images that are at hand: those in the next folder `images`, from this folder
-/// upward, then from this program's upward. (Recipes that are built in belong here, too.)
+/// upward, then from this program's upward; and those built in whose names are not among them.
 pub fn recipes() -> Vec<PathBuf> {
     let here = env::current_dir().ok();
     let program = env::current_exe().ok();
@@ -149,7 +149,15 @@ pub fn recipes() -> Vec<PathBuf> {
         paths.sort();
         paths
     });
-    listed.find(|paths| !paths.is_empty()).unwrap_or_default()
+    let mut recipes = listed.find(|paths| !paths.is_empty()).unwrap_or_default();
+    let names = belljar_images::built_in_recipes().map(|(name, _)| name);
+    let is_new = |name: &&str| {
+        let mut stems = recipes.iter().filter_map(|path| path.file_stem());
+        !stems.any(|stem| stem == *name)
+    };
+    let built_in: Vec<PathBuf> = names.filter(is_new).map(PathBuf::from).collect();
+    recipes.extend(built_in);
+    recipes
 }
 
 /// Picks among `recipes`, those of which no image was built left out.

@@ -8,7 +8,8 @@ use super::{FileSource, FilesError, Scenario, ScenarioError, TopologyKind, expan
 /// A scenario that can be moved, with the files that it is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standalone {
-    /// Its text. The image's recipe, which names further files, has its absolute path.
+    /// Its text. The image's recipe, which names further files, has its absolute path, or the
+    /// name of a built-in one.
     pub text: String,
     /// Files and their names beside it.
     pub inputs: Vec<(PathBuf, String)>,
@@ -58,7 +59,7 @@ impl Scenario {
         if let Some(toml::Value::String(recipe)) = table
             .get_mut("image")
             .and_then(|image| image.get_mut("recipe"))
-            && let Some(full) = folder.join(&*recipe).to_str()
+            && let Some(full) = belljar_images::place(folder, Path::new(&*recipe)).to_str()
         {
             *recipe = full.to_owned();
         }
@@ -132,5 +133,9 @@ mod tests {
         let inputs = [("/where/bin/program".into(), "inputs/files/program".into())];
         assert_eq!(own.inputs, inputs);
         assert_eq!(files["note"], FileSource::Text { text: "x".into() });
+        let built_in = ["image.recipe=\"bookworm-mpich\"".to_owned()];
+        let own = Scenario::standalone(path, &text, &built_in, Path::new("/where")).unwrap();
+        let scenario = Scenario::parse(path, &own.text, &[]).unwrap();
+        assert_eq!(scenario.image.recipe, Path::new("bookworm-mpich"));
     }
 }

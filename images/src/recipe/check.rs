@@ -4,7 +4,8 @@
 
 use std::path::{Component, Path};
 
-use super::{RecipeError, Spec};
+use super::{RecipeError, Source, Spec};
+use crate::pattern::Pattern;
 
 pub(super) fn bad(
     path: &Path,
@@ -20,10 +21,28 @@ pub(super) fn bad(
     }
 }
 
-pub(super) fn check(path: &Path, spec: &Spec) -> Result<(), RecipeError> {
+/// What must be there once all that a recipe extends is counted in.
+pub(super) fn whole(path: &Path, spec: &Spec) -> Result<(), RecipeError> {
+    let needed = [
+        ("suite", spec.suite.is_empty()),
+        ("architecture", spec.architecture.is_empty()),
+        ("kernel.package", spec.kernel.package.is_empty()),
+        ("initramfs.files", spec.initramfs.files.is_empty()),
+    ];
+    match needed.iter().find(|(_, missing)| *missing) {
+        None => Ok(()),
+        Some((what, _)) => Err(RecipeError::Missing {
+            path: path.to_owned(),
+            what,
+        }),
+    }
+}
+
+/// What a recipe says by itself.
+pub(super) fn layer(path: &Path, spec: &Spec) -> Result<(), RecipeError> {
     let words = [("name", &spec.name), ("suite", &spec.suite)];
     for (what, value) in words {
-        if !is_word(value) {
+        if !is_word(value) && (what == "name" || !value.is_empty()) {
             return Err(bad(
                 path,
                 what,
@@ -32,7 +51,7 @@ pub(super) fn check(path: &Path, spec: &Spec) -> Result<(), RecipeError> {
             ));
         }
     }
-    if spec.architecture != "amd64" {
+    if !matches!(spec.architecture.as_str(), "" | "amd64") {
         return Err(bad(
             path,
             "architecture",
@@ -40,6 +59,50 @@ pub(super) fn check(path: &Path, spec: &Spec) -> Result<(), RecipeError> {
             "is not supported: use amd64",
         ));
     }
+    names(path, spec)?;
+    for (what, value) in guest_paths(spec) {
+        if !is_guest_path(value) {
+            return Err(bad(
+                path,
+                what,
+                value,
+                "must be an absolute path without `.` and `..`, with `**` only as a whole part",
+            ));
+        }
+    }
+    for source in &spec.source {
+        source_kind(path, source)?;
+    }
+    arguments(path, spec)
+}
+
+/// Whether a source says what it is, and what comes of it.
+fn source_kind(path: &Path, source: &Source) -> Result<(), RecipeError> {
+    let outputs = || {
+        bad(
+            path,
+            "source.outputs",
+            "",
+            "must name what the script makes",
+        )
+    };
+    match &source.path {
+        None if source.outputs.is_empty() => Err(outputs()),
+        None => Ok(()),
+        Some(_) if !source.package.is_empty() => Err(bad(
+            path,
+            "source.package",
+            &source.package,
+            "stands next to source.path; a source is one or the other",
+        )),
+        Some(tree) if tree.is_empty() || tree.contains(['\n', '\0']) => {
+            Err(bad(path, "source.path", tree, "must be a folder"))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+fn names(path: &Path, spec: &Spec) -> Result<(), RecipeError> {
     let modules = spec
         .kernel
         .modules
@@ -54,16 +117,25 @@ pub(super) fn check(path: &Path, spec: &Spec) -> Result<(), RecipeError> {
             return Err(bad(path, what, value, "must be a plain name"));
         }
     }
-    for (what, value) in guest_paths(spec) {
-        if !is_guest_path(value) {
-            return Err(bad(
-                path,
-                what,
-                value,
-                "must be an absolute path without `.` and `..`",
-            ));
+    for value in &spec.userland.optional_libraries {
+        if !is_word(&value.replace(['*', '?'], "x")) {
+            let problem = "must be a library's name, in which `*` and `?` may stand";
+            return Err(bad(path, "userland.optional_libraries", value, problem));
         }
     }
+    for (name, value) in &spec.environment {
+        let plain = name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if name.is_empty() || !plain || value.contains(['\n', '\0']) {
+            let problem = "must be NAME = \"value\", on one line";
+            return Err(bad(path, "environment", name, problem));
+        }
+    }
+    Ok(())
+}
+
+fn arguments(path: &Path, spec: &Spec) -> Result<(), RecipeError> {
     for flag in spec
         .program
         .iter()
@@ -82,7 +154,10 @@ pub(super) fn check(path: &Path, spec: &Spec) -> Result<(), RecipeError> {
 }
 
 fn packages(spec: &Spec) -> impl Iterator<Item = (&'static str, &String)> {
-    std::iter::once(("kernel.package", &spec.kernel.package))
+    let kernel = ("kernel.package", &spec.kernel.package);
+    let present = Some(kernel).filter(|(_, name)| !name.is_empty());
+    present
+        .into_iter()
         .chain(
             spec.userland
                 .packages
@@ -96,8 +171,15 @@ fn packages(spec: &Spec) -> impl Iterator<Item = (&'static str, &String)> {
                 .map(|value| ("builder.packages", value)),
         )
         .chain(
+            spec.userland
+                .whole
+                .iter()
+                .map(|value| ("userland.whole", value)),
+        )
+        .chain(
             spec.source
                 .iter()
+                .filter(|source| source.path.is_none())
                 .map(|source| ("source.package", &source.package)),
         )
 }
@@ -106,6 +188,8 @@ fn guest_paths(spec: &Spec) -> impl Iterator<Item = (&'static str, &String)> {
     let userland = &spec.userland;
     let trees = [
         ("userland.files", &userland.files),
+        ("userland.optional", &userland.optional),
+        ("userland.lib_paths", &userland.lib_paths),
         ("userland.directories", &userland.directories),
         ("initramfs.files", &spec.initramfs.files),
         ("initramfs.directories", &spec.initramfs.directories),
@@ -154,10 +238,11 @@ fn is_guest_path(value: &str) -> bool {
         && value.starts_with('/')
         && value
             .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"/-.+_*[".contains(&byte))
+            .all(|byte| byte.is_ascii_alphanumeric() || b"/-.+_*?[@:,=~".contains(&byte))
         && value[1..]
             .split('/')
             .all(|part| !matches!(part, "" | "." | ".."))
+        && Pattern::new(value).is_some()
 }
 
 pub(super) fn is_relative(value: &str) -> bool {

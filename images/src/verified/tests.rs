@@ -23,6 +23,7 @@ fn built() -> (tempfile::TempDir, Image) {
         key: "k".to_owned(),
         kernel_release: "6.1".to_owned(),
         modules: Vec::new(),
+        environment: Default::default(),
         verified_files: 1,
         kernel,
         initrd,

@@ -81,6 +81,7 @@ fn kernel_and_userland_are_the_distributions_own_bytes() {
     let (stdout, stderr, code) = dir.call(&[
         "image",
         "build",
+        "--keep-lock",
         root().join("images/bookworm-mpich.toml").to_str().unwrap(),
     ]);
     assert_eq!(code, Some(0), "{stderr}");

@@ -99,6 +99,29 @@ fn image_of(dir: &Dir, scenario: &Path) -> PathBuf {
         .into()
 }
 
+#[test]
+fn a_built_in_recipe_is_named_from_anywhere() {
+    let Some(dir) = Dir::new() else { return };
+    let file = dir.write("s.toml", &Scenario::new(1, "true").text());
+    let image = image_of(&dir, &file);
+    let (list, error, code) = dir.call(&["image", "list"]);
+    assert_eq!(code, Some(0), "{error}");
+    let mut lines = list.lines();
+    let line = lines.find(|line| line.starts_with("bookworm-mpich "));
+    assert!(line.is_some_and(|line| line.contains(" built ")), "{list}");
+    let file = file.to_str().unwrap();
+    let set = "image.recipe=\"bookworm-mpich\"";
+    let (plan, error, code) = dir.call(&["check", file, "--set", set]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(plan.contains(image.to_str().unwrap()), "{plan}");
+    let (_, error, code) = dir.call(&["image", "verify", "no-such-recipe"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        error.contains("no-such-recipe") && error.contains("bookworm-mpich"),
+        "{error}"
+    );
+}
+
 /// Caches in which one bit of a file of the image is another.
 #[test]
 fn a_flipped_bit_in_an_image_is_named() {

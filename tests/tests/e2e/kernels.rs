@@ -2,20 +2,26 @@
 //! kernels given to `belljar boot`.
 
 use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use belljar_tests::{Dir, Scenario, root};
 
 /// The folder of a recipe's image; `None`, said loudly, when its packages are not to be had.
 fn image(dir: &Dir, recipe: &str) -> Option<PathBuf> {
-    let file = root().join(format!("images/{recipe}.toml"));
-    let (stdout, stderr, code) = dir.call(&["image", "build", file.to_str().unwrap()]);
+    built(dir, &root().join(format!("images/{recipe}.toml")))
+}
+
+/// The same of the recipe in a file.
+fn built(dir: &Dir, file: &Path) -> Option<PathBuf> {
+    let (stdout, stderr, code) =
+        dir.call(&["image", "build", "--keep-lock", file.to_str().unwrap()]);
     if code == Some(0) {
         return Some(PathBuf::from(stdout.trim()));
     }
-    let unreachable = stderr.contains("mmdebstrap failed");
+    let unreachable = stderr.contains("apt-get failed") || stderr.contains("mmdebstrap failed");
     assert!(unreachable, "{stderr}");
+    let recipe = file.display();
     eprintln!("SKIPPED: the packages of {recipe} are not to be had: {stderr}");
     None
 }
@@ -47,6 +53,48 @@ fn the_standard_kernel_of_debian_12_boots() {
 #[test]
 fn the_kernel_of_debian_13_boots() {
     boots("trixie", "6.12.");
+}
+
+/// A recipe upon a built-in one, with a source tree whose program needs a library of its own.
+const OWN_RECIPE: &str = "name = \"own\"\nextends = \"bookworm-standard\"\n\
+    [environment]\nANSWER = \"42\"\n\
+    [builder]\npackages = [\"make\"]\n\
+    [[include]]\nsource = \"data\"\npath = \"/opt/data\"\ninto = \"root\"\n\
+    [[source]]\npath = \"answer\"\nscript = \"make && make install DESTDIR=$OUT\"\n";
+
+#[test]
+fn a_recipe_of_one_s_own_extends_a_built_in_one() {
+    let Some(dir) = Dir::new() else { return };
+    for folder in ["answer", "data/deep"] {
+        std::fs::create_dir_all(dir.path(folder)).unwrap();
+    }
+    dir.write("data/deep/file", "included\n");
+    let library = "#include <stdlib.h>\nint answer(void) { return atoi(getenv(\"ANSWER\")); }\n";
+    dir.write("answer/library.c", library);
+    let program = "#include <stdio.h>\nint answer(void);\n\
+        int main(void) { printf(\"answer %d\\n\", answer()); return 0; }\n";
+    dir.write("answer/program.c", program);
+    let makefile = "all:\n\tgcc -shared -fPIC -Wl,-soname,libanswer.so.1 -o libanswer.so.1 library.c\n\
+        \tgcc -o answer program.c libanswer.so.1\n\
+        install:\n\tmkdir -p $(DESTDIR)/usr/local/bin $(DESTDIR)/usr/local/lib\n\
+        \tcp answer $(DESTDIR)/usr/local/bin\n\tcp libanswer.so.1 $(DESTDIR)/usr/local/lib\n";
+    dir.write("answer/Makefile", makefile);
+    let recipe = dir.write("own.toml", OWN_RECIPE);
+    if built(&dir, &recipe).is_none() {
+        return;
+    }
+    let set = format!("image.recipe={recipe:?}");
+    let scenario = Scenario::new(1, "answer; cat /opt/data/deep/file");
+    let run = dir.run(&scenario, "out", &["--set", &set]).success();
+    let console = run.console(0);
+    assert!(
+        console.contains("answer 42\n") && console.contains("included\n"),
+        "{console}"
+    );
+    assert!(
+        !recipe.with_extension("lock").exists(),
+        "tests write no locks"
+    );
 }
 
 /// Compiles a static program of 32 bits; `None`, said loudly, without a compiler for it.

@@ -1,0 +1,137 @@
+//! The TOML of a recipe, key by key; `docs/images.md` has a row for each. An entry knows by `layer` which
+//! of the recipes that stand on each other it comes from: its files lie there. Read by `load` alone.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// The TOML of a recipe. What a recipe leaves out is empty, and comes from the recipe that it extends.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Spec {
+    pub(crate) name: String,
+    pub(crate) extends: Option<String>,
+    #[serde(default)]
+    pub(crate) suite: String,
+    #[serde(default)]
+    pub(crate) architecture: String,
+    #[serde(default)]
+    pub(crate) kernel: Kernel,
+    #[serde(default)]
+    pub(crate) userland: Userland,
+    #[serde(default)]
+    pub(crate) initramfs: Initramfs,
+    #[serde(default)]
+    pub(crate) environment: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) include: Vec<Include>,
+    #[serde(default)]
+    pub(crate) builder: Builder,
+    #[serde(default)]
+    pub(crate) program: Vec<Program>,
+    #[serde(default)]
+    pub(crate) source: Vec<Source>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Kernel {
+    #[serde(default)]
+    pub(crate) package: String,
+    #[serde(default)]
+    pub(crate) modules: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Userland {
+    #[serde(default)]
+    pub(crate) packages: Vec<String>,
+    /// Packages that are taken whole.
+    #[serde(default)]
+    pub(crate) whole: Vec<String>,
+    #[serde(default)]
+    pub(crate) files: Vec<String>,
+    /// Files that may be missing.
+    #[serde(default)]
+    pub(crate) optional: Vec<String>,
+    /// Folders in which libraries are looked for besides the loader's own.
+    #[serde(default)]
+    pub(crate) lib_paths: Vec<String>,
+    /// Names of libraries that may be missing.
+    #[serde(default)]
+    pub(crate) optional_libraries: Vec<String>,
+    pub(crate) busybox: Option<String>,
+    #[serde(default)]
+    pub(crate) directories: Vec<String>,
+    #[serde(default)]
+    pub(crate) links: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Initramfs {
+    #[serde(default)]
+    pub(crate) files: Vec<String>,
+    #[serde(default)]
+    pub(crate) directories: Vec<String>,
+}
+
+/// Which of an image's two file trees a file goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Destination {
+    Initramfs,
+    Root,
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Include {
+    pub(crate) source: String,
+    pub(crate) path: String,
+    pub(crate) into: Destination,
+    #[serde(default)]
+    pub(crate) executable: bool,
+    #[serde(skip)]
+    pub(crate) layer: usize,
+}
+
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Builder {
+    #[serde(default)]
+    pub(crate) packages: Vec<String>,
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Program {
+    pub(crate) source: String,
+    pub(crate) path: String,
+    pub(crate) compiler: String,
+    #[serde(default)]
+    pub(crate) flags: Vec<String>,
+    #[serde(default)]
+    pub(crate) libraries: Vec<String>,
+    #[serde(skip)]
+    pub(crate) layer: usize,
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Source {
+    /// A source package, or else `path` says where the tree is.
+    #[serde(default)]
+    pub(crate) package: String,
+    pub(crate) path: Option<String>,
+    /// A file for a source package, and the commands themselves for a tree.
+    pub(crate) script: String,
+    #[serde(default)]
+    pub(crate) files: Vec<String>,
+    #[serde(default)]
+    pub(crate) outputs: Vec<String>,
+    #[serde(skip)]
+    pub(crate) layer: usize,
+}
