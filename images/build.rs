@@ -25,7 +25,7 @@ fn main() -> std::io::Result<()> {
             files.push(path);
         }
     }
-    // The folder itself tells of recipes that come or go.
+    // The folder itself changes when a recipe is added or removed.
     println!("cargo::rerun-if-changed={}", here.display());
     for folder in FOLDERS {
         list(&here.join(folder), &mut files)?;

@@ -1,5 +1,6 @@
 //! The recipes of this project, with their locks and all files that they name, inside the program itself:
 //! they can be built and extended from anywhere. Read when a recipe is loaded.
+//! A built-in recipe has the same key as the file that it was made of.
 
 /// Names relative to the folder of recipes, in order, and contents.
 static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/built_in.rs"));

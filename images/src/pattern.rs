@@ -1,5 +1,6 @@
 //! Patterns of paths: `*` and `?` stay within one part of a path, `**` stands for any number of parts.
 //! Everything else means itself. Used for the files of packages and for those next to a recipe.
+//! A pattern says the same of a path wherever it is used.
 
 use glob::MatchOptions;
 

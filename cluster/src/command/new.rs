@@ -1,4 +1,6 @@
 //! `belljar new`: a scenario to start from.
+//!
+//! What it writes can be run as it stands, and no file is written over. Called by `main` alone.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};

@@ -43,7 +43,7 @@ pub(super) struct Others {
 }
 
 impl Others {
-    /// Begins with the outputs of others' nodes empty or, in a run that goes on, as long as
+    /// Begins with the outputs of others' nodes empty or, in a run that continues, as long as
     /// `lengths` says, where the run directory is.
     pub(super) fn begin(
         exchange: Exchange,

@@ -67,7 +67,7 @@ struct Begun {
     ready: u32,
     /// What is kept of the nodes' pages, where others keep checkpoints.
     pages: Vec<KeptPages>,
-    /// How long all nodes' outputs were, in a run that goes on.
+    /// How long all nodes' outputs were, in a run that continues.
     lengths: Option<Vec<Lengths>>,
 }
 

@@ -1,4 +1,4 @@
-//! The scenario that a request comes to, as a text for people: TOML with comments, to go on from.
+//! The scenario of a request as a text for people: TOML with comments, to be changed and run again.
 //!
 //! [`Draft`] keeps its keys in order, each with a value and a comment, so that other values (`--set`)
 //! find their places. Called by `belljar mpirun`.

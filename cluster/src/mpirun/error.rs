@@ -1,4 +1,7 @@
 //! Why a program cannot run on the nodes.
+//!
+//! Each is one line that names program, image and a way out. Made where programs are looked at, told by
+//! `mpirun`, `check` and `run`.
 
 use std::path::PathBuf;
 

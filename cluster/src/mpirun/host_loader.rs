@@ -68,7 +68,7 @@ impl HostLoader {
         known.chain(folders).find_map(|path| open(&path, name))
     }
 
-    /// A library as a program on this host comes to have it.
+    /// A library as a program on this host gets it.
     pub fn find(&self, object: &Object, name: &str) -> Option<Found> {
         let found = self.own(object, name).or_else(|| self.system(name));
         found.map(|(path, object)| Found::Open(path, object))

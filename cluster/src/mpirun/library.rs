@@ -1,4 +1,4 @@
-//! Which shared libraries a program comes to have, and where from.
+//! Which shared libraries a program gets, and where from.
 //!
 //! [`Closure::of`] goes through a program and what it loads, as the dynamic loader does, and asks
 //! somebody for each library: [`HostLoader`] on this host, [`GuestRoot`] in an

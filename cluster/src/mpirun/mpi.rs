@@ -1,4 +1,6 @@
 //! The two MPI implementations that images have, by the names of their libraries and launchers.
+//!
+//! A name belongs to one of them or to neither. Asked by whoever looks at programs and images.
 
 use std::fmt;
 

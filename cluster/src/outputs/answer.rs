@@ -1,4 +1,7 @@
 //! What a node answers when it is asked for files; `images/guest/belljar-collect.c` has the format.
+//!
+//! It is a guest's word: a line has a longest length, and what is no answer is an error. However an answer
+//! is cut into pieces, its parts are the same. Read by who asks, to see the end, and by who keeps the files.
 
 /// Longest line of an answer: a name of 4,096 bytes, each written as three, and what is before it.
 const LONGEST_LINE: usize = 3 * 4096 + 64;

@@ -1,4 +1,7 @@
 //! Where the nodes' files are put, in a thread of its own: threads with guests open none.
+//!
+//! Nothing that a node says makes it fail, only this host does. Begun by the coordinator of the host that has
+//! the run directory, and fed by it.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

@@ -1,4 +1,7 @@
 //! Files of a node, put into the run directory as they come.
+//!
+//! They stay beneath the node's own folder and within the limit, whatever the node says. Used by the keeper,
+//! one for each node.
 
 use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, Write};

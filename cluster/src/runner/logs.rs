@@ -1,4 +1,6 @@
 //! All outputs of one node, each with its file in the run directory, here or on another host.
+//!
+//! Each is cut at the same length on every host. Written by the node's runner, saved with it in checkpoints.
 
 use std::fs::File;
 use std::io::{self, BufWriter};

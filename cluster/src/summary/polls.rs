@@ -1,4 +1,7 @@
 //! Calls by which programs wait in loops: they may make up most of a trace and say little.
+//!
+//! Counted by function, recorded or not, so that the line is the same whatever is sampled. Called when the
+//! summary is made.
 
 use std::collections::BTreeMap;
 

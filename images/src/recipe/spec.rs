@@ -1,5 +1,6 @@
 //! The TOML of a recipe, key by key; `docs/images.md` has a row for each. An entry knows by `layer` which
 //! of the recipes that stand on each other it comes from: its files lie there. Read by `load` alone.
+//! Unknown keys are errors.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,7 @@
 //! The scenario of a request.
+//!
+//! It has every choice that `belljar mpirun` made, each with a remark, so that it says the same run again.
+//! Called by the command once program, image and layout are found.
 
 use anyhow::Result;
 use belljar_cluster::mpirun::choose::Source;

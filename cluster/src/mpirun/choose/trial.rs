@@ -1,4 +1,7 @@
 //! One image, tried with the programs of a request.
+//!
+//! Nothing is run: programs are held against the files of the image. Called by `choose` for each image,
+//! which keeps the one that fits best.
 
 use std::collections::BTreeMap;
 use std::fs;
