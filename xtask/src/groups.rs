@@ -57,6 +57,8 @@ pub(crate) enum Group {
     Trace,
     /// Files of the nodes, and what the command writes.
     Outputs,
+    /// The tutorial, as it stands.
+    Tutorial,
     /// Runs are looked at and typed into while they go on.
     Look,
     /// Bad input and bad ends.
@@ -86,6 +88,7 @@ const END_TO_END: &[Group] = &[
     Group::Timing,
     Group::Trace,
     Group::Outputs,
+    Group::Tutorial,
     Group::Look,
     Group::Input,
     Group::Hosts,
@@ -214,6 +217,9 @@ fn images(groups: &[Group]) -> Vec<&'static str> {
     if groups.iter().any(|group| WITH_BINDINGS.contains(group)) {
         images.push(BINDINGS);
     }
+    if groups.contains(&Group::Tutorial) {
+        images.push(OPEN_MPI);
+    }
     if groups.contains(&Group::Digests) {
         images.push("bookworm-gromacs");
     }
@@ -222,6 +228,9 @@ fn images(groups: &[Group]) -> Vec<&'static str> {
     }
     images
 }
+
+/// What a program of the tutorial runs on.
+const OPEN_MPI: &str = "bookworm-openmpi";
 
 /// What programs of other kinds, and some of peers' tests, stand in.
 const BINDINGS: &str = "bookworm-bindings";

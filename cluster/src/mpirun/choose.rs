@@ -210,7 +210,18 @@ pub fn choose(
 }
 
 fn none(nearest: Option<ChoiceError>, unbuilt: &[String]) -> ChoiceError {
-    let hint = format!("belljar image build {}", unbuilt.join(" or "));
+    // Those for programs of one's own, where there are such.
+    let is_general = |path: &&String| {
+        let name = path.trim_end_matches(".toml");
+        ["-mpich", "-openmpi"].iter().any(|end| name.ends_with(end))
+    };
+    let general: Vec<&String> = unbuilt.iter().filter(is_general).collect();
+    let named = match general.is_empty() {
+        true => unbuilt.iter().collect(),
+        false => general,
+    };
+    let named: Vec<&str> = named.into_iter().map(String::as_str).collect();
+    let hint = format!("belljar image build {}", named.join(" or "));
     match (nearest, unbuilt.is_empty()) {
         (None, true) => ChoiceError::NoRecipes,
         (None, false) => ChoiceError::None {

@@ -26,3 +26,4 @@ mod smp;
 mod snapshot;
 mod timing;
 mod trace;
+mod tutorial;

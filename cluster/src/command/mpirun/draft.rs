@@ -3,6 +3,8 @@
 //! It has every choice that `belljar mpirun` made, each with a remark, so that it says the same run again.
 //! Called by the command once program, image and layout are found.
 
+use std::env;
+
 use anyhow::Result;
 use belljar_cluster::mpirun::choose::Source;
 use belljar_cluster::mpirun::compose::{Draft, LIBRARIES, quoted, shell_word};
@@ -45,7 +47,7 @@ pub(super) fn draft(arguments: &MpirunArguments, request: &Request) -> Result<Dr
         );
     }
     draft.section("image", &[]);
-    let recipe = std::path::absolute(&request.choice.recipe)?;
+    let recipe = belljar_images::place(&env::current_dir()?, &request.choice.recipe);
     let has = format!("has {}", request.choice.mpi);
     draft.entry("recipe", quoted(&recipe.to_string_lossy()), &has);
     nodes(arguments, request, &mut draft);

@@ -1,0 +1,188 @@
+//! `docs/tutorial.md` as a reader would follow it: its files are written, its commands are run, and what it shows
+//! is what comes, but for the digits.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use belljar_tests::{Dir, root};
+
+/// A piece of the page.
+enum Step {
+    /// A file to write.
+    File { name: String, text: String },
+    /// A command, and the lines that it shows.
+    Command { line: String, shown: Vec<String> },
+}
+
+/// The steps of the section that begins with this heading, in order.
+fn steps(page: &str, heading: &str) -> Vec<Step> {
+    let section = page.split("\n## ").find(|part| part.starts_with(heading));
+    let section = section.unwrap_or_else(|| panic!("there is no section {heading}"));
+    let mut steps = Vec::new();
+    let mut before = "";
+    for (number, piece) in section.split("```").enumerate() {
+        if number % 2 == 0 {
+            before = piece;
+            continue;
+        }
+        let (kind, text) = piece.split_once('\n').expect("a block has lines");
+        if kind == "console" {
+            steps.extend(commands(text));
+        } else {
+            let name = before.rsplit("Write this as `").next();
+            let name = name
+                .and_then(|rest| rest.split('`').next())
+                .unwrap_or_default();
+            steps.push(Step::File {
+                name: name.to_owned(),
+                text: text.to_owned(),
+            });
+        }
+    }
+    steps
+}
+
+fn commands(text: &str) -> Vec<Step> {
+    let mut commands = Vec::new();
+    for line in text.lines() {
+        match (line.strip_prefix("$ "), commands.last_mut()) {
+            (Some(line), _) => commands.push(Step::Command {
+                line: line.to_owned(),
+                shown: Vec::new(),
+            }),
+            (None, Some(Step::Command { shown, .. })) => shown.push(line.to_owned()),
+            _ => panic!("{line} comes before any command"),
+        }
+    }
+    commands
+}
+
+/// A line with each number in it as `#`, and runs of blanks as one.
+fn without_digits(line: &str) -> String {
+    let mut words = Vec::new();
+    for word in line.split_whitespace() {
+        let mut plain = String::new();
+        for letter in word.chars() {
+            match letter.is_ascii_digit() || letter == '.' && plain.ends_with('#') {
+                true if plain.ends_with('#') => {}
+                true => plain.push('#'),
+                false => plain.push(letter),
+            }
+        }
+        words.push(plain);
+    }
+    words.join(" ")
+}
+
+/// Asserts that `said` has the lines `shown` one after another, with others only where `...` stands.
+fn assert_shown(line: &str, shown: &[String], said: &str) {
+    let mut said_lines = said.lines().map(without_digits).peekable();
+    let mut may_skip = false;
+    for wanted in shown {
+        if wanted == "..." {
+            may_skip = true;
+            continue;
+        }
+        let wanted = without_digits(wanted);
+        let found = match may_skip {
+            true => said_lines.any(|one| one == wanted),
+            false => said_lines.next().is_some_and(|one| one == wanted),
+        };
+        assert!(
+            found,
+            "after {line}\n`{wanted}` is not where it is shown in\n{said}"
+        );
+        may_skip = false;
+    }
+    let rest = said_lines.next();
+    assert!(
+        may_skip || rest.is_none(),
+        "after {line}\nthere is more: {rest:?}"
+    );
+}
+
+/// Does what the section says, where each of `needed` is installed.
+fn follow(heading: &str, needed: &[&str], image: &str) {
+    let Some(dir) = Dir::new() else { return };
+    let on_path = |name: &&str| {
+        let found = Command::new("sh")
+            .args(["-c", &format!("command -v {name}")])
+            .output();
+        found.is_ok_and(|output| output.status.success())
+    };
+    if let Some(absent) = needed.iter().find(|name| !on_path(name)) {
+        eprintln!(
+            "SKIPPED: {absent} is not installed (apt install libmpich-dev libopenmpi-dev gfortran)"
+        );
+        return;
+    }
+    let (_, error, code) = dir.call(&["image", "verify", image]);
+    if code != Some(0) {
+        eprintln!("SKIPPED: {error}");
+        return;
+    }
+    let bin = dir.path("bin");
+    fs::create_dir(&bin).expect("a folder");
+    symlink(dir.binary(), bin.join("belljar")).expect("a link");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{path}", bin.display());
+    let page = fs::read_to_string(root().join("docs/tutorial.md")).expect("the page is there");
+    for step in steps(&page, heading) {
+        match step {
+            Step::File { name, text } => drop(dir.write(&name, &text)),
+            Step::Command { line, shown } => {
+                let mut command = Command::new("sh");
+                command
+                    .args(["-c", &line])
+                    .current_dir(dir.path(""))
+                    .env("PATH", &path);
+                // What is said of how it goes differs: whether a snapshot was there already.
+                let output = command.output().expect("sh starts");
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                let (said, error) = (text(&output.stdout), text(&output.stderr));
+                assert!(output.status.success(), "{line}\n{said}\n{error}");
+                let notes = error.lines().filter(|line| line.contains(", linked to "));
+                let notes: String = notes.map(|line| format!("{line}\n")).collect();
+                assert_shown(&line, &shown, &(notes + &said));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_program_in_c_is_run_and_asked() {
+    follow("A program in C", &["mpicc.mpich"], "bookworm-mpich");
+}
+
+#[test]
+fn a_program_in_fortran_runs_over_open_mpi() {
+    let needed = ["mpif90.openmpi", "gfortran"];
+    follow("A program in Fortran", &needed, "bookworm-openmpi");
+}
+
+#[test]
+fn a_program_in_python_runs_where_its_image_is_built() {
+    follow("A program in Python", &[], "bookworm-applications");
+}
+
+#[test]
+fn what_is_shown_is_held_against_what_is_said() {
+    let shown = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    assert_shown("x", &shown("a 1.5 us\n...\nend"), "a 23 us\nb\nc\nend\n");
+    let fails = |wanted: &str, said: &str| {
+        let wanted = shown(wanted);
+        let said = said.to_owned();
+        std::panic::catch_unwind(move || assert_shown("x", &wanted, &said)).is_err()
+    };
+    assert!(fails("a", "a\nb\n") && fails("...\nb", "a\nc\n") && fails("a 1 us", "a 1 ms\n"));
+    let page = "# Page\n\n## One\nWrite this as `x.c`:\n```c\nint x;\n```\n```console\n$ cc x.c\n$ ./x\n1\n```\n\n## Two\n";
+    let names: Vec<String> = steps(page, "One")
+        .into_iter()
+        .map(|step| match step {
+            Step::File { name, .. } => name,
+            Step::Command { line, shown } => format!("{line}: {}", shown.len()),
+        })
+        .collect();
+    assert_eq!(names, ["x.c", "cc x.c: 0", "./x: 1"]);
+}
