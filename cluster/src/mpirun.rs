@@ -16,7 +16,6 @@ mod error;
 mod guest_root;
 mod host_loader;
 pub mod library;
-mod links;
 mod mpi;
 pub mod request;
 

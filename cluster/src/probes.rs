@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use belljar_cpu::{ProbedPage, Probes};
-use belljar_images::{ErofsError, root_files};
+use belljar_images::{ErofsError, root_tree};
 use belljar_tracer::Targets;
 use object::read::ReadCache;
 
@@ -32,7 +32,7 @@ impl RunProbes {
             return Ok(None);
         }
         let mut targets = Targets::default();
-        for file in root_files(&plan.image.root)? {
+        for file in root_tree(&plan.image.root)?.files {
             let path = file.path.clone();
             targets.add(&path, &ReadCache::new(file));
         }

@@ -1,4 +1,4 @@
-//! Reads the files of an uncompressed EROFS image, as [`rootfs`](crate::rootfs) makes them.
+//! Reads the files and links of an uncompressed EROFS image, as [`rootfs`](crate::rootfs) makes them.
 //!
 //! Every number in the image is checked before it is used, and depth and count of what is
 //! listed are bounded, so that a damaged image gives an error and nothing worse. Called by
@@ -7,6 +7,7 @@
 //! Layout after `fs/erofs/erofs_fs.h` of Linux 6.1: a superblock at byte 1024; inodes of 32 or 64
 //! bytes, found by number; the last part of a file may follow its inode.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -23,6 +24,9 @@ const MOST_DEPTH: usize = 64;
 const MOST_FILES: usize = 1 << 20;
 const REGULAR: u16 = 0o100_000;
 const DIRECTORY: u16 = 0o040_000;
+const LINK: u16 = 0o120_000;
+/// Longest target of a link.
+const LONGEST_LINK: u64 = 4096;
 const KIND: u16 = 0o170_000;
 
 /// Why an image can't be read.
@@ -56,21 +60,30 @@ struct Extent {
     tail: u64,
 }
 
-/// The regular files of the image at `path`, by directory, each once for each of its names.
+/// What an image holds.
+#[derive(Debug, Default)]
+pub struct RootTree {
+    /// Its regular files, by directory, each once for each of its names.
+    pub files: Vec<RootFile>,
+    /// Where its symbolic links lead, by their paths from `/`.
+    pub links: BTreeMap<String, String>,
+}
+
+/// Files and links of the image at `path`.
 ///
 /// # Errors
 /// When it can't be read, is no EROFS image, is compressed or is damaged.
-pub fn root_files(path: &Path) -> Result<Vec<RootFile>, ErofsError> {
+pub fn root_tree(path: &Path) -> Result<RootTree, ErofsError> {
     list(path).map_err(|source| ErofsError {
         path: path.to_owned(),
         source,
     })
 }
 
-fn list(path: &Path) -> io::Result<Vec<RootFile>> {
+fn list(path: &Path) -> io::Result<RootTree> {
     let file = Arc::new(File::open(path)?);
     let image = Image::open(file.clone())?;
-    let mut files = Vec::new();
+    let mut tree = RootTree::default();
     let mut open = vec![(image.root, String::new(), 0)];
     while let Some((number, folder, depth)) = open.pop() {
         let (kind, extent) = image.inode(number)?;
@@ -82,20 +95,24 @@ fn list(path: &Path) -> io::Result<Vec<RootFile>> {
             let (kind, extent) = image.inode(number)?;
             match kind {
                 DIRECTORY => open.push((number, path, depth + 1)),
-                REGULAR => files.push(RootFile {
+                REGULAR => tree.files.push(RootFile {
                     path,
                     image: file.clone(),
                     extent,
                     at: 0,
                 }),
+                LINK => {
+                    let target = image.target(&extent)?;
+                    tree.links.insert(path, target);
+                }
                 _ => {}
             }
-            if files.len() + open.len() > MOST_FILES {
+            if tree.files.len() + tree.links.len() + open.len() > MOST_FILES {
                 return Err(damaged("too many files"));
             }
         }
     }
-    Ok(files)
+    Ok(tree)
 }
 
 struct Image {
@@ -151,7 +168,7 @@ impl Image {
         let (whole, tail) = match format >> 1 & 7 {
             0 => (size, 0),
             2 => (size - size % self.block, behind),
-            _ if kind != REGULAR && kind != DIRECTORY => (size, 0),
+            _ if ![REGULAR, DIRECTORY, LINK].contains(&kind) => (size, 0),
             _ => return Err(damaged("a compressed or chunked file")),
         };
         let extent = Extent {
@@ -161,6 +178,16 @@ impl Image {
             tail,
         };
         Ok((kind, extent))
+    }
+
+    /// Where a symbolic link leads.
+    fn target(&self, extent: &Extent) -> io::Result<String> {
+        if extent.size > LONGEST_LINK {
+            return Err(damaged("a link beyond all bounds"));
+        }
+        let mut bytes = vec![0; extent.size as usize];
+        extent.read(&self.file, &mut bytes, 0)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Inode numbers and names in a directory, without itself and its parent.
@@ -259,79 +286,4 @@ fn damaged(what: &str) -> io::Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-    use std::fs;
-    use std::process::Command;
-
-    use super::*;
-
-    /// A tree with files of awkward sizes, as mkfs.erofs packs it; `None` without that.
-    fn image(folder: &Path) -> Option<(PathBuf, BTreeMap<String, Vec<u8>>)> {
-        let tree = folder.join("tree");
-        let mut files = BTreeMap::new();
-        for (index, size) in [0usize, 1, 63, 4095, 4096, 4097, 100_000]
-            .iter()
-            .enumerate()
-        {
-            let path = format!("/a/deep{index}/folder/file{index}");
-            let bytes: Vec<u8> = (0..*size).map(|at| (at * 7 + index) as u8).collect();
-            let target = tree.join(path.trim_start_matches('/'));
-            fs::create_dir_all(target.parent()?).ok()?;
-            fs::write(&target, &bytes).ok()?;
-            files.insert(path, bytes);
-        }
-        for number in 0..500 {
-            let path = format!("/many/{number:0>40}");
-            fs::create_dir_all(tree.join("many")).ok()?;
-            fs::write(tree.join(&path[1..]), path.as_bytes()).ok()?;
-            files.insert(path.clone(), path.into_bytes());
-        }
-        let image = folder.join("image");
-        let made = Command::new("mkfs.erofs")
-            .args(["--quiet", "-x-1"])
-            .args([&image, &tree])
-            .output();
-        made.ok()?.status.success().then_some((image, files))
-    }
-
-    #[test]
-    #[allow(clippy::print_stderr)]
-    fn files_are_read_as_they_were_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let Some((image, expected)) = image(folder.path()) else {
-            eprintln!("SKIPPED: mkfs.erofs is not installed (apt install erofs-utils)");
-            return;
-        };
-        let mut found = BTreeMap::new();
-        for mut file in root_files(&image).unwrap() {
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes).unwrap();
-            assert_eq!(bytes.len() as u64, file.size());
-            found.insert(file.path.clone(), bytes);
-        }
-        assert!(found == expected, "{:?}", found.keys());
-        damage(&image, folder.path());
-    }
-
-    /// Whatever a byte is changed to, reading ends.
-    fn damage(image: &Path, folder: &Path) {
-        let whole = fs::read(image).unwrap();
-        let copy = folder.join("copy");
-        let mut refused = 0;
-        for at in (1024..whole.len().min(30_000)).step_by(61) {
-            let mut bytes = whole.clone();
-            bytes[at] ^= 0x81;
-            fs::write(&copy, &bytes).unwrap();
-            match root_files(&copy) {
-                Ok(files) => {
-                    for mut file in files.into_iter().filter(|file| file.size() < 1 << 20) {
-                        let _ = file.read_to_end(&mut Vec::new());
-                    }
-                }
-                Err(_) => refused += 1,
-            }
-        }
-        assert!(refused > 0, "nothing was found to be damaged");
-    }
-}
+mod tests;

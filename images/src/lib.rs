@@ -44,7 +44,7 @@ pub use cache::{Cache, CacheError, user_folder};
 pub use chroot::ChrootError;
 pub use command::{CommandError, MissingTool, missing_tools};
 pub use contents::ContentsError;
-pub use erofs::{ErofsError, RootFile, root_files};
+pub use erofs::{ErofsError, RootFile, RootTree, root_tree};
 pub use fetch::FetchError;
 pub use initrd::InitrdError;
 pub use kernel::KernelError;

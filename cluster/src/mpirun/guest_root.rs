@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
-use belljar_images::{RootFile, root_files};
+use belljar_images::{RootFile, root_tree};
 use object::read::ReadCache;
 
-use super::{Binary, Mpi, ProgramError, links::root_links};
+use super::{Binary, Mpi, ProgramError};
 
 /// Where shells of the guest look for programs, as its init sets it.
 const PROGRAMS: [&str; 6] = [
@@ -53,17 +53,15 @@ impl GuestRoot {
     /// # Errors
     /// When it can't be read.
     pub fn open(path: &Path) -> Result<Self, ProgramError> {
-        let unreadable = |source: &dyn std::fmt::Display| ProgramError::Root {
+        let tree = root_tree(path).map_err(|source| ProgramError::Root {
             path: path.to_owned(),
             reason: source.to_string(),
-        };
-        let files = root_files(path).map_err(|error| unreadable(&error))?;
-        let files = files
-            .into_iter()
-            .map(|file| (file.path.clone(), Content::Image(file)));
+        })?;
+        let files = tree.files.into_iter();
+        let files = files.map(|file| (file.path.clone(), Content::Image(file)));
         Ok(Self {
             files: files.collect(),
-            links: root_links(path).map_err(|error| unreadable(&error))?,
+            links: tree.links,
         })
     }
 
