@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 pub(crate) mod bisect;
 pub(crate) mod boot;
+mod conclusion;
 pub(crate) mod look;
 pub(crate) mod mpirun;
 pub(crate) mod new;

@@ -17,6 +17,7 @@ mod network;
 pub mod schema;
 mod standalone;
 mod timing;
+mod workload;
 
 pub use files::FilesError;
 pub(crate) use files::{HERE, expand};
@@ -24,6 +25,7 @@ pub use hosts::{Hosts, LaunchKind};
 pub use network::{Arp, LinkTable, Network, RoutingName, TopologyKind};
 pub use standalone::Standalone;
 pub use timing::{CachesTable, FartherCache, FirstCache, TimingTable};
+pub use workload::{FileSource, Workload};
 
 /// Why a text is not a scenario.
 #[derive(Debug, thiserror::Error)]
@@ -189,62 +191,6 @@ impl TryFrom<String> for LevelName {
     fn try_from(name: String) -> Result<Self, IsaError> {
         name.parse().map(Self)
     }
-}
-
-/// What runs, and until when.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Workload {
-    /// A shell script, run on node 0. `mpiexec.hydra -n N PROGRAM` reaches all nodes.
-    pub command: String,
-    /// Ranks that launchers may start on each node, as the host files of the run say.
-    #[serde(default = "one_rank")]
-    pub ranks_per_node: u32,
-    /// Environment of the command and of all MPI ranks.
-    #[serde(default)]
-    pub environment: BTreeMap<String, String>,
-    /// Files placed in the command's folder on every node: name there, and either
-    /// a path relative to the scenario's file or `{ text = "..." }`.
-    #[serde(default)]
-    pub files: BTreeMap<String, FileSource>,
-    /// Virtual time after which the run is given up.
-    #[serde(default = "default_limit")]
-    pub limit: Duration,
-    /// Files that every node hands out when the run is over: patterns of paths in `/root`, or
-    /// from `/`.
-    #[serde(default)]
-    pub outputs: Vec<String>,
-    /// The most bytes of such files of each node.
-    #[serde(default = "default_output_limit")]
-    pub output_limit: Bytes,
-}
-
-fn default_output_limit() -> Bytes {
-    Bytes(1 << 30)
-}
-
-fn one_rank() -> u32 {
-    1
-}
-
-fn default_limit() -> Duration {
-    Duration(belljar_sim::Span::from_ps(3_600_000_000_000_000))
-}
-
-/// Where a workload's file comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(
-    untagged,
-    expecting = "neither a path, such as \"in.dat\", nor a text, such as { text = \"1 2 3\" }"
-)]
-pub enum FileSource {
-    /// A file beside the scenario.
-    Path(PathBuf),
-    /// The content itself.
-    Text {
-        /// The content.
-        text: String,
-    },
 }
 
 /// What is recorded.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
-use belljar_cluster::checkpoint::{self, Choice, Found, Tell};
+use belljar_cluster::checkpoint::{Choice, Tell};
 use belljar_cluster::control::{Client, Desk, Server};
 use belljar_cluster::coordinator::{Checkpoints, Ending, Run, Setup};
 use belljar_cluster::engine::Engine;
@@ -23,8 +23,9 @@ use belljar_cluster::scenario::{Hosts, Scenario};
 use belljar_cluster::summary::{HostSummary, Summary, render};
 use belljar_cluster::template;
 
+use super::conclusion::{conclude, what_is_kept};
 use super::output::{print, say};
-use super::{exit_code, read_scenario, sandbox, trace};
+use super::{read_scenario, sandbox};
 use crate::{CheckpointArguments, HostArguments, HostsArguments, ResumeArguments, RunArguments};
 
 /// `belljar run`.
@@ -335,74 +336,4 @@ pub(super) fn stop_on_signal() -> Result<Arc<AtomicBool>> {
     })
     .context("cannot watch for Ctrl-C")?;
     Ok(stop)
-}
-
-fn conclude(
-    directory: RunDirectory,
-    summary: &Summary,
-    host: &HostSummary,
-    ending: &Ending,
-) -> Result<ExitCode> {
-    directory.write("summary.json", &serde_json::to_string_pretty(summary)?)?;
-    directory.write("host.json", &serde_json::to_string_pretty(host)?)?;
-    match ending {
-        Ending::Workload(code) => {
-            // Nobody goes on with a run that is whole.
-            let path = directory.complete(checkpoint::FOLDER)?;
-            trace::print_statistics(&path)?;
-            print(render(summary, host, &path))?;
-            tell_failure(*code, &summary.warnings);
-            Ok(exit_code(*code))
-        }
-        other => {
-            print(render(summary, host, directory.path()))?;
-            bail!("{}", explain(other, directory.path()));
-        }
-    }
-}
-
-/// A workload that failed is no failure of the run, but nobody should overlook it.
-fn tell_failure(code: i32, warnings: &[String]) {
-    if code == 0 {
-        return;
-    }
-    let cause = warnings
-        .iter()
-        .find(|warning| warning.contains("ran out of memory"));
-    let cause = cause.map_or_else(String::new, |cause| format!("; {cause}"));
-    eprintln!(
-        "error: the workload ended with exit code {code}, see stderr and console/node0.log{cause}"
-    );
-}
-
-/// What is left of a run that was broken off, and how it can be gone on with.
-fn what_is_kept(directory: &Path) -> String {
-    let kept = format!("what was recorded is kept in {}", directory.display());
-    match Found::newest(directory) {
-        Ok(found) => format!(
-            "{kept}; go on from {} with: belljar resume {}",
-            found.describe(),
-            directory.display()
-        ),
-        Err(_) => kept,
-    }
-}
-
-fn explain(ending: &Ending, directory: &Path) -> String {
-    let kept = what_is_kept(directory);
-    match ending {
-        Ending::NodeEnded { last_words, .. } => {
-            format!(
-                "{ending}; {kept}; the last lines of its console:\n{}",
-                last_words.trim_end()
-            )
-        }
-        Ending::Limit => {
-            format!(
-                "{ending} before the workload ended; raise workload.limit, or see the consoles for why it hangs; {kept}"
-            )
-        }
-        Ending::Deadlock => format!("{ending}: the workload hangs; see the consoles; {kept}"),
-        _ => format!("{ending}; {kept}"),
-    }
 }
