@@ -46,3 +46,24 @@ pub(super) fn read_files(
     }
     Ok(contents)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_several_files_comes_straight_into_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("in")).unwrap();
+        fs::write(folder.path().join("in/a"), "x").unwrap();
+        let read = |path: &str| {
+            let files = BTreeMap::from([(".".to_owned(), FileSource::Path(path.into()))]);
+            let read = read_files(&files, folder.path());
+            read.map(|files| files.into_keys().collect::<Vec<_>>())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(read("in"), Ok(vec!["a".to_owned()]));
+        let error = read("in/a").unwrap_err();
+        assert!(error.starts_with("workload.files is \".\""), "{error}");
+    }
+}

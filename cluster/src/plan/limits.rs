@@ -50,7 +50,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), PlanError> {
         return fail("workload.ranks-per-node", ranks, "from 1 to 1024");
     }
     check_environment(&scenario.workload.environment)?;
-    check_names(&scenario.workload.files)?;
+    check_names(&alone(&scenario.workload.files))?;
     check_outputs(&scenario.workload.outputs)?;
     check_trace(&scenario.trace)
 }
@@ -112,10 +112,18 @@ fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), PlanE
 }
 
 /// Sees that files can all be there by their names.
-/// Sees that all files can have their names in the guest.
+/// `files` without what may stand for several, each with a name of its own: those are looked for later.
+fn alone(files: &BTreeMap<String, FileSource>) -> BTreeMap<String, FileSource> {
+    let is_path = |source: &FileSource| matches!(source, FileSource::Path(_));
+    let mut files = files.clone();
+    files.retain(|name, source| name != HERE || !is_path(source));
+    files
+}
+
+/// Sees that all files, each of them one file, can have their names in the guest.
 pub(super) fn check_names(files: &BTreeMap<String, FileSource>) -> Result<(), PlanError> {
     const KEY: &str = "workload.files";
-    for name in files.keys().filter(|name| *name != HERE) {
+    for name in files.keys() {
         let wrong = |part: &str| {
             matches!(part, "" | "." | "..") || part.len() > LONGEST_NAME || part.contains('\0')
         };
@@ -184,7 +192,10 @@ mod tests {
                 "trace: the sampling of `MPI_Send` is 0",
             ),
             ("trace={from=\"2 s\",until=\"1 s\"}", "trace.until is"),
-            ("workload.files={\".\"=\"/f\"}", "workload.files is \".\""),
+            (
+                "workload.files={\".\"={text=\"x\"}}",
+                "workload.files is \".\"",
+            ),
             ("workload.files={\"a/\"=\"/f\"}", "workload.files"),
             ("workload.files={\"a//b\"=\"/f\"}", "workload.files"),
             ("workload.files={\"/a\"=\"/f\"}", "workload.files"),
