@@ -25,6 +25,8 @@ pub(super) struct History {
     /// `MPI_Intercomm_create`s in the order of making.
     pub(super) intercomms: Vec<NewCommunicator>,
     pub(super) groups: BTreeMap<u32, GroupMembers>,
+    /// Its ranks in communicators, as it was told them.
+    pub(super) ranks: BTreeMap<u32, u32>,
     /// Spawns, accepts and connects: from when to when.
     pub(super) meetings: Vec<(NewCommunicator, [Time; 2])>,
     /// Whether others spawned it, and its number of the way to them.
@@ -84,6 +86,9 @@ impl Collector {
             Some(Fact::Launch(launch)) => {
                 history.world_size = history.world_size.max(launch.size.unwrap_or(0));
                 history.launch = launch.clone();
+            }
+            Some(Fact::Rank { communicator, rank }) => {
+                history.ranks.insert(*communicator, *rank);
             }
             Some(Fact::Size { communicator, size }) if *communicator == WORLD => {
                 history.world_size = *size;

@@ -81,6 +81,14 @@ impl Cluster {
         (self.handle, numbers)
     }
 
+    /// One rank asks for its rank in a communicator, and is told this one.
+    fn asks_for_its_rank(&mut self, rank: usize, communicator: u64, told: u64) {
+        let tracer = &mut self.tracers[rank / 2];
+        let event = self.guests[rank].make(tracer, "MPI_Comm_rank", &[communicator], told);
+        assert!(matches!(event.fact, Some(Fact::Rank { .. })), "{event:?}");
+        self.collector.observe(&event, &self.header);
+    }
+
     fn resolve(&self) -> Communicators {
         self.collector.clone().resolve()
     }
@@ -277,6 +285,45 @@ fn two_groups_meet_and_merge() {
     );
     assert_eq!(members(&resolved, 1, merged[1]), [2, 3, 4, 0, 1]);
     assert_eq!(members(&resolved, 3, merged[3]), [2, 3, 4, 0, 1]);
+}
+
+#[test]
+fn sides_that_say_the_same_merge_in_the_order_that_a_rank_tells() {
+    // World ranks 0 and 1 on one side, 2, 3 and 4 on the other.
+    let merge = |asks: Option<(usize, u64)>| {
+        let mut cluster = Cluster::new(5);
+        let (half, _) = cluster.all(
+            "MPI_Comm_split",
+            |_, rank| vec![MPICH_WORLD, int((rank >= 2).into()), int(0)],
+            |_| true,
+        );
+        let (between, _) = cluster.all(
+            "MPI_Intercomm_create",
+            |_, rank| {
+                let remote = if rank < 2 { 2 } else { 0 };
+                vec![half, int(0), MPICH_WORLD, int(remote), int(42)]
+            },
+            |_| true,
+        );
+        let (both, merged) = cluster.all(
+            "MPI_Intercomm_merge",
+            |_, _| vec![between, int(0)],
+            |_| true,
+        );
+        if let Some((rank, told)) = asks {
+            cluster.asks_for_its_rank(rank, both, told);
+        }
+        let resolved = cluster.resolve();
+        let members = resolved.members(key(1), merged[1].unwrap());
+        members.map(|members| members.iter().map(|it| it.rank).collect::<Vec<_>>())
+    };
+    assert_eq!(merge(None), None);
+    assert_eq!(merge(Some((1, 1))), Some(vec![0, 1, 2, 3, 4]));
+    assert_eq!(merge(Some((1, 4))), Some(vec![2, 3, 4, 0, 1]));
+    assert_eq!(merge(Some((3, 3))), Some(vec![0, 1, 2, 3, 4]));
+    assert_eq!(merge(Some((3, 1))), Some(vec![2, 3, 4, 0, 1]));
+    // What no order explains is believed by nobody.
+    assert_eq!(merge(Some((3, 4))), None);
 }
 
 #[test]

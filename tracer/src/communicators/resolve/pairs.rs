@@ -109,7 +109,8 @@ impl<'a> Resolver<'a> {
     }
 
     /// The communicator that both sides of an intercommunicator merge into: the side
-    /// that is not `high` comes first (MPI-4.0, 7.6.2).
+    /// that is not `high` comes first (MPI-4.0, 7.6.2). Where both sides say the same, the
+    /// implementation chooses, and a member that asks for its rank tells how.
     pub(super) fn merge(
         &mut self,
         side: usize,
@@ -126,8 +127,12 @@ impl<'a> Resolver<'a> {
             (false, true) => {}
             // The other side's turn makes it.
             (true, false) => return Some(Vec::new()),
-            // The implementation's choice, of which nothing here tells.
-            _ => return None,
+            _ => {
+                let sides = [records, &theirs];
+                if !self.is_first_by_rank(sides)? {
+                    return Some(Vec::new());
+                }
+            }
         }
         let both = records.iter().chain(&theirs);
         let local = both
@@ -141,5 +146,26 @@ impl<'a> Resolver<'a> {
             local,
             other_side: None,
         }])
+    }
+
+    /// Whether the first of two merged sides comes first, by the rank in the new communicator that
+    /// the first member was told who asked for it; `None` where nobody did, or was told what cannot be.
+    fn is_first_by_rank(&self, sides: [&Records<'_>; 2]) -> Option<bool> {
+        let told = |(process, record): &(ProcessKey, &NewCommunicator)| {
+            let rank = self.histories.get(process)?.ranks.get(&record.number?)?;
+            Some(*rank as usize)
+        };
+        let lengths = sides.map(|side| side.len());
+        let mut answers = (0..2).flat_map(|side| {
+            let members = sides[side].iter().enumerate();
+            members.filter_map(move |(place, member)| Some((side, place, told(member)?)))
+        });
+        let (side, place, rank) = answers.next()?;
+        let comes_first = match rank {
+            rank if rank == place => true,
+            rank if rank == place + lengths[1 - side] => false,
+            _ => return None,
+        };
+        Some(comes_first == (side == 0))
     }
 }
