@@ -20,7 +20,7 @@ mod saved;
 pub(crate) use calls::real_function;
 pub use console::ConsoleLog;
 pub(crate) use console::write_lines;
-pub(crate) use logs::{Lengths, Logs};
+pub(crate) use logs::{Lengths, Logs, named};
 pub use saved::KeepError;
 pub(crate) use saved::RunnerState;
 

@@ -45,6 +45,15 @@ impl Stream {
         }
     }
 
+    /// What its files are called, without the node.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Console => "console",
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+
     /// What it is, in words.
     pub fn what(self) -> &'static str {
         match self {

@@ -40,8 +40,8 @@ pub enum RunError {
     /// The run directory cannot be written.
     #[error(transparent)]
     Directory(#[from] RunDirectoryError),
-    /// A console file cannot be written.
-    #[error("cannot write the console of node {node}: {source}")]
+    /// A console's or another output's file cannot be written.
+    #[error("cannot write the output of node {node}: {source}")]
     Console {
         /// Which.
         node: u32,

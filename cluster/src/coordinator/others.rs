@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::ending::Ending;
 use crate::hosts::{Exchange, ExchangeError, Final, HEAD, Message, News, Record};
 use crate::recorder::LeftOver;
 use crate::run_directory::RunDirectory;
-use crate::runner::{Lengths, write_lines};
+use crate::runner::{Lengths, named, write_lines};
 use crate::stream::Stream;
 use crate::summary::NodeReport;
 
@@ -103,16 +103,17 @@ impl Others {
     fn write(&mut self, node: u32, stream: Stream, bytes: &[u8]) -> Result<(), RunError> {
         match self.outputs.get_mut(&(node, stream)) {
             Some(file) => {
-                write_lines(file, bytes).map_err(|source| RunError::Console { node, source })
+                let written = write_lines(file, bytes);
+                written.map_err(|error| console(node, stream, error))
             }
             None => Ok(()),
         }
     }
 
     pub(super) fn flush(&mut self) -> Result<(), RunError> {
-        for (&(node, _), file) in &mut self.outputs {
-            file.flush()
-                .map_err(|source| RunError::Console { node, source })?;
+        for (&(node, stream), file) in &mut self.outputs {
+            let flushed = file.flush();
+            flushed.map_err(|error| console(node, stream, error))?;
         }
         Ok(())
     }
@@ -330,6 +331,11 @@ impl Run {
         }
         Ok(ending)
     }
+}
+
+fn console(node: u32, stream: Stream, error: io::Error) -> RunError {
+    let source = named(stream, error);
+    RunError::Console { node, source }
 }
 
 /// What is left of a node, as it is sent.

@@ -67,7 +67,7 @@ impl Logs {
     /// When the file cannot be written.
     pub(crate) fn write(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
         match &mut self.0[stream.number()] {
-            Some(log) => log.write(bytes),
+            Some(log) => log.write(bytes).map_err(|error| named(stream, error)),
             None => Ok(()),
         }
     }
@@ -91,7 +91,11 @@ impl Logs {
     /// # Errors
     /// When a file cannot be written.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.0.iter_mut().flatten().try_for_each(ConsoleLog::flush)
+        for (stream, log) in Stream::ALL.into_iter().zip(&mut self.0) {
+            let flushed = log.as_mut().map_or(Ok(()), ConsoleLog::flush);
+            flushed.map_err(|error| named(stream, error))?;
+        }
+        Ok(())
     }
 
     /// What is for another host.
@@ -100,6 +104,11 @@ impl Logs {
         let taken = logs.filter_map(|(stream, log)| Some((stream, log.as_mut()?.take())));
         taken.filter(|(_, bytes)| !bytes.is_empty()).collect()
     }
+}
+
+/// An error of the host's with the output that it is about.
+pub(crate) fn named(stream: Stream, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", stream.name()))
 }
 
 /// Bytes of each output, by its number.

@@ -65,7 +65,7 @@ fn run(dir: &Dir, library: &Path, faults: &[(&str, &str)], out: &str) -> (String
 
 /// Two nodes that talk, with everything written down that can be.
 fn talking() -> Scenario {
-    Scenario::new(2, "ping -c 1 node1").with("[network]\nstatistics = \"1 ms\"")
+    Scenario::new(2, "ping -c 1 node1; echo done >&2").with("[network]\nstatistics = \"1 ms\"")
 }
 
 fn some_number(below: u64) -> u64 {
