@@ -75,6 +75,11 @@ impl Binary {
         self.is_64_bit && self.machine == elf::EM_X86_64
     }
 
+    /// Whether a node's kernel runs it, though nothing else is known of it: 32-bit x86.
+    pub fn is_of_32_bits(&self) -> bool {
+        !self.is_64_bit && self.machine == elf::EM_386
+    }
+
     /// The machine in words, such as `aarch64`.
     pub fn machine_name(&self) -> String {
         let name = match self.machine {

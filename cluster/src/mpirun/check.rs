@@ -104,6 +104,9 @@ fn check_binary(
     name: &str,
     binary: Binary,
 ) -> Result<Option<String>, ProgramError> {
+    if binary.is_of_32_bits() {
+        return Ok(None);
+    }
     can_start(root, name, &binary, workload.image)?;
     if binary.interpreter.is_none() {
         return Ok(None);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use object::elf::{EM_AARCH64, EM_X86_64};
+use object::elf::{EM_386, EM_AARCH64, EM_X86_64};
 
 use super::check::{Workload, check};
 use super::library::{Closure, Found, Object, bring};
@@ -173,6 +173,10 @@ fn programs_for_other_machines_are_refused() {
     short[4] = 1;
     let error = said(&root, &[], &[("a.out", short)]).unwrap_err();
     assert!(error.to_string().contains("x32"), "{error}");
+    // The kernel runs programs of 32 bits, whatever they are made of.
+    let mut narrow = header(EM_386);
+    narrow[4] = 1;
+    assert_eq!(said(&root, &[], &[("a.out", narrow)]), Ok(Vec::new()));
     // What nobody calls may be anything.
     let data = [
         ("run.sh", b"#!/bin/sh\n".to_vec()),

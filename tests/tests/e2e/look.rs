@@ -122,7 +122,7 @@ fn looking_changes_nothing_and_a_run_that_is_over_shows_its_figures() {
     assert_eq!(code, Some(0), "{said}");
     let shown = |words: &str| screens.iter().any(|screen| screen.contains(words));
     assert!(
-        shown("x real time") && shown("Console of node 0"),
+        shown("x real time") && shown("The command's standard output"),
         "{screens:?}"
     );
 
