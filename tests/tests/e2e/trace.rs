@@ -125,7 +125,9 @@ fn results_that_nobody_reads_are_no_failure() {
     let (code, said) = unread(dir.start(&Scenario::new(2, calls), "out"));
     assert_eq!(code, Some(3), "{said}");
     assert!(
-        said.ends_with("error: the workload ended with exit code 3, see stderr and console/node0.log\n"),
+        said.ends_with(
+            "error: the workload ended with exit code 3, see stderr and console/node0.log\n"
+        ),
         "{said}"
     );
     assert!(dir.path("out/summary.json").exists());
