@@ -28,7 +28,7 @@ pub(super) fn conclude(
     directory.write("host.json", &serde_json::to_string_pretty(host)?)?;
     match ending {
         Ending::Workload(code) => {
-            // Nobody goes on with a run that is whole.
+            // Nobody continues a run that is whole.
             let path = directory.complete(checkpoint::FOLDER)?;
             trace::print_statistics(&path)?;
             print(render(summary, host, &path))?;
@@ -56,7 +56,7 @@ fn tell_failure(code: i32, warnings: &[String]) {
     );
 }
 
-/// What is left of a run that was broken off, and how it can be gone on with.
+/// What is left of a run that was broken off, and how it can be continued.
 pub(super) fn what_is_kept(directory: &Path) -> String {
     let kept = format!("what was recorded is kept in {}", directory.display());
     match Found::newest(directory) {

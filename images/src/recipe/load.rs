@@ -1,5 +1,6 @@
 //! From a recipe's name or path to its text, the recipes that it extends, and the files that they name.
-//! A recipe that is built in names nothing that is not. Called by [`Recipe::load`](super::Recipe::load).
+//! A recipe that is built in names nothing that is not, and layers are few enough to end. Called by
+//! [`Recipe::load`](super::Recipe::load).
 
 use super::check::{self, bad, is_relative};
 use super::{

@@ -1,5 +1,6 @@
 //! A recipe upon another: lists grow, tables are laid over each other, single values are replaced, and an
-//! entry takes the place of the one that has its path. Called when a recipe is loaded.
+//! entry takes the place of the one that has its path. What comes later holds. Called by `load`, layer by
+//! layer from the one at the bottom.
 
 use super::spec::{Initramfs, Kernel, Spec, Userland};
 
