@@ -1,0 +1,10 @@
+//! Root file systems that people have, container images among them, as uncompressed EROFS images that
+//! a guest mounts and the host reads.
+//!
+//! A source is listed into a [`FileTree`], whose files' bytes are then copied, once, into the image that is
+//! written of it. Owners, modes, times, extended attributes and devices are kept; sources are hostile.
+//! Called by `belljar-images`; knows no recipes and no guests.
+
+mod tree;
+
+pub use tree::{FileTree, Node, NodeId, NodeKind, TreeError};

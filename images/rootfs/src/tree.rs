@@ -1,0 +1,328 @@
+//! A file system as a tree of names and nodes, without the bytes of its files.
+//!
+//! The root is always there; every entry's parent is a directory of the tree; a name that stands for the same
+//! node as another is a hard link. Sources make trees, and the writer of an image reads them.
+
+use std::collections::BTreeMap;
+
+/// Most names in a tree, the longest path, and the longest part of one.
+pub(crate) const MOST_ENTRIES: usize = 1 << 22;
+pub(crate) const LONGEST_PATH: usize = 4096;
+pub(crate) const LONGEST_NAME: usize = 255;
+
+/// Why a path can't stand in a tree.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TreeError {
+    /// A path leads out of the tree, or a part of it is longer than a file system takes.
+    #[error("the path {path:?} cannot stand in a file system: {why}")]
+    Path {
+        /// The path.
+        path: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// There are more names than a tree takes.
+    #[error("the file system has more than {MOST_ENTRIES} files")]
+    Entries,
+}
+
+/// A node's number, from 0 in its tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub(crate) u32);
+
+/// A file, a directory or what else has names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// What it is.
+    pub kind: NodeKind,
+    /// The twelve bits of its mode: set-user-ID, set-group-ID, sticky, and permissions.
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Last change of its data, in seconds since 1970.
+    pub mtime: u64,
+    /// Extended attributes, by their whole names, such as `security.capability`.
+    pub attributes: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+/// What a node is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeKind {
+    /// A directory; what is in it, the tree's paths say.
+    Directory,
+    /// A regular file of so many bytes.
+    File {
+        /// Its size.
+        size: u64,
+    },
+    /// A symbolic link, and its text.
+    Link(Vec<u8>),
+    /// A character device.
+    Character {
+        /// Its driver.
+        major: u32,
+        /// Its number there.
+        minor: u32,
+    },
+    /// A block device.
+    Block {
+        /// Its driver.
+        major: u32,
+        /// Its number there.
+        minor: u32,
+    },
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+}
+
+/// Names and nodes of a file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileTree {
+    /// A node may have lost all its names.
+    nodes: Vec<Node>,
+    /// By path, without `/` at its beginning; the root is the empty path.
+    names: BTreeMap<Vec<u8>, NodeId>,
+}
+
+impl Node {
+    /// A directory of root's that everybody may read.
+    pub fn directory() -> Self {
+        Self {
+            kind: NodeKind::Directory,
+            mode: 0o755,
+            uid: 0,
+            gid: 0,
+            mtime: 0,
+            attributes: BTreeMap::new(),
+        }
+    }
+}
+
+impl Default for FileTree {
+    fn default() -> Self {
+        Self {
+            nodes: vec![Node::directory()],
+            names: BTreeMap::from([(Vec::new(), NodeId(0))]),
+        }
+    }
+}
+
+impl FileTree {
+    /// The node at a path, links not followed.
+    pub fn find(&self, path: &[u8]) -> Option<NodeId> {
+        self.names.get(path).copied()
+    }
+
+    /// A node of this tree.
+    ///
+    /// # Panics
+    /// When it is another tree's.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0 as usize]
+    }
+
+    /// All paths, the root's first and every other one after its parent's.
+    pub fn paths(&self) -> impl Iterator<Item = (&[u8], NodeId)> {
+        self.names.iter().map(|(path, id)| (&**path, *id))
+    }
+
+    /// The names in a directory and their nodes, in order of bytes.
+    pub fn children<'a>(
+        &'a self,
+        folder: &'a [u8],
+    ) -> impl Iterator<Item = (&'a [u8], NodeId)> + 'a {
+        let skipped = match folder.len() {
+            0 => 0,
+            length => length + 1,
+        };
+        self.below(folder).filter_map(move |(path, id)| {
+            let name = &path[skipped..];
+            (!name.contains(&b'/')).then_some((name, id))
+        })
+    }
+
+    /// Puts a node at a path. What stood there goes, with all below it, unless both are directories: then it
+    /// is the directory's own mode, owner, time and attributes that change. Directories on the way that are
+    /// missing are made, and what is no directory there gives way.
+    ///
+    /// # Errors
+    /// When the path can't stand in a tree.
+    pub fn insert(&mut self, path: &[u8], node: Node) -> Result<NodeId, TreeError> {
+        check(path)?;
+        if let Some(id) = self.find(path) {
+            let both = node.kind == NodeKind::Directory;
+            if path.is_empty() || both && self.node(id).kind == NodeKind::Directory {
+                if both {
+                    self.nodes[id.0 as usize] = node;
+                }
+                return Ok(id);
+            }
+        }
+        let id = NodeId(self.nodes.len() as u32);
+        self.name(path, id)?;
+        self.nodes.push(node);
+        Ok(id)
+    }
+
+    /// Gives a node one more name, a hard link; what had the name goes.
+    ///
+    /// # Errors
+    /// When the path can't stand in a tree.
+    pub fn link(&mut self, path: &[u8], id: NodeId) -> Result<(), TreeError> {
+        check(path)?;
+        if path.is_empty() || self.node(id).kind == NodeKind::Directory {
+            return Err(refused(path, "a directory has one name"));
+        }
+        self.name(path, id)
+    }
+
+    /// Takes away what stands at a path, with all below it; the root loses all below it.
+    pub fn remove(&mut self, path: &[u8]) {
+        self.clear(path);
+        if !path.is_empty() {
+            self.names.remove(path);
+        }
+    }
+
+    /// Takes away all below a path.
+    pub fn clear(&mut self, path: &[u8]) {
+        let below: Vec<Vec<u8>> = self.below(path).map(|(path, _)| path.to_vec()).collect();
+        for path in below {
+            self.names.remove(&path);
+        }
+    }
+
+    fn name(&mut self, path: &[u8], id: NodeId) -> Result<(), TreeError> {
+        self.make_parents(path)?;
+        self.clear(path);
+        self.names.insert(path.to_vec(), id);
+        if self.names.len() > MOST_ENTRIES || self.nodes.len() >= u32::MAX as usize {
+            return Err(TreeError::Entries);
+        }
+        Ok(())
+    }
+
+    fn make_parents(&mut self, path: &[u8]) -> Result<(), TreeError> {
+        let Some(end) = path.iter().rposition(|&byte| byte == b'/') else {
+            return Ok(());
+        };
+        let parent = &path[..end];
+        let is_there = self
+            .find(parent)
+            .is_some_and(|id| self.node(id).kind == NodeKind::Directory);
+        if !is_there {
+            self.insert(parent, Node::directory())?;
+        }
+        Ok(())
+    }
+
+    /// All below a path, without it.
+    fn below<'a>(&'a self, path: &'a [u8]) -> impl Iterator<Item = (&'a [u8], NodeId)> + 'a {
+        let mut first = path.to_vec();
+        if !path.is_empty() {
+            first.push(b'/');
+        }
+        let start = first.clone();
+        self.names
+            .range(first..)
+            .take_while(move |(name, _)| name.starts_with(&start))
+            .filter(|(name, _)| !name.is_empty())
+            .map(|(name, id)| (&**name, *id))
+    }
+}
+
+fn check(path: &[u8]) -> Result<(), TreeError> {
+    if path.len() > LONGEST_PATH {
+        return Err(refused(path, "it is too long"));
+    }
+    if path.is_empty() {
+        return Ok(());
+    }
+    for part in path.split(|&byte| byte == b'/') {
+        match part {
+            b"" | b"." | b".." => return Err(refused(path, "it has an empty part, `.` or `..`")),
+            part if part.len() > LONGEST_NAME => return Err(refused(path, "a part is too long")),
+            part if part.contains(&0) => return Err(refused(path, "it has a zero byte")),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn refused(path: &[u8], why: &'static str) -> TreeError {
+    let end = path.len().min(200);
+    TreeError::Path {
+        path: String::from_utf8_lossy(&path[..end]).into_owned(),
+        why,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(size: u64) -> Node {
+        Node {
+            kind: NodeKind::File { size },
+            ..Node::directory()
+        }
+    }
+
+    fn paths(tree: &FileTree) -> Vec<String> {
+        let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+        tree.paths().map(|(path, _)| text(path)).collect()
+    }
+
+    #[test]
+    fn parents_are_made_and_come_first() {
+        let mut tree = FileTree::default();
+        tree.insert(b"usr/lib/x", file(1)).expect("good");
+        tree.insert(b"usr-x", file(2)).expect("good");
+        assert_eq!(paths(&tree), ["", "usr", "usr-x", "usr/lib", "usr/lib/x"]);
+        let names = |folder: &[u8]| {
+            tree.children(folder)
+                .map(|(name, _)| name.to_vec())
+                .collect()
+        };
+        let top: Vec<Vec<u8>> = names(b"");
+        assert_eq!(top, [b"usr".to_vec(), b"usr-x".to_vec()]);
+        let usr: Vec<Vec<u8>> = names(b"usr");
+        assert_eq!(usr, [b"lib".to_vec()]);
+    }
+
+    #[test]
+    fn what_replaces_a_directory_takes_all_in_it_away() {
+        let mut tree = FileTree::default();
+        tree.insert(b"a/b", file(1)).expect("good");
+        let other = Node {
+            mode: 0o700,
+            ..Node::directory()
+        };
+        tree.insert(b"a", other).expect("good");
+        let id = tree.find(b"a").expect("there");
+        assert_eq!((paths(&tree).len(), tree.node(id).mode), (3, 0o700));
+        tree.insert(b"a", file(2)).expect("good");
+        assert_eq!(paths(&tree), ["", "a"]);
+        tree.insert(b"a/c", file(3)).expect("good");
+        assert_eq!(paths(&tree), ["", "a", "a/c"]);
+        tree.remove(b"");
+        assert_eq!(paths(&tree), [""]);
+    }
+
+    #[test]
+    fn links_share_a_node_and_directories_have_one_name() {
+        let mut tree = FileTree::default();
+        let one = tree.insert(b"one", file(1)).expect("good");
+        tree.link(b"sub/two", one).expect("good");
+        assert_eq!(tree.find(b"sub/two"), Some(one));
+        let sub = tree.find(b"sub").expect("there");
+        assert!(tree.link(b"other", sub).is_err());
+        for path in [&b"a//b"[..], b"../x", b"/x", b"x/", b"x\0", &[b'x'; 300]] {
+            assert!(tree.insert(path, file(1)).is_err(), "{path:?}");
+        }
+    }
+}
