@@ -221,7 +221,10 @@ impl FileTree {
     }
 
     /// All below a path, without it.
-    fn below<'a>(&'a self, path: &'a [u8]) -> impl Iterator<Item = (&'a [u8], NodeId)> + 'a {
+    pub(crate) fn below<'a>(
+        &'a self,
+        path: &'a [u8],
+    ) -> impl Iterator<Item = (&'a [u8], NodeId)> + 'a {
         let mut first = path.to_vec();
         if !path.is_empty() {
             first.push(b'/');

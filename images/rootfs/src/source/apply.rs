@@ -1,0 +1,230 @@
+//! One layer's entries, applied to the tree of those below it.
+//!
+//! A path is followed inside the tree as the kernel would inside the root: a symbolic link on the way to its
+//! last part counts, the last part's own doesn't. The host's file system takes no part.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use tar::EntryType;
+
+use super::SourceError;
+use super::entries::Entry;
+use super::error::{Budget, shown};
+use crate::{FileTree, Node, NodeId, NodeKind};
+
+/// Most links on the way to an entry, as in Linux.
+const MOST_LINKS: usize = 40;
+const WHITEOUT: &[u8] = b".wh.";
+const OPAQUE: &[u8] = b".wh..wh..opq";
+const META: &[u8] = b".wh..wh.";
+
+/// A layer that is being applied.
+pub(super) struct Layer<'a> {
+    pub(super) tree: &'a mut FileTree,
+    pub(super) budget: &'a mut Budget,
+    /// The layer's name for errors.
+    pub(super) place: &'a str,
+    /// Whether names that begin with `.wh.` take away what is below, as in container images.
+    pub(super) has_whiteouts: bool,
+    /// What this layer put, which its own whiteouts spare, and what they took away.
+    put: BTreeSet<Vec<u8>>,
+    hidden: BTreeSet<Vec<u8>>,
+}
+
+impl<'a> Layer<'a> {
+    pub(super) fn new(
+        tree: &'a mut FileTree,
+        budget: &'a mut Budget,
+        place: &'a str,
+        has_whiteouts: bool,
+    ) -> Self {
+        Self {
+            tree,
+            budget,
+            place,
+            has_whiteouts,
+            put: BTreeSet::new(),
+            hidden: BTreeSet::new(),
+        }
+    }
+
+    /// Applies an entry; the node, if the entry is a file whose data follow.
+    ///
+    /// # Errors
+    /// When it leads out of the root, links what isn't there, or breaks a bound.
+    pub(super) fn apply(&mut self, entry: Entry) -> Result<Option<NodeId>, SourceError> {
+        let place = format!("{} in {}", shown(&entry.path), self.place);
+        let strings = entry
+            .attributes
+            .iter()
+            .map(|(name, value)| name.len() + value.len() + 100);
+        let strings = entry.path.len() * 2 + entry.link.len() + strings.sum::<usize>();
+        self.budget.entry(&place, strings)?;
+        let path = self.resolved(&place, &entry.path)?;
+        let start = path
+            .iter()
+            .rposition(|&byte| byte == b'/')
+            .map_or(0, |slash| slash + 1);
+        if self.has_whiteouts && path[start..].starts_with(WHITEOUT) {
+            self.whiteout(&place, &path, start)?;
+            return Ok(None);
+        }
+        if entry.kind.is_hard_link() {
+            let target = self.resolved(&place, &entry.link)?;
+            let Some(id) = self.tree.find(&target) else {
+                let why = format!(
+                    "it is a hard link to {}, which isn't there",
+                    shown(&entry.link)
+                );
+                return Err(SourceError::damaged(place, why));
+            };
+            let linked = self.tree.link(&path, id);
+            linked.map_err(|error| SourceError::tree(place, error))?;
+            self.put.insert(path);
+            return Ok(None);
+        }
+        if path.is_empty() && !entry.kind.is_dir() {
+            return Err(SourceError::damaged(
+                place,
+                "it stands for the root, which is a directory",
+            ));
+        }
+        let node = node(&place, entry)?;
+        let is_file = matches!(node.kind, NodeKind::File { .. });
+        if let NodeKind::File { size } = node.kind {
+            self.budget.file(&place, size)?;
+        }
+        let id = self.tree.insert(&path, node);
+        let id = id.map_err(|error| SourceError::tree(place, error))?;
+        self.put.insert(path);
+        Ok(is_file.then_some(id))
+    }
+
+    fn whiteout(&mut self, place: &str, path: &[u8], start: usize) -> Result<(), SourceError> {
+        let name = &path[start..];
+        let folder = &path[..start.saturating_sub(1)];
+        if name == OPAQUE {
+            self.hide(folder, false);
+            return Ok(());
+        }
+        if name.starts_with(META) {
+            // Records of AUFS itself.
+            return Ok(());
+        }
+        let hidden = &name[WHITEOUT.len()..];
+        if hidden.is_empty() || hidden == b"." || hidden == b".." {
+            return Err(SourceError::damaged(place, "it takes nothing away"));
+        }
+        let hidden = [&path[..start], hidden].concat();
+        self.hide(&hidden, true);
+        Ok(())
+    }
+
+    /// Takes away what lower layers have at a path or below it.
+    fn hide(&mut self, path: &[u8], with_itself: bool) {
+        let mut key = path.to_vec();
+        key.push(if with_itself { b'.' } else { b'/' });
+        // Once a layer is enough, and twice would let a hostile one take long.
+        if !self.hidden.insert(key) {
+            return;
+        }
+        let below = self.tree.below(path).map(|(path, _)| path);
+        let gone: Vec<Vec<u8>> = below
+            .filter(|path| !self.is_put(path))
+            .map(<[u8]>::to_vec)
+            .collect();
+        for path in gone {
+            self.tree.remove(&path);
+        }
+        if with_itself && !self.is_put(path) {
+            self.tree.remove(path);
+        }
+    }
+
+    /// Whether this layer put the path or something below it.
+    fn is_put(&self, path: &[u8]) -> bool {
+        let below = [path, b"/"].concat();
+        let next = self.put.range(below.clone()..).next();
+        self.put.contains(path) || next.is_some_and(|next| next.starts_with(&below))
+    }
+
+    /// A path with the links on the way to its last part followed.
+    fn resolved(&mut self, place: &str, path: &[u8]) -> Result<Vec<u8>, SourceError> {
+        let wrong = |why: &str| Err(SourceError::damaged(place, why));
+        let mut parts: VecDeque<Vec<u8>> = VecDeque::new();
+        for part in path.split(|&byte| byte == b'/') {
+            match part {
+                b"" | b"." => {}
+                b".." => return wrong("its path has `..`"),
+                part => parts.push_back(part.to_vec()),
+            }
+        }
+        let mut at: Vec<u8> = Vec::new();
+        let mut links = 0;
+        while let Some(part) = parts.pop_front() {
+            if part == b".." {
+                at.truncate(at.iter().rposition(|&byte| byte == b'/').unwrap_or(0));
+                continue;
+            }
+            let parent = at.len();
+            if !at.is_empty() {
+                at.push(b'/');
+            }
+            at.extend_from_slice(&part);
+            if parts.is_empty() {
+                break;
+            }
+            let Some(id) = self.tree.find(&at) else {
+                // The tree will make this directory.
+                self.budget.entry(place, at.len() * 2)?;
+                continue;
+            };
+            if let NodeKind::Link(target) = &self.tree.node(id).kind {
+                links += 1;
+                if links > MOST_LINKS {
+                    return wrong("its path goes through too many symbolic links");
+                }
+                at.truncate(if target.starts_with(b"/") { 0 } else { parent });
+                let target = target.split(|&byte| byte == b'/');
+                let target = target.filter(|part| !matches!(*part, b"" | b"."));
+                for part in target.rev() {
+                    parts.push_front(part.to_vec());
+                }
+            }
+        }
+        Ok(at)
+    }
+}
+
+fn node(place: &str, entry: Entry) -> Result<Node, SourceError> {
+    let (major, minor) = entry.device;
+    let kind = match entry.kind {
+        EntryType::Regular | EntryType::Continuous => NodeKind::File { size: entry.size },
+        EntryType::Directory => NodeKind::Directory,
+        EntryType::Symlink if entry.link.is_empty() || entry.link.len() > 4095 => {
+            return Err(SourceError::damaged(
+                place,
+                "it is a symbolic link to nothing or too far",
+            ));
+        }
+        EntryType::Symlink => NodeKind::Link(entry.link),
+        EntryType::Char => NodeKind::Character { major, minor },
+        EntryType::Block => NodeKind::Block { major, minor },
+        EntryType::Fifo => NodeKind::Fifo,
+        other => {
+            let what = format!(
+                "is an entry of the type {:?}, which is not read",
+                other.as_byte() as char
+            );
+            return Err(SourceError::unsupported(place, what));
+        }
+    };
+    Ok(Node {
+        kind,
+        mode: entry.mode,
+        uid: entry.uid,
+        gid: entry.gid,
+        mtime: entry.mtime,
+        attributes: entry.attributes,
+    })
+}

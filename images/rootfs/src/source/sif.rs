@@ -1,0 +1,123 @@
+//! Apptainer's and Singularity's images (SIF): a header, descriptors, and the partition that they name.
+//!
+//! Only the primary system partition counts. Hashes and signatures of its data objects are not checked:
+//! `apptainer verify` does that. The layout is that of `github.com/sylabs/sif`, version 1.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::SourceError;
+use super::blobs::{Range, unreadable};
+use super::squashfs;
+
+const MAGIC: &[u8] = b"SIF_MAGIC\0";
+/// Where the magic stands, after a line that makes the file a program.
+const MAGIC_AT: usize = 32;
+const HEADER: usize = 128;
+const DESCRIPTOR: usize = 585;
+/// Most descriptors; SIF makes room for 48.
+const MOST_DESCRIPTORS: u64 = 1 << 16;
+const AMD64: &[u8] = b"02";
+const PARTITION: u32 = 0x4004;
+const OCI_INDEX: u32 = 0x400a;
+const PRIMARY_SYSTEM: u32 = 2;
+const SQUASHFS: u32 = 1;
+const ENCRYPTED: u32 = 5;
+
+/// Whether a file that begins so is one.
+pub(super) fn is_here(first: &[u8]) -> bool {
+    first
+        .get(MAGIC_AT..)
+        .is_some_and(|rest| rest.starts_with(MAGIC))
+}
+
+/// The squashfs of the primary system partition.
+///
+/// # Errors
+/// When there is none, when it is for another processor, encrypted, of another kind, or outside the file.
+pub(super) fn open(path: &Path) -> Result<squashfs::Image, SourceError> {
+    let place = path.display();
+    let file = File::open(path).map_err(|error| SourceError::io(&place, error))?;
+    let length = file
+        .metadata()
+        .map_err(|error| SourceError::io(&place, error))?
+        .len();
+    let whole = Range::new(Arc::new(file), 0, length);
+    let failed = |error: io::Error| unreadable(path, error);
+    let mut header = [0; HEADER];
+    whole.clone().read_exact(&mut header).map_err(failed)?;
+    let count = number(&header, 88);
+    if !is_here(&header) || count > MOST_DESCRIPTORS {
+        return Err(SourceError::damaged(place, "its header is impossible"));
+    }
+    let outside = || SourceError::damaged(&place, "a data object lies outside of the file");
+    let mut descriptors = whole.from(number(&header, 96)).ok_or_else(outside)?;
+    let mut has_oci = false;
+    for _ in 0..count {
+        let mut descriptor = [0; DESCRIPTOR];
+        descriptors.read_exact(&mut descriptor).map_err(failed)?;
+        let is_used = descriptor[4] != 0;
+        has_oci |= is_used && word(&descriptor, 0) == OCI_INDEX;
+        // The extra bytes say the file system, the use and the processor of a partition.
+        let extra = &descriptor[DESCRIPTOR - 384..];
+        let is_partition = is_used && word(&descriptor, 0) == PARTITION;
+        if !is_partition || word(extra, 4) != PRIMARY_SYSTEM {
+            continue;
+        }
+        check(path, word(extra, 0), &extra[8..10])?;
+        let (start, size) = (number(&descriptor, 17), number(&descriptor, 25));
+        let bytes = whole
+            .from(start)
+            .and_then(|rest| rest.first(size))
+            .ok_or_else(outside)?;
+        return Ok(squashfs::Image {
+            bytes,
+            place: format!("the root partition of {place}"),
+        });
+    }
+    let what = match has_oci {
+        true => "is an OCI-SIF: make it again with `--no-oci`, or save the image as an OCI archive",
+        false => "has no primary system partition: build it with `apptainer build`",
+    };
+    Err(SourceError::unsupported(place, what))
+}
+
+fn check(path: &Path, file_system: u32, processor: &[u8]) -> Result<(), SourceError> {
+    let place = path.display();
+    if file_system == ENCRYPTED {
+        return Err(SourceError::unsupported(
+            place,
+            "is encrypted: build it without `--encrypt`",
+        ));
+    }
+    if file_system != SQUASHFS {
+        let what =
+            "has a root partition that is no squashfs: build it again with `apptainer build`";
+        return Err(SourceError::unsupported(place, what));
+    }
+    // 00 stands for an unknown processor.
+    if processor != AMD64 && processor != b"00" {
+        let names = [
+            "386", "amd64", "arm", "arm64", "ppc64", "ppc64le", "mips", "mipsle",
+        ];
+        let named = std::str::from_utf8(processor)
+            .ok()
+            .and_then(|text| text.parse::<usize>().ok());
+        let name = named.and_then(|number| names.get(number.checked_sub(1)?));
+        return Err(SourceError::Platform {
+            place: place.to_string(),
+            platforms: format!("linux/{}", name.unwrap_or(&"another processor")),
+        });
+    }
+    Ok(())
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+fn number(bytes: &[u8], at: usize) -> u64 {
+    u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
+}
