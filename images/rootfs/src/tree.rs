@@ -162,6 +162,8 @@ impl FileTree {
                 return Ok(id);
             }
         }
+        // Directories on the way take numbers of their own, before this one.
+        self.make_parents(path)?;
         let id = NodeId(self.nodes.len() as u32);
         self.name(path, id)?;
         self.nodes.push(node);
@@ -286,6 +288,10 @@ mod tests {
         tree.insert(b"usr/lib/x", file(1)).expect("good");
         tree.insert(b"usr-x", file(2)).expect("good");
         assert_eq!(paths(&tree), ["", "usr", "usr-x", "usr/lib", "usr/lib/x"]);
+        let id = tree.find(b"usr/lib/x").expect("there");
+        assert_eq!(tree.node(id), &file(1));
+        let parent = tree.find(b"usr/lib").expect("there");
+        assert_eq!(tree.node(parent), &Node::directory());
         let names = |folder: &[u8]| {
             tree.children(folder)
                 .map(|(name, _)| name.to_vec())
