@@ -156,6 +156,15 @@ impl Default for Budget {
 }
 
 impl Budget {
+    /// With fewer bytes of metadata, so that a test reaches the end.
+    #[cfg(test)]
+    pub(super) fn of_metadata(metadata: u64) -> Self {
+        Self {
+            metadata,
+            bytes: MOST_BYTES,
+        }
+    }
+
     /// Pays for an entry, or a directory that it implies, with strings of so many bytes.
     pub(super) fn entry(&mut self, place: &str, strings: usize) -> Result<(), SourceError> {
         match self.metadata.checked_sub(ENTRY_COST + strings as u64) {

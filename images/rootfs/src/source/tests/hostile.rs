@@ -33,7 +33,7 @@ fn paths_and_sizes_that_lead_out_are_refused() {
         assert!(error.contains("`..`"), "{error}");
     }
     assert!(
-        survives(&tar(&[file("./", "x")])).is_none(),
+        survives(&tar(&[file("./", "")])).is_none(),
         "`./` is the root, a directory"
     );
     assert!(survives(&tar(&[link(EntryType::Symlink, ".", "x")])).is_some());
@@ -71,7 +71,7 @@ fn paths_and_sizes_that_lead_out_are_refused() {
 fn a_path_of_many_parts_cannot_make_too_many_directories() {
     // Every such entry implies two thousand directories of up to 4 KiB of name each.
     let mut tree = FileTree::default();
-    let mut budget = error::Budget::default();
+    let mut budget = error::Budget::of_metadata(64 << 20);
     let mut layer = apply::Layer::new(&mut tree, &mut budget, "here", false);
     let entry = |number: u64| entries::Entry {
         path: [number.to_string().as_bytes(), &b"/a".repeat(2000)].concat(),
@@ -85,7 +85,7 @@ fn a_path_of_many_parts_cannot_make_too_many_directories() {
         size: 0,
         attributes: BTreeMap::new(),
     };
-    let applied = (0..1000).find_map(|number| layer.apply(entry(number)).err());
+    let applied = (0..10).find_map(|number| layer.apply(entry(number)).err());
     assert!(
         matches!(applied, Some(SourceError::Limit { .. })),
         "{applied:?}"

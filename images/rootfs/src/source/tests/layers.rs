@@ -130,11 +130,15 @@ fn metadata_devices_and_pax_records_arrive() {
     let mut header = Header::new_ustar();
     header.set_size(2);
     header.set_mode(0o4755);
+    header.set_uid(0);
     header.set_gid(3);
     header.set_cksum();
     builder.append(&header, &b"hi"[..]).expect("writes");
     let mut header = Header::new_gnu();
     header.set_size(0);
+    header.set_mode(0o600);
+    header.set_uid(0);
+    header.set_gid(0);
     // Longer than a header's field: becomes GNU's long name.
     builder
         .append_data(&mut header, format!("{long}/g/{long}"), io::empty())
