@@ -39,16 +39,25 @@ struct Walk<'a> {
 /// When something in it can't be read, or breaks a bound.
 pub(super) fn read(root: &Path) -> Result<(FileTree, Files, String), SourceError> {
     let metadata = fs::metadata(root).map_err(|error| SourceError::io(root.display(), error))?;
+    read_on(root, &metadata, metadata.dev())
+}
+
+/// What `read` gives, for directories on one device only.
+pub(super) fn read_on(
+    root: &Path,
+    metadata: &Metadata,
+    device: u64,
+) -> Result<(FileTree, Files, String), SourceError> {
     let mut walk = Walk {
         root,
-        device: metadata.dev(),
+        device,
         tree: FileTree::default(),
         budget: Budget::default(),
         files: Files::default(),
         linked: BTreeMap::new(),
         open: vec![Vec::new()],
     };
-    walk.put(Vec::new(), &metadata)?;
+    walk.put(Vec::new(), metadata)?;
     while let Some(path) = walk.open.pop() {
         walk.list(&path)?;
     }
