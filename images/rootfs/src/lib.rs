@@ -5,8 +5,10 @@
 //! written of it. Owners, modes, times, extended attributes and devices are kept; sources are hostile.
 //! Called by `belljar-images`; knows no recipes and no guests.
 
+mod erofs;
 mod source;
 mod tree;
 
+pub use erofs::{ErofsError, RootFile, RootTree, WriteError, Writer, root_tree};
 pub use source::{Config, FileSink, Listing, Source, SourceError, SourceKind};
 pub use tree::{FileTree, Node, NodeId, NodeKind, TreeError};

@@ -162,7 +162,7 @@ impl FileTree {
                 return Ok(id);
             }
         }
-        // Directories on the way take numbers of their own, before this one.
+        // Parents that are missing take their numbers first.
         self.make_parents(path)?;
         let id = NodeId(self.nodes.len() as u32);
         self.name(path, id)?;
@@ -201,10 +201,11 @@ impl FileTree {
     fn name(&mut self, path: &[u8], id: NodeId) -> Result<(), TreeError> {
         self.make_parents(path)?;
         self.clear(path);
-        self.names.insert(path.to_vec(), id);
-        if self.names.len() > MOST_ENTRIES || self.nodes.len() >= u32::MAX as usize {
+        let is_full = self.names.len() >= MOST_ENTRIES && !self.names.contains_key(path);
+        if is_full || self.nodes.len() >= u32::MAX as usize {
             return Err(TreeError::Entries);
         }
+        self.names.insert(path.to_vec(), id);
         Ok(())
     }
 
@@ -301,6 +302,16 @@ mod tests {
         assert_eq!(top, [b"usr".to_vec(), b"usr-x".to_vec()]);
         let usr: Vec<Vec<u8>> = names(b"usr");
         assert_eq!(usr, [b"lib".to_vec()]);
+    }
+
+    #[test]
+    fn a_node_is_found_where_it_was_put_whatever_parents_were_missing() {
+        let mut tree = FileTree::default();
+        let id = tree.insert(b"a/b/c", file(7)).expect("good");
+        assert_eq!(tree.find(b"a/b/c"), Some(id));
+        assert_eq!(tree.node(id), &file(7));
+        let parent = tree.find(b"a/b").expect("there");
+        assert_eq!(tree.node(parent), &Node::directory());
     }
 
     #[test]
