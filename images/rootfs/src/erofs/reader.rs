@@ -1,4 +1,4 @@
-//! Reads the files and links of an uncompressed EROFS image, as mkfs.erofs makes them.
+//! Reads the files and links of an uncompressed EROFS image, as [`Writer`](crate::Writer) and mkfs.erofs make them.
 //!
 //! Every number in the image is checked before it is used, and depth and count of what is
 //! listed are bounded, so that a damaged image gives an error and nothing worse. Called by

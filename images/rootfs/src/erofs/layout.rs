@@ -1,0 +1,246 @@
+//! Where everything stands in an image: a function of the tree alone.
+//!
+//! An inode, its attributes and what of its bytes follows it stand in one block, as Linux wants it of the last part,
+//! and are put where they leave the least room; so few bytes are lost between them. Only attributes that take more than
+//! a block are spread over several, and then nothing follows them. The root's inode is the first, since
+//! the superblock has 16 bits for its number.
+
+use std::collections::BTreeMap;
+
+use super::directory::{self, Entry};
+use super::{BLOCK, INODE, SLOT, attributes, inode};
+use crate::tree::{FileTree, Node, NodeId, NodeKind};
+
+/// The longest text of a link: `PATH_MAX` with its zero byte.
+const LONGEST_LINK: usize = 4095;
+
+/// Where one node stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Where its inode begins, in bytes; 0 when it has no names and so no place.
+    pub(super) inode: u64,
+    /// Bytes of attributes after the inode.
+    pub(super) attributes: u32,
+    /// How many names it has, `.` and `..` among a directory's.
+    pub(super) names: u32,
+    /// Bytes of a file, a directory or a link's text.
+    pub(super) size: u64,
+    /// Block in which its whole blocks begin; 0 when it has none.
+    pub(super) blocks: u32,
+    /// Bytes that follow its inode and its attributes.
+    packed: u16,
+}
+
+/// Where all nodes stand.
+#[derive(Debug)]
+pub(super) struct Layout<'a> {
+    pub(super) entries: Vec<Entry<'a>>,
+    /// By their nodes' numbers.
+    pub(super) places: Vec<Place>,
+    /// Blocks of the image.
+    pub(super) blocks: u32,
+}
+
+/// Why a tree has no layout.
+#[derive(Debug)]
+pub(super) enum Unfit {
+    /// A node can't stand in an image.
+    Node(NodeId, String),
+    /// There are more blocks than 32 bits count.
+    Size,
+    /// A name has no directory.
+    Tree,
+}
+
+impl Place {
+    /// Whether bytes follow its inode.
+    pub(super) fn is_packed(&self) -> bool {
+        self.packed > 0
+    }
+
+    /// Bytes in whole blocks, the last of them perhaps not full.
+    pub(super) fn in_blocks(&self) -> u64 {
+        self.size - u64::from(self.packed)
+    }
+
+    /// Where the bytes stand that follow the inode.
+    pub(super) fn tail(&self) -> u64 {
+        self.inode + INODE + u64::from(self.attributes)
+    }
+
+    /// Its inode's number.
+    pub(super) fn number(&self) -> u64 {
+        self.inode / SLOT
+    }
+}
+
+impl<'a> Layout<'a> {
+    pub(super) fn new(tree: &'a FileTree) -> Result<Self, Unfit> {
+        let entries = directory::entries(tree).ok_or(Unfit::Tree)?;
+        let mut places = count_names(&entries);
+        let mut room = Room::default();
+        let mut data = 0u64;
+        for (_, id) in tree.paths() {
+            let place = &mut places[id.0 as usize];
+            if place.inode > 0 {
+                continue;
+            }
+            let node = tree.node(id);
+            place.size = size(node, || directory::of_folder(&entries, id.0))
+                .map_err(|why| Unfit::Node(id, why))?;
+            let length = attributes::length(&node.attributes)
+                .map_err(|unfit| Unfit::Node(id, attribute(&unfit)))?;
+            place.attributes = length as u32;
+            let fixed = INODE + length;
+            let tail = place.size % BLOCK;
+            if fixed + tail <= BLOCK {
+                place.packed = tail as u16;
+            }
+            place.inode = room.take(fixed + u64::from(place.packed));
+            let blocks = place.in_blocks().div_ceil(BLOCK);
+            if blocks > 0 {
+                place.blocks = u32::try_from(data).map_err(|_| Unfit::Size)?;
+                data += blocks;
+            }
+        }
+        let blocks = data.checked_add(room.next).ok_or(Unfit::Size)?;
+        let blocks = u32::try_from(blocks).map_err(|_| Unfit::Size)?;
+        for place in &mut places {
+            if place.in_blocks() > 0 {
+                place.blocks += room.next as u32;
+            }
+        }
+        Ok(Self {
+            entries,
+            places,
+            blocks,
+        })
+    }
+
+    /// The place of a node that has names.
+    pub(super) fn place(&self, id: NodeId) -> Option<&Place> {
+        let place = self.places.get(id.0 as usize)?;
+        (place.inode > 0).then_some(place)
+    }
+}
+
+/// A place for each node, with nothing but the count of its names. So a directory has two, its parent's and its own
+/// `.`, and the `..` of each directory in it; the root's own `..` stands for its parent's name.
+fn count_names(entries: &[Entry<'_>]) -> Vec<Place> {
+    let most = entries.iter().map(|entry| entry.node).max().unwrap_or(0);
+    let mut places = vec![Place::default(); most as usize + 1];
+    for entry in entries {
+        places[entry.node as usize].names += 1;
+    }
+    places
+}
+
+/// Bytes of a node, or why it can't stand in an image.
+fn size<'e, 'a: 'e>(node: &Node, entries: impl FnOnce() -> &'e [Entry<'a>]) -> Result<u64, String> {
+    match &node.kind {
+        NodeKind::Directory => Ok(directory::size(entries())),
+        NodeKind::File { size } => Ok(*size),
+        NodeKind::Link(text) => match text.len() {
+            0 => Err("the link leads nowhere".to_owned()),
+            length if length > LONGEST_LINK => Err(format!(
+                "the link's text has {length} bytes, more than {LONGEST_LINK}"
+            )),
+            _ if text.contains(&0) => Err("the link's text has a zero byte".to_owned()),
+            length => Ok(length as u64),
+        },
+        NodeKind::Character { major, minor } | NodeKind::Block { major, minor } => {
+            match inode::device(*major, *minor) {
+                Some(_) => Ok(0),
+                None => Err(format!(
+                    "Linux has no device {major}:{minor}, only up to 4095:1048575"
+                )),
+            }
+        }
+        NodeKind::Fifo | NodeKind::Socket => Ok(0),
+    }
+}
+
+fn attribute(unfit: &attributes::Unfit<'_>) -> String {
+    let end = unfit.name.len().min(255);
+    let name = String::from_utf8_lossy(&unfit.name[..end]);
+    format!("its attribute {name:?} does not fit: {}", unfit.why)
+}
+
+/// Room for inodes and what follows them, from the second block on.
+#[derive(Debug)]
+struct Room {
+    /// The first block that nothing stands in.
+    next: u64,
+    /// Blocks with so many bytes left at their ends.
+    left: BTreeMap<u64, Vec<u64>>,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self {
+            next: 1,
+            left: BTreeMap::new(),
+        }
+    }
+}
+
+impl Room {
+    /// A place for so many bytes: in the block that they fill best, or in new ones.
+    fn take(&mut self, length: u64) -> u64 {
+        let length = length.next_multiple_of(SLOT);
+        let found = self.left.range(length..).next().map(|(&left, _)| left);
+        let fit = found.and_then(|left| {
+            let blocks = self.left.get_mut(&left)?;
+            let block = blocks.pop()?;
+            if blocks.is_empty() {
+                self.left.remove(&left);
+            }
+            Some((block, left))
+        });
+        let (block, left) = fit.unwrap_or_else(|| {
+            let blocks = length.div_ceil(BLOCK);
+            self.next += blocks;
+            (self.next - 1, blocks * BLOCK)
+        });
+        let rest = left - length;
+        if rest >= INODE {
+            self.left.entry(rest).or_default().push(block);
+        }
+        // What is left ends with the block.
+        (block + 1) * BLOCK - left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_overlaps_and_little_is_lost() {
+        let mut room = Room::default();
+        let mut taken = Vec::new();
+        let mut state = 1u64;
+        for _ in 0..5000 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let length = match state >> 33 {
+                value if value % 100 == 0 => 4097 + value % 20_000,
+                value => 64 + value % 4033,
+            };
+            let at = room.take(length);
+            assert!(at % SLOT == 0 && at >= BLOCK);
+            assert!(length > BLOCK || at / BLOCK == (at + length - 1) / BLOCK);
+            taken.push((at, length));
+        }
+        taken.sort_unstable();
+        let apart = |pair: &[(u64, u64)]| pair[0].0 + pair[0].1 <= pair[1].0;
+        assert!(taken.windows(2).all(apart));
+        let used: u64 = taken.iter().map(|(_, length)| length).sum();
+        assert!(
+            used * 100 > room.next * BLOCK * 85,
+            "{used} of {}",
+            room.next * BLOCK
+        );
+    }
+}

@@ -1,0 +1,300 @@
+//! Writes a tree as an EROFS image.
+//!
+//! Equal trees with equal bytes give equal images, in whatever order the bytes come. The superblock is written last: an
+//! image that was left half written is none. Memory grows with the names in the tree, not with the bytes of its files.
+//! Called by whoever has a source's tree and then its bytes.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::layout::{Layout, Place, Unfit};
+use super::{BLOCK, attributes, directory, inode};
+use crate::tree::{FileTree, NodeId, NodeKind};
+
+/// Bytes that are copied at once.
+const CHUNK: usize = 1 << 16;
+
+/// Why an image can't be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The image's own file fails.
+    #[error("cannot write the root file system {path}: {source}; make room or rights for it")]
+    Image {
+        /// The image.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A node of the tree can't stand in an image.
+    #[error(
+        "{path:?} cannot stand in a root file system: {why}; leave it out of what the image is made of"
+    )]
+    Node {
+        /// Its first path, from `/`.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// An image has at most 16 TiB.
+    #[error("the file system is larger than the 16 TiB that an image takes; leave out large files")]
+    Size,
+    /// A name's parent is no directory.
+    #[error("the tree of files is not whole: a name stands in no directory; list the source again")]
+    Tree,
+    /// No bytes belong to the node: it is no regular file, has no names or is another tree's.
+    #[error(
+        "node {number} of the tree takes no bytes: it is no file with a name; ask which files are wanted"
+    )]
+    NoFile {
+        /// The node's number.
+        number: u32,
+    },
+    /// A file's bytes came before.
+    #[error("{path:?} was copied before; copy each file once, whatever its names")]
+    Again {
+        /// Its first path.
+        path: String,
+    },
+    /// A file's bytes can't be read where they come from.
+    #[error("cannot read the bytes of {path:?}: {source}; look at what the image is made of")]
+    Data {
+        /// Its first path.
+        path: String,
+        /// What its source said.
+        source: io::Error,
+    },
+    /// A file has fewer or more bytes than its tree says.
+    #[error(
+        "{path:?} has {found} bytes than the {size} that it was listed with; list the source again"
+    )]
+    Length {
+        /// Its first path.
+        path: String,
+        /// Bytes that the tree says.
+        size: u64,
+        /// `fewer` or `more`.
+        found: &'static str,
+    },
+    /// A file's bytes never came.
+    #[error("the bytes of {path:?} are missing; copy all files that are wanted")]
+    Missing {
+        /// Its first path.
+        path: String,
+    },
+}
+
+/// How far a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Missing,
+    /// Copying began and failed: something may stand where the file's bytes belong.
+    Begun,
+    Copied,
+}
+
+/// An image while it is written.
+///
+/// Files' bytes come in any order, and then [`Writer::finish`] writes the rest.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    tree: &'a FileTree,
+    layout: Layout<'a>,
+    /// By their nodes' numbers.
+    states: Vec<State>,
+    path: PathBuf,
+    image: File,
+}
+
+impl<'a> Writer<'a> {
+    /// Lays the tree out in a new file at `path`; what stood there is lost.
+    ///
+    /// # Errors
+    /// When a node can't stand in an image, all together are too large, or the file can't be made.
+    pub fn create(tree: &'a FileTree, path: &Path) -> Result<Self, WriteError> {
+        let layout = Layout::new(tree).map_err(|unfit| match unfit {
+            Unfit::Node(id, why) => WriteError::Node {
+                path: name(tree, id),
+                why,
+            },
+            Unfit::Size => WriteError::Size,
+            Unfit::Tree => WriteError::Tree,
+        })?;
+        let made = File::create(path).and_then(|image| {
+            image.set_len(u64::from(layout.blocks) * BLOCK)?;
+            Ok(image)
+        });
+        let image = made.map_err(|source| WriteError::Image {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            tree,
+            states: vec![State::Missing; layout.places.len()],
+            layout,
+            path: path.to_owned(),
+            image,
+        })
+    }
+
+    /// Whether the node is a regular, non-empty file of the tree that has a name and was not copied yet.
+    pub fn wants(&self, id: NodeId) -> bool {
+        let is_missing = self.states.get(id.0 as usize) != Some(&State::Copied);
+        is_missing && self.file_at(id).is_some_and(|place| place.size > 0)
+    }
+
+    /// Copies a file's bytes: exactly `size` must come. In any order; each once. An empty file need not be
+    /// copied. After an error the same file may be tried again.
+    ///
+    /// # Errors
+    /// When the node is no file with a name, was copied before, has fewer or more bytes than the tree says, or bytes
+    /// can't be read or written.
+    pub fn file(&mut self, id: NodeId, data: &mut dyn Read) -> Result<(), WriteError> {
+        let number = id.0;
+        let place = self.file_at(id).ok_or(WriteError::NoFile { number })?;
+        let state = self.states[number as usize];
+        if state == State::Copied {
+            let path = self.name(id);
+            return Err(WriteError::Again { path });
+        }
+        let (place, size) = (place.clone(), place.size);
+        self.states[number as usize] = State::Begun;
+        let mut buffer = vec![0; CHUNK];
+        let mut at = 0;
+        while at < size {
+            let length = (size - at).min(CHUNK as u64) as usize;
+            let got = self.read(id, data, &mut buffer[..length])?;
+            if got == 0 {
+                return Err(self.length(id, size, "fewer"));
+            }
+            let bytes = &buffer[..got];
+            // Where nothing was written, the image has zeros: long runs of them take no room on the disk.
+            if state == State::Begun || bytes.iter().any(|&byte| byte != 0) {
+                self.put(&place, at, bytes)?;
+            }
+            at += got as u64;
+        }
+        if self.read(id, data, &mut buffer[..1])? > 0 {
+            return Err(self.length(id, size, "more"));
+        }
+        self.states[number as usize] = State::Copied;
+        Ok(())
+    }
+
+    /// Writes the rest; an error names a file whose bytes never came.
+    ///
+    /// # Errors
+    /// When bytes of a file are missing, or the image can't be written.
+    pub fn finish(self) -> Result<(), WriteError> {
+        let mut nodes = 0;
+        for number in 0..self.layout.places.len() as u32 {
+            let id = NodeId(number);
+            let Some(place) = self.layout.place(id) else {
+                continue;
+            };
+            if self.wants(id) {
+                let path = self.name(id);
+                return Err(WriteError::Missing { path });
+            }
+            nodes += 1;
+            self.write_node(id, place)?;
+        }
+        let root = self.layout.place(NodeId(0)).map(Place::number);
+        let root = root.and_then(|number| u16::try_from(number).ok());
+        let root = root.ok_or(WriteError::Tree)?;
+        let superblock = inode::superblock(root, nodes, self.layout.blocks);
+        self.write(&superblock, inode::SUPERBLOCK)
+    }
+
+    /// Writes a node's inode, attributes, and its names or its text.
+    fn write_node(&self, id: NodeId, place: &Place) -> Result<(), WriteError> {
+        let node = self.tree.node(id);
+        let attributes = attributes::encode(&node.attributes).ok_or(WriteError::Tree)?;
+        let units = attributes::units(attributes.len()) as u16;
+        let mut bytes = inode::encode(node, place, units, id.0);
+        bytes.extend(attributes);
+        self.write(&bytes, place.inode)?;
+        match &node.kind {
+            NodeKind::Directory => self.write_directory(id, place),
+            NodeKind::Link(text) => self.put(place, 0, text),
+            _ => Ok(()),
+        }
+    }
+
+    fn write_directory(&self, id: NodeId, place: &Place) -> Result<(), WriteError> {
+        let number = |node: u32| self.layout.places[node as usize].number();
+        let entries = directory::of_folder(&self.layout.entries, id.0);
+        for (index, block) in directory::blocks(entries).enumerate() {
+            let bytes = directory::encode(self.tree, block, number);
+            self.put(place, index as u64 * BLOCK, &bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Writes bytes of a file, a directory or a link, from its byte `from` on: in its blocks, after its inode, or both.
+    fn put(&self, place: &Place, from: u64, bytes: &[u8]) -> Result<(), WriteError> {
+        let inside = place.in_blocks().saturating_sub(from);
+        let inside = inside.min(bytes.len() as u64) as usize;
+        let (head, rest) = bytes.split_at(inside);
+        if !head.is_empty() {
+            self.write(head, u64::from(place.blocks) * BLOCK + from)?;
+        }
+        if !rest.is_empty() {
+            let skipped = from + inside as u64 - place.in_blocks();
+            self.write(rest, place.tail() + skipped)?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, bytes: &[u8], at: u64) -> Result<(), WriteError> {
+        let written = self.image.write_all_at(bytes, at);
+        written.map_err(|source| WriteError::Image {
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    /// Reads until the buffer is full or the data ends, and gives how much.
+    fn read(&self, id: NodeId, data: &mut dyn Read, into: &mut [u8]) -> Result<usize, WriteError> {
+        let mut got = 0;
+        while got < into.len() {
+            match data.read(&mut into[got..]) {
+                Ok(0) => break,
+                Ok(count) => got += count.min(into.len() - got),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => {
+                    let path = self.name(id);
+                    return Err(WriteError::Data { path, source });
+                }
+            }
+        }
+        Ok(got)
+    }
+
+    /// The place of a regular file that has names.
+    fn file_at(&self, id: NodeId) -> Option<&Place> {
+        let place = self.layout.place(id)?;
+        let is_file = matches!(self.tree.node(id).kind, NodeKind::File { .. });
+        is_file.then_some(place)
+    }
+
+    fn length(&self, id: NodeId, size: u64, found: &'static str) -> WriteError {
+        let path = self.name(id);
+        WriteError::Length { path, size, found }
+    }
+
+    fn name(&self, id: NodeId) -> String {
+        name(self.tree, id)
+    }
+}
+
+/// A node's first path, from `/`.
+fn name(tree: &FileTree, id: NodeId) -> String {
+    let found = tree.paths().find(|(_, other)| *other == id);
+    let path = found.map_or(&[][..], |(path, _)| path);
+    format!("/{}", String::from_utf8_lossy(path))
+}
+
+#[cfg(test)]
+mod tests;
