@@ -99,7 +99,8 @@ impl Targets {
         };
         let is_library = elf.defines(MARK);
         let name = path.rsplit('/').next().unwrap_or_default();
-        let is_loader = name.starts_with("ld-") && elf.entry() != 0;
+        // musl's is its C library, too.
+        let is_loader = (name.starts_with("ld-") || name == "libc.so") && elf.entry() != 0;
         let begins = is_loader || elf.is_program();
         if begins && !elf.needs_loader() {
             self.place(&elf, elf.entry(), Target::Start);
@@ -153,6 +154,8 @@ impl Targets {
         self.targets.push(target);
         let same = |page: &&mut TargetPage| page.bytes == bytes;
         match self.pages.iter_mut().rev().find(same) {
+            // A copy of a file that is there already, and known by the first one's name.
+            Some(page) if page.places.iter().any(|(at, _)| *at == place.0) => {}
             Some(page) => page.places.push(place),
             None => self.pages.push(TargetPage {
                 bytes,

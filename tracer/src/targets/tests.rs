@@ -67,6 +67,39 @@ fn a_library_gives_its_functions_under_both_names() {
 }
 
 #[test]
+fn a_copy_of_a_library_is_seen_once() {
+    let Some(library) = compiled(LIBRARY, &["-shared", "-fPIC", "-O1"]) else {
+        return;
+    };
+    let mut targets = Targets::default();
+    targets.add("/opt/lib/libmpi.so.40.0.0", &library[..]);
+    targets.add("/opt/lib/libmpi.so.40", &library[..]);
+    let places: usize = targets.pages().iter().map(|page| page.places.len()).sum();
+    assert_eq!(places, 3);
+}
+
+#[test]
+fn processes_begin_in_the_loader_whatever_the_c_library() {
+    let source = "int start(void) { return 0; }";
+    let flags = ["-shared", "-fPIC", "-nostdlib", "-Wl,-e,start"];
+    let Some(loader) = compiled(source, &flags) else {
+        return;
+    };
+    for (name, expected) in [
+        ("/lib64/ld-linux-x86-64.so.2", 1),
+        ("/lib/ld-musl-x86_64.so.1", 1),
+        ("/usr/lib/x86_64-linux-musl/libc.so", 1),
+        ("/usr/lib/libother.so", 0),
+    ] {
+        let mut targets = Targets::default();
+        targets.add(name, &loader[..]);
+        let starts = targets.targets.iter();
+        let starts = starts.filter(|target| **target == Target::Start).count();
+        assert_eq!(starts, expected, "{name}");
+    }
+}
+
+#[test]
 fn a_profiling_layer_is_no_library() {
     let source = "int PMPI_Send(void *);
         int MPI_Send(void *a) { return PMPI_Send(a); }
