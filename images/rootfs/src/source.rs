@@ -5,6 +5,7 @@
 //! hostile: sizes, counts and depths are bounded, no path leads out of the tree, and what is held in memory is names
 //! and metadata, never a file's bytes.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -67,6 +68,20 @@ pub enum SourceKind {
     Archive,
     /// A squashfs image.
     Squashfs,
+}
+
+impl fmt::Display for SourceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OciLayout => "OCI image layout",
+            Self::OciArchive => "OCI archive",
+            Self::DockerArchive => "docker archive",
+            Self::Sif => "Apptainer image",
+            Self::Folder => "folder",
+            Self::Archive => "archive",
+            Self::Squashfs => "squashfs",
+        })
+    }
 }
 
 /// What kind of thing a path is, found by looking at it, never by its name.

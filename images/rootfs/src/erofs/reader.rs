@@ -7,21 +7,21 @@
 //! Layout after `fs/erofs/erofs_fs.h` of Linux 6.1: a superblock at byte 1024; inodes of 32 or 64
 //! bytes, found by number; the last part of a file may follow its inode.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::tree::{LONGEST_PATH, MOST_ENTRIES};
+
 const SUPERBLOCK: u64 = 1024;
 const MAGIC: u32 = 0xe0f5_e1e2;
 /// Bytes of a directory entry.
 const ENTRY: usize = 12;
-/// Largest directory that is read, deepest path, and most files.
-const MOST_DIRECTORY: u64 = 16 << 20;
-const MOST_DEPTH: usize = 64;
-const MOST_FILES: usize = 1 << 20;
+/// Largest directory that is read.
+const MOST_DIRECTORY: u64 = 1 << 30;
 const REGULAR: u16 = 0o100_000;
 const DIRECTORY: u16 = 0o040_000;
 const LINK: u16 = 0o120_000;
@@ -84,17 +84,22 @@ fn list(path: &Path) -> io::Result<RootTree> {
     let file = Arc::new(File::open(path)?);
     let image = Image::open(file.clone())?;
     let mut tree = RootTree::default();
-    let mut open = vec![(image.root, String::new(), 0)];
-    while let Some((number, folder, depth)) = open.pop() {
+    let mut open = vec![(image.root, String::new())];
+    // A directory has one name, so that no path leads round in circles.
+    let mut seen = BTreeSet::new();
+    while let Some((number, folder)) = open.pop() {
         let (kind, extent) = image.inode(number)?;
-        if kind != DIRECTORY || depth > MOST_DEPTH {
-            return Err(damaged("a directory that is none"));
+        if kind != DIRECTORY || !seen.insert(number) {
+            return Err(damaged("a directory that is none, or is in two places"));
         }
         for (number, name) in image.entries(&extent)? {
             let path = format!("{folder}/{name}");
+            if path.len() > LONGEST_PATH + 1 {
+                return Err(damaged("a path beyond all bounds"));
+            }
             let (kind, extent) = image.inode(number)?;
             match kind {
-                DIRECTORY => open.push((number, path, depth + 1)),
+                DIRECTORY => open.push((number, path)),
                 REGULAR => tree.files.push(RootFile {
                     path,
                     image: file.clone(),
@@ -107,7 +112,7 @@ fn list(path: &Path) -> io::Result<RootTree> {
                 }
                 _ => {}
             }
-            if tree.files.len() + tree.links.len() + open.len() > MOST_FILES {
+            if tree.files.len() + tree.links.len() + open.len() > MOST_ENTRIES {
                 return Err(damaged("too many files"));
             }
         }
@@ -117,6 +122,7 @@ fn list(path: &Path) -> io::Result<RootTree> {
 
 struct Image {
     file: Arc<File>,
+    size: u64,
     block: u64,
     inodes: u64,
     root: u64,
@@ -134,6 +140,7 @@ impl Image {
             return Err(damaged("a block size out of range"));
         }
         Ok(Self {
+            size: file.metadata()?.len(),
             file,
             block: 1 << bits,
             inodes: u64::from(word(&head, 40)) << bits,
@@ -192,7 +199,7 @@ impl Image {
 
     /// Inode numbers and names in a directory, without itself and its parent.
     fn entries(&self, extent: &Extent) -> io::Result<Vec<(u64, String)>> {
-        if extent.size > MOST_DIRECTORY {
+        if extent.size > MOST_DIRECTORY.min(self.size) {
             return Err(damaged("a directory beyond all bounds"));
         }
         let mut bytes = vec![0; extent.size as usize];
