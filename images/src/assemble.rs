@@ -122,6 +122,7 @@ impl Builder<'_> {
             kernel_release: kernel.release.clone(),
             modules,
             verified_files,
+            container: None,
             environment: self.recipe.spec().environment.clone(),
             kernel: parts.kernel,
             initrd: parts.initrd,

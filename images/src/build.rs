@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use belljar_rootfs::{SourceError, WriteError};
+
 use crate::assemble::Builder;
 use crate::bootstrap::BootstrapError;
 use crate::cache::{Cache, CacheError};
@@ -17,6 +19,7 @@ use crate::manifest::Image;
 use crate::packages::PackageError;
 use crate::progress::Progress;
 use crate::recipe::{Recipe, RecipeError};
+use crate::root_image;
 use crate::rootfs::RootError;
 use crate::verified::Trust;
 
@@ -86,6 +89,20 @@ pub enum ImageError {
     /// Asking a guest program about itself.
     #[error(transparent)]
     Command(#[from] CommandError),
+    /// A container image or root file system can't be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// Its root file system can't be written.
+    #[error(transparent)]
+    Erofs(#[from] WriteError),
+    /// A container image is for other processors.
+    #[error("{path} is for {architecture}, and nodes are amd64: take the image of that platform")]
+    Architecture {
+        /// The container image.
+        path: PathBuf,
+        /// What it is for.
+        architecture: String,
+    },
     /// A part of the image can't be written.
     #[error("cannot write {path}: {source}; make room or rights for it and build again")]
     Write {
@@ -137,6 +154,9 @@ pub fn build_in(
     locks: LockUse,
     report: &mut dyn FnMut(Progress),
 ) -> Result<Image, ImageError> {
+    if let Some(root) = recipe.root() {
+        return root_image::build(cache, recipe, root, locks, report);
+    }
     let key = recipe.key();
     if let Some(image) = cache.find_whole(&key, &mut |_| {})? {
         locks::of_built(recipe, &image, locks, report)?;

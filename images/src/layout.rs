@@ -54,6 +54,7 @@ impl Layout<'_> {
             &format!("{MODULE_FOLDER}/order"),
             Item::ours(Data::Bytes(order.into_bytes()), false),
         )?;
+        self.programs(&mut contents, chroot, Destination::Initramfs)?;
         self.include(&mut contents, chroot, Destination::Initramfs)?;
         self.close(&mut contents, chroot, &BTreeMap::new())?;
         Ok(contents)
@@ -80,7 +81,8 @@ impl Layout<'_> {
                 contents.take_any(chroot, &path)?;
             }
         }
-        self.compiled(&mut contents, chroot)?;
+        self.programs(&mut contents, chroot, Destination::Root)?;
+        self.built(&mut contents, chroot)?;
         self.close(&mut contents, chroot, &spec.userland.links)?;
         add_folders(&mut contents, &spec.userland.directories)?;
         self.include(&mut contents, chroot, Destination::Root)?;
@@ -111,13 +113,27 @@ impl Layout<'_> {
         Ok(libraries.close(contents)?)
     }
 
-    /// Adds what was compiled.
-    fn compiled(&self, contents: &mut Contents, chroot: &Chroot) -> Result<(), ImageError> {
+    /// Adds the programs that were compiled for one of the trees.
+    fn programs(
+        &self,
+        contents: &mut Contents,
+        chroot: &Chroot,
+        into: Destination,
+    ) -> Result<(), ImageError> {
+        let programs = self.recipe.spec().program.iter();
+        for program in programs.filter(|program| program.into == into) {
+            let path = &program.path;
+            let data = chroot.data(&format!("{OUTPUT}{path}"))?;
+            contents.insert(path, Item::ours(data, true))?;
+        }
+        Ok(())
+    }
+
+    /// Adds what was built of sources.
+    fn built(&self, contents: &mut Contents, chroot: &Chroot) -> Result<(), ImageError> {
         let spec = self.recipe.spec();
         let packages = spec.source.iter().filter(|source| source.path.is_none());
-        let outputs = packages.flat_map(|source| &source.outputs);
-        let programs = spec.program.iter().map(|program| &program.path);
-        for path in programs.chain(outputs) {
+        for path in packages.flat_map(|source| &source.outputs) {
             let data = chroot.data(&format!("{OUTPUT}{path}"))?;
             contents.insert(path, Item::ours(data, true))?;
         }

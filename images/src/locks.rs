@@ -97,7 +97,12 @@ fn moved(lock: &Lock, now: &BTreeMap<String, String>) -> Vec<String> {
 
 /// Writes an image's own lock into its folder.
 pub(crate) fn keep(lock: &Lock, image: &Path) -> Result<(), ImageError> {
-    Ok(lock.write(&image.join(LOCK))?)
+    Ok(lock.write(&of_image(image))?)
+}
+
+/// Where an image's own lock is, in its folder.
+pub(crate) fn of_image(folder: &Path) -> PathBuf {
+    folder.join(LOCK)
 }
 
 /// Holds the packages of an image against the recipe's lock, and does with that what it should.
@@ -133,7 +138,7 @@ pub(crate) fn of_built(
     locks: LockUse,
     report: &mut dyn FnMut(Progress),
 ) -> Result<(), ImageError> {
-    let path = image.dir.join(LOCK);
+    let path = of_image(&image.dir);
     match Lock::read(&path)? {
         Some(lock) => hold(recipe, &lock, locks, report),
         None if locks == LockUse::Locked => Err(ImageError::NoLock {

@@ -97,6 +97,9 @@ pub struct Manifest {
     pub modules: Vec<String>,
     /// Files that were checked, byte for byte, against the checksums of their packages.
     pub verified_files: u64,
+    /// The container image or root file system that nodes run on, if they do not run on packages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Container>,
     /// Environment of every workload, which a scenario adds to.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
@@ -109,6 +112,22 @@ pub struct Manifest {
     /// Every file that comes from no package.
     #[serde(default)]
     pub ours: Vec<OurFile>,
+}
+
+/// The container image or root file system that an image's root is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Container {
+    /// What kind of thing it was, in words.
+    pub kind: String,
+    /// Where it was when the image was built.
+    pub path: String,
+    /// Which of several images.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// SHA-256 of its content, in hexadecimal: of a file's bytes, of the digests in a container image, or of
+    /// names, properties and bytes of a folder.
+    pub sha256: String,
 }
 
 /// One of the files an image consists of.
@@ -240,6 +259,7 @@ mod tests {
             kernel_release: "6.1".to_owned(),
             modules: vec!["virtio".to_owned()],
             verified_files: 1,
+            container: None,
             environment: BTreeMap::new(),
             kernel,
             initrd,

@@ -12,12 +12,14 @@ use std::path::{Path, PathBuf};
 
 use crate::built_in;
 use crate::digest::Sha256Hex;
+use crate::root_source::RootSource;
 use crate::toml_error;
 use crate::tree::Tree;
 
 mod check;
 mod load;
 mod merge;
+mod root;
 mod spec;
 
 pub use load::place;
@@ -69,6 +71,14 @@ pub enum RecipeError {
         /// The key.
         what: &'static str,
     },
+    /// What nodes are to run on is nothing that a root file system can be made of.
+    #[error("{path}: {message}")]
+    Root {
+        /// The container image or root file system.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
     /// There is no recipe of this name.
     #[error(
         "there is no recipe {name}: no such file, and the built-in ones are {known}; a recipe's file is named with its folder or with .toml"
@@ -96,6 +106,15 @@ pub struct Recipe {
     spec: Spec,
     /// The recipe at the bottom, and those that extend it, each upon the one before.
     layers: Vec<Layer>,
+    root: Option<RecipeRoot>,
+}
+
+/// A container image or root file system that nodes run on.
+#[derive(Debug, Clone)]
+pub(crate) struct RecipeRoot {
+    pub(crate) source: RootSource,
+    /// The recipe whose kernel and initramfs they have.
+    pub(crate) base: PathBuf,
 }
 
 /// One recipe's file, with what it names.
@@ -117,16 +136,22 @@ enum Home {
 
 impl Recipe {
     /// Reads the recipe at `path` and every file it names. A name without a folder and without `.toml` is
-    /// that of a built-in recipe.
+    /// that of a built-in recipe. A container image or root file system stands for a recipe that has it; a
+    /// `:` and a tag may follow its path.
     ///
     /// # Errors
     /// When a file can't be read, a key is unknown or a value is not allowed.
     pub fn load(path: &Path) -> Result<Self, RecipeError> {
-        let (spec, layers) = load::load(path)?;
+        let loaded = match root::named(path) {
+            Some((source, tag)) => root::load(path, &source, tag)?,
+            None => load::load(path)?,
+        };
+        let root = root::of(path, &loaded)?;
         Ok(Self {
             path: path.to_owned(),
-            spec,
-            layers,
+            spec: loaded.spec,
+            layers: loaded.layers,
+            root,
         })
     }
 
@@ -143,9 +168,12 @@ impl Recipe {
     }
 
     /// The lock file that goes with this recipe: same folder, same stem. A built-in recipe has none on the
-    /// disk.
+    /// disk, and one with a root file system has no packages of its own.
     #[must_use]
     pub fn lock_path(&self) -> Option<PathBuf> {
+        if self.root.is_some() {
+            return None;
+        }
         match self.layers.last()?.home {
             Home::Folder(_) => Some(self.path.with_extension("lock")),
             Home::BuiltIn => None,
@@ -173,7 +201,19 @@ impl Recipe {
             }
             key = Some(hash.finish());
         }
-        key.unwrap_or_default()
+        let mut key = key.unwrap_or_default();
+        if let Some(root) = &self.root {
+            let mut hash = Sha256Hex::default();
+            hash.update_sized(key.as_bytes());
+            hash.update_sized(root.source.identity().as_bytes());
+            key = hash.finish();
+        }
+        key
+    }
+
+    /// What nodes run on instead of packages.
+    pub(crate) fn root(&self) -> Option<&RecipeRoot> {
+        self.root.as_ref()
     }
 
     pub(crate) fn spec(&self) -> &Spec {

@@ -12,13 +12,14 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Sha256Hex;
+use crate::digest::{self, Sha256Hex};
 use crate::manifest::{Image, ManifestError, Part};
 
 /// Name of the stamps in an image's folder.
@@ -206,6 +207,40 @@ fn digest_of(mut file: &File) -> io::Result<String> {
             read => hash.update(&piece[..read]),
         }
     }
+}
+
+/// The SHA-256 of the user's file at `path`, in hexadecimal, with a stamp in `folder` so that it is hashed
+/// once for each identity.
+///
+/// # Errors
+/// When the file can't be read, or changes while it is.
+pub(crate) fn digest_once(path: &Path, folder: Option<&Path>) -> io::Result<String> {
+    let full = std::path::absolute(path)?;
+    let name = format!("{}.toml", digest::sha256(full.as_os_str().as_bytes()));
+    let file = File::open(path)?;
+    let before = Identity::of(&file)?;
+    let known = folder.and_then(|folder| fs::read_to_string(folder.join(&name)).ok());
+    if let Some(stamp) = known.and_then(|text| toml::from_str::<Stamp>(&text).ok())
+        && stamp.identity == before
+    {
+        return Ok(stamp.sha256);
+    }
+    let begun = folder.map(|folder| fs::create_dir_all(folder).and_then(|()| begin(folder)));
+    let sha256 = digest_of(&file)?;
+    if Identity::of(&file)? != before {
+        return Err(io::Error::other("it changed while it was read"));
+    }
+    if let (Some(Ok((mut out, second))), Some(folder)) = (begun, folder)
+        && before.is_settled(second)
+    {
+        let (sha256, identity) = (sha256.clone(), before);
+        let text = toml::to_string(&Stamp { sha256, identity }).unwrap_or_default();
+        // Without it the next run hashes again.
+        if out.write_all(text.as_bytes()).is_ok() {
+            let _ = out.persist(folder.join(name));
+        }
+    }
+    Ok(sha256)
 }
 
 #[cfg(test)]

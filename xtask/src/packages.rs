@@ -86,6 +86,16 @@ pub(crate) const TEST: &[Package] = &[
         "builds 32-bit programs for the guests",
     ),
     package("acpica-tools", "/usr/bin/iasl", "checks the ACPI tables"),
+    package(
+        "musl-tools",
+        "/usr/bin/musl-gcc",
+        "builds programs without glibc",
+    ),
+    package(
+        "squashfs-tools",
+        "/usr/bin/mksquashfs",
+        "packs file systems that are read",
+    ),
 ];
 
 /// For the benchmarks.

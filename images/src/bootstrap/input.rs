@@ -145,6 +145,7 @@ fn compile(script: &mut String, program: &Program) {
         flags,
         libraries,
         layer,
+        into: _,
     } = program;
     let quoted = |words: &[String]| {
         words

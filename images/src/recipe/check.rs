@@ -59,6 +59,7 @@ pub(super) fn layer(path: &Path, spec: &Spec) -> Result<(), RecipeError> {
             "is not supported: use amd64",
         ));
     }
+    root(path, spec)?;
     names(path, spec)?;
     for (what, value) in guest_paths(spec) {
         if !is_guest_path(value) {
@@ -74,6 +75,36 @@ pub(super) fn layer(path: &Path, spec: &Spec) -> Result<(), RecipeError> {
         source_kind(path, source)?;
     }
     arguments(path, spec)
+}
+
+/// Whether a recipe for a file system that is there already leaves that as it is.
+fn root(path: &Path, spec: &Spec) -> Result<(), RecipeError> {
+    let Some(root) = &spec.root else {
+        return Ok(());
+    };
+    if root.path.is_empty() || root.path.contains(['\n', '\0']) {
+        return Err(bad(
+            path,
+            "root.path",
+            &root.path,
+            "must be a file or a folder",
+        ));
+    }
+    let userland = &spec.userland;
+    let empty = [
+        spec.kernel.package.is_empty() && spec.kernel.modules.is_empty(),
+        userland.packages.is_empty() && userland.whole.is_empty() && userland.files.is_empty(),
+        userland.optional.is_empty() && userland.lib_paths.is_empty(),
+        userland.links.is_empty() && userland.directories.is_empty() && userland.busybox.is_none(),
+        spec.initramfs.files.is_empty() && spec.initramfs.directories.is_empty(),
+        spec.include.is_empty() && spec.program.is_empty() && spec.source.is_empty(),
+        spec.suite.is_empty() && spec.builder.packages.is_empty(),
+    ];
+    if empty.contains(&false) {
+        let problem = "is what nodes run on, to which nothing is added: with it a recipe has `name`, `extends` and `environment` and no more";
+        return Err(bad(path, "root.path", &root.path, problem));
+    }
+    Ok(())
 }
 
 /// Whether a source says what it is, and what comes of it.

@@ -5,7 +5,7 @@
 use super::check::{self, bad, is_relative};
 use super::{
     BTreeMap, BTreeSet, Home, Layer, Path, PathBuf, RecipeError, Spec, Tree, built_in, merge,
-    read_bounded, toml_error,
+    read_bounded, root, toml_error,
 };
 
 /// Most recipes that stand one upon the other.
@@ -15,10 +15,15 @@ const MOST_LAYERS: usize = 8;
 /// name, and otherwise a path relative to `folder`.
 #[must_use]
 pub fn place(folder: &Path, named: &Path) -> PathBuf {
-    match built_in_name(named) {
-        Some(name) if built_in::recipe(name).is_some() => named.to_owned(),
-        _ => folder.join(named),
+    match is_built_in(named) {
+        true => named.to_owned(),
+        false => folder.join(named),
     }
+}
+
+/// Whether a path is the name of a built-in recipe.
+pub(super) fn is_built_in(path: &Path) -> bool {
+    built_in_name(path).is_some_and(|name| built_in::recipe(name).is_some())
 }
 
 /// The name that a path is, when it can only be that of a built-in recipe.
@@ -27,10 +32,21 @@ fn built_in_name(path: &Path) -> Option<&str> {
     (!name.is_empty() && !name.contains('/') && !name.ends_with(".toml")).then_some(name)
 }
 
-/// All layers of the recipe at `path`, from the one at the bottom, and what they say together.
-pub(super) fn load(path: &Path) -> Result<(Spec, Vec<Layer>), RecipeError> {
+/// What was read of a recipe.
+pub(super) struct Loaded {
+    /// What all layers say together.
+    pub(super) spec: Spec,
+    /// From the one at the bottom.
+    pub(super) layers: Vec<Layer>,
+    /// The recipe that the last one extends.
+    pub(super) base: Option<PathBuf>,
+}
+
+/// All layers of the recipe at `path`.
+pub(super) fn load(path: &Path) -> Result<Loaded, RecipeError> {
     let mut specs = Vec::new();
     let mut layers = Vec::new();
+    let mut bases = Vec::new();
     let mut next = Some(path.to_owned());
     while let Some(at) = next {
         if specs.len() == MOST_LAYERS {
@@ -39,12 +55,16 @@ pub(super) fn load(path: &Path) -> Result<(Spec, Vec<Layer>), RecipeError> {
                 most: MOST_LAYERS,
             });
         }
-        let (spec, layer) = read(&at)?;
+        let (mut spec, layer) = read(&at)?;
+        if spec.root.is_some() && spec.extends.is_none() {
+            spec.extends = Some(root::BASE.to_owned());
+        }
         next = match (&spec.extends, &layer.home) {
             (None, _) => None,
             (Some(base), Home::BuiltIn) => Some(PathBuf::from(base)),
             (Some(base), Home::Folder(folder)) => Some(place(folder, Path::new(base))),
         };
+        bases.extend(next.clone());
         specs.push((at, spec));
         layers.push(layer);
     }
@@ -56,6 +76,7 @@ pub(super) fn load(path: &Path) -> Result<(Spec, Vec<Layer>), RecipeError> {
         take_in(&at, &spec, &mut layers[number])?;
         whole = Some(match whole {
             None => spec,
+            Some(base) if base.root.is_some() => return Err(root::extended(&at, &spec)),
             Some(base) => merge::over(base, spec),
         });
     }
@@ -65,7 +86,8 @@ pub(super) fn load(path: &Path) -> Result<(Spec, Vec<Layer>), RecipeError> {
         what: "name",
     })?;
     check::whole(path, &spec)?;
-    Ok((spec, layers))
+    let base = bases.into_iter().next();
+    Ok(Loaded { spec, layers, base })
 }
 
 /// One recipe's text, without the files that it names.

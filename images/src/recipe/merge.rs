@@ -26,6 +26,7 @@ pub(super) fn over(base: Spec, own: Spec) -> Spec {
             modules: list(base.kernel.modules, own.kernel.modules),
         },
         userland: userland(base.userland, own.userland),
+        root: own.root.or(base.root),
         initramfs: Initramfs {
             files: list(base.initramfs.files, own.initramfs.files),
             directories: list(base.initramfs.directories, own.initramfs.directories),

@@ -21,6 +21,7 @@ pub(crate) struct Spec {
     pub(crate) kernel: Kernel,
     #[serde(default)]
     pub(crate) userland: Userland,
+    pub(crate) root: Option<Root>,
     #[serde(default)]
     pub(crate) initramfs: Initramfs,
     #[serde(default)]
@@ -111,6 +112,8 @@ pub(crate) struct Builder {
 pub(crate) struct Program {
     pub(crate) source: String,
     pub(crate) path: String,
+    #[serde(default = "root")]
+    pub(crate) into: Destination,
     pub(crate) compiler: String,
     #[serde(default)]
     pub(crate) flags: Vec<String>,
@@ -118,6 +121,20 @@ pub(crate) struct Program {
     pub(crate) libraries: Vec<String>,
     #[serde(skip)]
     pub(crate) layer: usize,
+}
+
+fn root() -> Destination {
+    Destination::Root
+}
+
+/// What nodes run on instead of packages.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Root {
+    /// A container image or a root file system.
+    pub(crate) path: String,
+    /// Which image, where there are several.
+    pub(crate) tag: Option<String>,
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

@@ -25,6 +25,7 @@ fn built() -> (tempfile::TempDir, Image) {
         modules: Vec::new(),
         environment: Default::default(),
         verified_files: 1,
+        container: None,
         kernel,
         initrd,
         root,
