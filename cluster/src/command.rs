@@ -1,6 +1,7 @@
 //! The subcommands.
 
 pub(crate) mod agent;
+pub(crate) mod batch;
 pub(crate) mod bisect;
 pub(crate) mod boot;
 mod conclusion;

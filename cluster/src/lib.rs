@@ -4,6 +4,7 @@
 //! that resolved; a [`Run`](coordinator::Run) carries it out and fills a
 //! [`RunDirectory`](run_directory::RunDirectory).
 
+pub mod batch;
 pub mod bisect;
 pub mod boot;
 pub mod capture;

@@ -31,6 +31,8 @@ enum Command {
     Run(RunArguments),
     /// Run a program of your own on nodes, as mpirun would, without a scenario.
     Mpirun(command::mpirun::MpirunArguments),
+    /// Run a batch script with #SBATCH lines, as it is.
+    SbatchScript(command::batch::BatchArguments),
     /// Write a scenario to start from.
     New(command::new::NewArguments),
     /// Run a scenario as a job of Slurm, follow it, and tell where its run directory is.
@@ -363,6 +365,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse_from(words).command {
         Command::Run(arguments) => command::run::run(&arguments),
         Command::Mpirun(arguments) => command::mpirun::mpirun(&arguments),
+        Command::SbatchScript(arguments) => command::batch::sbatch_script(&arguments),
         Command::New(arguments) => command::new::new(&arguments),
         Command::Submit(arguments) => command::submit::submit(&arguments),
         Command::Sweep(arguments) => command::sweep::sweep(&arguments),

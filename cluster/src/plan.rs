@@ -21,9 +21,9 @@ use crate::time_model;
 mod describe;
 mod files;
 mod graph;
+mod launchers;
 mod limits;
 mod network;
-mod open_mpi;
 
 use files::{find_image, read_files};
 pub use network::NetworkError;
@@ -158,8 +158,10 @@ pub struct Plan {
     pub ranks_per_node: u32,
     /// Its environment.
     pub environment: BTreeMap<String, String>,
-    /// What Open MPI needs in its environment besides, where the image has it.
-    pub open_mpi: BTreeMap<String, String>,
+    /// What launchers of MPI need in its environment besides, where the image has them.
+    pub launchers: BTreeMap<String, String>,
+    /// Whether nodes get the project's `srun`.
+    pub srun: bool,
     /// Its files by name in its folder.
     pub files: BTreeMap<String, Vec<u8>>,
     /// Its programs among them in words, each with its libraries.
@@ -238,7 +240,8 @@ impl Plan {
         let files = read_files(&workload.files, folder)?;
         let mut environment = image.manifest.environment.clone();
         environment.extend(workload.environment.clone());
-        let root = GuestRoot::open(&image.root)?;
+        let is_container = image.manifest.container.is_some();
+        let root = GuestRoot::open(&image)?;
         let programs = check::check(
             &root,
             Workload {
@@ -248,7 +251,13 @@ impl Plan {
                 image: &image.manifest.recipe,
             },
         )?;
+        let srun = launchers::wants_srun(&root, &workload.command, &files);
+        if srun {
+            let path = launchers::path_with_srun(environment.get("PATH"));
+            environment.insert("PATH".to_owned(), path);
+        }
         Ok(Self {
+            srun,
             name: scenario.name.clone(),
             description: scenario.description.clone(),
             seed: scenario.seed,
@@ -273,7 +282,7 @@ impl Plan {
             command: workload.command.clone(),
             ranks_per_node: workload.ranks_per_node,
             environment,
-            open_mpi: open_mpi::environment(&root, scenario),
+            launchers: launchers::environment(&root, is_container, scenario),
             files,
             programs,
             boot_each: scenario.nodes.boot == BootKind::Each,

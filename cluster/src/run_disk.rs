@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 
 use belljar_fabric::Mac;
 
+use crate::batch::SRUN;
 use crate::plan::Plan;
 use crate::scenario::Arp;
 
@@ -28,15 +29,18 @@ pub fn build(plan: &Plan) -> io::Result<Vec<u8>> {
         0o755,
         script(&plan.command).as_bytes(),
     )?;
-    let environment = environment(plan.nodes, &plan.open_mpi, &plan.environment);
+    let environment = environment(plan.nodes, &plan.launchers, &plan.environment);
     add(&mut archive, "env", 0o644, environment.as_bytes())?;
     let hosts = |slots| host_file(plan.nodes, slots, plan.ranks_per_node);
     add(&mut archive, "hosts", 0o644, hosts(":").as_bytes())?;
-    if !plan.open_mpi.is_empty() {
+    if !plan.launchers.is_empty() {
         let hosts = hosts(" slots=");
         add(&mut archive, OPEN_MPI_HOSTS, 0o644, hosts.as_bytes())?;
     }
     add(&mut archive, "names", 0o644, names(plan.nodes).as_bytes())?;
+    if plan.srun {
+        add(&mut archive, "bin/srun", 0o755, SRUN.as_bytes())?;
+    }
     if plan.arp == Arp::Static {
         let lines = neighbours(plan.nodes);
         add(&mut archive, "neighbours", 0o644, lines.as_bytes())?;
@@ -80,14 +84,14 @@ fn script(command: &str) -> String {
     }
 }
 
-/// The workload's environment: what Open MPI needs, unless the scenario's `own` says otherwise.
+/// The workload's environment: what launchers need, unless the scenario's `own` says otherwise.
 fn environment(
     nodes: u32,
-    open_mpi: &BTreeMap<String, String>,
+    launchers: &BTreeMap<String, String>,
     own: &BTreeMap<String, String>,
 ) -> String {
     let mut lines = format!("BELLJAR_NODES={nodes}\n");
-    let preset = open_mpi.iter();
+    let preset = launchers.iter();
     let preset = preset.filter(|(name, _)| !own.contains_key(*name));
     for (name, value) in preset.chain(own) {
         lines.push_str(&format!("{name}={}\n", value.replace('\n', " ")));

@@ -26,7 +26,10 @@ use super::run;
 use crate::HostArguments;
 
 mod draft;
+mod launch;
 mod words;
+
+use launch::{command, name};
 
 pub(crate) use words::plain;
 
@@ -50,9 +53,27 @@ pub(crate) struct MpirunArguments {
     /// --mca NAME VALUE for OMPI_MCA_NAME.
     #[arg(short = 'x', value_name = "NAME[=VALUE]")]
     environment: Vec<String>,
+    #[command(flatten)]
+    machine: MachineArguments,
+    /// Ranks always run as root on nodes; for those who are used to say so.
+    #[arg(long, hide = true)]
+    allow_run_as_root: bool,
+    /// The program and its arguments; after a `:` another one, with its own -n, and so on.
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required = true,
+        value_name = "PROGRAM"
+    )]
+    program: Vec<String>,
+}
+
+/// What a run without a scenario is made of, besides what is run.
+#[derive(Args)]
+pub(super) struct MachineArguments {
     /// A file or folder for all nodes, in the folder where the program runs; may be repeated.
     #[arg(long, value_name = "PATH[=NAME]")]
-    file: Vec<String>,
+    pub(super) file: Vec<String>,
     /// Files that every node hands out when the run is over, such as `*.dat` or `out/**`; may be
     /// repeated.
     #[arg(long, value_name = "PATTERN")]
@@ -91,35 +112,37 @@ pub(crate) struct MpirunArguments {
     /// Print the scenario and what was found of the program, and run nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Ranks always run as root on nodes; for those who are used to say so.
-    #[arg(long, hide = true)]
-    allow_run_as_root: bool,
     #[command(flatten)]
-    host: HostArguments,
-    /// The program and its arguments; after a `:` another one, with its own -n, and so on.
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        required = true,
-        value_name = "PROGRAM"
-    )]
-    program: Vec<String>,
+    pub(super) host: HostArguments,
 }
 
 /// What is to be run, with everything found.
-struct Request {
-    parts: Vec<Part>,
-    ranks: Vec<u32>,
-    layout: Layout,
-    environment: BTreeMap<String, String>,
-    files: BTreeMap<String, PathBuf>,
-    choice: Choice,
+pub(super) struct Request {
+    /// What asks for it, in words.
+    pub(super) made_by: &'static str,
+    /// Of the run.
+    pub(super) name: String,
+    /// What node 0 runs.
+    pub(super) command: String,
+    pub(super) layout: Layout,
+    /// Processors and memory of each node, where nothing else is said.
+    pub(super) vcpus: u32,
+    pub(super) memory: Option<Bytes>,
+    pub(super) environment: BTreeMap<String, String>,
+    pub(super) files: BTreeMap<String, PathBuf>,
+    pub(super) choice: Choice,
+    /// Words for the user.
+    pub(super) notes: Vec<String>,
 }
 
 /// `belljar mpirun`.
 pub(crate) fn mpirun(arguments: &MpirunArguments) -> Result<ExitCode> {
-    let request = find(arguments)?;
-    let mut draft = draft::draft(arguments, &request)?;
+    perform(&arguments.machine, &find(arguments)?)
+}
+
+/// Makes the scenario of a request and runs it.
+pub(super) fn perform(arguments: &MachineArguments, request: &Request) -> Result<ExitCode> {
+    let mut draft = draft::draft(arguments, request)?;
     for assignment in &arguments.set {
         draft.set(assignment)?;
     }
@@ -128,7 +151,7 @@ pub(crate) fn mpirun(arguments: &MpirunArguments) -> Result<ExitCode> {
     let scenario = Scenario::parse(here, &text, &[])
         .context("the scenario that these words make cannot be")?;
     let plan = Plan::resolve(&scenario, here)?;
-    for note in notes(&request) {
+    for note in &request.notes {
         eprintln!("note: {note}");
     }
     if arguments.dry_run {
@@ -171,14 +194,14 @@ fn find(arguments: &MpirunArguments) -> Result<Request> {
     };
     let (layout, ranks) = request::layout(&parts, wishes)?;
     let mut files = BTreeMap::new();
-    for wish in &arguments.file {
+    for wish in &arguments.machine.file {
         take_in(wish, &mut files)?;
     }
     let asked = Asked {
         parts: &parts,
         files: &files,
     };
-    let choice = image(arguments, asked)?;
+    let choice = image(&arguments.machine, asked)?;
     for (program, part) in choice.programs.iter().zip(&parts) {
         match &program.source {
             Source::Host(path) => add(&mut files, &program.name, path)?,
@@ -201,17 +224,21 @@ fn find(arguments: &MpirunArguments) -> Result<Request> {
         environment.extend(variables(&part.environment)?);
     }
     Ok(Request {
-        parts,
-        ranks,
+        made_by: "belljar mpirun",
+        name: name(&choice, &parts, &files),
+        command: command(&choice, &parts, &ranks),
         layout,
+        vcpus: layout.ranks_per_node.min(64),
+        memory: None,
         environment,
+        notes: notes(&parts, &files),
         files,
         choice,
     })
 }
 
 /// The image that is named, or the one that fits best.
-fn image(arguments: &MpirunArguments, asked: Asked<'_>) -> Result<Choice> {
+pub(super) fn image(arguments: &MachineArguments, asked: Asked<'_>) -> Result<Choice> {
     let host = HostLoader::of_host();
     let Some(path) = &arguments.image else {
         return Ok(choose::choose(&choose::recipes(), asked, &host)?);
@@ -225,7 +252,7 @@ fn image(arguments: &MpirunArguments, asked: Asked<'_>) -> Result<Choice> {
 }
 
 /// Adds a file under a name that no other file has.
-fn add(files: &mut BTreeMap<String, PathBuf>, name: &str, path: &Path) -> Result<()> {
+pub(super) fn add(files: &mut BTreeMap<String, PathBuf>, name: &str, path: &Path) -> Result<()> {
     let full = std::path::absolute(path)?;
     let is_same = |other: &Path| match (fs::canonicalize(other), fs::canonicalize(&full)) {
         (Ok(other), Ok(this)) => other == this,
@@ -242,7 +269,7 @@ fn add(files: &mut BTreeMap<String, PathBuf>, name: &str, path: &Path) -> Result
 }
 
 /// Takes in a file, or all files of a folder.
-fn take_in(wish: &str, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
+pub(super) fn take_in(wish: &str, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
     let (path, name) = match wish.split_once('=') {
         Some((path, name)) if !Path::new(wish).exists() => (Path::new(path), name.to_owned()),
         _ => (Path::new(wish), name_in_guest(Path::new(wish))),
@@ -296,11 +323,11 @@ fn variables(wishes: &[String]) -> Result<BTreeMap<String, String>> {
 }
 
 /// Arguments that name files here which nodes will not have.
-fn notes(request: &Request) -> Vec<String> {
-    let words = request.parts.iter().flat_map(|part| &part.arguments);
+fn notes(parts: &[Part], files: &BTreeMap<String, PathBuf>) -> Vec<String> {
+    let words = parts.iter().flat_map(|part| &part.arguments);
     let absent = words.filter(|word| {
         let path = Path::new(word);
-        path.is_file() && !request.files.contains_key(&name_in_guest(path))
+        path.is_file() && !files.contains_key(&name_in_guest(path))
     });
     absent
         .map(|word| format!("{word} is a file here, and nodes do not have it: add --file {word}"))

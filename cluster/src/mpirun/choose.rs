@@ -249,7 +249,7 @@ pub fn try_image(
     asked: Asked<'_>,
     host: &HostLoader,
 ) -> Result<Choice, ChoiceError> {
-    let root = GuestRoot::open(&image.root)?;
+    let root = GuestRoot::open(&image)?;
     let mut trial = Trial::new(&root, name, host);
     if !root.has_shell() {
         return Err(ProgramError::NoShell(name.to_owned()).into());

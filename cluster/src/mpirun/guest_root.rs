@@ -3,12 +3,10 @@
 //!
 //! Called to choose an image, to see which libraries it lacks, and to check the workload's programs.
 
+use belljar_images::{Image, RootFile, root_tree};
+use object::read::ReadCache;
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::Path;
-
-use belljar_images::{RootFile, root_tree};
-use object::read::ReadCache;
 
 use super::{Binary, Mpi, ProgramError};
 
@@ -22,12 +20,19 @@ const PROGRAMS: [&str; 6] = [
     "/sbin",
 ];
 /// Where the guest's dynamic loader looks last.
-const LIBRARIES: [&str; 4] = [
+const LIBRARIES: [&str; 7] = [
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
+    "/lib64",
+    "/usr/lib64",
     "/lib",
     "/usr/lib",
+    "/usr/local/lib",
 ];
+/// Where distributions name more folders for it, and how much is read of such a file.
+const CONFIGURATION: &str = "/etc/ld.so.conf";
+const CONFIGURED: &str = "/etc/ld.so.conf.d";
+const MOST_CONFIGURATION: u64 = 64 << 10;
 /// Links that lead from one to the next, as Linux bounds them.
 const MOST_LINKS: usize = 40;
 /// Longest script of which the first line is read, in bytes.
@@ -45,24 +50,72 @@ enum Content {
 pub struct GuestRoot {
     files: BTreeMap<String, Content>,
     links: BTreeMap<String, String>,
+    /// Where programs and libraries are looked for before the places that all systems have.
+    programs: Vec<String>,
+    libraries: Vec<String>,
 }
 
 impl GuestRoot {
-    /// The tree of the root file system at `path`.
+    /// The tree of the root file system of `image`.
     ///
     /// # Errors
     /// When it can't be read.
-    pub fn open(path: &Path) -> Result<Self, ProgramError> {
-        let tree = root_tree(path).map_err(|source| ProgramError::Root {
-            path: path.to_owned(),
+    pub fn open(image: &Image) -> Result<Self, ProgramError> {
+        let tree = root_tree(&image.root).map_err(|source| ProgramError::Root {
+            path: image.root.clone(),
             reason: source.to_string(),
         })?;
         let files = tree.files.into_iter();
         let files = files.map(|file| (file.path.clone(), Content::Image(file)));
-        Ok(Self {
+        let folders = |name: &str| {
+            let value = image.manifest.environment.get(name);
+            let folders = value.map_or("", String::as_str).split(':');
+            folders.filter(|folder| folder.starts_with('/'))
+        };
+        let mut root = Self {
             files: files.collect(),
             links: tree.links,
-        })
+            programs: folders("PATH").map(str::to_owned).collect(),
+            libraries: folders("LD_LIBRARY_PATH").map(str::to_owned).collect(),
+        };
+        let configured = root.configured_libraries();
+        root.libraries.extend(configured);
+        Ok(root)
+    }
+
+    /// The folders of libraries that the system's configuration names.
+    fn configured_libraries(&self) -> Vec<String> {
+        let listed = self.below(CONFIGURED).map(str::to_owned);
+        let files = listed.chain(std::iter::once(CONFIGURATION.to_owned()));
+        let mut folders = Vec::new();
+        for file in files {
+            let text = self.start(&file, MOST_CONFIGURATION).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let lines = text.lines().map(str::trim);
+            let lines = lines.filter(|line| line.starts_with('/'));
+            folders.extend(lines.map(str::to_owned));
+        }
+        folders
+    }
+
+    /// The first bytes of the file at the path `real`, so many at most.
+    fn start(&self, real: &str, most: u64) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        match self.files.get(real)? {
+            Content::Image(file) => {
+                file.clone().take(most).read_to_end(&mut bytes).ok()?;
+            }
+            Content::Bytes(all) => {
+                bytes.extend_from_slice(&all[..all.len().min(most as usize)]);
+            }
+        }
+        Some(bytes)
+    }
+
+    /// Whether a file or link has this name, in whatever folder.
+    pub fn holds(&self, name: &str) -> bool {
+        let mut paths = self.files.keys().chain(self.links.keys());
+        paths.any(|path| path.rsplit('/').next() == Some(name))
     }
 
     /// Adds a file that the run puts at `path`.
@@ -109,13 +162,15 @@ impl GuestRoot {
         if name.contains('/') {
             return self.real(name);
         }
-        let mut folders = PROGRAMS.iter();
+        let own = self.programs.iter().map(String::as_str);
+        let mut folders = own.chain(PROGRAMS);
         folders.find_map(|folder| self.real(&format!("{folder}/{name}")))
     }
 
     /// The path of a library in the folders that the dynamic loader knows.
     pub fn library(&self, name: &str) -> Option<String> {
-        let mut folders = LIBRARIES.iter();
+        let own = self.libraries.iter().map(String::as_str);
+        let mut folders = own.chain(LIBRARIES);
         folders.find_map(|folder| self.real(&format!("{folder}/{name}")))
     }
 
@@ -130,15 +185,7 @@ impl GuestRoot {
     /// The command in the first line of the script at the path `real`: an interpreter and its
     /// arguments.
     pub fn interpreter(&self, real: &str) -> Option<Vec<String>> {
-        let mut first = Vec::new();
-        match self.files.get(real)? {
-            Content::Image(file) => {
-                file.clone().take(FIRST_LINE).read_to_end(&mut first).ok()?;
-            }
-            Content::Bytes(bytes) => {
-                first.extend_from_slice(&bytes[..bytes.len().min(FIRST_LINE as usize)]);
-            }
-        }
+        let first = self.start(real, FIRST_LINE)?;
         interpreter_line(&first)
     }
 

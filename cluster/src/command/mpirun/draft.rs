@@ -6,13 +6,12 @@
 use std::env;
 
 use anyhow::Result;
-use belljar_cluster::mpirun::choose::Source;
-use belljar_cluster::mpirun::compose::{Draft, LIBRARIES, quoted, shell_word};
+use belljar_cluster::mpirun::compose::{Draft, LIBRARIES, quoted};
 use belljar_cluster::mpirun::request;
 use belljar_cluster::quantity::{Bandwidth, Bytes};
 use clap::ValueEnum;
 
-use super::{MpirunArguments, Request};
+use super::{MachineArguments, Request};
 
 /// The least memory of a node, and what each of its ranks adds, in MiB.
 const LEAST_MEMORY: u64 = 512;
@@ -20,17 +19,18 @@ const MEMORY_OF_RANK: u64 = 256;
 const MIB: u64 = 1 << 20;
 
 /// The scenario for `request`, without what `--set` says.
-pub(super) fn draft(arguments: &MpirunArguments, request: &Request) -> Result<Draft> {
+pub(super) fn draft(arguments: &MachineArguments, request: &Request) -> Result<Draft> {
     let mut draft = Draft::default();
     draft.files.clone_from(&request.files);
-    draft
-        .remarks
-        .push("Made by belljar mpirun. docs/scenario.md has all keys.".to_owned());
+    draft.remarks.push(format!(
+        "Made by {}. docs/scenario.md has all keys.",
+        request.made_by
+    ));
     for line in &request.choice.lines {
         draft.remarks.push(line.clone());
     }
     draft.section("", &[]);
-    draft.entry("name", quoted(&name(request)), "of the run directory");
+    draft.entry("name", quoted(&request.name), "of the run directory");
     draft.entry(
         "seed",
         arguments.seed.unwrap_or(1),
@@ -56,38 +56,20 @@ pub(super) fn draft(arguments: &MpirunArguments, request: &Request) -> Result<Dr
     Ok(draft)
 }
 
-/// The first program's name; of one that the image has, that of the script that it runs.
-fn name(request: &Request) -> String {
-    let program = request.choice.programs.first().zip(request.parts.first());
-    let name = program.map_or("", |(program, part)| {
-        let mut scripts = part.arguments.iter();
-        let script = scripts.find(|word| request.files.contains_key(*word));
-        match (&program.source, script) {
-            (Source::Image, Some(script)) => script,
-            _ => &program.name,
-        }
-    });
-    let last = name.rsplit('/').next().unwrap_or("");
-    match last.trim_start_matches('.') {
-        "" => "mpirun".to_owned(),
-        name => name.to_owned(),
-    }
-}
-
-fn nodes(arguments: &MpirunArguments, request: &Request, draft: &mut Draft) {
-    let ranks_per_node = request.layout.ranks_per_node;
+fn nodes(arguments: &MachineArguments, request: &Request, draft: &mut Draft) {
     draft.section("nodes", &[]);
     draft.entry("count", request.layout.nodes, "");
-    let memory = arguments.memory.unwrap_or_else(|| memory(request));
+    let memory = arguments.memory.or(request.memory);
+    let memory = memory.unwrap_or_else(|| memory_of(request));
     draft.entry("memory", quoted(&memory.to_string()), "of each");
-    let vcpus = arguments.vcpus.unwrap_or(ranks_per_node.min(64));
+    let vcpus = arguments.vcpus.unwrap_or(request.vcpus);
     draft.entry("vcpus", vcpus, "processors of each");
     draft.entry("clock", quoted("2.6 GHz"), "");
 }
 
 /// Memory for the ranks of a node, and for the files, which lie in it twice: as they are handed over,
 /// and where the program finds them.
-fn memory(request: &Request) -> Bytes {
+fn memory_of(request: &Request) -> Bytes {
     let sizes = request.files.values();
     let sizes = sizes.filter_map(|path| Some(std::fs::metadata(path).ok()?.len()));
     let files = 2 * sizes.sum::<u64>();
@@ -96,7 +78,7 @@ fn memory(request: &Request) -> Bytes {
     Bytes(mib * MIB)
 }
 
-fn network(arguments: &MpirunArguments, draft: &mut Draft) -> Result<()> {
+fn network(arguments: &MachineArguments, draft: &mut Draft) -> Result<()> {
     let (bandwidth, latency) = match &arguments.network {
         Some(text) => request::network(text)?,
         None => (None, None),
@@ -138,11 +120,11 @@ fn exact(ps: u64) -> String {
     )
 }
 
-fn workload(arguments: &MpirunArguments, request: &Request, draft: &mut Draft) {
+fn workload(arguments: &MachineArguments, request: &Request, draft: &mut Draft) {
     draft.section("workload", &[]);
     draft.entry(
         "command",
-        quoted(&command(request)),
+        quoted(&request.command),
         "a shell script on node 0",
     );
     let remark = "slots in the launcher's host file";
@@ -179,25 +161,4 @@ fn key(name: &str) -> String {
         true => name.to_owned(),
         false => quoted(name),
     }
-}
-
-/// What starts the ranks.
-fn command(request: &Request) -> String {
-    let choice = &request.choice;
-    let parts = request
-        .parts
-        .iter()
-        .zip(&request.ranks)
-        .zip(&choice.programs);
-    let parts = parts.map(|((part, ranks), program)| {
-        let name = match program.source {
-            Source::Host(_) => format!("./{}", program.name),
-            Source::Image => program.name.clone(),
-        };
-        let words = std::iter::once(&name).chain(&part.arguments);
-        let words: Vec<String> = words.map(|word| shell_word(word)).collect();
-        format!("-n {ranks} {}", words.join(" "))
-    });
-    let parts: Vec<String> = parts.collect();
-    format!("{} {}", choice.launcher, parts.join(" : "))
 }

@@ -1,0 +1,208 @@
+//! What launchers of MPI need on the nodes, so that nobody has to set it: ranks run as root, other nodes are
+//! reached by `belljar-rsh` and are those of the run's host file, and messages go over `eth0`.
+//!
+//! Scenarios' own `workload.environment` holds where it names the same. What MPICH of Debian needs
+//! stands in the guest's init; container images may have any MPI, wherever, and get what each of them
+//! reads.
+
+use std::collections::BTreeMap;
+
+use crate::mpirun::{GuestRoot, Mpi};
+use crate::run_disk::OPEN_MPI_HOSTS;
+use crate::scenario::Scenario;
+
+/// Where container images have what is this project's, `container-init`'s `own`.
+const OWN: &str = "/run/belljar/system/bin";
+/// Where the run disk has `srun`, and PATH of init.
+const SRUN_FOLDER: &str = "/run/belljar/bin";
+const PROGRAMS: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+/// The host file in the form of Hydra.
+const HYDRA_HOSTS: &str = "/run/belljar/hosts";
+
+/// The variables for a node whose tree is `root`: those of the MPI implementations that it has, and all where
+/// it is a container's.
+pub(super) fn environment(
+    root: &GuestRoot,
+    is_container: bool,
+    scenario: &Scenario,
+) -> BTreeMap<String, String> {
+    let nodes = &scenario.nodes;
+    let several = scenario.workload.ranks_per_node > 1;
+    let crowded = scenario.workload.ranks_per_node > nodes.vcpus;
+    let rsh = match is_container {
+        true => format!("{OWN}/belljar-rsh"),
+        false => "belljar-rsh".to_owned(),
+    };
+    let mut variables = Variables::default();
+    if is_container || root.has(Mpi::OpenMpi) {
+        let is_new = root.holds("prterun");
+        variables.open_mpi(&rsh, crowded);
+        let memory = match is_new {
+            true => Some("sm"),
+            // Where the image has it.
+            false => Some("vader").filter(|_| root.holds("mca_btl_vader.so")),
+        };
+        variables.transports(memory.filter(|_| several));
+    }
+    if is_container {
+        variables.prrte(&rsh);
+        variables.libfabric();
+        variables.intel(&rsh, several);
+    }
+    variables.0
+}
+
+/// Whether nodes get the project's `srun`: a script calls one, and the image has none.
+pub(super) fn wants_srun(
+    root: &GuestRoot,
+    command: &str,
+    files: &BTreeMap<String, Vec<u8>>,
+) -> bool {
+    let scripts = files.values().filter(|bytes| bytes.starts_with(b"#!"));
+    let scripts = scripts.map(|bytes| String::from_utf8_lossy(bytes));
+    let mut texts = std::iter::once(command.into()).chain(scripts);
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+    let calls = |text: &str| text.split(|c| !is_word(c)).any(|word| word == "srun");
+    root.program("srun").is_none() && texts.any(|text| calls(&text))
+}
+
+/// PATH with the folder of the project's `srun` first.
+pub(super) fn path_with_srun(path: Option<&String>) -> String {
+    format!("{SRUN_FOLDER}:{}", path.map_or(PROGRAMS, String::as_str))
+}
+
+#[derive(Default)]
+struct Variables(BTreeMap<String, String>);
+
+impl Variables {
+    fn set(&mut self, values: &[(&str, &str)]) {
+        let values = values.iter();
+        let values = values.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        self.0.extend(values);
+    }
+
+    /// Open MPI 4 and what is the same in 5.
+    fn open_mpi(&mut self, rsh: &str, crowded: bool) {
+        let hosts = format!("/run/belljar/{OPEN_MPI_HOSTS}");
+        self.set(&[
+            ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+            ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+            ("OMPI_MCA_plm_rsh_agent", rsh),
+            ("OMPI_MCA_plm_rsh_no_tree_spawn", "1"),
+            ("OMPI_MCA_pml", "ob1"),
+            ("OMPI_MCA_btl_tcp_if_include", "eth0"),
+            ("OMPI_MCA_oob_tcp_if_include", "eth0"),
+            ("OMPI_MCA_hwloc_base_binding_policy", "none"),
+            ("OMPI_MCA_orte_default_hostfile", &hosts),
+        ]);
+        // Ranks that wait would otherwise keep the processor from those that they wait for.
+        if crowded {
+            self.set(&[("OMPI_MCA_mpi_yield_when_idle", "1")]);
+        }
+    }
+
+    /// TCP, and between ranks of a node memory.
+    fn transports(&mut self, memory: Option<&str>) {
+        let list = match memory {
+            Some(memory) => format!("tcp,self,{memory}"),
+            None => "tcp,self".to_owned(),
+        };
+        self.set(&[("OMPI_MCA_btl", &list)]);
+    }
+
+    /// The launcher of Open MPI 5.
+    fn prrte(&mut self, rsh: &str) {
+        let hosts = format!("/run/belljar/{OPEN_MPI_HOSTS}");
+        self.set(&[
+            ("PRTE_ALLOW_RUN_AS_ROOT", "1"),
+            ("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+            ("PRTE_MCA_plm_ssh_agent", rsh),
+            ("PRTE_MCA_plm_ssh_no_tree_spawn", "1"),
+            ("PRTE_MCA_prte_default_hostfile", &hosts),
+            ("PRTE_MCA_prte_if_include", "eth0"),
+            ("PRTE_MCA_hwloc_default_binding_policy", "none"),
+        ]);
+    }
+
+    /// What MPICH, MVAPICH and Intel MPI send by, where it is not UCX.
+    fn libfabric(&mut self) {
+        self.set(&[("FI_PROVIDER", "tcp"), ("FI_TCP_IFACE", "eth0")]);
+    }
+
+    /// Intel MPI has names of its own for what Hydra reads.
+    fn intel(&mut self, rsh: &str, several: bool) {
+        self.set(&[
+            ("I_MPI_HYDRA_BOOTSTRAP", "rsh"),
+            ("I_MPI_HYDRA_BOOTSTRAP_EXEC", rsh),
+            ("I_MPI_HYDRA_HOST_FILE", HYDRA_HOSTS),
+            ("I_MPI_HYDRA_IFACE", "eth0"),
+            ("I_MPI_FABRICS", if several { "shm:ofi" } else { "ofi" }),
+            ("I_MPI_OFI_PROVIDER", "tcp"),
+            ("I_MPI_PIN", "0"),
+        ]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn scenario(more: &str) -> Scenario {
+        let text = format!(
+            "name = \"x\"\nimage = {{ recipe = \"r\" }}\n\
+             nodes = {{ count = 2, memory = \"1 GiB\", clock = \"1 GHz\" }}\n\
+             workload = {{ command = \"\", {more} }}\n"
+        );
+        Scenario::parse(Path::new("x.toml"), &text, &[]).unwrap()
+    }
+
+    #[test]
+    fn images_with_open_mpi_alone_have_its_variables() {
+        let mut root = GuestRoot::default();
+        let alone = scenario("ranks-per-node = 1");
+        let two = scenario("ranks-per-node = 2");
+        assert!(environment(&root, false, &alone).is_empty());
+        root.add("/usr/bin/orterun", b"");
+        root.add("/usr/lib/x86_64-linux-gnu/libmpi.so.40", b"");
+        let variables = environment(&root, false, &alone);
+        assert_eq!(variables["OMPI_MCA_plm_rsh_agent"], "belljar-rsh");
+        assert_eq!(variables["OMPI_MCA_btl"], "tcp,self");
+        assert!(!variables.contains_key("OMPI_MCA_mpi_yield_when_idle"));
+        root.add("/usr/lib/openmpi/mca_btl_vader.so", b"");
+        let variables = environment(&root, false, &two);
+        assert_eq!(variables["OMPI_MCA_btl"], "tcp,self,vader");
+        assert_eq!(variables["OMPI_MCA_mpi_yield_when_idle"], "1");
+    }
+    #[test]
+    fn containers_have_those_of_every_mpi() {
+        let root = GuestRoot::default();
+        let variables = environment(&root, true, &scenario("ranks-per-node = 2"));
+        let rsh = "/run/belljar/system/bin/belljar-rsh";
+        for name in [
+            "OMPI_MCA_plm_rsh_agent",
+            "PRTE_MCA_plm_ssh_agent",
+            "I_MPI_HYDRA_BOOTSTRAP_EXEC",
+        ] {
+            assert_eq!(variables[name], rsh, "{name}");
+        }
+        assert_eq!(variables["I_MPI_FABRICS"], "shm:ofi");
+        assert_eq!(variables["OMPI_MCA_btl"], "tcp,self");
+    }
+    #[test]
+    fn srun_is_there_where_a_script_calls_it() {
+        let mut root = GuestRoot::default();
+        let none = BTreeMap::new();
+        assert!(wants_srun(&root, "cd x; srun -n 2 ./a", &none));
+        assert!(!wants_srun(&root, "./srun -n 2; my-srun", &none));
+        let script = BTreeMap::from([("job".to_owned(), b"#!/bin/sh\nsrun ./a\n".to_vec())]);
+        assert!(wants_srun(&root, "./job", &script));
+        let data = BTreeMap::from([("job".to_owned(), b"srun".to_vec())]);
+        assert!(!wants_srun(&root, "cat job", &data));
+        root.add("/usr/bin/srun", b"");
+        assert!(!wants_srun(&root, "./job", &script));
+        let own = "/opt/bin".to_owned();
+        assert_eq!(path_with_srun(Some(&own)), "/run/belljar/bin:/opt/bin");
+    }
+}
