@@ -1,5 +1,7 @@
 //! Scenarios made of few words.
 
+use std::path::{Path, PathBuf};
+
 use crate::root;
 
 /// A scenario for a test: small nodes with Debian and MPICH.
@@ -11,6 +13,7 @@ pub struct Scenario {
     more: String,
     workload: String,
     recipe: String,
+    root: Option<PathBuf>,
     limit: String,
     boot: &'static str,
 }
@@ -25,6 +28,7 @@ impl Scenario {
             more: String::new(),
             workload: String::new(),
             recipe: "bookworm-mpich".to_owned(),
+            root: None,
             limit: "60 s".to_owned(),
             boot: "clone",
         }
@@ -34,6 +38,13 @@ impl Scenario {
     #[must_use]
     pub fn on(mut self, recipe: &str) -> Self {
         self.recipe = recipe.to_owned();
+        self
+    }
+
+    /// On a container image or a root file system.
+    #[must_use]
+    pub fn on_root(mut self, path: &Path) -> Self {
+        self.root = Some(path.to_owned());
         self
     }
 
@@ -81,6 +92,7 @@ impl Scenario {
     /// The file.
     pub fn text(&self) -> String {
         let recipe = root().join(format!("images/{}.toml", self.recipe));
+        let recipe = self.root.as_ref().unwrap_or(&recipe);
         format!(
             "name = \"test\"\nimage = {{ recipe = {recipe:?} }}\n\
              nodes = {{ count = {}, vcpus = {}, memory = \"{}\", clock = \"2 GHz\", boot = {:?} }}\n{}\n\

@@ -25,6 +25,8 @@ pub(crate) enum Group {
     Mpi,
     /// Programs of one's own, without a scenario.
     Mpirun,
+    /// Container images and root file systems that people have.
+    Containers,
     /// Same scenario, same bytes.
     Determinism,
     /// The traced program feels nothing.
@@ -73,6 +75,7 @@ const END_TO_END: &[Group] = &[
     Group::Network,
     Group::Mpi,
     Group::Mpirun,
+    Group::Containers,
     Group::Determinism,
     Group::Perturbation,
     Group::Programs,
@@ -217,8 +220,12 @@ fn images(groups: &[Group]) -> Vec<&'static str> {
     if groups.iter().any(|group| WITH_BINDINGS.contains(group)) {
         images.push(BINDINGS);
     }
-    if groups.contains(&Group::Tutorial) {
+    const WITH_OPEN_MPI: [Group; 2] = [Group::Tutorial, Group::Containers];
+    if groups.iter().any(|group| WITH_OPEN_MPI.contains(group)) {
         images.push(OPEN_MPI);
+    }
+    if groups.contains(&Group::Containers) {
+        images.push("container");
     }
     if groups.contains(&Group::Digests) {
         images.push("bookworm-gromacs");
@@ -229,7 +236,7 @@ fn images(groups: &[Group]) -> Vec<&'static str> {
     images
 }
 
-/// What a program of the tutorial runs on.
+/// What a program of the tutorial runs on, and what a container is made of.
 const OPEN_MPI: &str = "bookworm-openmpi";
 
 /// What programs of other kinds, and some of peers' tests, stand in.

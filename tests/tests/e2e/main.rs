@@ -5,6 +5,7 @@
 mod bisect;
 mod boot;
 mod checkpoint;
+mod containers;
 mod determinism;
 mod digests;
 mod hostile;

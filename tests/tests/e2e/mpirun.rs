@@ -262,3 +262,60 @@ fn what_cannot_run_is_refused_in_a_line() {
     }
     assert!(!dir.path("belljar-runs").exists());
 }
+
+/// A batch script as people have it, with what means nothing here.
+const JOB: &str = "#!/bin/sh
+#SBATCH --job-name=heat
+#SBATCH -N 2 --ntasks-per-node=2
+#SBATCH --time=00:10:00 --partition=short
+echo job $SLURM_JOB_NAME on $SLURM_JOB_NODELIST with $SLURM_NTASKS, first $1
+srun ./hello all
+srun -n 1 -N 1 --mpi=pmi2 ./hello one &
+srun --ntasks=2 --ntasks-per-node=1 ./hello two &
+wait
+";
+
+fn runs_a_batch_script(compiler: &str, image: &str) {
+    let Some(dir) = Dir::new() else { return };
+    if !compiled(&dir, compiler, "hello", HELLO, &[]) {
+        return;
+    }
+    dir.write("job.sh", JOB);
+    let image = recipe(image);
+    let words = [
+        "sbatch-script",
+        "--image",
+        &image,
+        "--out",
+        "out",
+        "job.sh",
+        "argument",
+    ];
+    let (stdout, stderr, code) = dir.call(&words);
+    assert_eq!(code, Some(0), "{stdout}\n{stderr}");
+    assert!(stderr.contains("--partition=short"), "{stderr}");
+    let said = fs::read_to_string(dir.path("out/stdout")).expect("the run has it");
+    let first = "job heat on node[0-1] with 4, first argument";
+    assert_eq!(said.lines().next(), Some(first), "{said}");
+    for (word, ranks, nodes) in [("all", 4, [2, 2]), ("one", 1, [1, 0]), ("two", 2, [1, 1])] {
+        let start = format!("./hello {word}: rank ");
+        let lines = said.lines().filter(|line| line.starts_with(&start));
+        let lines: Vec<&str> = lines.collect();
+        assert_eq!(lines.len(), ranks, "{said}");
+        for (node, expected) in nodes.into_iter().enumerate() {
+            let on = format!("of {ranks} on node{node},");
+            let found = lines.iter().filter(|line| line.contains(&on)).count();
+            assert_eq!(found, expected, "{word}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_script_runs_as_it_is_over_mpich() {
+    runs_a_batch_script("mpicc.mpich", "bookworm-mpich");
+}
+
+#[test]
+fn a_batch_script_runs_as_it_is_over_open_mpi() {
+    runs_a_batch_script("mpicc.openmpi", "bookworm-openmpi");
+}

@@ -2,10 +2,12 @@
 //! is what comes, but for the digits.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 
 use belljar_tests::{Dir, root};
+
+use crate::containers;
 
 /// A piece of the page.
 enum Step {
@@ -105,6 +107,11 @@ fn assert_shown(line: &str, shown: &[String], said: &str) {
 /// Does what the section says, where each of `needed` is installed.
 fn follow(heading: &str, needed: &[&str], image: &str) {
     let Some(dir) = Dir::new() else { return };
+    follow_in(&dir, heading, needed, image);
+}
+
+/// The same in a folder that may have something already.
+fn follow_in(dir: &Dir, heading: &str, needed: &[&str], image: &str) {
     let on_path = |name: &&str| {
         let found = Command::new("sh")
             .args(["-c", &format!("command -v {name}")])
@@ -123,7 +130,7 @@ fn follow(heading: &str, needed: &[&str], image: &str) {
         return;
     }
     let bin = dir.path("bin");
-    fs::create_dir(&bin).expect("a folder");
+    fs::create_dir_all(&bin).expect("a folder");
     symlink(dir.binary(), bin.join("belljar")).expect("a link");
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", bin.display());
@@ -159,6 +166,26 @@ fn a_program_in_c_is_run_and_asked() {
 fn a_program_in_fortran_runs_over_open_mpi() {
     let needed = ["mpif90.openmpi", "gfortran"];
     follow("A program in Fortran", &needed, "bookworm-openmpi");
+}
+
+/// Stands for docker, which tests do not have: it saves an image that was made here.
+const DOCKER: &str = "#!/bin/sh
+[ \"$1 $2 $3\" = \"save solver:v7 -o\" ] && mv saved.tar \"$4\"
+";
+
+#[test]
+fn a_container_runs_as_it_is() {
+    let Some(dir) = Dir::new() else { return };
+    let needed = ["fsck.erofs"];
+    if !containers::has(needed[0], "erofs-utils") {
+        return;
+    }
+    containers::unpack(&dir, "bookworm-mpich");
+    containers::docker_archive(&dir, "saved.tar");
+    fs::create_dir(dir.path("bin")).expect("a folder");
+    let docker = dir.write("bin/docker", DOCKER);
+    fs::set_permissions(docker, fs::Permissions::from_mode(0o755)).expect("can be run");
+    follow_in(&dir, "A container", &needed, "bookworm-mpich");
 }
 
 #[test]
