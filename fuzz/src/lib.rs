@@ -14,6 +14,7 @@ pub mod mutate;
 mod network;
 mod peers;
 mod registers;
+mod root;
 mod state;
 mod virtio;
 mod walk;
@@ -124,6 +125,13 @@ pub const TARGETS: &[Target] = &[
         run: peers::recipe,
         seeds: peers::recipe_seeds,
         longest: 8192,
+    },
+    Target {
+        name: "root",
+        about: "container images and root file systems, written as images",
+        run: root::target,
+        seeds: root::seeds,
+        longest: 1 << 15,
     },
     Target {
         name: "checkpoint",

@@ -54,11 +54,13 @@ pub(crate) fn control_seeds() -> Vec<Vec<u8>> {
 
 /// Reads a recipe.
 pub(crate) fn recipe(data: &[u8]) {
-    // A recipe may name any folder of its user's as a source, and all of this host is too much to read.
+    // A recipe may name any folder of its user's, and all of this host is too much to read.
     let text = String::from_utf8_lossy(data);
     let table = text.parse::<toml::Table>().unwrap_or_default();
     let sources = table.get("source").and_then(toml::Value::as_array);
-    if sources.is_some_and(|all| all.iter().any(|source| source.get("path").is_some())) {
+    let names_source =
+        sources.is_some_and(|all| all.iter().any(|source| source.get("path").is_some()));
+    if names_source || table.contains_key("root") {
         return;
     }
     let folder = tempfile::tempdir().expect("the host has a folder for files");

@@ -114,6 +114,11 @@ fn recipe() {
 }
 
 #[test]
+fn root() {
+    mutations("root", 500);
+}
+
+#[test]
 fn checkpoint() {
     mutations("checkpoint", 500);
 }

@@ -281,9 +281,11 @@ fn is_image_name(name: &str) -> bool {
         "manifest.json",
         "repositories",
     ];
-    let stem = top
-        .strip_suffix(".json")
-        .or(top.strip_suffix(".tar"))
+    // The last two are those of builders that need no daemon.
+    let stem = [".json", ".tar", ".tar.gz"]
+        .iter()
+        .find_map(|end| top.strip_suffix(end))
+        .or(top.strip_prefix("sha256:"))
         .unwrap_or(top);
     known.contains(&top) || is_digest(stem)
 }

@@ -119,9 +119,11 @@ impl<R: Read> Entries<R> {
             self.left = size;
             self.padding = padding(size)?;
         }
-        let id = |key: &[u8], in_header: io::Result<u64>| {
+        let id = |key: &[u8], field: &[u8], in_header: io::Result<u64>| {
             let id = match number(&records, key)? {
                 Some(id) => id,
+                // Nobody's: root's, as other readers take it.
+                None if field.iter().all(|byte| matches!(byte, 0 | b' ')) => 0,
                 None => in_header?,
             };
             u32::try_from(id).map_err(|_| damaged("an owner's number is above 32 bits"))
@@ -137,8 +139,8 @@ impl<R: Read> Entries<R> {
         Ok(Entry {
             kind,
             mode: (header.mode()? & 0o7777) as u16,
-            uid: id(b"uid", header.uid())?,
-            gid: id(b"gid", header.gid())?,
+            uid: id(b"uid", &header.as_old().uid, header.uid())?,
+            gid: id(b"gid", &header.as_old().gid, header.gid())?,
             mtime: seconds(&records).unwrap_or_else(|| header.mtime().unwrap_or(0)),
             device: device(header, kind)?,
             size: self.left,
