@@ -2,12 +2,16 @@
 //!
 //! What a script asks for becomes nodes, slots and a name; what has no meaning here (partitions, accounts,
 //! mail) is passed over and told. Called by `belljar sbatch-script`; the script itself is run as it is,
-//! with the variables that Slurm would set ([`Job::variables`]) and with an `srun` ([`SRUN`]).
+//! with the variables that Slurm would set ([`Job::variables`]) and with an `srun` (`COMMANDS`).
 
 use std::collections::BTreeMap;
 
-/// `srun` for nodes of a run, a shell script: it starts ranks by the image's own launcher.
-pub(crate) const SRUN: &str = include_str!("batch/srun.sh");
+/// Commands that batch scripts call and that images of nodes rarely have, as shell scripts: `srun` starts ranks by
+/// the image's own launcher, and `ssh` reaches other nodes.
+pub(crate) const COMMANDS: [(&str, &str); 2] = [
+    ("srun", include_str!("batch/srun.sh")),
+    ("ssh", include_str!("batch/ssh.sh")),
+];
 
 /// Why a script asks for what cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -160,8 +160,8 @@ pub struct Plan {
     pub environment: BTreeMap<String, String>,
     /// What launchers of MPI need in its environment besides, where the image has them.
     pub launchers: BTreeMap<String, String>,
-    /// Whether nodes get the project's `srun`.
-    pub srun: bool,
+    /// The project's own commands that nodes get, such as `srun`.
+    pub commands: Vec<&'static str>,
     /// Its files by name in its folder.
     pub files: BTreeMap<String, Vec<u8>>,
     /// Its programs among them in words, each with its libraries.
@@ -251,13 +251,13 @@ impl Plan {
                 image: &image.manifest.recipe,
             },
         )?;
-        let srun = launchers::wants_srun(&root, &workload.command, &files);
-        if srun {
-            let path = launchers::path_with_srun(environment.get("PATH"));
+        let commands = launchers::wanted_commands(&root, &workload.command, &files);
+        if !commands.is_empty() {
+            let path = launchers::path_with_commands(environment.get("PATH"));
             environment.insert("PATH".to_owned(), path);
         }
         Ok(Self {
-            srun,
+            commands,
             name: scenario.name.clone(),
             description: scenario.description.clone(),
             seed: scenario.seed,

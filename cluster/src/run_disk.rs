@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 
 use belljar_fabric::Mac;
 
-use crate::batch::SRUN;
+use crate::batch::COMMANDS;
 use crate::plan::Plan;
 use crate::scenario::Arp;
 
@@ -38,8 +38,15 @@ pub fn build(plan: &Plan) -> io::Result<Vec<u8>> {
         add(&mut archive, OPEN_MPI_HOSTS, 0o644, hosts.as_bytes())?;
     }
     add(&mut archive, "names", 0o644, names(plan.nodes).as_bytes())?;
-    if plan.srun {
-        add(&mut archive, "bin/srun", 0o755, SRUN.as_bytes())?;
+    for (name, script) in COMMANDS {
+        if plan.commands.contains(&name) {
+            add(
+                &mut archive,
+                &format!("bin/{name}"),
+                0o755,
+                script.as_bytes(),
+            )?;
+        }
     }
     if plan.arp == Arp::Static {
         let lines = neighbours(plan.nodes);

@@ -7,14 +7,15 @@
 
 use std::collections::BTreeMap;
 
+use crate::batch::COMMANDS;
 use crate::mpirun::{GuestRoot, Mpi};
 use crate::run_disk::OPEN_MPI_HOSTS;
 use crate::scenario::Scenario;
 
 /// Where container images have what is this project's, `container-init`'s `own`.
 const OWN: &str = "/run/belljar/system/bin";
-/// Where the run disk has `srun`, and PATH of init.
-const SRUN_FOLDER: &str = "/run/belljar/bin";
+/// Where the run disk has the project's own commands, and PATH of init.
+const COMMAND_FOLDER: &str = "/run/belljar/bin";
 const PROGRAMS: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 /// The host file in the form of Hydra.
 const HYDRA_HOSTS: &str = "/run/belljar/hosts";
@@ -52,23 +53,26 @@ pub(super) fn environment(
     variables.0
 }
 
-/// Whether nodes get the project's `srun`: a script calls one, and the image has none.
-pub(super) fn wants_srun(
+/// The project's own commands that nodes get: a script calls them, and the image has none of the name.
+pub(super) fn wanted_commands(
     root: &GuestRoot,
     command: &str,
     files: &BTreeMap<String, Vec<u8>>,
-) -> bool {
+) -> Vec<&'static str> {
     let scripts = files.values().filter(|bytes| bytes.starts_with(b"#!"));
     let scripts = scripts.map(|bytes| String::from_utf8_lossy(bytes));
-    let mut texts = std::iter::once(command.into()).chain(scripts);
+    let texts: Vec<_> = std::iter::once(command.into()).chain(scripts).collect();
     let is_word = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
-    let calls = |text: &str| text.split(|c| !is_word(c)).any(|word| word == "srun");
-    root.program("srun").is_none() && texts.any(|text| calls(&text))
+    let calls = |text: &str, name| text.split(|c| !is_word(c)).any(|word| word == name);
+    let names = COMMANDS.iter().map(|(name, _)| *name);
+    let wanted = names
+        .filter(|name| root.program(name).is_none() && texts.iter().any(|text| calls(text, *name)));
+    wanted.collect()
 }
 
-/// PATH with the folder of the project's `srun` first.
-pub(super) fn path_with_srun(path: Option<&String>) -> String {
-    format!("{SRUN_FOLDER}:{}", path.map_or(PROGRAMS, String::as_str))
+/// PATH with the folder of the project's own commands first.
+pub(super) fn path_with_commands(path: Option<&String>) -> String {
+    format!("{COMMAND_FOLDER}:{}", path.map_or(PROGRAMS, String::as_str))
 }
 
 #[derive(Default)]
@@ -191,18 +195,21 @@ mod tests {
         assert_eq!(variables["OMPI_MCA_btl"], "tcp,self");
     }
     #[test]
-    fn srun_is_there_where_a_script_calls_it() {
+    fn commands_are_there_where_a_script_calls_them() {
         let mut root = GuestRoot::default();
         let none = BTreeMap::new();
-        assert!(wants_srun(&root, "cd x; srun -n 2 ./a", &none));
-        assert!(!wants_srun(&root, "./srun -n 2; my-srun", &none));
+        let wanted = |root: &GuestRoot, command, files| wanted_commands(root, command, files);
+        assert_eq!(wanted(&root, "cd x; srun -n 2 ./a", &none), ["srun"]);
+        let both = "ssh node1 hostname && srun ./a";
+        assert_eq!(wanted(&root, both, &none), ["srun", "ssh"]);
+        assert!(wanted(&root, "./srun -n 2; my-srun", &none).is_empty());
         let script = BTreeMap::from([("job".to_owned(), b"#!/bin/sh\nsrun ./a\n".to_vec())]);
-        assert!(wants_srun(&root, "./job", &script));
+        assert_eq!(wanted(&root, "./job", &script), ["srun"]);
         let data = BTreeMap::from([("job".to_owned(), b"srun".to_vec())]);
-        assert!(!wants_srun(&root, "cat job", &data));
+        assert!(wanted(&root, "cat job", &data).is_empty());
         root.add("/usr/bin/srun", b"");
-        assert!(!wants_srun(&root, "./job", &script));
+        assert!(wanted(&root, "./job", &script).is_empty());
         let own = "/opt/bin".to_owned();
-        assert_eq!(path_with_srun(Some(&own)), "/run/belljar/bin:/opt/bin");
+        assert_eq!(path_with_commands(Some(&own)), "/run/belljar/bin:/opt/bin");
     }
 }

@@ -273,6 +273,7 @@ srun ./hello all
 srun -n 1 -N 1 --mpi=pmi2 ./hello one &
 srun --ntasks=2 --ntasks-per-node=1 ./hello two &
 wait
+ssh -o BatchMode=yes -x me@node1 hostname
 ";
 
 fn runs_a_batch_script(compiler: &str, image: &str) {
@@ -297,6 +298,7 @@ fn runs_a_batch_script(compiler: &str, image: &str) {
     let said = fs::read_to_string(dir.path("out/stdout")).expect("the run has it");
     let first = "job heat on node[0-1] with 4, first argument";
     assert_eq!(said.lines().next(), Some(first), "{said}");
+    assert_eq!(said.lines().last(), Some("node1"), "{said}");
     for (word, ranks, nodes) in [("all", 4, [2, 2]), ("one", 1, [1, 0]), ("two", 2, [1, 1])] {
         let start = format!("./hello {word}: rank ");
         let lines = said.lines().filter(|line| line.starts_with(&start));
