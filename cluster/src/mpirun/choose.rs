@@ -191,6 +191,8 @@ pub fn choose(
                     best = Some((rank, choice));
                 }
             }
+            // What containers stand on runs nothing by itself.
+            Err(ChoiceError::Program(ProgramError::NoShell(_))) => {}
             Err(error) if error.is_everywhere() => return Err(error),
             Err(error) => {
                 let least = nearest.as_ref().map(ChoiceError::nearness);
