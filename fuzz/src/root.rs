@@ -1,5 +1,7 @@
-//! Archives of root file systems and container images, which people fetch from anywhere: what one holds is
-//! written as an image, and read again from that. The list of targets in `lib.rs` names these functions.
+//! Archives of root file systems and container images, which people fetch from anywhere.
+//!
+//! What one holds is written as an image, and read again from that: the same files of the same sizes. The list of
+//! targets in `lib.rs` names these functions.
 
 use std::collections::BTreeMap;
 use std::io::Read;

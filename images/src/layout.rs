@@ -122,9 +122,7 @@ impl Layout<'_> {
     ) -> Result<(), ImageError> {
         let programs = self.recipe.spec().program.iter();
         for program in programs.filter(|program| program.into == into) {
-            let path = &program.path;
-            let data = chroot.data(&format!("{OUTPUT}{path}"))?;
-            contents.insert(path, Item::ours(data, true))?;
+            take_output(contents, chroot, &program.path)?;
         }
         Ok(())
     }
@@ -134,8 +132,7 @@ impl Layout<'_> {
         let spec = self.recipe.spec();
         let packages = spec.source.iter().filter(|source| source.path.is_none());
         for path in packages.flat_map(|source| &source.outputs) {
-            let data = chroot.data(&format!("{OUTPUT}{path}"))?;
-            contents.insert(path, Item::ours(data, true))?;
+            take_output(contents, chroot, path)?;
         }
         for (number, source) in spec.source.iter().enumerate() {
             if source.path.is_some() {
@@ -202,6 +199,13 @@ impl Layout<'_> {
         }
         Ok(())
     }
+}
+
+/// Takes what was compiled or built for this path.
+fn take_output(contents: &mut Contents, chroot: &Chroot, path: &str) -> Result<(), ImageError> {
+    let data = chroot.data(&format!("{OUTPUT}{path}"))?;
+    contents.insert(path, Item::ours(data, true))?;
+    Ok(())
 }
 
 /// Takes all that a pattern names.

@@ -72,7 +72,7 @@ fn bounded<'a>(input: impl Read + 'a) -> Box<dyn Read + 'a> {
     })
 }
 
-/// Fails after so many bytes, which is what a decompression bomb comes to.
+/// Fails after so many bytes: a decompression bomb has more.
 struct Bounded<R> {
     input: R,
     left: u64,

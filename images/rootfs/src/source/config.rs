@@ -1,4 +1,7 @@
-//! What a container's configuration says of the processes that run in it.
+//! What a container's configuration says of the processes that run in it: variables, folder, user and commands.
+//!
+//! What it leaves out, or has as null, is empty. Of an Apptainer image only plain `export` lines of the script that
+//! came from a container are read, and nothing is run. Called where a container image is opened, and an Apptainer image is read.
 
 use std::collections::BTreeMap;
 

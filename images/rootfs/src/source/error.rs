@@ -1,4 +1,7 @@
 //! Why a source can't be read, and the bounds on what a hostile one makes the reader do.
+//!
+//! Every error names the file, and the layer and entry in it; every bound is here, and what is counted against one is counted
+//! before it is held. Used by all that reads sources.
 
 use crate::TreeError;
 

@@ -1,4 +1,7 @@
 //! OCI image layouts: an index names manifests, a manifest names the configuration and the layers.
+//!
+//! Whatever a digest names is compared with it before it is believed, and indexes in indexes end. Called for folders and archives that are
+//! such layouts; docker's archives use its tags and digests, too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
-//! Extended attributes.
+//! Extended attributes of a squashfs: a table of sets, each a run of names and values.
+//!
+//! Counts and sizes are those that Linux allows, whatever the image says. Called for each inode that has some.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};

@@ -1,4 +1,6 @@
-//! The bytes of a file: blocks, and an end that may share a fragment block with those of others.
+//! The bytes of a file of a squashfs: blocks, and an end that may share a fragment block with those of others.
+//!
+//! One block is held at a time, and no block is larger than the image's own. Called when files are copied.
 
 use std::io::{self, Read};
 

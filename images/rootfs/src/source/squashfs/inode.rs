@@ -1,4 +1,6 @@
-//! Inodes, and the entries of directories.
+//! Inodes of a squashfs, and the entries of directories.
+//!
+//! A size, a count or a place is checked before it is used. Called when an image is listed, and for the files that are copied.
 
 use std::collections::BTreeMap;
 use std::io;

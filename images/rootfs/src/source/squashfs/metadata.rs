@@ -1,4 +1,6 @@
-//! The superblock, and metadata blocks: chains of up to 8 KiB each, compressed or not.
+//! The superblock of a squashfs, and metadata blocks: chains of up to 8 KiB each, compressed or not.
+//!
+//! Nothing outside the image is read, and a bounded number of unpacked blocks is kept. Called by all that reads a squashfs.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
