@@ -13,6 +13,7 @@ mod hosts;
 mod input;
 mod kernels;
 mod kvm;
+mod large_files;
 mod look;
 mod mpi;
 mod mpirun;
