@@ -2,11 +2,13 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
 use belljar_tests::{Dir, Outcome, Scenario};
+
+use crate::containers::{has, unpack};
 
 const MIB: usize = 1 << 20;
 
@@ -95,6 +97,33 @@ fn nodes_need_no_memory_for_them() {
     let scenario = Scenario::new(2, &command).working("files = { big = \"big\" }");
     let run = dir.run(&scenario, "run", &[]).success();
     let of_node = format!("the end\n{}\n", 2 * size);
+    assert_eq!(run.text("stdout"), of_node.repeat(2));
+}
+
+#[test]
+fn a_container_keeps_what_it_has_in_root() {
+    let Some(dir) = Dir::new() else { return };
+    if !has("fsck.erofs", "erofs-utils") {
+        return;
+    }
+    unpack(&dir, "bookworm-mpich");
+    fs::create_dir_all(dir.path("root/root/in")).expect("a folder");
+    dir.write("root/root/in/own", "own\n");
+    dir.write("root/root/.profile", "its own\n");
+    let (_, error, code) = dir.call(&["image", "build", "root"]);
+    assert_eq!(code, Some(0), "{error}");
+    forty(&dir.path("big"));
+    let digest = digest(&dir.path("big"));
+    let command = on_both(
+        "set -e; sha256sum in/big; cat in/own .profile; echo more >> in/own; \
+         echo more >> in/big; cat in/own; tail -c 5 in/big; stat -c %a .",
+    );
+    let mode = fs::metadata(dir.path("root/root")).expect("a folder");
+    let mode = mode.permissions().mode() & 0o7777;
+    let scenario = Scenario::new(2, &command).on_root(&dir.path("root"));
+    let scenario = scenario.working("files = { \"in/big\" = \"big\" }");
+    let run = dir.run(&scenario, "run", &[]).success();
+    let of_node = format!("{digest}  in/big\nown\nits own\nown\nmore\nmore\n{mode:o}\n");
     assert_eq!(run.text("stdout"), of_node.repeat(2));
 }
 
