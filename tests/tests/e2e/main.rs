@@ -13,7 +13,6 @@ mod hosts;
 mod input;
 mod kernels;
 mod kvm;
-mod large_files;
 mod look;
 mod mpi;
 mod mpirun;

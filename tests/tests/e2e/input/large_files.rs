@@ -33,9 +33,11 @@ fn digest(path: &Path) -> String {
     text.split(' ').next().expect("a word").to_owned()
 }
 
-/// On both of two nodes.
+/// On both of two nodes, of whatever image.
 fn on_both(command: &str) -> String {
-    format!("set -e\nfor node in node0 node1; do\nbelljar-rsh $node '{command}'\ndone\n")
+    format!(
+        "set -e\nPATH=$PATH:/run/belljar/system/bin\nfor node in node0 node1; do\nbelljar-rsh $node '{command}'\ndone\n"
+    )
 }
 
 fn changing() -> Scenario {
