@@ -130,11 +130,13 @@ impl Workspace {
             .reading(Path::new("/"))
             .writing(folder.path())
             .renaming_in(folder.path().parent().unwrap_or(Path::new("/")));
-        // Without it a repetition says itself what it lacks.
-        if let Ok(snapshots) = belljar_images::user_folder("snapshots")
-            && fs::create_dir_all(&snapshots).is_ok()
-        {
-            reach = reach.writing(&snapshots);
+        // Without them a repetition says itself what it lacks.
+        for kept in ["snapshots", "files"] {
+            if let Ok(kept) = belljar_images::user_folder(kept)
+                && fs::create_dir_all(&kept).is_ok()
+            {
+                reach = reach.writing(&kept);
+            }
         }
         let reaching = |sandbox: &Sandbox| sandbox.clone().reaching(reach).repeating();
         let sandbox = sandbox.map(reaching).transpose().map_err(RunError::from)?;

@@ -21,6 +21,7 @@ pub mod horizon;
 pub mod host_memory;
 pub mod hosts;
 pub mod keyboard;
+pub mod large_files;
 pub mod link_log;
 pub mod monitor;
 pub mod mpirun;

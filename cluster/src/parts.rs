@@ -15,6 +15,7 @@ use belljar_vmm::{
 use twox_hash::XxHash3_64;
 
 use crate::host_memory;
+use crate::large_files::LargeFilesError;
 use crate::plan::Plan;
 use crate::probes::RunProbes;
 use crate::processors::Makers;
@@ -29,7 +30,7 @@ pub(crate) const MTU: u16 = 1500;
 const NETWORK: &str = "10.77.0.0/16";
 /// The seed of what all clones share; each goes on with its own.
 const TEMPLATE_SEED: Seed = Seed(0);
-/// Bytes of an archive without files.
+/// Bytes of an archive without files, and of the disk of large files where nobody mounts it.
 const EMPTY_ARCHIVE: usize = 1024;
 
 /// Why nodes cannot be made.
@@ -55,6 +56,9 @@ pub enum PartsError {
     /// The programs of the image's root file system can't be read.
     #[error(transparent)]
     Root(#[from] ErofsError),
+    /// The disk of large files cannot be made.
+    #[error(transparent)]
+    LargeFiles(#[from] LargeFilesError),
     /// The run disk cannot be made.
     #[error("cannot pack the workload's files: {0}")]
     RunDisk(io::Error),
@@ -71,13 +75,34 @@ pub(crate) struct Parts {
     pub(crate) probes: Option<RunProbes>,
     /// Whether nodes that boot take their memory in huge pages.
     huge_pages: bool,
-    /// XXH3 of what is on it.
-    pub(crate) run_disk_hash: u64,
+    /// None where there are none, or only the node to be cloned is made.
+    large_files: Option<Disk>,
+    /// Of what runs differ in.
+    pub(crate) disk_hashes: DiskHashes,
+}
+
+/// XXH3 of what is on the disks that a run brings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DiskHashes {
+    /// On the run disk.
+    pub(crate) run: u64,
+    /// On the disk of large files, if there is one.
+    pub(crate) large_files: Option<u128>,
 }
 
 impl Parts {
-    /// Reads the image and packs the run disk.
+    /// Reads the image, packs the run disk and writes the disk of large files.
     pub(crate) fn load(plan: &Plan) -> Result<Self, PartsError> {
+        let mut parts = Self::of_template(plan)?;
+        if let Some(large) = plan.large_files.disk()? {
+            parts.large_files = Some(large.disk);
+            parts.disk_hashes.large_files = Some(large.hash);
+        }
+        Ok(parts)
+    }
+
+    /// The same without large files, which the node to be cloned needs not.
+    pub(crate) fn of_template(plan: &Plan) -> Result<Self, PartsError> {
         let initrd = std::fs::read(&plan.image.initrd).map_err(|source| PartsError::Initrd {
             path: plan.image.initrd.clone(),
             source,
@@ -90,7 +115,11 @@ impl Parts {
             root: Disk::open(&plan.image.root)?,
             probes: RunProbes::of(plan)?,
             huge_pages: host_memory::is_plenty_for(plan.nodes, plan.memory),
-            run_disk_hash: XxHash3_64::oneshot(&run_disk),
+            large_files: None,
+            disk_hashes: DiskHashes {
+                run: XxHash3_64::oneshot(&run_disk),
+                large_files: None,
+            },
             run_disk: Disk::from_bytes(run_disk),
         })
     }
@@ -99,7 +128,7 @@ impl Parts {
     pub(crate) fn node(&self, plan: &Plan, index: u32) -> Result<Node, NodeError> {
         let seed = Seed(plan.seed);
         let words = identity_words(plan, index);
-        let mut config = self.config(plan, index, seed, self.run_disk.clone(), &words);
+        let mut config = self.config(plan, index, seed, self.own_disks(), &words);
         config.huge_pages = self.huge_pages;
         Node::new(&config, self.makers.node(plan, index, seed))
     }
@@ -107,9 +136,13 @@ impl Parts {
     /// Builds the node that clones are made of, to be booted: it knows nothing of what
     /// nodes or runs differ in.
     pub(crate) fn template(&self, plan: &Plan) -> Result<Node, NodeError> {
-        let disk = Disk::from_bytes(vec![0; EMPTY_ARCHIVE]);
+        let empty = Disk::from_bytes(vec![0; EMPTY_ARCHIVE]);
+        let disks = RunDisks {
+            large_files: (!plan.large_files.is_empty()).then(|| empty.clone()),
+            run: empty,
+        };
         let words = "belljar.identity=console";
-        let config = self.config(plan, 0, TEMPLATE_SEED, disk, words);
+        let config = self.config(plan, 0, TEMPLATE_SEED, disks, words);
         Node::new(&config, self.makers.node(plan, 0, TEMPLATE_SEED))
     }
 
@@ -121,7 +154,7 @@ impl Parts {
         index: u32,
     ) -> Result<Node, NodeError> {
         let seed = Seed(plan.seed);
-        let config = self.config(plan, index, seed, self.run_disk.clone(), "");
+        let config = self.config(plan, index, seed, self.own_disks(), "");
         let mut node = Node::clone_of(snapshot, &config, self.makers.node(plan, index, seed))?;
         let mut own = [0; 32];
         Random::new(seed, "guest", u64::from(index)).fill(&mut own);
@@ -141,8 +174,15 @@ impl Parts {
         state: &[u8],
     ) -> Result<Node, NodeError> {
         let seed = Seed(plan.seed);
-        let config = self.config(plan, index, seed, self.run_disk.clone(), "");
+        let config = self.config(plan, index, seed, self.own_disks(), "");
         Node::restore(&config, ram, state, self.makers.node(plan, index, seed))
+    }
+
+    fn own_disks(&self) -> RunDisks {
+        RunDisks {
+            run: self.run_disk.clone(),
+            large_files: self.large_files.clone(),
+        }
     }
 
     fn config(
@@ -150,7 +190,7 @@ impl Parts {
         plan: &Plan,
         index: u32,
         seed: Seed,
-        run_disk: Disk,
+        own: RunDisks,
         words: &str,
     ) -> NodeConfig {
         let disk = |disk: Disk, name: &str| DiskConfig {
@@ -158,6 +198,8 @@ impl Parts {
             name: name.to_owned(),
             latency: DISK_LATENCY,
         };
+        let mut disks = vec![disk(self.root.clone(), "root"), disk(own.run, "run")];
+        disks.extend(own.large_files.map(|large| disk(large, "files")));
         NodeConfig {
             index: u64::from(index),
             seed,
@@ -170,7 +212,7 @@ impl Parts {
             kernel: self.kernel.clone(),
             initrd: Some(self.initrd.clone()),
             command_line: format!("{words} {}", plan.append).trim_end().to_owned(),
-            disks: vec![disk(self.root.clone(), "root"), disk(run_disk, "run")],
+            disks,
             net: Some(NetConfig {
                 mac: Mac::of_host(index).0,
                 mtu: MTU,
@@ -180,6 +222,12 @@ impl Parts {
             exit_device: false,
         }
     }
+}
+
+/// The disks that a run brings.
+struct RunDisks {
+    run: Disk,
+    large_files: Option<Disk>,
 }
 
 /// What init must know of node `index`.

@@ -12,6 +12,7 @@ use belljar_sim::{Frequency, Span, Time};
 use belljar_tracer::SelectionError;
 
 use crate::engine::{Engine, EngineChoice, KvmOptions};
+use crate::large_files::LargeFiles;
 use crate::mpirun::check::{self, Workload};
 use crate::mpirun::{GuestRoot, ProgramError};
 use crate::outputs::Wanted;
@@ -164,6 +165,8 @@ pub struct Plan {
     pub commands: Vec<&'static str>,
     /// Its files by name in its folder.
     pub files: BTreeMap<String, Vec<u8>>,
+    /// Those of them that nodes read from a disk.
+    pub large_files: LargeFiles,
     /// Its programs among them in words, each with its libraries.
     pub programs: Vec<String>,
     /// Every node boots by itself instead of being cloned.
@@ -237,7 +240,7 @@ impl Plan {
         let folder = path.parent().unwrap_or(Path::new("."));
         let network = NetworkPlan::resolve(scenario, folder)?;
         let workload = &scenario.workload;
-        let files = read_files(&workload.files, folder)?;
+        let (files, large_files) = read_files(&workload.files, folder)?;
         let mut environment = image.manifest.environment.clone();
         environment.extend(workload.environment.clone());
         let is_container = image.manifest.container.is_some();
@@ -248,6 +251,7 @@ impl Plan {
                 command: &workload.command,
                 environment: &environment,
                 files: &files,
+                large_files: &large_files,
                 image: &image.manifest.recipe,
             },
         )?;
@@ -284,6 +288,7 @@ impl Plan {
             environment,
             launchers: launchers::environment(&root, is_container, scenario),
             files,
+            large_files,
             programs,
             boot_each: scenario.nodes.boot == BootKind::Each,
             snapshot: None,

@@ -105,6 +105,9 @@ pub fn identity(plan: &Plan) -> Identity {
     if plan.results == Results::Host {
         identity.push(("results", "of the host's processor".to_owned()));
     }
+    if !plan.large_files.is_empty() {
+        identity.push(("disk of large files", "there".to_owned()));
+    }
     identity
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
@@ -181,7 +184,7 @@ pub fn file(plan: &Plan, sandbox: Option<&Sandbox>) -> Result<Option<PathBuf>, T
     if plan.boot_each {
         return Ok(None);
     }
-    find(plan, &Parts::load(plan)?, sandbox)?;
+    find(plan, &Parts::of_template(plan)?, sandbox)?;
     plan.snapshot
         .clone()
         .map_or_else(|| path_of(plan), Ok)
@@ -193,7 +196,7 @@ pub fn file(plan: &Plan, sandbox: Option<&Sandbox>) -> Result<Option<PathBuf>, T
 /// # Errors
 /// See [`TemplateError`].
 pub fn write(plan: &Plan, sandbox: Option<&Sandbox>, path: &Path) -> Result<(), TemplateError> {
-    make(plan, &Parts::load(plan)?, sandbox, path)
+    make(plan, &Parts::of_template(plan)?, sandbox, path)
 }
 
 fn make(

@@ -224,7 +224,8 @@ fn images(groups: &[Group]) -> Vec<&'static str> {
     if groups.iter().any(|group| WITH_OPEN_MPI.contains(group)) {
         images.push(OPEN_MPI);
     }
-    if groups.contains(&Group::Containers) {
+    const WITH_CONTAINERS: [Group; 2] = [Group::Containers, Group::Input];
+    if groups.iter().any(|group| WITH_CONTAINERS.contains(group)) {
         images.push("container");
     }
     if groups.contains(&Group::Digests) {

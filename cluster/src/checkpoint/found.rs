@@ -11,6 +11,7 @@ use super::{BASE, CheckpointError, Choice, FOLDER, PACK, RECORD, read_input};
 use crate::capture::CaptureState;
 use crate::control::INPUT_FILE;
 use crate::link_log::LinkLogState;
+use crate::parts::DiskHashes;
 use crate::plan::Plan;
 use crate::run_directory::{RunDirectory, RunDirectoryError};
 use crate::template;
@@ -167,15 +168,18 @@ impl Found {
 
 const NODES: &str = "number of nodes";
 
-/// What a checkpoint of a run of `plan`, whose run disk has the hash `run_disk`, depends on.
-pub(crate) fn identity(plan: &Plan, run_disk: u64) -> Identity {
+/// What a checkpoint of a run of `plan`, whose disks have the hashes `disks`, depends on.
+pub(crate) fn identity(plan: &Plan, disks: DiskHashes) -> Identity {
     let mut identity = template::identity(plan);
     let more = [
         (NODES, plan.nodes.to_string()),
         ("seed", plan.seed.to_string()),
-        ("workload", format!("{run_disk:016x}")),
+        ("workload", format!("{:016x}", disks.run)),
         ("tracing", plan.trace.enabled.to_string()),
     ];
     identity.extend(more.map(|(name, value)| (name.to_owned(), value)));
+    if let Some(hash) = disks.large_files {
+        identity.push(("large files".to_owned(), format!("{hash:032x}")));
+    }
     identity
 }

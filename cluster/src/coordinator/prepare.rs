@@ -86,7 +86,7 @@ impl Run {
             Some(template::find(plan, &parts, setup.sandbox)?)
         };
         let begun = setup.begin(&parts, base.as_ref())?;
-        let identity = identity(plan, parts.run_disk_hash);
+        let identity = identity(plan, parts.disk_hashes);
         setup.assemble(begun, |checkpoints, folder| {
             Checkpointer::new(
                 Default::default(),

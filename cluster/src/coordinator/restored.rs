@@ -41,7 +41,7 @@ impl Setup<'_> {
     /// # Errors
     /// When none is, when they do not fit the plan, or when the host fails.
     pub(super) fn restore(&self, parts: &Parts, choice: &mut Choice) -> Result<Restored, RunError> {
-        let identity = identity(self.plan, parts.run_disk_hash);
+        let identity = identity(self.plan, parts.disk_hashes);
         loop {
             let found = choice.next()?;
             found.check(&identity)?;

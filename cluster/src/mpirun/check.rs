@@ -10,6 +10,7 @@ use std::path::Path;
 use super::guest_root::interpreter_line;
 use super::library::{Closure, Lacking, Object, in_guest};
 use super::{Binary, GuestRoot, Mpi, ProgramError};
+use crate::large_files::LargeFiles;
 
 /// The folder in which the workload's files lie.
 const HOME: &str = "/root";
@@ -23,6 +24,8 @@ pub struct Workload<'a> {
     pub environment: &'a BTreeMap<String, String>,
     /// Its files by their names in `/root`.
     pub files: &'a BTreeMap<String, Vec<u8>>,
+    /// Those of them that are read from a disk: data.
+    pub large_files: &'a LargeFiles,
     /// The name of the image's recipe.
     pub image: &'a str,
 }
@@ -41,6 +44,9 @@ pub fn check(root: &GuestRoot, workload: Workload<'_>) -> Result<Vec<String>, Pr
         let is_binary = bytes.starts_with(b"\x7fELF");
         let bytes = if is_binary { &bytes[..] } else { b"" };
         root.add(&format!("{HOME}/{name}"), bytes);
+    }
+    for (name, _) in workload.large_files.iter() {
+        root.add(&format!("{HOME}/{name}"), b"");
     }
     let mut lines = Vec::new();
     for (name, bytes) in workload.files {

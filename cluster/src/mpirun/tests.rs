@@ -10,6 +10,7 @@ use object::elf::{EM_386, EM_AARCH64, EM_X86_64};
 use super::check::{Workload, check};
 use super::library::{Closure, Found, Object, bring};
 use super::{Binary, GuestRoot, HostLoader, Mpi, ProgramError};
+use crate::large_files::LargeFiles;
 
 /// A folder with what gcc made in it; `None` where there is no gcc.
 struct Made(tempfile::TempDir);
@@ -97,6 +98,7 @@ fn said(
         command: &command,
         environment: &environment,
         files: &files,
+        large_files: &LargeFiles::default(),
         image: "small",
     };
     check(root, workload)
@@ -387,10 +389,12 @@ fn a_command_that_finds_its_libraries_itself_is_let_be() {
     let program = fs::read(made.gcc("x", MAIN, &["lib/libf.so.1"])).unwrap();
     let files = [("x".to_owned(), program)].into();
     let environment = BTreeMap::new();
+    let large_files = LargeFiles::default();
     let of = |command| Workload {
         command,
         environment: &environment,
         files: &files,
+        large_files: &large_files,
         image: "small",
     };
     assert!(check(&root, of("./x")).is_err());

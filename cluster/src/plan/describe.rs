@@ -56,6 +56,13 @@ impl fmt::Display for Plan {
         for (name, content) in &self.files {
             writeln!(f, "file       {name}, {} bytes", content.len())?;
         }
+        for (name, file) in self.large_files.iter() {
+            writeln!(
+                f,
+                "file       {name}, {} bytes, read from a disk",
+                file.size
+            )?;
+        }
         for program in &self.programs {
             writeln!(f, "program    {program}")?;
         }

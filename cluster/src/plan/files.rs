@@ -8,6 +8,7 @@ use belljar_images::{CacheError, Image, ImageError, Recipe};
 
 use super::PlanError;
 use super::limits::check_names;
+use crate::large_files::{LargeFile, LargeFiles, large_size};
 use crate::scenario::{FileSource, expand};
 
 pub(super) fn find_image(recipe: &Path) -> Result<Image, PlanError> {
@@ -23,33 +24,42 @@ pub(super) fn find_image(recipe: &Path) -> Result<Image, PlanError> {
     }
 }
 
+/// Contents of files by their names in `/root`, and those that are too large to be read here.
+pub(super) type Contents = (BTreeMap<String, Vec<u8>>, LargeFiles);
+
 pub(super) fn read_files(
     files: &BTreeMap<String, FileSource>,
     folder: &Path,
-) -> Result<BTreeMap<String, Vec<u8>>, PlanError> {
+) -> Result<Contents, PlanError> {
     let files = expand(files, folder)?;
     check_names(&files)?;
-    let mut contents = BTreeMap::new();
+    let (mut contents, mut large) = (BTreeMap::new(), BTreeMap::new());
     for (name, source) in &files {
         let content = match source {
             FileSource::Text { text } => text.clone().into_bytes(),
             FileSource::Path(path) => {
                 let path = folder.join(path);
-                fs::read(&path).map_err(|source| PlanError::File {
+                let failed = |source| PlanError::File {
                     name: name.clone(),
-                    path,
+                    path: path.clone(),
                     source,
-                })?
+                };
+                if let Some(size) = large_size(&path).map_err(failed)? {
+                    large.insert(name.clone(), LargeFile { path, size });
+                    continue;
+                }
+                fs::read(&path).map_err(failed)?
             }
         };
         contents.insert(name.clone(), content);
     }
-    Ok(contents)
+    Ok((contents, LargeFiles::new(large)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::large_files::LEAST;
 
     #[test]
     fn only_what_is_several_files_comes_straight_into_the_folder() {
@@ -59,11 +69,32 @@ mod tests {
         let read = |path: &str| {
             let files = BTreeMap::from([(".".to_owned(), FileSource::Path(path.into()))]);
             let read = read_files(&files, folder.path());
-            read.map(|files| files.into_keys().collect::<Vec<_>>())
+            read.map(|files| files.0.into_keys().collect::<Vec<_>>())
                 .map_err(|error| error.to_string())
         };
         assert_eq!(read("in"), Ok(vec!["a".to_owned()]));
         let error = read("in/a").unwrap_err();
         assert!(error.starts_with("workload.files is \".\""), "{error}");
+    }
+
+    #[test]
+    fn large_data_stays_where_it_is_and_large_programs_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, start) in [
+            ("data", "x"),
+            ("program", "\x7fELF"),
+            ("script", "#!/bin/sh"),
+        ] {
+            let path = folder.path().join(name);
+            fs::write(&path, start).unwrap();
+            let file = fs::File::options().write(true).open(&path).unwrap();
+            file.set_len(LEAST).unwrap();
+        }
+        let files = BTreeMap::from([("in".to_owned(), FileSource::Path(".".into()))]);
+        let (read, large) = read_files(&files, folder.path()).unwrap();
+        let read: Vec<&String> = read.keys().collect();
+        assert_eq!(read, ["in/program", "in/script"]);
+        let large: Vec<_> = large.iter().map(|(name, file)| (name, file.size)).collect();
+        assert_eq!(large, [("in/data", LEAST)]);
     }
 }

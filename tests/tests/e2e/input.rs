@@ -9,6 +9,7 @@ use std::time::Duration;
 use belljar_tests::{Dir, Scenario, interrupt};
 
 mod disk;
+mod large_files;
 mod memory;
 
 /// Runs what must fail: the one error, on standard error.

@@ -6,6 +6,7 @@
 use std::env;
 
 use anyhow::Result;
+use belljar_cluster::large_files::large_size;
 use belljar_cluster::mpirun::compose::{Draft, LIBRARIES, quoted};
 use belljar_cluster::mpirun::request;
 use belljar_cluster::quantity::{Bandwidth, Bytes};
@@ -68,10 +69,13 @@ fn nodes(arguments: &MachineArguments, request: &Request, draft: &mut Draft) {
 }
 
 /// Memory for the ranks of a node, and for the files, which lie in it twice: as they are handed over,
-/// and where the program finds them.
+/// and where the program finds them. Large ones stay on their disk.
 fn memory_of(request: &Request) -> Bytes {
     let sizes = request.files.values();
-    let sizes = sizes.filter_map(|path| Some(std::fs::metadata(path).ok()?.len()));
+    let sizes = sizes.filter_map(|path| match large_size(path) {
+        Ok(None) => Some(std::fs::metadata(path).ok()?.len()),
+        _ => None,
+    });
     let files = 2 * sizes.sum::<u64>();
     let ranks = MEMORY_OF_RANK * u64::from(request.layout.ranks_per_node);
     let mib = LEAST_MEMORY.max(ranks) + files.div_ceil(MIB).next_multiple_of(64);

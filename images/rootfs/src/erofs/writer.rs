@@ -113,19 +113,31 @@ impl<'a> Writer<'a> {
     /// # Errors
     /// When a node can't stand in an image, all together are too large, or the file can't be made.
     pub fn create(tree: &'a FileTree, path: &Path) -> Result<Self, WriteError> {
-        let layout = Layout::new(tree).map_err(|unfit| match unfit {
-            Unfit::Node(id, why) => WriteError::Node {
-                path: name(tree, id),
-                why,
-            },
-            Unfit::Size => WriteError::Size,
-            Unfit::Tree => WriteError::Tree,
+        let layout = lay_out(tree)?;
+        let image = File::create(path).map_err(|source| WriteError::Image {
+            path: path.to_owned(),
+            source,
         })?;
-        let made = File::create(path).and_then(|image| {
-            image.set_len(u64::from(layout.blocks) * BLOCK)?;
-            Ok(image)
-        });
-        let image = made.map_err(|source| WriteError::Image {
+        Self::of_layout(tree, layout, image, path)
+    }
+
+    /// Lays the tree out in an empty file that is open for writing and need not have a name; errors call it
+    /// `path`.
+    ///
+    /// # Errors
+    /// As [`Writer::create`].
+    pub fn on(tree: &'a FileTree, image: File, path: &Path) -> Result<Self, WriteError> {
+        Self::of_layout(tree, lay_out(tree)?, image, path)
+    }
+
+    fn of_layout(
+        tree: &'a FileTree,
+        layout: Layout<'a>,
+        image: File,
+        path: &Path,
+    ) -> Result<Self, WriteError> {
+        let sized = image.set_len(u64::from(layout.blocks) * BLOCK);
+        sized.map_err(|source| WriteError::Image {
             path: path.to_owned(),
             source,
         })?;
@@ -287,6 +299,17 @@ impl<'a> Writer<'a> {
     fn name(&self, id: NodeId) -> String {
         name(self.tree, id)
     }
+}
+
+fn lay_out(tree: &FileTree) -> Result<Layout<'_>, WriteError> {
+    Layout::new(tree).map_err(|unfit| match unfit {
+        Unfit::Node(id, why) => WriteError::Node {
+            path: name(tree, id),
+            why,
+        },
+        Unfit::Size => WriteError::Size,
+        Unfit::Tree => WriteError::Tree,
+    })
 }
 
 /// A node's first path, from `/`.

@@ -62,7 +62,19 @@ impl Disk {
             path: path.to_owned(),
             source,
         };
-        let file = File::open(path).map_err(open)?;
+        Self::of_file(File::open(path).map_err(open)?, path)
+    }
+
+    /// The image that is open as `file`, which need not have a name, read-only; errors call it `path`. It must
+    /// not change while it is in use.
+    ///
+    /// # Errors
+    /// [`DiskError`] when the image has no whole sectors.
+    pub fn of_file(file: File, path: &Path) -> Result<Self, DiskError> {
+        let open = |source| DiskError::Open {
+            path: path.to_owned(),
+            source,
+        };
         let len = file.metadata().map_err(open)?.len();
         if len == 0 || !len.is_multiple_of(SECTOR) {
             return Err(DiskError::Size {
