@@ -101,7 +101,7 @@ impl Parts {
         Ok(parts)
     }
 
-    /// The same without large files, which the node to be cloned needs not.
+    /// The same without large files, which the node to be cloned does not need.
     pub(crate) fn of_template(plan: &Plan) -> Result<Self, PartsError> {
         let initrd = std::fs::read(&plan.image.initrd).map_err(|source| PartsError::Initrd {
             path: plan.image.initrd.clone(),

@@ -1,6 +1,8 @@
 //! `cargo xtask test`: groups of tests, and what they need.
 
-use anyhow::{Context, Result};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
 use crate::packages::{self, BUILD, TEST};
@@ -249,7 +251,29 @@ const PEERS: [&str; 2] = ["bookworm-peers", "bookworm-applications"];
 /// Builds the image of a recipe. What tests build leaves the tree as it is: locks stay what they are.
 fn build_image(binary: &str, name: &str) -> Result<()> {
     let recipe = format!("images/{name}.toml");
-    shell::run(binary, &["image", "build", "--keep-lock", &recipe])
+    shell::run_named(name, binary, &["image", "build", "--keep-lock", &recipe])
+}
+
+/// How many images are built at once: much of a build waits for the mirror, or has work for one processor.
+const AT_ONCE: usize = 2;
+
+/// Builds the images of recipes, some at once.
+fn build_images(binary: &str, names: &[&str]) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<()> {
+        while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+            build_image(binary, name)?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            let done = worker.join();
+            done.unwrap_or_else(|_| bail!("the building of images panicked"))?;
+        }
+        Ok(())
+    })
 }
 
 /// Runs the tests of `groups`, with `more` in their environment.
@@ -258,9 +282,7 @@ fn end_to_end(groups: &[Group], more: &[(&str, &str)]) -> Result<()> {
     let binary = binary
         .to_str()
         .context("the target folder's path is not text")?;
-    for image in images(groups) {
-        build_image(binary, image)?;
-    }
+    build_images(binary, &images(groups))?;
     if groups.contains(&Group::Hosts) {
         packages::ensure_lab();
     }

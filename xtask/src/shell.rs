@@ -1,5 +1,6 @@
 //! Running other programs, and saying so.
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -23,6 +24,29 @@ pub(crate) fn run_with(
         .current_dir(crate::root())
         .status()
         .with_context(|| format!("cannot start {program}"))?;
+    if !status.success() {
+        bail!("{program} {} failed ({status})", arguments.join(" "));
+    }
+    Ok(())
+}
+
+/// As [`run`], with `name` before each line that the program writes: several may run at once.
+pub(crate) fn run_named(name: &str, program: &str, arguments: &[&str]) -> Result<()> {
+    eprintln!("$ {program} {}", arguments.join(" "));
+    let (reader, writer) = std::io::pipe().context("the host has no pipe")?;
+    let other = writer.try_clone().context("the host has no pipe")?;
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(crate::root());
+    let child = command.stdout(writer).stderr(other).spawn();
+    let mut child = child.with_context(|| format!("cannot start {program}"))?;
+    // Its ends of the pipe: reading ends with the program's.
+    drop(command);
+    for line in BufReader::new(reader).lines() {
+        eprintln!("{name}: {}", line.context("what it writes is no text")?);
+    }
+    let status = child
+        .wait()
+        .with_context(|| format!("cannot wait for {program}"))?;
     if !status.success() {
         bail!("{program} {} failed ({status})", arguments.join(" "));
     }
