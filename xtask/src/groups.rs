@@ -27,7 +27,7 @@ pub(crate) enum Group {
     Mpi,
     /// Programs of one's own, without a scenario.
     Mpirun,
-    /// Container images and root file systems that people have.
+    /// Container images and root file systems that people have; asked for by itself, whole distributions, too.
     Containers,
     /// Same scenario, same bytes.
     Determinism,
@@ -108,6 +108,7 @@ pub(crate) fn run(group: Option<Group>) -> Result<()> {
         Some(Group::Differential) => differential(),
         Some(Group::Digests) => end_to_end(&[Group::Digests], &[(GROMACS, "1")]),
         Some(Group::Peers) => end_to_end(&[Group::Peers], &[(LONG_PEERS, "1")]),
+        Some(Group::Containers) => end_to_end(&[Group::Containers], &[(WHOLE_ROOTS, "1")]),
         Some(group) => end_to_end(&[group], &[]),
         None => {
             lint()?;
@@ -206,6 +207,9 @@ const GROMACS: &str = "BELLJAR_GROMACS";
 
 /// Has the peers' tests that take long run, too.
 const LONG_PEERS: &str = "BELLJAR_PEERS";
+
+/// Has whole distributions made and run as containers.
+const WHOLE_ROOTS: &str = "BELLJAR_ROOTS";
 
 /// What nodes of several vCPUs run.
 const SEVERAL: &str = "bookworm-smp";

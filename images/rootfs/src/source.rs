@@ -217,6 +217,14 @@ impl Source {
         if blobs.has("oci-layout") && blobs.has("index.json") {
             return Self::container(SourceKind::OciLayout, blobs, tag);
         }
+        // What copies images writes for itself: blobs without a layout.
+        let version = std::fs::read(path.join("version")).unwrap_or_default();
+        if version.starts_with(b"Directory Transport") {
+            return Err(unknown(
+                path,
+                "a folder of skopeo's `dir:` (copy it with `skopeo copy dir:FOLDER oci:OTHER`)",
+            ));
+        }
         Self::plain(
             path,
             tag,

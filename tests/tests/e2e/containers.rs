@@ -9,6 +9,22 @@ use std::process::Command;
 
 use belljar_tests::{Dir, Scenario, root};
 
+/// Every rank prints the sum of all ranks' numbers.
+const SUM: &str = "
+#include <mpi.h>
+#include <stdio.h>
+int main(int count, char **words)
+{
+    int rank, sum = 0;
+    MPI_Init(&count, &words);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    printf(\"sum %d\\n\", sum);
+    MPI_Finalize();
+    return 0;
+}
+";
+
 /// Runs shell commands in `dir`.
 fn shell(dir: &Dir, commands: &str) -> String {
     let mut sh = Command::new("sh");
@@ -137,11 +153,7 @@ fn a_compressed_root_file_system_with_open_mpi_runs_by_mpirun() {
         return;
     }
     unpack(&dir, "bookworm-openmpi");
-    let source = "#include <mpi.h>\n#include <stdio.h>\nint main(int c, char **v) { int r, s = 0;\n\
-        MPI_Init(&c, &v); MPI_Comm_rank(MPI_COMM_WORLD, &r);\n\
-        MPI_Allreduce(&r, &s, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD); printf(\"sum %d\\n\", s);\n\
-        MPI_Finalize(); return 0; }\n";
-    dir.write("sum.c", source);
+    dir.write("sum.c", SUM);
     shell(
         &dir,
         "mpicc.openmpi -o sum sum.c\n\
@@ -216,4 +228,47 @@ fn what_cannot_be_run_is_said_before() {
     );
     let error = said(&["image", "build", "two.toml"]);
     assert!(error.contains("nothing is added"), "{error}");
+}
+
+/// Has whole distributions made and run, which takes minutes and a mirror.
+const WHOLE: &str = "BELLJAR_ROOTS";
+
+/// Makes the root file system of a whole Debian with these packages, and runs a program over its MPI that was
+/// compiled here.
+fn runs_on_a_whole_debian(suite: &str, mpi: &str, packages: &str) {
+    let Some(dir) = Dir::new() else { return };
+    if std::env::var_os(WHOLE).is_none() {
+        eprintln!("SKIPPED: it takes minutes; run it with: cargo xtask test containers");
+        return;
+    }
+    let compiler = format!("mpicc.{mpi}");
+    if !has("mmdebstrap", "mmdebstrap") || !has(&compiler, "libmpich-dev libopenmpi-dev") {
+        return;
+    }
+    dir.write("sum.c", SUM);
+    shell(
+        &dir,
+        &format!(
+            "{compiler} -o sum sum.c\n\
+             mmdebstrap --quiet --variant=minbase --include={packages} {suite} root.tar"
+        ),
+    );
+    build(&dir, "root.tar");
+    let words = "mpirun --quiet --image root.tar --out out -np 4 -ppn 2 ./sum";
+    let words: Vec<&str> = words.split(' ').collect();
+    let (stdout, stderr, code) = dir.call(&words);
+    assert_eq!(code, Some(0), "{stdout}\n{stderr}");
+    assert_eq!(dir.outcome("out").text("stdout"), "sum 6\n".repeat(4));
+    let (listed, ..) = dir.call(&["trace", "stat", "out"]);
+    assert!(listed.contains("MPI_Allreduce"), "{listed}");
+}
+
+#[test]
+fn a_whole_debian_12_runs() {
+    runs_on_a_whole_debian("bookworm", "openmpi", "openmpi-bin");
+}
+
+#[test]
+fn a_whole_debian_13_runs() {
+    runs_on_a_whole_debian("trixie", "mpich", "mpich");
 }
