@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod bench;
+#[cfg(test)]
+mod book;
 mod demo;
 mod fuzz;
 mod generate;
