@@ -30,7 +30,7 @@ const STRETCH: usize = 4096;
 enum Place {
     /// Nowhere: all are zero.
     Zeros,
-    /// In a pack, by its number, behind so many other pages.
+    /// In a pack, by its number, after so many other pages.
     Pack(u32, u32),
 }
 

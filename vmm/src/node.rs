@@ -301,7 +301,7 @@ impl Node {
         sum
     }
 
-    /// Ends a magic stop: the guest goes on behind the magic instruction with
+    /// Ends a magic stop: the guest continues after the magic instruction with
     /// `target` in R11. Without a magic stop it does nothing.
     pub fn complete_magic(&mut self, target: u64) {
         if self.magic.take().is_some() {

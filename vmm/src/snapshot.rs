@@ -334,7 +334,7 @@ impl Snapshot {
     }
 }
 
-/// Where RAM begins behind a header of this length.
+/// Where RAM begins after a header of this length.
 fn ram_at(header: usize) -> u64 {
     (PREFIX + header as u64).next_multiple_of(PAGE_SIZE)
 }

@@ -6,7 +6,7 @@
 pub struct TimeAccount {
     /// Instructions retired, those of traced stubs left out.
     pub instructions: u64,
-    /// Cycles in caches behind the first level.
+    /// Cycles in caches beyond the first level.
     pub caches: u64,
     /// Cycles in memory.
     pub memory: u64,

@@ -2,7 +2,7 @@
 //!
 //! Guests' kernels hand out pages as they come, so that what is one piece to a program is many
 //! to the host. Where an engine meets such a seam again and again, both its pages are mapped a
-//! second time, side by side. They keep their first address: everything else goes on as before.
+//! second time, side by side. They keep their first address: nothing else changes.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ impl BesidePages {
     }
 
     /// Gives the pages at offsets `low` and `high` of the region at `region` second addresses
-    /// one behind the other; whether they have them now. They have not where one of them has
+    /// one after the other; whether they have them now. They have not where one of them has
     /// other neighbours already, where there is no room, or where the host refuses.
     ///
     /// # Safety

@@ -7,13 +7,13 @@ pub struct CpuidEntry {
     pub leaf: u32,
     /// ECX at the instruction; `None` where the leaf ignores it.
     pub subleaf: Option<u32>,
-    /// EAX behind it.
+    /// EAX after it.
     pub eax: u32,
-    /// EBX behind it.
+    /// EBX after it.
     pub ebx: u32,
-    /// ECX behind it.
+    /// ECX after it.
     pub ecx: u32,
-    /// EDX behind it.
+    /// EDX after it.
     pub edx: u32,
 }
 

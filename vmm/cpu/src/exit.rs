@@ -82,7 +82,7 @@ pub enum Exit {
         /// The virtual time.
         at: Cycles,
     },
-    /// The processor cannot go on.
+    /// The processor cannot continue.
     Shutdown(ShutdownCause),
 }
 

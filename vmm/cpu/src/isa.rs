@@ -1,5 +1,5 @@
 //! Which instructions a guest's processor has: a level of the x86-64 psABI, and
-//! extensions beside it.
+//! extensions besides it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,7 +24,7 @@ pub struct CpuidBit {
     pub leaf: u32,
     /// ECX at the instruction.
     pub subleaf: u32,
-    /// The register behind it.
+    /// The register that has the answer.
     pub register: CpuidRegister,
     /// The bit of that register.
     pub bit: u32,
@@ -290,7 +290,7 @@ impl InstructionSet {
         self.level
     }
 
-    /// The extensions beside it, each once, in a fixed order.
+    /// The extensions besides it, each once, in a fixed order.
     pub fn extensions(&self) -> &[Feature] {
         &self.extensions
     }

@@ -43,7 +43,7 @@ pub use xstate::{
 /// shows the guest when it never wrote its TSC.
 pub type Cycles = u64;
 
-/// Why an engine could not go on. None of these is the guest's doing; what a
+/// Why an engine could not continue. None of these is the guest's doing; what a
 /// guest does wrong comes back as an exception inside the guest or as
 /// [`Exit::Shutdown`].
 #[derive(Debug, thiserror::Error)]
@@ -193,7 +193,7 @@ pub trait Vcpu {
     /// neither supervisor-mode access prevention nor protection keys, which no level offers.)
     fn translate(&self, linear: u64, access: Access) -> Option<u64>;
 
-    /// Ends a magic exit: the guest goes on behind the magic instruction with
+    /// Ends a magic exit: the guest continues after the magic instruction with
     /// `target` in R11 and no other register changed.
     fn complete_magic(&mut self, target: u64);
 
@@ -217,7 +217,7 @@ pub trait Vcpu {
         None
     }
 
-    /// Bounds all runs by a number of retired instructions beside the cycle asked for:
+    /// Bounds all runs by a number of retired instructions besides the cycle asked for:
     /// a run ends with [`Exit::Deadline`] at the first boundary at which
     /// `retired() >= instructions`. `u64::MAX` is no bound.
     fn stop_at(&mut self, instructions: u64);

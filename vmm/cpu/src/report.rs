@@ -23,7 +23,7 @@ pub struct EngineReport {
     pub unimplemented: Vec<Unimplemented>,
     /// Stubs were made to count, because the guest abused that they do not.
     pub stubs_abused: bool,
-    /// What to know before trusting the results, beside that.
+    /// What to know before trusting the results, besides that.
     pub warnings: Vec<String>,
     /// The engine's own counters, by name. They add up, but for those whose names begin
     /// with `worst_`, of which the highest counts.

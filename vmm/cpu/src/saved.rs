@@ -1,4 +1,4 @@
-//! A processor's whole state as values, from which any engine goes on.
+//! A processor's whole state as values, from which any engine continues.
 
 use belljar_sim::CodecError;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use crate::{CpuError, Cycles};
 /// A processor between two runs.
 ///
 /// What all engines know by the architecture stands in fields of its own; what one keeps
-/// beside that stands in [`engine`](Self::engine), and another leaves it alone.
+/// besides that stands in [`engine`](Self::engine), and another leaves it alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuState {
     /// General registers, RIP and RFLAGS.
@@ -48,7 +48,7 @@ pub struct CpuState {
     pub in_nmi: bool,
     /// The name of the engine that saved it.
     pub engine_name: String,
-    /// What that engine keeps beside all this.
+    /// What that engine keeps besides all this.
     pub engine: Vec<u8>,
 }
 

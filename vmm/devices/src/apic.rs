@@ -201,7 +201,7 @@ impl LocalApic {
         std::mem::take(&mut self.refused)
     }
 
-    /// Takes what the processor has to do to itself before it goes on, in order.
+    /// Takes what the processor has to do to itself before it continues, in order.
     pub fn take_start(&mut self) -> Option<StartSignal> {
         self.starts.pop_front()
     }

@@ -30,7 +30,7 @@ impl Default for TestDevice {
 }
 
 impl TestDevice {
-    /// The byte behind `port`, when it is one of the device's.
+    /// The byte that `port` reads and writes, when it is one of the device's.
     pub fn port(&mut self, port: u16) -> Option<&mut u8> {
         let offset = port.checked_sub(ECHO_PORT)?;
         self.echo.get_mut(usize::from(offset))

@@ -34,7 +34,7 @@ pub enum DeviceError {
     /// The guest's driver broke the rules of its queue: the device waits for a reset.
     #[error("the guest's driver broke its queue: {0}")]
     Guest(#[from] QueueError),
-    /// The host failed the device; the simulation cannot go on.
+    /// The host failed the device; the simulation cannot continue.
     #[error("a device's host file failed: {0}; check that the image is readable and unchanged")]
     Host(#[from] io::Error),
 }

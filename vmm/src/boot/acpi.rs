@@ -37,7 +37,7 @@ pub(super) struct Tables {
     pub(super) rsdp: u64,
 }
 
-/// Lays tables out one behind the other.
+/// Lays tables out one after the other.
 #[derive(Default)]
 struct Area(Vec<u8>);
 

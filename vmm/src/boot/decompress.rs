@@ -76,7 +76,7 @@ fn read_all(format: &'static str, reader: impl Read) -> Result<Vec<u8>, Decompre
 }
 
 /// Blocks of a length and LZ4 data each; the kernel build puts the unpacked size,
-/// four bytes, behind the last.
+/// four bytes, after the last.
 fn lz4_legacy(mut data: &[u8]) -> Result<Vec<u8>, DecompressError> {
     const FORMAT: &str = "LZ4";
     let mut bytes = Vec::new();

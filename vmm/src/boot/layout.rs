@@ -16,7 +16,7 @@ pub(super) const COMMAND_LINE_SIZE: usize = 0x1_0000;
 pub(super) const CONVENTIONAL_END: u64 = 0x9_fc00;
 /// ACPI tables, in the area that kernels search for the RSDP.
 pub(super) const ACPI: u64 = 0xe_0000;
-/// Where RAM goes on behind the adapter area; kernels are loaded here or higher.
+/// Where RAM continues after the adapter area; kernels are loaded here or higher.
 pub(super) const HIGH_MEMORY: u64 = 0x10_0000;
 
 /// What of the first MiB a kernel cannot be loaded over, when it is entered without
@@ -40,7 +40,7 @@ pub(super) fn taken(addr: u64, bytes: u64) -> Option<&'static str> {
     hit.map(|(_, what)| *what)
 }
 
-/// RAM ends here or goes on at [`ABOVE_HOLE`].
+/// RAM ends here or continues at [`ABOVE_HOLE`].
 const HOLE: u64 = 3 << 30;
 const ABOVE_HOLE: u64 = 4 << 30;
 

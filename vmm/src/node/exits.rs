@@ -21,7 +21,7 @@ const INERT_MSRS: [u32; 6] = [
 /// What the run loop has to do after an exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Nothing: go on.
+    /// Nothing: continue.
     Continue,
     /// Answer the read.
     Answer(u64),

@@ -90,7 +90,7 @@ impl Processor {
         }
     }
 
-    /// Whether nothing but another processor can make it go on.
+    /// Whether nothing but another processor can make it continue.
     pub(super) fn is_dead(&self) -> bool {
         match self.activity {
             Activity::Running => false,

@@ -1,4 +1,4 @@
-//! A node's state beside its RAM, saved and taken over.
+//! A node's state apart from its RAM, saved and taken over.
 
 use belljar_cpu::{Cycles, GuestRam, Vcpu};
 use belljar_sim::{Seed, check, decode, encode};
@@ -27,7 +27,7 @@ struct NodeState {
 impl Node {
     /// The node's state without its RAM, to be [restored](Self::restore) with what RAM
     /// holds now. Its processors forget what they hold of page tables, so that this node
-    /// goes on as the restored one does.
+    /// continues as the restored one does.
     ///
     /// # Errors
     /// When there is more of it than can be saved.
@@ -47,7 +47,7 @@ impl Node {
         Ok(bytes)
     }
 
-    /// A node that goes on where another one, of the same configuration, was
+    /// A node that continues where another one, of the same configuration, was
     /// [saved](Self::save); `ram` holds what that one's held. What its disks hold and the
     /// network card's address are those of `config`: they may differ where no driver
     /// had taken notice of them yet.

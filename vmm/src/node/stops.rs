@@ -14,13 +14,13 @@ pub enum NodeStop {
     /// The clock reached the limit.
     Limit,
     /// As many instructions retired on all processors together as [`Node::pause_at`](crate::Node::pause_at) asked
-    /// for; goes on once that is set to a later one.
+    /// for; continues once that is set to a later one.
     Paused,
     /// The guest switched itself off.
     PoweredOff,
     /// The guest reset itself, as a panicking kernel does under the default command line.
     Reset,
-    /// A processor cannot go on.
+    /// A processor cannot continue.
     Shutdown(ShutdownCause),
     /// A call of the preloaded library; ends with
     /// [`Node::complete_magic`](crate::Node::complete_magic).
@@ -35,7 +35,7 @@ pub enum NodeStop {
     /// Every processor is halted with interrupts disabled: nothing can wake the node.
     Hung,
     /// A user's code came to a probe; [`Node::probed`](crate::Node::probed) tells what was
-    /// before the instruction there, which is done. The node goes on by itself.
+    /// before the instruction there, which is done. The node continues by itself.
     Probe {
         /// The probe's number.
         probe: u32,
@@ -44,7 +44,7 @@ pub enum NodeStop {
     },
     /// A user's code came to an address that was asked for with
     /// [`Node::watch_return`](crate::Node::watch_return), perhaps not for the first time since
-    /// the call. The node goes on by itself.
+    /// the call. The node continues by itself.
     Return {
         /// The cycle.
         at: Cycles,
@@ -59,7 +59,7 @@ impl From<CodecError> for NodeError {
     }
 }
 
-/// Why a node cannot be built or cannot go on. None is the guest's doing.
+/// Why a node cannot be built or cannot continue. None is the guest's doing.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     /// The configuration is outside its limits.

@@ -13,7 +13,7 @@ use super::{Node, NodeError};
 impl Node {
     /// Runs until about `limit`, as [`run_ahead`](Self::run_ahead) does, if all that there is to
     /// do up to there is to run. When it was all, which this tells, nothing came out of the node:
-    /// no frame, no call, nothing on a console. Otherwise `run_ahead` is to go on.
+    /// no frame, no call, nothing on a console. Otherwise `run_ahead` is to continue.
     ///
     /// # Errors
     /// As [`run_until`](Self::run_until).
@@ -36,7 +36,7 @@ impl Node {
         Ok(false)
     }
 
-    /// Whether the node is about to go on with nothing but running.
+    /// Whether the node is about to do nothing but run.
     pub fn is_undisturbed(&self) -> bool {
         self.undisturbed > 0
     }
@@ -46,7 +46,7 @@ impl Node {
         self.undisturbed = 0;
     }
 
-    /// Notes until when nothing but running is due, behind a turn that did nothing else.
+    /// Notes until when nothing but running is due, after a turn that did nothing else.
     pub(super) fn foresee(&mut self) {
         let is_heard = self.devices.first_frame().is_some() || self.devices.has_output();
         if self.pause == Cycles::MAX && !is_heard {

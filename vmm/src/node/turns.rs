@@ -93,7 +93,7 @@ impl Node {
 
     /// Passes the turn on as long as it is nobody's before `limit`, and tells its end;
     /// `None` when everybody is there. With `whole`, slices are not cut: none begins that
-    /// ends behind `limit`.
+    /// ends after `limit`.
     fn find_turn(&mut self, limit: Cycles, whole: bool) -> Option<Cycles> {
         let whole = whole && self.rotation.has_slices();
         loop {
@@ -150,7 +150,7 @@ impl Node {
         each.any(|(index, one)| one.is_busy(self.devices.interrupts.local(index)))
     }
 
-    /// Goes on with the processor whose turn it is up to its next event, its next exit, or
+    /// Continues with the processor whose turn it is up to its next event, its next exit, or
     /// `end`, or `about` then. Whether the last is what it came to by nothing but running.
     fn take_turn(&mut self, end: Cycles, about: bool) -> Result<bool, NodeError> {
         if !self.current().unfinished {
@@ -182,7 +182,7 @@ impl Node {
         }
     }
 
-    /// Whether no processor can go on and none was sent anything.
+    /// Whether no processor can continue and none was sent anything.
     fn is_hung(&self) -> bool {
         let mut each = self.processors.iter().enumerate();
         each.all(|(index, one)| {

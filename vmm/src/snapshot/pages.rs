@@ -100,7 +100,7 @@ pub(super) enum Contents {
     Filled,
 }
 
-/// Looks at every byte of a file behind its header, which ends at `header`; RAM has `total` bytes from
+/// Looks at every byte of a file after its header, which ends at `header`; RAM has `total` bytes from
 /// `at` on, of which `runs` are not zero. What is no hole is read once.
 pub(super) fn look(
     file: &File,

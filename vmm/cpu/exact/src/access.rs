@@ -304,7 +304,7 @@ impl ExactVcpu {
             None => self.write_past_caches(linear, &data[..bytes], user),
         };
         match written {
-            // What a call has pushed is told behind its jump.
+            // What a call has pushed is told after its jump.
             Ok(()) if call => Next::Resume(resume),
             Ok(()) if self.store.block(block).valid && self.stores.is_empty() => {
                 Next::Resume(resume)

@@ -84,7 +84,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// Whether a block ends behind an instruction of this class.
+    /// Whether a block ends after an instruction of this class.
     pub(crate) fn ends_block(self) -> bool {
         matches!(
             self,

@@ -5,7 +5,7 @@
 //! the host's x87 need not hold it: its MM7 counts. Code is translated for one of both cases
 //! ([`Mode::apart`](crate::block::Mode::apart)). What is made apart leaves in front of
 //! instructions that touch the x87; then the guest's is loaded, and code that counts in memory
-//! goes on until the run ends. The budget is in MM7 again if the x87 is as after reset then, or behind
+//! continues until the run ends. The budget is in MM7 again if the x87 is as after reset then, or after
 //! an instruction that saves or loads it, where that alone is what it was loaded for.
 
 use iced_x86::{Instruction, Mnemonic};

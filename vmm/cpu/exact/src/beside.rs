@@ -1,4 +1,4 @@
-//! Seams: where a program's memory goes on in another page of RAM, and group checks are led from
+//! Seams: where a program's memory continues in another page of RAM, and group checks are led from
 //! one to the other and back. Stacks that lie across one are an example.
 //!
 //! A slot that was filled often says what it was filled for last. Where that is a seam which

@@ -1,4 +1,4 @@
-//! Translated blocks and the sites at which they leave translated code.
+//! Translated blocks and the exit stubs by which they leave translated code.
 
 use iced_x86::Instruction;
 
@@ -11,10 +11,10 @@ use crate::size::{CodeSize, Nulls};
 
 /// Index of a block.
 pub(crate) type BlockId = u32;
-/// Index of a site.
+/// Index of an exit stub.
 pub(crate) type SiteId = u32;
 
-/// Blocks and sites with this bit in their number belong to a
+/// Blocks and exit stubs with this bit in their number belong to a
 /// [pool](crate::pool::Pool), the others to the store.
 pub(crate) const POOLED: u32 = 1 << 31;
 
@@ -155,19 +155,19 @@ pub(crate) struct Block {
     pub hot: bool,
     /// Where it was decoded from.
     pub origin: Origin,
-    /// Guest addresses of the first and behind the last byte that it was decoded from.
+    /// Guest addresses of the first and after the last byte that it was decoded from.
     pub bytes: (u64, u64),
-    /// RIP behind the last instruction.
+    /// RIP after the last instruction.
     pub end: u64,
     /// Host address for chained jumps.
     pub entry: u64,
     /// Host address for indirect jumps, which verify R14 first.
     pub indirect_entry: u64,
-    /// Host address behind the block.
+    /// Host address after the block.
     pub host_end: u64,
     /// Counted instructions; zero for a stub.
     pub counted: u16,
-    /// With a time model: ticks of each counted instruction and those behind it.
+    /// With a time model: ticks of each counted instruction and those after it.
     pub rest: Box<[i32]>,
     /// Distance of each instruction from `rip`.
     pub offsets: Box<[i16]>,
@@ -243,12 +243,12 @@ impl Block {
         }
     }
 
-    /// What the entry took for counted instruction `index` and those behind it.
+    /// What the entry took for counted instruction `index` and those after it.
     pub(crate) fn charge_from(&self, index: u16) -> Charge {
         let instructions = i64::from(self.counted.saturating_sub(index));
         let ticks = self.rest.get(usize::from(index)).copied();
         Charge {
-            // Without a time model each is one tick, and behind the last there is none.
+            // Without a time model each is one tick, and after the last there is none.
             ticks: ticks.map_or(
                 if self.rest.is_empty() {
                     instructions
@@ -286,7 +286,7 @@ impl Block {
             .wrapping_add_signed(i64::from(self.offsets[index as usize]))
     }
 
-    /// RIP behind its last instruction, likewise.
+    /// RIP after its last instruction, likewise.
     pub(crate) fn end_in(&self, code_page: u64) -> u64 {
         self.end.wrapping_add(self.origin_in(code_page))
     }
@@ -343,8 +343,8 @@ pub(crate) enum SiteKind {
     Stop,
     /// More stub instructions than a magic call needs.
     FreeSpent,
-    /// An access missed the TLB. Goes on at `resume` with a page offset in S0 and
-    /// a host page in S1; a store into the bounce buffer goes on at `bounce`.
+    /// An access missed the TLB. Continues at `resume` with a page offset in S0 and
+    /// a host page in S1; a store into the bounce buffer continues at `bounce`.
     Miss {
         size: u16,
         write: bool,
@@ -352,7 +352,7 @@ pub(crate) enum SiteKind {
         resume: u64,
         bounce: u64,
     },
-    /// A store into the bounce buffer was carried out; goes on at `resume`. What a
+    /// A store into the bounce buffer was carried out; continues at `resume`. What a
     /// call pushes is followed by its jump alone, which still holds when the store
     /// changed this very block.
     Commit { size: u16, resume: u64, call: bool },
@@ -368,7 +368,7 @@ pub(crate) enum SiteKind {
     /// The block was run so often that it is worth more work.
     Hot,
     /// A group's slot, whose check found nothing in the TLB for the `span` bytes at
-    /// the address in S0. Goes on at `resume`, with the address in S0, once the TLB
+    /// the address in S0. Continues at `resume`, with the address in S0, once the TLB
     /// has them.
     Group { span: u16, write: bool, resume: u64 },
     /// A group's slot was to be filled often, the last time for the bytes at the address

@@ -105,12 +105,12 @@ impl CodeMemory {
         self.used = (self.used + code.len()).next_multiple_of(16).min(self.size);
     }
 
-    /// Drops everything behind the first `keep` bytes.
+    /// Drops everything after the first `keep` bytes.
     pub(crate) fn truncate(&mut self, keep: usize) {
         self.used = keep.min(self.used);
     }
 
-    /// Gives the host back what lies behind the bytes in use.
+    /// Gives the host back what lies after the bytes in use.
     pub(crate) fn release(&mut self) {
         let keep = self.used.next_multiple_of(HOST_PAGE);
         // SAFETY: the range lies within the write mapping, and no code in use lies in it.

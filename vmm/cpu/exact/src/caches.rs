@@ -23,7 +23,7 @@ struct Level {
 pub(crate) enum Found {
     /// In the first level.
     Nearest,
-    /// In a level behind it.
+    /// In a level further from the processor.
     Cache(u32),
     /// In no level.
     Memory(u32),

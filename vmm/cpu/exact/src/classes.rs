@@ -10,7 +10,7 @@ use crate::timing::Costs;
 /// Declares the classes: variant, name in scenarios, default in ticks, what it is.
 macro_rules! classes {
     ($($variant:ident $name:literal $ticks:literal $doc:literal;)*) => {
-        /// Instructions that cost the same, and what an access to memory costs beside.
+        /// Instructions that cost the same, and what an access to memory costs besides.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum CostClass { $(#[doc = $doc] $variant,)* }
 

@@ -83,7 +83,7 @@ impl Clock {
             .saturating_sub(self.ticks)
     }
 
-    /// Goes on from `cycles` after so many instructions, of which `ticks` were taken.
+    /// Continues from `cycles` after so many instructions, of which `ticks` were taken.
     pub(crate) fn go_on_from(&mut self, cycles: Cycles, retired: u64, ticks: u64) {
         self.ticks = ticks;
         self.retired = retired;

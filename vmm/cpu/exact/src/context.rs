@@ -115,13 +115,13 @@ pub(crate) struct Context {
     /// Instructions of rounds to come that were taken off the budget before they run.
     pub ahead: u64,
     /// Instructions retired in this run, where a time model counts them apart from
-    /// ticks. Translated code may keep them beside `count`.
+    /// ticks. Translated code may keep them along with `count`.
     pub retired: i64,
     /// IF, as RFLAGS has it.
     pub interrupt_flag: u64,
     /// Not zero when the caller waits for IF to be set.
     pub window_wanted: u64,
-    /// What PUSHF stores beside IF and the arithmetic flags.
+    /// What PUSHF stores besides IF and the arithmetic flags.
     pub pushed_flags: u64,
     /// Mask of the arithmetic flags, for PEXT and PDEP.
     pub arithmetic_mask: u64,
@@ -157,7 +157,7 @@ pub(crate) struct Context {
     pub tsc_at_zero: u64,
     /// Not zero when the counter is not that less the count.
     pub tsc_hidden: u64,
-    /// What RDTSCP tells beside the counter.
+    /// What RDTSCP tells besides the counter.
     pub tsc_aux: u64,
     /// Not zero when SYSCALL and SYSRET are left to the dispatcher.
     pub crossing_closed: u64,
@@ -175,7 +175,7 @@ pub(crate) struct Context {
     pub beyond_bits: [u64; 3],
     /// Bases of ES, CS, SS and DS, where they may not be zero.
     pub segment_bases: [u64; 4],
-    /// Which site left translated code: an index, or one of the `EXIT_` values.
+    /// Which exit stub left translated code: an index, or one of the `EXIT_` values.
     pub exit_site: u32,
     /// Host MXCSR while guest code runs.
     pub host_mxcsr: u32,
@@ -187,7 +187,7 @@ pub(crate) struct Context {
     pub fault_pc: u64,
     /// Where entry jumps to.
     pub target: u64,
-    /// Where translated code goes on from there.
+    /// Where translated code continues from there.
     pub resume: u64,
     /// Host address of the code that leaves translated code, once the budget is in the context.
     pub leave: u64,

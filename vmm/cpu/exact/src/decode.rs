@@ -22,12 +22,12 @@ pub(crate) const MAX_BYTES: usize = 15;
 pub(crate) struct GuestInstruction {
     pub instruction: Instruction,
     pub class: Class,
-    /// How the run goes on behind it.
+    /// How the run continues after it.
     pub follow: Follow,
 }
 
 impl GuestInstruction {
-    /// Whether a run whose last instruction this is goes on behind it.
+    /// Whether a run whose last instruction this is continues after it.
     pub(crate) fn falls_off(&self) -> bool {
         !matches!(self.follow, Follow::Leave | Follow::Guess(_))
     }
@@ -52,7 +52,7 @@ pub(crate) fn assembled(
         .collect()
 }
 
-/// How a run goes on behind an instruction.
+/// How a run continues after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Follow {
     /// With the next instruction in memory.
@@ -61,7 +61,7 @@ pub(crate) enum Follow {
     Split,
     /// The run ends, or the instruction leaves it.
     Leave,
-    /// With the instruction behind a conditional jump; the jump leaves.
+    /// With the instruction after a conditional jump; the jump leaves.
     NotTaken,
     /// With the target of a conditional jump; not jumping leaves.
     Taken,
@@ -74,7 +74,7 @@ pub(crate) enum Follow {
 }
 
 impl Follow {
-    /// Whether a block ends behind the instruction: what the rule about flags looks at.
+    /// Whether a block ends after the instruction: what the rule about flags looks at.
     pub(crate) fn ends_block(self) -> bool {
         self != Self::Next
     }
@@ -86,9 +86,9 @@ impl Follow {
 pub(crate) struct GuestBlock {
     pub rip: u64,
     pub instructions: Vec<GuestInstruction>,
-    /// RIP at which a run that falls off its end goes on.
+    /// RIP at which a run that falls off its end continues.
     pub end: u64,
-    /// Guest addresses of the first and behind the last byte.
+    /// Guest addresses of the first and after the last byte.
     pub bytes: (u64, u64),
     /// A trace that leads back to its beginning.
     pub loops: bool,
@@ -122,7 +122,7 @@ pub(crate) fn options(features: &Features) -> u32 {
 
 /// Decodes up to `limit` instructions from `bytes`, which is what is left of the
 /// page at `rip` (and, after [`Decoded::Crosses`], some bytes of the next one).
-/// Stops behind the first instruction that ends a block, and before one that
+/// Stops after the first instruction that ends a block, and before one that
 /// reaches beyond `bytes`.
 pub(crate) fn decode(rip: u64, bytes: &[u8], limit: usize, features: &Features) -> Decoded {
     let mut decoder = Decoder::with_ip(features.size.bits(), bytes, rip, options(features));

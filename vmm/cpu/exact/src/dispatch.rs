@@ -1,4 +1,4 @@
-//! The run loop: find the next block, visit translated code, see what comes behind it.
+//! The run loop: find the next block, visit translated code, see what comes after it.
 
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::{CpuError, Cycles, Exit, PAGE_SIZE, SegmentRegister, Vcpu};
@@ -26,11 +26,11 @@ pub(crate) struct PendingLink {
     pub relative: bool,
 }
 
-/// Where a run goes on, and how.
+/// Where a run continues, and how.
 pub(crate) struct Course {
     pub link: Option<PendingLink>,
-    /// The jump caches do not know the next block, or lead to a door behind which there is
-    /// none any more.
+    /// The jump caches do not know the next block, or lead to an entry thunk whose block
+    /// is gone.
     pub unknown: bool,
     /// The next block must check each access by itself.
     plain: bool,
@@ -60,7 +60,7 @@ impl Course {
         }
     }
 
-    /// How to go on with a `budget`, by a `single` instruction if that is wanted.
+    /// How to continue with a `budget`, by a `single` instruction if that is wanted.
     fn pace(&self, single: bool, budget: i64) -> Pace {
         match (self.rest, self.slow) {
             _ if single => Pace::Piece(0),
@@ -76,15 +76,15 @@ impl Course {
 struct Care {
     /// RF, which keeps a breakpoint from being hit again.
     resumes: u64,
-    /// Interrupts wait behind it.
+    /// Interrupts wait after it.
     shadowed: bool,
-    /// Breakpoints and single steps wait behind it.
+    /// Breakpoints and single steps wait after it.
     holds_traps: bool,
     /// Breakpoints that the instruction before met, as bits of DR6.
     held_hits: u64,
     /// There are breakpoints.
     watched: bool,
-    /// A single step ends behind it.
+    /// A single step ends after it.
     stepping: bool,
     /// Its accesses must be aligned.
     checked: bool,
@@ -108,7 +108,7 @@ pub(crate) enum Next {
     /// As `Boundary`, where nothing was done but to bring the x87 that the instruction there
     /// takes.
     Joined,
-    /// Go on in the middle of a block, at this host address.
+    /// Continue in the middle of a block, at this host address.
     Resume(u64),
     /// The caller is needed; the guest stands at `state.rip`.
     Exit(Exit),
@@ -190,7 +190,7 @@ impl ExactVcpu {
             && !self.in_free_stub()
     }
 
-    /// Goes on with the block at `state.rip`, and with what is linked to it.
+    /// Continues with the block at `state.rip`, and with what is linked to it.
     fn go_on(&mut self, course: &mut Course) -> Result<(), Exit> {
         self.stopped_before = None;
         let passing = self.passing.take().filter(|at| *at == self.state.rip);
@@ -326,7 +326,7 @@ impl ExactVcpu {
         }
     }
 
-    /// What comes behind an instruction: traps, and what the caller is needed for.
+    /// What comes after an instruction: traps, and what the caller is needed for.
     fn conclude(&mut self, next: Next, care: &Care, hits: u64, before: u64) -> Result<(), Exit> {
         let stands = self.retired_now() == before;
         let (hits, stepping) = self.traps_behind(hits, care);
@@ -352,7 +352,7 @@ impl ExactVcpu {
         }
     }
 
-    /// The breakpoints' bits and the single step that are told behind an instruction, which
+    /// The breakpoints' bits and the single step that are told after an instruction, which
     /// itself met `hits`.
     fn traps_behind(&mut self, hits: u64, care: &Care) -> (u64, bool) {
         let hits = hits | care.held_hits;

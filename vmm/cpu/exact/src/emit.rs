@@ -47,7 +47,7 @@ pub(crate) struct Emitted {
     /// Offset of the entry for chained jumps.
     pub entry: u32,
     pub counted: u16,
-    /// With a time model: ticks of each counted instruction and those behind it.
+    /// With a time model: ticks of each counted instruction and those after it.
     pub rest: Box<[i32]>,
     /// Slots of group checks.
     pub slots: u32,
@@ -71,7 +71,7 @@ pub(crate) struct Shared {
     pub unknown: u64,
     /// Looks into the second jump cache, the supervisor's or the user's, before.
     pub lookup: [u64; 2],
-    /// Where every visit begins: goes on at the context's `resume`.
+    /// Where every visit begins: continues at the context's `resume`.
     pub enter: u64,
     /// The same for code that counts in MM7, and where that leaves.
     pub apart: [u64; 2],
@@ -104,7 +104,7 @@ pub(crate) enum Links {
     Cached,
 }
 
-/// Code that stands behind the block, out of the way.
+/// Code that stands after the block, out of the way.
 struct Cold {
     hole: Hole,
     kind: ColdKind,
@@ -118,7 +118,7 @@ struct Cold {
 }
 
 enum ColdKind {
-    /// Leaves through a site; with `restore`, gives RCX back first.
+    /// Leaves through an exit stub; with `restore`, gives RCX back first.
     Leave { kind: SiteKind, restore: bool },
     /// A TLB miss; `body` is the hot code from the access to its end.
     Miss {
@@ -137,7 +137,7 @@ enum ColdKind {
     Pair { ticks: i32, instructions: i32 },
     /// A return that did not lead where it was expected to; the target is in S0.
     SideReturn,
-    /// A group's slot did not cover its addresses; `resume` is behind the check.
+    /// A group's slot did not cover its addresses; `resume` is after the check.
     Group { group: usize, resume: u32 },
 }
 
@@ -266,7 +266,7 @@ impl Emitter {
         self.asm.code()
     }
 
-    /// Emits `block` for host address `base`; its sites will get ids from
+    /// Emits `block` for host address `base`; its exit stubs will get ids from
     /// `first_site` on and belong to block `id`.
     pub(crate) fn emit(
         &mut self,
@@ -334,7 +334,7 @@ impl Emitter {
         }
     }
 
-    /// The block's instructions, and the way on behind the last. `dead` tells before which of
+    /// The block's instructions, and the way on after the last. `dead` tells before which of
     /// them the flags may be lost.
     fn body(&mut self, block: &GuestBlock, dead: &[bool]) {
         for (index, guest) in block.instructions.iter().enumerate() {

@@ -60,13 +60,13 @@ impl Door {
     /// translated code, and the host's signal stack must be set up, as the stack
     /// pointer is the guest's meanwhile. The host must have these vector registers.
     pub(crate) unsafe fn pass(self) {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the contract of this function.
         unsafe { (self.enter)() }
     }
 }
 
 /// One line for each general register that stands in its like: before the register,
-/// between the register and its slot's offset, behind that.
+/// between the register and its slot's offset, after that.
 macro_rules! each_general {
     ($line:ident) => {
         concat!(
@@ -100,7 +100,7 @@ macro_rules! save_general {
     };
 }
 
-/// A door: `$load` and `$save` are assembly for the vector registers.
+/// A trampoline: `$load` and `$save` are assembly for the vector registers.
 macro_rules! door {
     ($name:ident, $load:literal, $save:literal) => {
         mod $name {
@@ -210,7 +210,7 @@ door!(
     .endr
     /* {masks} */"
 );
-// Behind the saves, clean upper halves: host code that is not encoded with VEX is
+// After the saves, clean upper halves: host code that is not encoded with VEX is
 // slow otherwise. So is guest code, and processors go by whether a wide instruction wrote
 // a register, not by what it wrote: uppers that are all zero are cleared by a narrow
 // load. Whether they are is asked here, as the handlers write vectors too.

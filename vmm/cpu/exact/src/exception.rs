@@ -99,15 +99,15 @@ impl ExactVcpu {
         }
     }
 
-    /// INT n, INT3: a gate that the guest must be allowed to use; returns to
-    /// behind the instruction.
+    /// INT n, INT3: a gate that the guest must be allowed to use; returns to the
+    /// next instruction.
     pub(crate) fn software_interrupt(&mut self, number: u8, next_rip: u64) -> Result<(), Fault> {
         self.enter_for(number, next_rip, true)?;
         self.state.entered = Entered::Interrupt;
         Ok(())
     }
 
-    /// INT1: the debug exception, whoever may use its gate; returns to behind the
+    /// INT1: the debug exception, whoever may use its gate; returns to the next
     /// instruction.
     pub(crate) fn debug_interrupt(&mut self, next_rip: u64) -> Result<(), Fault> {
         self.enter_for(vector::DEBUG, next_rip, false)?;

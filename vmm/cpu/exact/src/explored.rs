@@ -19,7 +19,7 @@ impl Range {
         linear.wrapping_sub(self.start) < self.bytes
     }
 
-    /// The address behind its last one.
+    /// The address after its last one.
     pub(crate) fn end(&self) -> u64 {
         self.start.wrapping_add(self.bytes)
     }

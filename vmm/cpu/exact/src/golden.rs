@@ -1,4 +1,4 @@
-//! What blocks are translated to, word by word: the host code of samples beside text files.
+//! What blocks are translated to, word by word: the host code of samples compared with text files.
 //!
 //! A change of the emitter shows here as a difference that can be read and judged.
 //! `BELLJAR_BLESS=1 cargo test -p belljar-exact golden` rewrites the files.

@@ -18,7 +18,7 @@ pub(crate) struct Group {
     pub key: Key,
     /// Offset of the lowest byte from the key's sum.
     pub low: i64,
-    /// Offset behind the highest byte.
+    /// Offset after the highest byte.
     pub high: i64,
     pub write: bool,
     /// The instruction before which the range is checked.

@@ -114,7 +114,7 @@ impl ExactVcpu {
     fn lead_to(&mut self, id: BlockId) {
         let block = self.store.block(id);
         if block.mode.relative {
-            // Doors follow by themselves.
+            // Entry thunks follow by themselves.
             return;
         }
         let (rip, code, user) = (block.rip, block.indirect_entry, block.mode.user);

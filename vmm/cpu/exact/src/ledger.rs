@@ -67,7 +67,7 @@ impl ExactVcpu {
         prices.map_or(1, Prices::cheapest)
     }
 
-    /// Gives back what instruction `index` of a block and those behind it were taken
+    /// Gives back what instruction `index` of a block and those after it were taken
     /// for, and puts RIP on it.
     pub(crate) fn refund(&mut self, block: BlockId, index: u16) {
         let block = self.store.block(block);

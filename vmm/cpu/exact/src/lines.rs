@@ -18,9 +18,9 @@ use crate::vcpu::ExactVcpu;
 pub(crate) enum Payment {
     /// Not at all: there are no caches, or what accesses does not count.
     None,
-    /// If the budget covers it beside the rest of the block, which has been paid for.
+    /// If the budget covers it besides the rest of the block, which has been paid for.
     IfCovered,
-    /// In any case: the instruction is the block's last, and may end behind the deadline.
+    /// In any case: the instruction is the block's last, and may end after the deadline.
     Due,
 }
 
@@ -125,7 +125,7 @@ impl ExactVcpu {
         Some(host)
     }
 
-    /// Whether the budget covers what an access to `pieces` will cost beside what has
+    /// Whether the budget covers what an access to `pieces` will cost besides what has
     /// been taken already. The lines of an access lie in different sets, so that none
     /// changes where another is found.
     fn covers(&self, pieces: &[Piece; 2]) -> bool {

@@ -10,7 +10,7 @@
 //!
 //! Translated code finds all that belongs to a vCPU through the GS base, and pooled code
 //! is mapped once. Once added it is never changed and never removed, since others may be
-//! in it. What does change are words beside it, its cells, which tell where a jump to
+//! in it. What does change are words next to it, its cells, which tell where a jump to
 //! another block of the page leads: to the dispatcher at first, then to that block. A link
 //! never leads out of its page, so a node that leaves a page forgets its jump caches and
 //! is out. Whatever blocks there are, guests run the same.
@@ -48,11 +48,11 @@ pub(crate) type PageId = u32;
 /// The bytes of a page.
 pub(crate) type PageBytes = [u8; PAGE_SIZE as usize];
 
-/// Bytes of code for which there is a cell and a site at most.
+/// Bytes of code for which there is a cell and an exit stub at most.
 const BYTES_PER_CELL: usize = 32;
 const BYTES_PER_SITE: usize = 32;
 
-/// What a pool's code depends on beside the guest's bytes.
+/// What a pool's code depends on besides the guest's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Character {
     pub counter: Counter,
@@ -74,7 +74,7 @@ pub struct CodePool {
 
 impl CodePool {
     /// A pool with room for `bytes` bytes of code. Tables take some three times as much
-    /// beside it. When it is full, nodes translate for themselves what is not there.
+    /// besides it. When it is full, nodes translate for themselves what is not there.
     pub fn with_room(bytes: usize) -> Self {
         Self {
             pool: Arc::default(),
@@ -299,7 +299,7 @@ impl Pool {
     }
 
     /// Lets nobody find hot block `id` any more, nor group the accesses of `instructions`.
-    /// Whoever is in it may go on. Returns the block that checks each access by itself.
+    /// Whoever is in it may continue. Returns the block that checks each access by itself.
     pub(crate) fn retire(
         &self,
         id: BlockId,

@@ -12,7 +12,7 @@ const WORTH: u64 = 6;
 
 impl ExactVcpu {
     /// A group's check found no room in the TLB for its range: sees whether memory
-    /// hangs together there, or lets a plain block go on.
+    /// hangs together there, or lets a plain block continue.
     pub(crate) fn group_miss(
         &mut self,
         (block, index): (BlockId, u16),
@@ -82,7 +82,7 @@ impl ExactVcpu {
     fn forget_jumps_to(&mut self, id: BlockId) {
         let block = self.store.block(id);
         if block.mode.relative {
-            // Doors lead on by themselves.
+            // Entry thunks lead on by themselves.
             return;
         }
         let (rip, code, user) = (block.rip, block.indirect_entry, block.mode.user);

@@ -5,7 +5,7 @@
 //! first 4 GiB is translated as if its page began at address zero: the addresses that it names
 //! count from the page's beginning, and the context has where that is mapped,
 //! [`code_page`](crate::context::Context::code_page). Jumps within the page lead from block to
-//! block, as the page stays the same. Whatever comes from elsewhere enters by a door: a few
+//! block, as the page stays the same. Whatever comes from elsewhere enters by an entry thunk: a few
 //! instructions for one RIP which see that they are the right ones, as blocks with addresses of
 //! their own do, say where the page is, and jump to the block.
 //!

@@ -102,7 +102,7 @@ impl ExactVcpu {
             .then(|| decode(&saved.engine))
             .transpose()?;
         self.load_architecture(saved)?;
-        // What another engine keeps beside the architecture says nothing here.
+        // What another engine keeps besides the architecture says nothing here.
         let own = own.unwrap_or_else(|| self.own());
         self.clock
             .go_on_from(saved.cycles, saved.retired, own.ticks);

@@ -38,7 +38,7 @@ impl Default for CodeShare {
 
 impl CodeShare {
     /// A share with room for `bytes` bytes of code, 64 MiB at most. Tables take some
-    /// three times as much beside it. When it is full, all is translated anew.
+    /// three times as much besides it. When it is full, all is translated anew.
     pub fn with_room(bytes: usize) -> Self {
         Self {
             shelf: Shelf::default(),
@@ -185,7 +185,7 @@ impl NewsLog {
         self.dropped + self.kept.len() as u64
     }
 
-    /// What came behind the first `heard`; `None` when some of it is not kept.
+    /// What came after the first `heard`; `None` when some of it is not kept.
     fn since(&self, heard: u64) -> Option<Vec<News>> {
         let skipped = heard.checked_sub(self.dropped)?;
         Some(self.kept.iter().skip(skipped as usize).copied().collect())

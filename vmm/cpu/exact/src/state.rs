@@ -2,7 +2,7 @@
 
 use belljar_cpu::{DescriptorTable, Segment, SegmentRegister, SystemRegisters};
 
-/// RFLAGS bits beside the arithmetic ones.
+/// RFLAGS bits besides the arithmetic ones.
 pub(crate) mod flag {
     pub(crate) const CF: u64 = 1;
     pub(crate) const FIXED: u64 = 1 << 1;
@@ -20,7 +20,7 @@ pub(crate) mod flag {
     pub(crate) const VM: u64 = 1 << 17;
     pub(crate) const AC: u64 = 1 << 18;
     pub(crate) const ID: u64 = 1 << 21;
-    /// What POPF and its like may change beside the arithmetic flags, at level 0.
+    /// What POPF and its like may change besides the arithmetic flags, at level 0.
     pub(crate) const SYSTEM: u64 = TF | IF | DF | IOPL | NT | AC | ID;
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Msrs {
 }
 
 /// How an instruction entered a handler for its own sake, which decides what traps come
-/// behind it.
+/// after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Entered {
     /// Not at all.
@@ -93,7 +93,7 @@ pub(crate) enum Entered {
     SystemCall,
 }
 
-/// Everything that makes up the processor's state beside the context.
+/// Everything that makes up the processor's state besides the context.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub rip: u64,
@@ -110,7 +110,7 @@ pub(crate) struct State {
     pub halted: bool,
     /// The instruction just done, a load of SS, lets no single-step trap in.
     pub holds_traps: bool,
-    /// Breakpoints that such a load met, told behind the next instruction.
+    /// Breakpoints that such a load met, told after the next instruction.
     pub held_hits: u64,
     /// How the instruction just done entered a handler.
     pub entered: Entered,

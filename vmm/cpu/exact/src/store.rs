@@ -28,7 +28,7 @@ mod pooled;
 /// Room that the largest block may need, generously: a trace of accesses each of
 /// which is a group.
 pub(crate) const BLOCK_ROOM: usize = 192 << 10;
-/// There is a site for so many bytes of code at most, to bound memory.
+/// There is an exit stub for so many bytes of code at most, to bound memory.
 const BYTES_PER_SITE: usize = 64;
 /// Least room for code: for some blocks of any size.
 const LEAST_BYTES: usize = 8 * BLOCK_ROOM;
@@ -50,7 +50,7 @@ pub(crate) struct Store {
     /// How often everything was thrown away.
     flushes: u64,
     index: BlockIndex,
-    /// The doors of relative code, by their number.
+    /// The entry thunks of relative code, by their number.
     doors: BlockIndex,
     /// Slots and heat counters in use: those before are the pool's.
     slots: Range<u32>,
@@ -180,7 +180,7 @@ impl Store {
     }
 
     /// Forgets the numbers of features; no code may be left that was translated under them.
-    /// A pool's are not the node's to forget: the node goes on without the pool.
+    /// A pool's are not the node's to forget: the node continues without the pool.
     pub(crate) fn forget_features(&mut self) {
         self.features.clear();
         self.pool = None;
@@ -356,7 +356,7 @@ impl Store {
         for id in hit.collect::<Vec<_>>() {
             let block = &self.blocks[id as usize];
             forgotten.blocks += 1;
-            // Doors lead nowhere then.
+            // Entry thunks lead nowhere then.
             if !block.mode.relative {
                 let jump = (block.rip, block.indirect_entry, block.mode.user);
                 forgotten.jumps.push(jump);

@@ -66,7 +66,7 @@ fn give_kept_flags(asm: &mut Asm) {
     asm.load(RAX, at::BORROWED);
 }
 
-/// Goes on at the guest address in S0, by the jump cache of a privilege level.
+/// Continues at the guest address in S0, by the jump cache of a privilege level.
 pub(crate) fn jump_cached(asm: &mut Asm, user: bool) {
     asm.rorx(S1, S0, 12);
     asm.lea_sum(S1, S0, S1, 0);
@@ -74,13 +74,13 @@ pub(crate) fn jump_cached(asm: &mut Asm, user: bool) {
     asm.jump_table8(at::first_jumps(user));
 }
 
-/// Goes on at guest address `rip` by the jump cache of a privilege level.
+/// Continues at guest address `rip` by the jump cache of a privilege level.
 pub(crate) fn jump_cached_to(asm: &mut Asm, rip: u64, user: bool) {
     asm.mov_imm(S0, rip);
     asm.jump_slot(at::first_jumps(user) + first_index(rip) as i32 * 8);
 }
 
-/// Code for host address `base` that goes on at guest address `rip` by the jump cache: for a
+/// Code for host address `base` that continues at guest address `rip` by the jump cache: for a
 /// jump that cannot be linked, since what it leads to may be mapped elsewhere next time.
 pub(crate) fn bridge(base: u64, rip: u64, user: bool) -> Asm {
     let mut asm = Asm::default();
@@ -112,7 +112,7 @@ pub(crate) fn distance_to_rcx(asm: &mut Asm, address: u64) {
     }
 }
 
-/// Goes on only if S0 is `rip`, and else by `lookup`. The flags stay as they are: in the block
+/// Continues only if S0 is `rip`, and else by `lookup`. The flags stay as they are: in the block
 /// that the jump was meant for they may not be dead.
 pub(crate) fn verify_target(asm: &mut Asm, rip: u64, lookup: u64) {
     distance_to_rcx(asm, rip);
@@ -130,7 +130,7 @@ pub(crate) struct Door {
     pub entry: u64,
 }
 
-/// Bytes from a door's entry to the `rel32` that leads to the block, and at first to `unknown`.
+/// Bytes from an entry thunk's entry to the `rel32` that leads to the block, and at first to `unknown`.
 pub(crate) const DOOR_HOLE: u64 = 10 + 9 + 1;
 
 /// Code for host address `base` that tells relative code that it runs at `rip`, and leads to

@@ -69,7 +69,7 @@ pub(crate) const ZERO: u32 = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
     pub before: Vec<Registers>,
-    /// The registers behind the last one.
+    /// The registers after the last one.
     pub after: Vec<Value>,
     pub places: Vec<Option<Place>>,
     /// The symbols that RSP stands on somewhere.

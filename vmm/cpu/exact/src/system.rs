@@ -40,11 +40,11 @@ pub(crate) use table::{handler, is_bit_string, is_defined};
 
 /// How a helper ended when nothing went wrong.
 pub(crate) enum Done {
-    /// Go on behind the instruction.
+    /// Continue after the instruction.
     Next,
     /// The helper set RIP.
     Jumped,
-    /// Counted, but not done: the same instruction goes on.
+    /// Counted, but not done: the same instruction continues.
     Part,
     /// As `Part`; then tell the caller.
     PartExit(Exit),

@@ -14,7 +14,7 @@ pub const TICKS_PER_CYCLE: u32 = 1000;
 pub const LINE_BYTES: u64 = 64;
 /// The most that an instruction may cost, in cycles.
 const MOST_COST: u32 = 1_000;
-/// The most that an access may cost beside its instruction, in cycles.
+/// The most that an access may cost besides its instruction, in cycles.
 const MOST_LATENCY: u32 = 100_000;
 /// The most ways of a cache; a set is searched way by way.
 const MOST_WAYS: u32 = 64;
@@ -83,7 +83,7 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// Every instruction costs `ticks`, whatever it does; accesses cost nothing beside.
+    /// Every instruction costs `ticks`, whatever it does; accesses cost nothing besides.
     pub fn uniform(ticks: u32) -> Self {
         let cost = |class: CostClass| if class.is_surcharge() { 0 } else { ticks };
         Self {
@@ -142,7 +142,7 @@ pub struct CacheLevel {
     pub bytes: u64,
     /// Its associativity.
     pub ways: u32,
-    /// What an access that finds its line here costs beside its instruction, in
+    /// What an access that finds its line here costs besides its instruction, in
     /// cycles; nothing in the first level, whatever this says.
     pub latency: u32,
 }
@@ -152,7 +152,7 @@ pub struct CacheLevel {
 pub struct CacheModel {
     /// From the nearest to the farthest; three at most.
     pub levels: Vec<CacheLevel>,
-    /// What an access that finds its line in no cache costs beside its instruction, in
+    /// What an access that finds its line in no cache costs besides its instruction, in
     /// cycles.
     pub memory: u32,
 }

@@ -87,7 +87,7 @@ impl ExactVcpu {
         Some(trace)
     }
 
-    /// Where most runs go behind `block`, the last of the blocks at `seen`.
+    /// Where most runs go after `block`, the last of the blocks at `seen`.
     fn step(
         &mut self,
         block: &GuestBlock,
@@ -182,7 +182,7 @@ fn finished(mut trace: GuestBlock) -> Option<GuestBlock> {
     Some(trace)
 }
 
-/// Lets the trace go on behind `last` with the instruction at `next`.
+/// Lets the trace continue after `last` with the instruction at `next`.
 fn follow(last: &mut GuestInstruction, next: u64, returns: &mut Vec<u64>) {
     let instruction = &last.instruction;
     last.follow = match last.class {

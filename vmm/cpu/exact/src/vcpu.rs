@@ -99,7 +99,7 @@ pub struct ExactVcpu {
     pub(crate) nmi_window_wanted: bool,
     pub(crate) answer: Answer,
     pub(crate) replies: Replies,
-    /// What devices have to be told before the guest goes on.
+    /// What devices have to be told before the guest continues.
     pub(crate) stores: Stores,
     /// Linear address of the operand in the bounce buffer.
     pub(crate) bounced: u64,
@@ -138,7 +138,7 @@ pub struct ExactVcpu {
     pub(crate) probed: Option<Probed>,
     /// The watched return address at which it has just told that it stands there.
     pub(crate) passing: Option<u64>,
-    /// The site at which it was last left for that.
+    /// The exit stub by which it was last left for that.
     pub(crate) last_stop: Option<Uncovered>,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Uncovered {
 }
 
 impl Uncovered {
-    /// What a turn's end at a site of `block` needs.
+    /// What a turn's end at an exit stub of `block` needs.
     fn new(block: &Block, (site, generation): (SiteId, u64), allocation: Allocation) -> Self {
         Self {
             site,
@@ -119,7 +119,7 @@ impl ExactVcpu {
         Next::Boundary
     }
 
-    /// Where guest registers stand where a site leaves its block. Jumps to other blocks
+    /// Where guest registers stand where an exit stub leaves its block. Jumps to other blocks
     /// have put them back.
     fn allocation_at(&self, site: SiteId) -> Allocation {
         let site = self.store.site(site);
@@ -247,7 +247,7 @@ impl ExactVcpu {
 
 #[allow(unsafe_code)]
 fn enter_translated(door: Door) {
-    // SAFETY: only called behind `point_at`, which points GS at the
+    // SAFETY: only called after `point_at`, which points GS at the
     // context, with a target in translated code and the signal stack in place; the
     // vCPU's construction checked that the host has the guest's registers.
     unsafe { door.pass() };

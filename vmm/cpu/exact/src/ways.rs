@@ -1,7 +1,7 @@
 //! Which ways conditional jumps went while that was still counted.
 //!
 //! Blocks are counted until they are hot. What leads out of a loop often enough is hot one day
-//! as well, and a trace that is made anew behind that day would take it to be as likely as the
+//! as well, and a trace that is made anew after that day would take it to be as likely as the
 //! next round.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::context::HOT_RUNS;
 
 /// Runs of one way with which a count is kept for good. Later ones tell less: a way that is hot is
-/// counted no more, while the other goes on.
+/// counted no more, while the other still is.
 const TELLING: i32 = 100;
 
 /// How often a conditional jump's target was run, and what follows the jump.

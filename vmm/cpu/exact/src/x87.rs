@@ -103,7 +103,7 @@ pub(crate) fn begin_x87(x87: &X87) {
     }
 }
 
-/// Saves the guest's x87 behind a run, and gives the host a clean one.
+/// Saves the guest's x87 after a run, and gives the host a clean one.
 pub(crate) fn end_x87(context: &mut Context, x87: &mut X87) {
     CLEAN.set(true);
     if context.x87_used == 0 {

@@ -49,7 +49,7 @@ fn gpr(guest: &Guest) -> [u64; 16] {
 
 #[test]
 fn a_code_breakpoint_stops_before_its_instruction_each_time() {
-    // 5 bytes behind what guest() begins with: mov ecx, 3.
+    // 5 bytes after what guest() begins with: mov ecx, 3.
     let place = CODE + 26 + 5;
     let mut guest = guest(place, control(1, 0, 1), |a| {
         let mut again = a.create_label();
@@ -174,7 +174,7 @@ fn without_breakpoints_code_becomes_hot() {
 }
 
 /// INT n ends without a step, as it clears TF before it ends; so its handler is not stepped
-/// into, and the next step is behind the instruction that the handler returns to.
+/// into, and the next step is after the instruction that the handler returns to.
 #[test]
 fn a_single_step_does_not_end_in_the_handler_of_int() {
     for int in [&[0xcd, 5][..], &[0xcc], &[0xf1]] {
@@ -192,13 +192,13 @@ fn a_single_step_does_not_end_in_the_handler_of_int() {
             guest.write(HANDLERS + 16 * vector, &[0x48, 0xcf]);
         }
         assert_eq!(guest.run(1000), Exit::Halt);
-        // Behind NOP, PUSHF, BTR and POPF; INT1 is an exception of its own.
+        // After NOP, PUSHF, BTR and POPF; INT1 is an exception of its own.
         let expected = if int == [0xf1] { 5 } else { 4 };
         assert_eq!(gpr(&guest)[15], expected, "{int:x?}");
     }
 }
 
-/// What a load of SS meets is told behind the next instruction; INT1 is told of instead, and
+/// What a load of SS meets is told after the next instruction; INT1 is told of instead, and
 /// another INT has its handler entered first.
 #[test]
 fn a_watchpoint_on_a_load_of_ss_is_told_one_instruction_later() {

@@ -161,7 +161,7 @@ fn raises_undefined(set: &InstructionSet, bytes: &[u8]) -> bool {
         rflags: 2,
     });
     let exit = guest.run(2);
-    // Behind the HLT of the exception's handler.
+    // After the HLT of the exception's handler.
     let rip = guest.vcpu.registers().rip;
     exit == Exit::Halt && rip == bare::HANDLERS + 6 * 16 + 1
 }

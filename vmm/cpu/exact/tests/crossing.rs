@@ -1,4 +1,4 @@
-//! Code that runs over the end of a page, and pages that change behind it.
+//! Code that runs over the end of a page, and pages that change after it.
 #![allow(missing_docs)]
 
 mod bare;

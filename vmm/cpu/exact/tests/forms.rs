@@ -128,7 +128,7 @@ fn excuse(form: &Form, start: &Machine, expected: &mut Outcome, found: &mut Outc
     if masked && matches!(expected.vector, 13 | 14) {
         *expected = found.clone();
     }
-    // A gather that faults may have done lanes behind the one that faults.
+    // A gather that faults may have done lanes after the one that faults.
     let gathers = form.vector_index.is_some();
     if gathers && expected.vector != END && found.vector == expected.vector {
         expected.machine = found.machine.clone();

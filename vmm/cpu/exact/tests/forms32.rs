@@ -367,7 +367,7 @@ fn random_32_bit_instructions_agree_with_the_host() {
             continue;
         }
         native.load(bytes);
-        // OUT ends the run; behind it a jump, before which no flag is dead.
+        // OUT ends the run; after it a jump, before which no flag is dead.
         guest.write(CODE, &[bytes, &[0xe6, 0x80, 0xeb, 0xfe]].concat());
         compare(&mut guest, &native, &mut random, &instruction);
         seen.insert(instruction.code() as u32);

@@ -167,7 +167,7 @@ fn a_stack_among_code_overwrites_it() {
         a.lea(rsp, ptr(function))?;
         a.add(rsp, 8)?;
         a.mov(rax, 0xf4f4_f4f4_f4f4_f4f4u64)?;
-        // Eight HLTs, onto the function behind this.
+        // Eight HLTs, onto the function after this.
         a.push(rax)?;
         a.set_label(&mut function)?;
         a.inc(rbx)?;
@@ -198,7 +198,7 @@ fn a_handler_that_faults_for_ever_ends_when_its_stack_does() {
     ));
 }
 
-/// The same on a stack that each exception begins anew: time goes on.
+/// The same on a stack that each exception begins anew: time passes.
 #[test]
 fn a_handler_that_faults_for_ever_does_not_stop_time() {
     let mut guest = Guest::new(&[0x0f, 0x0b]);

@@ -3,7 +3,7 @@
 //! What is hot, and how its accesses are checked, must never show. So each loop runs
 //! several times: with a stop after every single instruction, which never becomes hot,
 //! stopped each 211 instructions, and stopped each 10,007, also with a saved and restored
-//! processor going on from there; wherever two runs stop at the same count, all registers,
+//! processor continuing from there; wherever two runs stop at the same count, all registers,
 //! flags and memory agree.
 #![allow(missing_docs)]
 
@@ -297,7 +297,7 @@ fn a_long_fill_counts_alike_behind_hot_code_and_cold() {
 }
 
 /// A sum with carries over memory that ends at the page of the code itself, where a check of
-/// both accesses fails and another block goes on, with the carry as it was.
+/// both accesses fails and another block continues, with the carry as it was.
 #[test]
 fn flags_last_over_checks_at_a_loops_beginning() {
     let mut a = CodeAssembler::new(64).unwrap();
@@ -331,7 +331,7 @@ fn flags_last_over_checks_at_a_loops_beginning() {
     }
 }
 
-/// The end of a function sets no flags: what a block begins with may be read behind it. It
+/// The end of a function sets no flags: what a block begins with may be read after it. It
 /// becomes hot without a turn that ends in it.
 #[test]
 fn code_that_leaves_flags_alone_becomes_hot() {

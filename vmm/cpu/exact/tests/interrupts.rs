@@ -13,7 +13,7 @@ const FLAGS: [u64; 6] = [0, 1, 0x8d5, 0x44, 0x400, 0x890];
 const FIXED: u64 = 2;
 const IF: u64 = 0x200;
 
-/// Pushes flags behind POPF, CLI and STI, in a loop that is long enough to become hot.
+/// Pushes flags after POPF, CLI and STI, in a loop that is long enough to become hot.
 fn program() -> (Vec<u8>, Vec<u64>) {
     let mut asm = CodeAssembler::new(64).unwrap();
     let mut expected = Vec::new();

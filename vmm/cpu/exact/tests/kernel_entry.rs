@@ -31,7 +31,7 @@ fn words(guest: &Guest, at: u64, count: usize) -> Vec<u64> {
 }
 
 /// Reads the counter at three places of a loop, flags live across one of them, and keeps
-/// what is new each time. The first reading comes behind six instructions, a round has 24.
+/// what is new each time. The first reading comes after six instructions, a round has 24.
 fn readings() -> Vec<u8> {
     let mut asm = CodeAssembler::new(64).unwrap();
     let mut again = asm.create_label();
@@ -84,7 +84,7 @@ fn the_time_stamp_counter_tells_the_cycle() {
     }
 }
 
-/// RDTSCP tells what the kernel wrote beside the cycle, and keeps the flags.
+/// RDTSCP tells what the kernel wrote besides the cycle, and keeps the flags.
 #[test]
 fn the_time_stamp_counter_comes_with_its_processor() {
     const TSC_AUX: u32 = 0xc000_0103;
@@ -160,7 +160,7 @@ fn users_read_the_counter_unless_the_kernel_forbids_it() {
     system.cr4 |= TSD;
     guest.vcpu.set_system(&system);
     assert_eq!(fault(&mut guest), Some(13));
-    // The kernel itself may go on.
+    // The kernel itself may continue.
     let mut guest = Guest::new(&code);
     let mut system = guest.vcpu.system();
     system.cr4 |= TSD;
@@ -169,7 +169,7 @@ fn users_read_the_counter_unless_the_kernel_forbids_it() {
     assert_eq!(guest.vcpu.registers().gpr[0], 1000);
 }
 
-/// Reads through GS before and behind each SWAPGS, from places whose checks could be shared.
+/// Reads through GS before and after each SWAPGS, from places whose checks could be shared.
 #[test]
 fn swapgs_changes_what_is_read_at_once() {
     let mut asm = CodeAssembler::new(64).unwrap();

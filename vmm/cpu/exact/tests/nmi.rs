@@ -36,7 +36,7 @@ fn one_comes_with_interrupts_off_and_no_other_before_its_iret() {
     guest.vcpu.nmi();
     assert!(!guest.vcpu.takes_nmi());
     guest.vcpu.request_nmi_window(true);
-    // The handler's OUT, and then the window, behind its IRET.
+    // The handler's OUT, and then the window, after its IRET.
     assert!(matches!(guest.run(1000), Exit::PioWrite { .. }));
     assert!(!guest.vcpu.takes_nmi());
     let before = guest.vcpu.retired();

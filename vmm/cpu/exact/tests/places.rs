@@ -26,7 +26,7 @@ const WORD: u64 = 0x1122_3344_5566_7788;
 struct Program {
     bytes: Vec<u8>,
     data: u64,
-    /// Behind the call that stands alone, and behind those of the loop.
+    /// After the call that stands alone, and after those of the loop.
     behind_call: u64,
     behind_near: u64,
     behind_far: u64,
@@ -52,7 +52,7 @@ fn assembled(end: usize) -> (Vec<u8>, [u64; 5]) {
         a.inc(qword_ptr(data))?;
         a.call(alone)?;
         a.set_label(&mut behind_call)?;
-        // Changes the number in the instruction behind the next.
+        // Changes the number in the instruction after the next.
         a.inc(dword_ptr(changed))?;
         a.nop()?;
         // mov esi, imm32

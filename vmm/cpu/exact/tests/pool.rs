@@ -116,7 +116,7 @@ fn the_second_translates_next_to_nothing() {
     });
     let [first, second] = nodes.each_ref().map(|node| node.vcpu.statistics());
     assert!(first.translated > 0 && first.promoted > 0, "{first:?}");
-    // An access that runs into what a group's check does not cover goes on in a block that
+    // An access that runs into what a group's check does not cover continues in a block that
     // begins there: whether there is one depends on where each node's memory lies.
     assert!(second.translated * 5 < first.translated, "{second:?}");
     assert_eq!(second.promoted, 0, "{second:?}");
@@ -136,7 +136,7 @@ fn who_rewrites_its_code_does_so_for_itself() {
     for node in &mut nodes {
         assert_eq!(node.run(50_000), Exit::Deadline);
     }
-    // The constant of MOV EAX, behind MOV RBX, MOV ECX and JMP.
+    // The constant of MOV EAX, after MOV RBX, MOV ECX and JMP.
     let at = code.windows(5).position(|five| five == [0xb8, 5, 0, 0, 0]);
     nodes[0].write(CODE + at.unwrap() as u64 + 1, &[7]);
     for node in &mut nodes {

@@ -33,7 +33,7 @@ const FORMS: [Form; 8] = [
 ];
 
 /// Carries `form` out for each of `rounds` rounds of the table; sums up what becomes of
-/// registers and flags. CLD stands behind it, whatever the direction was.
+/// registers and flags. CLD stands after it, whatever the direction was.
 fn program(form: Form, rounds: u32) -> Vec<u8> {
     let mut asm = CodeAssembler::new(64).unwrap();
     let mut again = asm.create_label();

@@ -1,4 +1,4 @@
-//! Memory that goes on in another page of RAM, which hot code runs into again and again: the
+//! Memory that continues in another page of RAM, which hot code runs into again and again: the
 //! pages are laid side by side, and nobody but the clock sees it.
 #![allow(missing_docs)]
 
@@ -160,7 +160,7 @@ fn rows_that_are_sums_are_found_in_their_pages() {
     }
 }
 
-/// Code on a page that was laid beside another, which the hot loop before it writes to.
+/// Code on a page that was laid next to another, which the hot loop before it writes to.
 #[test]
 fn code_on_a_mended_page_is_seen_to_change() {
     let code = assemble(|a| {

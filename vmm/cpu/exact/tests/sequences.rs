@@ -5,7 +5,7 @@
 //!
 //! `BELLJAR_SEED` picks other programs, `BELLJAR_PROGRAMS` how many. What differs is
 //! cut down to as few pieces as still differ, and printed as assembly and as a row
-//! for [`ROWS`]. `fuzz` goes on for `BELLJAR_SECONDS`.
+//! for [`ROWS`]. `fuzz` runs for `BELLJAR_SECONDS`.
 #![allow(missing_docs, unsafe_code, clippy::print_stderr)]
 
 mod bare;

@@ -204,7 +204,7 @@ impl Author {
         }
     }
 
-    /// The two routines that touch memory, and the program behind them.
+    /// The two routines that touch memory, and the program after them.
     fn write(seed: u64) -> (Vec<u8>, Model) {
         let mut asm = CodeAssembler::new(64).unwrap();
         let (sum, put, mut start) = (asm.create_label(), asm.create_label(), asm.create_label());

@@ -7,7 +7,7 @@ use bare::{CODE, DATA, Guest};
 use belljar_cpu::{Exit, InstructionSet, Level, Registers, Vcpu};
 use iced_x86::code_asm::*;
 
-/// A guest of `level` with `code` behind what switched its state on.
+/// A guest of `level` with `code` after what switched its state on.
 fn guest(level: Level, build: impl FnOnce(&mut CodeAssembler)) -> Option<Guest> {
     let set = InstructionSet::from(level);
     if belljar_exact::host_requirements(&set).is_err() {
@@ -152,7 +152,7 @@ fn vectors_that_are_not_switched_on_are_undefined() {
     assert_eq!(guest.run_to_halt(), Some(6));
     let below = InstructionSet::from(Level::V2);
     let mut guest = Guest::with_set(&below);
-    // vaddps xmm0, xmm0, xmm0; behind it a HLT.
+    // vaddps xmm0, xmm0, xmm0; after it a HLT.
     guest.write(CODE, &[0xc5, 0xf8, 0x58, 0xc0, 0xf4]);
     let mut registers = guest.vcpu.registers();
     registers.rip = CODE;
@@ -173,7 +173,7 @@ fn a_scatter_that_faults_goes_on_where_it_was() {
     }) else {
         return;
     };
-    // Lanes 0 and 2 fall on the page, lanes 1 and 3 on the one behind, which is absent.
+    // Lanes 0 and 2 fall on the page, lanes 1 and 3 on the one after it, which is absent.
     let indices: Vec<u8> = [0u64, 1, -1i64 as u64, 2]
         .iter()
         .flat_map(|index| index.to_le_bytes())

@@ -172,7 +172,7 @@ fn wherever_it_stops_the_privilege_level_is_settled() {
     assert!(levels[0] > 100 && levels[3] > 100, "{levels:?}");
 }
 
-/// Lets `guest` return to `rip` with `flags` behind usual returns; the vector of the exception
+/// Lets `guest` return to `rip` with `flags` after usual returns; the vector of the exception
 /// that follows, and the state.
 fn odd_return(mut guest: Guest, rip: u64, flags: u64, step: u64) -> (u8, Registers, u64) {
     guest.use_interrupt_stack(1, bare::HANDLERS + 16, bare::STACK - 0x1000);
@@ -208,7 +208,7 @@ fn odd_returns_raise_what_they_raise() {
     }
 }
 
-/// Who waits for interrupts to be possible is told behind the very SYSRET that allows them.
+/// Who waits for interrupts to be possible is told after the very SYSRET that allows them.
 #[test]
 fn the_window_opens_behind_the_return() {
     let mut guest = guest(ALL, &USUAL);

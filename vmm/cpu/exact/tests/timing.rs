@@ -148,7 +148,7 @@ struct Run {
     hot: u64,
 }
 
-/// Runs instruction by instruction beside the plain model.
+/// Runs instruction by instruction alongside the plain model.
 fn walk(code: &[u8], model: &Model, seed: u64) -> Run {
     let mut guest = start(code, model, seed);
     let mut plain = Plain::new(&model.timing);

@@ -170,7 +170,7 @@ fn what_one_may_not_run_another_may() {
     assert_eq!(flushes, 0, "both find their code again");
 }
 
-/// Registers as after a reset, but the clock goes on, and what software measures by stays.
+/// Registers as after a reset, but the clock continues, and what software measures by stays.
 #[test]
 fn an_init_leaves_what_it_must() {
     let mut a = CodeAssembler::new(64).unwrap();
@@ -222,7 +222,7 @@ fn an_init_leaves_what_it_must() {
     );
 }
 
-/// The x87 of one that never used it stays as it was, beside one that fills all of its own.
+/// The x87 of one that never used it stays as it was, next to one that fills all of its own.
 #[test]
 fn nobody_sees_the_others_x87() {
     let mut a = CodeAssembler::new(64).unwrap();

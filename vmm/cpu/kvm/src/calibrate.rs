@@ -23,7 +23,7 @@ const PROGRAM: [u8; 13] = [
 /// A look of the trial guest at its counter, in cycles.
 #[derive(Clone, Copy, Debug)]
 struct Look {
-    /// The clock when the guest went on.
+    /// The clock when the guest continued.
     before: u64,
     /// What the guest read.
     seen: u64,

@@ -1,4 +1,4 @@
-//! A virtual clock that runs while the guest does: what goes on between two runs is taken
+//! A virtual clock that runs while the guest does: what happens between two runs is taken
 //! out of the guest's time stamp counter, and how well that works is measured.
 //!
 //! One cycle of the clock is one of the host's time stamp counter.
@@ -13,7 +13,7 @@ const LOOK_AFTER: u64 = 250_000;
 /// emulated, guests would come to nothing else.
 const LOOK_IN_COSTS: u64 = 32;
 
-/// What lies between our looking at the host's counter and the guest's going on, and the
+/// What lies between our look at the host's counter and the guest's next instruction, and the
 /// other way round, in cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Costs {
@@ -140,11 +140,11 @@ impl Clock {
         let waited = elapsed - worked;
         let passed = if waited <= self.granted {
             // It may have been before the timer went off, even if the guest was left long
-            // after that: then the guest went on behind it, and saw its counter.
+            // after that: then the guest continued after it, and saw its counter.
             self.error.seen += waited;
             elapsed
         } else {
-            // It was in part behind `granted`, by when the timer had gone off: while the
+            // It was in part after `granted`, by when the timer had gone off: while the
             // thread waited for a processor from then on, no instruction ran.
             let passed = worked.max(self.granted);
             self.error.hidden += elapsed - passed;

@@ -81,7 +81,7 @@ pub(crate) fn watch(vcpu: &VcpuFd, breakpoints: Breakpoints) -> Result<(), CpuEr
         .map_err(failed("set breakpoints at the traced library"))
 }
 
-/// What stands where a vCPU is about to go on.
+/// What stands where a vCPU is about to continue.
 enum Found {
     /// A magic instruction, in its bytes.
     Magic([u8; 2]),
@@ -90,7 +90,7 @@ enum Found {
     Other,
 }
 
-/// The magic exit of a vCPU that is about to go on with a magic instruction, before which it
+/// The magic exit of a vCPU that is about to continue with a magic instruction, before which it
 /// happened to be stopped. Otherwise an interrupt could be taken there first. A processor
 /// that returns from one with RFLAGS.RF set, as that of QEMU does, executes the instruction
 /// without looking at breakpoints.
@@ -110,7 +110,7 @@ pub(crate) fn call_ahead(vcpu: &mut KvmVcpu) -> Result<Option<Exit>, CpuError> {
 }
 
 /// The magic exit of a vCPU that stopped before the instruction at linear address `at`;
-/// where that is none of the library's, the vCPU goes on as if nobody had looked.
+/// where that is none of the library's, the vCPU continues as if nobody had looked.
 pub(crate) fn magic_exit(vcpu: &mut KvmVcpu, at: u64) -> Result<Option<Exit>, CpuError> {
     let found = found_at(vcpu, at)?;
     match (found, vcpu.means.breakpoints) {
@@ -147,17 +147,17 @@ fn fault_ahead(vcpu: &mut KvmVcpu) {
 }
 
 /// Gives the guest the exception of the INT3 before which it stands. Registers that are set
-/// before it goes on take that back; it then comes to the same INT3 again.
+/// before it continues take that back; it then comes to the same INT3 again.
 fn reinject(vcpu: &mut KvmVcpu) -> Result<(), CpuError> {
     let request = Breakpoints::Int3.request(KVM_GUESTDBG_INJECT_BP);
-    // KVM would lose an interrupt that is queued beside it.
+    // KVM would lose an interrupt that is queued together with it.
     vcpu.interruptible = false;
     vcpu.fd
         .set_guest_debug(&request)
         .map_err(failed("give the guest its own breakpoint"))
 }
 
-/// What stands at `at`. A guest that was saved under INT3 goes on under hardware breakpoints,
+/// What stands at `at`. A guest that was saved under INT3 continues under hardware breakpoints,
 /// which come first.
 fn found_at(vcpu: &KvmVcpu, at: u64) -> Result<Found, CpuError> {
     let registers = vcpu.registers();

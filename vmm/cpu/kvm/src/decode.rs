@@ -89,7 +89,7 @@ pub(crate) enum Meaning {
     SetTsc(u64),
     /// An instruction that we watch, at this linear address, is about to be executed.
     Breakpoint(u64),
-    /// Nobody's business: go on.
+    /// Nobody's business: continue.
     Nothing,
     /// The host failed us; in words.
     Failure(Failure),

@@ -33,7 +33,7 @@ fn checked(result: i32) -> io::Result<()> {
     }
 }
 
-/// Queues the external interrupt `vector`, which the guest takes when it goes on.
+/// Queues the external interrupt `vector`, which the guest takes when it continues.
 pub(crate) fn interrupt(vcpu: &VcpuFd, vector: u8) -> io::Result<()> {
     let interrupt = kvm_interrupt { irq: vector.into() };
     // SAFETY: the kernel reads the structure, whose type is that of the call, and nothing

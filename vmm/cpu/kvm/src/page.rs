@@ -118,7 +118,7 @@ pub(crate) fn refuse_msr(run: &mut kvm_run) {
 mod tests {
     use super::*;
 
-    /// A page with room behind the structure, as KVM maps it.
+    /// A page with room after the structure, as KVM maps it.
     #[repr(C)]
     struct Mapped {
         run: kvm_run,

@@ -26,7 +26,7 @@ pub struct Probe {
     pub means: Means,
     /// A traced call, from the guest and back into it, in nanoseconds.
     pub call: u64,
-    /// By how much the guest's clock was off when it went on after a stop, in nanoseconds,
+    /// By how much the guest's clock was off when it continued after a stop, in nanoseconds,
     /// at worst.
     pub jitter: u64,
 }

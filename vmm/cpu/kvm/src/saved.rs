@@ -1,5 +1,5 @@
 //! The vCPU's whole state, saved and taken over: nothing but what the architecture knows,
-//! so that any engine goes on with it.
+//! so that any engine continues with it.
 
 use belljar_cpu::{CpuError, CpuState, Vcpu};
 use kvm_bindings::{

@@ -51,13 +51,13 @@ pub struct KvmVcpu {
     /// System registers, once somebody asked since the last run.
     pub(crate) system: OnceCell<kvm_sregs>,
     pub(crate) question: Question,
-    /// KVM has an instruction to end when the guest goes on.
+    /// KVM has an instruction to end when the guest continues.
     pub(crate) unfinished: bool,
     /// What comes after the exit that was given.
     pub(crate) deferred: Option<Exit>,
     pub(crate) interruptible: bool,
     pub(crate) window_wanted: bool,
-    /// An interrupt to be taken when the guest goes on.
+    /// An interrupt to be taken when the guest continues.
     pub(crate) vector: Option<u8>,
     pub(crate) task_priority: u8,
     pub(crate) halted: bool,
@@ -253,7 +253,7 @@ impl KvmVcpu {
         self.interruptible = ready && self.vector.is_none();
     }
 
-    /// What comes of `raw`; `None` to go on.
+    /// What comes of `raw`; `None` to continue.
     fn take(&mut self, raw: &RawExit) -> Result<Option<Exit>, CpuError> {
         let exit = match decode(raw, self.fd.sync_regs().regs.rip) {
             Meaning::Exit(exit) => Some(self.ask(exit)),
@@ -307,7 +307,7 @@ impl KvmVcpu {
         exit
     }
 
-    /// The next item of a transfer that goes on.
+    /// The next item of a transfer that continues.
     fn next_item(&mut self) -> Option<Exit> {
         let Question::Io(io) = &mut self.question else {
             return None;

@@ -94,7 +94,7 @@ mod tests {
             .unwrap();
     }
 
-    /// One read-only page at FAR, the next one writable and not executable, 2 MiB behind.
+    /// One read-only page at FAR, the next one writable and not executable, 2 MiB after it.
     fn tables() -> (GuestRam, SystemRegisters) {
         let ram = guest_ram(&[(0, 1 << 20)]).unwrap();
         let index = |level: u32| FAR >> (12 + 9 * level) & 0x1ff;

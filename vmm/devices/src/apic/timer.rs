@@ -68,7 +68,7 @@ impl Timer {
         self.deadline = (count != 0).then(|| now.saturating_add(self.period()));
     }
 
-    /// Sets the divide configuration register; a running count goes on from its
+    /// Sets the divide configuration register; a running count continues from its
     /// present value at the new rate.
     pub(super) fn set_divide(&mut self, value: u32, now: Cycles) {
         let left = self.current(now);

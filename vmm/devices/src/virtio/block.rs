@@ -227,7 +227,7 @@ impl Device for Block {
             chain
                 .write(ram, status_at, &[status as u8])
                 .ok_or(QueueError::Shape { head, expected })?;
-            // A read that failed has written no data, only the status behind its room.
+            // A read that failed has written no data, only the status after its room.
             queue.finish(ram, &chain, (written + 1) as u32)?;
             self.completed += 1;
         }

@@ -56,7 +56,7 @@ pub struct NetState {
 
 impl Net {
     /// A card with address `mac` on a link that carries `mtu` bytes per frame
-    /// behind the Ethernet header.
+    /// after the Ethernet header.
     pub fn new(mac: [u8; 6], mtu: u16) -> Self {
         Self {
             mac,

@@ -20,7 +20,7 @@ pub enum QueueError {
         /// Its first descriptor.
         head: u16,
     },
-    /// A readable buffer stands behind a writable one.
+    /// A readable buffer stands after a writable one.
     #[error("the descriptor chain at {head} has a readable buffer behind a writable one")]
     Order {
         /// Its first descriptor.

@@ -92,7 +92,7 @@ pub(crate) fn elf32(code: &[u8], bss: u32, load: u32) -> Vec<u8> {
     bytes
 }
 
-/// As [`elf`], with a note behind its code that names `entry` as its PVH entry.
+/// As [`elf`], with a note after its code that names `entry` as its PVH entry.
 pub(crate) fn elf_with_pvh(code: &[u8], entry: u32) -> Vec<u8> {
     let note: Vec<u8> = [4u32, 4, 18, u32::from_le_bytes(*b"Xen\0"), entry]
         .into_iter()

@@ -331,7 +331,7 @@ impl Vcpu for Fake {
         self.system = *system;
     }
 
-    /// The alias page leads to page 0x5000, read-only the page behind it to 0x3000.
+    /// The alias page leads to page 0x5000, and the page after it, read-only, to 0x3000.
     fn translate(&self, linear: u64, access: Access) -> Option<u64> {
         match linear.checked_sub(self.alias)? {
             offset @ 0..0x1000 => Some(0x5000 + offset),

@@ -60,7 +60,7 @@ impl ExactVcpu {
         {
             return None;
         }
-        // Behind a mask each element is an access of its own.
+        // After a mask each element is an access of its own.
         let size = if is_masked(&instruction) {
             instruction.memory_size().element_size()
         } else {

@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(lead(slots), [4, 700]);
         slots.flush_below_and(&[ABOVE]);
         assert_eq!(lead(slots), [700]);
-        // What is filled behind that is seen again, also where a cluster was looked at.
+        // What is filled after that is seen again, also where a cluster was looked at.
         fill(slots, 701, ABOVE);
         slots.flush_below_and(&[ABOVE]);
         assert_eq!(lead(slots), [700]);

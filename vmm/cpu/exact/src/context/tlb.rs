@@ -31,7 +31,7 @@ impl Tlb {
     /// next page's either, into which an access may run. Nearly all are zero, for tables
     /// begin as zeros and most of their memory is never touched.
     const fn never(index: usize) -> u64 {
-        // Behind the last one's page comes that of the first.
+        // After the last one's page comes that of the first.
         if index == 0 || index == TLB_ENTRIES - 1 {
             2 << 12
         } else {

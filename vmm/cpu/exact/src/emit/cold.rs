@@ -1,4 +1,4 @@
-//! Code behind the block: what leaves translated code, and what seldom runs.
+//! Code after the block: what leaves translated code, and what seldom runs.
 
 use super::{Cold, ColdKind, Emitter, Links};
 use crate::asm::{Hole, RCX, S0, S1};
@@ -6,7 +6,7 @@ use crate::block::{CheckForm, Refill, Site, SiteId, SiteKind};
 use crate::cache::CELL_BYTES;
 use crate::context::at;
 
-/// The sites of the block in emission.
+/// The exit stubs of the block in emission.
 struct Sites {
     block: u32,
     first: SiteId,
@@ -23,7 +23,7 @@ struct Miss {
 }
 
 impl Emitter {
-    /// Emits everything that was put off; returns the block's sites.
+    /// Emits everything that was put off; returns the block's exit stubs.
     pub(super) fn emit_cold(&mut self, (block, first): (u32, SiteId)) -> Vec<Site> {
         let mut sites = Sites {
             block,
@@ -213,5 +213,5 @@ impl Emitter {
     }
 }
 
-/// Bytes of the code that leaves through a site.
+/// Bytes of the code of an exit stub.
 const LEAVE_BYTES: u64 = 12 + 5;

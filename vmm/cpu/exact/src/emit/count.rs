@@ -20,14 +20,14 @@ pub(crate) enum Counter {
 }
 
 impl Emitter {
-    /// The entry for indirect jumps: goes on only if S0 is this block's RIP.
+    /// The entry for indirect jumps: continues only if S0 is this block's RIP.
     pub(super) fn verify_target(&mut self, rip: u64) {
         let lookup = self.shared.lookup[usize::from(self.mode.user)];
         verify_target(&mut self.asm, rip, lookup);
     }
 
     /// Counts a run of a block that is not hot, and leaves when there were many. Flags that are
-    /// not dead are put away behind it.
+    /// not dead are put away after it.
     pub(super) fn count_run(&mut self, heat: u32, flags_dead: bool) {
         if !flags_dead && !self.flags_kept {
             self.keep_flags();
@@ -80,7 +80,7 @@ impl Emitter {
     }
 
     /// As [`count`](Self::count), where instructions have prices. A single instruction
-    /// runs to its end, even if that lies behind the deadline.
+    /// runs to its end, even if that lies after the deadline.
     fn count_priced(&mut self, ticks: i32, instructions: i32, flags_dead: bool) {
         let checked = self.mode.pace != Pace::Piece(0);
         if self.counter() == Counter::Xmm31 {

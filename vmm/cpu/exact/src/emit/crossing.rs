@@ -65,7 +65,7 @@ impl Emitter {
         self.mode.pace == Pace::Full && !self.free && self.allocation.is_usual()
     }
 
-    /// Behind either, no system flag is set but IF.
+    /// After either, no system flag is set but IF.
     fn cross(&mut self, way: u64) {
         self.asm.store_imm32(at::PUSHED_FLAGS, flag::FIXED as u32);
         self.asm.store_imm32(at::CROSSED, way as u32);

@@ -13,7 +13,7 @@ use crate::stubs::{distance_to_rcx, jump_cached, jump_cached_to};
 const PAGE_SHIFT: u32 = 12;
 
 impl Emitter {
-    /// Goes on at guest address `target`.
+    /// Continues at guest address `target`.
     pub(super) fn jump_to_guest(&mut self, target: u64) {
         self.end_kept_flags();
         self.catch_up();
@@ -56,7 +56,7 @@ impl Emitter {
         self.put_off(hole, ColdKind::Link { target });
     }
 
-    /// Goes on at the guest address in S0.
+    /// Continues at the guest address in S0.
     pub(super) fn jump_cached(&mut self) {
         self.end_kept_flags();
         self.catch_up();
@@ -105,7 +105,7 @@ impl Emitter {
         self.asm.jump_short(opcode)
     }
 
-    /// A conditional jump in the middle of a run: one way goes on, the other leaves.
+    /// A conditional jump in the middle of a run: one way stays in the run, the other leaves it.
     pub(super) fn side_exit(&mut self, instruction: &Instruction, follow: Follow) {
         let condition = condition_nibble(instruction);
         let (condition, target) = if follow == Follow::Taken {
@@ -179,7 +179,7 @@ impl Emitter {
         }
     }
 
-    /// Goes on only if S0 is `expected`. Keeps the flags, which a caller may read.
+    /// Continues only if S0 is `expected`. Keeps the flags, which a caller may read.
     fn expect_return(&mut self, expected: u64) {
         if self.mode.relative {
             self.asm.mov(S1, RCX);

@@ -270,7 +270,7 @@ impl Emitter {
     }
 }
 
-/// Where the code of a failed check goes on when it cannot fill the slot.
+/// Where the code of a failed check continues when it cannot fill the slot.
 pub(super) struct GroupExits {
     pub missed: Vec<Hole>,
     pub crosses: Hole,

@@ -25,7 +25,7 @@ pub(super) struct Held {
 pub(super) type Lending = [Option<(Held, bool)>; LENT];
 
 /// Loads and additions that a lent register must save each time a trace is run: it is saved
-/// before the trace and restored behind it, but not between the rounds of a loop.
+/// before the trace and restored after it, but not between the rounds of a loop.
 const WORTH: usize = 5;
 const WORTH_IN_LOOP: usize = 3;
 
@@ -193,7 +193,7 @@ impl Emitter {
         })
     }
 
-    /// A scratch register beside `register`.
+    /// The scratch register other than `register`.
     pub(super) fn scratch_beside(register: Reg) -> Reg {
         if register == S0 { S1 } else { S0 }
     }

@@ -18,7 +18,7 @@ impl Emitter {
         self.asm.store_imm32(at::INTERRUPT_FLAG, 0);
     }
 
-    /// STI. Interrupts come at the earliest behind the instruction that follows: that
+    /// STI. Interrupts come at the earliest after the instruction that follows: that
     /// one is in the same block, so nothing stops between the two, unless somebody
     /// waits for interrupts to be possible.
     pub(super) fn set_interrupts(&mut self, instruction: &Instruction, follow: Follow) {

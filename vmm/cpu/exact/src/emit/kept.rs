@@ -127,7 +127,7 @@ fn grouped(plan: &Plan) -> usize {
 }
 
 /// Whether an instruction of a plain block neither names flags nor faults on the host, and
-/// leaves translated code at a check or behind all that it does, if at all.
+/// leaves translated code at a check or after all that it does, if at all.
 fn leaves_flags(guest: &GuestInstruction) -> bool {
     let instruction = &guest.instruction;
     match guest.class {

@@ -138,7 +138,7 @@ impl Emitter {
         self.memory(instruction, size, write, false);
     }
 
-    /// AH and its like cannot stand beside a REX prefix, which the scratch
+    /// AH and its like cannot stand together with a REX prefix, which the scratch
     /// registers need: RSI lends itself as the base.
     fn with_high_byte(&mut self, mut instruction: Instruction, operand: Operand) {
         self.asm.store(at::BORROWED, RSI);

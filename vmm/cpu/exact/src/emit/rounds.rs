@@ -83,7 +83,7 @@ impl Emitter {
         })
     }
 
-    /// The entry of several rounds: goes on behind it, or takes one of the returned jumps
+    /// The entry of several rounds: continues after it, or takes one of the returned jumps
     /// when something does not cover them.
     pub(super) fn begin_rounds(&mut self, mut rounds: Rounds) -> Vec<Hole> {
         let all = rounds.count as i32 * i32::from(self.counted);
@@ -158,7 +158,7 @@ impl Emitter {
         }
     }
 
-    /// Jumps if what is S0 bytes behind the slot's base is not covered by it, or not what is
+    /// Jumps if what is S0 bytes beyond the slot's base is not covered by it, or not what is
     /// up to `distance` bytes further on, in whichever direction. Takes S1, keeps S0.
     fn check_distance(&mut self, slot: u32, distance: i64, failed: &mut Vec<Hole>) {
         if distance == 0 {
@@ -221,7 +221,7 @@ impl Emitter {
         self.asm.store_imm(at::AHEAD, 0);
     }
 
-    /// Behind the last of several rounds.
+    /// After the last of several rounds.
     pub(super) fn end_rounds(&mut self, failed: Vec<Hole>) {
         self.rounds = None;
         self.forget_held();

@@ -7,7 +7,7 @@ use crate::asm::{RAX, RCX, RDX, S0, S1};
 use crate::context::at;
 
 impl Emitter {
-    /// SWAPGS. A run ends here: what was found out about GS does not hold behind it.
+    /// SWAPGS. A run ends here: what was found out about GS does not hold after it.
     pub(super) fn swap_gs(&mut self, instruction: &Instruction) {
         if self.mode.user {
             return self.helper(instruction);
@@ -26,7 +26,7 @@ impl Emitter {
         }
         self.helper_unless_zero(at::TSC_HIDDEN, instruction);
         self.load_budget();
-        // The entry took this instruction and those behind it off the count.
+        // The entry took this instruction and those after it off the count.
         let early = i32::from(self.counted) - i32::from(self.index);
         self.asm.load(S0, at::TSC_AT_ZERO);
         self.asm.not(S1);

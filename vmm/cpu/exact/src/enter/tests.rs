@@ -1,4 +1,4 @@
-//! What the doors load, and how.
+//! What the trampolines load, and how.
 #![allow(clippy::print_stderr)]
 
 use super::*;
@@ -20,7 +20,7 @@ unsafe extern "sysv64" fn ask() {
     )
 }
 
-/// Passes `vectors` through the door of this width. They must come back as they are; what
+/// Passes `vectors` through the trampoline of this width. They must come back as they are; what
 /// the processor says meanwhile of what is in use is returned.
 fn pass(width: Vectors, vectors: [[u8; 64]; 32]) -> u64 {
     let door = Door::new(width);
@@ -29,7 +29,7 @@ fn pass(width: Vectors, vectors: [[u8; 64]; 32]) -> u64 {
     context.target = ask as *const () as u64;
     context.leave = door.leave_address();
     point_at(&mut context);
-    // SAFETY: GS points at a context whose target leaves at once by this door, whose
+    // SAFETY: GS points at a context whose target leaves at once by this trampoline, whose
     // registers the host has. No signal of the host's is handled by this thread.
     unsafe { door.pass() };
     for (number, (passed, vector)) in context.vectors.iter().zip(vectors).enumerate() {

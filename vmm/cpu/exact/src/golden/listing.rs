@@ -25,7 +25,7 @@ pub(super) struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// Guest instructions, each before its host code; then what stands apart; then sites.
+    /// Guest instructions, each before its host code; then what stands apart; then exit stubs.
     /// Of what is long, the end is only a checksum.
     pub(super) fn text(&self) -> String {
         let host: Vec<Instruction> = Decoder::with_ip(64, self.code, BASE, 0).iter().collect();
@@ -88,9 +88,9 @@ impl Listing<'_> {
         line
     }
 
-    /// Where the code that stands apart begins: behind the last instruction's own.
+    /// Where the code that stands apart begins: after the last instruction's own.
     fn end_of_body(&self, host: &[Instruction]) -> u32 {
-        // Bounced stores stand apart and come again, behind all that are in their order.
+        // Bounced stores stand apart and come again, after all that are in their order.
         let number = self.block.instructions.len() as u16 - 1;
         let mut map = self.emitted.host_map.iter();
         let last = map

@@ -8,7 +8,7 @@ use crate::index::Found;
 use crate::relative::relative;
 use crate::stubs;
 
-/// Host address of the `rel32` with which a door leads to its block.
+/// Host address of the `rel32` with which an entry thunk leads to its block.
 fn hole_of(door: &Found) -> u64 {
     door.entry + stubs::DOOR_HOLE
 }
@@ -32,14 +32,14 @@ impl Store {
         self.index.find((rip, physical, mode.bits()), plain)
     }
 
-    /// The door at `rip` to the block at `physical`, if it leads anywhere.
+    /// The entry thunk at `rip` to the block at `physical`, if it leads anywhere.
     pub(crate) fn find_door(&self, rip: u64, physical: u64, mode: Mode) -> Option<Found> {
         let (_, relative) = self.relative_at(rip, mode)?;
         let door = self.doors.find((rip, physical, relative.bits()), false)?;
         (self.memory.target(hole_of(&door)) != self.shared.unknown).then_some(door)
     }
 
-    /// Lets a door at `rip` lead to `found`, the relative block there; a new one if need be.
+    /// Lets an entry thunk at `rip` lead to `found`, the relative block there; a new one if need be.
     /// `None` when there is no room.
     pub(crate) fn add_door(
         &mut self,

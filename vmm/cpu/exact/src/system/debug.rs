@@ -57,7 +57,7 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// Takes the debug exception behind an instruction: for the breakpoints `hits`, of
+    /// Takes the debug exception after an instruction: for the breakpoints `hits`, of
     /// which DR6 tells alone, and for a single step.
     pub(crate) fn trap(&mut self, hits: u64, stepping: bool) -> Next {
         let step = if stepping { STATUS_SINGLE_STEP } else { 0 };
@@ -65,7 +65,7 @@ impl ExactVcpu {
         self.deliver(Fault::plain(vector::DEBUG))
     }
 
-    /// Behind an instruction that the caller has to see to, HLT among them: as
+    /// After an instruction that the caller has to see to, HLT among them: as
     /// [`trap`](Self::trap). A WRMSR that may still be refused lets none in.
     pub(crate) fn trap_behind(&mut self, exit: Exit, hits: u64, stepping: bool) -> Option<Exit> {
         if matches!(exit, Exit::MsrWrite { .. } | Exit::Shutdown(_)) {

@@ -88,21 +88,21 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// CS and SS behind SYSCALL.
+    /// CS and SS after SYSCALL.
     fn enter_system_segments(&mut self) {
         let selector = (self.state.msrs.star >> 32) as u16 & !3;
         *self.state.segment_mut(SegmentRegister::Cs) = flat_code(selector, 0);
         *self.state.segment_mut(SegmentRegister::Ss) = flat_stack(selector.wrapping_add(8), 0);
     }
 
-    /// CS and SS behind SYSRET.
+    /// CS and SS after SYSRET.
     fn leave_system_segments(&mut self, to_long: bool) {
         let selector = (self.state.msrs.star >> 48) as u16;
         self.enter_flat(selector, 16, 3, to_long);
     }
 
     /// Has translated code carry out SYSCALL and SYSRET by itself, if they do what kernels
-    /// have them do, and nothing is due behind them.
+    /// have them do, and nothing is due after them.
     pub(crate) fn open_crossing(&mut self, mode: Mode) {
         const CLEARED: u64 = flag::SYSTEM | ARITHMETIC;
         let usual =

@@ -1,5 +1,5 @@
 //! Gathers and scatters, lane by lane: a fault finds the lanes before it done, and
-//! their bits of the mask cleared, so that the instruction can go on from there.
+//! their bits of the mask cleared, so that the instruction can continue from there.
 
 use iced_x86::{Instruction, Mnemonic as M, OpKind, Register};
 

@@ -49,7 +49,7 @@ impl ExactVcpu {
         self.state.wrap_linear(linear)
     }
 
-    /// Loads `size` bytes that lie `offset` bytes behind the memory operand's start.
+    /// Loads `size` bytes that lie `offset` bytes after the memory operand's start.
     pub(crate) fn load_at(
         &mut self,
         instruction: &Instruction,
@@ -62,7 +62,7 @@ impl ExactVcpu {
         self.load(linear, size)
     }
 
-    /// Stores `size` bytes that lie `offset` bytes behind the memory operand's start.
+    /// Stores `size` bytes that lie `offset` bytes after the memory operand's start.
     pub(super) fn store_at(
         &mut self,
         instruction: &Instruction,

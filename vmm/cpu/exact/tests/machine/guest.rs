@@ -128,7 +128,7 @@ impl Engine {
 
     fn outcome(&mut self, machine: &Machine) -> Outcome {
         let after = self.guest.vcpu.registers();
-        // Behind the two bytes of OUT.
+        // After the two bytes of OUT.
         let vector = ((after.rip - HANDLERS) / 16) as u8;
         let has_error = matches!(vector, 8 | 10..=14 | 17 | 21);
         let words = if has_error { 6 } else { 5 };
@@ -143,7 +143,7 @@ impl Engine {
         };
         let mut outcome = Outcome {
             vector,
-            // The breakpoint at the end is reported from behind it.
+            // The breakpoint at the end is reported with RIP after it.
             rip: if vector == END { rip - 1 } else { rip },
             error: (vector == 14).then(|| frame[0]),
             address: (vector == 14).then(|| self.guest.vcpu.system().cr2),

@@ -134,7 +134,7 @@ fn float_bits(dice: &mut Dice) -> u64 {
 pub(crate) fn target(dice: &mut Dice, size: u64) -> u64 {
     let spread = (2 * HALF).saturating_sub(size).max(1);
     let choice = match dice.below(16) {
-        // What is as large as a window fills it: nothing beside windows is compared.
+        // What is as large as a window fills it: nothing outside windows is compared.
         choice if size >= 2 * HALF && choice > 3 => return INNER,
         0 if size >= 2 * HALF => 2,
         choice => choice,

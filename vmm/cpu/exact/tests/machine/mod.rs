@@ -196,7 +196,7 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// What differs from `other`, line by line; empty when nothing does. Each flag of
     /// `open` may be zero instead: what the engine shows at a fault where the code
-    /// behind overwrites it unread.
+    /// after it overwrites it unread.
     pub(crate) fn differences(&self, other: &Self, open: u64) -> String {
         if self == other {
             return String::new();

@@ -5,7 +5,7 @@ use belljar_cpu::{Registers, TimeAccount};
 use belljar_exact::{CacheLevel, CostClass, Costs, TICKS_PER_CYCLE, Timing};
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic as M, OpAccess};
 
-/// A cache as one would explain it: for each set, its lines, the one used last behind.
+/// A cache as one would explain it: for each set, its lines, the one used last at the end.
 struct PlainCache {
     sets: Vec<Vec<u64>>,
     ways: usize,
@@ -76,8 +76,8 @@ impl Plain {
         }
     }
 
-    /// What is done by `instruction`, before which the registers are `before`, and
-    /// `after` behind it.
+    /// What is done by `instruction`, with the registers `before` it and
+    /// `after` it.
     pub(crate) fn execute(
         &mut self,
         instruction: &Instruction,

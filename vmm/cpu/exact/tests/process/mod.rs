@@ -10,7 +10,7 @@ use object::{Endianness, elf};
 use crate::bare::{BEYOND, CODE, Guest, HANDLERS, RAM_BYTES};
 
 const PAGE: u64 = 4096;
-/// Pages that stand beside each other in memory; those behind them stand elsewhere.
+/// Pages that stand next to each other in memory; those after them stand elsewhere.
 const CHUNK: u64 = 16 * PAGE;
 const STACK_TOP: u64 = 0x0800_0000;
 /// Where a program that may stand anywhere is mapped, and [`BEYOND`] as well, where it runs.
@@ -268,7 +268,7 @@ impl Process {
     }
 
     /// Gives `bytes` from `linear` on fresh memory: pieces of [`CHUNK`] that stand in no
-    /// order, so that what runs over the end of one goes on somewhere else.
+    /// order, so that what runs over the end of one continues somewhere else.
     fn map(&mut self, linear: u64, bytes: u64) {
         const STRIDE: u64 = 389;
         let first = RAM_BYTES as u64;

@@ -37,7 +37,7 @@ const LOOP_BYTES: usize = 12;
 /// `mov dword [counter], rounds`, before everything else: who jumps into a loop's middle
 /// finds its counter set, or used up.
 const COUNTER_BYTES: usize = 10;
-/// Where counters stand: the page behind the code's, whose data nothing compares.
+/// Where counters stand: the page after the code's, whose data nothing compares.
 const COUNTERS: usize = 0x1800;
 
 impl Piece {
@@ -189,7 +189,7 @@ fn set_register(code: &mut Vec<u8>, number: usize, value: u64) {
     code.extend_from_slice(&value.to_le_bytes());
 }
 
-/// The instruction behind what puts its addresses into the arena; `None` when one
+/// The instruction after what puts its addresses into the arena; `None` when one
 /// register would have to be two things.
 fn with_setup(dice: &mut Dice, form: &Form, bytes: Vec<u8>) -> Option<Vec<u8>> {
     let mut code = Vec::new();

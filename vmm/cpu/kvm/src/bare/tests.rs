@@ -227,7 +227,7 @@ fn enter_user(vcpu: &mut KvmVcpu, rip: u64) -> Registers {
 /// `OUT` of AL to port 0x81.
 const TELL: [u8; 2] = [0xe6, 0x81];
 
-/// Goes on to the next number that the guest tells, which must be `told`.
+/// Continues to the next number that the guest tells, which must be `told`.
 fn tells(vcpu: &mut KvmVcpu, told: u32) {
     let exit = vcpu.run(vcpu.now() + LONG).unwrap();
     let expected = Exit::PioWrite {
@@ -305,7 +305,7 @@ fn programs_that_call_by_cpuid_do_not_go_on_without_hardware_breakpoints() {
     let (Some(mut one), Some(mut other)) = (guest(&LOOK), guest_by(int3, &LOOK)) else {
         return;
     };
-    // A guest without such programs may go on anywhere.
+    // A guest without such programs may continue anywhere.
     other.load(&one.save().unwrap()).unwrap();
     assert!(!other.calls_by_cpuid);
     one.calls_by_cpuid = true;
@@ -326,7 +326,7 @@ fn a_saved_processor_goes_on_in_another() {
     one.skip_to(LONG);
     let saved = one.save().unwrap();
     assert_eq!(saved.cycles, one.now());
-    // Behind the OUT, which KVM ends only when it is asked to.
+    // After the OUT, which KVM ends only when it is asked to.
     assert_eq!(saved.registers.rip, CODE + 11);
     other.load(&saved).unwrap();
     assert_eq!(other.now(), one.now());

@@ -49,7 +49,7 @@ const INTERRUPTS: u64 = DATA + 8;
 const GDTR: u64 = DATA + 0x100;
 const IDTR: u64 = DATA + 0x110;
 
-/// The program, what else is to be in memory, and where a traced call goes on.
+/// The program, what else is to be in memory, and where a traced call continues.
 pub(super) struct Program {
     pub code: Vec<u8>,
     pub data: Vec<(u64, Vec<u8>)>,

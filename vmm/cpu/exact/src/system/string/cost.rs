@@ -58,7 +58,7 @@ impl ExactVcpu {
         }
     }
 
-    /// Takes what `done` elements of a repeated instruction cost beside its own price,
+    /// Takes what `done` elements of a repeated instruction cost besides its own price,
     /// which is `paid` or not: REP MOVS and REP STOS move 64 bytes at a time.
     pub(super) fn pay_elements(&mut self, op: StringOp, done: u64, paid: bool) {
         let units = match op.operation {

@@ -6,12 +6,12 @@ use super::*;
 
 /// External interrupts come by this vector.
 const VECTOR: u8 = 0x41;
-/// Where a call that nobody saw goes on, from [`CODE`].
+/// Where a call that nobody saw continues, from [`CODE`].
 const MISSED: u64 = 0x40;
 /// `iretq`, from [`CODE`].
 const RETURN: u64 = 0x48;
 
-/// Where calls go on, seen and not, and the interrupt's handler.
+/// Where calls continue, seen and not, and the interrupt's handler.
 fn program() -> Vec<u8> {
     let mut code = TELL.to_vec();
     code.resize(MISSED as usize, 0x90);
@@ -32,7 +32,7 @@ fn put_stub(vcpu: &KvmVcpu) {
     ram.write_slice(&stub, GuestAddress(place)).unwrap();
 }
 
-/// An interrupt that comes just before the magic instruction is taken behind it: with a
+/// An interrupt that comes just before the magic instruction is taken after it: with a
 /// processor that has RFLAGS.RF set when it returns from the interrupt, as QEMU's has, the
 /// breakpoint would not be seen.
 fn interrupted_at(mut vcpu: KvmVcpu, rip: u64) {
