@@ -1,5 +1,9 @@
 //! Guest memory accesses that translated code could not do by itself, and those
 //! of host code.
+//!
+//! `visit` comes here when a check in translated code failed. An access is done whole or not at
+//! all: what it raises is raised, and a device is asked, before any byte changes. What has no host
+//! page goes through the bounce buffer of the context, on which the same host instruction runs.
 
 use belljar_cpu::{Access, Exit, PAGE_SIZE};
 

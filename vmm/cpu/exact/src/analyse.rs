@@ -1,4 +1,9 @@
 //! What an instruction needs from the translator.
+//!
+//! `classify` gives each decoded instruction its `Class`, which says whether the emitter makes host
+//! code of it, the dispatcher carries it out in Rust, or it raises an exception. The answer follows
+//! from the instruction and the features that are switched on, and from nothing else. `decode` asks
+//! for every instruction; the emitter goes by the class.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,9 @@
 //! Translated blocks and the exit stubs by which they leave translated code.
+//!
+//! A `Block` is what the store, or a pool, knows of a translation: where it came from, under which
+//! `Mode` it may run, and how to refund what its entry took off the budget when it is left early. A
+//! `Site` says what an exit stub needs. Blocks are made by `store` and `pool`, and read by `visit`
+//! and `access`.
 
 use iced_x86::Instruction;
 

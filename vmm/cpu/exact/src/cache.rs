@@ -1,5 +1,9 @@
 //! Memory for translated code: one anonymous file mapped twice, once to write
 //! and once to execute, so that no mapping is ever both.
+//!
+//! Code is appended until all of it is dropped; meanwhile only the `rel32`s and cells by which
+//! jumps are linked are written to, and addresses outside the bytes in use are refused. The store
+//! of a node and a pool have one `CodeMemory` each.
 #![allow(unsafe_code)]
 
 use std::io;

@@ -1,4 +1,8 @@
 //! Which class an instruction is of, for its cost.
+//!
+//! Every instruction has exactly one class, found by its code and its features; a test holds that
+//! no vector instruction lacks one. Prices are never zero, so that time passes whatever a guest
+//! runs. The emitter adds prices up per block; the ledger charges for what runs in Rust.
 
 use iced_x86::{
     Code, CpuidFeature as C, FlowControl, Instruction, InstructionInfoFactory, Mnemonic as M,

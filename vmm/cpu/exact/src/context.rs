@@ -1,5 +1,9 @@
 //! The part of a vCPU that translated code touches, at fixed offsets from the
 //! host's GS base.
+//!
+//! There is one per vCPU. Translated code knows it by the offsets in `at`, so what stands where is
+//! fixed when the program is compiled; beyond it and guest memory translated code touches nothing.
+//! Host code may use it freely while no translated code runs.
 
 use std::mem::offset_of;
 

@@ -1,4 +1,8 @@
 //! From guest bytes to a straight run of guest instructions.
+//!
+//! A run never crosses its page but by its first instruction, has at most `MAX_INSTRUCTIONS`
+//! instructions, and ends at the first jump. Bytes that are no instruction become one that raises
+//! #UD. `lookup`, `relative` and `probed` decode by this; a trace puts such runs together.
 
 use iced_x86::{CpuidFeature, Decoder, DecoderError, DecoderOptions, Instruction};
 

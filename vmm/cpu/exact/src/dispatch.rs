@@ -1,4 +1,9 @@
 //! The run loop: find the next block, visit translated code, see what comes after it.
+//!
+//! Each turn of the loop begins and ends at an instruction boundary. Where something waits for the
+//! next instruction alone, such as a breakpoint, a single step or the shadow of STI, it runs by
+//! itself. `interface` calls `dispatch` for every run; a run ends at the budget's end or with the
+//! exit that the caller has to see to.
 
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::{CpuError, Cycles, Exit, PAGE_SIZE, SegmentRegister, Vcpu};

@@ -1,4 +1,8 @@
 //! Host code for one block of guest code.
+//!
+//! What is emitted depends on the block, its mode, its tier and what the code's character is; not
+//! on who asks or when. Registers hold what the guest's do at every exit, or what the block's
+//! allocation says. `store` and `pool` emit through an `Emitter` and place what it gives.
 
 use iced_x86::{Encoder, InstructionInfoFactory};
 

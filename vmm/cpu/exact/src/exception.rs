@@ -1,4 +1,8 @@
 //! Exceptions and interrupts on their way into the guest (Intel SDM vol. 3, 6.14).
+//!
+//! A handler is entered with its frame pushed and all checks passed, or the fault that came up is
+//! delivered in turn, up to a double fault and shutdown. `dispatch`, `access` and `system` deliver
+//! faults by this, `interface` interrupts.
 
 use belljar_cpu::{Exit, SegmentRegister, ShutdownCause};
 

@@ -1,5 +1,9 @@
 //! How far guest memory hangs together around an address, so that checks of whole groups of
 //! accesses, and copies, may cover more than a page.
+//!
+//! A range that is found may be accessed unseen in all its length: it lies in one piece on the
+//! host, and no device or translated code in it has to hear of the access. The dispatcher asks when
+//! group checks miss (`refill`), copies are long (`access/linear`) or seams are met (`beside`).
 
 use belljar_cpu::{Access, PAGE_SIZE};
 

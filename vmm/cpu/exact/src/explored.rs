@@ -1,4 +1,8 @@
 //! Which linear addresses were found to lie in one piece of the host's memory.
+//!
+//! Each range has one distance between linear and host addresses; when there are too many, the
+//! oldest makes room. They are forgotten with the TLB entries of what they cover. Each view of the
+//! context has one for reading and one for writing; `explore` looks here first.
 
 /// Ranges kept; the oldest makes room.
 const KEPT: usize = 16;

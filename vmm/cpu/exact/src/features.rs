@@ -1,5 +1,9 @@
 //! Which instructions run: those that the guest's processor has, less those that
 //! its system has not switched on.
+//!
+//! `Features` follows from the instruction set and the control registers; its number is part of a
+//! block's mode, so that code made under one is not run under another. `lookup` works them out when
+//! a control register changes, `analyse` and `decode` go by them.
 
 use belljar_cpu::{Feature, InstructionSet};
 use iced_x86::CpuidFeature as C;

@@ -1,4 +1,8 @@
 //! Which arithmetic flags are live where.
+//!
+//! The answer follows from the guest's bytes alone and never from how they were translated, as it
+//! shows: dead flags read as zero wherever a guest is stopped. `emit` asks for whole blocks,
+//! `lookup` for a single RIP at which a run ends.
 
 use iced_x86::{Decoder, Instruction, Mnemonic, RflagsBits};
 

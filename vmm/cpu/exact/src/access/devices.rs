@@ -1,5 +1,10 @@
 //! What an instruction that accesses device registers has asked of devices and has to tell
 //! them.
+//!
+//! An instruction that needs a device's answer ends with an exit and runs again when the answer is
+//! there; `Replies` has the answers of the runs before. `Stores` has what is told to devices when
+//! the instruction is done, before anything else happens. `access` fills both, and saved states
+//! have them.
 
 use std::collections::VecDeque;
 

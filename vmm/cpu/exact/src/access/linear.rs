@@ -1,4 +1,9 @@
 //! Accesses of host code to linear addresses.
+//!
+//! Exceptions, tables of the processor and instructions that are carried out in Rust read and write
+//! the guest's memory by these. A write is checked on both pages that it touches before the first
+//! byte changes, forgets translated code that it changes, and waits for the instruction's end where
+//! it goes to a device.
 
 use belljar_cpu::PAGE_SIZE;
 

@@ -1,4 +1,8 @@
 //! Masked accesses that missed the TLB.
+//!
+//! A byte that the mask leaves out is neither read nor written and raises no fault; a store is
+//! checked on all bytes that it touches before the first changes. `access` calls this for
+//! instructions whose operand [`masked`](crate::masked) tells to be one.
 
 use belljar_cpu::PAGE_SIZE;
 use iced_x86::Instruction;

@@ -1,4 +1,8 @@
 //! Words of the context, which GS points at, and entries of its tables, by S1.
+//!
+//! Each function writes the one instruction that its comment names; offsets are those of
+//! `context::at`. The emitter, and `stubs` for the code that all share, call them. Which ones
+//! change flags follows from the instruction.
 
 use super::{Asm, Reg};
 

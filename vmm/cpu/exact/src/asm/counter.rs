@@ -1,4 +1,8 @@
 //! The budget where it stands in a register that the guest has not, or does not use.
+//!
+//! `emit/count` counts by these in blocks, and `stubs` moves the budget between register and
+//! context on the way in and out. The additions change no flag, so that blocks may be counted where
+//! flags are live.
 
 use super::{Asm, Hole, S1};
 

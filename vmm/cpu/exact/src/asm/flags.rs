@@ -1,4 +1,8 @@
 //! The arithmetic flags by way of RAX.
+//!
+//! LAHF and SETO take them to AX, ADD and SAHF bring them back, without a stack. What RAX held is
+//! lost; whoever calls this, `emit/kept`, `emit/undefined` and `stubs`, keeps it elsewhere
+//! meanwhile.
 
 use super::Asm;
 

@@ -1,4 +1,8 @@
 //! Jumps, and the holes that are filled in when it is known where they lead.
+//!
+//! A `Hole` is a displacement that is not known yet; each one is landed in the code being written,
+//! or patched when the code has been placed. The emitter and `stubs` write all their jumps by these
+//! functions.
 
 use super::{Asm, Hole};
 

@@ -1,3 +1,4 @@
+//! Every instruction that a guest may have is of one class, and of the one that is expected.
 use super::*;
 use crate::timing::TICKS_PER_CYCLE;
 

@@ -1,4 +1,8 @@
 //! Offsets from the GS base, as translated code encodes them.
+//!
+//! Each is computed from the `Context` type itself, so that the two cannot differ. The emitter and
+//! `stubs` are the callers; tables are addressed by privilege level and by whether the access
+//! writes.
 
 use crate::defined::lanes::{Own, Shared};
 

@@ -1,4 +1,7 @@
 //! Where a context stands in the host's memory.
+//!
+//! A context begins at a line of the host's caches and is zero when made. Only `Context::mapped`
+//! makes one; the mapping lives as long as the vCPU, so that the address in GS stays good.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};

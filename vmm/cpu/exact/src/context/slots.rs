@@ -1,4 +1,8 @@
 //! The memory of group checks: where each last led.
+//!
+//! A slot that is not empty leads to memory that could be accessed when it was filled; `flush`
+//! empties those whose pages may have changed, and finds them by one mark per cluster of slots.
+//! Translated code fills slots by itself (`emit/group`) and sets the marks.
 
 use super::{LONGEST_SPAN, SLOTS};
 

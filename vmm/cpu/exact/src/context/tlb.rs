@@ -1,4 +1,8 @@
 //! The software TLB: where pages of the guest's linear addresses stand on the host.
+//!
+//! An entry whose tag matches leads to a host page that may be read, or written, at its table's
+//! privilege level; pages that hold code are in no table for writing. `access` and `explore` fill
+//! entries, `flush` empties them, `emit/access` has the check that looks into the tables.
 
 use belljar_cpu::PAGE_SIZE;
 

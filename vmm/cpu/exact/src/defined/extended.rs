@@ -1,5 +1,8 @@
 //! Numbers of 80 bits, as the x87's registers hold them, and how results become such (Intel SDM,
 //! volume 1, chapters 4 and 8).
+//!
+//! Numbers are integers here, so that results and the exceptions they raise are the same on every
+//! host. The transcendental functions of the x87 (`system/transcendental`) are rounded by this.
 
 use super::wide::Wide;
 

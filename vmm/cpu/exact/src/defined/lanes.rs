@@ -1,5 +1,8 @@
 //! What translated code needs of [approximate reciprocals](super::reciprocal) in memory:
 //! operands as wide as a YMM register, at fixed places of the context.
+//!
+//! They are constant once made: `Context::mapped` fills them in, and code of `emit/approximate`
+//! reads them by their offsets. They hold the same tables from which the dispatcher computes.
 
 use super::reciprocal::{Approximation, Curve, INTERVALS};
 

@@ -1,4 +1,8 @@
 //! Guest addresses, and the check that turns one into a host address.
+//!
+//! After the check, S0 and S1 lead to the operand on the host, and no other guest register has
+//! changed. Where flags are live, the check leaves them alone. `open` and `end_access` stand on
+//! either side of every access that belongs to no group, with the access between them.
 
 use belljar_cpu::PAGE_SIZE;
 use iced_x86::{Instruction, Register};

@@ -1,4 +1,8 @@
 //! Counting guest instructions, and the entry of a block.
+//!
+//! A block's instructions are taken off the budget before the first of them runs; if the budget
+//! does not cover them the block is left with nothing done. Whoever leaves in the middle gives the
+//! rest back. `emit` begins every block by this, `emit/cold` gives back.
 
 use super::{CONDITION_SIGN, ColdKind, Emitter};
 use crate::asm::{RCX, S0, S1};

@@ -1,4 +1,8 @@
 //! Jumps, calls and returns.
+//!
+//! A jump within the page may be linked to its target, since whoever runs this code has the page
+//! mapped; all others go through the jump caches or the dispatcher. `emit/instruction` calls this
+//! for the last instruction of a block, and for the jumps inside a trace.
 
 use iced_x86::{Instruction, Mnemonic, OpKind};
 

@@ -1,4 +1,9 @@
 //! Groups of accesses: one check, which remembers where it last led.
+//!
+//! The check compares the group's lowest address with its slot, before the first access and where
+//! flags may be lost; no access of the group runs before it has succeeded. Which accesses are
+//! grouped is decided in `groups`; `emit` and `emit/access` ask here for the check and for
+//! operands.
 
 use belljar_cpu::PAGE_SIZE;
 use iced_x86::{Instruction, Register};

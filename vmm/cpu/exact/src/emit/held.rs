@@ -1,5 +1,9 @@
 //! What scratch and lent registers hold from one access to the next: the deltas of groups
 //! that were checked.
+//!
+//! Scratch registers are forgotten where code that did not load them joins in. Lent ones are given
+//! back at every exit: outside the trace guest registers stand where they always do. `emit` lends,
+//! `emit/group` asks for what is held.
 
 use std::collections::BTreeSet;
 

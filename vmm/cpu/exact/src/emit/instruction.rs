@@ -1,4 +1,8 @@
 //! One guest instruction, by its class.
+//!
+//! The class decides which part of the emitter writes the code; what none of them can write leaves
+//! for the dispatcher, which carries it out in Rust. `emit` calls `instruction` for each
+//! instruction of a block in turn.
 
 use iced_x86::Instruction;
 

@@ -1,5 +1,9 @@
 //! The interrupt flag, which stands in the context by itself, so that no other flag
 //! changes with it.
+//!
+//! What depends on IOPL, and an STI at a block's end or while somebody waits for interrupts, is
+//! left to the dispatcher. `emit/instruction` calls these; `emit/crossing` reads and sets RFLAGS by
+//! them.
 
 use iced_x86::Instruction;
 

@@ -1,4 +1,8 @@
 //! Instructions that compute: registers as they stand, memory through a check.
+//!
+//! The host executes the guest's own instruction, with S0 standing in for R14 or R15 and a host
+//! address for the memory operand. A fault in it is mapped back to the guest's instruction.
+//! `emit/instruction` calls these by the instruction's class.
 
 use iced_x86::{Code, Instruction, OpKind, Register};
 

@@ -1,4 +1,8 @@
 //! System instructions that kernels, and the C library's clocks, execute at every turn.
+//!
+//! What they need stands in the context, and they leave for the dispatcher where it says so
+//! (`helper_unless_zero`): translated code carries them out only where the result is the same.
+//! `emit/instruction` calls these.
 
 use iced_x86::{Instruction, Mnemonic};
 

@@ -1,4 +1,4 @@
-//! What the trampolines load, and how.
+//! The trampolines load every byte of vector registers, and load narrowly what is zero above.
 #![allow(clippy::print_stderr)]
 
 use super::*;

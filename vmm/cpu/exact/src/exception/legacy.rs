@@ -1,5 +1,8 @@
 //! Exceptions and interrupts outside long mode: the interrupt vector table of real
 //! mode, and the gates of protected mode (Intel SDM vol. 3, 6.12 and 21.1.4).
+//!
+//! Values are pushed before a register is loaded, so that a fault on the way leaves the registers
+//! as they were. `exception` comes here when EFER.LMA is clear.
 
 use belljar_cpu::{Segment, SegmentRegister};
 
