@@ -1,4 +1,9 @@
 //! Which accesses of a straight run share one check of their address.
+//!
+//! Accesses of one group differ in their addresses by constants and cover at most `MAX_SPAN` bytes
+//! together. The check comes where all that the address is made of is known and flags may be lost;
+//! an access for which there is no such place is checked by itself. The emitter calls `plan` for
+//! traces, and `strides` asks the plan how groups move.
 
 use std::collections::BTreeSet;
 

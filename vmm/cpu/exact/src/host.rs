@@ -1,4 +1,8 @@
 //! What the host's processor must have.
+//!
+//! A host that passes executes every instruction that a guest of the set may have, or the engine
+//! carries it out in Rust. The vCPU's construction asks, and `belljar doctor` and plans ask
+//! beforehand, so as to say what is missing before a run begins.
 
 use belljar_cpu::{CpuError, Feature, InstructionSet};
 

@@ -1,4 +1,8 @@
 //! The vCPU's state as named values: all that a guest could come to see of it.
+//!
+//! Values follow from what the guest executed: nothing of how code was translated is among them, so
+//! that two runs of one scenario show the same. `Vcpu::state` gives them to those who hash and
+//! compare nodes.
 
 use belljar_cpu::{StateItem, Vcpu, register_items};
 

@@ -1,4 +1,8 @@
 //! The vCPU's face to the machine.
+//!
+//! A node calls all of this through the `Vcpu` trait, and only between runs; the guest then stands
+//! at an instruction boundary, its clock and flags settled. A change of control registers is passed
+//! on to the TLB and the store here.
 
 use std::sync::Arc;
 

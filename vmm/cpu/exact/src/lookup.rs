@@ -1,4 +1,9 @@
 //! Which block stands at a RIP, and what must be known of the code there.
+//!
+//! A block is only found for the physical address at which its bytes lie and the mode in which it
+//! was made; every page that one was made of is watched. `dispatch` asks `find_block` where the
+//! jump caches know nothing, `system` and `interface` report here what changes how code is
+//! translated.
 
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::{Access, PAGE_SIZE, SegmentRegister};

@@ -1,4 +1,9 @@
 //! Guest memory, physical and linear.
+//!
+//! `map` walks the guest's page tables and `Memory` has its RAM. Page tables are read as the
+//! guest's processor would, with reserved bits checked, and are only marked (accessed, dirty) where
+//! the access asks for it. All that reaches guest memory first comes here; the TLB has what was
+//! found.
 #![allow(unsafe_code)]
 
 use std::ptr;

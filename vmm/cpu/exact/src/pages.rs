@@ -1,4 +1,8 @@
 //! What a node knows of its pages of RAM that hold code.
+//!
+//! A page has the node's own blocks, or code of the pool that runs there for some linear addresses;
+//! `remove`, `leave` and `clear` tell which pages have neither any more and need not be watched.
+//! `store` adds and removes, `store/pooled` says which pages are the pool's.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

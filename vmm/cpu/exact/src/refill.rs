@@ -1,5 +1,9 @@
 //! What group checks ask the dispatcher for: to look for memory around an address, and whether a
 //! slot that was filled often is worth having.
+//!
+//! Translated code leaves for this by the exit stubs of its checks, and `visit` calls it. The guest
+//! sees no difference: a check that remembers nothing, a trace made anew without a slot, and a
+//! plain block do the same accesses.
 
 use crate::block::{BlockId, POOLED, Refill};
 use crate::context::SLOT_FILLS;

@@ -1,4 +1,8 @@
 //! Guest instructions with other registers and another memory operand.
+//!
+//! R14 and R15 are the translator's own registers on the host, so what names them must name others;
+//! nothing else of an instruction changes but its memory operand and LOCK. `emit/operands` calls
+//! all of this before it encodes an instruction.
 
 use iced_x86::{Code, Instruction, OpAccess, OpKind, Register};
 

@@ -1,4 +1,9 @@
 //! The vCPU's whole state, saved and taken over.
+//!
+//! A vCPU that loads a state runs on as the one that saved it would have: what is left out tells
+//! only how fast. State of another engine is taken over as far as the architecture has it.
+//! `interface` calls this for `Vcpu::save` and `Vcpu::load`; what is loaded is hostile and is
+//! checked.
 
 use belljar_cpu::{CpuError, CpuState, ShutdownCause, Unimplemented, Vcpu};
 use belljar_sim::{Random, decode, encode};

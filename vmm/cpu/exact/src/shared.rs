@@ -1,4 +1,8 @@
 //! Which pages of code a node shares with others through a pool, and how it ceases to.
+//!
+//! Shared code is run only while the page holds the bytes that the pool has; before it is written
+//! to, or when it is found to differ, the node leaves it, forgets its jump caches and tells its
+//! other vCPUs. `lookup` and `hot` ask here, `access` and `probed` leave.
 
 use belljar_cpu::PAGE_SIZE;
 

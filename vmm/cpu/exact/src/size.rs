@@ -1,5 +1,9 @@
 //! How wide the code is that runs: what the same bytes decode to, how addresses are
 //! made, and what the stack's unit is.
+//!
+//! The answers follow from CS, SS, EFER and CR0, and `CodeSize` is part of a block's mode, so that
+//! one kind of code never runs as another. `dispatch` asks when a run enters a block; `decode`,
+//! `system` and `access` ask for addresses.
 
 use belljar_cpu::{Segment, SegmentRegister};
 use iced_x86::{Instruction, OpAccess, OpKind, Register};

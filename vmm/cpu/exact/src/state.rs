@@ -1,4 +1,9 @@
 //! Processor state that only host code touches.
+//!
+//! It holds RIP, segments, control and model-specific registers, and what concerns the next
+//! instruction alone; general registers, arithmetic flags and IF stand in the
+//! [context](crate::context). `dispatch`, `system` and `exception` change it between visits to
+//! translated code.
 
 use belljar_cpu::{DescriptorTable, Segment, SegmentRegister, SystemRegisters};
 

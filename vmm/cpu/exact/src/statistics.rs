@@ -1,4 +1,8 @@
 //! What the engine counts of its own doings: it tells where a run's host time went.
+//!
+//! The counts depend on what was translated when, so they are no part of results: they go into what
+//! a run tells of its host, and neither into a node's state nor its hashes. Each part of the engine
+//! counts its own; `interface` reports them.
 
 /// What a vCPU did, for the summary of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,9 @@
 //! All translated blocks of a node's vCPUs: finding them, linking them, forgetting them.
+//!
+//! A block is found by its first byte's physical address, its RIP and its mode, the hot one first.
+//! When bytes of a page change, all blocks that hold them are forgotten with the jumps that lead to
+//! them; when there is no room, everything is. The vCPU that runs has the store in its hands, by
+//! `share`.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

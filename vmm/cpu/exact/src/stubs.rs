@@ -1,5 +1,8 @@
 //! Code that all translated code shares: the way in, the way out, and the second look for
 //! where an indirect jump leads.
+//!
+//! It stands at the beginning of each code memory and is never overwritten while there is a block.
+//! `store` and `pool` place it when they are made; blocks jump to it by the addresses in `Shared`.
 
 use std::mem::offset_of;
 

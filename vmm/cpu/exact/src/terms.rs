@@ -1,4 +1,8 @@
 //! Sums of registers.
+//!
+//! Each register counts at most `MAX_TIMES` times in a sum, and none counts zero times; a sum that
+//! would not fit is none. `symbols` writes addresses as such sums, `strides` tells by them how
+//! groups move, and the emitter adds them up.
 
 /// Most often that a register may count in a sum: what it is multiplied by then fits a
 /// constant of 32 bits with room.

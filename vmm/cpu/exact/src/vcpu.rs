@@ -1,4 +1,8 @@
 //! The exact engine's vCPU as a value.
+//!
+//! The host's requirements are checked when it is made, so that translated code may rely on them.
+//! It runs on one thread at a time, since GS, signals and the x87 are that thread's. Nodes own one
+//! per processor and call it through `interface`.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,9 @@
 //! A visit to translated code, and what its exits ask for.
+//!
+//! Guest registers stand in the host's only within `enter_translated`; after it they are in the
+//! context, with what a block had moved put back before anybody reads them. `dispatch` calls
+//! `visit`; each kind of exit stub leads to the part that serves it, and to the middle of the block
+//! again where that is all.
 
 use crate::allocation::Allocation;
 use crate::block::{Block, BlockId, Charge, Mode, Pace, SiteId, SiteKind};

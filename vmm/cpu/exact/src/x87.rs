@@ -1,5 +1,9 @@
 //! The x87, which is the guest's for as long as a run lasts, through all exits: compiled host
 //! code does not use it.
+//!
+//! A thread's x87 is as after reset between runs. Most guests' is, too, and is then neither loaded
+//! nor saved. `apart` calls this at the beginning and the end of a run, instructions that save or
+//! load the x87 in between.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::__cpuid_count;

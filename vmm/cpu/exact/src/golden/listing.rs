@@ -1,4 +1,8 @@
 //! Host code as text in which nothing depends on where things happen to lie.
+//!
+//! Addresses are named by what stands there: the context's fields, labels, exits, shared code. So a
+//! listing changes when the emitted code does and not when something else in the program moves.
+//! `golden` compares listings with the files in the tree.
 
 use std::fmt::Write;
 use std::mem::offset_of;

@@ -1,4 +1,8 @@
 //! The samples: short blocks that stand for what guests are made of.
+//!
+//! Each sample is guest code, the mode that it is translated in, and what a host must have for it.
+//! They are few and fixed, so that a change of the emitter shows in listings that can be read.
+//! `golden` translates all of `FILES`.
 
 mod hot;
 mod relative;

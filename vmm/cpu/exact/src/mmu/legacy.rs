@@ -1,5 +1,8 @@
 //! Paging outside long mode: two levels of 4-byte entries (Intel SDM vol. 3, 4.3),
 //! and PAE's three levels (4.4).
+//!
+//! Addresses have 32 bits, and what is reserved in an entry raises a page fault. `mmu::map` comes
+//! here where long mode is off, `system/control` to check PAE's four top entries.
 
 use belljar_cpu::{Access, SystemRegisters};
 

@@ -1,4 +1,8 @@
 //! The bytes of a pool's pages: found by their hash, then compared.
+//!
+//! A page is added once and never changed or removed, so that its number stays good; equal bytes at
+//! another linear address are another page, up to `PLACES` of them. `pool` looks pages up when a
+//! node first runs code of one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

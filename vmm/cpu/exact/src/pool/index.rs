@@ -1,5 +1,8 @@
 //! Which block of a pool stands where: a hash table with chains, in which nothing moves and
 //! nothing is removed, so that threads look into it while one adds to it.
+//!
+//! A block is added when it is whole, with its chain's head written last; a retired one is only
+//! skipped. `pool` adds under its lock, and every node's dispatcher looks blocks up.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

@@ -1,4 +1,7 @@
 //! What changes when something is added to a pool: in the hands of one thread at a time.
+//!
+//! The pool holds it in a lock. Bytes that were placed stay as they are; a jump is linked or led to
+//! hot code by one write of its cell, which threads in the code may read at any time.
 
 use std::collections::{BTreeMap, BTreeSet};
 

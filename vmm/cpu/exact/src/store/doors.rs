@@ -1,4 +1,8 @@
 //! Where code that is relative to its page is entered; see [`relative`](crate::relative).
+//!
+//! An entry thunk stands for one RIP, physical address and mode; it leads to the relative block
+//! there, or to the dispatcher when that is gone. `relative` makes thunks when the dispatcher asks
+//! for a block, and jump caches lead to them.
 
 use belljar_cpu::PAGE_SIZE;
 

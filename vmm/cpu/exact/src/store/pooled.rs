@@ -1,4 +1,8 @@
 //! A node's part in a pool.
+//!
+//! The store remembers which pages run the pool's code and asks the pool for blocks of no others;
+//! its own blocks and the pool's are never linked to each other. `shared` calls this on behalf of
+//! the vCPU, after it has compared the page's bytes.
 
 use std::sync::Arc;
 

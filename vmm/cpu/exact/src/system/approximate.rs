@@ -1,5 +1,9 @@
 //! Approximations of which the dispatcher is asked: those of single numbers that are special, and
 //! the more exact ones of AVX-512.
+//!
+//! The results are bit for bit those of [reciprocal](crate::defined::reciprocal) or of IEEE 754's
+//! division and root, on every host. `system` and its table call these where the engine's own
+//! results are asked for.
 
 use iced_x86::{Instruction, Mnemonic as M, OpKind, Register};
 

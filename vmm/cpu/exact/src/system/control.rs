@@ -1,4 +1,8 @@
 //! Control and debug registers, cache and TLB control.
+//!
+//! What is reserved or contradicts itself raises #GP before anything changes. Each change of how
+//! addresses are translated or code is made is told to the TLB and to `lookup`. `table` leads here
+//! from MOV with control registers, INVLPG, WBINVD and their like.
 
 use iced_x86::{Instruction, Mnemonic, Register};
 

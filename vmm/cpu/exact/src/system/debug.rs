@@ -1,4 +1,8 @@
 //! Debug registers (Intel SDM vol. 3, 18.2).
+//!
+//! DR6 and DR7 read back with their fixed bits. Traps are taken at instruction boundaries alone,
+//! which is where `dispatch` calls `trap`; whether a breakpoint is met is found out in
+//! `breakpoints`.
 
 use belljar_cpu::Exit;
 use iced_x86::Instruction;

@@ -1,4 +1,8 @@
 //! Control transfers that change privilege or code segment.
+//!
+//! They are SYSCALL, SYSENTER and their returns, INT n, IRET, far transfers and ENTER; `table`
+//! leads here. SYSCALL and SYSRET of 64-bit kernels are mostly carried out by translated code:
+//! `visit` opens the way for that before it enters, and settles what is left to do after it.
 
 use belljar_cpu::{Registers, Segment, SegmentRegister};
 use iced_x86::{Code, Instruction, Mnemonic};

@@ -1,5 +1,9 @@
 //! Gathers and scatters, lane by lane: a fault finds the lanes before it done, and
 //! their bits of the mask cleared, so that the instruction can continue from there.
+//!
+//! `table` leads here from all gathers and scatters. A masked-out lane is not accessed. A lane's
+//! load is done before its mask bit is cleared, so that whoever stops in between finds a state that
+//! processors could show.
 
 use iced_x86::{Instruction, Mnemonic as M, OpKind, Register};
 

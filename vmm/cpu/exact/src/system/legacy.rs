@@ -1,5 +1,8 @@
 //! Instructions that only 16- and 32-bit code has, and forms of others that
 //! 64-bit code does not have (Intel SDM vol. 2).
+//!
+//! In 64-bit mode none of these is reached but where an encoding exists there, too. Flags that
+//! manuals leave undefined are zero, as elsewhere in the engine. `table` leads here.
 
 use iced_x86::{Code, Instruction, Mnemonic as M, Register};
 

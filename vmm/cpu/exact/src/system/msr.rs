@@ -1,4 +1,8 @@
 //! Model-specific registers that belong to the processor itself.
+//!
+//! A register that is not the processor's, such as the local APIC's, ends the run with an exit for
+//! the machine to answer, which may refuse it with #GP. `table` leads here for RDMSR and WRMSR,
+//! `saved` for the values.
 
 use belljar_cpu::{Exit, Registers};
 use iced_x86::{Instruction, Mnemonic};

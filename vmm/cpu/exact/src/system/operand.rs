@@ -1,4 +1,8 @@
 //! Operands of instructions that are carried out in Rust.
+//!
+//! Addresses are made and wrapped as the mode of the running code says, and a stack access outside
+//! the canonical range raises #SS instead of #GP. A write of 32 bits clears the upper half of its
+//! register. All of `system` reads and writes operands by these.
 
 use belljar_cpu::SegmentRegister;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};

@@ -1,4 +1,8 @@
 //! Segment registers and descriptor tables (Intel SDM vol. 3, chapters 3 and 5).
+//!
+//! A descriptor is checked for type, privilege and presence before a register takes it, in the
+//! order of the manual, since that decides which exception comes. MOV and POP with segment
+//! registers, far transfers, gates and the LGDT family come here.
 
 use belljar_cpu::{DescriptorTable, Segment, SegmentRegister};
 use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};

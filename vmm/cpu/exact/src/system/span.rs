@@ -1,5 +1,8 @@
 //! Structures of many bytes in guest memory, which may cross pages: every page is
 //! checked before the first byte changes.
+//!
+//! FXSAVE, XSAVE and their like store by this, ENTER and bit strings ask by it whether they may. A
+//! fault in the middle thus leaves memory as it was.
 
 use belljar_cpu::PAGE_SIZE;
 

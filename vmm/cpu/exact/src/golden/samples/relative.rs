@@ -1,4 +1,7 @@
 //! Code that counts its addresses from its page.
+//!
+//! They are translated as users' code beyond 4 GiB is, and show how such code leaves its page and
+//! names addresses. `golden/samples` has them among its files.
 
 use iced_x86::code_asm::CodeAssembler;
 

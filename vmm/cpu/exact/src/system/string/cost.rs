@@ -1,4 +1,8 @@
 //! What string instructions cost under a time model.
+//!
+//! Lines are touched in the order of bytes, so that it does not show in how many steps an
+//! instruction copies. `string` calls `touch_elements` for what it has copied, and `pay_elements`
+//! once for each part of an instruction.
 
 use super::{Operation, StringOp};
 use crate::timing::LINE_BYTES;
