@@ -1,4 +1,7 @@
 //! What a processor's time went into.
+//!
+//! Sums only grow, and those of several processors add up. The exact engine has them under a time
+//! model; nodes add them up for the trace and the summary.
 
 /// Sums since reset, of which all but `instructions` are in cycles. What is left of the
 /// clock is the core's.

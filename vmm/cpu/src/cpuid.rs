@@ -1,4 +1,7 @@
 //! What CPUID answers.
+//!
+//! A table does not change while the guest runs; what depends on the guest's state, engines put
+//! into the answer. `belljar-vmm` makes one for each processor of a node.
 
 /// One leaf, or one subleaf of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

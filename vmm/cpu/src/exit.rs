@@ -1,4 +1,8 @@
 //! Why a vCPU came back to its caller.
+//!
+//! At an exit the guest stands at an instruction boundary as far as anybody can see: an instruction
+//! that asks is done after the answer. Engines return it from `Vcpu::run`, the node's run loop acts
+//! on it.
 
 use std::fmt;
 

@@ -1,5 +1,9 @@
 //! Which instructions a guest's processor has: a level of the x86-64 psABI, and
 //! extensions besides it.
+//!
+//! An `InstructionSet` is consistent: each extension has the level and the extension that it needs.
+//! Scenarios name it, CPUID's table shows it, and an engine refuses a host that cannot carry it
+//! out.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,7 @@
 //! Architectural registers as plain values.
+//!
+//! They hold what the architecture says and nothing of an engine, so that a state can go from one
+//! engine to another. The boot code fills them in, engines take and give them through `Vcpu`.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,7 @@
 //! What an engine tells of a run.
+//!
+//! Nothing in it is part of a run's results: it says how an engine fared, and what to distrust.
+//! Nodes add up what their processors' engines tell, and the summary has it.
 
 use serde::{Deserialize, Serialize};
 

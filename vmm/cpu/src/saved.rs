@@ -1,4 +1,7 @@
 //! A processor's whole state as values, from which any engine continues.
+//!
+//! Saved states are data from outside when they are loaded, and may hold anything: an engine checks
+//! what it takes. Nodes save one for each processor, in snapshots and checkpoints.
 
 use belljar_sim::CodecError;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,7 @@
 //! A processor's architectural state as a list of named values, for comparing.
+//!
+//! Names and order are the same in every run of an engine, so that two lists can be compared item
+//! by item. Nodes hash the list, and `belljar bisect` shows where two lists differ.
 
 use crate::registers::{Registers, Segment, SystemRegisters};
 

@@ -1,4 +1,7 @@
 //! The layout of an XSAVE area (Intel SDM, volume 1, chapter 13).
+//!
+//! The layout is the same for every guest whatever the host's is. The exact engine writes areas by
+//! it, the kvm engine compares KVM's with it, and CPUID tells guests the sizes.
 
 /// A state component beyond x87 and SSE, which have fixed places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,9 @@
 //! The local APIC: one register file seen through the xAPIC page and through the
 //! x2APIC MSRs (Intel SDM volume 3, chapter "Advanced Programmable Interrupt Controller").
+//!
+//! State changes only by the guest's accesses, by messages, and by the timer when `advance` is
+//! called, with times that the caller gives in the processor's cycles. `interrupts` has one for
+//! each processor; the node's run loop asks it for the vector to take.
 
 mod access;
 mod bits;

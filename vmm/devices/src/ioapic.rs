@@ -1,4 +1,8 @@
 //! The IO-APIC (Intel 82093AA, with the EOI register of later versions).
+//!
+//! A pin's edge asks once, its level as long as the line is up and no interrupt of it is being
+//! served. It sends nothing by itself: `interrupts` takes the requests, delivers the messages and
+//! tells which were taken; the node sets lines as devices do.
 
 use crate::apic::{Delivery, Message};
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,8 @@
 //! Power-off and reset: the registers that the ACPI tables name, and the two
 //! reset ports of the PC that kernels try when ACPI fails.
+//!
+//! A write returns what the guest asked for, and what becomes of the node is the caller's business:
+//! the node's buses call it. Whatever else is written has no effect.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,7 @@
 //! The CMOS clock (MC146818), which starts at the scenario's date and runs in virtual time.
+//!
+//! What is read follows from the start and the seconds that the caller gives, so the host's clock
+//! is nowhere in it; the guest cannot set it. The node's buses lead ports 0x70 and 0x71 here.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,7 @@
 //! The serial port: vm-superio's 16550A, with its output collected.
+//!
+//! Output waits until somebody takes it, input until the guest reads it, and nothing takes time.
+//! The node's buses lead the eight ports here and its interrupt to an edge-triggered pin.
 
 use std::cell::Cell;
 use std::convert::Infallible;

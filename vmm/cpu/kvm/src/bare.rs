@@ -1,5 +1,9 @@
 //! A machine without a kernel, on which the engine is tried out: flat 64-bit code over
 //! pages that map themselves, and a page of the traced library for user code.
+//!
+//! `calibrate`, `probe` and the tests make their guests by this. Memory has 2 MiB, all of it mapped
+//! to itself, and its processor begins at `CODE` with interrupts off; nothing of a node is needed
+//! for it.
 
 use std::sync::Arc;
 

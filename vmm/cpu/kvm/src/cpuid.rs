@@ -1,4 +1,8 @@
 //! What CPUID answers, as KVM is told it.
+//!
+//! A guest is told what the table says, but for RDRAND and RDSEED where the host does not have
+//! them, and for how the preloaded library is to call. A feature that KVM lacks is named by
+//! `missing` before a guest begins. `vcpu` makes both calls when a vCPU is made.
 
 use belljar_abi::{DETECT_INT3, DETECT_LEAF};
 use belljar_cpu::{CpuidBit, CpuidEntry, CpuidRegister, CpuidTable, Feature, InstructionSet};

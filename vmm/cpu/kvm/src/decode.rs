@@ -1,4 +1,7 @@
 //! From what KVM says of an exit to what it means: free functions over plain values.
+//!
+//! Nothing here touches KVM, so that tests cover exits that no host gives on demand. `page` makes a
+//! `RawExit` of the shared page, `vcpu` acts on the `Meaning` that `decode` finds in it.
 
 use belljar_cpu::{Exit, ShutdownCause};
 use kvm_bindings::KVM_EXIT_EXCEPTION;

@@ -1,4 +1,8 @@
 //! This host's KVM, and what it can do.
+//!
+//! A `Host` is only there when the interface has the right version and every capability in
+//! `NEEDED`, and the time stamp counter is a clock; otherwise the error says what is missing and
+//! what to do. `probe` opens it, and so does whoever makes machines.
 
 use std::fs;
 use std::io;

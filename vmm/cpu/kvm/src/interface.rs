@@ -1,4 +1,8 @@
 //! The vCPU's face to the machine.
+//!
+//! A node calls all of this through the `Vcpu` trait, between runs. System registers are read once
+//! and kept until the next run; where the host refuses something in a call that returns nothing,
+//! the next run tells of it.
 
 use belljar_cpu::{
     Access, CpuError, CpuState, Cycles, EngineReport, Exit, Registers, StateItem, SystemRegisters,

@@ -1,4 +1,8 @@
 //! The few calls of KVM that kvm-ioctls does not make on x86, and the host's clocks.
+//!
+//! Each call gives the host's error and leaves its meaning to the caller: `vcpu`, `tsc`, `saved`
+//! and `host`. A call that threads make which run vCPUs must be in `RUNNING_IOCTLS`, as the sandbox
+//! allows no others.
 #![allow(unsafe_code)]
 
 use std::io;

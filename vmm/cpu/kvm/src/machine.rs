@@ -1,4 +1,8 @@
 //! A virtual machine: a node's memory, and what all its processors share.
+//!
+//! KVM sees RAM at the addresses at which devices and the tracer see it, and as long as the machine
+//! is there. Model-specific registers that KVM does not keep come to the engine. The engine's
+//! caller makes one per node; `vcpu` makes processors of it.
 #![allow(unsafe_code)]
 
 use std::io;

@@ -1,4 +1,8 @@
 //! Which of a host's ways to do the same thing guests are run by.
+//!
+//! They are the breakpoints at traced calls, and what moves the time stamp counter. What is
+//! insisted on is taken or refused, never replaced by something else. `probe` chooses them once for
+//! a run, and all of its vCPUs have the same.
 
 use crate::debug::Breakpoints;
 use crate::host::{Host, HostError};

@@ -1,4 +1,8 @@
 //! Model-specific registers: which KVM keeps, and which come to us.
+//!
+//! The filter lets a guest reach the registers in `KEPT`, and read the time stamp counter; what
+//! else it reads or writes ends its run with an exit. `machine` sets the filter, `saved` reads and
+//! writes the registers that are part of a state.
 
 use belljar_cpu::CpuError;
 use kvm_bindings::{Msrs, kvm_msr_entry};

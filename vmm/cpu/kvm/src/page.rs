@@ -1,4 +1,7 @@
 //! The page that KVM shares with us for each vCPU, read and written as plain values.
+//!
+//! All `unsafe` reads of the union that KVM fills are here; places of a transfer's items are
+//! checked to lie in the mapping. `vcpu` calls this after each run, and to answer what was asked.
 #![allow(unsafe_code)]
 
 use kvm_bindings::{

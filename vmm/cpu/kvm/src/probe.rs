@@ -1,4 +1,8 @@
 //! Whether this host's KVM can carry a kernel: some offer the device and cannot.
+//!
+//! A trial guest does in order what kernels do and must come from each step to the next within a
+//! time; the error names the step at which KVM failed. `belljar doctor` asks, and each run under
+//! this engine before it makes machines.
 
 mod program;
 

@@ -1,4 +1,8 @@
 //! Registers as KVM has them, and as the rest of Belljar has them.
+//!
+//! What goes to KVM and back is the same, but for a granularity that a limit leaves open, which is
+//! made one that processors accept. `interface` and `saved` convert by this; nothing here calls
+//! KVM.
 
 use belljar_cpu::{DescriptorTable, Registers, Segment, SegmentRegister, SystemRegisters};
 use kvm_bindings::{kvm_dtable, kvm_regs, kvm_segment, kvm_sregs};

@@ -1,5 +1,9 @@
 //! The vCPU's whole state, saved and taken over: nothing but what the architecture knows,
 //! so that any engine continues with it.
+//!
+//! A state is only taken when KVM is in the middle of nothing: a transfer or an interrupt that is
+//! on its way is ended before, or refuses it. `interface` calls this for `Vcpu::save` and
+//! `Vcpu::load`; whatever of a loaded state KVM does not take is an error.
 
 use belljar_cpu::{CpuError, CpuState, Vcpu};
 use kvm_bindings::{

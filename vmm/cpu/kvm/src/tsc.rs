@@ -1,4 +1,7 @@
 //! How a guest's time stamp counter is moved.
+//!
+//! Whichever it is, the counter then shows the host's plus an offset, modulo 2^64. `vcpu` sets it
+//! on each entry to where the virtual clock stands; `means` chooses.
 
 use belljar_cpu::CpuError;
 use kvm_ioctls::VcpuFd;

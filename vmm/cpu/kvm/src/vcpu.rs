@@ -1,4 +1,8 @@
 //! The vCPU as a value, and how it goes into the guest and comes back.
+//!
+//! A guest is entered for a turn with a timer that ends it, and its counter shows virtual time
+//! while it runs. An exit that asks a question is answered before the next entry. Nodes call it
+//! through `interface`; it belongs to one thread at a time.
 
 use std::cell::OnceCell;
 use std::io;

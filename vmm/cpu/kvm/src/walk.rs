@@ -1,5 +1,9 @@
 //! Translation of linear addresses by the guest's own page tables: KVM's answer to the same
 //! question (`KVM_TRANSLATE`) does not tell what a page may be used for.
+//!
+//! It reads guest memory and changes none of it, accessed and dirty bits included; what is mapped
+//! in a way that the access is not allowed is no answer. `Vcpu::translate` asks, for the tracer,
+//! and only where long mode's paging is on.
 
 use belljar_cpu::{Access, GuestRam, SystemRegisters};
 use vm_memory::{Bytes, GuestAddress};

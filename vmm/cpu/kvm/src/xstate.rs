@@ -1,4 +1,8 @@
 //! The XSAVE area that KVM gives and takes, and the registers in it.
+//!
+//! `Extended` has vectors, masks and the x87 as saved states of any engine have them, and zero for
+//! what a guest has not got. Offsets are those of the standard format; `vcpu` refuses a host whose
+//! KVM has others, which `has_our_layout` tells. `saved` reads and writes areas by this.
 
 use belljar_cpu::{
     COMPONENT_AVX, COMPONENT_HIGH_ZMM, COMPONENT_OPMASK, COMPONENT_ZMM_HIGH, CpuState,

@@ -1,4 +1,8 @@
 //! The guest's reads and writes of the local APIC's registers.
+//!
+//! What no register takes is ignored, noted in the error register or refused, as the manual says
+//! for the mode; nothing that a guest writes panics. What a write means for others is returned as
+//! an `Effect`, which `interrupts` carries out. The node's buses and exits lead here.
 
 use belljar_cpu::Cycles;
 

@@ -1,4 +1,6 @@
 //! A set of interrupt vectors, as IRR, ISR and TMR hold them.
+//!
+//! The higher the vector, the higher its priority. `LocalApic` has three of them.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,9 @@
 //! Interrupt messages: what travels between local APICs, and to them from the IO-APIC
 //! (Intel SDM volume 3, "Issuing Interprocessor Interrupts").
+//!
+//! Messages are taken at the time that they were sent for, in the order of times; however many a
+//! guest sends, an inbox stays bounded, as equal ones merge. `interrupts` finds out for whom they
+//! are.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

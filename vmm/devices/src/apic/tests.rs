@@ -1,3 +1,4 @@
+//! Local APICs alone: priorities, modes, the timer, errors, and whatever a guest may write.
 use super::*;
 use proptest::prelude::*;
 

@@ -1,4 +1,8 @@
 //! The local APIC's timer: one-shot, periodic and TSC-deadline, in virtual cycles.
+//!
+//! It fires at the cycle that follows from what the guest wrote, however late `expire` is called;
+//! periods that were missed together count once. `LocalApic` owns it, and the run loop asks for its
+//! deadline.
 
 use belljar_cpu::Cycles;
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,4 @@
+//! Interrupts from pins and between processors, through IO-APIC and local APICs together.
 use super::*;
 use crate::apic::StartSignal;
 

@@ -1,5 +1,9 @@
 //! virtio-blk: requests are answered a fixed latency after their notification,
 //! in order.
+//!
+//! A request's chain is checked before the disk is touched, and requests under way are never more
+//! than the queue holds. What the guest does wrong is a status or asks for a reset; only the host's
+//! image file can fail the run. A node has one for each of its disks.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;

@@ -1,4 +1,8 @@
 //! A descriptor chain, checked as a whole before a device touches it.
+//!
+//! A chain that exists has all its buffers in RAM, none of them empty, and the readable before the
+//! writable. `queue` makes chains; devices read and write guest memory by them alone. One from a
+//! saved state is checked again by `fits`.
 
 use serde::{Deserialize, Serialize};
 use std::ops::Range;

@@ -1,4 +1,8 @@
 //! virtio-console: the one port `hvc0`, bytes in and bytes out.
+//!
+//! Bytes are neither lost nor reordered in either direction: what is typed waits for the guest's
+//! buffers, what it wrote for whoever takes it. A node has one console for its control and one for
+//! each output stream.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;

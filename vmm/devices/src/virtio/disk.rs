@@ -1,5 +1,9 @@
 //! What a virtio block device stores: a shared read-only image, a private
 //! overlay over one, or memory.
+//!
+//! An image is never written to: what a guest writes is in 4 KiB blocks of its own disk, and a
+//! clone of a `Disk` shares the rest. `block` reads and writes within the length; checkpoints save
+//! the blocks written.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,5 +1,8 @@
 //! A guest's driver for the tests: it sets a device up and makes buffers
 //! available through registers and memory, as a kernel would.
+//!
+//! It keeps the rules where a test does not break them on purpose. The tests of all virtio devices
+//! here use it.
 
 use belljar_cpu::{Cycles, GuestRam, guest_ram};
 use vm_memory::{Bytes, GuestAddress};

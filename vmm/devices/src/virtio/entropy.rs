@@ -1,4 +1,7 @@
 //! virtio-rng: random bytes from the scenario's seed.
+//!
+//! The bytes depend on the seed, the node's number and how many were drawn, and never on the host.
+//! `Device::notify` answers at once; a clone draws from a stream of its own.
 
 use belljar_cpu::{Cycles, GuestRam};
 use belljar_sim::Random;

@@ -1,4 +1,8 @@
 //! The register window of a virtio-mmio device, version 2.
+//!
+//! Registers follow virtio's rules for status and features; a driver that breaks a queue makes the
+//! device ask for a reset and stop, and the node runs on. The node's buses call it as a `Window`;
+//! what acts on the device from outside goes through `drive`, which raises the interrupt.
 
 use serde::{Deserialize, Serialize};
 use std::io;

@@ -1,4 +1,8 @@
 //! virtio-net: whole frames in and out, without offloads.
+//!
+//! A frame is handed to the guest whole or dropped and counted: where no buffer is there, up to
+//! `BACKLOG` frames wait. What the guest sends is taken with the cycle of its notification, by
+//! which the network orders it. The node delivers and takes frames.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;

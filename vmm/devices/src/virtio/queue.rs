@@ -1,4 +1,8 @@
 //! One virtqueue: rust-vmm's ring with every chain checked before use.
+//!
+//! No chain loops or is longer than the queue, and each is [checked](Chain) before a device sees
+//! it; a ring that is not wholly in RAM never becomes ready. `mmio` sets queues up, devices take
+//! chains and hand them back.
 
 use belljar_cpu::GuestRam;
 use serde::{Deserialize, Serialize};

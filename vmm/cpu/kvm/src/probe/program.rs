@@ -1,4 +1,7 @@
 //! The trial guest's program: what a kernel does and a mere demonstration does not.
+//!
+//! It tells by `STEP_PORT` which step begins and by `WRONG_PORT` that one went wrong, and expects
+//! of the host only what a node's devices do. `probe` assembles it and follows its exits.
 
 use belljar_abi::{FACT_ADDRESS, FACT_LEAF, MAGIC_ADDRESS};
 use iced_x86::IcedError;

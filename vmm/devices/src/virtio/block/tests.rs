@@ -1,3 +1,4 @@
+//! The disk as a driver sees it: latency, limits, and requests that are none.
 use super::super::driver::{Driver, Part};
 use super::super::{Mmio, Window};
 use super::*;

@@ -1,3 +1,4 @@
+//! The register window: negotiation, interrupts, resets, and drivers that keep to no rule.
 use super::super::driver::{Driver, Part, RAM};
 use super::super::{Block, Console, Disk, Entropy, Net};
 use super::*;
