@@ -1,4 +1,8 @@
 //! From a kernel file to a processor that stands at the kernel's first instruction.
+//!
+//! A kernel is entered as its kind asks: by the Linux 64-bit protocol, PVH or Multiboot. What does
+//! not fit into memory is an error that names it, and nothing of a kernel file can write outside
+//! guest RAM. `Node::new` calls `load` once, for the first processor.
 
 mod acpi;
 mod decompress;

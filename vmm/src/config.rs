@@ -1,4 +1,8 @@
 //! What a node is made of.
+//!
+//! `check` holds every limit, and a node is only built of a configuration that passes; two nodes of
+//! equal configurations do the same. `belljar-cluster` fills it in from a plan and asks
+//! `check_memory` and `check_clock` for single values beforehand.
 
 use std::sync::Arc;
 

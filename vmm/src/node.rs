@@ -1,4 +1,8 @@
 //! A node and its run loop.
+//!
+//! A node does the same whatever the host's clock, threads and the lengths of runs are: all that
+//! comes from outside comes with its virtual time. The cluster's runner, `belljar boot` and the
+//! fuzz targets run nodes; a node calls nobody, but returns a `NodeStop`.
 
 mod arrivals;
 mod devices;

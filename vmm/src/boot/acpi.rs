@@ -1,5 +1,9 @@
 //! ACPI tables of a hardware-reduced machine: no PIC, no PIT, no power-management
 //! timer, no fixed events. Everything a kernel has to find is in the DSDT.
+//!
+//! The tables depend on the number of processors and of virtio devices alone, and name the
+//! addresses, ports and pins at which the node's buses have the devices. `boot` puts them where
+//! `layout` says.
 
 use acpi_tables::Aml;
 use acpi_tables::aml::{

@@ -1,4 +1,7 @@
 //! Compressed kernels: the formats that distributions use, told apart by magic.
+//!
+//! Kernel files are hostile: a broken stream is an error with its format's name, and none unpacks
+//! to more than `MOST` bytes. `kernel` comes here for what a bzImage or a packed kernel holds.
 
 use std::io::{self, Read};
 

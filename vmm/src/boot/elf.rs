@@ -1,4 +1,7 @@
 //! ELF files of either class: what to load where, and the PVH entry point.
+//!
+//! Files are hostile: every offset and length is checked, and a segment's bytes lie in the file.
+//! `kernel` and `multiboot` load what this finds.
 
 use object::Endianness;
 use object::elf::{FileHeader32, FileHeader64, PT_LOAD};

@@ -1,4 +1,8 @@
 //! Where things lie in guest-physical memory.
+//!
+//! The places of the boot structures do not overlap, and devices lie in the hole of RAM below 4
+//! GiB. `boot` and its parts write here, the node's buses find devices here, and nodes allocate RAM
+//! by `ram_ranges`.
 
 /// Global descriptor table.
 pub(super) const GDT: u64 = 0x500;

@@ -1,5 +1,9 @@
 //! Kernels after the Multiboot specification, version 0.6.96: a header in the first
 //! 8 KiB of the file, and a 32-bit entry with a table of what the machine has.
+//!
+//! A header is found and obeyed only as far as the file holds what it names; what asks for more
+//! than this loader has, such as a video mode, is refused. `kernel` asks for the plan, `boot` puts
+//! the table into memory.
 
 use super::elf::ElfFile;
 use super::layout;

@@ -1,5 +1,8 @@
 //! The PVH convention (Xen, `docs/misc/pvh.pandoc`): a 32-bit entry that the ELF
 //! file names in a note, and a table of what the machine has.
+//!
+//! The table holds what the zero page tells Linux: memory map, command line, initial RAM disk and
+//! ACPI tables. `boot` writes it for kernels whose ELF file has the note.
 
 use super::layout;
 

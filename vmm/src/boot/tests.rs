@@ -1,3 +1,4 @@
+//! Kernels of all kinds on their way to the first instruction, and what does not fit.
 use super::*;
 use crate::config::NodeConfig;
 use belljar_cpu::guest_ram;

@@ -1,4 +1,8 @@
 //! `struct boot_params`, the zero page (Linux, Documentation/arch/x86/boot.rst and zero-page.rst).
+//!
+//! It has the command line, the initial RAM disk, the memory map and the RSDP's address, and for
+//! the rest what the kernel's own setup header says. `boot` writes it for kernels that are entered
+//! by the Linux protocol; the memory map serves the other conventions, too.
 
 use linux_loader::loader::bootparam::{boot_e820_entry, boot_params};
 use vm_memory::ByteValued;

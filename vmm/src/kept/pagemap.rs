@@ -1,4 +1,8 @@
 //! Which pages of this process's memory are its own.
+//!
+//! A page that is not said to be this process's own was not written to since it was mapped, unless
+//! it is shared; where the host refuses the table, `kept` compares all pages instead. A run opens
+//! it once for its checkpoints.
 
 use std::fs::File;
 use std::io;

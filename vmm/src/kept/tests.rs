@@ -1,3 +1,5 @@
+//! What is kept of RAM and had again: what changed alone, with and without the host's table, and
+//! damage.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
 //! What arrives at a node from outside, in the order of time, then of asking.
+//!
+//! Two deliveries for one cycle keep the order in which they were asked for, also in a saved node.
+//! `Node` takes deliveries by this, the run loop takes those that are due.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,4 +1,8 @@
 //! A node's devices and the two buses that lead to them.
+//!
+//! Each address, port and pin belongs to one device; where nothing answers, reads give ones and
+//! writes are ignored. Whatever an access changes at a device is seen in the interrupt controllers
+//! before it returns. `exits` carries accesses out here, the run loop what is due.
 
 use std::collections::BTreeSet;
 use std::io;

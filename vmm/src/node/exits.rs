@@ -1,5 +1,8 @@
 //! From a processor's exit to what has to be done about it: a free function over
 //! the devices, which needs no engine.
+//!
+//! What a guest does by an exit is never an error: only the host can fail, and then it says which
+//! device. The run loop acts on the `Action` that is returned.
 
 use belljar_cpu::{Cycles, Exit};
 use belljar_devices::{Moment, PowerEvent};

@@ -1,5 +1,8 @@
 //! A node's state from outside: hashes of all of it, and its parts for comparing.
 //! Looking changes nothing.
+//!
+//! Hashes are of what the guest could see, so that two runs of one scenario have the same at the
+//! same instruction. `belljar bisect` and determinism tests compare nodes by them.
 
 use belljar_cpu::{GuestRam, PAGE_SIZE, StateItem};
 use twox_hash::{XxHash3_64, XxHash3_128};

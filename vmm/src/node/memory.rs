@@ -1,4 +1,8 @@
 //! A node's memory as the process sees it that runs on the processor whose turn it is.
+//!
+//! Addresses go through that processor's page tables with its own rights, so that a call's
+//! arguments cannot lead the tracer to memory that the program does not have. The tracer reads and
+//! writes by this at stops.
 
 use belljar_cpu::{Access, PAGE_SIZE};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend};

@@ -1,4 +1,7 @@
 //! One of a node's processors: an engine, and what the node knows of its turn.
+//!
+//! The clock of a processor never goes back, and interrupts are delivered only where the engine can
+//! take one. The run loop runs the one whose turn it is; `saved` has each one's state.
 
 use super::NodeError;
 use belljar_cpu::{CpuState, Cycles, Registers, Segment, SegmentRegister, Vcpu};

@@ -1,4 +1,8 @@
 //! A node's state apart from its RAM, saved and taken over.
+//!
+//! A restored node does what the saved one would have done. A state is hostile when it is loaded:
+//! what is not that of such a node is an error. Checkpoints call `save` and `restore`, templates
+//! `write_snapshot` and `clone_of`.
 
 use belljar_cpu::{Cycles, GuestRam, Vcpu};
 use belljar_sim::{Seed, check, decode, encode};

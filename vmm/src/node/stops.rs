@@ -1,4 +1,8 @@
 //! Why a run of a node ended.
+//!
+//! A `NodeStop` is the guest's doing or what the caller asked for, a `NodeError` is the host's or
+//! the configuration's. A node that has ended returns the same stop again; after any other it can
+//! be run on.
 
 use belljar_cpu::{CpuError, Cycles, ShutdownCause};
 use belljar_sim::CodecError;

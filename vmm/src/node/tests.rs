@@ -1,3 +1,4 @@
+//! A node with processors that follow scripts: ends, devices, timers, interrupts, frames and calls.
 mod cutting;
 mod fake;
 mod vcpus;

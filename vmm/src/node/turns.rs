@@ -1,4 +1,8 @@
 //! The run loop: turn by turn, exit by exit.
+//!
+//! What happens, and at which cycle, depends on the node and on what was delivered, and not on
+//! where runs end. What is due is done before an instruction that begins at its cycle. `run_until`,
+//! `run_ahead` and `pause_at` are what owners of nodes call.
 
 use belljar_cpu::{Cycles, Exit};
 use belljar_devices::Moment;

@@ -1,4 +1,8 @@
 //! The pages of RAM that are worth keeping.
+//!
+//! Pages of zeros are holes in the file and are neither written nor read; a hash covers all others.
+//! `snapshot` writes, copies and checks files by this, and takes nothing of a file's table of runs
+//! for true before `look` has compared it.
 
 use std::fs::File;
 use std::io;

@@ -1,3 +1,4 @@
+//! Snapshots written, copied, mapped by clones, and damaged anywhere.
 use std::fs;
 
 use belljar_cpu::guest_ram;
