@@ -1,8 +1,7 @@
 //! Guest physical memory.
 //!
-//! Regions are whole pages and never move, so that engines may keep host addresses of them as long
-//! as they hold the RAM. Nodes allocate it here, or map a snapshot's; loaders, devices and engines
-//! share it.
+//! Regions never move, so that engines may keep host addresses of them as long as they hold the
+//! RAM. Nodes allocate it here, or map a snapshot's; loaders, devices and engines share it.
 
 use std::fs::File;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Where the return at the end of a trace is likely to lead: where it would lead just now.
+//! Return prediction: where the return at the end of a trace is likely to lead, which is where it would
+//! lead just now.
 //!
 //! A jump through a table is foreseen worse than a comparison, and asks the block that it comes
 //! to whether it is the right one. For speed alone, as all that is hot.

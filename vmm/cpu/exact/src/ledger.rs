@@ -1,5 +1,5 @@
-//! What a run has used of its budget: ticks, and instructions where a time model counts
-//! them apart.
+//! Cycle accounting: what a run has used of its budget, in ticks, and in instructions where a time model
+//! counts them apart.
 //!
 //! What a block's entry took off the budget is what its instructions cost, and what did not run is
 //! given back before anybody looks at the clock. `visit`, `access` and `system` take and give;

@@ -1,9 +1,9 @@
 //! Instructions that are carried out in Rust.
 //!
 //! `help` is called by `visit` at the exit stub of such an instruction, whose cost the entry has
-//! taken. A handler either does all of it, or nothing and tells what it raises or whom to ask; then
-//! the instruction runs again. Only long string instructions are done in parts. `table` has the
-//! handlers.
+//! taken. A handler does all of it, or tells what it raises or whom to ask; then the instruction
+//! runs again. Only gathers, scatters and long string instructions may then be done in part, as
+//! their registers show. `table` has the handlers.
 
 use belljar_abi::{FACT_LEAF, MAGIC_ADDRESS};
 use belljar_cpu::{Exit, Registers, Unimplemented};

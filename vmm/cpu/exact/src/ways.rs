@@ -1,4 +1,4 @@
-//! Which ways conditional jumps went while that was still counted.
+//! The branch profile: which ways conditional jumps went while that was still counted.
 //!
 //! Blocks are counted until they are hot. What leads out of a loop often enough is hot one day
 //! as well, and a trace that is made anew after that day would take it to be as likely as the

@@ -1,8 +1,8 @@
 //! Code after the block: what leaves translated code, and what seldom runs.
 //!
-//! It comes last so that code that runs often lies together. Whatever leaves first gives back the
-//! instructions that were not executed and what was put away: flags, lent registers, the stack
-//! pointer's lag. `emit` calls `emit_cold` once per block.
+//! It comes last so that code that runs often lies together. What leaves in the middle of a block
+//! gives back the instructions that were not executed, and goes by the code that restores flags
+//! where they are put away. `emit` calls `emit_cold` once per block.
 
 use super::{Cold, ColdKind, Emitter, Links};
 use crate::asm::{Hole, RCX, S0, S1};

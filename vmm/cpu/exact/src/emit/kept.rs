@@ -1,4 +1,4 @@
-//! Flags that are put away while checks change them.
+//! Saved flags: those that are put away while checks change them.
 //!
 //! A check of an access is short where it may change flags. Where they are not dead it takes
 //! twice the code. A block may have no such place: one of loads, stores and a call that never

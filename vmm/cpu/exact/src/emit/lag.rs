@@ -1,6 +1,5 @@
-//! The guest's stack pointer, where a trace lets it wait: pushes and pops that share their
-//! group's check note how far it moved, and the host's register follows where something names
-//! it, may fault or may leave.
+//! The deferred stack pointer of a trace: pushes and pops that share their group's check note how far it
+//! moved, and the host's register follows where something names it, may fault or may leave.
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 

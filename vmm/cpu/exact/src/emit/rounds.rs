@@ -1,4 +1,4 @@
-//! Rounds of a loop that are checked and counted together.
+//! Guarded loops: rounds of a loop that are checked and counted together.
 //!
 //! A loop checks and counts once per round what changes from round to round by constants
 //! alone. In front of such a loop stands a second form of it: it sees whether the budget and

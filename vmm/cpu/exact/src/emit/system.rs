@@ -1,7 +1,7 @@
 //! System instructions that kernels, and the C library's clocks, execute at every turn.
 //!
-//! What they need stands in the context, and they leave for the dispatcher where it says so
-//! (`helper_unless_zero`): translated code carries them out only where the result is the same.
+//! They leave for the dispatcher where translated code could not do the same: RDTSC where the
+//! context says that time is more than the count, SWAPGS where a user executes it.
 //! `emit/instruction` calls these.
 
 use iced_x86::{Instruction, Mnemonic};
