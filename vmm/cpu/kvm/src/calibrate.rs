@@ -1,8 +1,8 @@
 //! What entering and leaving a guest costs on this host, measured once.
 //!
-//! A trial guest reads its counter some times for each of the means by which guests are run; the
-//! least that was seen is left out of guests' time, so that none sees its clock go back. The
-//! process remembers it: making a vCPU asks by `Host::costs`, and so do all after it.
+//! A trial guest reads its counter several times under the means by which guests are to be run; the
+//! least that was seen is left out of guests' time, so that none sees its clock go back. Making a
+//! vCPU asks by `Host::costs`, which measures once in a process for each of the means.
 
 use std::sync::{Arc, OnceLock};
 
