@@ -1,5 +1,8 @@
-//! The deferred stack pointer of a trace: pushes and pops that share their group's check note how far it
-//! moved, and the host's register follows where something names it, may fault or may leave.
+//! The deferred stack pointer of a trace: pushes and pops that share their group's check note how
+//! far it moved, and the host's register follows where something names it, may fault or may leave.
+//!
+//! What leaves a trace finds the host's RSP to be the guest's, and catching up changes no flag.
+//! `emit` asks before each instruction whether RSP may wait, and pushes and pops move it by this.
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
