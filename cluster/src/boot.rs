@@ -57,7 +57,7 @@ pub struct BootPlan {
     pub disks: Vec<PathBuf>,
 }
 
-/// Why a node cannot be booted or cannot go on.
+/// Why a node cannot be booted or cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
     /// The kernel is not usable.

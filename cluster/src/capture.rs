@@ -175,7 +175,7 @@ impl Captures {
         Err(CaptureError::Others)
     }
 
-    /// Goes on with the captures of `links` where they were [saved](Self::save).
+    /// Continues the captures of `links` where they were [saved](Self::save).
     ///
     /// # Errors
     /// When they are others, or a file cannot be gone on with.

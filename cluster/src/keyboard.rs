@@ -20,7 +20,7 @@ pub struct Typed {
     pub bytes: Vec<u8>,
     /// Whether the person at the terminal wants to leave.
     pub leaves: bool,
-    /// Whether virtual time is to wait if it goes on, and to go on if it waits.
+    /// Whether virtual time is to wait if it runs, and to run if it waits.
     pub pauses: bool,
 }
 

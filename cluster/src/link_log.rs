@@ -80,7 +80,7 @@ impl LinkLog {
         })
     }
 
-    /// Goes on with the file where it was [saved](Self::save).
+    /// Continues the file where it was [saved](Self::save).
     ///
     /// # Errors
     /// When it cannot be gone on with.

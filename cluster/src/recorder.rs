@@ -89,7 +89,7 @@ impl Recorder {
         })
     }
 
-    /// Goes on with the trace of a run where it was [saved](Self::save).
+    /// Continues the trace of a run where it was [saved](Self::save).
     pub(crate) fn resume(
         plan: &Plan,
         directory: &RunDirectory,

@@ -150,7 +150,7 @@ pub(crate) fn find(
 ) -> Result<Snapshot, TemplateError> {
     if let Some(path) = &plan.snapshot {
         let snapshot = Snapshot::open(path)?;
-        // What was booted under one engine goes on under another.
+        // What was booted under one engine continues under another.
         snapshot.check_but(&identity(plan), &["engine"])?;
         return Ok(snapshot);
     }
@@ -220,8 +220,8 @@ fn make(
     Ok(())
 }
 
-/// Deletes the oldest snapshots beside `path` but for some. Whoever runs clones of one goes
-/// on: its memory lives as long as it is mapped.
+/// Deletes the oldest snapshots next to `path` but for some. Whoever runs clones of one
+/// continues: its memory lives as long as it is mapped.
 fn prune(path: &Path) {
     let age = |entry: &fs::DirEntry| entry.metadata().and_then(|data| data.modified()).ok();
     let entries = path.parent().and_then(|folder| fs::read_dir(folder).ok());

@@ -121,7 +121,7 @@ impl StateLog {
         })
     }
 
-    /// Goes on with `file`, which stands where it was when [kept](Self::keep).
+    /// Continues `file`, which stands where it was when [kept](Self::keep).
     pub(crate) fn resume(saved: StateLogState, file: BufWriter<File>) -> Self {
         Self {
             every: saved.every.max(1),

@@ -84,7 +84,7 @@ impl Mode {
 /// What exceptions meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handlers {
-    /// One goes on a byte further.
+    /// One continues a byte further.
     Skip,
     /// There are none: the processor shuts down.
     None,
@@ -272,7 +272,7 @@ fn write_descriptors(ram: &GuestRam, setup: &Setup) {
     put_word(ram, TASK + 0x804, HANDLER_STACK | 0x18 << 32);
 }
 
-/// What goes on behind the byte at which an exception came, by mode, without and with
+/// What continues after the byte at which an exception came, by mode, without and with
 /// an error code.
 fn skipping(mode: Mode) -> [&'static [u8]; 2] {
     match mode {

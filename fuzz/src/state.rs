@@ -33,7 +33,7 @@ pub(crate) fn node(data: &[u8]) {
     }
 }
 
-/// Runs a node for a while behind where it is.
+/// Runs a node for a while from where it is.
 fn run(node: &mut Node, microseconds: u64) {
     let end = node.now() + (at(microseconds).since(at(0)));
     for _ in 0..100 {

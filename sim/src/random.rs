@@ -17,7 +17,7 @@ pub struct Random {
     rng: ChaCha8Rng,
 }
 
-/// Where a stream stands, from which it goes on.
+/// Where a stream stands, from which it continues.
 #[derive(Serialize, Deserialize)]
 struct Position {
     seed: Seed,

@@ -1,5 +1,5 @@
 //! Harness for the end-to-end tests: a folder to work in, scenarios made of few
-//! words, and the `belljar` command with what it left behind.
+//! words, and the `belljar` command with what it wrote and how it ended.
 #![allow(clippy::print_stderr)]
 
 mod calls;

@@ -1,4 +1,4 @@
-//! What a run left behind.
+//! What a run of `belljar` left: how it ended, its output, its run directory, for tests to look at.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@ use serde::Serialize;
 pub struct Account {
     /// Instructions retired.
     pub instructions: u64,
-    /// Cycles in caches behind the first level.
+    /// Cycles in caches after the first level.
     pub caches: u64,
     /// Cycles in memory.
     pub memory: u64,

@@ -91,7 +91,7 @@ impl Action {
 
     /// Whether a call must be followed to its end although it is not recorded.
     pub(crate) fn changes_state(self, function: &Function) -> bool {
-        // A handle behind a pointer that is not const comes out, or goes away.
+        // A handle that a pointer that is not const points to comes out, or goes away.
         let hands_over = function.parameters.iter().any(|parameter| {
             let handle = matches!(
                 parameter.base,

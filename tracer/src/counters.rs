@@ -1,4 +1,4 @@
-//! What a tracer counts beside the calls it records.
+//! What a tracer counts besides the calls it records.
 
 use std::collections::BTreeMap;
 use std::fmt;

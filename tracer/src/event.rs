@@ -140,7 +140,7 @@ pub enum Direction {
 /// How far an operation is when the call that names it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize)]
 pub enum Phase {
-    /// Complete, as far as MPI promises it to the caller.
+    /// Complete, as far as MPI guarantees it to the caller.
     Done,
     /// Begun; a request will tell of its completion.
     Begun,

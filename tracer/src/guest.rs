@@ -347,7 +347,7 @@ impl Guest {
         self.call_with(tracer, name, arguments, |_, _| {});
     }
 
-    /// A call with an output of one handle behind its last argument. Returns the call's event.
+    /// A call with an output of one handle at its last argument. Returns the call's event.
     pub(crate) fn make(
         &mut self,
         tracer: &mut NodeTracer,

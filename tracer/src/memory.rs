@@ -24,7 +24,7 @@ pub trait GuestMemory {
     fn write(&mut self, linear: u64, from: &[u8]) -> Result<(), BadAddress>;
 }
 
-/// Most entries of an array that are read; what lies behind is left out.
+/// Most entries of an array that are read; what follows is left out.
 pub(crate) const MAX_ENTRIES: u64 = 1 << 16;
 
 /// Most bytes of a text that are kept.

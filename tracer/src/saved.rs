@@ -1,4 +1,4 @@
-//! What a tracer and a trace being written know, as bytes: for runs that go on later.
+//! What a tracer and a trace being written know, as bytes: for runs that continue later.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ impl NodeTracer {
         Ok(bytes)
     }
 
-    /// The tracer of node number `node` that goes on where another one was
+    /// The tracer of node number `node` that continues where another one was
     /// [saved](Self::save).
     ///
     /// # Errors

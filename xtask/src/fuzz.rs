@@ -19,7 +19,7 @@ enum Target {
     /// The exact engine, by arbitrary code in every mode, with hostile page tables and
     /// handlers; whole and in pieces.
     Code,
-    /// Page walks through arbitrary tables, beside a second walker.
+    /// Page walks through arbitrary tables, against a second walker.
     Walk,
     /// virtio devices driven by arbitrary registers, rings and descriptors.
     Virtio,

@@ -63,7 +63,7 @@ pub(crate) const BUILD: &[Package] = &[
     ),
 ];
 
-/// For the tests, beside those.
+/// For the tests, besides those.
 pub(crate) const TEST: &[Package] = &[
     package(
         "mpich",
@@ -214,7 +214,7 @@ fn qemu_version() -> Option<u32> {
     number.split('.').next()?.parse().ok()
 }
 
-/// Adds the source beside the one that apt has for the release, on the same mirror.
+/// Adds the source next to the one that apt has for the release, on the same mirror.
 fn install_from_backports() -> Result<()> {
     let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     if release.contains("VERSION_CODENAME=bookworm") {

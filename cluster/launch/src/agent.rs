@@ -111,15 +111,15 @@ impl Agent {
         self.input.send(input).map_err(|_| Gone)
     }
 
-    /// Ends its standard input, behind all that was sent: it shall end by itself.
+    /// Ends its standard input, after all that was sent: it shall end by itself.
     pub fn close_input(&self) {
         // An agent that has ended needs no telling.
         let _ = self.input.send(Input::End);
     }
 
     /// Lines of its standard output, without their ends; longer ones than 64 KiB come in
-    /// pieces. Disconnected behind the last one. Use `recv_timeout`: an agent need not
-    /// say anything. One whose lines nobody takes waits behind the 1,024th.
+    /// pieces. Disconnected after the last one. Use `recv_timeout`: an agent need not
+    /// say anything. One whose lines nobody takes waits after the 1,024th.
     pub fn lines(&self) -> &Receiver<String> {
         &self.lines
     }

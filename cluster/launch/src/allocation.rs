@@ -69,7 +69,7 @@ pub struct AllocatedHost {
     pub name: String,
     /// Processors.
     pub cpus: u32,
-    /// Bytes of memory; `None` where the job was promised none of a size, or all.
+    /// Bytes of memory; `None` where the job was granted none of a size, or all.
     pub memory: Option<u64>,
 }
 

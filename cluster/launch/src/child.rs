@@ -40,7 +40,7 @@ pub(crate) fn own_end(status: ExitStatus, _: &[String]) -> AgentExit {
 
 struct ChildCarrier {
     child: Child,
-    /// Lines kept, and behind them the end of standard error.
+    /// Lines kept, and after them the end of standard error.
     kept: Receiver<String>,
     verdict: Verdict,
 }

@@ -55,7 +55,7 @@ pub struct BatchJob {
 pub struct Wishes {
     /// Hosts; one when absent.
     pub hosts: Option<u32>,
-    /// Processors on each; all of them, nobody beside, when absent.
+    /// Processors on each; all of them, shared with nobody, when absent.
     pub cpus_per_host: Option<u32>,
     /// MiB of memory on each; when absent what the cluster gives, or all of it where all
     /// processors are asked for.

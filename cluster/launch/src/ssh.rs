@@ -37,7 +37,7 @@ pub struct Ssh {
     pub user: String,
     /// The port of hosts that are not named as `HOST:PORT`.
     pub port: u16,
-    /// Private keys, tried in this order behind what ssh-agent has.
+    /// Private keys, tried in this order after what ssh-agent has.
     pub identities: Vec<PathBuf>,
     /// Files of known hosts.
     pub known_hosts: Vec<PathBuf>,

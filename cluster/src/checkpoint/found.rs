@@ -1,4 +1,4 @@
-//! The checkpoint from which a run goes on.
+//! The checkpoint from which a run continues.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ use belljar_sim::Time;
 /// A piece of what was typed: when, into which node, and what.
 pub(crate) type Piece = (Time, u32, Vec<u8>);
 
-/// The pieces in `file` behind its first `from` bytes, and where the last one ends. A line
+/// The pieces in `file` after its first `from` bytes, and where the last one ends. A line
 /// that was broken off is none.
 ///
 /// # Errors

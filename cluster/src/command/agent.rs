@@ -40,7 +40,7 @@ fn end_with_input(mut input: BufReader<io::Stdin>, stop: Arc<AtomicBool>) {
         let mut rest = [0; 64];
         while matches!(input.read(&mut rest), Ok(1..)) {}
         stop.store(true, Ordering::Relaxed);
-        // Whatever holds it up: nothing stays behind on any host.
+        // Whatever holds it up: nothing is left on any host.
         thread::sleep(FAREWELL);
         process::exit(1);
     });

@@ -106,7 +106,7 @@ impl JobArguments {
         }
     }
 
-    /// The job's command: the scenario beside it, into `out`.
+    /// The job's command: the scenario next to it, into `out`.
     pub(super) fn command(&self, out: &Path) -> Result<Vec<String>> {
         let mut words = run_command(out)?;
         if let Some(cpus) = self.cpus_per_host {
@@ -173,7 +173,7 @@ fn place(wanted: Option<&Path>, name: &str) -> Result<PathBuf> {
     bail!("no name is free in {}", runs.display());
 }
 
-/// `path` with more behind its name.
+/// `path` with `end` added to its name.
 pub(super) fn with_end(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);

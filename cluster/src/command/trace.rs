@@ -112,7 +112,7 @@ fn cpi(arguments: &StatArguments, path: &Path) -> Result<ExitCode> {
     })
 }
 
-/// The nodes of the run whose trace this is, by the scenario beside it, if there is one.
+/// The nodes of the run whose trace this is, by the scenario next to it, if there is one.
 fn nodes_of(trace: &Path) -> Result<Option<Nodes>> {
     let scenario = trace.with_file_name(SCENARIO_FILE);
     match fs::read_to_string(&scenario) {

@@ -38,7 +38,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the run in `directory`, or in what it is called while it goes on.
+    /// Connects to the run in `directory`, or in what it is called while it runs.
     ///
     /// # Errors
     /// [`ControlError::NotRunning`] when there is none.

@@ -46,7 +46,7 @@ struct Office {
 }
 
 impl Server {
-    /// Listens in the run directory `directory` for the sake of `desk`, for the user alone.
+    /// Listens in the run directory `directory` for requests to `desk`, for the user alone.
     ///
     /// # Errors
     /// When the host refuses the socket.
@@ -103,7 +103,7 @@ fn bind(directory: &Path) -> io::Result<UnixListener> {
 fn accept(listener: &UnixListener, office: &Arc<Office>) {
     for client in 1.. {
         let Ok((stream, _)) = listener.accept() else {
-            // The filter for all threads lets this one go on; what fails, fails for good.
+            // The filter for all threads lets this one accept; what fails, fails for good.
             return;
         };
         let office = office.clone();

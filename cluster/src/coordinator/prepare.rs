@@ -30,7 +30,7 @@ use crate::runner::{KeepError, Lengths, Logs, Runner};
 use crate::sandbox::Sandbox;
 use crate::template;
 
-/// Files that a run opens beside its nodes' consoles, generously.
+/// Files that a run opens besides its nodes' consoles, generously.
 const SPARE_FILES: u64 = 1024;
 
 /// What a run is made from.
@@ -50,7 +50,7 @@ pub struct Setup<'a> {
     pub exchange: Option<Exchange>,
 }
 
-/// The parts of a run that differ between one that starts and one that goes on.
+/// The parts of a run that differ between one that starts and one that is resumed.
 struct Begun {
     runners: Vec<Runner>,
     fabric: Fabric,

@@ -1,5 +1,5 @@
 //! When each node could first hear of any other, by way of their access switches: all that
-//! hosts behind one switch can tell a node comes through it, so the first two of them are enough.
+//! hosts at one switch can tell a node comes through it, so the first two of them are enough.
 
 use belljar_fabric::Distances;
 use belljar_sim::Time;

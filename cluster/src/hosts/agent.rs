@@ -68,7 +68,7 @@ pub struct Agent {
     task: Task,
     /// Where files are, by their names.
     files: BTreeMap<String, PathBuf>,
-    /// The same of those beside the scenario.
+    /// The same of those next to the scenario.
     inputs: BTreeMap<String, PathBuf>,
     early: Early,
     /// The run's folder.
@@ -159,7 +159,7 @@ impl Agent {
         })
     }
 
-    /// The checkpoint that the run goes on from, if it does.
+    /// The checkpoint that the run is resumed from, if it is.
     fn choice(&self) -> Result<Option<Choice>, AgentError> {
         let folder = self.folder.path();
         let mut is_there = false;

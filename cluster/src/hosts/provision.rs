@@ -52,13 +52,13 @@ pub(crate) type Early = Vec<(u32, Message)>;
 
 /// What all hosts are given.
 pub struct Given<'a> {
-    /// The scenario's text, which names files beside it only.
+    /// The scenario's text, which names files next to it only.
     pub scenario: String,
     /// These files besides it, by their names.
     pub inputs: BTreeMap<String, PathBuf>,
     /// The snapshot that nodes are clones of.
     pub snapshot: Option<&'a Path>,
-    /// The files of the checkpoint that the run goes on from, by their names in the run's
+    /// The files of the checkpoint that the run is resumed from, by their names in the run's
     /// folder.
     pub checkpoint: Vec<(String, PathBuf)>,
     /// Threads that run guests are to be kept from everything else.

@@ -1,4 +1,4 @@
-//! What is of a node and beside it, saved and taken over.
+//! A node's state and the host's state that belongs to it, saved and taken over.
 
 use std::collections::VecDeque;
 use std::io;
@@ -106,7 +106,7 @@ impl Runner {
         })
     }
 
-    /// The runner of node `index` that goes on where another one was [saved](Self::save),
+    /// The runner of node `index` that continues where another one was [saved](Self::save),
     /// with that node and what is known of its calls restored. Without `directory`
     /// another host has the node's files.
     pub(crate) fn resume(

@@ -16,7 +16,7 @@ pub struct TimeSummary {
     pub cycles: u64,
     /// The core: what is left.
     pub core: u64,
-    /// Caches behind the first level.
+    /// Caches after the first level.
     pub caches: u64,
     /// Memory.
     pub memory: u64,

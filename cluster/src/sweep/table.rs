@@ -27,7 +27,7 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// Behind the keys that vary.
+/// The heads of the columns after the keys that vary.
 const HEADS: [&str; 6] = [
     "exit_code",
     "ending",
@@ -95,7 +95,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// The cells behind the keys.
+/// The cells after the keys.
 fn results(directory: &Path, outcome: Outcome) -> [String; HEADS.len()] {
     let mut name = directory.as_os_str().to_owned();
     name.push(".incomplete");

@@ -3,9 +3,9 @@
 /// What a parameter is, or what it points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// `void`: a buffer, behind a pointer.
+    /// `void`: a buffer, by a pointer to it.
     Void,
-    /// `char`: text, behind a pointer.
+    /// `char`: text, by a pointer to it.
     Char,
     /// `int`.
     Int,

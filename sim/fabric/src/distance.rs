@@ -91,7 +91,7 @@ impl Distances {
         let slowest = self.hops.iter().copied().max().unwrap_or(Span::ZERO);
         let widest = self.through.iter().copied().max().unwrap_or(Span::ZERO);
         self.longest = slowest + self.longest.max(widest) + slowest;
-        // From one access switch to the nearest host behind another.
+        // From one access switch to the nearest host at another.
         let outside: Vec<Span> = (0..groups)
             .map(|from| {
                 let others = (0..groups).filter(|to| *to != from);

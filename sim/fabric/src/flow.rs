@@ -12,7 +12,7 @@ const IPV6_HEADER: usize = 40;
 /// The bytes of a frame that all frames of its flow share, in this order: destination and
 /// source MAC address (12 bytes); of IPv4 and IPv6, source and destination address (8 or 32
 /// bytes) and the protocol (1 byte); of TCP, UDP and SCTP that is no fragment, the ports (4
-/// bytes). IPv6 extension headers are not looked behind.
+/// bytes). What follows IPv6 extension headers is not looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowKey {
     bytes: [u8; Self::LONGEST],

@@ -71,7 +71,7 @@ pub(crate) struct Passage {
     pub(crate) start: Time,
     /// When it leaves the queue: when its last bit is on the wire, or the link fails.
     pub(crate) leaves: Time,
-    /// Bytes in the queue behind it, its own included.
+    /// Bytes in the queue once it is in it, its own included.
     pub(crate) queued: u64,
     pub(crate) exit: Exit,
 }

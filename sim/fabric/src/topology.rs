@@ -55,7 +55,7 @@ pub struct SwitchSpec {
     pub queue_bytes: u64,
 }
 
-/// What the parts of a regular topology are, beside its shape.
+/// What the parts of a regular topology are, besides its shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartSpecs {
     /// Links between hosts and switches.

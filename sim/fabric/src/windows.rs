@@ -168,7 +168,7 @@ impl Windows {
         }
     }
 
-    /// Goes on from `state`; `false` when that is of other links.
+    /// Continues from `state`; `false` when that is of other links.
     pub(crate) fn restore(&mut self, state: WindowsState) -> bool {
         let ports = self.queues.len();
         if state.queues.len() != ports

@@ -231,14 +231,14 @@ impl Host {
         }
     }
 
-    /// Stops all its processes where they are; its kernel goes on.
+    /// Stops all its processes where they are; its kernel runs on.
     pub fn freeze(&self) {
         self.signal_all(libc::SIGSTOP);
         thread::sleep(PASS);
         self.signal_all(libc::SIGSTOP);
     }
 
-    /// Has them go on.
+    /// Has them continue.
     pub fn thaw(&self) {
         self.signal_all(libc::SIGCONT);
     }

@@ -81,7 +81,7 @@ impl Datatypes {
         self.known.insert(handle, Datatype::Predefined(index));
     }
 
-    /// The datatype behind a handle.
+    /// The datatype that a handle names.
     pub(crate) fn get(&self, handle: u64) -> Datatype {
         if let Some(datatype) = self.known.get(handle) {
             return *datatype;

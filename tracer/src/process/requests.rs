@@ -93,7 +93,7 @@ impl Requests {
         Some((number, transfers, collectives))
     }
 
-    /// The operation of the request behind `handle` ended so, with this status if the program
+    /// The operation of the request that `handle` names ended so, with this status if the program
     /// asked for it.
     pub(crate) fn complete(
         &mut self,
@@ -111,7 +111,7 @@ impl Requests {
         Some(completion)
     }
 
-    /// The latest request behind `handle` is gone.
+    /// The latest request that `handle` named is gone.
     pub(crate) fn free(&mut self, handle: u64) {
         let Some(requests) = self.by_handle.get_mut(handle) else {
             return;

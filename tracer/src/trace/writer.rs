@@ -109,7 +109,7 @@ impl TraceWriter {
         Ok(bytes)
     }
 
-    /// Goes on with the trace in `file`, which is at `path`, of events with accounts if
+    /// Continues the trace in `file`, which is at `path`, of events with accounts if
     /// `accounted`, where its writer was [saved](Self::save). What the file holds beyond
     /// that is kept until it is written over: it is what will be written again.
     ///

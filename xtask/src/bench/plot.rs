@@ -63,7 +63,7 @@ pub(super) struct Line {
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// What a chart of lines says beside them.
+/// What a chart of lines says in words.
 struct Words {
     caption: &'static str,
     across: &'static str,

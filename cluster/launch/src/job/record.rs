@@ -47,7 +47,7 @@ impl JobRecord {
     /// Reads a line of `scontrol --oneliner show job`: `KEY=VALUE` and blanks. `None` for
     /// what is none.
     pub(super) fn parse(line: &str) -> Option<Self> {
-        // What users chose comes behind what is asked for here, but for the name, which is
+        // What users chose comes after what is asked for here, but for the name, which is
         // made plain; so the first of a kind is Slurm's own.
         let value = |key: &str| {
             let words = line.split_ascii_whitespace();

@@ -35,7 +35,7 @@ pub(super) fn write(job: &BatchJob) -> Result<String, JobError> {
 fn options(job: &BatchJob) -> Vec<(&'static str, Option<String>)> {
     let wishes = &job.wishes;
     let folder = job.folder.display().to_string();
-    // Behind a `%` Slurm wants to know of what.
+    // After a `%` Slurm expects a letter that says what to put there.
     let literal = folder.replace('%', "%%");
     let place = if job.array.is_some() { "%a/" } else { "" };
     let mut options = vec![

@@ -57,7 +57,7 @@ pub(super) struct Pump {
     channel: Channel,
     /// The agent's process there.
     process: u32,
-    /// What is to be written, and whether the end is behind it, and was told.
+    /// What is to be written, and whether the end follows it, and was told.
     pending: VecDeque<u8>,
     input_ends: bool,
     input_ended: bool,
@@ -150,7 +150,7 @@ impl Pump {
         }
     }
 
-    /// Sends a signal by a command beside the agent; the protocol's own message for that
+    /// Sends a signal by a command of its own, besides the agent's; the protocol's own message for that
     /// is one that servers may pass over.
     fn apply(&mut self, force: Force) -> Option<AgentExit> {
         let name = match force {
@@ -232,13 +232,13 @@ impl Pump {
                     self.held.push_front(line);
                     return;
                 }
-                // Nobody reads; the agent goes on all the same.
+                // Nobody reads; the agent continues all the same.
                 Err(TrySendError::Disconnected(_)) => {}
             }
         }
     }
 
-    /// How the agent ended, once the other side has closed the channel behind it.
+    /// How the agent ended, once the other side has closed the channel after it.
     fn exit(&mut self) -> io::Result<Option<AgentExit>> {
         if !self.channel.eof() || would_block(self.channel.wait_close())?.is_none() {
             return Ok(None);

@@ -96,7 +96,7 @@ impl Fabric {
         }
     }
 
-    /// Goes on from `state`, which was saved from a fabric with the same topology and
+    /// Continues from `state`, which was saved from a fabric with the same topology and
     /// settings. A state may come from a file that anybody wrote.
     ///
     /// # Errors
@@ -181,7 +181,7 @@ impl Fabric {
         Ok(())
     }
 
-    /// Brings links into the state behind the first `changed` failures and repairs.
+    /// Brings links into the state after the first `changed` failures and repairs.
     fn restore_links(&mut self, changed: usize) {
         self.router.reset();
         for change in &self.changes[..changed] {

@@ -17,7 +17,7 @@ pub(super) struct Lab {
 }
 
 impl Lab {
-    /// One of `hosts` hosts beside the head, on which `belljar` is run.
+    /// One of `hosts` hosts besides the head, on which `belljar` is run.
     pub(super) fn start(hosts: u32, belljar: &Path) -> Result<Self> {
         let build = ["build", "--release", "--package", "belljar-tests"];
         shell::run(&cargo(), &[&build[..], &["--bin", "lab"]].concat())?;
@@ -68,7 +68,7 @@ impl Lab {
         writeln!(orders, "{line}").context("the lab takes no order")
     }
 
-    /// What the next line says behind `word`.
+    /// What the next line says after `word`.
     fn answer(&mut self, word: &str) -> Result<String> {
         let mut line = String::new();
         self.answers.read_line(&mut line)?;
