@@ -27,7 +27,7 @@ pub struct Selection {
 pub struct Window {
     /// Its first cycle.
     pub start: u64,
-    /// The first cycle behind it.
+    /// The first cycle after it.
     pub end: u64,
 }
 
@@ -51,7 +51,7 @@ pub enum SelectionError {
     EmptyWindow {
         /// Its first cycle.
         start: u64,
-        /// The first cycle behind it.
+        /// The first cycle after it.
         end: u64,
     },
 }

@@ -1,4 +1,8 @@
 //! The Slurm job that this process is part of: its hosts and what it has on them.
+//!
+//! Read from the environment and from `scontrol`. Both are taken as they are only where they fit together;
+//! what contradicts itself is an [`AllocationError`] that names the variable. The list of a run's hosts is
+//! made of this.
 
 use std::env;
 use std::fmt;

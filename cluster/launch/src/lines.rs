@@ -1,4 +1,7 @@
 //! Lines of an agent's output.
+//!
+//! A line has at most [`LONGEST`] bytes, longer ones come in pieces, and no byte of it is lost. Called by
+//! the threads that read from agents: `child` reads pipes, `ssh` pieces of a channel.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::Arc;

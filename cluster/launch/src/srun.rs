@@ -1,4 +1,7 @@
 //! Agents on the hosts of a Slurm job.
+//!
+//! One `srun` for each agent, which is a child of this process and stands for it: how the agent ended is
+//! read from its status and words. Chosen inside of an allocation; see `cluster/src/hosts/list.rs`.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};

@@ -1,4 +1,8 @@
 //! Agents on hosts that ssh reaches.
+//!
+//! Connects, checks the host's key before anything of the user's is sent, copies the program where it is
+//! absent, and starts the agent; then a thread of its own carries the streams (`pump`). No step waits
+//! longer than the [`Ssh`] settings say. Chosen for a list of hosts outside of Slurm.
 
 use std::env;
 use std::fs;

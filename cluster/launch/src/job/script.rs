@@ -1,4 +1,7 @@
 //! Batch scripts.
+//!
+//! The same job makes the same script. Every value is quoted for `sbatch` or for the shell, whichever reads
+//! it, and one that does not fit on a line is refused. Called by [`BatchJob::script`].
 
 use super::{BatchJob, JobError};
 use crate::quote::quoted;

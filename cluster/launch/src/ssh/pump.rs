@@ -1,4 +1,8 @@
 //! The thread of a connection: between an agent's streams and whoever started it.
+//!
+//! The session is used by this thread alone, without blocking: it waits for the socket, moves what can be
+//! moved, and looks at orders in between. It closes the connection when the agent has ended, its owner is
+//! gone, or the connection fails. Started by [`Ssh`](super::Ssh), which hands out an [`SshCarrier`] for it.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
