@@ -1,4 +1,8 @@
 //! `belljar boot`: one node with any kernel, its serial console on standard output.
+//!
+//! Without input a boot repeats to the cycle; what is typed reaches the guest by the host's clock. There is
+//! no network and no trace, and what the guest writes to its disks is gone at its end. Called by
+//! `command/boot.rs` alone.
 // How long somebody at the keyboard waits is the host's time.
 #![allow(clippy::disallowed_methods)]
 

@@ -1,4 +1,7 @@
 //! What the nodes of a run are made of.
+//!
+//! What nodes differ in follows from their index and the scenario's seed. A template knows nothing of what
+//! nodes or runs differ in. Called where a run is prepared and where its snapshot is made.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,5 +1,8 @@
-//! Where a run puts what it found. The directory is named `*.incomplete` until the
-//! run is whole and all of it on the disk.
+//! Where a run puts what it found.
+//!
+//! The directory is named `*.incomplete` until the run is whole and all of it on the disk, and locked as
+//! long as somebody writes to it. Files are opened beneath it: no link in it leads out. Made by the
+//! commands that run a scenario.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Seek, SeekFrom};

@@ -1,5 +1,8 @@
-//! The node of which all nodes of a run are clones: booted once, up to where only who it
-//! is is missing, and kept as a snapshot for as long as what it is made of stays the same.
+//! The node of which all nodes of a run are clones.
+//!
+//! Booted once, up to where only who it is is missing, and kept as a snapshot for as long as what it is
+//! made of stays the same: a snapshot is used only if its identity fits the plan, and one process at a time
+//! makes it. Called where a run is prepared, and by `belljar snapshot`.
 
 use std::fs::{self, File};
 use std::io;

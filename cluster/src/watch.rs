@@ -1,4 +1,7 @@
 //! Looking at a node's state at given instructions while it runs.
+//!
+//! Looking changes nothing of the node. Equal lines mean equal states of processor and memory, by hashes.
+//! Used by runs with `--state-hash` and by `belljar bisect`, which reads the files of two runs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;

@@ -1,4 +1,8 @@
 //! `belljar agent`: a host's part in a run that `belljar run` on another host started.
+//!
+//! It ends by itself when its standard input ends, at the latest some seconds later, whatever it waits for:
+//! nothing of a run is left on a host. Started by `cluster/src/hosts/muster.rs` through the launch crate,
+//! and by nobody by hand.
 
 use std::io::{self, BufReader, Read};
 use std::process::{self, ExitCode};

@@ -1,4 +1,8 @@
 //! `belljar run`, `belljar resume` and `belljar checkpoint`.
+//!
+//! Makes a plan, gathers the other hosts if there are any, and carries the run out, with a control socket
+//! if the host allows one. The run directory has its final name only when the run is whole. `belljar
+//! mpirun` starts its runs here, too.
 
 use std::fs;
 use std::io::{self, IsTerminal};

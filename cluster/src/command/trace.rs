@@ -1,4 +1,7 @@
 //! `belljar trace`, and the table that ends a run.
+//!
+//! Results go to standard output, and what makes a trace less than whole is said on standard error after
+//! them. The analyses are the tracer's. Called by `main`, and by `conclusion` at the end of a run.
 
 use std::fs;
 use std::io::{self, ErrorKind, StdoutLock, Write};

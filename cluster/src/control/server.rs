@@ -1,4 +1,8 @@
 //! The run's side of the socket: threads of their own, which never run a guest.
+//!
+//! Only the user who runs it, or root, is served. What clients send is hostile: lines have a limit, and
+//! nothing of them reaches the run but as a request that waits at the [`Desk`] until a round is over.
+//! Opened by `belljar run`.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};

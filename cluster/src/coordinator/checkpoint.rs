@@ -1,4 +1,7 @@
 //! Checkpoints of a run, taken between its rounds.
+//!
+//! Taking one changes nothing of the run, and one that fails does not end it. Here pages and records are
+//! gathered; the keeper's thread makes them last. Called by the coordinator when one is due or wanted.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,8 @@
 //! A run's dealings with the other hosts that it runs on.
+//!
+//! What is heard is taken in between rounds only. Host 0 has the run directory: it writes what others'
+//! nodes said and called, and tells all of them when the run ends. A host that is lost ends the run. Called
+//! by the coordinator.
 
 use std::collections::BTreeMap;
 use std::fs::File;

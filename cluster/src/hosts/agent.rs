@@ -1,4 +1,7 @@
 //! A host's part in a run that another host started.
+//!
+//! It knows nothing but what host 0 sends: all files are in a folder of the run's own, and a name that
+//! leads out of it is refused. The run itself is the same code as on one host. Called by `belljar agent`.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,7 @@
 //! Which hosts a scenario is to run on, before any of them is asked.
+//!
+//! This host comes first, whether or not it runs nodes, and none is in the list twice. From a Slurm job no
+//! more is taken than it was granted. Called by `muster` and by `belljar check`'s placement.
 
 use std::collections::BTreeSet;
 use std::thread;

@@ -1,4 +1,7 @@
 //! A node's state and the host's state that belongs to it, saved and taken over.
+//!
+//! All of a runner but its node's RAM, which goes into packs of pages. A runner that is resumed does what
+//! the saved one would have done. Called by the coordinator for checkpoints.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,4 +1,7 @@
 //! Scenarios that stand by themselves, with what they are made of.
+//!
+//! A standalone scenario names no file elsewhere but the image's recipe, so it runs the same from another
+//! folder or host. Called by the commands that put a scenario into a run directory or a job's folder.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

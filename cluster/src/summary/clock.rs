@@ -1,4 +1,7 @@
 //! How well virtual time was kept where the host's processor makes it.
+//!
+//! Sums of what the kvm engine counted on each node. They depend on the host, so they are in `host.json`;
+//! the exact engine has no such errors.
 
 use std::collections::BTreeMap;
 use std::fmt;

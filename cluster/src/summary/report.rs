@@ -1,4 +1,7 @@
 //! What a node has to say of itself at the end of a run, wherever it ran.
+//!
+//! Made on the host that ran the node and sent to the one with the run directory. What depends on the
+//! scenario alone is kept apart from figures about the host.
 
 use std::collections::BTreeMap;
 
