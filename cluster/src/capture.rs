@@ -182,7 +182,7 @@ impl Captures {
     /// Continues the captures of `links` where they were [saved](Self::save).
     ///
     /// # Errors
-    /// When they are others, or a file cannot be gone on with.
+    /// When they are others, or a file cannot be continued.
     pub(crate) fn resume(
         directory: &RunDirectory,
         fabric: &mut Fabric,

@@ -48,7 +48,7 @@ const BASE: &str = "base.snapshot";
 const RECORD: &str = "checkpoint";
 const PACK: &str = "pages";
 
-/// Why a checkpoint cannot be made or gone on from.
+/// Why a checkpoint cannot be made or resumed from.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     /// The host refuses a file.
@@ -122,7 +122,7 @@ pub enum CheckpointError {
     /// There is no memory for a node.
     #[error(transparent)]
     Memory(#[from] NodeError),
-    /// A node cannot be kept, or not gone on with.
+    /// A node cannot be kept, or not resumed.
     #[error(transparent)]
     Node(#[from] KeepError),
     /// The network cannot be restored.

@@ -83,7 +83,7 @@ impl LinkLog {
     /// Continues the file where it was [saved](Self::save).
     ///
     /// # Errors
-    /// When it cannot be gone on with.
+    /// When it cannot be continued.
     pub(crate) fn resume(
         plan: &Plan,
         directory: &RunDirectory,

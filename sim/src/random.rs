@@ -1,5 +1,7 @@
-//! The only random generator. Every consumer draws from a stream of its own, so
-//! that one consumer's appetite never changes what another one sees.
+//! The only random generator.
+//!
+//! Every consumer draws from a stream of its own, so that one consumer's appetite never changes what
+//! another one sees. A stream can be saved where it stands. Used wherever a simulation needs chance.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};

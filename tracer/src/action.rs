@@ -1,5 +1,7 @@
-//! What each function does, as far as the tracer cares: worked out once from the
-//! functions' names and parameters.
+//! What each function does, as far as the tracer cares.
+//!
+//! Worked out once, for all functions of the table, from their names and parameters. Called at each call's
+//! entry and return, by `process`.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,7 @@
 //! A call's arguments by name, and the memory they point to.
+//!
+//! Whatever the guest passes, reading has a limit and at worst yields nothing: the first argument with bad
+//! memory is remembered for the event. Called by `process` and what it is made of, and by `collective`.
 
 use belljar_abi::{Base, Function, Parameter};
 

@@ -1,4 +1,7 @@
 //! Predefined datatypes: names, sizes, and how each implementation knows them.
+//!
+//! Traces hold a row's index, so the order of rows is part of the trace's format. Called by `process` for
+//! handles in a program's memory, and by dumps for names.
 
 /// A predefined datatype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

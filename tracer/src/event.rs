@@ -1,4 +1,8 @@
 //! What is recorded of one call of an MPI function.
+//!
+//! An event tells what this process's call alone shows, in the process's own numbers; what needs other
+//! processes is worked out when a trace is read. Its encoding is the trace's format. Made by `process`,
+//! ordered by the run, written by `trace`.
 
 use belljar_abi::{FUNCTIONS, Function};
 use bincode::{Decode, Encode};

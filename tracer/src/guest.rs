@@ -1,4 +1,7 @@
 //! A guest process for tests: memory in pages, and calls as the stubs make them.
+//!
+//! Calls have their tracer saved and restored in between, so tests of all kinds see that nothing is lost by
+//! it. Compiled for tests only.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,7 @@
 //! Which calls a scenario wants recorded.
+//!
+//! Selecting changes the trace only: all calls are counted, and those that make objects are followed.
+//! Checked with the plan, compiled once for each node's tracer.
 
 use std::collections::BTreeMap;
 

@@ -151,7 +151,7 @@ pub enum TraceError {
         /// Its version.
         version: u16,
     },
-    /// A trace that cannot be gone on with.
+    /// A trace that cannot be continued.
     #[error("cannot go on with the trace {}: {reason}", path.display())]
     State {
         /// The file.

@@ -151,7 +151,7 @@ impl Runner {
     }
 }
 
-/// Why a node cannot be kept, or not gone on with.
+/// Why a node cannot be kept, or not resumed.
 #[derive(Debug, thiserror::Error)]
 pub enum KeepError {
     /// The node itself.
@@ -178,7 +178,7 @@ pub enum KeepError {
         /// The host's reason.
         source: io::Error,
     },
-    /// One of its files cannot be gone on with.
+    /// One of its files cannot be continued.
     #[error(transparent)]
     File(#[from] RunDirectoryError),
 }

@@ -1,4 +1,7 @@
 //! How soon hosts can hear of each other.
+//!
+//! A time told here is never longer than what a frame could take, so nodes may run that far without hearing
+//! of each other. Measured once for a topology; bounds of rounds and the placement of nodes come from it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

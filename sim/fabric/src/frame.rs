@@ -1,4 +1,7 @@
-//! Ethernet frames.
+//! Ethernet frames: their addresses and the time that they take on a wire.
+//!
+//! Hosts' addresses follow from their numbers, and back. Frames are guests' bytes: they may be too short
+//! for anything. Used by links for time and by the fabric for destinations.
 
 use std::fmt;
 use std::sync::Arc;

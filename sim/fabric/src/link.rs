@@ -1,4 +1,7 @@
 //! One direction of a link: a queue in front of a wire.
+//!
+//! What becomes of a frame is settled when it is sent, and frames arrive in the order in which they were
+//! sent: calls come in order of time. Called by the fabric for each frame and hop.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

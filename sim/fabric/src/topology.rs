@@ -1,4 +1,7 @@
 //! What is connected to what.
+//!
+//! A [`Topology`] that exists is sound: every host has one link, to a switch, all places are connected, and
+//! every link has latency and bandwidth. Built for a plan; the fabric, routes and distances read it.
 
 use belljar_sim::Span;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,7 @@
 //! What links carry over time: figures by windows of equal length.
+//!
+//! A window is given out once nothing can change it any more, so figures do not depend on rounds. Filled by
+//! the fabric for each frame; the coordinator takes them for `links.csv`.
 
 use std::collections::BTreeMap;
 

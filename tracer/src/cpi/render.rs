@@ -1,4 +1,7 @@
 //! Cycles per instruction as text and as JSON.
+//!
+//! Both have the same figures; where nothing models a part it is left out, not zero. Called by `belljar
+//! trace stat --cpi`.
 
 use std::io;
 

@@ -1,4 +1,7 @@
 //! The requests of a process, from the call that made them to their completion.
+//!
+//! A request's number is the process's own and new with each activation, so an event's completions name
+//! exactly one. Their number is bounded. Called when calls return.
 
 use bincode::{Decode, Encode};
 

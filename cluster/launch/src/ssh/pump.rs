@@ -105,7 +105,7 @@ impl Pump {
         }
     }
 
-    /// Carries on until the agent ends, its owner is gone, or the connection fails.
+    /// Runs until the agent ends, its owner is gone, or the connection fails.
     pub(super) fn run(
         mut self,
         inputs: &Receiver<Input>,

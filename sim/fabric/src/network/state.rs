@@ -1,4 +1,7 @@
 //! A fabric's running state as plain values.
+//!
+//! With the topology and the settings it says everything that is to come. A state may come from a file that
+//! anybody wrote, so it is checked before it is used. Called for checkpoints.
 
 use belljar_sim::{EventKey, Time};
 use serde::{Deserialize, Serialize};
