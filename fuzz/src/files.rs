@@ -1,4 +1,7 @@
 //! Files that people are sent: traces and scenarios.
+//!
+//! A trace may have its lengths and checksums made good, so that mutations get as far as the decoder. What
+//! is read is listed and analysed as well. Called by name from `lib.rs`.
 
 use std::io::Write;
 use std::path::Path;

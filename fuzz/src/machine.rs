@@ -1,5 +1,7 @@
-//! A small machine for hostile code: 1 MiB of RAM, tables for every mode, and pages of
-//! every kind.
+//! A small machine for hostile code: 1 MiB of RAM, tables for every mode, and pages of every kind.
+//!
+//! The machine's own tables and handlers are the supervisor's, and a setup says all in which two machines
+//! differ. Built by the targets `code` and `walk`.
 
 use belljar_cpu::{
     CpuidTable, DescriptorTable, Exit, GuestRam, InstructionSet, Level, Registers, Segment,

@@ -1,4 +1,7 @@
 //! Saved states of nodes, as a checkpoint or snapshot holds them: restored and run on.
+//!
+//! A state is refused, or the node runs for a while without a panic. Called by name from `lib.rs`, with
+//! nodes of [`boot`](crate::boot).
 
 use belljar_vmm::{KernelImage, Node, NodeError, NodeStop};
 

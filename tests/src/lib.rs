@@ -1,5 +1,7 @@
-//! Harness for the end-to-end tests: a folder to work in, scenarios made of few
-//! words, and the `belljar` command with what it wrote and how it ended.
+//! Harness for the end-to-end tests.
+//!
+//! A folder to work in, scenarios made of few words, and the `belljar` command with what it wrote and how
+//! it ended. What is absent (the binary, an image, KVM) makes a test skip, said loudly.
 #![allow(clippy::print_stderr)]
 
 mod calls;

@@ -1,4 +1,7 @@
 //! `cargo xtask fuzz`: property tests without an end.
+//!
+//! An input that fails is kept and cut down, and how to try it again is said. The targets are the crate
+//! `belljar-fuzz`'s, but for `engine`, which compares with this host's processor. Called by `main`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,7 @@
 //! `cargo xtask test`: groups of tests, and what they need.
+//!
+//! A group installs and builds what its tests need before they run; those that it cannot have are skipped,
+//! and say so. Called by `main`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

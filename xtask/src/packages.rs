@@ -1,4 +1,7 @@
 //! Debian packages that the project's commands need on the host.
+//!
+//! What is missing is installed after saying what and why; what is there is left as it is. Called by the
+//! commands that build, test and measure.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,7 @@
 //! Charts as SVG.
+//!
+//! The same points give the same file, so a chart in the documentation changes only with its figures.
+//! Called by the benchmarks `engine`, `hosts` and `scale`.
 
 use plotters::prelude::*;
 

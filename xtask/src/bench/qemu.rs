@@ -1,5 +1,7 @@
-//! The peer: QEMU's system emulation in counted mode, on Belljar's kernel, image and
-//! run disk.
+//! The peer: QEMU's system emulation in counted mode, on Belljar's kernel, image and run disk.
+//!
+//! Both run the same bytes, so that only the emulation differs. Called by the benchmarks `engine` and
+//! `hpl`.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,7 @@
-//! `cargo xtask bench scale`: what many nodes cost: making clones, their memory, the rounds,
-//! programs on many nodes, and how all that grows.
+//! `cargo xtask bench scale`: what many nodes cost.
+//!
+//! Making clones, their memory, the rounds, programs on many nodes, and how all that grows. Costs are
+//! differences or ratios of runs on the same machine. Called by `bench`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,8 @@
-//! The lab that the hosts are in: a process of the tests' (`tests/src/bin/lab.rs`), which takes
-//! orders line by line.
+//! The lab that the hosts are in: a process of the tests' (`tests/src/bin/lab.rs`), which takes orders line
+//! by line.
+//!
+//! It takes root. All that is in it ends when its standard input does, so also with this process. Started
+//! by `bench hosts`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
