@@ -1,7 +1,7 @@
 //! Jobs of Slurm: batch scripts, handing them in, and what becomes of them.
 //!
-//! Speaks to Slurm by `sbatch` and `scontrol` alone. No text of a user's gets onto a line of a script that
-//! it could leave; such a value is refused. Called by `belljar submit` and `belljar sweep`.
+//! Speaks to Slurm by `sbatch` and `scontrol` alone. A value that would not stay on its line of a script is
+//! refused. Called by `belljar submit` and `belljar sweep`.
 
 use std::io::{self, Write};
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+//! Bounds of turns: how far nodes get, and that none is told of its past.
 use belljar_fabric::{LinkSpec, SwitchSpec, Topology};
 use proptest::prelude::*;
 

@@ -1,3 +1,4 @@
+//! Clients of the control socket, honest and hostile ones.
 use super::*;
 use crate::control::{Client, ControlError, Look};
 

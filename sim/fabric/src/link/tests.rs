@@ -1,3 +1,4 @@
+//! Queues, jitter and failures of one direction of a link, against arithmetic.
 use super::*;
 use crate::impairment::Outage;
 

@@ -1,4 +1,4 @@
-//! A disk that fills up.
+//! A disk that fills up while a run keeps a checkpoint: the run ends in order and is resumed.
 
 use std::process::Command;
 
