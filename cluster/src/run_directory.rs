@@ -181,7 +181,7 @@ impl RunDirectory {
         self.create_file(name).map(BufWriter::new)
     }
 
-    /// As [`file`](Self::file), for one who puts bytes together himself.
+    /// As [`file`](Self::file), for a caller that buffers by itself.
     ///
     /// # Errors
     /// As [`file`](Self::file).

@@ -1,7 +1,7 @@
 //! Harness for the end-to-end tests.
 //!
 //! A folder to work in, scenarios made of few words, and the `belljar` command with what it wrote and how
-//! it ended. What is absent (the binary, an image, KVM) makes a test skip, said loudly.
+//! it ended. A test that lacks what it needs (the binary, root, a new QEMU) is skipped, said loudly.
 #![allow(clippy::print_stderr)]
 
 mod calls;

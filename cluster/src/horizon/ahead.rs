@@ -49,7 +49,7 @@ impl Promise {
 
     /// How long nothing comes out of it, and whether that is its last null message of the round.
     fn look(&self) -> (Time, bool) {
-        // In this order: of whom stays, the last null message is seen.
+        // In this order: of a node that stays, the last null message is seen.
         let stays = self.stays.load(Ordering::Acquire);
         let silent = self.silent.load(Ordering::Acquire);
         (Time::from_ps(silent), stays)

@@ -1,7 +1,7 @@
 //! What tells flows apart.
 //!
 //! Frames of one flow have equal keys, so ECMP sends them one way and in order. Any bytes have a key,
-//! however short or malformed. Called by routing for each frame that has several ways.
+//! however short or malformed. Called by routing under ECMP, at each switch that a frame passes.
 
 /// Ethernet's types of what a frame carries.
 const IPV4: [u8; 2] = [0x08, 0x00];

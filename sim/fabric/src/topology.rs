@@ -274,7 +274,7 @@ impl Topology {
         self.host_links[host as usize]
     }
 
-    /// The switch that `host` hangs on.
+    /// The switch that `host` is linked to.
     pub fn switch_of(&self, host: u32) -> u32 {
         let link = &self.links[self.host_links[host as usize] as usize];
         match link.other_end(Endpoint::Host(host)) {

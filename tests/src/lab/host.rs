@@ -1,7 +1,7 @@
 //! A host of a lab.
 //!
-//! It is a set of namespaces, and all its processes end with its first one; no signal reaches a process
-//! outside of it. Started by the lab; tests run commands on it, freeze it and cut its power.
+//! It is a set of namespaces, and all its processes end with its first one. Started by the lab; tests run
+//! commands on it, freeze it and cut its power.
 
 use std::env;
 use std::ffi::OsStr;

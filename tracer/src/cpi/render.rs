@@ -1,6 +1,6 @@
 //! Cycles per instruction as text and as JSON.
 //!
-//! Both have the same figures; where nothing models a part it is left out, not zero. Called by `belljar
+//! Both have the same figures; a part that nothing models has no number, not a zero. Called by `belljar
 //! trace stat --cpi`.
 
 use std::io;

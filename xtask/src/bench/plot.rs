@@ -60,7 +60,7 @@ fn draw(into: &mut String, points: &[(String, f64)]) -> Result<(), Box<dyn std::
     Ok(())
 }
 
-/// Points that hang together.
+/// Points that a line joins.
 pub(super) struct Line {
     pub(super) name: String,
     pub(super) points: Vec<(f64, f64)>,

@@ -24,7 +24,7 @@ pub(super) struct Machine<'a> {
 
 /// How a guest is tied to others.
 pub(super) enum Link {
-    /// It is alone. While it waits, its time leaps on.
+    /// It is alone. While it waits, its time jumps ahead.
     None,
     /// All on this port of the host's loopback multicast. Time passes while a guest
     /// waits: what it waits for runs elsewhere.
