@@ -1,8 +1,8 @@
 //! Links as pcapng files that Wireshark opens, stamped in virtual time.
 //!
 //! A frame is written once no earlier one can come any more, so a file's frames are in the order of virtual
-//! time and the file is the same in every run of a scenario. The coordinator hands over what the fabric
-//! captured; checkpoints keep how far each file is.
+//! time, whatever the rounds were. The coordinator hands over what the fabric captured; checkpoints keep
+//! how far each file is.
 
 use std::borrow::Cow;
 use std::fs::File;

@@ -207,7 +207,7 @@ impl Crew {
         if let [turn] = turns
             && (shared.lends || shared.lane_of(turn.node) == 0)
         {
-            // Not worth waking anybody, and no other node that could let it run further.
+            // Not worth waking anybody, and there is no other node that could let it run further.
             let reach = turn.end;
             shared.take(Turn { reach, ..*turn });
         } else {

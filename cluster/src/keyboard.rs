@@ -1,8 +1,8 @@
 //! Standard input as a guest's keyboard.
 //!
-//! A thread reads it, so nobody waits for a key who does not want to. A terminal is in raw mode as long as
-//! the [`Keyboard`] lives and gets its settings back at its end. Used by `belljar boot` and `belljar
-//! console`.
+//! A thread reads it, so a caller waits for a key only as long as it wants to. A terminal is in raw mode as
+//! long as the [`Keyboard`] lives and gets its settings back at its end. Used by `belljar boot` and
+//! `belljar console`.
 
 use std::io::{self, IsTerminal, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};

@@ -1,8 +1,8 @@
 //! What was typed into consoles, read again.
 //!
-//! The file is a run directory's and may hold anything: a line that was broken off is none, anything else
-//! that is no piece is an error. Called where a run is resumed, which types the same again at the same
-//! virtual times.
+//! The file is a run directory's and may hold anything: a last line that was broken off is left out,
+//! anything else that is no piece is an error. Called where a run is resumed, which types the same again at
+//! the same virtual times.
 
 use std::fs;
 use std::io;

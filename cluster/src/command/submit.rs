@@ -1,7 +1,7 @@
 //! `belljar submit`, and what it shares with `belljar sweep`.
 //!
-//! A job has copies of all that its scenario is made of in a folder of its own: what is changed while it
-//! waits changes nothing of it. A job that Slurm refuses leaves no folder.
+//! A job has copies of all that its scenario is made of in a folder of its own: changes to the originals
+//! while it waits do not reach it. A job that Slurm refuses leaves no folder.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};

@@ -1,8 +1,7 @@
 //! What a run does for those who look at it, between rounds.
 //!
 //! Only what is typed reaches the guests: it comes at a virtual time that no node is beyond, and is kept
-//! with it, so that the run can be had again. Called by the coordinator before each round; while nobody
-//! asks that is one load.
+//! with it, so that the run can be repeated. Called by the coordinator before each round.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! A run's making: from the start, or from a checkpoint.
 //!
-//! Whatever can be refused is refused before a file of the run directory is changed. What comes out is the
-//! same [`Run`] whether it begins or continues. Called by `belljar run`, by agents and by `belljar bisect`.
+//! Whatever can be refused is refused before a file of the run directory is changed. Whether a run begins
+//! or continues, it is a [`Run`] afterwards. Called by `belljar run`, by agents and by `belljar bisect`.
 
 use belljar_fabric::{Distances, Fabric};
 use belljar_sim::Time;

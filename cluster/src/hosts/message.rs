@@ -1,7 +1,7 @@
 //! What hosts of a run tell each other.
 //!
-//! One encoding for all of them, with a limit on what a message may hold: a peer's bytes are decoded or
-//! refused, never believed. Sent and taken in by `exchange` while nodes run and by `provision` before.
+//! One encoding for all of them, with a limit on what a message may hold: a peer's bytes are decoded whole
+//! or refused. Sent and taken in by `exchange` while nodes run and by `provision` before.
 
 use belljar_sim::{CodecError, Time, check, decode, encode};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! The table of a sweep: a row for each combination, failed ones too.
 //!
-//! Made of the files that the runs left; what is not there or not whole is an empty cell, not an error.
-//! Called by `belljar sweep`, which prints it and writes it as CSV.
+//! Made of the files that the runs left; what is not there or not whole leaves a cell empty and is no
+//! error. Called by `belljar sweep`, which prints it and writes it as CSV.
 
 use std::fmt;
 use std::fs;

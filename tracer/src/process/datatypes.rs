@@ -1,8 +1,8 @@
 //! The datatypes of a process.
 //!
-//! A datatype is known by its size alone: it follows from a constructor's arguments, or from what the
-//! program asked. Where it cannot be known it is `None`, and bytes of messages with it count as 0. Called
-//! at entry for sizes, at return for new ones.
+//! Of a datatype its size is known: from a constructor's arguments, or from what the program asked. Where
+//! it cannot be known it is `None`, and bytes of messages with it count as 0. Called at entry for sizes, at
+//! return for new ones.
 
 use bincode::{Decode, Encode};
 
