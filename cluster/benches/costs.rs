@@ -78,7 +78,7 @@ fn bookkeeping() {
     for round in 0..ROUNDS {
         let now = Time::ZERO + Span::from_ps(lookahead.as_ps() * round);
         horizons.set((round % u64::from(NODES)) as u32, now);
-        // As a run's round does: before the network goes on, for the turns, and behind them.
+        // As a run's round does: before the network advances, for the turns, and after them.
         black_box(horizons.settled(None));
         horizons.turns(None, Time::MAX, false, &mut turns);
         black_box(horizons.first());

@@ -2,7 +2,7 @@
 //!
 //! The hashes that two runs wrote say between which instructions of which node they
 //! part. Both scenarios are run again up to there, with the same node looked at more
-//! often, until one instruction is left before which the states are equal and behind
+//! often, until one instruction is left before which the states are equal and after
 //! which they are not.
 
 use std::fs;
@@ -165,7 +165,7 @@ pub fn bisect(
     let Some(first) = intervals.iter().map(|interval| interval.cycles.1).min() else {
         return Ok(None);
     };
-    // What begins behind another node's difference cannot come before it.
+    // What begins after another node's difference cannot come before it.
     intervals.retain(|interval| interval.cycles.0 < first || interval.equal.is_none());
     let mut found: Option<Difference> = None;
     for interval in intervals {

@@ -1,4 +1,8 @@
 //! `belljar boot`: one node with any kernel, its serial console on standard output.
+//!
+//! Without input a boot repeats to the cycle; what is typed reaches the guest by the host's clock. There is
+//! no network and no trace, and what the guest writes to its disks is gone at its end. Called by
+//! `command/boot.rs` alone.
 // How long somebody at the keyboard waits is the host's time.
 #![allow(clippy::disallowed_methods)]
 
@@ -57,7 +61,7 @@ pub struct BootPlan {
     pub disks: Vec<PathBuf>,
 }
 
-/// Why a node cannot be booted or cannot go on.
+/// Why a node cannot be booted or cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
     /// The kernel is not usable.

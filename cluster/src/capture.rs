@@ -1,4 +1,8 @@
 //! Links as pcapng files that Wireshark opens, stamped in virtual time.
+//!
+//! A frame is written once no earlier one can come any more, so a file's frames are in the order of virtual
+//! time, whatever the rounds were. The coordinator hands over what the fabric captured; checkpoints keep
+//! how far each file is.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -175,10 +179,10 @@ impl Captures {
         Err(CaptureError::Others)
     }
 
-    /// Goes on with the captures of `links` where they were [saved](Self::save).
+    /// Continues the captures of `links` where they were [saved](Self::save).
     ///
     /// # Errors
-    /// When they are others, or a file cannot be gone on with.
+    /// When they are others, or a file cannot be continued.
     pub(crate) fn resume(
         directory: &RunDirectory,
         fabric: &mut Fabric,

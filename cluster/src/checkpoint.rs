@@ -1,4 +1,4 @@
-//! A whole run at a point between its rounds, as files from which it goes on.
+//! A whole run at a point between its rounds, as files from which it continues.
 //!
 //! Between rounds nothing is under way but what the network holds, so that what nodes,
 //! network, tracers and files are then is all there is to keep. In the folder
@@ -12,8 +12,8 @@
 //!
 //! A record is written under another name when all that it speaks of is on the disk, and
 //! then renamed: it is whole or it is not there. Of the files that a run writes all the
-//! time (trace, consoles, captures) it tells how long they were; what comes behind is
-//! written again, the same, by the run that goes on.
+//! time (trace, consoles, captures) it tells how long they were; what follows is
+//! written again, the same, by the run that continues.
 
 use std::io;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ const BASE: &str = "base.snapshot";
 const RECORD: &str = "checkpoint";
 const PACK: &str = "pages";
 
-/// Why a checkpoint cannot be made or gone on from.
+/// Why a checkpoint cannot be made or resumed from.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     /// The host refuses a file.
@@ -122,7 +122,7 @@ pub enum CheckpointError {
     /// There is no memory for a node.
     #[error(transparent)]
     Memory(#[from] NodeError),
-    /// A node cannot be kept, or not gone on with.
+    /// A node cannot be kept, or not resumed.
     #[error(transparent)]
     Node(#[from] KeepError),
     /// The network cannot be restored.

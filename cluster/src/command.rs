@@ -1,4 +1,8 @@
-//! The subcommands.
+//! The subcommands: from parsed arguments to the library, and from its results to the terminal.
+//!
+//! What is a result goes to standard output, all else to standard error. Errors are `anyhow` here, and
+//! typed in the library. Called by `main`, which parses the arguments. The short subcommands are in this
+//! file.
 
 pub(crate) mod agent;
 pub(crate) mod batch;

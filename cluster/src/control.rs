@@ -1,4 +1,4 @@
-//! Looking at a run while it goes on, and typing into its nodes.
+//! Looking at a run while it is under way, and typing into its nodes.
 //!
 //! A running `belljar run` listens on a Unix socket, [`SOCKET`], in its run directory; whoever
 //! runs it may connect. Both sides send lines of JSON: the run a [`Hello`], then one
@@ -61,7 +61,7 @@ pub enum Request {
     },
     /// The whole run is kept; answered when it is on the disk.
     Checkpoint,
-    /// Virtual time waits, or goes on, until the client says otherwise or leaves.
+    /// Virtual time waits, or continues, until the client says otherwise or leaves.
     Pause(bool),
     /// Virtual time goes no faster than this many times the host's, until the client says
     /// otherwise or leaves.

@@ -100,7 +100,7 @@ impl Run {
         Ok(())
     }
 
-    /// Has a node looked at, and the run ended behind the last place.
+    /// Has a node looked at, and the run ended after the last place.
     pub fn probe(&mut self, node: u32, probe: Probe) {
         if self.crew.holds(node) {
             self.crew.runner(node).watch(Watch::Probe(probe));

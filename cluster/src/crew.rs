@@ -29,7 +29,7 @@ const MANY: usize = 16;
 /// Looks of a thread whose node waits for others to get further, some hundred microseconds, before
 /// it takes it that the host has set one of their threads aside.
 const PATIENCE: u32 = 10_000;
-/// Rounds after that in which nodes do not go on, so that their turns are taken by whichever
+/// Rounds after that in which nodes do not run past their ends, so that their turns are taken by whichever
 /// threads run: where the host has too few processors for all, a node in whose turn a thread waits
 /// would come to stand when that is set aside.
 const REST: u32 = 1_000;
@@ -43,7 +43,7 @@ struct Shared {
     places: Vec<u32>,
     /// What is known of each node since its last turn, and its next one.
     known: Vec<Known>,
-    /// What nodes let each other know in rounds in which they go on.
+    /// What nodes let each other know in rounds in which they run past their ends.
     promises: Vec<Promise>,
     /// Whether a thread waited too long in such a round.
     lost_patience: AtomicBool,
@@ -57,7 +57,7 @@ struct Shared {
     failure: Mutex<Option<(u32, NodeError)>>,
 }
 
-/// What all threads look at while they wait: nothing else lies beside it.
+/// What all threads look at while they wait: nothing else lies in its cache lines.
 #[repr(align(128))]
 struct Call {
     /// Counts rounds, to wake who waits.
@@ -71,7 +71,7 @@ const ELSEWHERE: u32 = u32::MAX;
 /// The nodes that this host runs, and the threads that run them.
 pub struct Crew {
     shared: Arc<Shared>,
-    /// Rounds to come in which nodes do not go on.
+    /// Rounds to come in which nodes do not run past their ends.
     rest: u32,
     threads: Vec<JoinHandle<()>>,
 }
@@ -113,7 +113,7 @@ impl Crew {
                 let may_work = entered.is_ok();
                 // Nobody listens any more once another thread was refused.
                 let _ = tell.send(entered);
-                // The crew waits until all are through here.
+                // Whoever starts the workers waits until all are through here.
                 drop(tell);
                 if may_work {
                     shared.work(lane);
@@ -146,8 +146,8 @@ impl Crew {
         self.shared.runners.is_empty()
     }
 
-    /// Whether nodes should go on as others do in the next round. Each of them needs a thread that
-    /// waits for the others while it is in the node's turn.
+    /// Whether nodes should run past their ends, as far as others let them, in the next round. Each
+    /// of them needs a thread that waits for the others while it is in the node's turn.
     pub(crate) fn goes_on(&self) -> bool {
         let Shared { lends, lanes, .. } = *self.shared;
         lends && lanes > 1 && self.len() <= lanes && self.rest == 0
@@ -207,7 +207,7 @@ impl Crew {
         if let [turn] = turns
             && (shared.lends || shared.lane_of(turn.node) == 0)
         {
-            // Not worth waking anybody, and there is nobody to go on with.
+            // Not worth waking anybody, and there is no other node that could let it run further.
             let reach = turn.end;
             shared.take(Turn { reach, ..*turn });
         } else {
@@ -316,7 +316,7 @@ impl Shared {
         drop(done);
     }
 
-    /// Runs the node through its turn and as far behind that as it goes on.
+    /// Runs the node through its turn and as far past its end as others let it.
     fn run(&self, place: usize, runner: &mut Runner, mut turn: Turn) -> Result<(), NodeError> {
         let (known, is_large) = (&self.known[place], self.is_large());
         let ahead = turn.goes_on();
@@ -332,7 +332,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits until others let a node go on that does nothing before `next`. To where; none if
+    /// Waits until others let a node run further that does nothing before `next`. To where; none if
     /// they will not in this round.
     fn next_end(&self, ahead: &mut Ahead<'_>, next: Time) -> Option<Time> {
         for _ in 0..PATIENCE {
@@ -396,7 +396,7 @@ fn places(runners: &[Runner]) -> Vec<u32> {
     places
 }
 
-/// A node whose thread panicked is in no state to go on: the panic is passed on.
+/// A node whose thread panicked is in no state to continue: the panic is passed on.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned: PoisonError<_>| {
         drop(poisoned);

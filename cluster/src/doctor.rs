@@ -1,4 +1,7 @@
 //! What this machine can do, engine by engine, and what to install.
+//!
+//! It looks and tries, and changes nothing. Each finding says what to do where something is missing. Called
+//! by `belljar doctor`.
 
 use std::fmt::Write;
 

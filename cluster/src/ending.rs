@@ -1,4 +1,8 @@
 //! How a run ends: at a point of virtual time that follows from what the guests did.
+//!
+//! The earliest cause in virtual time wins, then the lowest node, whatever order hosts and threads found
+//! them in. The coordinator lets no node go beyond [`Closing::cap`], and on several hosts each works out
+//! the same end.
 
 use std::fmt;
 
@@ -28,7 +32,7 @@ pub enum Ending {
     Limit,
     /// No node has anything left to do, and no frame is on its way.
     Deadlock,
-    /// Another host of the run is not there any more, or cannot go on.
+    /// Another host of the run is not there any more, or cannot continue.
     HostLost {
         /// Its name.
         host: String,
@@ -78,7 +82,7 @@ pub(crate) type Cause = (Time, u32, Ending);
 /// The way to a run's end.
 ///
 /// When the workload says at `t` that it is through, other nodes may be somewhat before
-/// or behind `t`. All first run up to `t`, in case one of them ends the run earlier, then
+/// or after `t`. All first run up to `t`, in case one of them ends the run earlier, then
 /// on to the time by which they could all have heard of it, which none can be beyond.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Closing {

@@ -39,14 +39,14 @@ pub struct Turn {
     pub node: u32,
     /// It must not go further.
     pub end: Time,
-    /// Nor further than this behind the first frame that it sends.
+    /// Nor further than this after the first frame that it sends.
     pub echo: Span,
-    /// As far as it may go on when others let it, in a round in which nodes do.
+    /// As far as it may run when others let it, in a round in which nodes run past their ends.
     pub reach: Time,
 }
 
 impl Turn {
-    /// Whether it may go on behind its end.
+    /// Whether it may run past its end.
     pub(crate) fn goes_on(&self) -> bool {
         self.end < self.reach
     }
@@ -168,8 +168,8 @@ impl Horizons {
 
     /// The turns of a round: those that are worth their while, and always that of the
     /// node that is the first to act. Every arrival before `frames` plus a node's tail
-    /// must be known to the node. Nobody goes beyond `cap`. In an `open` round nodes go on behind
-    /// their ends as others do: there all that act soon have turns, though such a turn may
+    /// must be known to the node. Nobody goes beyond `cap`. In an `open` round nodes run past
+    /// their ends as far as others let them: there all that act soon have turns, though such a turn may
     /// begin with its end.
     pub fn turns(&mut self, frames: Option<Time>, cap: Time, open: bool, turns: &mut Vec<Turn>) {
         turns.clear();
@@ -231,7 +231,7 @@ impl Horizons {
     }
 
     /// The end of a turn that begins at `next`; when turns are cut at random, often an earlier
-    /// one, or none at all unless the node `must` go on.
+    /// one, or none at all unless the node `must` run.
     fn roughly(&mut self, next: Time, end: Time, must: bool) -> Option<Time> {
         let random = match &mut self.rough {
             None => return Some(end),

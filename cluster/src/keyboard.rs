@@ -1,4 +1,8 @@
 //! Standard input as a guest's keyboard.
+//!
+//! A thread reads it, so a caller waits for a key only as long as it wants to. A terminal is in raw mode as
+//! long as the [`Keyboard`] lives and gets its settings back at its end. Used by `belljar boot` and
+//! `belljar console`.
 
 use std::io::{self, IsTerminal, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -20,7 +24,7 @@ pub struct Typed {
     pub bytes: Vec<u8>,
     /// Whether the person at the terminal wants to leave.
     pub leaves: bool,
-    /// Whether virtual time is to wait if it goes on, and to go on if it waits.
+    /// Whether virtual time is to wait if it runs, and to run if it waits.
     pub pauses: bool,
 }
 

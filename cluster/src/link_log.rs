@@ -80,10 +80,10 @@ impl LinkLog {
         })
     }
 
-    /// Goes on with the file where it was [saved](Self::save).
+    /// Continues the file where it was [saved](Self::save).
     ///
     /// # Errors
-    /// When it cannot be gone on with.
+    /// When it cannot be continued.
     pub(crate) fn resume(
         plan: &Plan,
         directory: &RunDirectory,

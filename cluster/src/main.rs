@@ -1,6 +1,6 @@
 //! The `belljar` command.
 //!
-//! Standard output is results; what goes on meanwhile is told on standard error.
+//! Standard output is results; what happens meanwhile is told on standard error.
 #![allow(clippy::print_stderr)]
 
 use std::path::PathBuf;

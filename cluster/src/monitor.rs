@@ -1,4 +1,7 @@
 //! A running cluster on one screen.
+//!
+//! Shows what the last look at the run said and nothing of its own, so it needs no run to be drawn. Control
+//! characters of guests do not reach the terminal. Called by `belljar watch`.
 
 use std::time::Duration;
 

@@ -1,4 +1,7 @@
 //! What the nodes of a run are made of.
+//!
+//! What nodes differ in follows from their index and the scenario's seed. A template knows nothing of what
+//! nodes or runs differ in. Called where a run is prepared and where its snapshot is made.
 
 use std::io;
 use std::path::PathBuf;
@@ -28,7 +31,7 @@ pub(crate) const MTU: u16 = 1500;
 
 /// The nodes' network, as init is told it; node 0's address in it is the run disk's.
 const NETWORK: &str = "10.77.0.0/16";
-/// The seed of what all clones share; each goes on with its own.
+/// The seed of what all clones share; each continues with its own.
 const TEMPLATE_SEED: Seed = Seed(0);
 /// Bytes of an archive without files, and of the disk of large files where nobody mounts it.
 const EMPTY_ARCHIVE: usize = 1024;
@@ -165,7 +168,7 @@ impl Parts {
         Ok(node)
     }
 
-    /// Node `index` that goes on with `ram` and the other `state` that it was saved with.
+    /// Node `index` that continues with `ram` and the other `state` that it was saved with.
     pub(crate) fn restored(
         &self,
         plan: &Plan,

@@ -1,4 +1,7 @@
 //! What makes the processors of a run's nodes.
+//!
+//! Nodes of a run share translated code, which changes no result. Whether the host can carry them is found
+//! out once, before any node is made. Called by [`Parts`](crate::parts) and by `belljar boot`.
 
 use std::sync::Arc;
 

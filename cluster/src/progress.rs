@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use belljar_sim::Time;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Shows virtual time, speed, nodes and events while a run goes on.
+/// Shows virtual time, speed, nodes and events while a run is under way.
 pub struct Progress {
     bar: ProgressBar,
     started: Instant,

@@ -1,4 +1,8 @@
 //! Values with units, as scenarios write them: `"2.6 GHz"`, `"10 us"`, `"512 MiB"`.
+//!
+//! A value is a whole number of its base unit, rounded to the nearest; what is too large, or nothing at all
+//! in it, is an error and never a guess. Parsed where scenarios and arguments are read, and printed by
+//! `belljar check`.
 
 use std::borrow::Cow;
 use std::fmt;

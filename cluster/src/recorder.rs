@@ -1,4 +1,8 @@
 //! The calls of all nodes, in the order of virtual time, in one trace.
+//!
+//! Calls wait here until no earlier one can come, so their order does not depend on hosts, threads or
+//! rounds. Where another host writes the trace this only collects for it. Called by the coordinator after
+//! each round and at the end.
 
 use belljar_sim::{Frequency, Span, Time};
 use belljar_tracer::{
@@ -89,7 +93,7 @@ impl Recorder {
         })
     }
 
-    /// Goes on with the trace of a run where it was [saved](Self::save).
+    /// Continues the trace of a run where it was [saved](Self::save).
     pub(crate) fn resume(
         plan: &Plan,
         directory: &RunDirectory,

@@ -1,5 +1,8 @@
-//! Where a run puts what it found. The directory is named `*.incomplete` until the
-//! run is whole and all of it on the disk.
+//! Where a run puts what it found.
+//!
+//! The directory is named `*.incomplete` until the run is whole and all of it on the disk, and locked as
+//! long as somebody writes to it. Files are opened beneath it: no link in it leads out. Made by the
+//! commands that run a scenario.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Seek, SeekFrom};
@@ -11,7 +14,7 @@ use crate::folder::{self, Folder};
 use crate::sandbox::Reach;
 
 /// The scenario as it was run, in a run directory: with all overrides applied, and with
-/// copies of the files that it is made of beside it, so that it can be run again.
+/// copies of the files that it is made of next to it, so that it can be run again.
 pub const SCENARIO_FILE: &str = "scenario.toml";
 
 /// How many times, and how long between, one tries to lock a directory.
@@ -24,10 +27,10 @@ pub enum RunDirectoryError {
     /// The directory of an earlier run is in the way.
     #[error("{0} exists already; choose another with --out, or remove it")]
     Exists(PathBuf),
-    /// There is no run in it to go on with.
+    /// There is no run in it to resume.
     #[error("{0} is no directory of a run that was broken off; its name would end in .incomplete")]
     NotBroken(PathBuf),
-    /// The run goes on already.
+    /// The run is under way already.
     #[error("the run in {0} goes on already; watch it with: belljar watch {0}")]
     InUse(PathBuf),
     /// A file ends before it should.
@@ -58,7 +61,7 @@ pub enum RunDirectoryError {
 pub struct RunDirectory {
     final_path: PathBuf,
     path: PathBuf,
-    /// The directory itself, locked as long as this run goes on.
+    /// The directory itself, locked as long as this run is under way.
     folder: Folder,
 }
 
@@ -120,7 +123,7 @@ impl RunDirectory {
     /// The directory of a run that was broken off; `path` with or without `.incomplete`.
     ///
     /// # Errors
-    /// When there is none, or somebody else goes on with it.
+    /// When there is none, or somebody else has resumed it.
     pub fn resume(path: &Path) -> Result<Self, RunDirectoryError> {
         let name = path.file_name().unwrap_or_default();
         let whole = Path::new(name).file_stem().unwrap_or_default();
@@ -178,7 +181,7 @@ impl RunDirectory {
         self.create_file(name).map(BufWriter::new)
     }
 
-    /// As [`file`](Self::file), for one who puts bytes together himself.
+    /// As [`file`](Self::file), for a caller that buffers by itself.
     ///
     /// # Errors
     /// As [`file`](Self::file).

@@ -1,5 +1,7 @@
-//! The disk by which a run hands its nodes the workload: a tar archive, the same
-//! on every node and byte for byte the same in every run.
+//! The disk by which a run hands its nodes the workload.
+//!
+//! A tar archive, the same on every node and byte for byte the same in every run of a plan: it has no
+//! host's date, user or order in it. Called by [`Parts`](crate::parts); the image's init unpacks it.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,8 @@
 //! One node of a run, with its tracer and its console file.
+//!
+//! One thread at a time has a runner. What guests say on the control channel is a guest's word: only lines
+//! that are known count, and they have a limit. Run by the workers in turns, and looked at by the
+//! coordinator between them.
 
 use std::collections::VecDeque;
 use std::io;

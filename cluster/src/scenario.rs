@@ -1,4 +1,8 @@
-//! A scenario as its file says it. Reading one looks at nothing but its text.
+//! A scenario as its file says it.
+//!
+//! Reading one looks at nothing but its text, and refuses keys that it does not know. What is absent stays
+//! absent or has its default here; what values mean together is found out by [`Plan`](crate::plan). The
+//! types are also the scenario's schema.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

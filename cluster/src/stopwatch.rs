@@ -1,4 +1,7 @@
 //! Host time that nodes take, for reports alone: no result depends on it.
+//!
+//! One of the few files that may read the host's clock. Of short laps only some are measured and stand for
+//! the others. Used by runners and where checkpoints are taken.
 #![allow(clippy::disallowed_methods)]
 
 use std::time::{Duration, Instant};

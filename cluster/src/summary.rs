@@ -1,5 +1,7 @@
-//! What is told of a run: `summary.json`, the same for equal scenarios; `host.json`,
-//! which is about this host; and a few lines for people.
+//! What is told of a run at its end.
+//!
+//! `summary.json` is the same for equal scenarios; all that depends on the host is in `host.json`; a few
+//! lines are for people. Made by the commands that run a scenario, once the run has ended.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

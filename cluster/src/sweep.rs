@@ -1,4 +1,7 @@
 //! One scenario under all combinations of some settings, and the table that comes of it.
+//!
+//! Combinations are numbered by the order of the settings, the last one varying fastest, so a number means
+//! the same when a sweep's results are gathered again. Called by `belljar sweep`.
 
 use serde::{Deserialize, Serialize};
 

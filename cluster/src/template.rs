@@ -1,5 +1,8 @@
-//! The node of which all nodes of a run are clones: booted once, up to where only who it
-//! is is missing, and kept as a snapshot for as long as what it is made of stays the same.
+//! The node of which all nodes of a run are clones.
+//!
+//! Booted once, up to where only who it is is missing, and kept as a snapshot for as long as what it is
+//! made of stays the same: a snapshot is used only if its identity fits the plan, and one process at a time
+//! makes it. Called where a run is prepared, and by `belljar snapshot`.
 
 use std::fs::{self, File};
 use std::io;
@@ -150,7 +153,7 @@ pub(crate) fn find(
 ) -> Result<Snapshot, TemplateError> {
     if let Some(path) = &plan.snapshot {
         let snapshot = Snapshot::open(path)?;
-        // What was booted under one engine goes on under another.
+        // What was booted under one engine continues under another.
         snapshot.check_but(&identity(plan), &["engine"])?;
         return Ok(snapshot);
     }
@@ -220,8 +223,8 @@ fn make(
     Ok(())
 }
 
-/// Deletes the oldest snapshots beside `path` but for some. Whoever runs clones of one goes
-/// on: its memory lives as long as it is mapped.
+/// Deletes the oldest snapshots next to `path` but for some. Whoever runs clones of one
+/// continues: its memory lives as long as it is mapped.
 fn prune(path: &Path) {
     let age = |entry: &fs::DirEntry| entry.metadata().and_then(|data| data.modified()).ok();
     let entries = path.parent().and_then(|folder| fs::read_dir(folder).ok());

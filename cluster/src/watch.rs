@@ -1,4 +1,7 @@
 //! Looking at a node's state at given instructions while it runs.
+//!
+//! Looking changes nothing of the node. Equal lines mean equal states of processor and memory, by hashes.
+//! Used by runs with `--state-hash` and by `belljar bisect`, which reads the files of two runs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -121,7 +124,7 @@ impl StateLog {
         })
     }
 
-    /// Goes on with `file`, which stands where it was when [kept](Self::keep).
+    /// Continues `file`, which stands where it was when [kept](Self::keep).
     pub(crate) fn resume(saved: StateLogState, file: BufWriter<File>) -> Self {
         Self {
             every: saved.every.max(1),

@@ -1,4 +1,7 @@
 //! Kernel files of any content: opened, loaded, and entered for a while with all devices.
+//!
+//! Virtual time bounds each run, and whatever the file holds the node stops in order or runs on. Other
+//! targets make their small nodes with [`config`], too. Called by name from `lib.rs`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +19,7 @@ const HERTZ: u64 = 1_000_000_000;
 /// Virtual microseconds that a kernel has.
 const RUN: u64 = 8;
 
-/// Boots what `data` holds behind its first byte, which says what comes before the payload
+/// Boots what `data` holds after its first byte, which says what comes before the payload
 /// of a compressed kernel.
 pub(crate) fn target(data: &[u8]) {
     let Some((&kind, bytes)) = data.split_first() else {
@@ -41,7 +44,7 @@ pub(crate) fn target(data: &[u8]) {
         u.arbitrary::<[u8; 16]>().unwrap_or_default().to_vec(),
     );
     node.deliver_frame(at(5), vec![0xff; 64]);
-    // A stub's call goes on behind it, where the guest's own registers lead.
+    // A stub's call continues after it, where the guest's own registers lead.
     for _ in 0..100 {
         match node
             .run_until(at(RUN))

@@ -159,7 +159,7 @@ fn play(case: &Case, step: Option<u64>) -> End {
     }
 }
 
-/// Plays the machine around the processor; tells whether it can go on.
+/// Plays the machine around the processor; tells whether it can continue.
 fn answer(vcpu: &mut impl Vcpu, exit: &Exit, number: usize) -> bool {
     match *exit {
         Exit::PioRead { .. } | Exit::MmioRead { .. } => {

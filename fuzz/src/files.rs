@@ -1,4 +1,7 @@
 //! Files that people are sent: traces and scenarios.
+//!
+//! A trace may have its lengths and checksums made good, so that mutations get as far as the decoder. What
+//! is read is listed and analysed as well. Called by name from `lib.rs`.
 
 use std::io::Write;
 use std::path::Path;
@@ -65,7 +68,7 @@ fn chunk(bytes: &mut Vec<u8>, kind: u8, payload: &[u8]) {
     bytes.extend(stored);
 }
 
-/// The chunk behind a trace's magic and version.
+/// The chunk after a trace's magic and version.
 fn first_chunk(trace: &[u8]) -> &[u8] {
     let chunks = &trace[MAGIC.len() + 2..];
     let stored = u32::from_le_bytes([chunks[5], chunks[6], chunks[7], chunks[8]]);
@@ -84,7 +87,7 @@ fn small_trace() -> Vec<u8> {
     std::fs::read(file.path()).expect("it was just written")
 }
 
-/// What stands in the chunks of a trace behind its header, kinds and lengths before it.
+/// What stands in the chunks of a trace after its header, kinds and lengths before it.
 fn payloads(trace: &[u8]) -> Vec<u8> {
     let mut rest = &trace[MAGIC.len() + 2..];
     let mut bytes = vec![1];

@@ -1,5 +1,7 @@
-//! A small machine for hostile code: 1 MiB of RAM, tables for every mode, and pages of
-//! every kind.
+//! A small machine for hostile code: 1 MiB of RAM, tables for every mode, and pages of every kind.
+//!
+//! The machine's own tables and handlers are the supervisor's, and a setup says all in which two machines
+//! differ. Built by the targets `code` and `walk`.
 
 use belljar_cpu::{
     CpuidTable, DescriptorTable, Exit, GuestRam, InstructionSet, Level, Registers, Segment,
@@ -84,7 +86,7 @@ impl Mode {
 /// What exceptions meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handlers {
-    /// One goes on a byte further.
+    /// One continues a byte further.
     Skip,
     /// There are none: the processor shuts down.
     None,
@@ -272,7 +274,7 @@ fn write_descriptors(ram: &GuestRam, setup: &Setup) {
     put_word(ram, TASK + 0x804, HANDLER_STACK | 0x18 << 32);
 }
 
-/// What goes on behind the byte at which an exception came, by mode, without and with
+/// What continues after the byte at which an exception came, by mode, without and with
 /// an error code.
 fn skipping(mode: Mode) -> [&'static [u8]; 2] {
     match mode {

@@ -1,4 +1,7 @@
 //! Mutations of inputs, for where nothing tells which inputs reach something new.
+//!
+//! The same generator and seeds give the same inputs, so a failure is found again. Called by this crate's
+//! tests; libFuzzer has mutations of its own.
 
 use belljar_sim::Random;
 

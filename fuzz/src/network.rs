@@ -1,4 +1,7 @@
 //! Networks from files, and their saved states.
+//!
+//! A graph that is read hangs together, and a state that is restored runs to a time without a panic;
+//! anything else is refused. Called by name from `lib.rs`.
 
 use belljar_fabric::graphml::Graph;
 use belljar_fabric::{

@@ -1,4 +1,7 @@
 //! Devices that are nothing but registers: interrupt controllers, serial port, clock, power.
+//!
+//! After each step what must hold whatever a guest writes is checked. Time passes as the input says. Called
+//! by name from `lib.rs`.
 
 use arbitrary::{Result, Unstructured};
 use belljar_devices::{

@@ -1,4 +1,7 @@
 //! Saved states of nodes, as a checkpoint or snapshot holds them: restored and run on.
+//!
+//! A state is refused, or the node runs for a while without a panic. Called by name from `lib.rs`, with
+//! nodes of [`boot`](crate::boot).
 
 use belljar_vmm::{KernelImage, Node, NodeError, NodeStop};
 
@@ -33,7 +36,7 @@ pub(crate) fn node(data: &[u8]) {
     }
 }
 
-/// Runs a node for a while behind where it is.
+/// Runs a node for a while from where it is.
 fn run(node: &mut Node, microseconds: u64) {
     let end = node.now() + (at(microseconds).since(at(0)));
     for _ in 0..100 {

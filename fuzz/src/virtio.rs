@@ -1,5 +1,8 @@
-//! virtio devices under hostile drivers: registers in any order, rings and descriptors of
-//! any content, answers when nobody waits.
+//! virtio devices under hostile drivers.
+//!
+//! Registers in any order, rings and descriptors of any content, answers when nobody waits: a device may
+//! break its queue, and nothing else. The first byte of an input picks the device. Called by name from
+//! `lib.rs`.
 
 use std::io;
 

@@ -22,7 +22,7 @@ pub(crate) use tables::seeds;
 use tables::write_tables;
 
 const RAM_BYTES: usize = 4 << 20;
-/// The tables that the input makes, one behind the other.
+/// The tables that the input makes, one after the other.
 const HOSTILE: u64 = 0x10_0000;
 const HOSTILE_PAGES: u64 = 16;
 /// Entries of a hostile table that addresses lead through.
@@ -201,7 +201,7 @@ impl Machine {
     /// The linear address of an access: an entry of each level, and a byte of the page.
     fn address(&self, bytes: &[u8; 8]) -> u64 {
         let slot = |number: usize| u64::from(bytes[number] & 7);
-        // Behind the entries, whose bytes are no code.
+        // After the entries, whose bytes are no code.
         let offset = 0x800 + u64::from(bytes[1]) * 7;
         match self.walk.paging {
             Paging::Long => {

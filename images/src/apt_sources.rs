@@ -1,4 +1,7 @@
 //! Where packages come from: the host's own apt sources when they carry the suite asked for.
+//!
+//! Debian's public mirrors are taken otherwise. Of the host's other settings only those that reach its
+//! mirrors are used. Called by `bootstrap` and `fetch`.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,7 @@
-//! From packages to a chroot: mmdebstrap resolves and unpacks, a hook compiles what is ours. Called once for
-//! each build.
+//! From packages to a chroot: mmdebstrap resolves and unpacks, a hook compiles what is ours.
+//!
+//! The chroot is a tar archive that nothing on the host is unpacked from; notes in it say what dpkg and apt
+//! know. Called once for each build.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,7 @@
 //! The road from a recipe to an image in the cache.
+//!
+//! An image is in the cache whole or not at all, and one process at a time builds it. Called by `belljar
+//! image build` and wherever a plan needs its image.
 
 use std::path::PathBuf;
 

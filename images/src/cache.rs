@@ -1,4 +1,8 @@
 //! Where built images lie, each under its recipe's key.
+//!
+//! What is found here is what was built: a damaged image is an error or is built again, never used.
+//! Publishing renames a whole folder, and runs that have a damaged one open keep what they have. Called by
+//! `build` and by the commands that list images.
 
 use std::env;
 use std::fs::{self, File, TryLockError};

@@ -1,4 +1,4 @@
-//! The unpacked packages, read straight out of the tar archive that the bootstrap leaves behind.
+//! The unpacked packages, read straight out of the tar archive that the bootstrap writes.
 //!
 //! Nothing is unpacked to the host's disk: an index by absolute path is enough, and it spares the
 //! builder from needing privileges for the owners and modes in the archive.
@@ -71,7 +71,7 @@ enum Node {
 pub(crate) struct Resolved {
     /// Each link passed, with its text, in order.
     pub(crate) links: Vec<(String, String)>,
-    /// The path behind all links.
+    /// The path that all links lead to.
     pub(crate) path: String,
 }
 

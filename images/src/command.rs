@@ -1,4 +1,8 @@
 //! Running the tools that images are made with, and knowing which of them are missing.
+//!
+//! Tools run in a plain environment (no locale, no time zone, no input), so what they make depends less on
+//! the host. An error has the end of what the tool said. Called by every step of a build, and by `belljar
+//! doctor`.
 
 use std::collections::VecDeque;
 use std::env;

@@ -1,4 +1,8 @@
 //! The file tree of an image before it is written: what lies where and where it comes from.
+//!
+//! Each path has one item, and two things that want the same path are an error; parents stand before their
+//! children. Links are followed within the tree, to a limit. Filled by `layout` and `libraries`, written by
+//! `rootfs` and `initrd`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,7 @@
 //! The two digests of Debian's world, as hexadecimal text.
+//!
+//! SHA-256 names recipes, images and packages; MD5 is there only because dpkg's lists of files have it.
+//! Called wherever this crate names content.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,7 @@
 //! What programs, shared libraries and kernel modules say they need.
+//!
+//! Files may be anybody's: what is no ELF file, or a broken one, gives nothing and never a panic. Called by
+//! `data` for the libraries of programs and by `kernel` for modules.
 
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64};
 use object::read::elf::{Dyn, ElfFile64, FileHeader};

@@ -1,4 +1,7 @@
 //! The distribution's kernel: the image itself and the modules a guest needs before its root.
+//!
+//! There is exactly one kernel in a chroot, or it is an error, and modules are listed after those that they
+//! depend on. Called once for each build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;

@@ -1,5 +1,7 @@
-//! Lock files: which packages, to the byte, an image was made of. One lies in the image's folder, and
-//! one next to the recipe, for its last build.
+//! Lock files: which packages, to the byte, an image was made of.
+//!
+//! One lies in the image's folder, and one next to the recipe, for its last build. A file is written only
+//! if it says anything new, and whole. `locks` holds a build against them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};

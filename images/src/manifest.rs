@@ -1,4 +1,7 @@
 //! What an image says about itself, and the paths of its parts.
+//!
+//! A manifest ends with a digest of itself and has those of all parts, so damage is found before a node
+//! boots. Written by `assemble`, read whenever an image is opened, and sent to the other hosts of a run.
 
 use std::collections::BTreeMap;
 use std::fs;

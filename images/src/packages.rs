@@ -1,4 +1,7 @@
 //! What dpkg and apt know of the installed packages, and the check of an image against it.
+//!
+//! Every file of the distribution's in an image has the bytes that its package says, or the build fails.
+//! Called once for each build, and for what a recipe takes of a package.
 
 use std::collections::BTreeMap;
 

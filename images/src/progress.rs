@@ -1,4 +1,7 @@
 //! What a build tells while it runs.
+//!
+//! Told to whoever started the build, in order; nothing depends on what is done with it. Shown by the
+//! commands that build images.
 
 /// One piece of news from a build.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,7 @@
 //! The root file system: a file tree as an uncompressed, read-only EROFS image.
+//!
+//! Equal trees give equal bytes: owners, times, modes and the UUID are ours, not the host's. `assemble`
+//! stages a tree and has it written.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};

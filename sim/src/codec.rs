@@ -1,5 +1,8 @@
-//! The binary form of saved state: bincode's standard encoding (variable-length integers,
-//! little endian) of serde's data model, of which nothing outside this module knows.
+//! The binary form of saved state: bincode's standard encoding of serde's data model.
+//!
+//! Integers are variable in length and little endian; nothing outside this module knows of bincode.
+//! Decoding takes no more memory than a limit, whatever the bytes claim. Used for checkpoints, snapshots
+//! and what hosts of a run send each other.
 
 use bincode::config::{self, Configuration, Limit, LittleEndian, Varint};
 use bincode::error::DecodeError;

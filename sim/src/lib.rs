@@ -1,5 +1,7 @@
-//! The ground floor: virtual time, the total order of events, and the only
-//! random generator. Nothing here knows of guests, networks or hosts.
+//! The ground floor: virtual time, the total order of events, and the only random generator.
+//!
+//! Nothing here knows of guests, networks or hosts, and nothing depends on the host's clock or threads. All
+//! other crates that simulate build on it.
 
 mod codec;
 mod queue;

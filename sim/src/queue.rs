@@ -1,4 +1,7 @@
 //! The event queue and its total order.
+//!
+//! No two events share a key, so their order never depends on who inserted first, and with it on host
+//! threads. Used by the fabric for frames on their way.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,7 @@
-//! The only random generator. Every consumer draws from a stream of its own, so
-//! that one consumer's appetite never changes what another one sees.
+//! The only random generator.
+//!
+//! Every consumer draws from a stream of its own, so that one consumer's appetite never changes what
+//! another one sees. A stream can be saved where it stands. Used wherever a simulation needs chance.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -17,7 +19,7 @@ pub struct Random {
     rng: ChaCha8Rng,
 }
 
-/// Where a stream stands, from which it goes on.
+/// Where a stream stands, from which it continues.
 #[derive(Serialize, Deserialize)]
 struct Position {
     seed: Seed,

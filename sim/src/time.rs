@@ -1,4 +1,7 @@
 //! Virtual time in whole picoseconds, and its relation to processor cycles.
+//!
+//! Arithmetic saturates and never wraps. Cycles and times turn into each other by whole numbers: a cycle's
+//! time is rounded down, a time's cycle up. Used by every part that has a clock.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};

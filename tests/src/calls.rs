@@ -1,4 +1,7 @@
 //! What the ranks of a run called.
+//!
+//! Addresses and polls are left out, so that lists of runs whose timing differs can be compared. Called by
+//! end-to-end tests that hold engines and ways to trace against each other.
 
 use std::collections::BTreeMap;
 

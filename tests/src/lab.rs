@@ -1,6 +1,6 @@
 //! A lab of physical hosts on one machine: each is a set of namespaces with a link into a
 //! switch that has a namespace of its own, Debian's own Slurm, munge and sshd running in
-//! it. The outside network is never touched, and nothing stays behind: all processes are
+//! it. The outside network is never touched, and nothing is left: all processes are
 //! in one process namespace whose first process ends with the test, however that ends.
 
 mod files;

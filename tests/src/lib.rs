@@ -1,5 +1,7 @@
-//! Harness for the end-to-end tests: a folder to work in, scenarios made of few
-//! words, and the `belljar` command with what it left behind.
+//! Harness for the end-to-end tests.
+//!
+//! A folder to work in, scenarios made of few words, and the `belljar` command with what it wrote and how
+//! it ended. A test that lacks what it needs (the binary, root, a new QEMU) is skipped, said loudly.
 #![allow(clippy::print_stderr)]
 
 mod calls;

@@ -1,5 +1,7 @@
-//! A machine with KVM for tests: QEMU's emulated processor has AMD's virtualisation, and
-//! Linux in it a genuine `/dev/kvm`.
+//! A machine with KVM for tests.
+//!
+//! QEMU's emulated processor has AMD's virtualisation, and Linux in it a genuine `/dev/kvm`. A test without
+//! a QEMU that is new enough skips. What a script leaves there comes back as files.
 // How long a machine is waited for is the host's time.
 #![allow(clippy::disallowed_methods)]
 

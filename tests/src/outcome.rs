@@ -1,4 +1,7 @@
-//! What a run left behind.
+//! What a run of `belljar` left: how it ended, its output, its run directory.
+//!
+//! Comparisons are to the byte, over everything that depends on the scenario alone. Made by
+//! [`Dir`](crate::Dir) for end-to-end tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,7 @@
 //! Scenarios made of few words.
+//!
+//! What a test does not say has a default that boots fast: small nodes, clones, Debian with MPICH. Written
+//! into a test's folder by [`Dir`](crate::Dir).
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,8 @@
 //! What a node's time went into, where a time model tells.
+//!
+//! Sums of a node since its reset that only grow. They are no part of an event's encoding, so a trace
+//! without a time model has none of them. The runner gives them to the tracer with each call; `cpi` makes
+//! figures of them.
 
 use bincode::de::{BorrowDecode, BorrowDecoder, Decoder};
 use bincode::enc::Encoder;
@@ -11,7 +15,7 @@ use serde::Serialize;
 pub struct Account {
     /// Instructions retired.
     pub instructions: u64,
-    /// Cycles in caches behind the first level.
+    /// Cycles in caches after the first level.
     pub caches: u64,
     /// Cycles in memory.
     pub memory: u64,

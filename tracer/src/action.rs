@@ -1,5 +1,7 @@
-//! What each function does, as far as the tracer cares: worked out once from the
-//! functions' names and parameters.
+//! What each function does, as far as the tracer cares.
+//!
+//! Worked out once, for all functions of the table, from their names and parameters. Called at each call's
+//! entry and return, by `process`.
 
 use std::sync::LazyLock;
 
@@ -91,7 +93,7 @@ impl Action {
 
     /// Whether a call must be followed to its end although it is not recorded.
     pub(crate) fn changes_state(self, function: &Function) -> bool {
-        // A handle behind a pointer that is not const comes out, or goes away.
+        // A handle that a pointer that is not const points to comes out, or goes away.
         let hands_over = function.parameters.iter().any(|parameter| {
             let handle = matches!(
                 parameter.base,

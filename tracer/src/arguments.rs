@@ -1,4 +1,7 @@
 //! A call's arguments by name, and the memory they point to.
+//!
+//! Whatever the guest passes, reading has a limit and at worst yields nothing: the first argument with bad
+//! memory is remembered for the event. Called by `process` and what it is made of, and by `collective`.
 
 use belljar_abi::{Base, Function, Parameter};
 
@@ -73,7 +76,7 @@ impl<'a> Arguments<'a> {
         self.words.get(index).copied()
     }
 
-    /// The handle behind the last pointer to one of this kind that is not const: an output, or the
+    /// The handle at the last pointer to one of this kind that is not const: an output, or the
     /// object to free. (The last, because MPI-1 declared arrays of inputs without const.)
     pub(crate) fn pointed_handle(&mut self, base: Base) -> Option<u64> {
         let mut parameters = self.function.parameters.iter().rev();
@@ -105,14 +108,14 @@ impl<'a> Arguments<'a> {
         read.ok()
     }
 
-    /// The first `count` integers behind an argument; cut at a limit.
+    /// The first `count` integers at an argument's address; cut at a limit.
     pub(crate) fn integers(&mut self, name: &str, count: u64) -> Option<Vec<i64>> {
         let (index, parameter, at) = self.find(name)?;
         let read = self.memory.integers(at, count, self.width(parameter.base));
         self.note(index, read)
     }
 
-    /// The integers behind an argument whose array may be shorter than `count`: as many as are
+    /// The integers at the address of an argument whose array may be shorter than `count`: as many as are
     /// there. None at all is an error if they are `needed`.
     pub(crate) fn integers_there(&mut self, name: &str, count: u64, needed: bool) -> Vec<i64> {
         let Some((index, parameter, at)) = self.find(name) else {
@@ -126,12 +129,12 @@ impl<'a> Arguments<'a> {
         read
     }
 
-    /// The integer behind an argument.
+    /// The integer at an argument's address.
     pub(crate) fn integer(&mut self, name: &str) -> Option<i64> {
         self.integers(name, 1)?.first().copied()
     }
 
-    /// The first `count` handles behind an argument; cut at a limit.
+    /// The first `count` handles at an argument's address; cut at a limit.
     pub(crate) fn handles(&mut self, name: &str, count: u64) -> Option<Vec<u64>> {
         let (index, parameter, at) = self.find(name)?;
         let read = self.memory.handles(at, count, self.width(parameter.base));
@@ -186,7 +189,7 @@ impl<'a> Arguments<'a> {
         self.note(index, read)
     }
 
-    /// The text behind an argument.
+    /// The text at an argument's address.
     pub(crate) fn text(&mut self, name: &str) -> Option<String> {
         let (index, _, at) = self.find(name)?;
         let read = self.memory.text(at);

@@ -1,4 +1,8 @@
 //! Calls that were entered and not left yet.
+//!
+//! Bounded in number and in bytes: what a guest leaves open beyond that is dropped, oldest first, and told.
+//! A call is found by where its return address stands, so jumps, forks and threads that move do not confuse
+//! them. Called by `node`.
 
 use std::collections::BTreeMap;
 

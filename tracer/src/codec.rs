@@ -1,5 +1,7 @@
-//! The binary encoding of records: bincode's standard one (variable-length integers,
-//! little endian), of which nothing outside this module knows.
+//! The binary encoding of records: bincode's standard one (variable-length integers, little endian).
+//!
+//! Nothing outside this module knows of bincode. Decoding takes no more memory than a limit, whatever
+//! lengths the bytes claim. Called where traces are written and read, and where a tracer's state is saved.
 
 use bincode::config::{self, Configuration, Limit, LittleEndian, Varint};
 use bincode::error::DecodeError;

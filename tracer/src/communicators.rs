@@ -105,7 +105,7 @@ impl Communicators {
             Some(Peer::Rank(root)) => view.map(|view| view.remote.is_none() && view.rank == root),
             _ => Some(false),
         };
-        // An intercommunicator's processes beside the root take no part.
+        // An intercommunicator's processes in the root's group, but for the root, take no part.
         let beside = collective.root == Some(Peer::Null);
         let count = |amount: &Amount| {
             if amount.bytes == Some(0) || beside {

@@ -1,4 +1,7 @@
-//! What a tracer counts beside the calls it records.
+//! What a tracer counts besides the calls it records.
+//!
+//! Counts do not depend on what is selected, and no oddity stops a run: each is a line at its end. Kept by
+//! `node`, written at a trace's end, and shown by the run's summary.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -48,7 +48,7 @@ pub struct CpiStat {
     pub total: CpiPart,
     /// In the core, between calls.
     pub core: CpiPart,
-    /// In caches behind the first level, between calls; `None` where they are not modelled.
+    /// In caches after the first level, between calls; `None` where they are not modelled.
     pub caches: Option<CpiPart>,
     /// In memory, between calls; `None` where it is not modelled.
     pub memory: Option<CpiPart>,

@@ -1,4 +1,7 @@
 //! Predefined datatypes: names, sizes, and how each implementation knows them.
+//!
+//! Traces hold a row's index, so the order of rows is part of the trace's format. Called by `process` for
+//! handles in a program's memory, and by dumps for names.
 
 /// A predefined datatype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +103,7 @@ pub static PREDEFINED: &[Predefined] = &[
     row("MPI_UB", 0, 0x4c00_0011, "ompi_mpi_ub"),
 ];
 
-/// The predefined datatype behind one of MPICH's handles.
+/// The predefined datatype that one of MPICH's handles names.
 pub(crate) fn by_mpich_handle(handle: u64) -> Option<u16> {
     let handle = u32::try_from(handle).ok().filter(|handle| *handle != 0)?;
     position(|row| row.mpich == handle)
@@ -111,7 +114,7 @@ pub(crate) fn size_in_mpich_handle(handle: u64) -> Option<u64> {
     (handle >> 24 == 0x4c).then_some((handle >> 8) & 0xff)
 }
 
-/// The predefined datatype behind one of Open MPI's symbols.
+/// The predefined datatype that one of Open MPI's symbols names.
 pub(crate) fn by_open_mpi_symbol(symbol: &str) -> Option<u16> {
     position(|row| row.open_mpi == symbol)
 }

@@ -1,4 +1,8 @@
 //! A trace, event by event: as text for people, as JSON lines for programs.
+//!
+//! Reads the trace twice: ranks of communicators are known only when all of it was seen. Damage ends the
+//! output where it begins, and the caller is told. Called by `belljar trace`; statistics begin here, too,
+//! with the same filter.
 
 mod json;
 mod text;

@@ -1,4 +1,8 @@
 //! What is recorded of one call of an MPI function.
+//!
+//! An event tells what this process's call alone shows, in the process's own numbers; what needs other
+//! processes is worked out when a trace is read. Its encoding is the trace's format. Made by `process`,
+//! ordered by the run, written by `trace`.
 
 use belljar_abi::{FUNCTIONS, Function};
 use bincode::{Decode, Encode};
@@ -140,7 +144,7 @@ pub enum Direction {
 /// How far an operation is when the call that names it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize)]
 pub enum Phase {
-    /// Complete, as far as MPI promises it to the caller.
+    /// Complete, as far as MPI guarantees it to the caller.
     Done,
     /// Begun; a request will tell of its completion.
     Begun,

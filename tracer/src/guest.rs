@@ -1,4 +1,7 @@
 //! A guest process for tests: memory in pages, and calls as the stubs make them.
+//!
+//! Calls have their tracer saved and restored in between, so tests of all kinds see that nothing is lost by
+//! it. Compiled for tests only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -347,7 +350,7 @@ impl Guest {
         self.call_with(tracer, name, arguments, |_, _| {});
     }
 
-    /// A call with an output of one handle behind its last argument. Returns the call's event.
+    /// A call with an output of one handle at its last argument. Returns the call's event.
     pub(crate) fn make(
         &mut self,
         tracer: &mut NodeTracer,

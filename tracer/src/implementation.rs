@@ -1,5 +1,8 @@
 //! How MPICH and Open MPI look from outside: constants, handles, statuses.
-//! Sources: `mpi.h` of MPICH 4.0 and Open MPI 4.1, whose ABIs are stable.
+//!
+//! Sources: `mpi.h` of MPICH 4.0 and Open MPI 4.1, whose ABIs are stable. Constants and layouts in memory
+//! that differ between the two are here. Called by `process` and `arguments` for the implementation that a
+//! process told of.
 
 use crate::event::{Implementation, Peer, Status};
 use crate::memory::{BadAddress, Reader};

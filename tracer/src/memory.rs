@@ -1,4 +1,8 @@
 //! Guest memory as the tracer needs it: small, checked accesses by linear address.
+//!
+//! An access changes nothing in the guest but bytes that are written, and a bad address is an error, never
+//! a fault. Arrays and texts have a limit. The runner brings a [`GuestMemory`] of its node; `arguments`
+//! reads through [`Reader`].
 
 /// A linear address that is not mapped, or not for this access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,7 +28,7 @@ pub trait GuestMemory {
     fn write(&mut self, linear: u64, from: &[u8]) -> Result<(), BadAddress>;
 }
 
-/// Most entries of an array that are read; what lies behind is left out.
+/// Most entries of an array that are read; what follows is left out.
 pub(crate) const MAX_ENTRIES: u64 = 1 << 16;
 
 /// Most bytes of a text that are kept.

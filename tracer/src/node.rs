@@ -354,7 +354,7 @@ fn arguments(function: u16, registers: &MagicRegisters, memory: Reader<'_>) -> V
         Some(registers.gpr[*register])
     };
     let stacked = |index: usize| {
-        // Behind the return address.
+        // After the return address.
         let offset = 8 + 8 * (index - ARGUMENT_REGISTERS.len()) as u64;
         let address = registers.gpr[RSP].checked_add(offset)?;
         memory.u64(address).ok()

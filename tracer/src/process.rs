@@ -1,4 +1,8 @@
 //! What the tracer knows of one MPI process.
+//!
+//! Follows what its calls make and free, whether they are recorded or not. All tables are bounded: a
+//! program that means harm loses names of its own objects, nothing else. Called by `node` at entry and
+//! return of each call.
 
 mod communicators;
 mod completion;

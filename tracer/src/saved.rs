@@ -1,4 +1,8 @@
-//! What a tracer and a trace being written know, as bytes: for runs that go on later.
+//! What a tracer and a trace being written know, as bytes: for runs that continue later.
+//!
+//! A tracer that is restored does what the saved one would have done. Bytes may come from anybody: those
+//! that are no such state, or contradict themselves, are refused. Called for checkpoints and for what hosts
+//! of a run send each other.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +67,7 @@ impl NodeTracer {
         Ok(bytes)
     }
 
-    /// The tracer of node number `node` that goes on where another one was
+    /// The tracer of node number `node` that continues where another one was
     /// [saved](Self::save).
     ///
     /// # Errors

@@ -1,4 +1,7 @@
 //! Which calls a scenario wants recorded.
+//!
+//! Selecting changes the trace only: all calls are counted, and those that make objects are followed.
+//! Checked with the plan, compiled once for each node's tracer.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +18,7 @@ pub struct Selection {
     pub functions: Vec<String>,
     /// Only calls entered in this window. `None`: at any time.
     pub window: Option<Window>,
-    /// By name or pattern: only every so-manieth call of each such function in each
+    /// By name or pattern: only every Nth call of each such function in each
     /// process. `{"MPI_Iprobe": 10000}` records the 10,000th, the 20,000th and so on. Where several
     /// match a function, the longest pattern holds.
     pub sampling: BTreeMap<String, u64>,
@@ -27,7 +30,7 @@ pub struct Selection {
 pub struct Window {
     /// Its first cycle.
     pub start: u64,
-    /// The first cycle behind it.
+    /// The first cycle after it.
     pub end: u64,
 }
 
@@ -51,7 +54,7 @@ pub enum SelectionError {
     EmptyWindow {
         /// Its first cycle.
         start: u64,
-        /// The first cycle behind it.
+        /// The first cycle after it.
         end: u64,
     },
 }
@@ -94,7 +97,7 @@ impl Selection {
         }
     }
 
-    /// Every how-manieth call of a function is recorded; 0 for none.
+    /// Of how many calls of a function one is recorded; 0 for none.
     pub fn every(&self, name: &str) -> u64 {
         let wanted = self.functions.is_empty()
             || self.functions.iter().any(|pattern| matches(pattern, name));

@@ -30,7 +30,7 @@ pub const TRACE_FILE: &str = "trace.bjt";
 /// What a trace file begins with.
 pub const MAGIC: [u8; 8] = *b"BelljarT";
 
-/// Version of the format, behind [`MAGIC`] as 16 bits, little endian.
+/// Version of the format, after [`MAGIC`] as 16 bits, little endian.
 pub const VERSION: u16 = 5;
 
 /// Version of a file whose events tell what the time went into.
@@ -151,7 +151,7 @@ pub enum TraceError {
         /// Its version.
         version: u16,
     },
-    /// A trace that cannot be gone on with.
+    /// A trace that cannot be continued.
     #[error("cannot go on with the trace {}: {reason}", path.display())]
     State {
         /// The file.

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: Belljar beside QEMU's system emulation in counted mode,
+//! `cargo xtask bench`: Belljar against QEMU's system emulation in counted mode,
 //! on the same kernel, image and programs, in turns. Only ratios mean anything.
 //!
 //! Host time is what is measured here.
@@ -32,10 +32,10 @@ const RUNS: usize = 5;
 /// What to measure, and how.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Rows; all when none is named. `engine`, alone or with names of kernels behind it,
-    /// measures the engine beside the bare processor and QEMU; `hpl` four nodes that
+    /// Rows; all when none is named. `engine`, alone or with names of kernels after it,
+    /// measures the engine against the bare processor and QEMU; `hpl` four nodes that
     /// compute together; `share` where the host's time goes; `kvm` what the kvm engine costs;
-    /// `scale`, alone or with names of parts behind it, what many nodes cost; `hosts` what it
+    /// `scale`, alone or with names of parts after it, what many nodes cost; `hosts` what it
     /// costs to run on several hosts.
     names: Vec<String>,
     /// With `engine`: also draw the ratios to the bare processor here, as SVG; with `hosts`

@@ -1,4 +1,7 @@
-//! `cargo xtask demo`.
+//! `cargo xtask demo`: from nothing to a traced run.
+//!
+//! Runs the commands that a user would, one after another, and ends at the first that fails. Called by
+//! `main`.
 
 use anyhow::{Context, Result};
 

@@ -1,4 +1,7 @@
 //! `cargo xtask fuzz`: property tests without an end.
+//!
+//! An input that fails is kept and cut down, and how to try it again is said. The targets are the crate
+//! `belljar-fuzz`'s, but for `engine`, which compares with this host's processor. Called by `main`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +22,7 @@ enum Target {
     /// The exact engine, by arbitrary code in every mode, with hostile page tables and
     /// handlers; whole and in pieces.
     Code,
-    /// Page walks through arbitrary tables, beside a second walker.
+    /// Page walks through arbitrary tables, against a second walker.
     Walk,
     /// virtio devices driven by arbitrary registers, rings and descriptors.
     Virtio,

@@ -1,4 +1,7 @@
 //! `cargo xtask test`: groups of tests, and what they need.
+//!
+//! A group installs and builds what its tests need before they run; those that it cannot have are skipped,
+//! and say so. Called by `main`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -45,7 +48,7 @@ pub(crate) enum Group {
     Bisect,
     /// Clones of one node, and files of it.
     Snapshot,
-    /// Runs that are broken off, and go on.
+    /// Runs that are broken off and resumed.
     Checkpoint,
     /// The kvm engine, in a machine that has KVM.
     Kvm,
@@ -63,7 +66,7 @@ pub(crate) enum Group {
     Outputs,
     /// The tutorial, as it stands.
     Tutorial,
-    /// Runs are looked at and typed into while they go on.
+    /// Runs are looked at and typed into while they are under way.
     Look,
     /// Bad input and bad ends.
     Input,

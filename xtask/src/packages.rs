@@ -1,4 +1,7 @@
 //! Debian packages that the project's commands need on the host.
+//!
+//! What is missing is installed after saying what and why; what is there is left as it is. Called by the
+//! commands that build, test and measure.
 
 use std::path::Path;
 use std::process::Command;
@@ -63,7 +66,7 @@ pub(crate) const BUILD: &[Package] = &[
     ),
 ];
 
-/// For the tests, beside those.
+/// For the tests, besides those.
 pub(crate) const TEST: &[Package] = &[
     package(
         "mpich",
@@ -214,7 +217,7 @@ fn qemu_version() -> Option<u32> {
     number.split('.').next()?.parse().ok()
 }
 
-/// Adds the source beside the one that apt has for the release, on the same mirror.
+/// Adds the source next to the one that apt has for the release, on the same mirror.
 fn install_from_backports() -> Result<()> {
     let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     if release.contains("VERSION_CODENAME=bookworm") {

@@ -1,4 +1,7 @@
 //! Running other programs, and saying so.
+//!
+//! Each command line is printed before it runs, in the project's top folder, and one that fails is an
+//! error. Called by all commands here.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;

@@ -1,4 +1,8 @@
 //! An agent that was started, to whoever started it.
+//!
+//! Holds the streams to and from the agent and what carries it ([`Carrier`]): a child of this process or a
+//! connection. No call waits for an agent without a bound, and dropping an [`Agent`] ends it. Every way to
+//! launch (local, srun, ssh) returns one; `cluster/src/hosts/muster.rs` owns those of a run.
 
 use std::fmt;
 use std::sync::mpsc::{Receiver, Sender};
@@ -111,15 +115,15 @@ impl Agent {
         self.input.send(input).map_err(|_| Gone)
     }
 
-    /// Ends its standard input, behind all that was sent: it shall end by itself.
+    /// Ends its standard input, after all that was sent: it shall end by itself.
     pub fn close_input(&self) {
         // An agent that has ended needs no telling.
         let _ = self.input.send(Input::End);
     }
 
     /// Lines of its standard output, without their ends; longer ones than 64 KiB come in
-    /// pieces. Disconnected behind the last one. Use `recv_timeout`: an agent need not
-    /// say anything. One whose lines nobody takes waits behind the 1,024th.
+    /// pieces. Disconnected after the last one. Use `recv_timeout`: an agent need not
+    /// say anything. One whose lines nobody takes waits after the 1,024th.
     pub fn lines(&self) -> &Receiver<String> {
         &self.lines
     }

@@ -1,4 +1,8 @@
 //! The Slurm job that this process is part of: its hosts and what it has on them.
+//!
+//! Read from the environment and from `scontrol`. Both are taken as they are only where they fit together;
+//! what contradicts itself is an [`AllocationError`] that names the variable. The list of a run's hosts is
+//! made of this.
 
 use std::env;
 use std::fmt;
@@ -69,7 +73,7 @@ pub struct AllocatedHost {
     pub name: String,
     /// Processors.
     pub cpus: u32,
-    /// Bytes of memory; `None` where the job was promised none of a size, or all.
+    /// Bytes of memory; `None` where the job was granted none of a size, or all.
     pub memory: Option<u64>,
 }
 

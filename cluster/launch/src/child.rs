@@ -1,4 +1,8 @@
 //! Agents that a child of this process is, or stands for.
+//!
+//! A thread each for what is written to the child and for its two outputs, so that no full pipe holds the
+//! caller up. How the agent ended is a verdict over the child's status and what it said. Called by `local`
+//! and `srun`.
 
 use std::io::{self, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -40,7 +44,7 @@ pub(crate) fn own_end(status: ExitStatus, _: &[String]) -> AgentExit {
 
 struct ChildCarrier {
     child: Child,
-    /// Lines kept, and behind them the end of standard error.
+    /// Lines kept, and after them the end of standard error.
     kept: Receiver<String>,
     verdict: Verdict,
 }

@@ -1,5 +1,7 @@
-//! Waiting on the host's clock. Nothing of it reaches a result: it bounds how long other
-//! machines are waited for.
+//! Waiting on the host's clock.
+//!
+//! Nothing of it reaches a result: it bounds how long other machines are waited for. Used where agents are
+//! waited for and ended.
 #![allow(clippy::disallowed_methods)]
 
 use std::thread;

@@ -1,4 +1,7 @@
 //! Why an agent was not started.
+//!
+//! The messages are for people: they say what was tried and why it failed and, where something can be done,
+//! what. Returned by every [`Launch`](crate::Launch).
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,7 @@
 //! Jobs of Slurm: batch scripts, handing them in, and what becomes of them.
+//!
+//! Speaks to Slurm by `sbatch` and `scontrol` alone. A value that would not stay on its line of a script is
+//! refused. Called by `belljar submit` and `belljar sweep`.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -55,7 +58,7 @@ pub struct BatchJob {
 pub struct Wishes {
     /// Hosts; one when absent.
     pub hosts: Option<u32>,
-    /// Processors on each; all of them, nobody beside, when absent.
+    /// Processors on each; all of them, shared with nobody, when absent.
     pub cpus_per_host: Option<u32>,
     /// MiB of memory on each; when absent what the cluster gives, or all of it where all
     /// processors are asked for.

@@ -6,12 +6,12 @@
 //! * standard input first brings what the caller [sends](Agent::send) (a secret, so it is
 //!   on no command line and in no environment) and then stays open as long as the run
 //!   lives. Its end means that whoever started the agent is gone: the agent must end by
-//!   itself then. No process stays behind on any host because of this rule alone; all
+//!   itself then. No process is left on any host because of this rule alone; all
 //!   that is stronger ([`Agent::end`]) takes a caller that still lives.
 //! * standard output carries lines to the caller ([`Agent::lines`]).
 //! * standard error is for people: each line is passed on with the host's name before it.
 //!
-//! Beside that, [`job`] hands batch jobs in to Slurm.
+//! Besides that, [`job`] hands batch jobs in to Slurm.
 //!
 //! What the rule cannot cover is a host that vanishes without a word, so that the other
 //! side's connection never ends: agents watch their peers for that.

@@ -1,4 +1,7 @@
 //! Agents on this host, as children of this process.
+//!
+//! The host's name is a name only: several "hosts" may be this one, as tests have it. Chosen by a scenario
+//! whose `hosts` ask for processes here.
 
 use std::process::Command;
 

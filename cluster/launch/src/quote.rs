@@ -1,4 +1,7 @@
 //! Words for shells.
+//!
+//! Whatever is in a word, a shell takes it as one word with just these bytes. Called for batch scripts and
+//! for what ssh has run on a host.
 
 /// As one word for a shell, whatever is in it.
 pub(crate) fn quoted(word: &str) -> String {

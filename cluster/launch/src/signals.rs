@@ -1,4 +1,7 @@
 //! Names of signals.
+//!
+//! For people alone: how an agent ended is told by the name of the signal that ended it. Called by the ways
+//! to launch that see an exit status.
 
 use nix::sys::signal::Signal;
 

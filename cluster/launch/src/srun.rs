@@ -1,4 +1,7 @@
 //! Agents on the hosts of a Slurm job.
+//!
+//! One `srun` for each agent, which is a child of this process and stands for it: how the agent ended is
+//! read from its status and words. Chosen inside of an allocation; see `cluster/src/hosts/list.rs`.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
@@ -39,7 +42,7 @@ const NO_BINDING: &str = "srun: cluster configuration lacks support for cpu bind
 
 /// Starts agents as steps of a Slurm job, one on each host, by an `srun` of its own.
 ///
-/// A step has all processors and all memory that the job has on its host, beside other
+/// A step has all processors and all memory that the job has on its host, shared with other
 /// steps, and is bound to none of the processors. `srun` tells of signals as shells do: an
 /// agent must not use statuses over 128 for anything else.
 #[derive(Clone)]
@@ -73,7 +76,7 @@ impl Srun {
             .args(["--job-name=belljar-agent", "--nodes=1", "--ntasks=1"])
             .arg(format!("--jobid={}", self.job))
             .arg(format!("--nodelist={host}"))
-            // Beside other steps, and without --exact: all that the job has there.
+            // Together with other steps, and without --exact: all that the job has there.
             .args(["--overlap", "--mem=0", "--cpu-bind=none"])
             // The agents' own links are theirs; no MPI is to be set up around them.
             .args(["--mpi=none", "--input=0", "--kill-on-bad-exit=1", "--quiet"])

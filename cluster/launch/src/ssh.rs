@@ -1,4 +1,8 @@
 //! Agents on hosts that ssh reaches.
+//!
+//! Connects, checks the host's key before anything of the user's is sent, copies the program where it is
+//! absent, and starts the agent; then a thread of its own carries the streams (`pump`). No step waits
+//! longer than the [`Ssh`] settings say. Chosen for a list of hosts outside of Slurm.
 
 use std::env;
 use std::fs;
@@ -37,7 +41,7 @@ pub struct Ssh {
     pub user: String,
     /// The port of hosts that are not named as `HOST:PORT`.
     pub port: u16,
-    /// Private keys, tried in this order behind what ssh-agent has.
+    /// Private keys, tried in this order after what ssh-agent has.
     pub identities: Vec<PathBuf>,
     /// Files of known hosts.
     pub known_hosts: Vec<PathBuf>,

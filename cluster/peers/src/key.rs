@@ -1,4 +1,7 @@
 //! The key of a run, which whoever starts it hands to its hosts.
+//!
+//! It comes from the host's random numbers, is never shown by `Debug`, and is on no command line. The
+//! handshake proves with it that a peer is of this run.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,9 +1,9 @@
-//! The threads behind the connection to one peer.
+//! The threads that serve the connection to one peer.
 //!
-//! Sending never waits: a writer thread takes messages from a queue. Receiving goes on until
+//! Sending never waits: a writer thread takes messages from a queue. Receiving continues until
 //! what nobody took yet has a size; then the peer's writer comes to a stop, and its queue
 //! grows, which its [`Mesh`](crate::Mesh) tells. So two hosts that send to each other
-//! never wait for each other in a circle, as long as both go on taking.
+//! never wait for each other in a circle, as long as both keep taking.
 //!
 //! Host time decides when a peer is given up; nothing else depends on it.
 #![allow(clippy::disallowed_methods)]

@@ -1,4 +1,7 @@
 //! Taking connections of peers, and turning others away.
+//!
+//! Only who proves to have the run's key gets through; who connects and says nothing keeps nobody out.
+//! Called by [`Mesh`](crate::Mesh) while the hosts of a run find each other.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,4 +1,8 @@
-//! The checkpoint from which a run goes on.
+//! The checkpoint from which a run continues.
+//!
+//! Files of a checkpoint are hostile: they are checked as they are read, and until all that can be known is
+//! checked no file of the run directory is changed. `Choice` looks for the newest one that is whole; the
+//! coordinator resumes from it.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

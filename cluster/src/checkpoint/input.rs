@@ -1,4 +1,8 @@
 //! What was typed into consoles, read again.
+//!
+//! The file is a run directory's and may hold anything: a last line that was broken off is left out,
+//! anything else that is no piece is an error. Called where a run is resumed, which types the same again at
+//! the same virtual times.
 
 use std::fs;
 use std::io;
@@ -9,7 +13,7 @@ use belljar_sim::Time;
 /// A piece of what was typed: when, into which node, and what.
 pub(crate) type Piece = (Time, u32, Vec<u8>);
 
-/// The pieces in `file` behind its first `from` bytes, and where the last one ends. A line
+/// The pieces in `file` after its first `from` bytes, and where the last one ends. A line
 /// that was broken off is none.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! The thread that makes checkpoints last, while the run goes on.
+//! The thread that makes checkpoints last, while the run continues.
 //!
 //! Threads that run guests may not open files. This one may, and runs none: it makes the
 //! file for the next pack of pages, and when the run has filled that, sees everything onto

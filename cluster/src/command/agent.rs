@@ -1,4 +1,8 @@
 //! `belljar agent`: a host's part in a run that `belljar run` on another host started.
+//!
+//! It ends by itself when its standard input ends, at the latest some seconds later, whatever it waits for:
+//! nothing of a run is left on a host. Started by `cluster/src/hosts/muster.rs` through the launch crate,
+//! and by nobody by hand.
 
 use std::io::{self, BufReader, Read};
 use std::process::{self, ExitCode};
@@ -40,7 +44,7 @@ fn end_with_input(mut input: BufReader<io::Stdin>, stop: Arc<AtomicBool>) {
         let mut rest = [0; 64];
         while matches!(input.read(&mut rest), Ok(1..)) {}
         stop.store(true, Ordering::Relaxed);
-        // Whatever holds it up: nothing stays behind on any host.
+        // Whatever holds it up: nothing is left on any host.
         thread::sleep(FAREWELL);
         process::exit(1);
     });

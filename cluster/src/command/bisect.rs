@@ -1,4 +1,7 @@
-//! `belljar bisect`.
+//! `belljar bisect`: prints the first instruction at which two runs differ.
+//!
+//! The search is in `cluster/src/bisect.rs`; this shows registers, code and memory of both sides. The exit
+//! code tells a difference from a failure.
 
 use std::io::{self, Write};
 use std::process::ExitCode;

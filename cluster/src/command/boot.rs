@@ -1,4 +1,7 @@
-//! `belljar boot`.
+//! `belljar boot`: arguments to a plan of one node, its end to an exit code.
+//!
+//! Standard output is the guest's console and nothing else; what is to be known of the run is told on
+//! standard error. The node is in `cluster/src/boot.rs`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,8 @@
 //! `belljar run`, `belljar resume` and `belljar checkpoint`.
+//!
+//! Makes a plan, gathers the other hosts if there are any, and carries the run out, with a control socket
+//! if the host allows one. The run directory has its final name only when the run is whole. `belljar
+//! mpirun` starts its runs here, too.
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -158,12 +162,12 @@ pub(crate) fn checkpoint(arguments: &CheckpointArguments) -> Result<ExitCode> {
 struct Task<'a> {
     plan: Plan,
     directory: RunDirectory,
-    /// What it runs on, and the names of the files beside its scenario.
+    /// What it runs on, and the names of the files next to its scenario.
     hosts: Hosts,
     inputs: Vec<String>,
     host: &'a HostArguments,
     state_hash: Option<u64>,
-    /// From which checkpoints it may go on.
+    /// From which checkpoints it may continue.
     choice: Option<Choice>,
     /// Only for the nodes' files.
     collect: bool,
@@ -260,7 +264,7 @@ impl Task<'_> {
         let folder = self.directory.path();
         let inputs = self.inputs.iter();
         let inputs = inputs.map(|name| (name.clone(), folder.join(name)));
-        // All hosts are to go on from the same, and some of its pages are theirs.
+        // All hosts are to continue from the same, and some of its pages are theirs.
         let found = choice.map(|choice| choice.settle(&self.directory));
         let found = found.transpose()?;
         let snapshot = match found {
@@ -296,7 +300,7 @@ pub(super) fn with_arguments(mut hosts: Hosts, arguments: &HostsArguments) -> Re
     Ok(hosts)
 }
 
-/// Checkpoints for whoever asks at `desk` or sends SIGUSR1.
+/// Checkpoints for whoever asks for one by the control socket (`desk`) or by SIGUSR1.
 fn checkpoints(desk: &Arc<Desk>) -> Result<Checkpoints> {
     let wanted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGUSR1, wanted.clone())
@@ -314,7 +318,7 @@ fn checkpoints(desk: &Arc<Desk>) -> Result<Checkpoints> {
     Ok(Checkpoints { wanted, tell })
 }
 
-/// Lets others look at the run; without that it goes on all the same.
+/// Lets others look at the run; without that it runs all the same.
 fn serve(directory: &Path, plan: &Plan, desk: &Arc<Desk>) -> Option<Server> {
     match Server::open(directory, &plan.name, plan.nodes, desk.clone()) {
         Ok(server) => Some(server),

@@ -1,4 +1,7 @@
 //! `belljar submit`, and what it shares with `belljar sweep`.
+//!
+//! A job has copies of all that its scenario is made of in a folder of its own: changes to the originals
+//! while it waits do not reach it. A job that Slurm refuses leaves no folder.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -106,7 +109,7 @@ impl JobArguments {
         }
     }
 
-    /// The job's command: the scenario beside it, into `out`.
+    /// The job's command: the scenario next to it, into `out`.
     pub(super) fn command(&self, out: &Path) -> Result<Vec<String>> {
         let mut words = run_command(out)?;
         if let Some(cpus) = self.cpus_per_host {
@@ -173,7 +176,7 @@ fn place(wanted: Option<&Path>, name: &str) -> Result<PathBuf> {
     bail!("no name is free in {}", runs.display());
 }
 
-/// `path` with more behind its name.
+/// `path` with `end` added to its name.
 pub(super) fn with_end(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);

@@ -1,4 +1,8 @@
-//! `belljar sweep`.
+//! `belljar sweep`: runs of one scenario with all combinations of some values, and their table.
+//!
+//! All combinations are read before any of them runs. Under Slurm they are a job array, elsewhere they run
+//! here one after another; the table is made of what the runs left, so it can be made again from the folder
+//! alone.
 
 use std::collections::BTreeMap;
 use std::env;

@@ -1,4 +1,7 @@
 //! `belljar trace`, and the table that ends a run.
+//!
+//! Results go to standard output, and what makes a trace less than whole is said on standard error after
+//! them. The analyses are the tracer's. Called by `main`, and by `conclusion` at the end of a run.
 
 use std::fs;
 use std::io::{self, ErrorKind, StdoutLock, Write};
@@ -112,7 +115,7 @@ fn cpi(arguments: &StatArguments, path: &Path) -> Result<ExitCode> {
     })
 }
 
-/// The nodes of the run whose trace this is, by the scenario beside it, if there is one.
+/// The nodes of the run whose trace this is, by the scenario next to it, if there is one.
 fn nodes_of(trace: &Path) -> Result<Option<Nodes>> {
     let scenario = trace.with_file_name(SCENARIO_FILE);
     match fs::read_to_string(&scenario) {

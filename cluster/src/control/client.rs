@@ -1,4 +1,7 @@
-//! The other side of the socket.
+//! The client's side of the control socket.
+//!
+//! Each request has one reply, in order; a run that ends or makes no sense is a `ControlError`. Used by
+//! `belljar watch`, `belljar console` and `belljar checkpoint`.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -38,7 +41,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the run in `directory`, or in what it is called while it goes on.
+    /// Connects to the run in `directory`, or in what it is called while it runs.
     ///
     /// # Errors
     /// [`ControlError::NotRunning`] when there is none.

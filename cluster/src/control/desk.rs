@@ -85,7 +85,7 @@ struct Pace {
     since: Option<(Instant, Time)>,
 }
 
-/// What a run has to do before it goes on.
+/// What a run has to do before it continues.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
     /// What is typed into which node.

@@ -1,4 +1,8 @@
 //! The run's side of the socket: threads of their own, which never run a guest.
+//!
+//! Only the user who runs it, or root, is served. What clients send is hostile: lines have a limit, and
+//! nothing of them reaches the run but as a request that waits at the [`Desk`] until a round is over.
+//! Opened by `belljar run`.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -46,7 +50,7 @@ struct Office {
 }
 
 impl Server {
-    /// Listens in the run directory `directory` for the sake of `desk`, for the user alone.
+    /// Listens in the run directory `directory` for requests to `desk`, for the user alone.
     ///
     /// # Errors
     /// When the host refuses the socket.
@@ -103,7 +107,7 @@ fn bind(directory: &Path) -> io::Result<UnixListener> {
 fn accept(listener: &UnixListener, office: &Arc<Office>) {
     for client in 1.. {
         let Ok((stream, _)) = listener.accept() else {
-            // The filter for all threads lets this one go on; what fails, fails for good.
+            // The filter for all threads lets this one accept; what fails, fails for good.
             return;
         };
         let office = office.clone();

@@ -1,4 +1,7 @@
-//! What a run tells of itself.
+//! What a run tells of itself to those who look at it.
+//!
+//! Looking changes nothing: it reads nodes and fabric between rounds. Called by the coordinator for
+//! requests on the control socket.
 
 use std::collections::BTreeMap;
 

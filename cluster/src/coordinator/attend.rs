@@ -1,4 +1,7 @@
 //! What a run does for those who look at it, between rounds.
+//!
+//! Only what is typed reaches the guests: it comes at a virtual time that no node is beyond, and is kept
+//! with it, so that the run can be repeated. Called by the coordinator before each round.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +10,7 @@ use super::{Run, RunError};
 use crate::control::{Desk, Look};
 
 impl Run {
-    /// Does from now on what `desk` asks for.
+    /// Does from now on what requests at `desk` ask for.
     pub fn attend_to(&mut self, desk: Arc<Desk>) {
         self.desk = Some(desk);
     }
@@ -22,7 +25,7 @@ impl Run {
         self.desk.as_ref().is_some_and(|desk| desk.is_attended())
     }
 
-    /// Does what there is to do at the desk, and waits as long as virtual time is held
+    /// Does what the control socket's requests ask for, and waits as long as virtual time is held
     /// back.
     pub(super) fn attend(&mut self, stop: &AtomicBool) -> Result<(), RunError> {
         let called = self.desk.as_ref().filter(|desk| desk.is_called());

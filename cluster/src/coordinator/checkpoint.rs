@@ -1,4 +1,7 @@
 //! Checkpoints of a run, taken between its rounds.
+//!
+//! Taking one changes nothing of the run, and one that fails does not end it. Here pages and records are
+//! gathered; the keeper's thread makes them last. Called by the coordinator when one is due or wanted.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +55,7 @@ pub(super) struct PageKeeper {
 }
 
 impl PageKeeper {
-    /// Goes on with the `nodes`' pages that are kept already.
+    /// Continues with the `nodes`' pages that are kept already.
     pub(super) fn new(nodes: Vec<KeptPages>) -> Self {
         let mut keeper = Self {
             map: PageMap::open().ok(),
@@ -166,7 +169,7 @@ impl Checkpointer {
     }
 }
 
-/// The first multiple of `every` behind `now`.
+/// The first multiple of `every` after `now`.
 pub(super) fn due_behind(now: Time, every: Option<Span>) -> Time {
     let next = |every: Span| {
         let count = now.as_ps() / every.as_ps() + 1;
@@ -189,7 +192,7 @@ impl Run {
     }
 
     /// Takes a checkpoint: its number, if checkpoints are kept at all. Should it fail, the run
-    /// goes on all the same, and whoever hears of checkpoints hears of that.
+    /// continues all the same, and whoever hears of checkpoints hears of that.
     pub(super) fn keep(&mut self) -> Option<u32> {
         if self.others.is_some() {
             return None;

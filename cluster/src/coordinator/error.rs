@@ -20,7 +20,7 @@ use crate::run_directory::RunDirectoryError;
 use crate::sandbox::SandboxError;
 use crate::template::TemplateError;
 
-/// Why a run could not go on.
+/// Why a run could not continue.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// There is no node to clone.
@@ -29,7 +29,7 @@ pub enum RunError {
     /// What the nodes are made of is not usable.
     #[error(transparent)]
     Parts(#[from] PartsError),
-    /// A node cannot be built or cannot go on.
+    /// A node cannot be built or cannot continue.
     #[error("node {node}: {source}")]
     Node {
         /// Which.

@@ -1,4 +1,8 @@
 //! A run's dealings with the other hosts that it runs on.
+//!
+//! What is heard is taken in between rounds only. Host 0 has the run directory: it writes what others'
+//! nodes said and called, and tells all of them when the run ends. A host that is lost ends the run. Called
+//! by the coordinator.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -191,7 +195,7 @@ impl Run {
                 host,
                 part @ (Message::Pages(..) | Message::KeptNode(..) | Message::Kept(_)),
             ) => self.take_part(host, part),
-            // Nothing else is said once a run goes on.
+            // Nothing else is said once a run has begun.
             News::Other(host, _) => others.lost(host, "it says what nobody asked".to_owned()),
         }
         Ok(())
@@ -228,7 +232,7 @@ impl Run {
         })
     }
 
-    /// Tells the host with the run directory that this one cannot go on.
+    /// Tells the host with the run directory that this one cannot continue.
     pub fn tell_failure(&self, why: &str) {
         if let Some(others) = &self.others {
             // If that fails, too, the closed connection tells.

@@ -1,4 +1,7 @@
 //! A run's making: from the start, or from a checkpoint.
+//!
+//! Whatever can be refused is refused before a file of the run directory is changed. Whether a run begins
+//! or continues, it is a [`Run`] afterwards. Called by `belljar run`, by agents and by `belljar bisect`.
 
 use belljar_fabric::{Distances, Fabric};
 use belljar_sim::Time;
@@ -30,7 +33,7 @@ use crate::runner::{KeepError, Lengths, Logs, Runner};
 use crate::sandbox::Sandbox;
 use crate::template;
 
-/// Files that a run opens beside its nodes' consoles, generously.
+/// Files that a run opens besides its nodes' consoles, generously.
 const SPARE_FILES: u64 = 1024;
 
 /// What a run is made from.
@@ -50,7 +53,7 @@ pub struct Setup<'a> {
     pub exchange: Option<Exchange>,
 }
 
-/// The parts of a run that differ between one that starts and one that goes on.
+/// The parts of a run that differ between one that starts and one that is resumed.
 struct Begun {
     runners: Vec<Runner>,
     fabric: Fabric,

@@ -1,7 +1,7 @@
 //! Runs in which nobody gets anywhere.
 //!
 //! Every round lets at least the node that acts first do something, and where hosts wait for each
-//! other, one of them can go on. Where that fails, by a fault of this program, the run ends and tells who
+//! other, one of them can continue. Where that fails, by a fault of this program, the run ends and tells who
 //! waits for whom, in place of running for ever. On one host rounds are counted; on several, each
 //! host tells host 0 when it has waited for long, and that ends the run when all have.
 

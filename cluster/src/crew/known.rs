@@ -1,4 +1,8 @@
 //! What the run and its threads tell each other of a node.
+//!
+//! A turn that is offered is taken by exactly one thread (an atomic exchange), and is marked as done even
+//! if running it panics. Each node's words lie in cache lines of their own. Used by the run's thread and
+//! the workers of [`Crew`](super::Crew).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

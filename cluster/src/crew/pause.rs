@@ -1,4 +1,7 @@
-//! How threads wait.
+//! How threads wait for the next round.
+//!
+//! First awake, then offering the processor to others, then, where they may, asleep for short naps: no
+//! result depends on how long. Called by the workers and by the run's thread while it waits for them.
 
 use std::thread;
 use std::time::Duration;

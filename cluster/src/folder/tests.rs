@@ -1,3 +1,4 @@
+//! Nothing that stands in a folder leads out of it.
 use std::io::Read;
 use std::os::unix::fs::symlink;
 

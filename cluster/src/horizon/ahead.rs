@@ -1,7 +1,7 @@
-//! Nodes that go on within a round.
+//! Nodes that run past their ends within a round.
 //!
 //! Where each node has a thread of its own, its end of a turn need not be everybody's. A node
-//! out of which nothing came lets the others know how far it is, and goes on to what theirs
+//! out of which nothing came lets the others know how far it is, and runs on to what theirs
 //! allow: the null messages of Chandy and Misra ("Distributed Simulation: A Case Study in Design
 //! and Verification of Distributed Programs", 1979) and Bryant, as one word that a node writes
 //! and all others read. A node out of which something came stays where it was known to be
@@ -21,7 +21,7 @@ use super::{Turn, half};
 pub(crate) struct Promise {
     /// Nothing comes out of it before this, in picoseconds.
     silent: AtomicU64,
-    /// It promises nothing more in this round.
+    /// It sends no later null message in this round.
     stays: AtomicBool,
 }
 
@@ -47,9 +47,9 @@ impl Promise {
         self.stays.store(!turn.goes_on(), Ordering::Relaxed);
     }
 
-    /// How long nothing comes out of it, and whether that is all it promises.
+    /// How long nothing comes out of it, and whether that is its last null message of the round.
     fn look(&self) -> (Time, bool) {
-        // In this order: of whom stays, the last promise is seen.
+        // In this order: of a node that stays, the last null message is seen.
         let stays = self.stays.load(Ordering::Acquire);
         let silent = self.silent.load(Ordering::Acquire);
         (Time::from_ps(silent), stays)
@@ -74,20 +74,20 @@ pub(crate) struct Ahead<'a> {
     own: usize,
     nearest: Span,
     reach: Time,
-    /// What it promised last.
+    /// The time of its last null message.
     promised: Time,
     /// How far it was let go so far.
     end: Time,
     /// How far it may go, by what was seen of the others.
     bound: Time,
-    /// The least that others promised.
+    /// The least time of others' null messages.
     least: Time,
     /// Whether that is the last word.
     is_last: bool,
 }
 
 impl<'a> Ahead<'a> {
-    /// Of the node with this `turn`, in which it may go on; its promise is the one at `own`.
+    /// Of the node with this `turn`, in which it may run past its end; its null message is the one at `own`.
     pub(crate) fn new(promises: &'a [Promise], own: usize, turn: &Turn) -> Self {
         Self {
             promises,
@@ -129,8 +129,8 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    /// Whether it is far enough to go. For the node that is behind all others anything is: it may
-    /// have been let go less far than it needs to go on at all.
+    /// Whether it is far enough to go. For the node whose time is least anything is: it may
+    /// have been let go less far than it needs to run at all.
     fn is_worthwhile(&self, next: Time) -> bool {
         let way = self.bound.since(self.end);
         way >= half(self.nearest) || (way > Span::ZERO && next <= self.least)

@@ -1,3 +1,4 @@
+//! Bounds of turns: how far nodes get, and that none is told of its past.
 use belljar_fabric::{LinkSpec, SwitchSpec, Topology};
 use proptest::prelude::*;
 
@@ -142,7 +143,7 @@ struct Nodes {
     horizons: Horizons,
     /// What each node does when, and how many more nodes hear of it.
     due: Vec<Vec<(Time, u32)>>,
-    /// What each node has behind it.
+    /// How far each node has run.
     clocks: Vec<Time>,
     /// What was sent in this round: to whom, when it arrives, how many more hear of it.
     sent: Vec<(usize, Time, u32)>,
@@ -224,7 +225,7 @@ impl Nodes {
         }
     }
 
-    /// Runs a round in which nodes go on, a step of anybody at a time. How many pieces of turns
+    /// Runs a round in which nodes run past their ends, a step of anybody at a time. How many pieces of turns
     /// were run.
     fn go_on(&mut self, turns: &[Turn], random: &mut Random) -> u32 {
         let promises: Vec<Promise> = self.due.iter().map(|_| Promise::none()).collect();
@@ -287,7 +288,7 @@ proptest! {
         prop_assert!(false, "there is no end to it");
     }
 
-    /// Nor when nodes go on as others do, whoever gets how far first.
+    /// Nor when nodes run past their ends as far as others let them, whoever gets how far first.
     #[test]
     fn nobody_who_goes_on_is_told_of_the_past(
         model in model(),

@@ -1,4 +1,7 @@
 //! A host's part in a run that another host started.
+//!
+//! It knows nothing but what host 0 sends: all files are in a folder of the run's own, and a name that
+//! leads out of it is refused. The run itself is the same code as on one host. Called by `belljar agent`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -68,7 +71,7 @@ pub struct Agent {
     task: Task,
     /// Where files are, by their names.
     files: BTreeMap<String, PathBuf>,
-    /// The same of those beside the scenario.
+    /// The same of those next to the scenario.
     inputs: BTreeMap<String, PathBuf>,
     early: Early,
     /// The run's folder.
@@ -159,7 +162,7 @@ impl Agent {
         })
     }
 
-    /// The checkpoint that the run goes on from, if it does.
+    /// The checkpoint that the run is resumed from, if it is.
     fn choice(&self) -> Result<Option<Choice>, AgentError> {
         let folder = self.folder.path();
         let mut is_there = false;

@@ -1,5 +1,8 @@
-//! What passes between an agent and whoever starts it before they are connected: a line each
-//! way on its standard input and output, and one more.
+//! What passes between an agent and whoever starts it before they are connected.
+//!
+//! A line each way on its standard input and output, and one more to the agent. The run's key is in the
+//! first, which nobody else may read. Lines have a limit; the agent ends at one that it cannot read, and
+//! whoever started it passes others over until a greeting comes. Used by `agent` and `muster`.
 
 use std::io::{self, BufRead};
 

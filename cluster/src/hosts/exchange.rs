@@ -1,4 +1,4 @@
-//! What a host tells the others while the run goes on, and what it hears.
+//! What a host tells the others while the run is under way, and what it hears.
 //!
 //! Every host has the whole network, and is told of every frame that any node sends. So
 //! each works out by itself when frames arrive at its own nodes, and how far it may run
@@ -31,7 +31,7 @@ const NAP: Duration = Duration::from_millis(1);
 /// How many times; a host that is lost takes nothing, and is found out elsewhere.
 const CONGESTION: u32 = 60_000;
 
-/// Why a host cannot go on with the others.
+/// Why a host cannot continue with the others.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
     /// A message is larger than can be read, or is none.
@@ -69,7 +69,7 @@ pub(crate) enum News {
     Record(u32, Record),
     /// The run ends here, as host 0 says.
     Stop,
-    /// A host is not there any more, or cannot go on: its number, and why.
+    /// A host is not there any more, or cannot continue: its number, and why.
     Lost(u32, String),
     /// What host 0 says of a checkpoint.
     Keep(Option<(u32, bool)>),

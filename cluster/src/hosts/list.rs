@@ -1,4 +1,7 @@
 //! Which hosts a scenario is to run on, before any of them is asked.
+//!
+//! This host comes first, whether or not it runs nodes, and none is in the list twice. From a Slurm job no
+//! more is taken than it was granted. Called by `muster` and by `belljar check`'s placement.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -46,7 +49,7 @@ pub(super) struct HostList {
     /// This host first, whether or not it runs nodes.
     names: Vec<String>,
     takes_part: bool,
-    /// What a job was promised.
+    /// What Slurm granted the job.
     promised: Vec<AllocatedHost>,
 }
 
@@ -145,7 +148,7 @@ impl HostList {
         self.names.iter().map(move |name| address(name))
     }
 
-    /// What a run may take of a host that has `capacity`: no more than its job was promised,
+    /// What a run may take of a host that has `capacity`: no more than its job was granted,
     /// also where Slurm does not enforce that.
     pub(super) fn granted(&self, capacity: Capacity) -> Capacity {
         let mut promised = self.promised.iter();

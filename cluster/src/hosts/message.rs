@@ -1,4 +1,7 @@
 //! What hosts of a run tell each other.
+//!
+//! One encoding for all of them, with a limit on what a message may hold: a peer's bytes are decoded whole
+//! or refused. Sent and taken in by `exchange` while nodes run and by `provision` before.
 
 use belljar_sim::{CodecError, Time, check, decode, encode};
 use serde::{Deserialize, Serialize};
@@ -26,7 +29,7 @@ pub(crate) enum Message {
     Final(Vec<Final>),
     /// To all: nothing will come any more, and nothing is wrong.
     Done,
-    /// To host 0: a host cannot go on, or was told to stop; in words.
+    /// To host 0: a host cannot continue, or was told to stop; in words.
     Failed(String),
     /// To host 0: that host, by its number, is lost to the one that says so; why.
     Missing(u32, String),
@@ -57,14 +60,14 @@ pub(crate) const SNAPSHOT: &str = "snapshot";
 /// What a host is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
-    /// The scenario, which names files beside it only.
+    /// The scenario, which names files next to it only.
     pub(crate) scenario: String,
     /// These files, by their names.
     pub(crate) inputs: Vec<(String, FileOffer)>,
     /// The image's manifest.
     pub(crate) manifest: String,
     /// Files of the image ([`KERNEL`], [`INITRD`], [`ROOT`]), the [`SNAPSHOT`] that nodes are
-    /// clones of, and those of the checkpoint that the run goes on from, by their names in
+    /// clones of, and those of the checkpoint that the run is resumed from, by their names in
     /// the run's folder.
     pub(crate) files: Vec<(String, FileOffer)>,
     /// Who runs what.
@@ -77,7 +80,7 @@ pub(crate) struct Task {
 
 impl Task {
     /// All files, of which each host says whether it has them: those that all runs have, then
-    /// those beside the scenario.
+    /// those next to the scenario.
     pub(crate) fn offers(&self) -> impl Iterator<Item = &FileOffer> {
         let named = self.files.iter().chain(&self.inputs);
         named.map(|(_, offer)| offer)

@@ -1,4 +1,7 @@
 //! Finding a run's hosts and starting agents on them.
+//!
+//! All hosts come together or none: with an error no agent is left. All agents run the same build of the
+//! program. Called by `belljar run`, which keeps the agents until the run has ended.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,7 @@
 //! Which nodes would go where, told before any host is asked.
+//!
+//! Places nodes as a run would, with what is known of the hosts without asking them, and says whether that
+//! is enough to be sure. Called by `belljar check`.
 
 use std::collections::BTreeSet;
 use std::fmt;

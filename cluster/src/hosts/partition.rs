@@ -1,4 +1,7 @@
 //! Which host runs which nodes.
+//!
+//! Every node has one host, and host 0 has the run directory; no result depends on it. Made by `muster`
+//! from the placement and sent to all hosts, which check it first.
 
 use belljar_fabric::Distances;
 use belljar_sim::Span;

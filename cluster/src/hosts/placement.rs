@@ -1,6 +1,6 @@
 //! Which nodes go to which host.
 //!
-//! Nodes behind one switch talk to each other soonest, so they should share a host: the time
+//! Nodes at one switch talk to each other soonest, so they should share a host: the time
 //! from a host's nodes to others' is what it may run ahead by, and every frame that leaves it
 //! is a message. Hosts get a share of the nodes by their processors, no more than their
 //! memory holds; nodes are dealt out in an order in which neighbours stand together: that of

@@ -1,4 +1,7 @@
 //! Handing other hosts what they need to run their nodes.
+//!
+//! A file is sent only to hosts that do not have its content already, and what arrives counts only if its
+//! hash is right. Host 0 calls [`hand_out`] and every other host [`take_in`], both before any node runs.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -52,13 +55,13 @@ pub(crate) type Early = Vec<(u32, Message)>;
 
 /// What all hosts are given.
 pub struct Given<'a> {
-    /// The scenario's text, which names files beside it only.
+    /// The scenario's text, which names files next to it only.
     pub scenario: String,
     /// These files besides it, by their names.
     pub inputs: BTreeMap<String, PathBuf>,
     /// The snapshot that nodes are clones of.
     pub snapshot: Option<&'a Path>,
-    /// The files of the checkpoint that the run goes on from, by their names in the run's
+    /// The files of the checkpoint that the run is resumed from, by their names in the run's
     /// folder.
     pub checkpoint: Vec<(String, PathBuf)>,
     /// Threads that run guests are to be kept from everything else.

@@ -1,4 +1,7 @@
 //! A run that is over, from what it left.
+//!
+//! Reads `summary.json` of a run directory, in which keys that it does not know may stand; one that lacks
+//! what is shown is an error. Called by `belljar watch` where no run is under way.
 
 use std::fmt::Write;
 use std::fs;

@@ -1,4 +1,7 @@
 //! The end of a console's file, for a screen that is not the guest's terminal.
+//!
+//! Reads a bounded piece of the file, and hands on no control character or sequence. Called by `belljar
+//! watch` for each look.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};

@@ -1,3 +1,4 @@
+//! The screen of `belljar watch`, as text.
 use super::*;
 use crate::control::{LinkLook, NodeLook};
 

@@ -1,4 +1,7 @@
 //! A plan in words.
+//!
+//! Says what a run would do, defaults included, and nothing that is not in the plan. Printed by `belljar
+//! check`.
 
 use std::fmt;
 

@@ -47,7 +47,7 @@ struct Builder<'a> {
     per_switch: Option<u32>,
 }
 
-/// What edges say beside bandwidth and latency.
+/// What edges say besides bandwidth and latency.
 type Extras = Vec<(LinkId, Option<u8>, Option<u64>)>;
 
 impl Builder<'_> {

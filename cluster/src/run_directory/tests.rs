@@ -1,3 +1,4 @@
+//! Run directories: their names, whom they belong to, and what may stand in them.
 use super::*;
 
 #[test]

@@ -90,7 +90,7 @@ impl ConsoleLog {
 }
 
 /// Writes `bytes` so that whole lines reach the file at once, for those who follow it while
-/// the run goes on.
+/// the run is under way.
 ///
 /// # Errors
 /// When the file cannot be written.

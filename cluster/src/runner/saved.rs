@@ -1,4 +1,7 @@
-//! What is of a node and beside it, saved and taken over.
+//! A node's state and the host's state that belongs to it, saved and taken over.
+//!
+//! All of a runner but its node's RAM, which goes into packs of pages. A runner that is resumed does what
+//! the saved one would have done. Called by the coordinator for checkpoints.
 
 use std::collections::VecDeque;
 use std::io;
@@ -106,7 +109,7 @@ impl Runner {
         })
     }
 
-    /// The runner of node `index` that goes on where another one was [saved](Self::save),
+    /// The runner of node `index` that continues where another one was [saved](Self::save),
     /// with that node and what is known of its calls restored. Without `directory`
     /// another host has the node's files.
     pub(crate) fn resume(
@@ -148,7 +151,7 @@ impl Runner {
     }
 }
 
-/// Why a node cannot be kept, or not gone on with.
+/// Why a node cannot be kept, or not resumed.
 #[derive(Debug, thiserror::Error)]
 pub enum KeepError {
     /// The node itself.
@@ -175,7 +178,7 @@ pub enum KeepError {
         /// The host's reason.
         source: io::Error,
     },
-    /// One of its files cannot be gone on with.
+    /// One of its files cannot be continued.
     #[error(transparent)]
     File(#[from] RunDirectoryError),
 }

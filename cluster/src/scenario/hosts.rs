@@ -1,4 +1,7 @@
-//! The physical hosts that a scenario is run on. Results do not depend on them.
+//! The physical hosts that a scenario is run on.
+//!
+//! Results do not depend on them. The command line may say otherwise than the file. Read by
+//! [`hosts`](crate::hosts), which finds the hosts and starts agents there.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

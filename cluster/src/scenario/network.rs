@@ -1,4 +1,7 @@
-//! What connects the nodes.
+//! What connects the nodes: the section `[network]` and its tables of links.
+//!
+//! Says what was written and checks words only; what belongs to which topology is checked by
+//! `plan/network.rs`, which builds it.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,4 +1,7 @@
 //! Scenarios that stand by themselves, with what they are made of.
+//!
+//! A standalone scenario names no file elsewhere but the image's recipe, so it runs the same from another
+//! folder or host. Called by the commands that put a scenario into a run directory or a job's folder.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,15 +14,15 @@ pub struct Standalone {
     /// Its text. The image's recipe, which names further files, has its absolute path, or the
     /// name of a built-in one.
     pub text: String,
-    /// Files and their names beside it.
+    /// Files next to it, and their names there.
     pub inputs: Vec<(PathBuf, String)>,
 }
 
-/// The folder beside a standalone scenario that holds what it is made of.
+/// The folder next to a standalone scenario that holds what it is made of.
 const INPUTS: &str = "inputs";
 
 impl Scenario {
-    /// The files beside a standalone scenario that it is made of, by their names.
+    /// The files next to a standalone scenario that it is made of, by their names.
     pub fn inputs(&self) -> Vec<String> {
         let files = self
             .workload

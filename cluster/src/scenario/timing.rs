@@ -1,4 +1,7 @@
 //! `[nodes.timing]`: the time model as a scenario's file says it.
+//!
+//! Numbers as they were written; whether caches of such a size can be is checked by `time_model`, which
+//! makes the engine's model of them.
 
 use std::collections::BTreeMap;
 

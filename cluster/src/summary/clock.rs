@@ -1,4 +1,7 @@
 //! How well virtual time was kept where the host's processor makes it.
+//!
+//! Sums of what the kvm engine counted on each node. They depend on the host, so they are in `host.json`;
+//! the exact engine has no such errors.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +21,7 @@ pub struct ClockSummary {
     pub overrun_ns: u64,
     /// The same, at worst.
     pub worst_overrun_ns: u64,
-    /// By how much a stopped clock was off when it went on, at worst, as measured before
+    /// By how much a stopped clock was off when it ran again, at worst, as measured before
     /// the run.
     pub jitter_ns: u64,
     /// Time in which the host ran something else and guests did not notice.

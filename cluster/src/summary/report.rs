@@ -1,4 +1,7 @@
 //! What a node has to say of itself at the end of a run, wherever it ran.
+//!
+//! Made on the host that ran the node and sent to the one with the run directory. What depends on the
+//! scenario alone is kept apart from figures about the host.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +19,7 @@ pub struct TimeSummary {
     pub cycles: u64,
     /// The core: what is left.
     pub core: u64,
-    /// Caches behind the first level.
+    /// Caches after the first level.
     pub caches: u64,
     /// Memory.
     pub memory: u64,

@@ -1,4 +1,7 @@
 //! The table of a sweep: a row for each combination, failed ones too.
+//!
+//! Made of the files that the runs left; what is not there or not whole leaves a cell empty and is no
+//! error. Called by `belljar sweep`, which prints it and writes it as CSV.
 
 use std::fmt;
 use std::fs;
@@ -27,7 +30,7 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// Behind the keys that vary.
+/// The heads of the columns after the keys that vary.
 const HEADS: [&str; 6] = [
     "exit_code",
     "ending",
@@ -95,7 +98,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// The cells behind the keys.
+/// The cells after the keys.
 fn results(directory: &Path, outcome: Outcome) -> [String; HEADS.len()] {
     let mut name = directory.as_os_str().to_owned();
     name.push(".incomplete");

@@ -1,4 +1,7 @@
 //! A page walker of its own, after the Intel SDM, volume 3, sections 4.3 to 4.7.
+//!
+//! Written from the manual and not from the engine, whose results it is compared with; it caches nothing.
+//! Called by the target `walk` for each access.
 
 use belljar_cpu::{Access, GuestRam};
 use vm_memory::{Bytes, GuestAddress};

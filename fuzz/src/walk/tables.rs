@@ -1,4 +1,7 @@
 //! Tables that the input makes.
+//!
+//! Entries stay within the pages of hostile tables, whatever they point to; what an input is too short for
+//! is not present. Called by the target `walk` before the guest begins.
 
 use arbitrary::{Result, Unstructured};
 use belljar_cpu::GuestRam;

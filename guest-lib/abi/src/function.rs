@@ -1,11 +1,15 @@
 //! How a function of the MPI C binding is described.
+//!
+//! Enough to read a call from outside: what each argument is, and whether what it points to goes in or
+//! comes out. The generated table [`FUNCTIONS`](crate::FUNCTIONS) is made of these; the tracer reads
+//! arguments by them.
 
 /// What a parameter is, or what it points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// `void`: a buffer, behind a pointer.
+    /// `void`: a buffer, by a pointer to it.
     Void,
-    /// `char`: text, behind a pointer.
+    /// `char`: text, by a pointer to it.
     Char,
     /// `int`.
     Int,

@@ -30,7 +30,7 @@ pub const MAGIC_ADDRESS: u64 = STUB_BASE;
 /// The linear address of the stub through which a traced call returns.
 pub const RETURN_ADDRESS: u64 = STUB_BASE + 0x10;
 
-/// Offset in a stub of its jump to the magic instruction, behind the load of R11.
+/// Offset in a stub of its jump to the magic instruction, after the load of R11.
 pub const STUB_JUMP: u64 = 6;
 
 /// The linear address of a jump to the magic `CPUID` in the page that has that: the return
@@ -62,7 +62,7 @@ pub const SIGNATURE: [u8; 12] = *b"BelljarGlass";
 /// Version of this convention.
 pub const ABI_VERSION: u32 = 3;
 
-/// Bit of the detection leaf's EAX beside [`ABI_VERSION`]: on this processor the library is
+/// Bit of the detection leaf's EAX besides [`ABI_VERSION`]: on this processor the library is
 /// to write [`MAGIC_INT3`] where it else writes [`MAGIC_CPUID`].
 pub const DETECT_INT3: u32 = 1 << 16;
 

@@ -1,4 +1,7 @@
 //! Function prototypes in a parsed header.
+//!
+//! A type that is not known is an error, so no function of the binding is left out in silence. Called for
+//! each `mpi.h` that the table is made of.
 
 use lang_c::ast::{
     Declaration, DeclarationSpecifier, Declarator, DeclaratorKind, DerivedDeclarator,

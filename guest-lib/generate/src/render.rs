@@ -1,4 +1,7 @@
 //! The table as Rust source.
+//!
+//! The same prototypes give the same text, in which `cargo xtask generate --check` looks for differences.
+//! The order is the operations' numbering, so it is the caller's to keep.
 
 use std::fmt::Write;
 

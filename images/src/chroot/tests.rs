@@ -1,3 +1,4 @@
+//! Links and patterns in an archive of unpacked packages.
 use super::*;
 use tar::{Builder, Header};
 

@@ -1,3 +1,4 @@
+//! Shared libraries are found where the dynamic loader would find them.
 use super::*;
 use crate::chroot::tests::chroot;
 use crate::contents::Item;

@@ -1,3 +1,4 @@
+//! When a lock is written, kept, and held against a build.
 use std::fs;
 
 use super::*;

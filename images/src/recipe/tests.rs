@@ -1,3 +1,4 @@
+//! Recipes: what their keys cover, how they extend each other, and what is wrong with some.
 use std::fs;
 
 use super::*;

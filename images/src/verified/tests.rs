@@ -1,3 +1,4 @@
+//! Damage to an image is found, and what is known to be whole is not read again.
 use std::os::unix::fs::FileExt;
 
 use super::*;

@@ -1,4 +1,7 @@
 //! How soon hosts can hear of each other.
+//!
+//! A time told here is never longer than what a frame could take, so nodes may run that far without hearing
+//! of each other. Measured once for a topology; bounds of rounds and the placement of nodes come from it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -91,7 +94,7 @@ impl Distances {
         let slowest = self.hops.iter().copied().max().unwrap_or(Span::ZERO);
         let widest = self.through.iter().copied().max().unwrap_or(Span::ZERO);
         self.longest = slowest + self.longest.max(widest) + slowest;
-        // From one access switch to the nearest host behind another.
+        // From one access switch to the nearest host at another.
         let outside: Vec<Span> = (0..groups)
             .map(|from| {
                 let others = (0..groups).filter(|to| *to != from);

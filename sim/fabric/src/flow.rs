@@ -1,4 +1,7 @@
 //! What tells flows apart.
+//!
+//! Frames of one flow have equal keys, so ECMP sends them one way and in order. Any bytes have a key,
+//! however short or malformed. Called by routing under ECMP, at each switch that a frame passes.
 
 /// Ethernet's types of what a frame carries.
 const IPV4: [u8; 2] = [0x08, 0x00];
@@ -12,7 +15,7 @@ const IPV6_HEADER: usize = 40;
 /// The bytes of a frame that all frames of its flow share, in this order: destination and
 /// source MAC address (12 bytes); of IPv4 and IPv6, source and destination address (8 or 32
 /// bytes) and the protocol (1 byte); of TCP, UDP and SCTP that is no fragment, the ports (4
-/// bytes). IPv6 extension headers are not looked behind.
+/// bytes). What follows IPv6 extension headers is not looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowKey {
     bytes: [u8; Self::LONGEST],

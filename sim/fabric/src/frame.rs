@@ -1,4 +1,7 @@
-//! Ethernet frames.
+//! Ethernet frames: their addresses and the time that they take on a wire.
+//!
+//! Hosts' addresses follow from their numbers, and back. Frames are guests' bytes: they may be too short
+//! for anything. Used by links for time and by the fabric for destinations.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +13,7 @@ pub type Frame = Arc<[u8]>;
 /// Shortest frame on the wire, checksum included (IEEE 802.3, 4.4.2).
 pub const MIN_FRAME: u64 = 64;
 
-/// Bytes of time that a frame takes beside its own: preamble and start delimiter
+/// Bytes of time that a frame takes besides its own: preamble and start delimiter
 /// (8) and the gap to the next one (12).
 pub const WIRE_OVERHEAD: u64 = 20;
 

@@ -1,4 +1,7 @@
 //! What goes wrong on a link: frames lost at random, delay that varies, outages.
+//!
+//! What becomes of a frame depends on the seed, the link, its direction and how many went before, not on
+//! rounds or hosts. Checked when a plan is made, asked by `link` for each frame.
 
 use belljar_sim::{Random, Seed, Span, Time};
 

@@ -1,4 +1,7 @@
 //! One direction of a link: a queue in front of a wire.
+//!
+//! What becomes of a frame is settled when it is sent, and frames arrive in the order in which they were
+//! sent: calls come in order of time. Called by the fabric for each frame and hop.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -71,7 +74,7 @@ pub(crate) struct Passage {
     pub(crate) start: Time,
     /// When it leaves the queue: when its last bit is on the wire, or the link fails.
     pub(crate) leaves: Time,
-    /// Bytes in the queue behind it, its own included.
+    /// Bytes in the queue once it is in it, its own included.
     pub(crate) queued: u64,
     pub(crate) exit: Exit,
 }

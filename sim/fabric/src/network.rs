@@ -1,4 +1,8 @@
-//! Frames on their way.
+//! Frames on their way: a topology in operation.
+//!
+//! What arrives when is a function of the topology, the settings and what hosts send at which times, not of
+//! how far [`Fabric::advance`] goes at once. Events of one time have a total order. Driven by the
+//! coordinator between rounds.
 
 use std::sync::Arc;
 use std::vec::Drain;

@@ -1,4 +1,7 @@
 //! What is connected to what.
+//!
+//! A [`Topology`] that exists is sound: every host has one link, to a switch, all places are connected, and
+//! every link has latency and bandwidth. Built for a plan; the fabric, routes and distances read it.
 
 use belljar_sim::Span;
 use serde::{Deserialize, Serialize};
@@ -55,7 +58,7 @@ pub struct SwitchSpec {
     pub queue_bytes: u64,
 }
 
-/// What the parts of a regular topology are, beside its shape.
+/// What the parts of a regular topology are, besides its shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartSpecs {
     /// Links between hosts and switches.
@@ -271,7 +274,7 @@ impl Topology {
         self.host_links[host as usize]
     }
 
-    /// The switch that `host` hangs on.
+    /// The switch that `host` is linked to.
     pub fn switch_of(&self, host: u32) -> u32 {
         let link = &self.links[self.host_links[host as usize] as usize];
         match link.other_end(Endpoint::Host(host)) {

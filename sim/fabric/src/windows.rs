@@ -1,4 +1,7 @@
 //! What links carry over time: figures by windows of equal length.
+//!
+//! A window is given out once nothing can change it any more, so figures do not depend on rounds. Filled by
+//! the fabric for each frame; the coordinator takes them for `links.csv`.
 
 use std::collections::BTreeMap;
 
@@ -168,7 +171,7 @@ impl Windows {
         }
     }
 
-    /// Goes on from `state`; `false` when that is of other links.
+    /// Continues from `state`; `false` when that is of other links.
     pub(crate) fn restore(&mut self, state: WindowsState) -> bool {
         let ports = self.queues.len();
         if state.queues.len() != ports

@@ -1,4 +1,7 @@
-//! The files of a lab's hosts.
+//! The files of a lab's hosts: users, keys, the settings of Slurm, munge and sshd.
+//!
+//! All are made anew for each lab, keys too, and speak of its own network only. Called once, before any
+//! host starts.
 
 use std::fs;
 use std::io::Read;

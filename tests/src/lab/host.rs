@@ -1,4 +1,7 @@
 //! A host of a lab.
+//!
+//! It is a set of namespaces, and all its processes end with its first one. Started by the lab; tests run
+//! commands on it, freeze it and cut its power.
 
 use std::env;
 use std::ffi::OsStr;
@@ -231,14 +234,14 @@ impl Host {
         }
     }
 
-    /// Stops all its processes where they are; its kernel goes on.
+    /// Stops all its processes where they are; its kernel runs on.
     pub fn freeze(&self) {
         self.signal_all(libc::SIGSTOP);
         thread::sleep(PASS);
         self.signal_all(libc::SIGSTOP);
     }
 
-    /// Has them go on.
+    /// Has them continue.
     pub fn thaw(&self) {
         self.signal_all(libc::SIGCONT);
     }

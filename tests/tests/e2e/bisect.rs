@@ -13,7 +13,7 @@ fn hashes(run: &Outcome, instructions: u64) -> (String, String) {
 }
 
 /// Bisects two runs that differ in one setting, and goes to the instruction that comes
-/// of it with each of them: the states must be equal before it and differ behind it.
+/// of it with each of them: the states must be equal before it and differ after it.
 fn part(scenario: &Scenario, every: u64, setting: &str) -> Option<String> {
     let dir = Dir::new()?;
     let run = |name: &str, every: u64, other: bool| {
@@ -79,7 +79,7 @@ fn runs_of_two_environments_part_where_the_disk_hands_it_over() {
     let Some(found) = part(&scenario, 200_000_000, setting) else {
         return;
     };
-    // The letters before and behind the change, from both.
+    // The letters before and after the change, from both.
     for letters in ["43 4f 4c 4f 55 52 3d 67", "43 4f 4c 4f 55 52 3d 62"] {
         assert!(found.contains(letters), "{found}");
     }

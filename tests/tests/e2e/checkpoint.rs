@@ -1,4 +1,4 @@
-//! Runs that are broken off go on as if they never had been.
+//! Runs that are broken off and resumed end as if they had never been broken off.
 
 mod damaged;
 

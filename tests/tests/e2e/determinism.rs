@@ -18,7 +18,7 @@ fn threads_and_repetition_change_no_byte() {
     one.assert_same(&again);
 }
 
-/// With a thread for each, nodes that are busy by themselves go on without rounds.
+/// With a thread for each, nodes that are busy by themselves run on without rounds.
 #[test]
 fn a_thread_for_each_node_needs_fewer_rounds_and_changes_no_byte() {
     if std::thread::available_parallelism().is_ok_and(|processors| processors.get() < 2) {
@@ -37,7 +37,7 @@ fn a_thread_for_each_node_needs_fewer_rounds_and_changes_no_byte() {
     };
     let one = run("one", "1");
     // How many fewer is the host's affair, and one that gives its processors to others may
-    // let no node go on in a whole run.
+    // let no node run on in a whole run.
     let fewer = (0..12).any(|time| {
         let each = run(&format!("each{time}"), "3");
         one.assert_same(&each);
@@ -61,7 +61,7 @@ fn where_turns_are_cut_changes_no_byte() {
     let all = ["--pcap", "all"];
     let by_two = ["--pcap", "all", "--threads", "2"];
     let plain = dir.run(&scenario, "plain", &by_two).success();
-    // With four threads nodes go on behind where their turns are cut.
+    // With four threads nodes run past where their turns are cut.
     for (seed, threads) in [("1", "2"), ("2", "4"), ("3", "4")] {
         let variables = [("BELLJAR_ROUGH_ROUNDS", seed)];
         let all = [&all[..], &["--threads", threads]].concat();

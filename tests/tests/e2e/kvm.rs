@@ -18,7 +18,7 @@ fn scenario() -> Scenario {
     Scenario::new(2, WORKLOAD).with(NETWORK).limited("600 s")
 }
 
-/// `belljar run` of the scenario in the machine, behind what else it takes.
+/// `belljar run` of the scenario in the machine, after what else it takes.
 const RUN: &str = "belljar run /given/scenario.toml --quiet --set engine=kvm \
     --set image.recipe=/given/images/bookworm-mpich.toml";
 
@@ -59,14 +59,14 @@ fn both_engines_see_the_same_calls() {
     assert_eq!(dir.calls("results/kvm"), exact);
     assert_eq!(dir.calls("results/register"), exact);
 
-    // What this engine booted goes on under the other one.
+    // What this engine booted continues under the other one.
     let more = ["--snapshot", "results/snapshot"];
     let other = dir.run(&scenario(), "kvm-then-exact", &more).success();
     assert!(other.console(0).contains("0 wrong"));
     assert_eq!(dir.calls("kvm-then-exact"), exact);
 }
 
-/// What the exact engine booted goes on. With hardware breakpoints its INT3s are its own;
+/// What the exact engine booted continues. With hardware breakpoints its INT3s are its own;
 /// without them the library calls by INT3, and it has its debug registers for itself, too.
 #[test]
 fn clones_of_the_other_engine_call_by_either_kind_of_breakpoint() {

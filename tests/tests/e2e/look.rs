@@ -1,4 +1,4 @@
-//! Looking at a run while it goes on, and typing into its nodes.
+//! Looking at a run while it is under way, and typing into its nodes.
 
 use std::io::{Read, Write};
 use std::process::{Child, Stdio};

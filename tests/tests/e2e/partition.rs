@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use belljar_tests::{Dir, Outcome, Scenario, newest_checkpoint};
 
-/// Four nodes behind two switches that compute, talk, and look at clock and chance.
+/// Four nodes at two switches that compute, talk, and look at clock and chance.
 fn talking() -> Scenario {
     let command = "mpiexec.hydra -n 4 counters; date; head -c 16 /dev/urandom | od -x";
     let network = "topology = \"tree\"\nfanout = 2\nstatistics = \"1 ms\"";
@@ -65,7 +65,7 @@ fn an_end_on_another_host_ends_the_run_the_same() {
     assert!(apart.stderr.contains("node 1 ended"), "{}", apart.stderr);
 }
 
-/// A run that is broken off on two hosts goes on, on whatever hosts, as if it never had been.
+/// A run that is broken off on two hosts continues, on whatever hosts, as if it never had been.
 #[test]
 fn a_run_goes_on_from_a_checkpoint_on_other_hosts() {
     let Some(dir) = Dir::new() else { return };

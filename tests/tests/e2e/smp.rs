@@ -5,7 +5,7 @@ use belljar_tests::{Dir, Outcome, Scenario};
 
 use crate::trace::{counted, traced};
 
-/// A number in a line of the console that begins with `label`, behind it.
+/// A number in a line of the console that begins with `label`, after it.
 fn number(console: &str, label: &str) -> u32 {
     let line = console.lines().find_map(|line| line.strip_prefix(label));
     let number = line.and_then(|rest| rest.trim().parse().ok());

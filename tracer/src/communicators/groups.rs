@@ -1,4 +1,7 @@
 //! The members of groups (MPI-4.0, 7.3.2).
+//!
+//! A group is worked out from the groups it was made from, to a limit of depth and of work: a hostile trace
+//! gets no members, not a hang. Called by `resolve` for each process's own groups.
 
 use std::collections::BTreeSet;
 

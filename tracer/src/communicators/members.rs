@@ -1,4 +1,7 @@
 //! An ordered set of processes, by their jobs and ranks.
+//!
+//! The position of a process is its rank in the communicator. The world of a job is not written out,
+//! however large it is. Used by all that names ranks of communicators.
 
 use std::sync::Arc;
 

@@ -1,4 +1,8 @@
 //! Puts the processes' histories together, communicator by communicator.
+//!
+//! A communicator is known only when all of its members are known to have called its constructor; otherwise
+//! it stays unknown, nothing is guessed. What depends on others is tried again in rounds, within a budget,
+//! as a trace may be hostile. Called by `collect`.
 
 mod apart;
 mod jobs;

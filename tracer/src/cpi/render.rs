@@ -1,4 +1,7 @@
 //! Cycles per instruction as text and as JSON.
+//!
+//! Both have the same figures; a part that nothing models has no number, not a zero. Called by `belljar
+//! trace stat --cpi`.
 
 use std::io;
 

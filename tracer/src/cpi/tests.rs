@@ -1,3 +1,4 @@
+//! Cycles per instruction of small traces, whose parts add up.
 use super::*;
 use crate::account::Accounts;
 use crate::communicators::Collector;

@@ -1,4 +1,7 @@
 //! An event as a JSON object.
+//!
+//! Keys mean the same in every object, and what an event does not have is left out rather than null. Lists
+//! that could be huge have a limit. Called by [`write_event`](super::write_event).
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,7 @@
 //! An event as a line of text.
+//!
+//! One event is one line, and texts of guests are quoted in it. For people: programs read JSON. Called by
+//! [`write_event`](super::write_event).
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,7 @@
-//! Names of values.
+//! Names of values: ranks, communicators, datatypes, operations, arguments.
+//!
+//! A value that has no name is shown as its number. Both formats use the same words. Called by `text` and
+//! `json`.
 
 use belljar_abi::{Base, Parameter};
 

@@ -1,5 +1,7 @@
-//! The communicators and groups of a process, as far as the process alone can know
-//! them. What needs other processes' arguments is worked out afterwards.
+//! The communicators and groups of a process, as far as the process alone can know them.
+//!
+//! What needs other processes' arguments is worked out when the trace is read. Numbers are the process's
+//! own, in the order of making. Called by `process` when a constructor returns or a program asks.
 
 mod groups;
 mod meetings;

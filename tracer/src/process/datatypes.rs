@@ -1,4 +1,8 @@
 //! The datatypes of a process.
+//!
+//! Of a datatype its size is known: from a constructor's arguments, or from what the program asked. Where
+//! it cannot be known it is `None`, and bytes of messages with it count as 0. Called at entry for sizes, at
+//! return for new ones.
 
 use bincode::{Decode, Encode};
 
@@ -81,7 +85,7 @@ impl Datatypes {
         self.known.insert(handle, Datatype::Predefined(index));
     }
 
-    /// The datatype behind a handle.
+    /// The datatype that a handle names.
     pub(crate) fn get(&self, handle: u64) -> Datatype {
         if let Some(datatype) = self.known.get(handle) {
             return *datatype;

@@ -1,4 +1,7 @@
 //! What a call's arguments say when it is entered.
+//!
+//! Reads memory now, as the program may write over it while the call runs, and changes nothing of the
+//! process: a call may never return. Called by `node` for calls that are selected or must be followed.
 
 use belljar_abi::Base;
 

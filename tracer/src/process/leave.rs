@@ -1,4 +1,7 @@
 //! What a call's outputs say when it returns.
+//!
+//! Only here, when a call has returned, the process's objects change: of a call that never returns nothing
+//! is believed. Called by `node` with the handles that were read at entry.
 
 use belljar_abi::Base;
 

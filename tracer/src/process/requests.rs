@@ -1,4 +1,7 @@
 //! The requests of a process, from the call that made them to their completion.
+//!
+//! A request's number is the process's own and new with each activation, so an event's completions name
+//! exactly one. Their number is bounded. Called when calls return.
 
 use bincode::{Decode, Encode};
 
@@ -93,7 +96,7 @@ impl Requests {
         Some((number, transfers, collectives))
     }
 
-    /// The operation of the request behind `handle` ended so, with this status if the program
+    /// The operation of the request that `handle` names ended so, with this status if the program
     /// asked for it.
     pub(crate) fn complete(
         &mut self,
@@ -111,7 +114,7 @@ impl Requests {
         Some(completion)
     }
 
-    /// The latest request behind `handle` is gone.
+    /// The latest request that `handle` named is gone.
     pub(crate) fn free(&mut self, handle: u64) {
         let Some(requests) = self.by_handle.get_mut(handle) else {
             return;

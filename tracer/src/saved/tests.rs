@@ -1,4 +1,4 @@
-//! Going on from saved state. That nothing is lost of what a tracer knows is seen by
+//! Continuing from saved state. That nothing is lost of what a tracer knows is seen by
 //! every call of every test's guest: see [`Guest::call_with`](crate::guest::Guest).
 
 use std::fs;
@@ -68,7 +68,7 @@ fn a_trace_that_is_gone_on_with_is_the_one_that_was_never_left() {
     let path = |name: &str| folder.path().join(name);
     let clock = Frequency::from_hz(1_000_000_000).unwrap();
     let header = TraceHeader::new("resume", &[clock]);
-    // More than a chunk before, and more than one behind.
+    // More than a chunk before, and more than one after.
     let events = events(20_000);
     let (before, behind) = events.split_at(9_500);
     for accounted in [false, true] {

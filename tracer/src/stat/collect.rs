@@ -1,4 +1,8 @@
 //! Gathers statistics, event by event.
+//!
+//! Events come in the order of the trace, after communicators are known. Order is that of numbers, not of
+//! appearance in memory, so the figures are the same each time. Called by `dump`'s
+//! [`statistics`](crate::statistics).
 
 use std::collections::BTreeMap;
 

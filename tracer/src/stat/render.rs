@@ -1,4 +1,7 @@
 //! Statistics as text, at most 100 columns wide as long as names and numbers are usual.
+//!
+//! Tables that could be huge are cut, which is said; JSON has all. Called by `belljar trace stat`, and for
+//! a page of them at a run's end.
 
 use std::io;
 

@@ -1,3 +1,4 @@
+//! Functions of MPI found in libraries and programs, damaged files included.
 use std::fs;
 use std::process::Command;
 

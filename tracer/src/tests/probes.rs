@@ -319,7 +319,7 @@ fn the_launcher_tells_the_job() {
         })
     };
     assert_eq!(found, told("4711", 9));
-    // Hydra's name for it is in what MPICH keeps, behind other pointers.
+    // Hydra's name for it is in what MPICH keeps, by way of other pointers.
     for space in [0x2000, 0x3000] {
         let mut process = Process::new(space);
         let text = HEAP + 0x100;

@@ -1,4 +1,7 @@
 //! Reading a trace.
+//!
+//! A file may be anybody's: every chunk is checked before it is decoded, and damage ends the events where
+//! it begins, with all before it good. Called by analyses through `dump`.
 
 use std::fs::File;
 use std::io::{BufReader, Read};

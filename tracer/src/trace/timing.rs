@@ -1,4 +1,8 @@
 //! A chunk of events with structure and timing apart.
+//!
+//! What is called again and again the same way compresses to almost nothing; only times remain.
+//! [`join`](EventChunk::join) gives back what [`split`](EventChunk::split) took. Called by the reader and
+//! the writer of traces.
 
 use bincode::{Decode, Encode};
 

@@ -1,4 +1,8 @@
 //! Writing a trace.
+//!
+//! Bytes depend on events and their order alone, so equal runs have equal files. What is in the file is
+//! never changed, so a file that breaks off is good up to its last whole chunk. Called by the run's
+//! recorder.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -92,7 +96,7 @@ impl TraceWriter {
         Ok(writer)
     }
 
-    /// How far it is, to be [gone on from](Self::resume) later.
+    /// How far it is, to be [continued](Self::resume) later.
     ///
     /// # Errors
     /// When more events wait for their chunk than can be read again.
@@ -109,7 +113,7 @@ impl TraceWriter {
         Ok(bytes)
     }
 
-    /// Goes on with the trace in `file`, which is at `path`, of events with accounts if
+    /// Continues the trace in `file`, which is at `path`, of events with accounts if
     /// `accounted`, where its writer was [saved](Self::save). What the file holds beyond
     /// that is kept until it is written over: it is what will be written again.
     ///
@@ -209,7 +213,7 @@ impl TraceWriter {
     }
 
     /// Ends the file where it is written to, for a run that is broken off; what a run that
-    /// was gone on with had written beyond is something else then.
+    /// was resumed had written beyond is something else then.
     ///
     /// # Errors
     /// When the host refuses.

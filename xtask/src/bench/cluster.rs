@@ -1,4 +1,4 @@
-//! `cargo xtask bench hpl`: Linpack on four nodes, beside four of QEMU's guests in
+//! `cargo xtask bench hpl`: Linpack on four nodes, against four of QEMU's guests in
 //! counted mode whose network is the host's loopback.
 //!
 //! QEMU's guests do not share a time: this compares what it takes to get the result at
@@ -96,7 +96,7 @@ fn measure(bench: &Bench, case: &Case, runs: usize) -> Result<()> {
         for (row, &(latency, boot)) in rows.iter_mut().zip(case.ways) {
             scenario = write_scenario(bench, case, latency, boot)?;
             if round == 0 && matches!(boot, Boot::Clones) {
-                // Leaves behind the snapshot that the runs which count find.
+                // Leaves the snapshot that the runs which count find.
                 bench.time_run(&scenario)?;
             }
             row.push(bench.time_run(&scenario)?);

@@ -1,4 +1,4 @@
-//! `cargo xtask bench engine`: the exact engine beside the bare processor and beside
+//! `cargo xtask bench engine`: the exact engine against the bare processor and against
 //! QEMU, over the kernels of `images/programs/kernels.c` and a few whole programs.
 //!
 //! The same static binary runs everywhere, under a real kernel in both emulations.
@@ -14,7 +14,7 @@ use series::{Seconds, Step};
 
 mod series;
 
-/// A kernel: repeats beside the bare processor, and beside QEMU, which may be slow.
+/// A kernel: repeats against the bare processor, and against QEMU, which may be slow.
 struct Kernel {
     name: &'static str,
     kind: Kind,

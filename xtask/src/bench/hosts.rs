@@ -30,7 +30,7 @@ const NODES: u32 = 8;
 /// Most hosts.
 const HOSTS: u32 = 4;
 /// How late packets are on their way, in microseconds: half of what the round trip is to be
-/// beside the way itself. `None`: the lab's own links.
+/// besides the way itself. `None`: the lab's own links.
 const LATE: [Option<f64>; 3] = [None, Some(25.0), Some(100.0)];
 /// Least times between nodes, in microseconds.
 const LOOKAHEADS: [f64; 3] = [10.0, 100.0, 1000.0];

@@ -1,4 +1,7 @@
 //! Charts as SVG.
+//!
+//! The same points give the same file, so a chart in the documentation changes only with its figures.
+//! Called by the benchmarks `engine`, `hosts` and `scale`.
 
 use plotters::prelude::*;
 
@@ -57,13 +60,13 @@ fn draw(into: &mut String, points: &[(String, f64)]) -> Result<(), Box<dyn std::
     Ok(())
 }
 
-/// Points that hang together.
+/// Points that a line joins.
 pub(super) struct Line {
     pub(super) name: String,
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// What a chart of lines says beside them.
+/// What a chart of lines says in words.
 struct Words {
     caption: &'static str,
     across: &'static str,

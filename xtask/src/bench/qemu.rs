@@ -1,5 +1,7 @@
-//! The peer: QEMU's system emulation in counted mode, on Belljar's kernel, image and
-//! run disk.
+//! The peer: QEMU's system emulation in counted mode, on Belljar's kernel, image and run disk.
+//!
+//! Both run the same bytes, so that only the emulation differs. Called by the benchmarks `engine` and
+//! `hpl`.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,7 +24,7 @@ pub(super) struct Machine<'a> {
 
 /// How a guest is tied to others.
 pub(super) enum Link {
-    /// It is alone. While it waits, its time leaps on.
+    /// It is alone. While it waits, its time jumps ahead.
     None,
     /// All on this port of the host's loopback multicast. Time passes while a guest
     /// waits: what it waits for runs elsewhere.

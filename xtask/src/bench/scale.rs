@@ -1,5 +1,7 @@
-//! `cargo xtask bench scale`: what many nodes cost: making clones, their memory, the rounds,
-//! programs on many nodes, and how all that grows.
+//! `cargo xtask bench scale`: what many nodes cost.
+//!
+//! Making clones, their memory, the rounds, programs on many nodes, and how all that grows. Costs are
+//! differences or ratios of runs on the same machine. Called by `bench`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +22,7 @@ const IDLE: u32 = 64;
 /// Nodes that are busy all the time while rounds are measured.
 const BUSY: u32 = 8;
 /// Steps of the integer loop on each of them; twice as many the second time, so that what
-/// comes before and behind does not count.
+/// comes before and after does not count.
 const STEPS: u64 = 600_000_000;
 /// Least times between nodes, in nanoseconds, and what rounds may cost there, in percent.
 const LOOKAHEADS: [(u64, f64); 2] = [(10_000, 5.0), (1_000, 25.0)];

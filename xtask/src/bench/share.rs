@@ -1,5 +1,7 @@
-//! `cargo xtask bench share`: where the host's time goes while guests run, sampled with
-//! `perf` and told apart by the function that was running.
+//! `cargo xtask bench share`: where the host's time goes while guests run.
+//!
+//! Sampled with `perf` and told apart by the function that was running: names of modules are listed here,
+//! and the first that fits counts. Called by `bench`.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};

@@ -1,4 +1,7 @@
 //! Slurm's lists of counts, such as `4(x2),2`: 4, 4 and 2.
+//!
+//! What is returned has exactly one count for each host, none of them zero; anything else is an error.
+//! Called for the variables in which Slurm tells what a job has on each host.
 
 /// Why a text is no such list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

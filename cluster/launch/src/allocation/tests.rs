@@ -1,3 +1,4 @@
+//! Slurm's variables as jobs have them: what follows from them, and what is refused.
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

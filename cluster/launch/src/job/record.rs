@@ -1,4 +1,7 @@
 //! What Slurm tells of a job.
+//!
+//! Reads lines of `scontrol --oneliner show job`. A line that is no record is passed over, and a state that
+//! is none of Slurm's words for ends is no end. Called by [`records`](super::records).
 
 /// A job, as `scontrol` tells of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +50,7 @@ impl JobRecord {
     /// Reads a line of `scontrol --oneliner show job`: `KEY=VALUE` and blanks. `None` for
     /// what is none.
     pub(super) fn parse(line: &str) -> Option<Self> {
-        // What users chose comes behind what is asked for here, but for the name, which is
+        // What users chose comes after what is asked for here, but for the name, which is
         // made plain; so the first of a kind is Slurm's own.
         let value = |key: &str| {
             let words = line.split_ascii_whitespace();

@@ -1,4 +1,7 @@
 //! Batch scripts.
+//!
+//! The same job makes the same script. Every value is quoted for `sbatch` or for the shell, whichever reads
+//! it, and one that does not fit on a line is refused. Called by [`BatchJob::script`].
 
 use super::{BatchJob, JobError};
 use crate::quote::quoted;
@@ -35,7 +38,7 @@ pub(super) fn write(job: &BatchJob) -> Result<String, JobError> {
 fn options(job: &BatchJob) -> Vec<(&'static str, Option<String>)> {
     let wishes = &job.wishes;
     let folder = job.folder.display().to_string();
-    // Behind a `%` Slurm wants to know of what.
+    // After a `%` Slurm expects a letter that says what to put there.
     let literal = folder.replace('%', "%%");
     let place = if job.array.is_some() { "%a/" } else { "" };
     let mut options = vec![

@@ -1,4 +1,7 @@
-//! Where a host is.
+//! Where a host is: `[USER@]HOST[:PORT]`.
+//!
+//! What names no host is refused with a message that names it, before any connection. Called by
+//! [`Ssh`](super::Ssh) for each host that it starts an agent on.
 
 use crate::LaunchError;
 

@@ -1,4 +1,7 @@
 //! From a host's name to a session in which the user is let in.
+//!
+//! The host's key is checked before the user's keys are tried, and only keys are: ssh-agent's, then key
+//! files. A step that fails is a [`LaunchError`] that says which. Called by [`Ssh`](super::Ssh).
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};

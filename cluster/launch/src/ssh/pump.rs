@@ -1,4 +1,8 @@
 //! The thread of a connection: between an agent's streams and whoever started it.
+//!
+//! The session is used by this thread alone, without blocking: it waits for the socket, moves what can be
+//! moved, and looks at orders in between. It closes the connection when the agent has ended, its owner is
+//! gone, or the connection fails. Started by [`Ssh`](super::Ssh), which hands out an [`SshCarrier`] for it.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -57,7 +61,7 @@ pub(super) struct Pump {
     channel: Channel,
     /// The agent's process there.
     process: u32,
-    /// What is to be written, and whether the end is behind it, and was told.
+    /// What is to be written, and whether the end follows it, and was told.
     pending: VecDeque<u8>,
     input_ends: bool,
     input_ended: bool,
@@ -101,7 +105,7 @@ impl Pump {
         }
     }
 
-    /// Carries on until the agent ends, its owner is gone, or the connection fails.
+    /// Runs until the agent ends, its owner is gone, or the connection fails.
     pub(super) fn run(
         mut self,
         inputs: &Receiver<Input>,
@@ -150,7 +154,7 @@ impl Pump {
         }
     }
 
-    /// Sends a signal by a command beside the agent; the protocol's own message for that
+    /// Sends a signal by a command of its own, besides the agent's; the protocol's own message for that
     /// is one that servers may pass over.
     fn apply(&mut self, force: Force) -> Option<AgentExit> {
         let name = match force {
@@ -232,13 +236,13 @@ impl Pump {
                     self.held.push_front(line);
                     return;
                 }
-                // Nobody reads; the agent goes on all the same.
+                // Nobody reads; the agent continues all the same.
                 Err(TrySendError::Disconnected(_)) => {}
             }
         }
     }
 
-    /// How the agent ended, once the other side has closed the channel behind it.
+    /// How the agent ended, once the other side has closed the channel after it.
     fn exit(&mut self) -> io::Result<Option<AgentExit>> {
         if !self.channel.eof() || would_block(self.channel.wait_close())?.is_none() {
             return Ok(None);

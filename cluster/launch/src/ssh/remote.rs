@@ -1,4 +1,7 @@
 //! What is done on a host before the agent runs: the program is copied where it is absent.
+//!
+//! The program stands under the hash of its content, and is there whole or not at all, whoever else copies
+//! it at the same time. What the user's start files print is passed over. Called by [`Ssh`](super::Ssh).
 
 use std::io::{self, Read, Write};
 

@@ -1,3 +1,4 @@
+//! Which checkpoint is chosen when some are damaged, and what is said of those.
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 

@@ -1,3 +1,4 @@
+//! A checkpoint gets its name only when it can be read again, and stays in the run directory.
 use std::sync::Mutex;
 
 use super::*;

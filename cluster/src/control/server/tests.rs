@@ -1,7 +1,8 @@
+//! Clients of the control socket, honest and hostile ones.
 use super::*;
 use crate::control::{Client, ControlError, Look};
 
-/// A desk with somebody behind it who answers until it is closed.
+/// A thread that answers the requests of `desk` until it is closed.
 fn attended(desk: &Arc<Desk>) -> thread::JoinHandle<Vec<(u32, Vec<u8>)>> {
     let desk = desk.clone();
     thread::spawn(move || {

@@ -1,3 +1,4 @@
+//! Command lines of `mpirun`, host files and networks, as people write them.
 use super::*;
 
 fn words(text: &str) -> Vec<String> {

@@ -1,4 +1,7 @@
-//! A network in words.
+//! A network in words: the lines about it that `belljar check` prints.
+//!
+//! Shows the topology that was built, not the keys that were written. Long lists of links are cut. Called
+//! by `plan/describe.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

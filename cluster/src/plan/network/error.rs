@@ -1,4 +1,7 @@
 //! Why there cannot be such a network.
+//!
+//! Each message follows the word "network" and names the key, link or file that is wrong. Returned by
+//! `plan/network.rs` and `plan/graph.rs` as part of a `PlanError`.
 
 use std::path::PathBuf;
 

@@ -1,3 +1,4 @@
+//! Networks of all shapes resolved, and errors that say which key is wrong.
 use super::*;
 
 fn resolve(nodes: u32, network: &str, folder: &Path) -> Result<NetworkPlan, String> {

@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 /// Most layers of an image; Docker builds at most 127.
 pub(super) const MOST_LAYERS: usize = 1024;
 
-/// Where a layer lies, and what its descriptor and the configuration promise. Digests are hexadecimal.
+/// Where a layer lies, and what its descriptor and the configuration say of it. Digests are hexadecimal.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LayerBlob {
     pub(super) name: String,

@@ -144,7 +144,7 @@ pub(super) fn check_platform(place: String, config: &ImageConfig) -> Result<(), 
 }
 
 impl Descriptor {
-    /// Attestations, which `docker buildx` puts beside images, have an unknown platform.
+    /// Attestations, which `docker buildx` puts next to images, have an unknown platform.
     fn is_image(&self) -> bool {
         let is_unknown = |platform: &Platform| platform.os == "unknown";
         !self.annotations.contains_key("vnd.docker.reference.type")

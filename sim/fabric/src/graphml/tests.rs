@@ -1,3 +1,4 @@
+//! Graphs as other tools write them, and files that are none.
 use super::*;
 
 /// As NetworkX writes it.

@@ -1,3 +1,4 @@
+//! Queues, jitter and failures of one direction of a link, against arithmetic.
 use super::*;
 use crate::impairment::Outage;
 
@@ -87,7 +88,7 @@ fn a_failing_link_loses_what_waits_and_what_is_on_the_wire() {
     let exits: Vec<Exit> = (0..4)
         .map(|_| port.send(Time::ZERO, 1514).unwrap().exit)
         .collect();
-    // The first is there in time: 1 us behind its last bit. The second's last bit is on
+    // The first is there in time: 1 us after its last bit. The second's last bit is on
     // the way, the third waits.
     assert_eq!(
         exits[0],

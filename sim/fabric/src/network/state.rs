@@ -1,4 +1,7 @@
 //! A fabric's running state as plain values.
+//!
+//! With the topology and the settings it says everything that is to come. A state may come from a file that
+//! anybody wrote, so it is checked before it is used. Called for checkpoints.
 
 use belljar_sim::{EventKey, Time};
 use serde::{Deserialize, Serialize};
@@ -96,7 +99,7 @@ impl Fabric {
         }
     }
 
-    /// Goes on from `state`, which was saved from a fabric with the same topology and
+    /// Continues from `state`, which was saved from a fabric with the same topology and
     /// settings. A state may come from a file that anybody wrote.
     ///
     /// # Errors
@@ -181,7 +184,7 @@ impl Fabric {
         Ok(())
     }
 
-    /// Brings links into the state behind the first `changed` failures and repairs.
+    /// Brings links into the state after the first `changed` failures and repairs.
     fn restore_links(&mut self, changed: usize) {
         self.router.reset();
         for change in &self.changes[..changed] {

@@ -1,4 +1,7 @@
 //! What makes parts a network.
+//!
+//! Each error names the link or place that is wrong, as people named it. Called by every constructor of a
+//! topology, before anybody has it.
 
 use std::collections::VecDeque;
 

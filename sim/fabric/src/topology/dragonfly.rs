@@ -1,5 +1,8 @@
-//! Dragonflies, after Kim, Dally, Scott and Abts, "Technology-driven, highly-scalable
-//! dragonfly topology", ISCA 2008.
+//! Dragonflies, after Kim, Dally, Scott and Abts, "Technology-driven, highly-scalable dragonfly topology",
+//! ISCA 2008.
+//!
+//! Every two groups have one link, and links cost such that the cheapest way is the paper's minimal route.
+//! Built for a plan's `topology = "dragonfly"`.
 
 use super::{Endpoint, Link, MAX_SWITCHES, PartSpecs, Topology, TopologyError};
 use crate::link::LinkSpec;

@@ -1,4 +1,7 @@
-//! What a network comes to.
+//! What a network comes to: its diameter and its bandwidth between halves.
+//!
+//! Figures for people, computed when asked for: no route and no time depends on them. Shown by `belljar
+//! check`.
 
 use petgraph::algo::maximum_flow::dinics;
 use petgraph::graph::{DiGraph, NodeIndex};

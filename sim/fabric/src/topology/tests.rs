@@ -1,3 +1,4 @@
+//! Topologies: their parts, their names, and those that cannot be.
 use super::*;
 
 const LINK: LinkSpec = LinkSpec {

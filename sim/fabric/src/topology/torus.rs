@@ -1,4 +1,7 @@
 //! Tori: switches on a grid whose edges are joined.
+//!
+//! Links are numbered such that shortest routes are dimension-ordered. Hosts fill the first places, switch
+//! by switch. Built for a plan's `topology = "torus"`.
 
 use super::{Endpoint, Link, MAX_SWITCHES, PartSpecs, Topology, TopologyError};
 

@@ -1,4 +1,4 @@
-//! Run directories of which something is damaged that a run would go on from.
+//! Run directories of which something is damaged that a run would continue from.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -72,7 +72,7 @@ fn shorten(path: &Path, length: u64) {
         .expect("the file is there");
 }
 
-/// Has runs go on from copies of `broken`, which has ways to be damaged that the last checkpoint does
+/// Resumes runs from copies of `broken`, which has ways to be damaged that the last checkpoint does
 /// not survive and the one before does, and such as neither does; `whole` is what comes out.
 pub(super) fn go_on_from_damaged(dir: &Dir, broken: &Path, whole: &Outcome) {
     let (before, last) = last_two(broken);

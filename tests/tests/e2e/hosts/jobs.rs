@@ -1,4 +1,4 @@
-//! `belljar submit` and `belljar sweep`.
+//! Jobs of Slurm in a lab: `belljar submit` and `belljar sweep` hand them in and follow them.
 
 use std::fs;
 use std::ops::Deref;

@@ -228,7 +228,7 @@ fn stubborn_agents_of_ssh_are_killed() {
     stubborn_agents_are_killed("ssh");
 }
 
-/// A host that stands still holds nobody up, and has no agent left when it goes on.
+/// A host that stands still holds nobody up, and has no agent left when it runs again.
 fn frozen_agents_are_given_up(way: &str) {
     let Some(lab) = Lab::start(1) else { return };
     let mut launcher = Launcher::start(&lab, way, "h0");
@@ -251,7 +251,7 @@ fn frozen_agents_of_ssh_are_given_up() {
     frozen_agents_are_given_up("ssh");
 }
 
-/// A host without power is found lost, and the others go on.
+/// A host without power is found lost, and the others continue.
 fn a_power_cut_is_a_loss(way: &str) {
     let Some(lab) = Lab::start(2) else { return };
     let mut launcher = Launcher::start(&lab, way, "h0,h1");

@@ -75,7 +75,7 @@ fn ended(child: Child) -> (Option<i32>, String) {
     )
 }
 
-/// Four nodes behind two switches, kept now and then.
+/// Four nodes at two switches, kept now and then.
 fn talking() -> Scenario {
     let command =
         "for i in 1 2 3; do mpiexec.hydra -n 4 counters; done; date; od -xN 16 /dev/urandom";

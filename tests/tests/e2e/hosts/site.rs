@@ -1,4 +1,4 @@
-//! The command under test in a lab.
+//! A lab with the command under test, which runs on its head in the folder that all hosts have.
 
 use std::fs;
 use std::path::PathBuf;

@@ -60,7 +60,7 @@ int main(void)
 "#;
 
 /// A program with functions of MPI's of its own: as a stub's jump leads into another page, the
-/// call may find that page not mapped. It calls first in a child; behind a page cache that was
+/// call may find that page not mapped. It calls first in a child; after the page cache was
 /// dropped; and with the page's rights taken away, which a handler gives back.
 const CALLER: &str = r#"
 #define _GNU_SOURCE

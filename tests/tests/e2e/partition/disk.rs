@@ -1,4 +1,4 @@
-//! A disk that fills up.
+//! A disk that fills up while a run keeps a checkpoint: the run ends in order and is resumed.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use super::{LOCAL, talking};
 
 /// Runs `$1 run "$@"` into a small file system that somebody else fills when the run keeps its
 /// fourth checkpoint, makes room again, resumes, and brings the results out of there. It is
-/// a mount namespace's own, so that nothing stays behind.
+/// a mount namespace's own, so that nothing is left of it.
 const SCRIPT: &str = r#"
 set -u
 belljar=$1; shift
@@ -29,7 +29,7 @@ rm disk/ballast
 cp -r disk/out out
 "#;
 
-/// A full disk ends a run in order, and with room it goes on from where it was kept.
+/// A full disk ends a run in order, and with room it continues from where it was kept.
 #[test]
 fn a_full_disk_is_named_and_nothing_is_lost_by_it() {
     let Some(dir) = Dir::new() else { return };

@@ -1,5 +1,7 @@
-//! Communicators of groups whose members alone call, so that nothing counts the calls: those of
-//! one time are found by members, tag, and how many there were before. Called in each round.
+//! Communicators of groups whose members alone call, so that nothing counts the calls.
+//!
+//! Those of one time are found by members, tag, and how many there were before; one of which a member's
+//! call is missing stays unknown. Called in each round of `resolve`.
 
 use std::collections::BTreeMap;
 

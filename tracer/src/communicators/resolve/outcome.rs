@@ -1,4 +1,8 @@
 //! Constructors whose outcome follows from what the parent's members passed.
+//!
+//! Given the records of all of the parent's members, the new communicators and the order of their ranks
+//! follow as the standard says; records that do not fit together give none. Called by `resolve` for each
+//! constructor.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,8 @@
 //! Intercommunicators and what is merged from them: two groups that meet.
+//!
+//! The two sides find each other by their leaders' calls, counted where several are alike. Which side of a
+//! merged one comes first is taken from what a member was told where both said the same. Called by
+//! `resolve`.
 
 use super::{Global, ProcessKey, Records, Resolver};
 use crate::object::{Making, NewCommunicator};

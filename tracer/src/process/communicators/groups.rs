@@ -1,4 +1,7 @@
 //! How a process makes its groups.
+//!
+//! Says from what a group was made, and its size where the arguments tell; arrays that cannot be read whole
+//! make it unknown. Called when a constructor of a group returns.
 
 use super::{Communicators, Group};
 use crate::arguments::Arguments;

@@ -1,5 +1,7 @@
-//! How a process meets others: intercommunicators, processes that it spawned or that spawned it,
-//! ports, and groups of sessions. Called by the constructors of communicators.
+//! How a process meets others: intercommunicators, spawned processes, ports, and groups of sessions.
+//!
+//! Only the process's own arguments are read, so a side that only the root is told of stays unknown here.
+//! Called by the constructors of communicators.
 
 use super::{Communicator, Communicators};
 use crate::arguments::Arguments;

@@ -1,4 +1,8 @@
 //! How a process makes its communicators, and what it knows of them at once.
+//!
+//! Grids and graphs tell how many neighbours there are, which collective operations need before anybody
+//! else's call is seen. Sizes that nobody would ask for are not believed. Called by the constructors of
+//! communicators.
 
 use super::{Communicator, Reach};
 use crate::arguments::Arguments;

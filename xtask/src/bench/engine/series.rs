@@ -1,4 +1,4 @@
-//! One row of commands behind another, in one guest or on the bare processor, and the
+//! One row of commands after another, in one guest or on the bare processor, and the
 //! host's time of each.
 //!
 //! A guest boots once for all rows of its level, and marks on its console tell when each

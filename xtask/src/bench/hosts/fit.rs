@@ -1,4 +1,7 @@
 //! Least squares.
+//!
+//! Rows are weighted by how far a measurement is likely to be off; rows that do not tell give `None`, not a
+//! guess. Called by `model`.
 
 /// A measurement: what it depends on, what was measured, and how far that is likely to be off.
 pub(super) struct Row<const N: usize> {

@@ -1,5 +1,8 @@
-//! The lab that the hosts are in: a process of the tests' (`tests/src/bin/lab.rs`), which takes
-//! orders line by line.
+//! The lab that the hosts are in: a process of the tests' (`tests/src/bin/lab.rs`), which takes orders line
+//! by line.
+//!
+//! It takes root. All that is in it ends when its standard input does, so also with this process. Started
+//! by `bench hosts`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -17,7 +20,7 @@ pub(super) struct Lab {
 }
 
 impl Lab {
-    /// One of `hosts` hosts beside the head, on which `belljar` is run.
+    /// One of `hosts` hosts besides the head, on which `belljar` is run.
     pub(super) fn start(hosts: u32, belljar: &Path) -> Result<Self> {
         let build = ["build", "--release", "--package", "belljar-tests"];
         shell::run(&cargo(), &[&build[..], &["--bin", "lab"]].concat())?;
@@ -68,7 +71,7 @@ impl Lab {
         writeln!(orders, "{line}").context("the lab takes no order")
     }
 
-    /// What the next line says behind `word`.
+    /// What the next line says after `word`.
     fn answer(&mut self, word: &str) -> Result<String> {
         let mut line = String::new();
         self.answers.read_line(&mut line)?;

@@ -80,7 +80,7 @@ pub(super) struct Fit {
 }
 
 impl Fit {
-    /// Fitted to what measured spans take beside work; one that took longer counts less.
+    /// Fitted to what measured spans take besides work; one that took longer counts less.
     pub(super) fn of<'a>(measured: impl Iterator<Item = &'a Measured>) -> Result<Self> {
         let row = |one: &Measured| Row {
             of: [1.0, one.round_trip, peers(one.hosts), one.work],

@@ -1,4 +1,6 @@
 //! What is told of hosts: tables, JSON, lines to draw.
+//!
+//! What was measured is shown next to what the model says of the same settings. Called by `bench hosts`.
 
 use super::model::{Large, Measured, Model};
 use super::{

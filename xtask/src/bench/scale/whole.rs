@@ -1,4 +1,7 @@
 //! Programs on many nodes, from their start to their end.
+//!
+//! Times are those that a run tells of its host itself; its memory is looked at while it runs. Called by
+//! `bench scale`.
 
 use std::path::PathBuf;
 

@@ -1,3 +1,4 @@
+//! Files of known hosts against what `sshd(8)` says of them, and any text at all.
 use proptest::prelude::*;
 
 use super::*;
