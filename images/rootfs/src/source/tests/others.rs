@@ -46,9 +46,9 @@ fn what_is_no_source_is_refused_by_what_it_is() {
 #[test]
 fn a_folder_of_blobs_without_a_layout_is_told_from_a_root() {
     let folder = tempfile::tempdir().expect("makes");
-    fs::write(folder.path().join("manifest.json"), "{}").expect("writes");
+    std::fs::write(folder.path().join("manifest.json"), "{}").expect("writes");
     let version = folder.path().join("version");
-    fs::write(version, "Directory Transport Version: 1.1\n").expect("writes");
+    std::fs::write(version, "Directory Transport Version: 1.1\n").expect("writes");
     let error = Source::open(folder.path(), None).expect_err("is none");
     assert!(error.to_string().contains("skopeo copy"), "{error}");
 }
