@@ -82,7 +82,7 @@ pub(super) struct MachineArguments {
     #[arg(long, value_name = "BANDWIDTH,LATENCY")]
     network: Option<String>,
     /// The network's shape: star, tree, fat-tree, torus, dragonfly or a GraphML file; what it is made of
-    /// by --set, such as --set network.dimensions=[2,2].
+    /// by --set, such as `--set network.dimensions=[2,2]`.
     #[arg(long, value_name = "SHAPE")]
     topology: Option<String>,
     /// Memory of each node.
