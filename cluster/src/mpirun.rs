@@ -22,6 +22,7 @@ pub mod request;
 pub use binary::Binary;
 pub use error::ProgramError;
 pub use guest_root::GuestRoot;
+pub(crate) use guest_root::PROGRAMS;
 pub use host_loader::HostLoader;
 pub use mpi::Mpi;
 

@@ -11,7 +11,7 @@ use std::io::Read;
 use super::{Binary, Mpi, ProgramError};
 
 /// Where shells of the guest look for programs, as its init sets it.
-const PROGRAMS: [&str; 6] = [
+pub(crate) const PROGRAMS: [&str; 6] = [
     "/usr/local/bin",
     "/usr/bin",
     "/bin",

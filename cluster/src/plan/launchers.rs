@@ -8,15 +8,14 @@
 use std::collections::BTreeMap;
 
 use crate::batch::COMMANDS;
-use crate::mpirun::{GuestRoot, Mpi};
+use crate::mpirun::{GuestRoot, Mpi, PROGRAMS};
 use crate::run_disk::OPEN_MPI_HOSTS;
 use crate::scenario::Scenario;
 
 /// Where container images have what is this project's, `container-init`'s `own`.
 const OWN: &str = "/run/belljar/system/bin";
-/// Where the run disk has the project's own commands, and PATH of init.
+/// Where the run disk has the project's own commands.
 const COMMAND_FOLDER: &str = "/run/belljar/bin";
-const PROGRAMS: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 /// The host file in the form of Hydra.
 const HYDRA_HOSTS: &str = "/run/belljar/hosts";
 
@@ -72,7 +71,8 @@ pub(super) fn wanted_commands(
 
 /// PATH with the folder of the project's own commands first.
 pub(super) fn path_with_commands(path: Option<&String>) -> String {
-    format!("{COMMAND_FOLDER}:{}", path.map_or(PROGRAMS, String::as_str))
+    let path = path.cloned().unwrap_or_else(|| PROGRAMS.join(":"));
+    format!("{COMMAND_FOLDER}:{path}")
 }
 
 #[derive(Default)]
@@ -209,6 +209,11 @@ mod tests {
         assert!(wanted(&root, "cat job", &data).is_empty());
         root.add("/usr/bin/srun", b"");
         assert!(wanted(&root, "./job", &script).is_empty());
+        let usual = path_with_commands(None);
+        assert_eq!(
+            usual,
+            "/run/belljar/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+        );
         let own = "/opt/bin".to_owned();
         assert_eq!(path_with_commands(Some(&own)), "/run/belljar/bin:/opt/bin");
     }
