@@ -1,4 +1,4 @@
-//! What a run tells of itself to those who look at it.
+//! The state of a run, as its control socket shows it.
 //!
 //! Looking changes nothing: it reads nodes and fabric between rounds. Called by the coordinator for
 //! requests on the control socket.

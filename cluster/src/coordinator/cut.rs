@@ -3,7 +3,7 @@
 //! All hosts bring their nodes to the time of a checkpoint and no further; when nobody does
 //! anything before it any more, everything that was sent before is known everywhere, and every
 //! host's network stands at the same point. Host 0 then says under which number the
-//! checkpoint is kept, and continues at once; others send it what is of their nodes. When it
+//! checkpoint is kept, and continues at once; other hosts send it the states of their nodes. When it
 //! has all of that, the checkpoint is made to last. It does not tell how many hosts there
 //! were, but for the numbers of its packs.
 

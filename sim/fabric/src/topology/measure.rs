@@ -1,4 +1,4 @@
-//! What a network comes to: its diameter and its bandwidth between halves.
+//! Measures of a network: its diameter and its bandwidth between halves.
 //!
 //! Figures for people, computed when asked for: no route and no time depends on them. Shown by `belljar
 //! check`.
