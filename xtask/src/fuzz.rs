@@ -48,6 +48,8 @@ enum Target {
     Recipe,
     /// Records and packs of checkpoints.
     Checkpoint,
+    /// Container images and root file systems, written as images.
+    Root,
 }
 
 /// The command line.
@@ -242,4 +244,26 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder)
         .with_context(|| format!("cannot read the folder {}", folder.display()))?;
     Ok(entries.flatten().map(|entry| entry.path()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_of_the_crate_can_be_asked_for() {
+        let list = fs::read_to_string(crate::root().join("fuzz/src/lib.rs")).unwrap();
+        let names = list.lines().filter_map(|line| {
+            let name = line.trim().strip_prefix("name: \"")?;
+            name.strip_suffix("\",")
+        });
+        let names: Vec<&str> = names.collect();
+        let targets = Target::value_variants().iter();
+        let own = |target: &Target| target.to_possible_value().unwrap().get_name().to_owned();
+        let mut targets: Vec<String> = targets.map(own).filter(|name| name != "engine").collect();
+        targets.sort();
+        let mut names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+        names.sort();
+        assert_eq!(targets, names);
+    }
 }

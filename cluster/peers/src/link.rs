@@ -5,6 +5,9 @@
 //! grows, which its [`Mesh`](crate::Mesh) tells. So two hosts that send to each other
 //! never wait for each other in a circle, as long as both keep taking.
 //!
+//! A peer is given up when nothing is heard of it, never because it takes nothing for long: it
+//! may be busy, and what is sent to it waits.
+//!
 //! Host time decides when a peer is given up; nothing else depends on it.
 #![allow(clippy::disallowed_methods)]
 
@@ -37,14 +40,30 @@ const BUFFER: usize = 128 << 10;
 #[derive(Debug)]
 struct Shared {
     began: Instant,
-    /// When something came last, in milliseconds since then.
+    /// After how long without a sign the peer is given up.
+    patience: Duration,
+    /// When something came last, or lay there to be read, in milliseconds since then.
     heard: AtomicU64,
     /// Bytes that wait to be written.
     unsent: AtomicUsize,
     /// Bytes that were read and that nobody took.
     untaken: AtomicUsize,
+    /// Nothing more can be written.
+    broken: AtomicBool,
     /// Nobody wants the connection any more.
     over: AtomicBool,
+}
+
+impl Shared {
+    fn hear(&self) {
+        let heard = self.began.elapsed().as_millis() as u64;
+        self.heard.store(heard, Ordering::Relaxed);
+    }
+
+    fn silence(&self) -> Duration {
+        let heard = Duration::from_millis(self.heard.load(Ordering::Relaxed));
+        self.began.elapsed().saturating_sub(heard)
+    }
 }
 
 /// The connection to one peer.
@@ -72,15 +91,21 @@ impl Link {
         stream.set_write_timeout(Some(settings.patience))?;
         let shared = Arc::new(Shared {
             began: Instant::now(),
+            patience: settings.patience,
             heard: AtomicU64::new(0),
             unsent: AtomicUsize::new(0),
             untaken: AtomicUsize::new(0),
+            broken: AtomicBool::new(false),
             over: AtomicBool::new(false),
         });
         let state = Arc::new(state);
         let (queue, messages) = channel();
+        let patient = Patient {
+            stream: stream.try_clone()?,
+            shared: shared.clone(),
+        };
         let writer = Writer {
-            sealer: Sealer::new(BufWriter::with_capacity(BUFFER, stream.try_clone()?)),
+            sealer: Sealer::new(BufWriter::with_capacity(BUFFER, patient)),
             state: state.clone(),
             shared: shared.clone(),
             breath: BREATH.min(settings.patience / BREATHS),
@@ -93,8 +118,10 @@ impl Link {
             peer,
         };
         let writing = thread::Builder::new().name(format!("to-{peer}")).spawn({
+            let shared = shared.clone();
             move || {
                 if let Err(error) = writer.work(&messages) {
+                    shared.broken.store(true, Ordering::Relaxed);
                     let _ = inbox.send((peer, Incoming::Lost(Lost::of(&error))));
                 }
             }
@@ -120,8 +147,11 @@ impl Link {
         }
     }
 
-    /// Bytes that wait to be written.
+    /// Bytes that wait to be written; none where nothing can be written any more.
     pub(crate) fn unsent(&self) -> usize {
+        if self.shared.broken.load(Ordering::Relaxed) {
+            return 0;
+        }
         self.shared.unsent.load(Ordering::Relaxed)
     }
 
@@ -132,8 +162,7 @@ impl Link {
 
     /// For how long nothing came.
     pub(crate) fn silence(&self) -> Duration {
-        let heard = Duration::from_millis(self.shared.heard.load(Ordering::Relaxed));
-        self.shared.began.elapsed().saturating_sub(heard)
+        self.shared.silence()
     }
 }
 
@@ -141,16 +170,41 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         drop(self.queue.take());
-        self.shared.over.store(true, Ordering::Relaxed);
         let mut threads = self.threads.drain(..);
-        // The writer ends when its queue is empty, or the peer takes nothing for long.
+        // The writer ends when its queue is empty, or nothing is heard of the peer for long.
         if let Some(writer) = threads.next() {
             let _ = writer.join();
         }
+        self.shared.over.store(true, Ordering::Relaxed);
         let _ = self.stream.shutdown(Shutdown::Both);
         for reader in threads {
             let _ = reader.join();
         }
+    }
+}
+
+/// The stream to a peer, which may take nothing for as long as it is heard.
+struct Patient {
+    stream: TcpStream,
+    shared: Arc<Shared>,
+}
+
+impl Write for Patient {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            let written = self.stream.write(bytes);
+            let is_full = written.as_ref().is_err_and(|error| {
+                let kind = error.kind();
+                matches!(kind, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+            });
+            if !is_full || self.shared.silence() >= self.shared.patience {
+                return written;
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
     }
 }
 
@@ -207,8 +261,7 @@ impl<R: Read> Reader<R> {
                 }
                 Err(error) => Some(Incoming::Lost(Lost::of(&error))),
             };
-            let heard = self.shared.began.elapsed().as_millis() as u64;
-            self.shared.heard.store(heard, Ordering::Relaxed);
+            self.shared.hear();
             let Some(incoming) = incoming else {
                 continue;
             };
@@ -220,6 +273,8 @@ impl<R: Read> Reader<R> {
                 if self.shared.over.load(Ordering::Relaxed) {
                     return;
                 }
+                // Whether there is more is not looked at; that is this host's doing, not the peer's.
+                self.shared.hear();
                 thread::sleep(NAP);
             }
         }

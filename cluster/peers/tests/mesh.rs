@@ -151,6 +151,34 @@ fn a_host_that_only_thinks_is_kept_and_a_dead_one_given_up() {
 }
 
 #[test]
+fn a_host_that_takes_nothing_for_long_loses_nothing() {
+    const MESSAGES: u32 = 200;
+    let settings = Settings {
+        patience: Duration::from_secs(1),
+        ..SETTINGS
+    };
+    let mut meshes = meshes(2, settings);
+    let other = meshes.pop().unwrap();
+    for number in 0..MESSAGES {
+        let mut large = vec![0; 1 << 20];
+        large[..4].copy_from_slice(&number.to_le_bytes());
+        other.send(0, large).unwrap();
+    }
+    // More than sockets and the reader take: the rest is still to be written when it ends.
+    let leaving = thread::spawn(move || drop(other));
+    thread::sleep(4 * settings.patience);
+    let (_, silence) = meshes[0].silences().next().unwrap();
+    assert!(silence < settings.patience, "{silence:?}");
+    for number in 0..MESSAGES {
+        let (peer, message) = message(&meshes[0]);
+        assert_eq!((peer, &message[..4]), (1, &number.to_le_bytes()[..]));
+    }
+    leaving.join().unwrap();
+    let last = meshes[0].receive(LONG);
+    assert_eq!(last, Some((1, Incoming::Lost(Lost::Closed))));
+}
+
+#[test]
 fn strangers_are_turned_away_and_disturb_nobody() {
     let key = RunKey::generate().unwrap();
     let (mut listeners, addresses) = listeners(2);

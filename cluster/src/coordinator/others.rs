@@ -27,7 +27,7 @@ const LISTENING: Duration = Duration::from_millis(20);
 /// How long nothing is heard of a host until that is told; it says every second that it is
 /// there.
 const NOTABLE: Duration = Duration::from_secs(4);
-/// How long hosts may take to say what is left to say.
+/// How many times nothing may be heard, [`LISTENING`] each, of hosts that have something left to say.
 const FAREWELL: u32 = 1_500;
 
 /// The other hosts, and what is theirs at this one.
@@ -41,6 +41,8 @@ pub(super) struct Others {
     silent: Vec<bool>,
     /// What other hosts said at the end.
     finals: Vec<Final>,
+    /// Messages that were heard.
+    heard: u64,
     /// How the run ends because of another host.
     broken: Option<Ending>,
     pub(super) cuts: Cuts,
@@ -75,6 +77,7 @@ impl Others {
             ready: vec![0; exchange.partition().names().len()],
             silent: vec![false; exchange.partition().names().len()],
             finals: Vec::new(),
+            heard: 0,
             broken: None,
             cuts,
             exchange,
@@ -144,6 +147,7 @@ impl Run {
                 }
                 return Ok(broken);
             };
+            others.heard += 1;
             self.standstill.is_over(others.exchange.own() as usize);
             self.learn(news)?;
             patience = Duration::ZERO;
@@ -324,13 +328,17 @@ impl Run {
             let others = run.others.as_ref();
             others.is_none_or(|others| others.exchange.all_done())
         };
+        let heard = |run: &Self| run.others.as_ref().map(|others| others.heard);
         while !all_done(self) && tries > 0 {
-            tries -= 1;
+            let before = heard(self);
             if let Some(broken) = self.hear(true)?
                 && !ending.is_broken_off()
             {
                 ending = broken;
                 tries = FAREWELL;
+            }
+            if heard(self) == before {
+                tries -= 1;
             }
         }
         Ok(ending)

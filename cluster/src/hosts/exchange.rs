@@ -28,8 +28,6 @@ pub(crate) const HEAD: u32 = 0;
 
 /// How long one sleeps where others take too little.
 const NAP: Duration = Duration::from_millis(1);
-/// How many times; a host that is lost takes nothing, and is found out elsewhere.
-const CONGESTION: u32 = 60_000;
 
 /// Why a host cannot continue with the others.
 #[derive(Debug, thiserror::Error)]
@@ -262,13 +260,11 @@ impl Exchange {
         })
     }
 
-    /// Sends `message` to one host, waiting as long as that takes too little.
+    /// Sends `message` to one host, waiting as long as that takes too little and is not lost.
     pub(crate) fn tell_slowly(&self, host: u32, message: &Message) -> Result<(), ExchangeError> {
         self.tell(host, message)?;
-        let mut patience = CONGESTION;
-        while self.is_congested() && patience > 0 {
+        while self.is_congested() {
             std::thread::sleep(NAP);
-            patience -= 1;
         }
         Ok(())
     }

@@ -83,7 +83,7 @@ fn programs_read_and_change_them_and_see_plain_files_on_one_host_and_on_two() {
     );
 
     let local = ["--launch", "local", "--hosts", "one,two", "--threads", "1"];
-    run.assert_same(&dir.run(&changing(), "two", &local));
+    run.assert_same(&dir.run(&changing(), "two", &local).success());
     let each = dir.run(&changing().booting_each(), "each", &[]).success();
     assert_eq!(words(&each.text("stdout")), expected);
 }
