@@ -13,6 +13,14 @@ pub(crate) const COMMANDS: [(&str, &str); 2] = [
     ("ssh", include_str!("batch/ssh.sh")),
 ];
 
+/// Whether `command`, or a script among `files`, calls the program `name`.
+pub(crate) fn calls(command: &str, files: &BTreeMap<String, Vec<u8>>, name: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+    let names = |text: &str| text.split(|c| !is_word(c)).any(|word| word == name);
+    let mut scripts = files.values().filter(|bytes| bytes.starts_with(b"#!"));
+    names(command) || scripts.any(|bytes| names(&String::from_utf8_lossy(bytes)))
+}
+
 /// Why a script asks for what cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {

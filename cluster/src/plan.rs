@@ -28,10 +28,12 @@ mod graph;
 mod launchers;
 mod limits;
 mod network;
+mod secure_shell;
 
 use files::{find_image, read_files};
 pub use network::NetworkError;
 use network::NetworkPlan;
+pub use secure_shell::SecureShell;
 
 /// Why a scenario cannot be carried out.
 #[derive(Debug, thiserror::Error)]
@@ -166,6 +168,8 @@ pub struct Plan {
     pub launchers: BTreeMap<String, String>,
     /// The project's own commands that nodes get, such as `srun`.
     pub commands: Vec<&'static str>,
+    /// The image's secure shell server, where nodes run it.
+    pub secure_shell: Option<SecureShell>,
     /// Its files by name in its folder.
     pub files: BTreeMap<String, Vec<u8>>,
     /// Those of them that nodes read from a disk.
@@ -263,8 +267,10 @@ impl Plan {
             let path = launchers::path_with_commands(environment.get("PATH"));
             environment.insert("PATH".to_owned(), path);
         }
+        let secure_shell = SecureShell::wanted(&root, &workload.command, &files, &environment);
         Ok(Self {
             commands,
+            secure_shell,
             name: scenario.name.clone(),
             description: scenario.description.clone(),
             seed: scenario.seed,

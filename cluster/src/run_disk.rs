@@ -62,6 +62,11 @@ pub fn build(plan: &Plan) -> io::Result<Vec<u8>> {
             belljar_guest_lib::PRELOAD,
         )?;
     }
+    if let Some(secure_shell) = &plan.secure_shell {
+        for (name, mode, text) in secure_shell.files()? {
+            add(&mut archive, &name, mode, text.as_bytes())?;
+        }
+    }
     for (name, content) in &plan.files {
         add(&mut archive, &format!("files/{name}"), 0o755, content)?;
     }

@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::batch::COMMANDS;
+use super::secure_shell::SecureShell;
+use crate::batch::{COMMANDS, calls};
 use crate::mpirun::{GuestRoot, Mpi, PROGRAMS};
 use crate::run_disk::OPEN_MPI_HOSTS;
 use crate::scenario::Scenario;
@@ -52,20 +53,19 @@ pub(super) fn environment(
     variables.0
 }
 
-/// The project's own commands that nodes get: a script calls them, and the image has none of the name.
+/// The project's own commands that nodes get: a script calls them, and the image has none of the name, or
+/// has an `ssh` and nobody to answer it.
 pub(super) fn wanted_commands(
     root: &GuestRoot,
     command: &str,
     files: &BTreeMap<String, Vec<u8>>,
 ) -> Vec<&'static str> {
-    let scripts = files.values().filter(|bytes| bytes.starts_with(b"#!"));
-    let scripts = scripts.map(|bytes| String::from_utf8_lossy(bytes));
-    let texts: Vec<_> = std::iter::once(command.into()).chain(scripts).collect();
-    let is_word = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
-    let calls = |text: &str, name| text.split(|c| !is_word(c)).any(|word| word == name);
     let names = COMMANDS.iter().map(|(name, _)| *name);
-    let wanted = names
-        .filter(|name| root.program(name).is_none() && texts.iter().any(|text| calls(text, *name)));
+    let is_there = |name| match name {
+        "ssh" => SecureShell::server(root).is_some(),
+        name => root.program(name).is_some(),
+    };
+    let wanted = names.filter(|name| !is_there(*name) && calls(command, files, name));
     wanted.collect()
 }
 
@@ -209,6 +209,10 @@ mod tests {
         assert!(wanted(&root, "cat job", &data).is_empty());
         root.add("/usr/bin/srun", b"");
         assert!(wanted(&root, "./job", &script).is_empty());
+        root.add("/usr/bin/ssh", b"");
+        assert_eq!(wanted(&root, both, &none), ["ssh"], "nobody would answer");
+        root.add("/usr/sbin/sshd", b"");
+        assert!(wanted(&root, both, &none).is_empty());
         let usual = path_with_commands(None);
         assert_eq!(
             usual,

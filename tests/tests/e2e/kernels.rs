@@ -58,6 +58,8 @@ fn the_kernel_of_debian_13_boots() {
 /// A recipe upon a built-in one, with a source tree whose program needs a library of its own.
 const OWN_RECIPE: &str = "name = \"own\"\nextends = \"bookworm-standard\"\n\
     [environment]\nANSWER = \"42\"\n\
+    [userland]\npackages = [\"openssh-client\", \"openssh-server\"]\n\
+    files = [\"/usr/bin/scp\", \"/usr/bin/ssh\", \"/usr/sbin/sshd\"]\n\
     [builder]\npackages = [\"make\"]\n\
     [[include]]\nsource = \"data\"\npath = \"/opt/data\"\ninto = \"root\"\n\
     [[source]]\npath = \"answer\"\nscript = \"make && make install DESTDIR=$OUT\"\n";
@@ -94,6 +96,16 @@ fn a_recipe_of_one_s_own_extends_a_built_in_one() {
     assert!(
         !recipe.with_extension("lock").exists(),
         "tests write no locks"
+    );
+    let between = "set -e\nssh node1 'cat /proc/sys/kernel/hostname; echo $PATH'\necho sent > here\n\
+        scp -q here node1:there\nssh root@node1 cat there";
+    let run = dir.run(&Scenario::new(2, between), "shell", &["--set", &set]);
+    let path = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+    let expected = format!("node1\n{path}\nsent\n");
+    assert_eq!(
+        run.success().text("stdout"),
+        expected,
+        "the image's own sshd answers"
     );
 }
 
