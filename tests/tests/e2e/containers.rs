@@ -261,14 +261,18 @@ fn runs_on_a_whole_debian(suite: &str, mpi: &str, packages: &str) {
     assert_eq!(dir.outcome("out").text("stdout"), "sum 6\n".repeat(4));
     let (listed, ..) = dir.call(&["trace", "stat", "out"]);
     assert!(listed.contains("MPI_Allreduce"), "{listed}");
+    let between = "ssh node1 cat /proc/sys/kernel/hostname";
+    let scenario = Scenario::new(2, between).on_root(&dir.path("root.tar"));
+    let run = dir.run(&scenario, "shell", &[]).success();
+    assert_eq!(run.text("stdout"), "node1\n", "its own sshd answers");
 }
 
 #[test]
 fn a_whole_debian_12_runs() {
-    runs_on_a_whole_debian("bookworm", "openmpi", "openmpi-bin");
+    runs_on_a_whole_debian("bookworm", "openmpi", "openmpi-bin,openssh-server");
 }
 
 #[test]
 fn a_whole_debian_13_runs() {
-    runs_on_a_whole_debian("trixie", "mpich", "mpich");
+    runs_on_a_whole_debian("trixie", "mpich", "mpich,openssh-server");
 }
