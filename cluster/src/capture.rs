@@ -29,7 +29,7 @@ pub enum CaptureError {
     #[error(transparent)]
     Directory(#[from] RunDirectoryError),
     /// Other links are to be captured than were.
-    #[error("the links to capture are not those that were captured before; go on with those")]
+    #[error("the links to capture are not those that were captured before; continue with those")]
     Others,
     /// The file cannot be written.
     #[error("cannot write the capture of {link}: {source}")]

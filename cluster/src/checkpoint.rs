@@ -101,7 +101,7 @@ pub enum CheckpointError {
     },
     /// It is of another kind of run.
     #[error(
-        "the checkpoint does not fit: its {name} is {found}, here it is {wanted}; go on where it was made, with the same belljar, image and files"
+        "the checkpoint does not fit: its {name} is {found}, here it is {wanted}; continue where it was made, with the same belljar, image and files"
     )]
     Other {
         /// What differs.

@@ -42,7 +42,7 @@ enum Command {
     Sweep(command::sweep::SweepArguments),
     /// Go on with a run that was broken off, from its last checkpoint.
     Resume(ResumeArguments),
-    /// Have a run that goes on keep a checkpoint of all of it.
+    /// Have a run that is under way keep a checkpoint of all of it.
     Checkpoint(CheckpointArguments),
     /// Boot the node of which a scenario's nodes are clones, and keep it; prints where.
     Snapshot(SnapshotArguments),
@@ -51,10 +51,10 @@ enum Command {
     /// Name the first instruction at which two runs with --state-hash differ; ends with 2
     /// when they do, with 0 when they do not.
     Bisect(BisectArguments),
-    /// Show a run that goes on: nodes, speed, MPI calls, links, a console; of one that ended,
+    /// Show a run that is under way: nodes, speed, MPI calls, links, a console; of one that ended,
     /// its figures.
     Watch(WatchArguments),
-    /// Attach to the serial console of a node of a run that goes on, both ways. What is typed
+    /// Attach to the serial console of a node of a run that is under way, both ways. What is typed
     /// becomes part of the run, and is kept in its input.log.
     Console(ConsoleArguments),
     /// Do a host's part in a run of several; `belljar run` starts it.
@@ -197,7 +197,7 @@ struct ConsoleArguments {
     /// somebody is attached.
     #[arg(long)]
     fast: bool,
-    /// Have virtual time wait at first; Ctrl-A p lets it go on.
+    /// Have virtual time wait at first; Ctrl-A p lets it continue.
     #[arg(long)]
     pause: bool,
 }
@@ -240,7 +240,7 @@ struct BootArguments {
     /// The initial RAM disk, or multiboot's module.
     #[arg(long, value_name = "FILE")]
     initrd: Option<PathBuf>,
-    /// Words for the kernel's command line, behind the console's; may be repeated.
+    /// Words for the kernel's command line, after the console's; may be repeated.
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     append: Vec<String>,
     /// The node's memory.
@@ -259,7 +259,7 @@ struct BootArguments {
     /// The processor's level, x86-64-v1 to x86-64-v4.
     #[arg(long, value_name = "LEVEL", default_value = "x86-64-v2")]
     level: String,
-    /// An extension beside the level, such as `aes`; may be repeated.
+    /// An extension besides the level, such as `aes`; may be repeated.
     #[arg(long, value_name = "NAME")]
     extension: Vec<String>,
     /// Give up after this virtual time, such as `30 s`.

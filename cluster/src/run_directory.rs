@@ -31,7 +31,7 @@ pub enum RunDirectoryError {
     #[error("{0} is no directory of a run that was broken off; its name would end in .incomplete")]
     NotBroken(PathBuf),
     /// The run is under way already.
-    #[error("the run in {0} goes on already; watch it with: belljar watch {0}")]
+    #[error("the run in {0} is under way already; watch it with: belljar watch {0}")]
     InUse(PathBuf),
     /// A file ends before it should.
     #[error("{path} has {is} bytes and had {was} when the checkpoint was made")]
@@ -196,7 +196,7 @@ impl RunDirectory {
     /// When it is none of this directory alone, or the host refuses.
     pub fn existing_file(&self, name: &str) -> Result<File, RunDirectoryError> {
         let opened = self.folder.existing(name);
-        opened.map_err(failed("go on with", &self.path.join(name)))
+        opened.map_err(failed("continue", &self.path.join(name)))
     }
 
     /// Opens a file in it to be written on from its first `length` bytes, which it keeps.
@@ -208,7 +208,7 @@ impl RunDirectory {
         name: &str,
         length: u64,
     ) -> Result<BufWriter<File>, RunDirectoryError> {
-        let failed = failed("go on with", &self.path.join(name));
+        let failed = failed("continue", &self.path.join(name));
         let mut file = self.at_least(name, length)?;
         file.set_len(length).map_err(&failed)?;
         file.seek(SeekFrom::Start(length)).map_err(&failed)?;
@@ -227,7 +227,7 @@ impl RunDirectory {
     fn at_least(&self, name: &str, length: u64) -> Result<File, RunDirectoryError> {
         let path = self.path.join(name);
         let file = self.existing_file(name)?;
-        let is = file.metadata().map_err(failed("go on with", &path))?.len();
+        let is = file.metadata().map_err(failed("continue", &path))?.len();
         if is < length {
             return Err(RunDirectoryError::Shorter {
                 path,

@@ -85,7 +85,7 @@ pub struct Scenario {
     /// What is recorded.
     #[serde(default)]
     pub trace: Trace,
-    /// When the whole run is kept, to be gone on with.
+    /// When the whole run is kept, to be continued.
     #[serde(default)]
     pub checkpoint: Checkpoint,
     /// The physical hosts that it is run on.
@@ -93,7 +93,7 @@ pub struct Scenario {
     pub hosts: Hosts,
 }
 
-/// When the whole run is kept, to be gone on with.
+/// When the whole run is kept, to be continued.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Checkpoint {
@@ -136,7 +136,7 @@ pub struct Nodes {
     #[serde(default)]
     #[schemars(with = "String")]
     pub level: LevelName,
-    /// Extensions beside the level, such as `aes`.
+    /// Extensions besides the level, such as `aes`.
     #[serde(default)]
     pub extensions: Vec<String>,
     /// Whether nodes are clones of one that booted, or boot each by itself.
@@ -147,7 +147,7 @@ pub struct Nodes {
     pub results: Results,
     /// Virtual cycles for each retired instruction; 1 when absent.
     pub cycles_per_instruction: Option<f64>,
-    /// What time is made of beside instructions; nothing else when absent.
+    /// What time is made of besides instructions; nothing else when absent.
     pub timing: Option<TimingTable>,
 }
 

@@ -44,7 +44,7 @@ fn cache_model(table: &CachesTable) -> Result<CacheModel, PlanError> {
         return Err(PlanError::Range {
             key: "nodes.timing.caches.l3",
             value: "there without l2".into(),
-            limits: "behind a second level",
+            limits: "after a second level",
         });
     }
     let first = CacheLevel {

@@ -44,7 +44,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "walk",
-        about: "page walks through arbitrary tables, beside a second walker",
+        about: "page walks through arbitrary tables, against a second walker",
         run: walk::target,
         seeds: walk::seeds,
         longest: 512,

@@ -152,7 +152,7 @@ pub enum TraceError {
         version: u16,
     },
     /// A trace that cannot be continued.
-    #[error("cannot go on with the trace {}: {reason}", path.display())]
+    #[error("cannot continue the trace {}: {reason}", path.display())]
     State {
         /// The file.
         path: PathBuf,

@@ -108,7 +108,7 @@ pub enum SnapshotError {
     },
     /// There is more state than a reader takes.
     #[error(
-        "snapshot {path} cannot be written: what it holds beside memory takes {bytes} bytes, and {most} is the most"
+        "snapshot {path} cannot be written: what it holds besides memory takes {bytes} bytes, and {most} is the most"
     )]
     TooLarge {
         /// The file.

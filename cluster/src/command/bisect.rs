@@ -51,7 +51,7 @@ fn print(out: &mut impl Write, difference: &Difference) -> io::Result<()> {
         Some([before, _]) => {
             writeln!(
                 out,
-                "node {node} differs first behind instruction {}, at {} of virtual time",
+                "node {node} differs first after instruction {}, at {} of virtual time",
                 before.instructions + 1,
                 difference.time()
             )?;

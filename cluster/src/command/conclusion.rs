@@ -61,7 +61,7 @@ pub(super) fn what_is_kept(directory: &Path) -> String {
     let kept = format!("what was recorded is kept in {}", directory.display());
     match Found::newest(directory) {
         Ok(found) => format!(
-            "{kept}; go on from {} with: belljar resume {}",
+            "{kept}; continue from {} with: belljar resume {}",
             found.describe(),
             directory.display()
         ),

@@ -149,7 +149,7 @@ pub(crate) fn console(arguments: &ConsoleArguments) -> Result<ExitCode> {
     log.seek(SeekFrom::Start(length.saturating_sub(CONTEXT)))?;
     if io::stdin().is_terminal() {
         eprintln!(
-            "console of node {node}: Ctrl-A x leaves, Ctrl-A p has virtual time wait or go on\r"
+            "console of node {node}: Ctrl-A x leaves, Ctrl-A p has virtual time wait or continue\r"
         );
     }
     let mut keyboard = Keyboard::stdin();

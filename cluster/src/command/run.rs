@@ -87,7 +87,7 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
         && arguments.directory.extension() != Some("incomplete".as_ref())
     {
         bail!(
-            "the run in {} is whole; there is nothing to go on with",
+            "the run in {} is whole; there is nothing to continue",
             arguments.directory.display()
         );
     }
@@ -207,7 +207,7 @@ impl Task<'_> {
             Some(choice) => {
                 let (run, from) = Run::resume(setup, choice)?;
                 if !self.host.quiet {
-                    eprintln!("going on from {from}");
+                    eprintln!("continuing from {from}");
                 }
                 run
             }
@@ -310,7 +310,7 @@ fn checkpoints(desk: &Arc<Desk>) -> Result<Checkpoints> {
         match outcome {
             Ok(report) => tracing::info!("{report}"),
             Err(why) => {
-                tracing::warn!("checkpoint {number} failed, the run goes on without: {why}");
+                tracing::warn!("checkpoint {number} failed, the run continues without: {why}");
             }
         }
         desk.tell_checkpoint(number, outcome);

@@ -34,7 +34,7 @@ pub(crate) struct JobArguments {
     /// Physical hosts; one when absent.
     #[arg(long, value_name = "N")]
     hosts: Option<u32>,
-    /// Processors on each host; all of them, with nobody beside, when absent.
+    /// Processors on each host; all of them, with nobody else, when absent.
     #[arg(long, value_name = "N")]
     cpus_per_host: Option<u32>,
     /// Memory on each host, such as `8 GiB`.
@@ -86,7 +86,7 @@ pub(crate) fn submit(arguments: &SubmitArguments) -> Result<ExitCode> {
     match follow(number, &log, &stop)? {
         Some(end) => conclude(&end, &out, &log),
         None => {
-            eprintln!("job {number} goes on; {}", how_to_follow(number, &folder));
+            eprintln!("job {number} continues; {}", how_to_follow(number, &folder));
             Ok(ExitCode::SUCCESS)
         }
     }

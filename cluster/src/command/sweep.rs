@@ -94,7 +94,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<ExitCode> {
             Some(outcomes) => outcomes,
             None => {
                 eprintln!(
-                    "job {number} goes on; make the table of what it has done with: \
+                    "job {number} continues; make the table of what it has done with: \
                      belljar sweep {}; cancel it with: scancel {number}",
                     folder.display()
                 );

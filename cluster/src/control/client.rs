@@ -16,7 +16,7 @@ use crate::checkpoint::Report;
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// Nobody listens there.
-    #[error("no run is going on in {0}; give the directory of one that is")]
+    #[error("no run is under way in {0}; give the directory of one that is")]
     NotRunning(PathBuf),
     /// It speaks otherwise.
     #[error(

@@ -13,7 +13,9 @@ use serde::Deserialize;
 #[derive(Debug, thiserror::Error)]
 pub enum FinishedError {
     /// There is no summary.
-    #[error("no run goes on in {directory}, and none ended there: cannot read {file}: {source}")]
+    #[error(
+        "no run is under way in {directory}, and none ended there: cannot read {file}: {source}"
+    )]
     Read {
         /// The directory.
         directory: PathBuf,

@@ -31,11 +31,11 @@ pub struct CachesTable {
     pub l2: Option<FartherCache>,
     /// The third, if there is one; needs a second.
     pub l3: Option<FartherCache>,
-    /// Cycles of an access that misses all of them, beside its instruction's cost.
+    /// Cycles of an access that misses all of them, besides its instruction's cost.
     pub memory_latency: u32,
 }
 
-/// The first level of caches, whose hits cost nothing beside their instructions.
+/// The first level of caches, whose hits cost nothing besides their instructions.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FirstCache {
@@ -45,7 +45,7 @@ pub struct FirstCache {
     pub ways: u32,
 }
 
-/// A level of caches behind the first.
+/// A level of caches after the first.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FartherCache {
@@ -53,6 +53,6 @@ pub struct FartherCache {
     pub size: Bytes,
     /// Its associativity.
     pub ways: u32,
-    /// Cycles of a hit beside its instruction's cost.
+    /// Cycles of a hit besides its instruction's cost.
     pub latency: u32,
 }

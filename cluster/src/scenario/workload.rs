@@ -58,7 +58,7 @@ fn default_limit() -> Duration {
     expecting = "neither a path, such as \"in.dat\", nor a text, such as { text = \"1 2 3\" }"
 )]
 pub enum FileSource {
-    /// A file beside the scenario.
+    /// A file next to the scenario.
     Path(PathBuf),
     /// The content itself.
     Text {

@@ -45,7 +45,7 @@ fn part(scenario: &Scenario, every: u64, setting: &str) -> Option<String> {
         hashes(&one, to) == hashes(&two, to)
     };
     assert!(step("before", instruction - 1), "{found}");
-    assert!(!step("behind", instruction), "{found}");
+    assert!(!step("after", instruction), "{found}");
     let (same, errors, code) = dir.call(&["bisect", folders[0], folders[0]]);
     assert_eq!(code, Some(0), "{same}{errors}");
     let (found_nothing, errors, code) = dir.call(&["bisect", folders[0], "nowhere"]);

@@ -129,7 +129,7 @@ fn a_checkpoint_is_had_for_the_asking_and_gone_on_from_elsewhere() {
         let (report, error, code) = dir.call(&["checkpoint", "asked"]);
         match code {
             Some(0) => break report,
-            _ => assert!(error.contains("no run is going on"), "{error}"),
+            _ => assert!(error.contains("no run is under way"), "{error}"),
         }
         thread::sleep(Duration::from_millis(50));
     };
@@ -150,7 +150,7 @@ fn a_checkpoint_is_had_for_the_asking_and_gone_on_from_elsewhere() {
     let (code, error) = finish(run);
     assert_eq!(code, Some(1), "{error}");
     assert!(error.contains("interrupted"), "{error}");
-    assert!(error.contains("go on from checkpoint 2 at"), "{error}");
+    assert!(error.contains("continue from checkpoint 2 at"), "{error}");
     assert!(error.contains("belljar resume"), "{error}");
 
     // On what might be another host: another place, another number of threads.
@@ -250,7 +250,7 @@ fn what_does_not_fit_or_is_damaged_is_named_and_the_last_but_one_serves() {
     wait_for_checkpoint(&folder);
     let (_, error, code) = dir.call(&["resume", "broken"]);
     assert!(
-        code == Some(1) && error.contains("goes on already"),
+        code == Some(1) && error.contains("is under way already"),
         "{error}"
     );
     wait_for_talk(&folder);
@@ -317,7 +317,7 @@ fn a_disk_that_is_full_costs_the_checkpoint_alone() {
     );
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert!(
-        run.stderr.contains("the run goes on without: 3"),
+        run.stderr.contains("the run continues without: 3"),
         "{}",
         run.stderr
     );

@@ -22,7 +22,7 @@ fn threads_and_repetition_change_no_byte() {
 #[test]
 fn a_thread_for_each_node_needs_fewer_rounds_and_changes_no_byte() {
     if std::thread::available_parallelism().is_ok_and(|processors| processors.get() < 2) {
-        eprintln!("SKIPPED: nodes that go on take two processors at least");
+        eprintln!("SKIPPED: nodes that run ahead take two processors at least");
         return;
     }
     let Some(dir) = Dir::new() else { return };
@@ -43,7 +43,7 @@ fn a_thread_for_each_node_needs_fewer_rounds_and_changes_no_byte() {
         one.assert_same(&each);
         rounds(&each) < rounds(&one)
     });
-    assert!(fewer, "nodes did not go on without rounds");
+    assert!(fewer, "nodes did not run ahead without rounds");
 }
 
 fn rounds(run: &Outcome) -> u64 {

@@ -130,7 +130,7 @@ impl TraceWriter {
             reason: error.to_string(),
         };
         let failed = |source| TraceError::Io {
-            action: "go on with",
+            action: "continue",
             path: path.to_owned(),
             source,
         };

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::devices::Devices;
 use super::{NodeError, NodeStop};
 
-/// Registers that exist with nothing behind them: they read zero and ignore writes.
+/// Registers that exist without a device: they read zero and ignore writes.
 const INERT_MSRS: [u32; 6] = [
     0x17,  // IA32_PLATFORM_ID
     0x8b,  // IA32_BIOS_SIGN_ID, which kernels write before they read it

@@ -177,7 +177,7 @@ fn a_run_stops_at_its_limit_and_goes_on() {
     assert_eq!(
         node.now_cycles(),
         12,
-        "the first boundary at or behind the limit"
+        "the first boundary at or after the limit"
     );
     assert_eq!(node.run_until(ns(12)).unwrap(), NodeStop::Limit);
     assert_eq!(node.retired(), 4);

@@ -264,7 +264,7 @@ fn summarise(table: &[Ratios]) {
         let mut ratios: Vec<f64> = of_kind.filter_map(|row| middle(&row.qemu)).collect();
         if !ratios.is_empty() {
             println!(
-                "{} beside QEMU: median {:.1} times faster (goal {goal})",
+                "{} against QEMU: median {:.1} times faster (goal {goal})",
                 kinds.join(" and "),
                 median(&mut ratios)
             );

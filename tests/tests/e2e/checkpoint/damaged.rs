@@ -98,7 +98,7 @@ pub(super) fn go_on_from_damaged(dir: &Dir, broken: &Path, whole: &Outcome) {
         let (_, said, code) = dir.call(&[&["resume", out, "--threads", "2"], more].concat());
         assert_eq!(code, Some(0), "{said}");
         let refused = format!("checkpoint {last} is not usable");
-        let from = format!("going on from checkpoint {before} at");
+        let from = format!("continuing from checkpoint {before} at");
         for words in [&refused, why, &from] {
             assert!(said.contains(words), "{said}");
         }

@@ -162,7 +162,7 @@ fn a_job_that_is_not_followed_any_more_goes_on() {
     let words = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{words}");
     assert!(
-        words.contains("goes on; follow it with: tail -F"),
+        words.contains("continues; follow it with: tail -F"),
         "{words}"
     );
     assert!(words.contains("scancel"), "{words}");

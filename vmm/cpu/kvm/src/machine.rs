@@ -98,7 +98,7 @@ impl Machine {
             ..kvm_enable_cap::default()
         };
         vcpu.enable_cap(&plain)
-            .map_err(failed("switch off what KVM offers beside a processor"))?;
+            .map_err(failed("switch off what KVM offers besides a processor"))?;
         Ok(vcpu)
     }
 }

@@ -107,7 +107,7 @@ pub fn probe(wanted: Wanted) -> Result<Probe, ProbeError> {
     let typical = clock.nanoseconds(costs.typical_jitter);
     if typical > MOST_JITTER {
         return Err(ProbeError::Broken {
-            doing: "its clock, which goes on while it is stopped",
+            doing: "its clock, which runs while it is stopped",
             what: format!("{typical} ns that it should not have seen"),
         });
     }

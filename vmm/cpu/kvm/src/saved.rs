@@ -135,7 +135,7 @@ impl KvmVcpu {
         let by_cpuid = saved.engine_name == ENGINE_NAME && saved.engine == BY_CPUID;
         if by_cpuid && self.means.breakpoints == Breakpoints::Int3 {
             return Err(CpuError::State(
-                "its programs are traced by hardware breakpoints, and it is to go on without; set kvm.breakpoints to \"hardware\", or go on with it where these work".to_owned(),
+                "its programs are traced by hardware breakpoints, and it is to continue without; set kvm.breakpoints to \"hardware\", or continue it where these work".to_owned(),
             ));
         }
         self.calls_by_cpuid = by_cpuid;

@@ -25,7 +25,7 @@ pub enum QueueError {
         head: u16,
     },
     /// A readable buffer stands after a writable one.
-    #[error("the descriptor chain at {head} has a readable buffer behind a writable one")]
+    #[error("the descriptor chain at {head} has a readable buffer after a writable one")]
     Order {
         /// Its first descriptor.
         head: u16,
