@@ -123,7 +123,8 @@ pub(crate) fn run(group: Option<Group>) -> Result<()> {
     }
 }
 
-fn lint() -> Result<()> {
+/// Format, lints, generated files, licences.
+pub(crate) fn lint() -> Result<()> {
     let cargo = cargo();
     shell::run(&cargo, &["fmt", "--all", "--check"])?;
     shell::run(

@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand};
 mod bench;
 #[cfg(test)]
 mod book;
+mod check;
 mod demo;
 mod fuzz;
 mod generate;
@@ -31,6 +32,9 @@ struct Arguments {
 enum Command {
     /// Install what is missing, build, and run High Performance Linpack on four nodes.
     Demo,
+    /// What one runs before a commit: format, lints, generated files, links of the docs, and the unit tests of
+    /// crates with changes.
+    Check,
     /// Install what the tests need and run all of them, or one group.
     Test {
         /// The group; all when absent.
@@ -53,6 +57,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Demo => demo::run(),
+        Command::Check => check::run(),
         Command::Test { group } => groups::run(group),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::KvmUnitTests(arguments) => kvm_unit_tests::run(&arguments),
