@@ -236,14 +236,7 @@ impl Plan {
         if engine == Engine::Exact {
             belljar_exact::host_requirements(&instruction_set)?;
         }
-        let trace = &scenario.trace;
-        if engine == Engine::Kvm && trace.enabled && trace.library == Some(false) {
-            return Err(PlanError::Range {
-                key: "trace.library",
-                value: "false with trace.enabled and engine \"kvm\"".to_owned(),
-                limits: "true, as that engine sees no calls otherwise",
-            });
-        }
+        sees_calls(scenario, engine)?;
         let folder = path.parent().unwrap_or(Path::new("."));
         let network = NetworkPlan::resolve(scenario, folder)?;
         let workload = &scenario.workload;
@@ -310,6 +303,19 @@ impl Plan {
             checkpoint_every: scenario.checkpoint.every.map(|every| every.0),
         })
     }
+}
+
+/// Refuses a scenario whose calls the engine would not see.
+fn sees_calls(scenario: &Scenario, engine: Engine) -> Result<(), PlanError> {
+    let trace = &scenario.trace;
+    if engine == Engine::Kvm && trace.enabled && trace.library == Some(false) {
+        return Err(PlanError::Range {
+            key: "trace.library",
+            value: "false with trace.enabled and engine \"kvm\"".to_owned(),
+            limits: "true, as that engine sees no calls otherwise",
+        });
+    }
+    Ok(())
 }
 
 /// The engine, which must be able to do what the scenario says of time.
