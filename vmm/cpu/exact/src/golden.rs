@@ -16,14 +16,14 @@ use std::path::Path;
 
 use belljar_cpu::{Exit, InstructionSet, Level, Registers, Vcpu};
 
-use crate::block::{Mode, Pace};
-use crate::decode::{Decoded, GuestBlock, MAX_INSTRUCTIONS, decode};
-use crate::emit::{Counter, Emitter, Shared, Tier};
-use crate::features::Features;
-use crate::groups::Scattered;
-use crate::host::host_requirements;
-use crate::rename::{choose, rename};
-use crate::size::{CodeSize, Nulls};
+use crate::processor::host::host_requirements;
+use crate::translate::guest::decode::{Decoded, GuestBlock, MAX_INSTRUCTIONS, decode};
+use crate::translate::guest::features::Features;
+use crate::translate::guest::groups::Scattered;
+use crate::translate::guest::rename::{choose, rename};
+use crate::translate::guest::size::{CodeSize, Nulls};
+use crate::translate::host::block::{Mode, Pace};
+use crate::translate::host::emit::{Counter, Emitter, Shared, Tier};
 use listing::Listing;
 use samples::{FILES, Sample};
 

@@ -13,12 +13,12 @@ use iced_x86::{
 };
 
 use super::BASE;
-use crate::allocation::LENT;
-use crate::block::SiteKind;
-use crate::context::{Context, SLOT_CLUSTER, SLOTS, STEPS, Slot, Slots, Tlb, View};
-use crate::decode::GuestBlock;
-use crate::emit::{Emitted, Shared};
-use crate::jumps::{FIRST, Jumps};
+use crate::translate::context::jumps::{FIRST, Jumps};
+use crate::translate::context::{Context, SLOT_CLUSTER, SLOTS, STEPS, Slot, Slots, Tlb, View};
+use crate::translate::guest::allocation::LENT;
+use crate::translate::guest::decode::GuestBlock;
+use crate::translate::host::block::SiteKind;
+use crate::translate::host::emit::{Emitted, Shared};
 
 /// One translated block.
 pub(super) struct Listing<'a> {

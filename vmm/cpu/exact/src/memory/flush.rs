@@ -1,0 +1,131 @@
+//! Forgetting what is cached of address spaces: translations of data and of code,
+//! and which code stands at which RIP (Intel SDM vol. 3, 4.10.4).
+//!
+//! A new CR3 leaves global pages as they are, and kernels map nearly all of themselves
+//! as such. What is cached does not tell global pages apart: what lies in the lower
+//! half of the address space is taken for local, what lies in the upper half for
+//! global, and the few exceptions there are kept in a list.
+
+use crate::find::lookup::{FETCHED, NOT_FETCHED};
+use crate::processor::mmu::Mapping;
+use crate::processor::state::{cr4, efer};
+use crate::processor::vcpu::ExactVcpu;
+use belljar_cpu::{Access, PAGE_SIZE};
+
+/// Whether an address lies in the upper half.
+pub(crate) fn is_above(linear: u64) -> bool {
+    linear >> 63 != 0
+}
+
+/// The large pages that may hold a linear address: bytes and number.
+fn large_pages(linear: u64) -> [(u64, u64); 2] {
+    [1 << 21, 1 << 30].map(|bytes| (bytes, linear / bytes))
+}
+
+/// Pages of the upper half that are cached and not global. Nothing that is cached of
+/// them reaches beyond the page; see [`explore`](ExactVcpu::explore).
+#[derive(Default)]
+pub(crate) struct LocalPages {
+    pages: Vec<u64>,
+    /// There are more, or large ones, or such that code was fetched from.
+    too_many: bool,
+}
+
+impl LocalPages {
+    const MOST: usize = 32;
+
+    fn note(&mut self, linear: u64, mapping: &Mapping, access: Access) {
+        let page = linear & !(PAGE_SIZE - 1);
+        if self.too_many {
+            return;
+        }
+        if mapping.page_bytes > PAGE_SIZE || access == Access::Fetch {
+            self.too_many = true;
+        } else if !self.pages.contains(&page) {
+            self.pages.push(page);
+            self.too_many = self.pages.len() > Self::MOST;
+        }
+    }
+}
+
+impl ExactVcpu {
+    /// Remembers of a mapping that is about to be cached what forgetting must know.
+    pub(crate) fn note_mapping(&mut self, linear: u64, mapping: &Mapping, access: Access) {
+        if mapping.page_bytes > PAGE_SIZE {
+            self.large
+                .insert((mapping.page_bytes, linear / mapping.page_bytes));
+        }
+        if is_above(linear) && !mapping.global {
+            self.local_above.note(linear, mapping, access);
+        }
+    }
+
+    /// Forgets all address spaces, global pages too.
+    pub(crate) fn flush_translations(&mut self) {
+        self.statistics.complete_flushes += 1;
+        for view in &mut self.context.views {
+            view.flush_tlb();
+            view.jumps.flush();
+        }
+        self.large.clear();
+        self.local_above = LocalPages::default();
+        *self.fetched = [[NOT_FETCHED; FETCHED]; 2];
+        self.flush_slots();
+    }
+
+    /// Forgets the present address space; global pages stay.
+    pub(crate) fn flush_address_space(&mut self) {
+        if self.local_above.too_many || self.state.system.cr4 & cr4::PGE == 0 {
+            return self.flush_translations();
+        }
+        self.statistics.address_spaces += 1;
+        for view in &mut self.context.views {
+            view.flush_below();
+            view.jumps.flush_below();
+        }
+        self.large
+            .retain(|&(bytes, number)| is_above(number.wrapping_mul(bytes)));
+        for page in self.fetched.as_flattened_mut() {
+            if !is_above(page.0 << 12) {
+                *page = NOT_FETCHED;
+            }
+        }
+        let pages = std::mem::take(&mut self.local_above.pages);
+        self.context.slots.flush_below_and(&pages);
+        for page in pages {
+            for view in &mut self.context.views {
+                view.forget_translation(page);
+            }
+        }
+    }
+
+    /// Forgets one page of the address space.
+    pub(crate) fn flush_page(&mut self, linear: u64) {
+        let long = self.state.system.efer & efer::LMA != 0;
+        if !long
+            || large_pages(linear)
+                .iter()
+                .any(|page| self.large.contains(page))
+        {
+            // The TLB holds parts of it under many entries.
+            return self.flush_translations();
+        }
+        self.statistics.pages_flushed += 1;
+        for view in &mut self.context.views {
+            view.flush_page(linear);
+            view.jumps.forget_into(linear);
+        }
+        for fetched in &mut *self.fetched {
+            let page = &mut fetched[(linear >> 12) as usize % FETCHED];
+            if page.0 == linear >> 12 {
+                *page = NOT_FETCHED;
+            }
+        }
+        self.context.slots.flush_page(linear);
+    }
+
+    /// Forgets where group checks last led.
+    pub(crate) fn flush_slots(&mut self) {
+        self.context.slots.flush();
+    }
+}

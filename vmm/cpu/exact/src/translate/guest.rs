@@ -1,0 +1,29 @@
+//! Guest code as it is understood before any host code is made.
+//!
+//! Each file answers one question about decoded instructions and changes nothing but them. `emit` and the makers of
+//! blocks are the callers.
+
+/// Which host registers lent guest registers stand in.
+pub(crate) mod allocation;
+/// Which class an instruction is of: how it is translated.
+pub(crate) mod analyse;
+/// Bytes into instructions, up to a block's end.
+pub(crate) mod decode;
+/// Which instructions are offered in the state that the guest has switched on.
+pub(crate) mod features;
+/// Which flags are dead where, and what undefined ones are.
+pub(crate) mod flags;
+/// Accesses whose addresses differ by constants, for one check each group.
+pub(crate) mod groups;
+/// Registers exchanged in a trace, so that hot ones have short encodings.
+pub(crate) mod rename;
+/// An instruction with other operands: scratch registers, host addresses.
+pub(crate) mod rewrite;
+/// 16-, 32- and 64-bit code, and null segments.
+pub(crate) mod size;
+/// Loops that move by what a register holds.
+pub(crate) mod strides;
+/// Registers as sums of what they held at the beginning.
+pub(crate) mod symbols;
+/// Sums of registers with factors.
+pub(crate) mod terms;

@@ -1,0 +1,15 @@
+//! Host code: the assembler, the emitter, and the memory that holds what they make.
+//!
+//! Host code touches no host stack and nothing but the context and guest RAM; there is one way in and one way out.
+//! The rooms `code` and `processor` are the callers.
+
+/// An assembler for the few host instructions that checks and counters need.
+pub(crate) mod asm;
+/// Translated blocks and the exit stubs by which they leave translated code.
+pub(crate) mod block;
+/// The memory of translated code, mapped once to write and once to execute.
+pub(crate) mod cache;
+/// The emitter: from an understood block to host code and its exit stubs.
+pub(crate) mod emit;
+/// Code that all blocks share: entry, way out, lookup of jumps.
+pub(crate) mod stubs;
