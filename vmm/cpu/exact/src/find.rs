@@ -8,7 +8,9 @@ pub(crate) mod guess;
 pub(crate) mod hot;
 /// The block at a RIP, translated if need be.
 pub(crate) mod lookup;
-/// Places at which the caller wants to be told.
+/// Catching up with what other vCPUs did to shared code.
+pub(crate) mod news;
+/// Users' code that comes to a probe, or returns from one.
 pub(crate) mod probed;
 /// Code that is translated once for all places where its page is mapped.
 pub(crate) mod relative;

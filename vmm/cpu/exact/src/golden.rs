@@ -20,10 +20,11 @@ use crate::processor::host::host_requirements;
 use crate::translate::guest::decode::{Decoded, GuestBlock, MAX_INSTRUCTIONS, decode};
 use crate::translate::guest::features::Features;
 use crate::translate::guest::groups::Scattered;
+use crate::translate::guest::mode::{Mode, Pace};
 use crate::translate::guest::rename::{choose, rename};
 use crate::translate::guest::size::{CodeSize, Nulls};
-use crate::translate::host::block::{Mode, Pace};
-use crate::translate::host::emit::{Counter, Emitter, Shared, Tier};
+use crate::translate::host::emit::{Emitter, Tier};
+use crate::translate::host::shared::{Counter, Shared};
 use listing::Listing;
 use samples::{FILES, Sample};
 

@@ -4,6 +4,8 @@
 
 /// One access: its pages, its faults, its devices, its bounce buffer.
 pub(crate) mod access;
+/// What a run takes off its budget, and what it gives back.
+pub(crate) mod accounting;
 /// Pages laid side by side where groups' checks meet a seam.
 pub(crate) mod beside;
 /// How far memory continues from an address, for slots.
@@ -12,7 +14,7 @@ pub(crate) mod explore;
 pub(crate) mod flush;
 /// Accesses under a cache model.
 pub(crate) mod lines;
-/// Which bytes a masked vector access touches.
+/// Which bytes the mask of a vector access lets through.
 pub(crate) mod masked;
 /// Slots that are filled too often.
 pub(crate) mod refill;

@@ -2,18 +2,24 @@
 //!
 //! Registers and the clock are whole at each instruction boundary. The rooms above change them.
 
-/// The model of the guest's caches, three levels.
-pub(crate) mod caches;
+/// What is remembered of linear addresses beyond the TLB.
+pub(crate) mod addresses;
 /// Ticks and retired instructions as time.
 pub(crate) mod clock;
+/// What an instruction has asked of devices, and has yet to tell them.
+pub(crate) mod devices;
 /// The one way into translated code, and the one way out.
 pub(crate) mod enter;
 /// What the host's processor and kernel must have.
 pub(crate) mod host;
-/// Cycle accounting: what a run has used of its budget.
+/// A time model at work: prices, caches, and what was spent.
 pub(crate) mod ledger;
+/// How translated code was left.
+pub(crate) mod left;
 /// Page tables: from linear to physical addresses, and RAM itself.
 pub(crate) mod mmu;
+/// Seams that group checks met lately.
+pub(crate) mod seams;
 /// Faults of the host's processor in translated code.
 pub(crate) mod signals;
 /// Registers that translated code does not hold, and what faults are.

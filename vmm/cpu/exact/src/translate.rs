@@ -4,6 +4,8 @@
 //! where host code finds what belongs to a vCPU, and `prices` what instructions cost. Called by the rooms `code` and
 //! `find`; the others use its types.
 
+/// Names of bits in the architecture's registers, and of exception vectors.
+pub(crate) mod architecture;
 /// What translated code finds through the GS base: registers, TLB, slots, jump caches.
 pub(crate) mod context;
 /// Results that makers of processors leave open, as the engine defines them.

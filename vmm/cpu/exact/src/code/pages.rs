@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use belljar_cpu::PAGE_SIZE;
 
 use crate::code::pool::PageId;
-use crate::translate::host::block::{BlockId, Origin};
+use crate::translate::guest::mode::Origin;
+use crate::translate::host::site::BlockId;
 
 /// The code of one page.
 #[derive(Debug, Default)]

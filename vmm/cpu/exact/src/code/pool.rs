@@ -21,19 +21,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use belljar_cpu::{CpuError, PAGE_SIZE};
 
-use crate::code::store::BLOCK_ROOM;
-use crate::find::trace::MAX_RUN;
 use crate::translate::context::{POOL_HEATS, POOL_SLOTS};
-use crate::translate::guest::decode::GuestBlock;
+use crate::translate::guest::decode::{GuestBlock, MAX_RUN};
 use crate::translate::guest::features::Features;
 use crate::translate::guest::groups::Scattered;
-use crate::translate::host::block::{
-    Block, BlockId, Incoming, Mode, Origin, POOLED, Pace, Placement, Site, SiteId,
-};
-use crate::translate::host::cache::CodeMemory;
-use crate::translate::host::emit::{Counter, Emitter, Links, Tier};
+use crate::translate::guest::mode::{Mode, Origin, Pace};
+use crate::translate::host::block::{Block, Incoming, Placement};
+use crate::translate::host::cache::{BLOCK_ROOM, CodeMemory};
+use crate::translate::host::emit::{Emitter, Links, Tier};
+use crate::translate::host::shared::Character;
+use crate::translate::host::site::{BlockId, POOLED, Site, SiteId};
 use crate::translate::host::stubs;
-use crate::translate::prices::classes::Prices;
 
 mod contents;
 mod index;
@@ -53,16 +51,6 @@ pub(crate) type PageBytes = [u8; PAGE_SIZE as usize];
 /// Bytes of code for which there is a cell and an exit stub at most.
 const BYTES_PER_CELL: usize = 32;
 const BYTES_PER_SITE: usize = 32;
-
-/// What a pool's code depends on besides the guest's bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Character {
-    pub counter: Counter,
-    /// What instructions cost, where that is modelled.
-    pub prices: Option<Prices>,
-    /// Approximations, the x87's functions and undefined flags are the host's.
-    pub host_results: bool,
-}
 
 /// What nodes are given that share translated code wherever their pages of code hold the
 /// same bytes: clones of one value. They may run at the same time, and what they do does

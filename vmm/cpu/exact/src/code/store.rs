@@ -12,29 +12,25 @@ use std::sync::Arc;
 use belljar_cpu::{CpuError, PAGE_SIZE};
 
 use crate::code::index::{BlockIndex, Found};
+use crate::code::news::NewsLog;
 use crate::code::pages::CodePages;
-use crate::code::pool::{Character, Pool};
-use crate::code::share::NewsLog;
+use crate::code::pool::Pool;
+use crate::code::probed::ProbedCode;
 use crate::code::ways::Ways;
-use crate::find::probed::ProbedCode;
-use crate::find::trace::MAX_RUN;
 use crate::translate::context::{OWN_HEATS, OWN_SLOTS};
-use crate::translate::guest::decode::GuestBlock;
+use crate::translate::guest::decode::{GuestBlock, MAX_RUN};
 use crate::translate::guest::features::Features;
 use crate::translate::guest::groups::Scattered;
-use crate::translate::host::block::{
-    Block, BlockId, Incoming, Mode, Origin, POOLED, Pace, Placement, Site, SiteId,
-};
-use crate::translate::host::cache::CodeMemory;
-use crate::translate::host::emit::{Emitter, Links, Shared, Tier};
+use crate::translate::guest::mode::{Mode, Origin, Pace};
+use crate::translate::host::block::{Block, Incoming, Placement};
+use crate::translate::host::cache::{BLOCK_ROOM, CodeMemory};
+use crate::translate::host::emit::{Emitter, Links, Tier};
+use crate::translate::host::shared::{Character, Shared};
+use crate::translate::host::site::{BlockId, POOLED, Site, SiteId};
 use crate::translate::host::stubs;
 
 mod doors;
 mod pooled;
-
-/// Room that the largest block may need, generously: a trace of accesses each of
-/// which is a group.
-pub(crate) const BLOCK_ROOM: usize = 192 << 10;
 /// There is an exit stub for so many bytes of code at most, to bound memory.
 const BYTES_PER_SITE: usize = 64;
 /// Least room for code: for some blocks of any size.

@@ -9,8 +9,8 @@ use belljar_cpu::{Access, PAGE_SIZE, Vcpu};
 use crate::processor::vcpu::ExactVcpu;
 use crate::translate::guest::analyse::Class;
 use crate::translate::guest::decode::{Follow, GuestBlock};
+use crate::translate::guest::mode::Mode;
 use crate::translate::guest::symbols::analyse;
-use crate::translate::host::block::Mode;
 
 /// RSP's number, which is that of the symbol it begins with.
 const RSP: usize = 4;

@@ -8,9 +8,10 @@ use belljar_cpu::PAGE_SIZE;
 use crate::processor::vcpu::ExactVcpu;
 use crate::translate::context::HOT_RUNS;
 use crate::translate::guest::decode::GuestBlock;
+use crate::translate::guest::mode::Mode;
 use crate::translate::guest::rename::{choose, rename};
 use crate::translate::guest::size::CodeSize;
-use crate::translate::host::block::{BlockId, Mode, POOLED};
+use crate::translate::host::site::{BlockId, POOLED};
 
 impl ExactVcpu {
     /// Block `head`, at which the guest stands or in whose loop, was run so often that it is

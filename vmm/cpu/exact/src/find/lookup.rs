@@ -9,7 +9,8 @@ use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::{Access, PAGE_SIZE, SegmentRegister};
 
 use crate::code::index::Found;
-use crate::code::share::News;
+use crate::code::news::News;
+use crate::processor::addresses::FETCHED;
 use crate::processor::mmu::{Request, map, translate};
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
@@ -17,13 +18,9 @@ use crate::translate::context::ARITHMETIC;
 use crate::translate::guest::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
 use crate::translate::guest::features::Features;
 use crate::translate::guest::flags::{dead_at, to_rflags};
+use crate::translate::guest::mode::{Mode, Origin, Pace};
 use crate::translate::guest::size::CodeSize;
-use crate::translate::host::block::{BlockId, Mode, Origin, Pace};
-
-/// Pages remembered of those that code was fetched from.
-pub(crate) const FETCHED: usize = 64;
-/// No page has this number.
-pub(crate) const NOT_FETCHED: (u64, u64) = (u64::MAX, 0);
+use crate::translate::host::site::BlockId;
 
 impl ExactVcpu {
     /// The block at `state.rip`, translated if need be.

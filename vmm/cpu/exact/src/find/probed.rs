@@ -9,7 +9,6 @@
 //!
 //! Called by the dispatcher, when it looks for the code at a RIP, and by what makes traces.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use belljar_cpu::{Access, Exit, PAGE_SIZE, Probed, Probes, Vcpu};
@@ -22,16 +21,6 @@ use crate::translate::guest::size::CodeSize;
 /// of traced functions.
 const MOST_RETURNS: usize = 1 << 16;
 
-/// The probes of a node: a part of its code, which all of its vCPUs run.
-#[derive(Debug, Default)]
-pub(crate) struct ProbedCode {
-    set: Option<Arc<Probes>>,
-    /// Pages of users' code that were compared, by number, and what is in them.
-    pages: BTreeMap<u64, Box<[(u16, u32)]>>,
-    /// Linear addresses to which traced calls return.
-    returns: BTreeSet<u64>,
-}
-
 /// What stands where a vCPU has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hit {
@@ -39,38 +28,6 @@ pub(crate) enum Hit {
     Probe(u32),
     /// A return address.
     Return,
-}
-
-impl ProbedCode {
-    /// Whether there is anything to look for.
-    pub(crate) fn is_active(&self) -> bool {
-        self.set.is_some() || !self.returns.is_empty()
-    }
-
-    /// What is known of page number `page` may not hold any more.
-    pub(crate) fn forget(&mut self, page: u64) {
-        self.pages.remove(&page);
-    }
-
-    /// So with all pages.
-    pub(crate) fn forget_pages(&mut self) {
-        self.pages.clear();
-    }
-
-    fn probe_at(&self, physical: u64) -> Option<u32> {
-        let places = self.pages.get(&(physical / PAGE_SIZE))?;
-        let offset = (physical % PAGE_SIZE) as u16;
-        let at = places.binary_search_by_key(&offset, |place| place.0).ok()?;
-        Some(places[at].1)
-    }
-
-    /// Bytes from `physical` to the next probe after it in its page, if there is one.
-    pub(crate) fn bytes_to_next(&self, physical: u64) -> Option<usize> {
-        let places = self.pages.get(&(physical / PAGE_SIZE))?;
-        let offset = (physical % PAGE_SIZE) as u16;
-        let next = places.partition_point(|place| place.0 <= offset);
-        Some(usize::from(places.get(next)?.0 - offset))
-    }
 }
 
 impl ExactVcpu {

@@ -7,11 +7,11 @@
 use belljar_cpu::PAGE_SIZE;
 
 use crate::code::index::Found;
+use crate::code::news::News;
 use crate::code::pool::PageBytes;
-use crate::code::share::News;
 use crate::processor::vcpu::ExactVcpu;
 use crate::translate::guest::decode::GuestBlock;
-use crate::translate::host::block::{Mode, Origin};
+use crate::translate::guest::mode::{Mode, Origin};
 
 impl ExactVcpu {
     /// Looks whether the code at `rip` in the page around `physical` can be shared, which

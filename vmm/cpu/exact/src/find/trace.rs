@@ -8,11 +8,8 @@ use iced_x86::Instruction;
 use crate::processor::vcpu::ExactVcpu;
 use crate::translate::context::HOT_RUNS;
 use crate::translate::guest::analyse::Class;
-use crate::translate::guest::decode::{Follow, GuestBlock, GuestInstruction};
-use crate::translate::host::block::Mode;
-
-/// Longest trace, in instructions.
-pub(crate) const MAX_RUN: usize = 256;
+use crate::translate::guest::decode::{Follow, GuestBlock, GuestInstruction, MAX_RUN};
+use crate::translate::guest::mode::Mode;
 /// A loop is repeated within its trace up to this many instructions.
 const MAX_UNROLLED: usize = 96;
 const MAX_REPEATS: usize = 8;

@@ -13,12 +13,13 @@ use iced_x86::{
 };
 
 use super::BASE;
+use crate::translate::context::LENT;
 use crate::translate::context::jumps::{FIRST, Jumps};
 use crate::translate::context::{Context, SLOT_CLUSTER, SLOTS, STEPS, Slot, Slots, Tlb, View};
-use crate::translate::guest::allocation::LENT;
 use crate::translate::guest::decode::GuestBlock;
-use crate::translate::host::block::SiteKind;
-use crate::translate::host::emit::{Emitted, Shared};
+use crate::translate::host::emit::Emitted;
+use crate::translate::host::shared::Shared;
+use crate::translate::host::site::SiteKind;
 
 /// One translated block.
 pub(super) struct Listing<'a> {

@@ -14,7 +14,7 @@ use iced_x86::code_asm::*;
 
 use super::bare::CODE;
 use crate::translate::guest::size::CodeSize;
-use crate::translate::host::emit::Counter;
+use crate::translate::host::shared::Counter;
 
 /// Guest code and how it is translated.
 pub(super) struct Sample {

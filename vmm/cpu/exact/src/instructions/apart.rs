@@ -3,7 +3,7 @@
 //! A budget in memory makes each block wait for the one before. Where the host has no vector
 //! register to spare, but the guest's x87 is as after reset, as that of most programs always is,
 //! the host's x87 need not hold it: its MM7 counts. Code is translated for one of both cases
-//! ([`Mode::apart`](crate::translate::host::block::Mode::apart)). What is made apart leaves in front of
+//! ([`Mode::apart`](crate::translate::guest::mode::Mode::apart)). What is made apart leaves in front of
 //! instructions that touch the x87; then the guest's is loaded, and code that counts in memory
 //! continues until the run ends. The budget is in MM7 again if the x87 is as after reset then, or after
 //! an instruction that saves or loads it, where that alone is what it was loaded for.
@@ -15,12 +15,6 @@ use crate::memory::access::Stop;
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::x87::{FxImage, begin_x87, end_x87, is_reset, load_x87, spoil_x87};
 use crate::translate::guest::analyse::touches_x87;
-use crate::translate::host::emit::Counter;
-
-/// Whether a vCPU of this kind has its budget in MM7 when it can.
-pub(crate) fn can_part(counter: Counter, priced: bool) -> bool {
-    counter == Counter::Memory && !priced
-}
 
 /// Whether an instruction reads or changes the x87's state.
 pub(crate) fn uses_x87(instruction: &Instruction) -> bool {

@@ -8,9 +8,10 @@ use belljar_cpu::{Exit, SegmentRegister, ShutdownCause};
 
 use crate::instructions::system::CodeDescriptor;
 use crate::memory::access::Stop;
-use crate::processor::state::{Entered, Fault, flag, vector};
+use crate::processor::left::Next;
+use crate::processor::state::{Entered, Fault};
 use crate::processor::vcpu::ExactVcpu;
-use crate::run::dispatch::Next;
+use crate::translate::architecture::{flag, vector};
 
 mod legacy;
 

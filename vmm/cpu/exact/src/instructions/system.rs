@@ -11,12 +11,14 @@ use iced_x86::{Instruction, Mnemonic as M};
 
 use crate::instructions::apart::{keeps_reset, uses_x87};
 use crate::memory::access::Stop;
-use crate::processor::state::{Fault, cr4, flag, vector};
+use crate::processor::left::Next;
+use crate::processor::state::Fault;
 use crate::processor::vcpu::{Answer, ExactVcpu};
-use crate::run::dispatch::Next;
+use crate::translate::architecture::{cr4, flag, vector};
 use crate::translate::context::FREE_INSTRUCTIONS;
 use crate::translate::defined::reciprocal;
-use crate::translate::host::block::BlockId;
+use crate::translate::guest::analyse::helper::{helper_of, is_defined};
+use crate::translate::host::site::BlockId;
 
 mod bits;
 mod breakpoints;
@@ -34,9 +36,6 @@ mod string;
 mod table;
 
 pub(crate) use flow::CodeDescriptor;
-pub(crate) use fpu::has_pending;
-
-pub(crate) use table::{handler, is_bit_string, is_defined};
 
 /// How a helper ended when nothing went wrong.
 pub(crate) enum Done {
@@ -118,7 +117,9 @@ impl ExactVcpu {
 
     /// What carries out `instruction` here.
     fn handler(&self, instruction: &Instruction) -> Option<table::Handler> {
-        handler(instruction).filter(|_| !(self.features.host_results && is_defined(instruction)))
+        helper_of(instruction)
+            .filter(|_| !(self.features.host_results && is_defined(instruction)))
+            .map(table::handler)
     }
 
     fn carry_out(&mut self, instruction: &Instruction) -> Result<Done, Stop> {

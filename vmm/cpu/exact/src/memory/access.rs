@@ -8,18 +8,16 @@
 use belljar_cpu::{Access, Exit, PAGE_SIZE};
 
 use crate::memory::lines::Payment;
+use crate::processor::devices::DEVICE_BYTES;
+use crate::processor::left::Next;
 use crate::processor::mmu::{Request, is_canonical, map};
 use crate::processor::state::Fault;
 use crate::processor::vcpu::{Answer, ExactVcpu};
-use crate::run::dispatch::Next;
-use crate::translate::host::block::{BlockId, CheckForm};
+use crate::translate::host::site::{BlockId, CheckForm};
 use crate::translate::prices::timing::LINE_BYTES;
 
 mod aligned;
 pub(crate) use aligned::DataAccess;
-mod devices;
-use devices::DEVICE_BYTES;
-pub(crate) use devices::{Replies, Stores};
 mod linear;
 mod masked;
 mod refine;

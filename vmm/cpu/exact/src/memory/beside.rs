@@ -5,52 +5,12 @@
 //! was met so before, its two pages are laid side by side. For speed alone: nothing that a
 //! guest sees depends on it.
 
-use std::collections::BTreeSet;
-
 use belljar_cpu::{Access, PAGE_SIZE};
 
 use crate::processor::mmu::{Request, map};
+use crate::processor::seams::Advice;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::host::block::Refill;
-
-/// Seams remembered. Loops over large arrays meet many, each seldom.
-const RECENT: usize = 16;
-
-/// Seams that were met lately.
-#[derive(Debug, Default)]
-pub(crate) struct Seams {
-    recent: [u64; RECENT],
-    next: usize,
-    /// Slots that met a new one once.
-    excused: BTreeSet<u32>,
-}
-
-/// What to do about a seam.
-#[derive(Debug, PartialEq, Eq)]
-enum Advice {
-    /// It was met before: mend it.
-    Mend,
-    /// See whether it is met again.
-    Wait,
-    /// This slot's seams are always others.
-    Leave,
-}
-
-impl Seams {
-    fn meet(&mut self, slot: u32, seam: u64) -> Advice {
-        if let Some(known) = self.recent.iter_mut().find(|known| **known == seam) {
-            *known = 0;
-            return Advice::Mend;
-        }
-        self.recent[self.next % RECENT] = seam;
-        self.next += 1;
-        if self.excused.insert(slot) {
-            Advice::Wait
-        } else {
-            Advice::Leave
-        }
-    }
-}
+use crate::translate::host::site::Refill;
 
 impl ExactVcpu {
     /// A slot was to be filled often, the last time for memory from linear address `low` on:
@@ -111,23 +71,5 @@ impl ExactVcpu {
         let mapping = map(&self.memory, &self.state.system, linear, request).ok()?;
         let small = mapping.page_bytes == PAGE_SIZE;
         small.then_some(mapping.physical & !(PAGE_SIZE - 1))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_is_met_again_is_mended() {
-        let mut seams = Seams::default();
-        assert_eq!(seams.meet(1, 0x1000), Advice::Wait);
-        assert_eq!(seams.meet(2, 0x1000), Advice::Mend);
-        assert_eq!(seams.meet(2, 0x1000), Advice::Wait, "it did not help");
-        assert_eq!(seams.meet(1, 0x2000), Advice::Leave);
-        for page in 3..3 + RECENT as u64 {
-            assert_eq!(seams.meet(1, page << 12), Advice::Leave);
-        }
-        assert_eq!(seams.meet(1, 0x1000), Advice::Leave, "too long ago");
     }
 }

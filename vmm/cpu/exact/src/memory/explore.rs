@@ -7,9 +7,9 @@
 
 use belljar_cpu::{Access, PAGE_SIZE};
 
-use crate::memory::flush::is_above;
 use crate::processor::mmu::{Request, map};
 use crate::processor::vcpu::ExactVcpu;
+use crate::translate::architecture::is_above;
 use crate::translate::context::explored::Range;
 use crate::translate::context::tlb_index;
 

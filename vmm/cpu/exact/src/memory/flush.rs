@@ -6,46 +6,16 @@
 //! half of the address space is taken for local, what lies in the upper half for
 //! global, and the few exceptions there are kept in a list.
 
-use crate::find::lookup::{FETCHED, NOT_FETCHED};
-use crate::processor::mmu::Mapping;
-use crate::processor::state::{cr4, efer};
-use crate::processor::vcpu::ExactVcpu;
 use belljar_cpu::{Access, PAGE_SIZE};
 
-/// Whether an address lies in the upper half.
-pub(crate) fn is_above(linear: u64) -> bool {
-    linear >> 63 != 0
-}
+use crate::processor::addresses::{FETCHED, LocalPages, NOT_FETCHED};
+use crate::processor::mmu::Mapping;
+use crate::processor::vcpu::ExactVcpu;
+use crate::translate::architecture::{cr4, efer, is_above};
 
 /// The large pages that may hold a linear address: bytes and number.
 fn large_pages(linear: u64) -> [(u64, u64); 2] {
     [1 << 21, 1 << 30].map(|bytes| (bytes, linear / bytes))
-}
-
-/// Pages of the upper half that are cached and not global. Nothing that is cached of
-/// them reaches beyond the page; see [`explore`](ExactVcpu::explore).
-#[derive(Default)]
-pub(crate) struct LocalPages {
-    pages: Vec<u64>,
-    /// There are more, or large ones, or such that code was fetched from.
-    too_many: bool,
-}
-
-impl LocalPages {
-    const MOST: usize = 32;
-
-    fn note(&mut self, linear: u64, mapping: &Mapping, access: Access) {
-        let page = linear & !(PAGE_SIZE - 1);
-        if self.too_many {
-            return;
-        }
-        if mapping.page_bytes > PAGE_SIZE || access == Access::Fetch {
-            self.too_many = true;
-        } else if !self.pages.contains(&page) {
-            self.pages.push(page);
-            self.too_many = self.pages.len() > Self::MOST;
-        }
-    }
 }
 
 impl ExactVcpu {

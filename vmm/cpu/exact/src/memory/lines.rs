@@ -7,10 +7,10 @@
 use belljar_cpu::PAGE_SIZE;
 
 use crate::memory::access::Piece;
-use crate::processor::caches::Found;
+use crate::processor::ledger::caches::Found;
 use crate::processor::vcpu::ExactVcpu;
 use crate::translate::context::{LINE_ENTRIES, Lines, line_index};
-use crate::translate::host::block::BlockId;
+use crate::translate::host::site::BlockId;
 use crate::translate::prices::timing::{LINE_BYTES, TICKS_PER_CYCLE};
 
 /// How an access pays for what caches and memory take.

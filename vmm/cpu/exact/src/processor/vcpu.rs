@@ -12,25 +12,23 @@ use belljar_cpu::{
 use belljar_sim::Random;
 use serde::{Deserialize, Serialize};
 
-use crate::code::pool::Character;
 use crate::code::share::{CodeShare, Lease};
-use crate::find::lookup::{FETCHED, NOT_FETCHED};
-use crate::instructions::apart::can_part;
-use crate::memory::access::{Replies, Stores};
-use crate::memory::beside::Seams;
-use crate::memory::flush::LocalPages;
+use crate::processor::addresses::{FETCHED, LocalPages, NOT_FETCHED};
 use crate::processor::clock::{Clock, CyclesPerInstruction};
+use crate::processor::devices::{Replies, Stores};
 use crate::processor::enter::Door;
 use crate::processor::host::host_requirements;
 use crate::processor::ledger::Ledger;
+use crate::processor::left::Uncovered;
 use crate::processor::mmu::Memory;
-use crate::processor::state::{State, flag};
+use crate::processor::seams::Seams;
+use crate::processor::state::State;
 use crate::processor::statistics::Statistics;
 use crate::processor::x87::X87;
-use crate::run::visit::Uncovered;
+use crate::translate::architecture::flag;
 use crate::translate::context::{ARITHMETIC, Context, ContextMemory, FREE_INSTRUCTIONS, SLOTS};
 use crate::translate::guest::features::{Features, Vectors};
-use crate::translate::host::emit::Counter;
+use crate::translate::host::shared::{Character, Counter};
 use crate::translate::prices::timing::{TICKS_PER_CYCLE, Timing};
 
 /// What an [`ExactVcpu`] is made from.
@@ -328,4 +326,9 @@ fn counter(guest: Vectors) -> Counter {
     } else {
         Counter::Memory
     }
+}
+
+/// Whether a vCPU of this kind has its budget in MM7 when it can.
+pub(crate) fn can_part(counter: Counter, priced: bool) -> bool {
+    counter == Counter::Memory && !priced
 }

@@ -192,3 +192,11 @@ pub(crate) fn load_x87(fx: &FxImage) {
         );
     }
 }
+
+/// Whether the x87's status word has an exception that is not masked, which the next
+/// instruction that waits for it raises.
+pub(crate) fn has_pending(image: &FxImage) -> bool {
+    image.0[2] & 0x80 != 0
+}
+
+pub(crate) const ST_OFFSET: usize = 32;

@@ -10,11 +10,15 @@ use belljar_cpu::{CpuError, Cycles, Exit, PAGE_SIZE, SegmentRegister, Vcpu};
 
 use crate::find::probed::Hit;
 use crate::processor::enter::point_at;
+use crate::processor::left::Next;
 use crate::processor::signals::Catching;
-use crate::processor::state::{Entered, Fault, flag};
+use crate::processor::state::{Entered, Fault};
 use crate::processor::vcpu::{Answer, ExactVcpu};
+use crate::translate::architecture::flag;
+use crate::translate::guest::mode::{Mode, Pace};
 use crate::translate::guest::size::CodeSize;
-use crate::translate::host::block::{BlockId, Incoming, Mode, Pace};
+use crate::translate::host::block::Incoming;
+use crate::translate::host::site::BlockId;
 
 /// The part of a budget that a run at ease may leave when it comes to a hot block.
 const EASE: i64 = 8;
@@ -100,23 +104,6 @@ impl Care {
     fn wants_one(&self) -> bool {
         self.shadowed || self.stepping || self.checked || self.watched || self.held_hits != 0
     }
-}
-
-/// What became of an exit from translated code.
-pub(crate) enum Next {
-    /// The guest stands at an instruction boundary, `state.rip`.
-    Boundary,
-    /// As `Boundary`, and the block there must check each access by itself.
-    Plain,
-    /// As `Boundary`, and the budget may cover the next instruction alone.
-    Single,
-    /// As `Boundary`, where nothing was done but to bring the x87 that the instruction there
-    /// takes.
-    Joined,
-    /// Continue in the middle of a block, at this host address.
-    Resume(u64),
-    /// The caller is needed; the guest stands at `state.rip`.
-    Exit(Exit),
 }
 
 impl ExactVcpu {

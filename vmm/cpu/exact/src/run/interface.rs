@@ -10,12 +10,12 @@ use belljar_cpu::{
     Access, CpuError, CpuState, Cycles, EngineReport, Exit, Probed, Probes, Registers, StateItem,
     SystemRegisters, TimeAccount, Vcpu,
 };
-
 use belljar_sim::{Random, Seed};
 
 use crate::processor::mmu::{Request, translate};
-use crate::processor::state::{State, vector};
+use crate::processor::state::State;
 use crate::processor::vcpu::{Answer, ExactVcpu};
+use crate::translate::architecture::vector;
 use crate::translate::host::cache::give_up;
 
 /// Bytes of translated code that a vCPU at rest keeps: what it needs to look at the clock

@@ -9,10 +9,10 @@ use belljar_cpu::{CpuError, CpuState, ShutdownCause, Unimplemented, Vcpu};
 use belljar_sim::{Random, decode, encode};
 use serde::{Deserialize, Serialize};
 
-use crate::memory::access::{Replies, Stores};
-use crate::processor::caches::Contents;
-use crate::processor::state::flag;
+use crate::processor::devices::{Replies, Stores};
+use crate::processor::ledger::caches::Contents;
 use crate::processor::vcpu::{Answer, ExactVcpu, VectorState};
+use crate::translate::architecture::flag;
 use crate::translate::context::ARITHMETIC;
 
 /// This engine's name in saved states.

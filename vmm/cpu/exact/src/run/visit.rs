@@ -5,46 +5,17 @@
 //! `visit`; each kind of exit stub leads to the part that serves it, and to the middle of the block
 //! again where that is all.
 
-use crate::find::relative::moved;
+use crate::code::relative::moved;
 use crate::processor::enter::Door;
-use crate::processor::state::{Fault, cr4, flag, vector};
+use crate::processor::left::{Next, Uncovered};
+use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::run::dispatch::{Course, Next, PendingLink};
+use crate::run::dispatch::{Course, PendingLink};
+use crate::translate::architecture::{cr4, flag, vector};
 use crate::translate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
-use crate::translate::guest::allocation::Allocation;
-use crate::translate::host::block::{Block, BlockId, Charge, Mode, Pace, SiteId, SiteKind};
-
-/// A block that the budget did not cover, as a short turn needs it: where nodes take turns, the
-/// block itself is in nobody's caches, and its loop is the one in which the next turn ends, too.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Uncovered {
-    site: SiteId,
-    generation: u64,
-    rip: u64,
-    relative: bool,
-    charge: Charge,
-    allocation: Allocation,
-    dead_flags: u32,
-    pace: Pace,
-    hot: bool,
-}
-
-impl Uncovered {
-    /// What a turn's end at an exit stub of `block` needs.
-    fn new(block: &Block, (site, generation): (SiteId, u64), allocation: Allocation) -> Self {
-        Self {
-            site,
-            generation,
-            rip: block.rip,
-            relative: block.mode.relative,
-            charge: block.charge_from(0),
-            allocation,
-            dead_flags: block.dead_flags,
-            pace: block.mode.pace,
-            hot: block.hot,
-        }
-    }
-}
+use crate::translate::guest::mode::{Mode, Pace};
+use crate::translate::host::allocation::Allocation;
+use crate::translate::host::site::{BlockId, SiteId, SiteKind};
 
 impl ExactVcpu {
     /// Visits translated code at `entry`, and again as long as it only needs help

@@ -5,16 +5,13 @@
 //! fixed when the program is compiled; beyond it and guest memory translated code touches nothing.
 //! Host code may use it freely while no translated code runs.
 
-use std::mem::offset_of;
-
 use belljar_cpu::{CpuError, PAGE_SIZE};
 
-use crate::processor::state::flag;
+use crate::translate::architecture::flag;
 use crate::translate::context::explored::Explored;
 use crate::translate::context::jumps::{FIRST_MASK, Jumps, SECOND_MASK};
 use crate::translate::defined::lanes::{Own, Shared};
 use crate::translate::defined::reciprocal::Approximation;
-use crate::translate::guest::allocation::LENT;
 use crate::translate::prices::timing::LINE_BYTES;
 
 /// Offsets from the GS base, as translated code encodes them.
@@ -34,6 +31,8 @@ pub(crate) use memory::ContextMemory;
 pub(crate) use slots::{SLOT_CLUSTER, Slot, Slots};
 pub(crate) use tlb::{TLB_ENTRIES, Tlb, tlb_index};
 
+/// Registers that may be lent at a time.
+pub(crate) const LENT: usize = 4;
 /// Lines of a page.
 pub(crate) const LINE_ENTRIES: usize = (PAGE_SIZE / LINE_BYTES) as usize;
 /// Bytes of the buffer through which an access goes that has no host page:
@@ -120,7 +119,7 @@ pub(crate) struct Context {
     /// Arithmetic flags at the exit, and as entry loads them.
     pub flags: u64,
     /// Guest instructions left until the run must stop. Translated code may keep them
-    /// in a register; see [`Counter`](crate::translate::host::emit::Counter).
+    /// in a register; see [`Counter`](crate::translate::host::shared::Counter).
     pub count: i64,
     /// Linear address of the page that runs, where code is relative to that.
     pub code_page: u64,
@@ -149,7 +148,7 @@ pub(crate) struct Context {
     pub shift_count: u64,
     /// Guest registers whose host registers hold something else; see [`Allocation`].
     ///
-    /// [`Allocation`]: crate::translate::guest::allocation::Allocation
+    /// [`Allocation`]: crate::translate::host::allocation::Allocation
     pub lent: [u64; LENT],
     /// Mask of the page-number bits that index the TLB, for PEXT.
     pub tlb_mask: u64,

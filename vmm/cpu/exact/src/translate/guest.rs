@@ -3,8 +3,6 @@
 //! Each file answers one question about decoded instructions and changes nothing but them. `emit` and the makers of
 //! blocks are the callers.
 
-/// Which host registers lent guest registers stand in.
-pub(crate) mod allocation;
 /// Which class an instruction is of: how it is translated.
 pub(crate) mod analyse;
 /// Bytes into instructions, up to a block's end.
@@ -15,10 +13,10 @@ pub(crate) mod features;
 pub(crate) mod flags;
 /// Accesses whose addresses differ by constants, for one check each group.
 pub(crate) mod groups;
+/// Under which circumstances a block is translated, and where its bytes lie.
+pub(crate) mod mode;
 /// Registers exchanged in a trace, so that hot ones have short encodings.
 pub(crate) mod rename;
-/// An instruction with other operands: scratch registers, host addresses.
-pub(crate) mod rewrite;
 /// 16-, 32- and 64-bit code, and null segments.
 pub(crate) mod size;
 /// Loops that move by what a register holds.

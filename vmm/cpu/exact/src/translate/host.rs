@@ -3,13 +3,21 @@
 //! Host code touches no host stack and nothing but the context and guest RAM; there is one way in and one way out.
 //! The rooms `code` and `processor` are the callers.
 
+/// Which host registers lent guest registers stand in.
+pub(crate) mod allocation;
 /// An assembler for the few host instructions that checks and counters need.
 pub(crate) mod asm;
-/// Translated blocks and the exit stubs by which they leave translated code.
+/// Translated blocks, and what their entries charge.
 pub(crate) mod block;
 /// The memory of translated code, mapped once to write and once to execute.
 pub(crate) mod cache;
 /// The emitter: from an understood block to host code and its exit stubs.
 pub(crate) mod emit;
+/// An instruction with other operands: scratch registers, host addresses.
+pub(crate) mod rewrite;
+/// What all blocks have in common: counter, prices, shared code.
+pub(crate) mod shared;
+/// Exit stubs, and what each needs.
+pub(crate) mod site;
 /// Code that all blocks share: entry, way out, lookup of jumps.
 pub(crate) mod stubs;

@@ -7,7 +7,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::code::index::{Found, Key, chain_of};
-use crate::translate::host::block::{Block, BlockId, POOLED};
+use crate::translate::host::block::Block;
+use crate::translate::host::site::{BlockId, POOLED};
 
 /// The end of a chain. Numbers are stored plus one.
 const END: u32 = 0;

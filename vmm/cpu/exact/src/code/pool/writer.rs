@@ -6,9 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::translate::guest::features::Features;
-use crate::translate::host::block::{BlockId, Incoming, Mode};
+use crate::translate::guest::mode::Mode;
+use crate::translate::host::block::Incoming;
 use crate::translate::host::cache::{CELL_BYTES, CodeMemory};
 use crate::translate::host::emit::Emitter;
+use crate::translate::host::site::BlockId;
 
 pub(super) struct Writer {
     pub memory: CodeMemory,

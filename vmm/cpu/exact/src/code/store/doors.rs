@@ -6,10 +6,13 @@
 
 use belljar_cpu::PAGE_SIZE;
 
-use super::{BLOCK_ROOM, Store};
+use super::Store;
 use crate::code::index::Found;
-use crate::find::relative::relative;
-use crate::translate::host::block::{BlockId, Incoming, Mode, POOLED, Pace};
+use crate::code::relative::relative;
+use crate::translate::guest::mode::{Mode, Pace};
+use crate::translate::host::block::Incoming;
+use crate::translate::host::cache::BLOCK_ROOM;
+use crate::translate::host::site::{BlockId, POOLED};
 use crate::translate::host::stubs;
 
 /// Host address of the `rel32` with which an entry thunk leads to its block.

@@ -11,7 +11,8 @@ use crate::code::index::Found;
 use crate::code::pool::{PageBytes, Pool, address_in};
 use crate::translate::context::{POOL_HEATS, POOL_SLOTS};
 use crate::translate::guest::decode::GuestBlock;
-use crate::translate::host::block::{BlockId, Mode, POOLED};
+use crate::translate::guest::mode::Mode;
+use crate::translate::host::site::{BlockId, POOLED};
 
 impl Store {
     /// Runs the pool's code, too, from now on. The store must be empty.

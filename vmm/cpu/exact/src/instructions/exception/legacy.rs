@@ -7,9 +7,9 @@
 use belljar_cpu::{Segment, SegmentRegister};
 
 use super::{EXTERNAL, IN_IDT};
-use crate::processor::state::{Fault, flag, vector};
+use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::guest::size::attribute;
+use crate::translate::architecture::{attribute, flag, vector};
 
 /// An interrupt or trap gate of 16 or 32 bits.
 struct Gate {

@@ -10,8 +10,9 @@ use super::Done;
 use super::operand::check_segment;
 use crate::memory::access::Stop;
 use crate::processor::mmu::is_canonical;
-use crate::processor::state::{Fault, flag};
+use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
+use crate::translate::architecture::flag;
 use crate::translate::context::ARITHMETIC;
 use crate::translate::guest::flags::undefined::{self, Count};
 

@@ -8,8 +8,9 @@ use iced_x86::{Instruction, Register};
 
 use super::debug::STATUS_BREAKPOINTS;
 use crate::memory::access::DataAccess;
-use crate::processor::state::{Fault, flag, vector};
+use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
+use crate::translate::architecture::{flag, vector};
 use crate::translate::guest::analyse::{Class, classify};
 
 /// DR7: the enable bits of all four.

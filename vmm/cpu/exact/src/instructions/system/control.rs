@@ -4,15 +4,15 @@
 //! addresses are translated or code is made is told to the TLB and to `lookup`. `table` leads here
 //! from MOV with control registers, INVLPG, WBINVD and their like.
 
+use belljar_cpu::{Exit, Feature, SegmentRegister, SystemRegisters};
 use iced_x86::{Instruction, Mnemonic, Register};
 
 use super::Done;
 use crate::memory::access::Stop;
 use crate::processor::mmu::has_good_pointers;
-use crate::processor::state::{Fault, cr0, cr4, efer};
+use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::guest::size::attribute;
-use belljar_cpu::{Exit, Feature, SegmentRegister, SystemRegisters};
+use crate::translate::architecture::{attribute, cr0, cr4, efer};
 
 /// CR4 bits whose features CPUID offers at every level: TSD, DE, PSE, PAE, MCE, PGE, PCE, OSFXSR, OSXMMEXCPT.
 const CR4_KNOWN: u64 = 0b111_1111_1111 & !0b11 | 0b100;

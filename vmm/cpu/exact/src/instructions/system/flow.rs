@@ -11,10 +11,11 @@ use super::Done;
 use super::operand::{check_stack_address, mask};
 use crate::memory::access::Stop;
 use crate::processor::mmu::is_canonical;
-use crate::processor::state::{Entered, Fault, efer, flag};
+use crate::processor::state::{Entered, Fault};
 use crate::processor::vcpu::ExactVcpu;
+use crate::translate::architecture::{efer, flag};
 use crate::translate::context::{ARITHMETIC, ENTERED_KERNEL, NOT_CROSSED};
-use crate::translate::host::block::Mode;
+use crate::translate::guest::mode::Mode;
 
 /// Far jumps, calls and returns.
 mod far;

@@ -8,9 +8,10 @@ use super::Done;
 use super::operand::check_segment;
 use crate::memory::access::Stop;
 use crate::processor::mmu::is_canonical;
-use crate::processor::state::{Fault, vector};
+use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::processor::x87::{FxImage, load_x87, save_x87};
+use crate::processor::x87::{FxImage, ST_OFFSET, has_pending, load_x87, save_x87};
+use crate::translate::architecture::vector;
 
 /// Approximate reciprocals.
 mod approximate;
@@ -20,7 +21,6 @@ mod transcendental;
 mod xsave;
 
 pub(super) const MXCSR_OFFSET: usize = 24;
-pub(super) const ST_OFFSET: usize = 32;
 pub(super) const XMM_OFFSET: usize = 160;
 /// Where what is used of the legacy region ends.
 pub(super) const LEGACY_END: usize = 416;
@@ -212,12 +212,6 @@ impl ExactVcpu {
         }
         Ok(image)
     }
-}
-
-/// Whether the x87's status word has an exception that is not masked, which the next
-/// instruction that waits for it raises.
-pub(crate) fn has_pending(image: &FxImage) -> bool {
-    image.0[2] & 0x80 != 0
 }
 
 /// #GP for a structure that leaves the canonical addresses, wherever its first page is.

@@ -9,9 +9,10 @@ use iced_x86::{Code, Instruction, Mnemonic as M, Register};
 use super::operand::mask;
 use super::{Done, width};
 use crate::memory::access::Stop;
-use crate::processor::state::flag::{AF, CF, OF, PF, SF, ZF};
-use crate::processor::state::{Fault, vector};
+use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
+use crate::translate::architecture::flag::{AF, CF, OF, PF, SF, ZF};
+use crate::translate::architecture::vector;
 use crate::translate::context::ARITHMETIC;
 
 /// #OF and #BR.

@@ -7,13 +7,12 @@
 use belljar_cpu::SegmentRegister;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
-use super::fpu::ST_OFFSET;
 use super::{Done, width};
 use crate::memory::access::Stop;
 use crate::processor::mmu::is_canonical;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::processor::x87::load_x87;
+use crate::processor::x87::{ST_OFFSET, load_x87};
 
 impl ExactVcpu {
     /// Offset within the segment of the memory operand.

@@ -9,8 +9,9 @@ use iced_x86::{Instruction, Register};
 use super::Done;
 use super::operand::mask;
 use crate::memory::access::Stop;
-use crate::processor::state::{Fault, flag};
+use crate::processor::state::Fault;
 use crate::processor::vcpu::{Answer, ExactVcpu};
+use crate::translate::architecture::flag;
 
 mod cost;
 mod operation;

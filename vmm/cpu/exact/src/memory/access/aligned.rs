@@ -7,11 +7,14 @@
 use iced_x86::{Code, Instruction, Mnemonic, OpAccess, OpKind, Register};
 
 use super::refine::{has_pending_x87, waits_for_x87};
-use crate::instructions::system::is_bit_string;
-use crate::memory::masked::{is_masked, touched_bytes};
-use crate::processor::state::{Fault, cr0, flag};
+use crate::memory::masked::touched_bytes;
+use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::guest::analyse::{Class, classify, operand_access};
+use crate::translate::architecture::{cr0, flag};
+use crate::translate::guest::analyse::helper::is_bit_string;
+use crate::translate::guest::analyse::masked::is_masked;
+use crate::translate::guest::analyse::operands::operand_access;
+use crate::translate::guest::analyse::{Class, classify};
 
 /// The largest operands that are checked, and the boundary for those beyond 8 bytes.
 const LARGEST: usize = 10;

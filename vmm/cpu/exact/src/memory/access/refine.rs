@@ -6,12 +6,13 @@ use iced_x86::{
     Code, Decoder, EncodingKind, Instruction, Mnemonic as M, OpAccess, OpKind, Register,
 };
 
-use crate::instructions::system::has_pending;
 use crate::processor::mmu::is_canonical;
-use crate::processor::state::{Fault, vector};
+use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::processor::x87::{FxImage, save_x87};
-use crate::translate::guest::analyse::{names_mmx, operand_access};
+use crate::processor::x87::{FxImage, has_pending, save_x87};
+use crate::translate::architecture::vector;
+use crate::translate::guest::analyse::names_mmx;
+use crate::translate::guest::analyse::operands::operand_access;
 use crate::translate::guest::decode::{MAX_BYTES, options};
 use crate::translate::guest::features::{Features, X87};
 

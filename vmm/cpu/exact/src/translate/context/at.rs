@@ -4,11 +4,10 @@
 //! `stubs` are the callers; tables are addressed by privilege level and by whether the access
 //! writes.
 
-use crate::translate::defined::lanes::{Own, Shared};
+use std::mem::offset_of;
 
-use super::{
-    Context, Jumps, Lines, SLOT_CLUSTER, STEPS, Slot, Slots, Tlb, Vector, View, offset_of,
-};
+use super::{Context, Jumps, Lines, SLOT_CLUSTER, STEPS, Slot, Slots, Tlb, Vector, View};
+use crate::translate::defined::lanes::{Own, Shared};
 
 pub(crate) const fn gpr(number: usize) -> i32 {
     (offset_of!(Context, gpr) + number * 8) as i32

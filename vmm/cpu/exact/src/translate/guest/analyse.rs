@@ -5,18 +5,23 @@
 //! from the instruction and the features that are switched on, and from nothing else. `decode` asks
 //! for every instruction; the emitter goes by the class.
 
-use std::cell::RefCell;
+use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpAccess, OpKind, Register};
 
-use iced_x86::{
-    Code, FlowControl, Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic,
-    OpAccess, OpKind, Register,
-};
-
-use crate::instructions::system::{handler, is_defined};
-use crate::processor::state::vector;
+use crate::translate::architecture::vector;
+use crate::translate::guest::analyse::helper::is_defined;
+use crate::translate::guest::analyse::operands::operand_access;
 use crate::translate::guest::features::{Features, MMX, X87};
 use crate::translate::guest::size::CodeSize;
-use crate::translate::host::emit::legacy;
+use helper::helper_of;
+
+/// Which instructions are carried out in Rust, and by which helper.
+pub(crate) mod helper;
+/// 16- and 32-bit code: classes, and encodings that 64-bit code has.
+pub(crate) mod legacy;
+/// Vector accesses of which a mask decides what they touch.
+pub(crate) mod masked;
+/// What an instruction does with its operands.
+pub(crate) mod operands;
 
 /// How an instruction is translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +175,7 @@ pub(crate) fn classify(instruction: &Instruction, features: &Features) -> Class 
     if let Some(class) = classify_system(instruction, features) {
         return class;
     }
-    if handler(instruction).is_some() && !(features.host_results && is_defined(instruction)) {
+    if helper_of(instruction).is_some() && !(features.host_results && is_defined(instruction)) {
         return Class::Helper;
     }
     if let Some(class) = classify_flow(instruction) {
@@ -351,17 +356,6 @@ fn classify_operands(instruction: &Instruction) -> Class {
     }
 }
 
-thread_local! {
-    /// One for all: a factory's two lists are made with it, and translation asks often.
-    static INFO: RefCell<InstructionInfoFactory> = RefCell::new(InstructionInfoFactory::new());
-}
-
-/// What `instruction` does with operand `operand`.
-pub(crate) fn operand_access(instruction: &Instruction, operand: u32) -> OpAccess {
-    let only = InstructionInfoOptions::NO_MEMORY_USAGE | InstructionInfoOptions::NO_REGISTER_USAGE;
-    INFO.with_borrow_mut(|info| info.info_options(instruction, only).op_access(operand))
-}
-
 /// Whether an operand is memory at an address that no operand spells out.
 fn is_implicit_memory(kind: OpKind) -> bool {
     matches!(
@@ -376,16 +370,4 @@ fn is_implicit_memory(kind: OpKind) -> bool {
             | OpKind::MemoryESEDI
             | OpKind::MemoryESRDI
     )
-}
-
-/// Whether an operand is one of AH, CH, DH, BH, which no instruction with a REX
-/// prefix can name.
-pub(crate) fn has_high_byte(instruction: &Instruction) -> bool {
-    (0..instruction.op_count()).any(|i| {
-        instruction.op_kind(i) == OpKind::Register
-            && matches!(
-                instruction.op_register(i),
-                Register::AH | Register::CH | Register::DH | Register::BH
-            )
-    })
 }

@@ -6,12 +6,10 @@
 
 use iced_x86::{CpuidFeature, Decoder, DecoderError, DecoderOptions, Instruction};
 
-use crate::processor::state::vector;
-use crate::translate::guest::analyse::{Class, classify};
+use crate::translate::architecture::vector;
+use crate::translate::guest::analyse::{Class, classify, legacy};
 use crate::translate::guest::features::Features;
-use crate::translate::guest::rename::Renamed;
 use crate::translate::guest::size::CodeSize;
-use crate::translate::host::emit::legacy;
 
 mod length;
 use length::is_too_long;
@@ -181,3 +179,9 @@ pub(crate) fn decode(rip: u64, bytes: &[u8], limit: usize, features: &Features) 
     }
     Decoded::Block(block)
 }
+
+/// The registers that stand in for R14 and R15, by number.
+pub(crate) type Renamed = Option<[u8; 2]>;
+
+/// Longest trace, in instructions.
+pub(crate) const MAX_RUN: usize = 256;

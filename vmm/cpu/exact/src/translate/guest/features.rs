@@ -8,7 +8,7 @@
 use belljar_cpu::{Feature, InstructionSet};
 use iced_x86::CpuidFeature as C;
 
-use crate::processor::state::{cr0, cr4, xcr0};
+use crate::translate::architecture::{cr0, cr4, xcr0};
 use crate::translate::guest::size::{CodeSize, Nulls};
 
 /// A set of iced's features, of which every instruction names one or more.

@@ -12,15 +12,7 @@ use crate::translate::guest::features::Features;
 
 pub(crate) mod undefined;
 
-use undefined::Count;
-
-/// The arithmetic flags in iced's bits.
-const ALL_FLAGS: u32 = RflagsBits::OF
-    | RflagsBits::SF
-    | RflagsBits::ZF
-    | RflagsBits::AF
-    | RflagsBits::CF
-    | RflagsBits::PF;
+use undefined::{ALL_FLAGS, Count};
 
 /// For each instruction: the flags that are dead before it, in iced's bits. A flag is
 /// dead where the instructions from here to the block's end overwrite it before any

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use belljar_cpu::PAGE_SIZE;
 
 use crate::translate::guest::decode::{Follow, GuestInstruction};
+use crate::translate::guest::mode::{Mode, Origin};
 use crate::translate::guest::symbols::{Key, Symbols, analyse};
-use crate::translate::host::block::{Mode, Origin};
 
 /// Bytes that one check covers at most. A wider range meets page boundaries more
 /// often, where the run falls back to checking each access.

@@ -7,11 +7,9 @@
 
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register};
 
-use crate::translate::guest::analyse::{Class, has_high_byte};
-use crate::translate::guest::decode::GuestInstruction;
-
-/// The registers that stand in for R14 and R15, by number.
-pub(crate) type Renamed = Option<[u8; 2]>;
+use crate::translate::guest::analyse::Class;
+use crate::translate::guest::analyse::operands::has_high_byte;
+use crate::translate::guest::decode::{GuestInstruction, Renamed};
 
 /// Registers that no instruction here uses without naming them, but for RBX, which
 /// CMPXCHG16B uses, R11, which SYSCALL and SYSRET use, and RSI, which REP MOVS uses; traces with those keep

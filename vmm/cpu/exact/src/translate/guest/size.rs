@@ -1,15 +1,12 @@
-//! How wide the code is that runs: what the same bytes decode to, how addresses are
-//! made, and what the stack's unit is.
+//! How wide the code is that runs: what the same bytes decode to, and which segments hold none.
 //!
-//! The answers follow from CS, SS, EFER and CR0, and `CodeSize` is part of a block's mode, so that
-//! one kind of code never runs as another. `dispatch` asks when a run enters a block; `decode`,
-//! `system` and `access` ask for addresses.
+//! `CodeSize` is part of a block's mode, so that one kind of code never runs as another. The processor's state says which
+//! it is; `decode` and the emitter go by it.
 
-use belljar_cpu::{Segment, SegmentRegister};
+use belljar_cpu::SegmentRegister;
 use iced_x86::{Instruction, OpAccess, OpKind, Register};
 
-use crate::processor::state::{State, cr0, efer};
-use crate::translate::guest::analyse::operand_access;
+use crate::translate::guest::analyse::operands::operand_access;
 
 /// The kinds of code that are translated differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,13 +20,6 @@ pub(crate) enum CodeSize {
     Segmented32,
     /// 16-bit code, in real mode or protected mode.
     Segmented16,
-}
-
-/// Segment attribute bits (see [`Segment::attributes`]).
-pub(crate) mod attribute {
-    pub(crate) const PRESENT: u16 = 1 << 7;
-    pub(crate) const LONG: u16 = 1 << 13;
-    pub(crate) const BIG: u16 = 1 << 14;
 }
 
 impl CodeSize {
@@ -64,6 +54,13 @@ impl Nulls {
         (SegmentRegister::Gs, Register::GS),
     ];
 
+    /// The registers of which `is_null` says that they hold the null selector.
+    pub(crate) fn of(is_null: impl Fn(SegmentRegister) -> bool) -> Self {
+        let registers = Self::REGISTERS.iter().enumerate();
+        let found = registers.filter(|&(_, &(register, _))| is_null(register));
+        Self(found.fold(0, |bits, (place, _)| bits | 1 << place))
+    }
+
     pub(crate) fn bits(self) -> u8 {
         self.0
     }
@@ -88,98 +85,5 @@ impl Nulls {
                 accesses(kind)
                     && operand_access(instruction, number as u32) != OpAccess::NoMemAccess
             })
-    }
-}
-
-fn is_big(segment: &Segment) -> bool {
-    segment.attributes & attribute::BIG != 0
-}
-
-impl State {
-    /// What kind of code CS holds.
-    pub(crate) fn code_size(&self) -> CodeSize {
-        use SegmentRegister::{Cs, Ds, Es, Ss};
-        let code = self.segment(Cs);
-        if self.is_long_active() && code.attributes & attribute::LONG != 0 {
-            return CodeSize::Long;
-        }
-        if !is_big(code) {
-            return CodeSize::Segmented16;
-        }
-        let flat = [Cs, Ds, Es, Ss]
-            .into_iter()
-            .all(|register| self.segment(register).base == 0);
-        if flat && is_big(self.segment(Ss)) {
-            CodeSize::Flat32
-        } else {
-            CodeSize::Segmented32
-        }
-    }
-
-    /// The null segments that code must not access.
-    pub(crate) fn nulls(&self) -> Nulls {
-        if self.is_long() || !self.is_protected() {
-            return Nulls::NONE;
-        }
-        let is_null = |register| {
-            let segment = self.segment(register);
-            segment.selector & !3 == 0 && segment.attributes & attribute::PRESENT == 0
-        };
-        let registers = Nulls::REGISTERS.iter().enumerate();
-        let found = registers.filter(|&(_, &(register, _))| is_null(register));
-        Nulls(found.fold(0, |bits, (place, _)| bits | 1 << place))
-    }
-
-    /// Whether 64-bit code runs.
-    pub(crate) fn is_long(&self) -> bool {
-        self.is_long_active() && self.segment(SegmentRegister::Cs).attributes & attribute::LONG != 0
-    }
-
-    /// EFER.LMA: 64-bit mode or compatibility mode.
-    pub(crate) fn is_long_active(&self) -> bool {
-        self.system.efer & efer::LMA != 0
-    }
-
-    /// CR0.PE.
-    pub(crate) fn is_protected(&self) -> bool {
-        self.system.cr0 & cr0::PE != 0
-    }
-
-    /// Cuts a linear address to what this mode can express.
-    pub(crate) fn wrap_linear(&self, linear: u64) -> u64 {
-        if self.is_long() {
-            linear
-        } else {
-            linear & 0xffff_ffff
-        }
-    }
-
-    /// Linear address of the code at `rip`.
-    pub(crate) fn code_address(&self, rip: u64) -> u64 {
-        if self.is_long() {
-            return rip;
-        }
-        let base = self.segment(SegmentRegister::Cs).base;
-        base.wrapping_add(rip) & 0xffff_ffff
-    }
-
-    /// The bits of RSP that address the stack.
-    pub(crate) fn stack_mask(&self) -> u64 {
-        if self.is_long() {
-            u64::MAX
-        } else if is_big(self.segment(SegmentRegister::Ss)) {
-            0xffff_ffff
-        } else {
-            0xffff
-        }
-    }
-
-    /// Linear address of the stack at `sp`.
-    pub(crate) fn stack_address(&self, sp: u64) -> u64 {
-        if self.is_long() {
-            return sp;
-        }
-        let base = self.segment(SegmentRegister::Ss).base;
-        base.wrapping_add(sp & self.stack_mask()) & 0xffff_ffff
     }
 }

@@ -1,129 +1,17 @@
-//! Translated blocks and the exit stubs by which they leave translated code.
+//! Translated blocks.
 //!
 //! A `Block` is what the store, or a pool, knows of a translation: where it came from, under which
-//! `Mode` it may run, and how to refund what its entry took off the budget when it is left early. A
-//! `Site` says what an exit stub needs. Blocks are made by `store` and `pool`, and read by `visit`
-//! and `access`.
+//! `Mode` it may run, and how to refund what its entry took off the budget when it is left early.
+//! Blocks are made by `store` and `pool`, and read by `visit` and `access`.
 
 use iced_x86::Instruction;
 
-use crate::memory::masked::is_masked;
-use crate::translate::guest::allocation::Allocation;
 use crate::translate::guest::analyse::Class;
-use crate::translate::guest::decode::{GuestBlock, GuestInstruction, MAX_INSTRUCTIONS};
-use crate::translate::guest::size::{CodeSize, Nulls};
+use crate::translate::guest::analyse::masked::is_masked;
+use crate::translate::guest::decode::{GuestBlock, GuestInstruction};
+use crate::translate::guest::mode::{Mode, Origin};
+use crate::translate::host::allocation::Allocation;
 use crate::translate::host::emit::Emitted;
-
-/// Index of a block.
-pub(crate) type BlockId = u32;
-/// Index of an exit stub.
-pub(crate) type SiteId = u32;
-
-/// Blocks and exit stubs with this bit in their number belong to a
-/// [pool](crate::code::pool::Pool), the others to the store.
-pub(crate) const POOLED: u32 = 1 << 31;
-
-/// Under which circumstances a block was translated, and so may run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mode {
-    /// Privilege level 3.
-    pub user: bool,
-    /// x87 and SSE run.
-    pub fpu: bool,
-    /// How much of the code it may run at once.
-    pub pace: Pace,
-    /// Stub instructions do not count.
-    pub free_stubs: bool,
-    /// What kind of code it is.
-    pub size: CodeSize,
-    /// Segments through which accesses raise #GP.
-    pub nulls: Nulls,
-    /// The base of CS modulo the page size: what separates RIP from a page offset.
-    pub skew: u16,
-    /// The number of the features that decide how it is translated.
-    pub features: u8,
-    /// Its addresses count from its page's beginning, wherever that is mapped; see
-    /// [`relative`](crate::find::relative).
-    pub relative: bool,
-    /// It counts in MM7, since the guest's x87 is as after reset and need not be in the host's;
-    /// the guest's instructions that touch it leave. See [`apart`](crate::instructions::apart).
-    pub apart: bool,
-}
-
-/// How much code runs between two looks at the budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
-    /// Whole blocks, and hot ones where there are.
-    Full,
-    /// Whole blocks, none of them hot: the budget is nearly spent.
-    Slow,
-    /// Two to this power instructions at most: it does not cover the block.
-    Piece(u8),
-}
-
-impl Pace {
-    /// The largest piece that a budget of instructions covers, of two to the power of
-    /// `largest` at most.
-    pub(crate) fn piece_of(budget: i64, largest: u8) -> Self {
-        let most = budget.clamp(1, MAX_INSTRUCTIONS as i64);
-        Self::Piece(largest.min(most.ilog2() as u8))
-    }
-
-    /// Instructions that a block may have.
-    pub(crate) fn limit(self) -> usize {
-        match self {
-            Self::Full | Self::Slow => MAX_INSTRUCTIONS,
-            Self::Piece(power) => 1 << power,
-        }
-    }
-
-    fn bits(self) -> u32 {
-        match self {
-            Self::Full => 0,
-            Self::Slow => 1,
-            Self::Piece(power) => 2 + u32::from(power),
-        }
-    }
-}
-
-impl Mode {
-    /// Whether what runs is a part of a block.
-    pub(crate) fn is_piece(self) -> bool {
-        matches!(self.pace, Pace::Piece(_))
-    }
-
-    /// Sets of features that modes tell apart.
-    pub(crate) const FEATURE_SETS: usize = 16;
-
-    /// Whether code in this mode may stand in a [pool](crate::code::pool::Pool): 64-bit code, of
-    /// which a cluster's nodes run little else.
-    pub(crate) fn is_poolable(self) -> bool {
-        self.size == CodeSize::Long && !self.relative
-    }
-
-    /// The same for code whose addresses are its own.
-    pub(crate) fn absolute(self) -> Self {
-        Self {
-            relative: false,
-            ..self
-        }
-    }
-
-    /// A number that tells modes apart.
-    pub(crate) fn bits(self) -> u32 {
-        u32::from(self.user)
-            | u32::from(self.fpu) << 1
-            | u32::from(self.relative) << 2
-            | self.pace.bits() << 24
-            | u32::from(self.free_stubs) << 3
-            | (self.size as u32) << 4
-            | u32::from(self.nulls.bits() & 3) << 6
-            | u32::from(self.nulls.bits() >> 2) << 21
-            | u32::from(self.skew) << 8
-            | u32::from(self.apart) << 20
-            | u32::from(self.features) << 28
-    }
-}
 
 /// A linked jump.
 #[derive(Clone, Copy, Debug)]
@@ -134,20 +22,6 @@ pub(crate) struct Incoming {
     pub stub: u64,
     /// It must not lead to hot code.
     pub plain: bool,
-}
-
-/// Guest-physical addresses of a block's first byte, and of its first in a second page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Origin {
-    pub first: u64,
-    pub second: Option<u64>,
-}
-
-impl Origin {
-    /// An address in each of its pages.
-    pub(crate) fn each(self) -> impl Iterator<Item = u64> {
-        std::iter::once(self.first).chain(self.second)
-    }
 }
 
 /// A translated block.
@@ -321,79 +195,4 @@ fn masked_accesses(guest: &GuestBlock) -> Box<[(u16, Instruction)]> {
         })
         .map(|(index, guest)| (index as u16, guest.instruction))
         .collect()
-}
-
-/// How the first instructions of a TLB check left the scratch registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CheckForm {
-    /// S0 is the address XOR the tag, S1 the entry's byte offset.
-    Xor,
-    /// S0 is the address minus the tag, S1 the entry's index.
-    Difference,
-}
-
-/// Which slot was to be filled often, and what for the last time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refill {
-    pub slot: u32,
-    /// Bytes that its group covers.
-    pub span: u16,
-    pub write: bool,
-}
-
-/// What left translated code, and what it needs.
-#[derive(Clone, Debug)]
-pub(crate) enum SiteKind {
-    /// The budget does not cover this block.
-    Stop,
-    /// More stub instructions than a magic call needs.
-    FreeSpent,
-    /// An access missed the TLB. Continues at `resume` with a page offset in S0 and
-    /// a host page in S1; a store into the bounce buffer continues at `bounce`.
-    Miss {
-        size: u16,
-        write: bool,
-        form: CheckForm,
-        resume: u64,
-        bounce: u64,
-    },
-    /// A store into the bounce buffer was carried out; continues at `resume`. What a
-    /// call pushes is followed by its jump alone, which still holds when the store
-    /// changed this very block.
-    Commit { size: u16, resume: u64, call: bool },
-    /// A jump to `target` whose `rel32`, or in a pool whose cell, at host address `hole`
-    /// leads to `stub`, which leaves, as long as it is not linked. A `plain` one leads to
-    /// a block that checks each access by itself.
-    Link {
-        target: u64,
-        hole: u64,
-        stub: u64,
-        plain: bool,
-    },
-    /// The block was run so often that it is worth more work.
-    Hot,
-    /// A group's slot, whose check found nothing in the TLB for the `span` bytes at
-    /// the address in S0. Continues at `resume`, with the address in S0, once the TLB
-    /// has them.
-    Group { span: u16, write: bool, resume: u64 },
-    /// A group's slot was to be filled often, the last time for the bytes at the address
-    /// in S0.
-    Refilled(Refill),
-    /// Carried out in Rust.
-    Helper(Box<Instruction>),
-    /// Raises an exception; the bytes are not an instruction that is offered.
-    Fault { vector: u8 },
-}
-
-/// A place at which a block leaves translated code.
-#[derive(Clone, Debug)]
-pub(crate) struct Site {
-    pub block: BlockId,
-    /// The instruction in execution.
-    pub index: u16,
-    /// Its block has guest registers elsewhere than usual.
-    pub allocates: bool,
-    /// The addresses in `kind` count from the page that runs.
-    pub relative: bool,
-    pub kind: SiteKind,
 }

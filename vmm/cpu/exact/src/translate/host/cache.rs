@@ -6,13 +6,15 @@
 //! of a node and a pool have one `CodeMemory` each.
 #![allow(unsafe_code)]
 
-use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::ptr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::{io, ptr};
 
 use belljar_cpu::CpuError;
 
+/// Room that the largest block may need, generously: a trace of accesses each of
+/// which is a group.
+pub(crate) const BLOCK_ROOM: usize = 192 << 10;
 /// Most bytes of translated code. Filling it throws all code away and starts over.
 pub(crate) const CACHE_BYTES: usize = 64 << 20;
 /// Bytes of a cell.

@@ -6,16 +6,17 @@
 
 use iced_x86::{Encoder, InstructionInfoFactory};
 
-use crate::code::pool::Character;
-use crate::translate::context::at;
-use crate::translate::guest::allocation::{Allocation, LENT};
+use crate::translate::context::{LENT, at};
 use crate::translate::guest::analyse::{Class, touches_x87};
 use crate::translate::guest::decode::GuestBlock;
 use crate::translate::guest::flags::{are_all, dead_flags};
 use crate::translate::guest::groups::{Plan, Scattered};
+use crate::translate::guest::mode::{Mode, Pace};
 use crate::translate::guest::size::{CodeSize, Nulls};
+use crate::translate::host::allocation::Allocation;
 use crate::translate::host::asm::{Asm, Hole};
-use crate::translate::host::block::{CheckForm, Mode, Pace, Site, SiteId, SiteKind};
+use crate::translate::host::shared::{Character, Shared};
+use crate::translate::host::site::{CheckForm, Site, SiteId, SiteKind};
 use crate::translate::prices::classes::Prices;
 
 mod access;
@@ -28,7 +29,7 @@ mod held;
 mod instruction;
 mod kept;
 mod lag;
-pub(crate) mod legacy;
+mod legacy;
 mod operands;
 mod rounds;
 mod system;
@@ -38,8 +39,6 @@ use held::{Held, Lending};
 use kept::Keeps;
 use lag::Lag;
 use rounds::Rounds;
-
-pub(crate) use count::Counter;
 
 /// Host code and what belongs to it, ready to be placed.
 pub(crate) struct Emitted {
@@ -59,25 +58,6 @@ pub(crate) struct Emitted {
     /// The arithmetic flags that are dead on entry, in iced's bits.
     pub dead_flags: u32,
     pub allocation: Allocation,
-}
-
-/// Where shared code stands.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shared {
-    /// Saves the guest's registers and returns to the dispatcher.
-    pub leave: u64,
-    /// The same where flags are put away.
-    pub leave_kept: u64,
-    /// Leaves with `EXIT_LOOKUP`.
-    pub unknown: u64,
-    /// Looks into the second jump cache, the supervisor's or the user's, before.
-    pub lookup: [u64; 2],
-    /// Where every visit begins: continues at the context's `resume`.
-    pub enter: u64,
-    /// The same for code that counts in MM7, and where that leaves.
-    pub apart: [u64; 2],
-    /// Where code counts that is not [apart](Mode::apart).
-    pub counter: Counter,
 }
 
 /// What a block is emitted as.

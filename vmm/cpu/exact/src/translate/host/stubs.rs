@@ -8,12 +8,11 @@ use std::mem::offset_of;
 
 use belljar_cpu::PAGE_SIZE;
 
-use crate::code::pool::Character;
 use crate::translate::context::jumps::first_index;
 use crate::translate::context::{Context, EXIT_LOOKUP, at};
 use crate::translate::host::asm::{Asm, RAX, RCX, S0, S1};
 use crate::translate::host::cache::CodeMemory;
-use crate::translate::host::emit::{Counter, Shared};
+use crate::translate::host::shared::{Character, Counter, Shared};
 
 /// Places it at the beginning of `memory`.
 pub(crate) fn place(memory: &mut CodeMemory, character: &Character) -> Shared {

@@ -8,8 +8,9 @@ use iced_x86::{Code, Instruction, Mnemonic, OpKind};
 use super::segments::CodeDescriptor;
 use crate::memory::access::Stop;
 use crate::processor::mmu::is_canonical;
-use crate::processor::state::{Fault, flag};
+use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
+use crate::translate::architecture::flag;
 
 /// Operand size in bytes of a far transfer.
 fn operand_size(instruction: &Instruction) -> usize {

@@ -10,8 +10,9 @@ use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 use crate::instructions::system::Done;
 use crate::memory::access::Stop;
 use crate::processor::mmu::is_canonical;
-use crate::processor::state::{Fault, vector};
+use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
+use crate::translate::architecture::vector;
 
 /// A present code-segment descriptor.
 #[derive(Clone, Copy, Debug)]

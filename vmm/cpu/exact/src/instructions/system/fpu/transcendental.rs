@@ -4,12 +4,12 @@
 
 use iced_x86::{Instruction, Mnemonic as M};
 
-use super::has_pending;
 use crate::instructions::system::Done;
 use crate::memory::access::Stop;
-use crate::processor::state::{Fault, vector};
+use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::processor::x87::{FxImage, load_x87, save_x87};
+use crate::processor::x87::{FxImage, has_pending, load_x87, save_x87};
+use crate::translate::architecture::vector;
 use crate::translate::defined::extended::{Control, Extended, Kind, Rounded, round, status};
 use crate::translate::defined::functions;
 use crate::translate::defined::wide::Wide;

@@ -10,13 +10,14 @@ use belljar_cpu::{
 };
 use iced_x86::{Instruction, Mnemonic as M};
 
-use super::{LEGACY_END, MXCSR_OFFSET, ST_OFFSET, XMM_OFFSET, mxcsr_of};
+use super::{LEGACY_END, MXCSR_OFFSET, XMM_OFFSET, mxcsr_of};
 use crate::instructions::system::Done;
 use crate::instructions::system::span::Part;
 use crate::memory::access::Stop;
-use crate::processor::state::{Fault, cr4, xcr0};
+use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::processor::x87::{FxImage, load_x87};
+use crate::processor::x87::{FxImage, ST_OFFSET, load_x87};
+use crate::translate::architecture::{cr4, xcr0};
 
 const HEADER: usize = 512;
 const HEADER_BYTES: usize = 64;

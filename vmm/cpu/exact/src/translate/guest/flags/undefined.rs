@@ -6,6 +6,14 @@
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register, RflagsBits};
 
+/// The arithmetic flags in iced's bits.
+pub(crate) const ALL_FLAGS: u32 = RflagsBits::OF
+    | RflagsBits::SF
+    | RflagsBits::ZF
+    | RflagsBits::AF
+    | RflagsBits::CF
+    | RflagsBits::PF;
+
 /// By how much an instruction shifts or rotates, after the processor masked it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
@@ -69,7 +77,7 @@ pub(crate) fn zeroed(instruction: &Instruction) -> u32 {
     match mnemonic {
         Mnemonic::And | Mnemonic::Or | Mnemonic::Xor | Mnemonic::Test => 0,
         Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc => 0,
-        _ => instruction.rflags_undefined() & super::ALL_FLAGS,
+        _ => instruction.rflags_undefined() & ALL_FLAGS,
     }
 }
 

@@ -9,10 +9,10 @@ use iced_x86::{Instruction, Register};
 
 use super::{Cold, ColdKind, Emitter};
 use crate::translate::context::{LINE_ENTRIES, TLB_ENTRIES, at};
-use crate::translate::guest::rewrite::general_number;
 use crate::translate::guest::size::CodeSize;
 use crate::translate::host::asm::{Operand, RCX, Reg, S0, S1};
-use crate::translate::host::block::CheckForm;
+use crate::translate::host::rewrite::general_number;
+use crate::translate::host::site::CheckForm;
 use crate::translate::prices::timing::LINE_BYTES;
 
 /// Guest registers of this number and above live in memory.

@@ -8,10 +8,11 @@ use std::arch::is_x86_feature_detected;
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, OpKind, Register};
 
-use super::{Counter, Emitter};
+use super::Emitter;
 use crate::translate::context::at;
 use crate::translate::defined::reciprocal::{self, Approximation};
-use crate::translate::host::block::SiteKind;
+use crate::translate::host::shared::Counter;
+use crate::translate::host::site::SiteKind;
 
 /// The low nibble of JNZ.
 const CONDITION_NOT_ZERO: u8 = 5;

@@ -7,8 +7,8 @@
 use super::{Cold, ColdKind, Emitter, Links};
 use crate::translate::context::at;
 use crate::translate::host::asm::{Hole, RCX, S0, S1};
-use crate::translate::host::block::{CheckForm, Refill, Site, SiteId, SiteKind};
 use crate::translate::host::cache::CELL_BYTES;
+use crate::translate::host::site::{CheckForm, Refill, Site, SiteId, SiteKind};
 
 /// The exit stubs of the block in emission.
 struct Sites {

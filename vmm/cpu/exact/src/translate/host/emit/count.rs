@@ -6,22 +6,11 @@
 
 use super::{CONDITION_SIGN, ColdKind, Emitter};
 use crate::translate::context::at;
+use crate::translate::guest::mode::Pace;
 use crate::translate::host::asm::{RCX, S0, S1};
-use crate::translate::host::block::{Pace, SiteKind};
+use crate::translate::host::shared::Counter;
+use crate::translate::host::site::SiteKind;
 use crate::translate::host::stubs::verify_target;
-
-/// Where translated code keeps the budget of instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counter {
-    /// In the context. Every change waits for the one before to come back from memory.
-    Memory,
-    /// In XMM31, which no guest below x86-64-v4 has: a change takes one cycle and no
-    /// flags. The context has it while host code runs.
-    Xmm31,
-    /// In MM7, likewise, in code for a guest whose x87 is as after reset: see
-    /// [`Mode::apart`](crate::translate::host::block::Mode::apart).
-    Mm7,
-}
 
 impl Emitter {
     /// The entry for indirect jumps: continues only if S0 is this block's RIP.

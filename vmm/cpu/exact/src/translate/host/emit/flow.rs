@@ -10,8 +10,8 @@ use super::access::Address;
 use super::{Cold, ColdKind, Emitter, Links, Rounds};
 use crate::translate::context::at;
 use crate::translate::guest::decode::Follow;
+use crate::translate::guest::mode::Pace;
 use crate::translate::host::asm::{Hole, RCX, RSP, Reg, S0, S1};
-use crate::translate::host::block::Pace;
 use crate::translate::host::stubs::{distance_to_rcx, jump_cached, jump_cached_to};
 
 const PAGE_SHIFT: u32 = 12;

@@ -11,10 +11,10 @@ use iced_x86::Register;
 
 use super::access::FIRST_SPILLED;
 use super::{Emitter, Rounds};
-use crate::translate::context::at;
-use crate::translate::guest::allocation::{LENT, Lent, unused};
+use crate::translate::context::{LENT, at};
 use crate::translate::guest::analyse::Class;
 use crate::translate::guest::decode::{GuestBlock, GuestInstruction};
+use crate::translate::host::allocation::{Lent, unused};
 use crate::translate::host::asm::{Reg, S0, S1};
 
 /// What a register holds: a group's delta, or with `based` its delta and the value of that

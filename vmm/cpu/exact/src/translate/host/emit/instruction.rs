@@ -7,14 +7,14 @@
 use iced_x86::Instruction;
 
 use super::Emitter;
-use crate::processor::state::vector;
+use crate::translate::architecture::vector;
 use crate::translate::defined::reciprocal::{self, Approximation};
 use crate::translate::guest::analyse::{Class, touches_x87};
 use crate::translate::guest::decode::{Follow, GuestInstruction};
 use crate::translate::guest::rename::exchange;
 use crate::translate::guest::size::CodeSize;
 use crate::translate::host::asm::{RCX, S0};
-use crate::translate::host::block::SiteKind;
+use crate::translate::host::site::SiteKind;
 
 impl Emitter {
     pub(super) fn instruction(&mut self, guest: &GuestInstruction, flags_dead: bool) {

@@ -15,9 +15,9 @@ use crate::translate::guest::analyse::Class;
 use crate::translate::guest::decode::GuestInstruction;
 use crate::translate::guest::flags::names_no_flag;
 use crate::translate::guest::groups::{Plan, Scattered, plan};
+use crate::translate::guest::mode::Pace;
 use crate::translate::guest::size::CodeSize;
 use crate::translate::host::asm::{RAX, S1};
-use crate::translate::host::block::Pace;
 
 /// Accesses that must be checked in groups for it to be worth keeping flags.
 const WORTH: usize = 2;

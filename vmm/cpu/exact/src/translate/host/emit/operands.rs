@@ -9,11 +9,11 @@ use iced_x86::{Code, Instruction, OpKind, Register};
 use super::Emitter;
 use super::access::Address;
 use crate::translate::context::at;
-use crate::translate::guest::analyse::has_high_byte;
-use crate::translate::guest::rewrite::{
+use crate::translate::guest::analyse::operands::has_high_byte;
+use crate::translate::host::asm::{Operand, RBP, RCX, RSI, RSP, Reg, S0, S1};
+use crate::translate::host::rewrite::{
     Spilled, drop_lock, set_memory, spilled_operands, use_first_scratch,
 };
-use crate::translate::host::asm::{Operand, RBP, RCX, RSI, RSP, Reg, S0, S1};
 
 impl Emitter {
     /// A guest register's host register: itself, or `scratch` loaded from memory.

@@ -11,14 +11,15 @@
 
 use iced_x86::Register;
 
+use super::Emitter;
 use super::group::{CONDITION_ABOVE_OR_EQUAL, segment_base};
-use super::{Counter, Emitter};
 use crate::translate::context::{STEPS, at};
 use crate::translate::guest::analyse::Class;
 use crate::translate::guest::decode::{Follow, GuestBlock, GuestInstruction};
 use crate::translate::guest::groups::Group;
 use crate::translate::guest::strides::Family;
 use crate::translate::host::asm::{Hole, RCX, S0, S1};
+use crate::translate::host::shared::Counter;
 
 /// Rounds at most, and what it takes at least to be worth a second form.
 const MOST: i64 = 16;

@@ -9,10 +9,10 @@
 
 use iced_x86::Instruction;
 
-use crate::processor::state::flag;
+use crate::translate::architecture::flag;
 use crate::translate::context::{ENTERED_KERNEL, LEFT_KERNEL, at};
+use crate::translate::guest::mode::Pace;
 use crate::translate::host::asm::{R11, RCX, S0, S1};
-use crate::translate::host::block::Pace;
 use crate::translate::host::emit::Emitter;
 use crate::translate::host::stubs::jump_cached;
 

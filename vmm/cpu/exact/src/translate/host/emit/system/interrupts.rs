@@ -7,7 +7,7 @@
 
 use iced_x86::Instruction;
 
-use crate::processor::state::flag;
+use crate::translate::architecture::flag;
 use crate::translate::context::at;
 use crate::translate::guest::decode::Follow;
 use crate::translate::host::asm::{RSP, S0, S1};

@@ -8,12 +8,9 @@
 
 use iced_x86::InstructionInfoFactory;
 
-use crate::translate::guest::decode::GuestInstruction;
-use crate::translate::guest::rename::Renamed;
+use crate::translate::context::LENT;
+use crate::translate::guest::decode::{GuestInstruction, Renamed};
 use crate::translate::host::asm::{RCX, RSP, Reg, S0};
-
-/// Registers that may be lent at a time.
-pub(crate) const LENT: usize = 4;
 
 /// A trace's use of host registers, in force from its entry to its exits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 
 use iced_x86::{Code, Instruction, OpAccess, OpKind, Register};
 
-use crate::translate::guest::analyse::operand_access;
+use crate::translate::guest::analyse::operands::operand_access;
 use crate::translate::host::asm::Operand;
 
 /// Which of R14 and R15 an instruction names as explicit register operands.

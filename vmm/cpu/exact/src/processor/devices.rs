@@ -12,7 +12,7 @@ use belljar_cpu::Exit;
 use serde::{Deserialize, Serialize};
 
 /// The most that a device is asked for or told at a time.
-pub(super) const DEVICE_BYTES: usize = 8;
+pub(crate) const DEVICE_BYTES: usize = 8;
 
 /// What devices answered to the reads of an instruction that runs again for each of
 /// them, in order: one that reads two registers would ask for ever otherwise.
@@ -39,12 +39,12 @@ impl Replies {
     }
 
     /// The answer to the next read, when it was given before.
-    pub(super) fn next(&mut self) -> Option<u64> {
+    pub(crate) fn next(&mut self) -> Option<u64> {
         self.values.get(self.used).copied()
     }
 
     /// Notes that the next read was answered with `value`.
-    pub(super) fn keep(&mut self, value: u64) {
+    pub(crate) fn keep(&mut self, value: u64) {
         if self.used == self.values.len() {
             self.values.push(value);
         }
@@ -62,7 +62,7 @@ pub(crate) struct Stores {
 
 impl Stores {
     /// Notes a store of `data` to the registers at `physical`.
-    pub(super) fn push(&mut self, physical: u64, data: &[u8]) {
+    pub(crate) fn push(&mut self, physical: u64, data: &[u8]) {
         for (at, part) in (physical..)
             .step_by(DEVICE_BYTES)
             .zip(data.chunks(DEVICE_BYTES))
