@@ -27,7 +27,7 @@ const PARTS: [(&str, &[&str]); 8] = [
         &[
             "belljar_exact::memory",
             "belljar_exact::processor::mmu",
-            "belljar_exact::translate::context",
+            "belljar_translate::context",
             "::stretch",
             "::explore",
             "::group_miss",
@@ -44,7 +44,10 @@ const PARTS: [(&str, &[&str]); 8] = [
         ],
     ),
     ("instructions in Rust", &["belljar_exact::instructions"]),
-    ("translation", &["belljar_exact", "iced_x86"]),
+    (
+        "translation",
+        &["belljar_exact", "belljar_translate", "iced_x86"],
+    ),
     (
         "devices, network, rounds",
         &["belljar_", "virtio", "vm_memory"],

@@ -15,16 +15,16 @@ use std::fmt::Write;
 use std::path::Path;
 
 use belljar_cpu::{Exit, InstructionSet, Level, Registers, Vcpu};
+use belljar_translate::guest::decode::{Decoded, GuestBlock, MAX_INSTRUCTIONS, decode};
+use belljar_translate::guest::features::Features;
+use belljar_translate::guest::groups::Scattered;
+use belljar_translate::guest::mode::{Mode, Pace};
+use belljar_translate::guest::rename::{choose, rename};
+use belljar_translate::guest::size::{CodeSize, Nulls};
+use belljar_translate::host::emit::{Emitter, Tier};
+use belljar_translate::host::shared::{Counter, Shared};
 
 use crate::processor::host::host_requirements;
-use crate::translate::guest::decode::{Decoded, GuestBlock, MAX_INSTRUCTIONS, decode};
-use crate::translate::guest::features::Features;
-use crate::translate::guest::groups::Scattered;
-use crate::translate::guest::mode::{Mode, Pace};
-use crate::translate::guest::rename::{choose, rename};
-use crate::translate::guest::size::{CodeSize, Nulls};
-use crate::translate::host::emit::{Emitter, Tier};
-use crate::translate::host::shared::{Counter, Shared};
 use listing::Listing;
 use samples::{FILES, Sample};
 

@@ -4,6 +4,8 @@
 
 /// The budget in MM7 while the guest does not use the x87.
 pub(crate) mod apart;
+/// The x87's functions, as the engine defines them.
+pub(crate) mod defined;
 /// Exceptions and interrupts, delivered through the IDT.
 pub(crate) mod exception;
 /// Instructions that translated code does not do by itself.

@@ -1,7 +1,7 @@
 //! The exact engine: a deterministic x86-64 to x86-64 binary translator.
 //!
-//! A block of guest code is [decoded](translate::guest::decode), [analysed](translate::guest::analyse), its
-//! instructions [rewritten](translate::guest::rewrite) and [emitted](translate::host::emit) as host code, and kept in
+//! A block of guest code is [decoded](belljar_translate::guest::decode), [analysed](belljar_translate::guest::analyse), its
+//! instructions [rewritten](belljar_translate::guest::rewrite) and [emitted](belljar_translate::host::emit) as host code, and kept in
 //! a [store](code::store) that links blocks and forgets them when their bytes change. The run
 //! loop ([dispatch](run::dispatch)) visits translated code until something needs it. Retired
 //! instructions are counted exactly, and time is nothing but their number: a run
@@ -18,7 +18,7 @@
 //! | [`memory`] | accesses that translated code could not do |
 //! | [`processor`] | the vCPU's state, the host's processor |
 //! | [`code`] | translated code that is kept |
-//! | [`translate`] | guest code into host code |
+//! | [`belljar_translate`] | a crate of its own: guest code into host code |
 
 /// Translated code that is kept: a node's own, and the pool's.
 mod code;
@@ -35,12 +35,14 @@ mod memory;
 mod processor;
 /// Runs: from the caller's request to the exit that it gets.
 mod run;
-/// Guest code made into host code.
-mod translate;
 
 #[cfg(test)]
 extern crate self as belljar_exact;
 
+pub use belljar_translate::prices::classes::CostClass;
+pub use belljar_translate::prices::timing::{
+    CacheLevel, CacheModel, Costs, LEVEL_NAMES, LINE_BYTES, TICKS_PER_CYCLE, Timing, TimingError,
+};
 pub use code::pool::CodePool;
 pub use code::share::CodeShare;
 pub use processor::clock::CyclesPerInstruction;
@@ -49,7 +51,3 @@ pub use processor::statistics::Statistics;
 pub use processor::vcpu::{ExactConfig, ExactVcpu, VectorState};
 pub use run::interface::RANDOM_STREAM;
 pub use run::saved::ENGINE_NAME;
-pub use translate::prices::classes::CostClass;
-pub use translate::prices::timing::{
-    CacheLevel, CacheModel, Costs, LEVEL_NAMES, LINE_BYTES, TICKS_PER_CYCLE, Timing, TimingError,
-};

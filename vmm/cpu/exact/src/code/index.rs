@@ -2,8 +2,8 @@
 //! waiting for memory, so all that the search and the jump to the block need stands in
 //! one short line.
 
-use crate::translate::host::block::Block;
-use crate::translate::host::site::BlockId;
+use belljar_translate::host::block::Block;
+use belljar_translate::host::site::BlockId;
 
 /// Chains; a power of two.
 const CHAINS: usize = 1 << 16;

@@ -8,10 +8,10 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use belljar_cpu::PAGE_SIZE;
+use belljar_translate::guest::mode::Origin;
+use belljar_translate::host::site::BlockId;
 
 use crate::code::pool::PageId;
-use crate::translate::guest::mode::Origin;
-use crate::translate::host::site::BlockId;
 
 /// The code of one page.
 #[derive(Debug, Default)]

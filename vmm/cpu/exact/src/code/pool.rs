@@ -20,18 +20,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use belljar_cpu::{CpuError, PAGE_SIZE};
-
-use crate::translate::context::{POOL_HEATS, POOL_SLOTS};
-use crate::translate::guest::decode::{GuestBlock, MAX_RUN};
-use crate::translate::guest::features::Features;
-use crate::translate::guest::groups::Scattered;
-use crate::translate::guest::mode::{Mode, Origin, Pace};
-use crate::translate::host::block::{Block, Incoming, Placement};
-use crate::translate::host::cache::{BLOCK_ROOM, CodeMemory};
-use crate::translate::host::emit::{Emitter, Links, Tier};
-use crate::translate::host::shared::Character;
-use crate::translate::host::site::{BlockId, POOLED, Site, SiteId};
-use crate::translate::host::stubs;
+use belljar_translate::context::{POOL_HEATS, POOL_SLOTS};
+use belljar_translate::guest::decode::{GuestBlock, MAX_RUN};
+use belljar_translate::guest::features::Features;
+use belljar_translate::guest::groups::Scattered;
+use belljar_translate::guest::mode::{Mode, Origin, Pace};
+use belljar_translate::host::block::{Block, Incoming, Placement};
+use belljar_translate::host::cache::{BLOCK_ROOM, CodeMemory};
+use belljar_translate::host::emit::{Emitter, Links, Tier};
+use belljar_translate::host::shared::Character;
+use belljar_translate::host::site::{BlockId, POOLED, Site, SiteId};
+use belljar_translate::host::stubs;
 
 mod contents;
 mod index;

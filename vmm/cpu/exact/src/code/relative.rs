@@ -4,12 +4,11 @@
 
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::PAGE_SIZE;
+use belljar_translate::architecture::is_above;
+use belljar_translate::guest::decode::GuestBlock;
+use belljar_translate::guest::mode::Mode;
+use belljar_translate::guest::size::CodeSize;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
-
-use crate::translate::architecture::is_above;
-use crate::translate::guest::decode::GuestBlock;
-use crate::translate::guest::mode::Mode;
-use crate::translate::guest::size::CodeSize;
 
 /// What addresses are from the page's beginning at most: a displacement holds the sum.
 const FARTHEST: i64 = i32::MAX as i64 - (1 << 16);
@@ -73,9 +72,8 @@ mod tests {
     use iced_x86::code_asm::*;
 
     use super::*;
-    use crate::translate::guest::decode::assembled;
-    use crate::translate::guest::mode::Pace;
-    use crate::translate::guest::size::Nulls;
+    use belljar_translate::guest::mode::Pace;
+    use belljar_translate::guest::size::Nulls;
 
     const USER: Mode = Mode {
         user: true,
@@ -129,15 +127,17 @@ mod tests {
             |a| a.lea(eax, ptr(0x40_0000)),
             |a| a.call(0x7fff_f000),
         ];
-        let alone = |build: &Build| moves(&assembled(build_all(*build))[0].instruction);
+        let alone = |build: &Build| moves(&assembled(*build));
         assert!(moving.iter().all(alone));
         assert!(!fixed.iter().any(alone));
     }
 
-    fn build_all(
-        build: fn(&mut CodeAssembler) -> Result<(), iced_x86::IcedError>,
-    ) -> impl FnOnce(&mut CodeAssembler) {
-        move |a| build(a).expect("it can be encoded")
+    /// The instruction that `build` assembles at 0x1000.
+    fn assembled(build: fn(&mut CodeAssembler) -> Result<(), iced_x86::IcedError>) -> Instruction {
+        let mut assembler = CodeAssembler::new(64).expect("64 bits");
+        build(&mut assembler).expect("it can be encoded");
+        let bytes = assembler.assemble(0x1000).expect("it assembles");
+        iced_x86::Decoder::with_ip(64, &bytes, 0x1000, 0).decode()
     }
 
     #[test]

@@ -10,12 +10,12 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use belljar_cpu::CpuError;
+use belljar_translate::host::cache::CACHE_BYTES;
+use belljar_translate::host::shared::Character;
 
 use crate::code::news::News;
 use crate::code::pool::CodePool;
 use crate::code::store::Store;
-use crate::translate::host::cache::CACHE_BYTES;
-use crate::translate::host::shared::Character;
 
 type Shelf = Arc<Mutex<Option<Box<Store>>>>;
 

@@ -10,6 +10,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use belljar_cpu::{CpuError, PAGE_SIZE};
+use belljar_translate::context::{OWN_HEATS, OWN_SLOTS};
+use belljar_translate::guest::decode::{GuestBlock, MAX_RUN};
+use belljar_translate::guest::features::Features;
+use belljar_translate::guest::groups::Scattered;
+use belljar_translate::guest::mode::{Mode, Origin, Pace};
+use belljar_translate::host::block::{Block, Incoming, Placement};
+use belljar_translate::host::cache::{BLOCK_ROOM, CodeMemory};
+use belljar_translate::host::emit::{Emitter, Links, Tier};
+use belljar_translate::host::shared::{Character, Shared};
+use belljar_translate::host::site::{BlockId, POOLED, Site, SiteId};
+use belljar_translate::host::stubs;
 
 use crate::code::index::{BlockIndex, Found};
 use crate::code::news::NewsLog;
@@ -17,17 +28,6 @@ use crate::code::pages::CodePages;
 use crate::code::pool::Pool;
 use crate::code::probed::ProbedCode;
 use crate::code::ways::Ways;
-use crate::translate::context::{OWN_HEATS, OWN_SLOTS};
-use crate::translate::guest::decode::{GuestBlock, MAX_RUN};
-use crate::translate::guest::features::Features;
-use crate::translate::guest::groups::Scattered;
-use crate::translate::guest::mode::{Mode, Origin, Pace};
-use crate::translate::host::block::{Block, Incoming, Placement};
-use crate::translate::host::cache::{BLOCK_ROOM, CodeMemory};
-use crate::translate::host::emit::{Emitter, Links, Tier};
-use crate::translate::host::shared::{Character, Shared};
-use crate::translate::host::site::{BlockId, POOLED, Site, SiteId};
-use crate::translate::host::stubs;
 
 mod doors;
 mod pooled;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::translate::context::HOT_RUNS;
+use belljar_translate::context::HOT_RUNS;
 
 /// Runs of one way with which a count is kept for good. Later ones tell less: a way that is hot is
 /// counted no more, while the other still is.

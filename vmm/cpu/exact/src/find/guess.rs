@@ -5,12 +5,12 @@
 //! to whether it is the right one. For speed alone, as all that is hot.
 
 use belljar_cpu::{Access, PAGE_SIZE, Vcpu};
+use belljar_translate::guest::analyse::Class;
+use belljar_translate::guest::decode::{Follow, GuestBlock};
+use belljar_translate::guest::mode::Mode;
+use belljar_translate::guest::symbols::analyse;
 
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::guest::analyse::Class;
-use crate::translate::guest::decode::{Follow, GuestBlock};
-use crate::translate::guest::mode::Mode;
-use crate::translate::guest::symbols::analyse;
 
 /// RSP's number, which is that of the symbol it begins with.
 const RSP: usize = 4;

@@ -4,14 +4,14 @@
 //! Which code becomes hot, and when, is for speed alone: no result depends on it.
 
 use belljar_cpu::PAGE_SIZE;
+use belljar_translate::context::HOT_RUNS;
+use belljar_translate::guest::decode::GuestBlock;
+use belljar_translate::guest::mode::Mode;
+use belljar_translate::guest::rename::{choose, rename};
+use belljar_translate::guest::size::CodeSize;
+use belljar_translate::host::site::{BlockId, POOLED};
 
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::context::HOT_RUNS;
-use crate::translate::guest::decode::GuestBlock;
-use crate::translate::guest::mode::Mode;
-use crate::translate::guest::rename::{choose, rename};
-use crate::translate::guest::size::CodeSize;
-use crate::translate::host::site::{BlockId, POOLED};
 
 impl ExactVcpu {
     /// Block `head`, at which the guest stands or in whose loop, was run so often that it is

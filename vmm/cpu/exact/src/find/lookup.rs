@@ -7,6 +7,13 @@
 
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::{Access, PAGE_SIZE, SegmentRegister};
+use belljar_translate::context::ARITHMETIC;
+use belljar_translate::guest::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
+use belljar_translate::guest::features::Features;
+use belljar_translate::guest::flags::{dead_at, to_rflags};
+use belljar_translate::guest::mode::{Mode, Origin, Pace};
+use belljar_translate::guest::size::CodeSize;
+use belljar_translate::host::site::BlockId;
 
 use crate::code::index::Found;
 use crate::code::news::News;
@@ -14,13 +21,6 @@ use crate::processor::addresses::FETCHED;
 use crate::processor::mmu::{Request, map, translate};
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::context::ARITHMETIC;
-use crate::translate::guest::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
-use crate::translate::guest::features::Features;
-use crate::translate::guest::flags::{dead_at, to_rflags};
-use crate::translate::guest::mode::{Mode, Origin, Pace};
-use crate::translate::guest::size::CodeSize;
-use crate::translate::host::site::BlockId;
 
 impl ExactVcpu {
     /// The block at `state.rip`, translated if need be.

@@ -3,9 +3,10 @@
 //! A vCPU takes the store in hand before it runs, and hears the news first. `run` and everything that needs the
 //! store outside of a run come here.
 
+use belljar_translate::context::{HOT_RUNS, POOL_SLOTS, SLOT_FILLS};
+
 use crate::code::news::News;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::context::{HOT_RUNS, POOL_SLOTS, SLOT_FILLS};
 
 impl ExactVcpu {
     /// Does something for which the translated code must be in hand.

@@ -12,10 +12,10 @@
 use std::sync::Arc;
 
 use belljar_cpu::{Access, Exit, PAGE_SIZE, Probed, Probes, Vcpu};
+use belljar_translate::guest::decode::{Decoded, GuestBlock, decode};
+use belljar_translate::guest::size::CodeSize;
 
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::guest::decode::{Decoded, GuestBlock, decode};
-use crate::translate::guest::size::CodeSize;
 
 /// Most return addresses that are watched at once; a program has some for each of its calls
 /// of traced functions.

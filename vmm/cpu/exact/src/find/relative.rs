@@ -4,7 +4,7 @@
 //! space layout randomization, position-independent executables). What a user runs beyond the
 //! first 4 GiB is translated as if its page began at address zero: the addresses that it names
 //! count from the page's beginning, and the context has where that is mapped,
-//! [`code_page`](crate::translate::context::Context::code_page). Jumps within the page lead from block to
+//! [`code_page`](belljar_translate::context::Context::code_page). Jumps within the page lead from block to
 //! block, as the page stays the same. Whatever comes from elsewhere enters by an entry thunk: a few
 //! instructions for one RIP which see that they are the right ones, as blocks with addresses of
 //! their own do, say where the page is, and jump to the block.
@@ -13,12 +13,12 @@
 //! them, have addresses of their own. So has code that a node shares with others.
 
 use belljar_cpu::PAGE_SIZE;
+use belljar_translate::guest::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
+use belljar_translate::guest::mode::{Mode, Origin, Pace};
 
 use crate::code::index::Found;
 use crate::code::relative::moves_as_one;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::guest::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
-use crate::translate::guest::mode::{Mode, Origin, Pace};
 
 impl ExactVcpu {
     /// What the addresses of code that runs count from.

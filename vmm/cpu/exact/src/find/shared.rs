@@ -5,13 +5,13 @@
 //! other vCPUs. `lookup` and `hot` ask here, `access` and `probed` leave.
 
 use belljar_cpu::PAGE_SIZE;
+use belljar_translate::guest::decode::GuestBlock;
+use belljar_translate::guest::mode::{Mode, Origin};
 
 use crate::code::index::Found;
 use crate::code::news::News;
 use crate::code::pool::PageBytes;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::guest::decode::GuestBlock;
-use crate::translate::guest::mode::{Mode, Origin};
 
 impl ExactVcpu {
     /// Looks whether the code at `rip` in the page around `physical` can be shared, which

@@ -3,13 +3,13 @@
 //! For speed alone: what a trace leaves is caught where it leaves.
 
 use belljar_cpu::PAGE_SIZE;
+use belljar_translate::context::HOT_RUNS;
+use belljar_translate::guest::analyse::Class;
+use belljar_translate::guest::decode::{Follow, GuestBlock, GuestInstruction, MAX_RUN};
+use belljar_translate::guest::mode::Mode;
 use iced_x86::Instruction;
 
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::context::HOT_RUNS;
-use crate::translate::guest::analyse::Class;
-use crate::translate::guest::decode::{Follow, GuestBlock, GuestInstruction, MAX_RUN};
-use crate::translate::guest::mode::Mode;
 /// A loop is repeated within its trace up to this many instructions.
 const MAX_UNROLLED: usize = 96;
 const MAX_REPEATS: usize = 8;

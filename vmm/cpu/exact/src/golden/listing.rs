@@ -13,13 +13,13 @@ use iced_x86::{
 };
 
 use super::BASE;
-use crate::translate::context::LENT;
-use crate::translate::context::jumps::{FIRST, Jumps};
-use crate::translate::context::{Context, SLOT_CLUSTER, SLOTS, STEPS, Slot, Slots, Tlb, View};
-use crate::translate::guest::decode::GuestBlock;
-use crate::translate::host::emit::Emitted;
-use crate::translate::host::shared::Shared;
-use crate::translate::host::site::SiteKind;
+use belljar_translate::context::LENT;
+use belljar_translate::context::jumps::{FIRST, Jumps};
+use belljar_translate::context::{Context, SLOT_CLUSTER, SLOTS, STEPS, Slot, Slots, Tlb, View};
+use belljar_translate::guest::decode::GuestBlock;
+use belljar_translate::host::emit::Emitted;
+use belljar_translate::host::shared::Shared;
+use belljar_translate::host::site::SiteKind;
 
 /// One translated block.
 pub(super) struct Listing<'a> {

@@ -3,18 +3,18 @@
 //! A budget in memory makes each block wait for the one before. Where the host has no vector
 //! register to spare, but the guest's x87 is as after reset, as that of most programs always is,
 //! the host's x87 need not hold it: its MM7 counts. Code is translated for one of both cases
-//! ([`Mode::apart`](crate::translate::guest::mode::Mode::apart)). What is made apart leaves in front of
+//! ([`Mode::apart`](belljar_translate::guest::mode::Mode::apart)). What is made apart leaves in front of
 //! instructions that touch the x87; then the guest's is loaded, and code that counts in memory
 //! continues until the run ends. The budget is in MM7 again if the x87 is as after reset then, or after
 //! an instruction that saves or loads it, where that alone is what it was loaded for.
 
+use belljar_translate::guest::analyse::touches_x87;
 use iced_x86::{Instruction, Mnemonic};
 
 use crate::instructions::system::Done;
 use crate::memory::access::Stop;
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::x87::{FxImage, begin_x87, end_x87, is_reset, load_x87, spoil_x87};
-use crate::translate::guest::analyse::touches_x87;
 
 /// Whether an instruction reads or changes the x87's state.
 pub(crate) fn uses_x87(instruction: &Instruction) -> bool {

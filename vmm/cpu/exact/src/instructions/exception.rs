@@ -5,13 +5,13 @@
 //! faults by this, `interface` interrupts.
 
 use belljar_cpu::{Exit, SegmentRegister, ShutdownCause};
+use belljar_translate::architecture::{flag, vector};
 
 use crate::instructions::system::CodeDescriptor;
 use crate::memory::access::Stop;
 use crate::processor::left::Next;
 use crate::processor::state::{Entered, Fault};
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::architecture::{flag, vector};
 
 mod legacy;
 

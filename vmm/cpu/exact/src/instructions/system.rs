@@ -7,6 +7,11 @@
 
 use belljar_abi::{FACT_LEAF, MAGIC_ADDRESS};
 use belljar_cpu::{Exit, Registers, Unimplemented};
+use belljar_translate::architecture::{cr4, flag, vector};
+use belljar_translate::context::FREE_INSTRUCTIONS;
+use belljar_translate::defined::reciprocal;
+use belljar_translate::guest::analyse::helper::{helper_of, is_defined};
+use belljar_translate::host::site::BlockId;
 use iced_x86::{Instruction, Mnemonic as M};
 
 use crate::instructions::apart::{keeps_reset, uses_x87};
@@ -14,11 +19,6 @@ use crate::memory::access::Stop;
 use crate::processor::left::Next;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::{Answer, ExactVcpu};
-use crate::translate::architecture::{cr4, flag, vector};
-use crate::translate::context::FREE_INSTRUCTIONS;
-use crate::translate::defined::reciprocal;
-use crate::translate::guest::analyse::helper::{helper_of, is_defined};
-use crate::translate::host::site::BlockId;
 
 mod bits;
 mod breakpoints;
@@ -226,7 +226,7 @@ impl ExactVcpu {
         if width == 2 {
             changeable &= 0xffff;
         }
-        self.context.flags = value & crate::translate::context::ARITHMETIC;
+        self.context.flags = value & belljar_translate::context::ARITHMETIC;
         let old = self.state.flags | self.context.interrupt_flag;
         self.set_system_flags(old & !changeable | value & changeable);
     }

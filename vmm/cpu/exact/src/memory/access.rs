@@ -6,6 +6,8 @@
 //! page goes through the bounce buffer of the context, on which the same host instruction runs.
 
 use belljar_cpu::{Access, Exit, PAGE_SIZE};
+use belljar_translate::host::site::{BlockId, CheckForm};
+use belljar_translate::prices::timing::LINE_BYTES;
 
 use crate::memory::lines::Payment;
 use crate::processor::devices::DEVICE_BYTES;
@@ -13,8 +15,6 @@ use crate::processor::left::Next;
 use crate::processor::mmu::{Request, is_canonical, map};
 use crate::processor::state::Fault;
 use crate::processor::vcpu::{Answer, ExactVcpu};
-use crate::translate::host::site::{BlockId, CheckForm};
-use crate::translate::prices::timing::LINE_BYTES;
 
 mod aligned;
 pub(crate) use aligned::DataAccess;

@@ -4,11 +4,12 @@
 //! before anybody looks at the clock. `visit`, `access` and `system` take and give; `dispatch` settles the clock
 //! at a run's end.
 
+use belljar_translate::host::block::Charge;
+use belljar_translate::host::site::BlockId;
+use belljar_translate::prices::classes::{CostClass, Prices};
+use belljar_translate::prices::timing::TICKS_PER_CYCLE;
+
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::host::block::Charge;
-use crate::translate::host::site::BlockId;
-use crate::translate::prices::classes::{CostClass, Prices};
-use crate::translate::prices::timing::TICKS_PER_CYCLE;
 
 impl ExactVcpu {
     /// Ticks of the clock, in the middle of a run too.

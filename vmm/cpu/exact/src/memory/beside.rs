@@ -6,11 +6,11 @@
 //! guest sees depends on it.
 
 use belljar_cpu::{Access, PAGE_SIZE};
+use belljar_translate::host::site::Refill;
 
 use crate::processor::mmu::{Request, map};
 use crate::processor::seams::Advice;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::host::site::Refill;
 
 impl ExactVcpu {
     /// A slot was to be filled often, the last time for memory from linear address `low` on:

@@ -6,12 +6,12 @@
 //! group checks miss (`refill`), copies are long (`access/linear`) or seams are met (`beside`).
 
 use belljar_cpu::{Access, PAGE_SIZE};
+use belljar_translate::architecture::is_above;
+use belljar_translate::context::explored::Range;
+use belljar_translate::context::tlb_index;
 
 use crate::processor::mmu::{Request, map};
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::architecture::is_above;
-use crate::translate::context::explored::Range;
-use crate::translate::context::tlb_index;
 
 /// Neighbouring pages that are looked at on each side.
 const NEIGHBOURS: u64 = 8;

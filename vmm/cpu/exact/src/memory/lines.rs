@@ -5,13 +5,13 @@
 //! leaves as everything is. All other accesses come here.
 
 use belljar_cpu::PAGE_SIZE;
+use belljar_translate::context::{LINE_ENTRIES, Lines, line_index};
+use belljar_translate::host::site::BlockId;
+use belljar_translate::prices::timing::{LINE_BYTES, TICKS_PER_CYCLE};
 
 use crate::memory::access::Piece;
 use crate::processor::ledger::caches::Found;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::context::{LINE_ENTRIES, Lines, line_index};
-use crate::translate::host::site::BlockId;
-use crate::translate::prices::timing::{LINE_BYTES, TICKS_PER_CYCLE};
 
 /// How an access pays for what caches and memory take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,10 +4,9 @@
 //! operand lies in one page that the TLB knows: the host's processor then applies
 //! the mask. Only a miss asks here.
 
+use belljar_translate::context::Context;
+use belljar_translate::guest::analyse::masked::vector_mask_operand;
 use iced_x86::{Instruction, Mnemonic as M};
-
-use crate::translate::context::Context;
-use crate::translate::guest::analyse::masked::vector_mask_operand;
 
 /// The bytes of the memory operand of a masked `instruction` that its mask lets
 /// through: bit N is byte N.

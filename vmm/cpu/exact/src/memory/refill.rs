@@ -5,11 +5,12 @@
 //! sees no difference: a check that remembers nothing, a trace made anew without a slot, and a
 //! plain block do the same accesses.
 
+use belljar_translate::context::SLOT_FILLS;
+use belljar_translate::host::site::{BlockId, POOLED, Refill};
+
 use crate::code::news::News;
 use crate::processor::left::Next;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::context::SLOT_FILLS;
-use crate::translate::host::site::{BlockId, POOLED, Refill};
 
 /// Runs per filling of a slot below which it is not worth having.
 const WORTH: u64 = 6;

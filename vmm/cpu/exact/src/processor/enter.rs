@@ -9,8 +9,8 @@
 use std::arch::{asm, naked_asm};
 use std::mem::offset_of;
 
-use crate::translate::context::Context;
-use crate::translate::guest::features::Vectors;
+use belljar_translate::context::Context;
+use belljar_translate::guest::features::Vectors;
 
 /// The way into translated code and the way out of it.
 #[derive(Clone, Copy, Debug)]

@@ -3,9 +3,10 @@
 //! A vCPU has one where its scenario models time. `memory::accounting` charges by its prices, `memory::lines` asks its
 //! caches.
 
+use belljar_translate::prices::classes::Prices;
+use belljar_translate::prices::timing::Timing;
+
 use crate::processor::ledger::caches::Caches;
-use crate::translate::prices::classes::Prices;
-use crate::translate::prices::timing::Timing;
 
 /// The model of the guest's caches.
 pub(crate) mod caches;

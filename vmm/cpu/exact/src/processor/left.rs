@@ -4,11 +4,10 @@
 //! `visit` and the parts that serve exit stubs answer by it; `dispatch` goes by the answer.
 
 use belljar_cpu::Exit;
-
-use crate::translate::guest::mode::Pace;
-use crate::translate::host::allocation::Allocation;
-use crate::translate::host::block::{Block, Charge};
-use crate::translate::host::site::SiteId;
+use belljar_translate::guest::mode::Pace;
+use belljar_translate::host::allocation::Allocation;
+use belljar_translate::host::block::{Block, Charge};
+use belljar_translate::host::site::SiteId;
 
 /// What became of an exit from translated code.
 pub(crate) enum Next {

@@ -9,10 +9,10 @@
 use std::ptr;
 
 use belljar_cpu::{Access, CodeWatch, GuestRam, PAGE_SIZE, SystemRegisters};
+use belljar_translate::architecture::{cr0, cr4, efer};
 use vm_memory::{Address, GuestMemoryBackend, GuestMemoryRegion};
 
 use crate::processor::state::Fault;
-use crate::translate::architecture::{cr0, cr4, efer};
 
 const PAGE_MASK: u64 = !(PAGE_SIZE - 1);
 

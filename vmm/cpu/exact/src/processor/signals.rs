@@ -7,13 +7,11 @@
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
-use std::io;
-use std::ptr;
 use std::sync::OnceLock;
+use std::{io, ptr};
 
 use belljar_cpu::CpuError;
-
-use crate::translate::context::{Context, EXIT_SIGNAL};
+use belljar_translate::context::{Context, EXIT_SIGNAL};
 
 const SIGNALS: [i32; 3] = [libc::SIGFPE, libc::SIGSEGV, libc::SIGILL];
 const STACK_BYTES: usize = 64 << 10;

@@ -2,12 +2,11 @@
 //!
 //! It holds RIP, segments, control and model-specific registers, and what concerns the next
 //! instruction alone; general registers, arithmetic flags and IF stand in the
-//! [context](crate::translate::context). `dispatch`, `system` and `exception` change it between visits to
+//! [context](belljar_translate::context). `dispatch`, `system` and `exception` change it between visits to
 //! translated code.
 
 use belljar_cpu::{DescriptorTable, Segment, SegmentRegister, SystemRegisters};
-
-use crate::translate::architecture::{cr0, flag, vector, xcr0};
+use belljar_translate::architecture::{cr0, flag, vector, xcr0};
 
 /// How wide code, stack and addresses are.
 mod width;

@@ -10,6 +10,11 @@ use belljar_cpu::{
     CpuError, CpuidTable, GuestRam, InstructionSet, Probed, ShutdownCause, Unimplemented,
 };
 use belljar_sim::Random;
+use belljar_translate::architecture::flag;
+use belljar_translate::context::{ARITHMETIC, Context, ContextMemory, FREE_INSTRUCTIONS, SLOTS};
+use belljar_translate::guest::features::{Features, Vectors};
+use belljar_translate::host::shared::{Character, Counter};
+use belljar_translate::prices::timing::{TICKS_PER_CYCLE, Timing};
 use serde::{Deserialize, Serialize};
 
 use crate::code::share::{CodeShare, Lease};
@@ -25,11 +30,6 @@ use crate::processor::seams::Seams;
 use crate::processor::state::State;
 use crate::processor::statistics::Statistics;
 use crate::processor::x87::X87;
-use crate::translate::architecture::flag;
-use crate::translate::context::{ARITHMETIC, Context, ContextMemory, FREE_INSTRUCTIONS, SLOTS};
-use crate::translate::guest::features::{Features, Vectors};
-use crate::translate::host::shared::{Character, Counter};
-use crate::translate::prices::timing::{TICKS_PER_CYCLE, Timing};
 
 /// What an [`ExactVcpu`] is made from.
 pub struct ExactConfig {
@@ -46,7 +46,7 @@ pub struct ExactConfig {
     /// Where RDRAND and RDSEED draw from.
     pub random: Random,
     /// Approximations, the x87's functions and flags that are left undefined are the host's, and
-    /// not those that the engine [defines](crate::translate::defined): faster, and not the same on every make
+    /// not those that the engine [defines](belljar_translate::defined): faster, and not the same on every make
     /// of processor.
     pub host_results: bool,
 }

@@ -11,7 +11,7 @@ use std::arch::{asm, is_x86_feature_detected};
 use std::cell::Cell;
 use std::sync::LazyLock;
 
-use crate::translate::context::Context;
+use belljar_translate::context::Context;
 
 /// An FXSAVE image.
 #[repr(C, align(16))]

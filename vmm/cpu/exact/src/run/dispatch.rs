@@ -7,6 +7,11 @@
 
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::{CpuError, Cycles, Exit, PAGE_SIZE, SegmentRegister, Vcpu};
+use belljar_translate::architecture::flag;
+use belljar_translate::guest::mode::{Mode, Pace};
+use belljar_translate::guest::size::CodeSize;
+use belljar_translate::host::block::Incoming;
+use belljar_translate::host::site::BlockId;
 
 use crate::find::probed::Hit;
 use crate::processor::enter::point_at;
@@ -14,11 +19,6 @@ use crate::processor::left::Next;
 use crate::processor::signals::Catching;
 use crate::processor::state::{Entered, Fault};
 use crate::processor::vcpu::{Answer, ExactVcpu};
-use crate::translate::architecture::flag;
-use crate::translate::guest::mode::{Mode, Pace};
-use crate::translate::guest::size::CodeSize;
-use crate::translate::host::block::Incoming;
-use crate::translate::host::site::BlockId;
 
 /// The part of a budget that a run at ease may leave when it comes to a hot block.
 const EASE: i64 = 8;

@@ -11,12 +11,12 @@ use belljar_cpu::{
     SystemRegisters, TimeAccount, Vcpu,
 };
 use belljar_sim::{Random, Seed};
+use belljar_translate::architecture::vector;
+use belljar_translate::host::cache::give_up;
 
 use crate::processor::mmu::{Request, translate};
 use crate::processor::state::State;
 use crate::processor::vcpu::{Answer, ExactVcpu};
-use crate::translate::architecture::vector;
-use crate::translate::host::cache::give_up;
 
 /// Bytes of translated code that a vCPU at rest keeps: what it needs to look at the clock
 /// and go back to sleep is less.

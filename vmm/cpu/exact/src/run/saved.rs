@@ -7,13 +7,13 @@
 
 use belljar_cpu::{CpuError, CpuState, ShutdownCause, Unimplemented, Vcpu};
 use belljar_sim::{Random, decode, encode};
+use belljar_translate::architecture::flag;
+use belljar_translate::context::ARITHMETIC;
 use serde::{Deserialize, Serialize};
 
 use crate::processor::devices::{Replies, Stores};
 use crate::processor::ledger::caches::Contents;
 use crate::processor::vcpu::{Answer, ExactVcpu, VectorState};
-use crate::translate::architecture::flag;
-use crate::translate::context::ARITHMETIC;
 
 /// This engine's name in saved states.
 pub const ENGINE_NAME: &str = "exact";

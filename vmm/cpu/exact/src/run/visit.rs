@@ -5,17 +5,18 @@
 //! `visit`; each kind of exit stub leads to the part that serves it, and to the middle of the block
 //! again where that is all.
 
+use belljar_translate::architecture::{cr4, flag, vector};
+use belljar_translate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
+use belljar_translate::guest::mode::{Mode, Pace};
+use belljar_translate::host::allocation::Allocation;
+use belljar_translate::host::site::{BlockId, SiteId, SiteKind};
+
 use crate::code::relative::moved;
 use crate::processor::enter::Door;
 use crate::processor::left::{Next, Uncovered};
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 use crate::run::dispatch::{Course, PendingLink};
-use crate::translate::architecture::{cr4, flag, vector};
-use crate::translate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
-use crate::translate::guest::mode::{Mode, Pace};
-use crate::translate::host::allocation::Allocation;
-use crate::translate::host::site::{BlockId, SiteId, SiteKind};
 
 impl ExactVcpu {
     /// Visits translated code at `entry`, and again as long as it only needs help

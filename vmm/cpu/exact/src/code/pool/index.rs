@@ -6,9 +6,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use belljar_translate::host::block::Block;
+use belljar_translate::host::site::{BlockId, POOLED};
+
 use crate::code::index::{Found, Key, chain_of};
-use crate::translate::host::block::Block;
-use crate::translate::host::site::{BlockId, POOLED};
 
 /// The end of a chain. Numbers are stored plus one.
 const END: u32 = 0;

@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::translate::guest::features::Features;
-use crate::translate::guest::mode::Mode;
-use crate::translate::host::block::Incoming;
-use crate::translate::host::cache::{CELL_BYTES, CodeMemory};
-use crate::translate::host::emit::Emitter;
-use crate::translate::host::site::BlockId;
+use belljar_translate::guest::features::Features;
+use belljar_translate::guest::mode::Mode;
+use belljar_translate::host::block::Incoming;
+use belljar_translate::host::cache::{CELL_BYTES, CodeMemory};
+use belljar_translate::host::emit::Emitter;
+use belljar_translate::host::site::BlockId;
 
 pub(super) struct Writer {
     pub memory: CodeMemory,

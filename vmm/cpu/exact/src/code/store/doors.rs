@@ -5,15 +5,15 @@
 //! for a block, and jump caches lead to them.
 
 use belljar_cpu::PAGE_SIZE;
+use belljar_translate::guest::mode::{Mode, Pace};
+use belljar_translate::host::block::Incoming;
+use belljar_translate::host::cache::BLOCK_ROOM;
+use belljar_translate::host::site::{BlockId, POOLED};
+use belljar_translate::host::stubs;
 
 use super::Store;
 use crate::code::index::Found;
 use crate::code::relative::relative;
-use crate::translate::guest::mode::{Mode, Pace};
-use crate::translate::host::block::Incoming;
-use crate::translate::host::cache::BLOCK_ROOM;
-use crate::translate::host::site::{BlockId, POOLED};
-use crate::translate::host::stubs;
 
 /// Host address of the `rel32` with which an entry thunk leads to its block.
 fn hole_of(door: &Found) -> u64 {

@@ -6,13 +6,14 @@
 
 use std::sync::Arc;
 
+use belljar_translate::context::{POOL_HEATS, POOL_SLOTS};
+use belljar_translate::guest::decode::GuestBlock;
+use belljar_translate::guest::mode::Mode;
+use belljar_translate::host::site::{BlockId, POOLED};
+
 use super::Store;
 use crate::code::index::Found;
 use crate::code::pool::{PageBytes, Pool, address_in};
-use crate::translate::context::{POOL_HEATS, POOL_SLOTS};
-use crate::translate::guest::decode::GuestBlock;
-use crate::translate::guest::mode::Mode;
-use crate::translate::host::site::{BlockId, POOLED};
 
 impl Store {
     /// Runs the pool's code, too, from now on. The store must be empty.

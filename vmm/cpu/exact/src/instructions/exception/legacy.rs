@@ -5,11 +5,11 @@
 //! as they were. `exception` comes here when EFER.LMA is clear.
 
 use belljar_cpu::{Segment, SegmentRegister};
+use belljar_translate::architecture::{attribute, flag, vector};
 
 use super::{EXTERNAL, IN_IDT};
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::architecture::{attribute, flag, vector};
 
 /// An interrupt or trap gate of 16 or 32 bits.
 struct Gate {

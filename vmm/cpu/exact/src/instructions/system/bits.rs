@@ -4,6 +4,9 @@
 //! The bits are read and written in one access of the operand's width, as the manual has it.
 //! Called for what translated code leaves to Rust.
 
+use belljar_translate::architecture::flag;
+use belljar_translate::context::ARITHMETIC;
+use belljar_translate::guest::flags::undefined::{self, Count};
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
 use super::Done;
@@ -12,9 +15,6 @@ use crate::memory::access::Stop;
 use crate::processor::mmu::is_canonical;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::architecture::flag;
-use crate::translate::context::ARITHMETIC;
-use crate::translate::guest::flags::undefined::{self, Count};
 
 impl ExactVcpu {
     /// BT, BTS, BTR, BTC on memory with a register offset, which may be negative

@@ -4,14 +4,14 @@
 //! last, and reported at its end. Accesses of gathers, scatters and of instructions that
 //! push several words, and breakpoints on ports, are not seen.
 
+use belljar_translate::architecture::{flag, vector};
+use belljar_translate::guest::analyse::{Class, classify};
 use iced_x86::{Instruction, Register};
 
 use super::debug::STATUS_BREAKPOINTS;
 use crate::memory::access::DataAccess;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::architecture::{flag, vector};
-use crate::translate::guest::analyse::{Class, classify};
 
 /// DR7: the enable bits of all four.
 const ENABLED: u64 = 0xff;

@@ -5,6 +5,7 @@
 //! from MOV with control registers, INVLPG, WBINVD and their like.
 
 use belljar_cpu::{Exit, Feature, SegmentRegister, SystemRegisters};
+use belljar_translate::architecture::{attribute, cr0, cr4, efer};
 use iced_x86::{Instruction, Mnemonic, Register};
 
 use super::Done;
@@ -12,7 +13,6 @@ use crate::memory::access::Stop;
 use crate::processor::mmu::has_good_pointers;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::architecture::{attribute, cr0, cr4, efer};
 
 /// CR4 bits whose features CPUID offers at every level: TSD, DE, PSE, PAE, MCE, PGE, PCE, OSFXSR, OSXMMEXCPT.
 const CR4_KNOWN: u64 = 0b111_1111_1111 & !0b11 | 0b100;

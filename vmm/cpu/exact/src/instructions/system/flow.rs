@@ -5,6 +5,9 @@
 //! `visit` opens the way for that before it enters, and settles what is left to do after it.
 
 use belljar_cpu::{Registers, Segment, SegmentRegister};
+use belljar_translate::architecture::{efer, flag};
+use belljar_translate::context::{ARITHMETIC, ENTERED_KERNEL, NOT_CROSSED};
+use belljar_translate::guest::mode::Mode;
 use iced_x86::{Code, Instruction, Mnemonic};
 
 use super::Done;
@@ -13,9 +16,6 @@ use crate::memory::access::Stop;
 use crate::processor::mmu::is_canonical;
 use crate::processor::state::{Entered, Fault};
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::architecture::{efer, flag};
-use crate::translate::context::{ARITHMETIC, ENTERED_KERNEL, NOT_CROSSED};
-use crate::translate::guest::mode::Mode;
 
 /// Far jumps, calls and returns.
 mod far;

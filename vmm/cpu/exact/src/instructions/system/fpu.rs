@@ -2,6 +2,7 @@
 //! instructions. The pointers to the last x87 instruction and its operand, and its
 //! opcode, are zero wherever they show: what the host has there are its own addresses.
 
+use belljar_translate::architecture::vector;
 use iced_x86::{Instruction, Mnemonic};
 
 use super::Done;
@@ -11,7 +12,6 @@ use crate::processor::mmu::is_canonical;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::x87::{FxImage, ST_OFFSET, has_pending, load_x87, save_x87};
-use crate::translate::architecture::vector;
 
 /// Approximate reciprocals.
 mod approximate;

@@ -4,6 +4,9 @@
 //! In 64-bit mode none of these is reached but where an encoding exists there, too. Flags that
 //! manuals leave undefined are zero, as elsewhere in the engine. `table` leads here.
 
+use belljar_translate::architecture::flag::{AF, CF, OF, PF, SF, ZF};
+use belljar_translate::architecture::vector;
+use belljar_translate::context::ARITHMETIC;
 use iced_x86::{Code, Instruction, Mnemonic as M, Register};
 
 use super::operand::mask;
@@ -11,9 +14,6 @@ use super::{Done, width};
 use crate::memory::access::Stop;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::architecture::flag::{AF, CF, OF, PF, SF, ZF};
-use crate::translate::architecture::vector;
-use crate::translate::context::ARITHMETIC;
 
 /// #OF and #BR.
 const OVERFLOW: u8 = 4;

@@ -4,6 +4,7 @@
 //! from there. While TF is set, each repetition counts as one, and a trap comes after it.
 
 use belljar_cpu::{Exit, PAGE_SIZE, Registers};
+use belljar_translate::architecture::flag;
 use iced_x86::{Instruction, Register};
 
 use super::Done;
@@ -11,7 +12,6 @@ use super::operand::mask;
 use crate::memory::access::Stop;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::{Answer, ExactVcpu};
-use crate::translate::architecture::flag;
 
 mod cost;
 mod operation;

@@ -2,13 +2,13 @@
 //!
 //! Which instructions have a helper is said in one place, `helper_of`; here is who carries each out.
 
+use belljar_translate::guest::analyse::helper::Helper;
 use iced_x86::Instruction;
 
 use super::Done;
 use crate::memory::access::Stop;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::guest::analyse::helper::Helper;
 
 /// What carries out an instruction.
 pub(crate) type Handler = fn(&mut ExactVcpu, &Instruction) -> Result<Done, Stop>;

@@ -4,17 +4,17 @@
 //! checked, which is left open, nor are the lanes of gathers and scatters. What FNSAVE and
 //! its like have in memory must begin where one of its words or double words may stand.
 
+use belljar_translate::architecture::{cr0, flag};
+use belljar_translate::guest::analyse::helper::is_bit_string;
+use belljar_translate::guest::analyse::masked::is_masked;
+use belljar_translate::guest::analyse::operands::operand_access;
+use belljar_translate::guest::analyse::{Class, classify};
 use iced_x86::{Code, Instruction, Mnemonic, OpAccess, OpKind, Register};
 
 use super::refine::{has_pending_x87, waits_for_x87};
 use crate::memory::masked::touched_bytes;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::architecture::{cr0, flag};
-use crate::translate::guest::analyse::helper::is_bit_string;
-use crate::translate::guest::analyse::masked::is_masked;
-use crate::translate::guest::analyse::operands::operand_access;
-use crate::translate::guest::analyse::{Class, classify};
 
 /// The largest operands that are checked, and the boundary for those beyond 8 bytes.
 const LARGEST: usize = 10;

@@ -6,11 +6,11 @@
 //! it goes to a device.
 
 use belljar_cpu::PAGE_SIZE;
+use belljar_translate::context::tlb_index;
 
 use super::{Piece, Stop};
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::context::tlb_index;
 
 impl ExactVcpu {
     /// Writes `data` at a linear address. Stores to device registers are carried out when

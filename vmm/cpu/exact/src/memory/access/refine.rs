@@ -2,6 +2,11 @@
 //! its alignment comes before a #PF, and what is not canonical is a #SS when it was
 //! reached through the stack segment (Intel SDM, volume 3, table 7-2 and 6.15).
 
+use belljar_translate::architecture::vector;
+use belljar_translate::guest::analyse::names_mmx;
+use belljar_translate::guest::analyse::operands::operand_access;
+use belljar_translate::guest::decode::{MAX_BYTES, options};
+use belljar_translate::guest::features::{Features, X87};
 use iced_x86::{
     Code, Decoder, EncodingKind, Instruction, Mnemonic as M, OpAccess, OpKind, Register,
 };
@@ -10,11 +15,6 @@ use crate::processor::mmu::is_canonical;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::x87::{FxImage, has_pending, save_x87};
-use crate::translate::architecture::vector;
-use crate::translate::guest::analyse::names_mmx;
-use crate::translate::guest::analyse::operands::operand_access;
-use crate::translate::guest::decode::{MAX_BYTES, options};
-use crate::translate::guest::features::{Features, X87};
 
 impl ExactVcpu {
     /// The instruction at `state.rip`, as far as its bytes can be read, and what decides

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::processor::x87::tells_what_is_in_use;
-use crate::translate::context::Vector;
+use belljar_translate::context::Vector;
 
 /// Bits of XINUSE: upper halves of YMM0 to YMM15, of ZMM0 to ZMM15.
 const UPPER_YMM: u64 = 1 << 2;

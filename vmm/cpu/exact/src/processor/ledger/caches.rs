@@ -4,7 +4,7 @@
 //! level knows what another holds, nothing is written back, and devices leave the
 //! caches alone.
 
-use crate::translate::prices::timing::{CacheModel, LINE_BYTES, TICKS_PER_CYCLE};
+use belljar_translate::prices::timing::{CacheModel, LINE_BYTES, TICKS_PER_CYCLE};
 
 /// No line has this number.
 const EMPTY: u64 = u64::MAX;
@@ -75,7 +75,7 @@ impl Caches {
 
     /// Empty ones; `model` was [checked](CacheModel::check).
     pub(crate) fn new(model: &CacheModel) -> Self {
-        let level = |level: &crate::translate::prices::timing::CacheLevel| Level {
+        let level = |level: &belljar_translate::prices::timing::CacheLevel| Level {
             lines: vec![EMPTY; (level.bytes / LINE_BYTES) as usize].into(),
             ways: level.ways as usize,
             set_mask: level.sets() - 1,
@@ -149,7 +149,7 @@ impl Level {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::translate::prices::timing::CacheLevel;
+    use belljar_translate::prices::timing::CacheLevel;
 
     #[test]
     fn the_line_used_longest_ago_makes_room() {

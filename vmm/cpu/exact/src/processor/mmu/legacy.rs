@@ -5,10 +5,10 @@
 //! here where long mode is off, `system/control` to check PAE's four top entries.
 
 use belljar_cpu::{Access, SystemRegisters};
+use belljar_translate::architecture::{cr0, efer};
 
 use super::{Memory, RESERVED_ADDRESS, Request, entry, error, error_bits, is_allowed, mark};
 use crate::processor::state::Fault;
-use crate::translate::architecture::{cr0, efer};
 
 const CR4_PSE: u64 = 1 << 4;
 pub(super) const CR4_PAE: u64 = 1 << 5;

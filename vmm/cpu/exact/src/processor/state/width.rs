@@ -3,10 +3,10 @@
 //! `dispatch` asks when a run enters a block, `system` and `access` ask for addresses.
 
 use belljar_cpu::{Segment, SegmentRegister};
+use belljar_translate::architecture::{attribute, cr0, efer};
+use belljar_translate::guest::size::{CodeSize, Nulls};
 
 use crate::processor::state::State;
-use crate::translate::architecture::{attribute, cr0, efer};
-use crate::translate::guest::size::{CodeSize, Nulls};
 
 pub(crate) fn is_big(segment: &Segment) -> bool {
     segment.attributes & attribute::BIG != 0

@@ -3,6 +3,7 @@
 //! asks for one raises #GP.
 
 use belljar_cpu::{Segment, SegmentRegister};
+use belljar_translate::architecture::flag;
 use iced_x86::{Code, Instruction, Mnemonic, OpKind};
 
 use super::segments::CodeDescriptor;
@@ -10,7 +11,6 @@ use crate::memory::access::Stop;
 use crate::processor::mmu::is_canonical;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::architecture::flag;
 
 /// Operand size in bytes of a far transfer.
 fn operand_size(instruction: &Instruction) -> usize {

@@ -5,6 +5,7 @@
 //! registers, far transfers, gates and the LGDT family come here.
 
 use belljar_cpu::{DescriptorTable, Segment, SegmentRegister};
+use belljar_translate::architecture::vector;
 use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 
 use crate::instructions::system::Done;
@@ -12,7 +13,6 @@ use crate::memory::access::Stop;
 use crate::processor::mmu::is_canonical;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::architecture::vector;
 
 /// A present code-segment descriptor.
 #[derive(Clone, Copy, Debug)]

@@ -1,17 +1,17 @@
 //! Approximations of which the dispatcher is asked: those of single numbers that are special, and
 //! the more exact ones of AVX-512.
 //!
-//! The results are bit for bit those of [reciprocal](crate::translate::defined::reciprocal) or of IEEE 754's
+//! The results are bit for bit those of [reciprocal](belljar_translate::defined::reciprocal) or of IEEE 754's
 //! division and root, on every host. `system` and its table call these where the engine's own
 //! results are asked for.
 
+use belljar_translate::defined::reciprocal::{self, Approximation};
 use iced_x86::{Instruction, Mnemonic as M, OpKind, Register};
 
 use crate::instructions::system::Done;
 use crate::instructions::system::operand::check_segment;
 use crate::memory::access::Stop;
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::defined::reciprocal::{self, Approximation};
 
 /// Flush denormal results to zero, take denormal operands as zero: bits of MXCSR.
 const FLUSH: u32 = 1 << 15;

@@ -2,17 +2,17 @@
 //! volume 2). Processors differ in the last bits of their results; here they are those of
 //! [`functions`], rounded.
 
+use belljar_translate::architecture::vector;
 use iced_x86::{Instruction, Mnemonic as M};
 
+use crate::instructions::defined::extended::{Control, Extended, Kind, Rounded, round, status};
+use crate::instructions::defined::functions;
+use crate::instructions::defined::wide::Wide;
 use crate::instructions::system::Done;
 use crate::memory::access::Stop;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::x87::{FxImage, has_pending, load_x87, save_x87};
-use crate::translate::architecture::vector;
-use crate::translate::defined::extended::{Control, Extended, Kind, Rounded, round, status};
-use crate::translate::defined::functions;
-use crate::translate::defined::wide::Wide;
 
 /// The registers, by their places on the stack.
 struct Stack {

@@ -8,6 +8,7 @@ use belljar_cpu::{
     COMPONENT_AVX, COMPONENT_HIGH_ZMM, COMPONENT_OPMASK, COMPONENT_ZMM_HIGH, Feature, Registers,
     STATE_COMPONENTS, StateComponent, XSAVE_BYTES, XSAVE_HEADER_END, compacted_size, standard_size,
 };
+use belljar_translate::architecture::{cr4, xcr0};
 use iced_x86::{Instruction, Mnemonic as M};
 
 use super::{LEGACY_END, MXCSR_OFFSET, XMM_OFFSET, mxcsr_of};
@@ -17,7 +18,6 @@ use crate::memory::access::Stop;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::x87::{FxImage, ST_OFFSET, load_x87};
-use crate::translate::architecture::{cr4, xcr0};
 
 const HEADER: usize = 512;
 const HEADER_BYTES: usize = 64;

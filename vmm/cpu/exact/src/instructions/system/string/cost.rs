@@ -4,9 +4,10 @@
 //! instruction copies. `string` calls `touch_elements` for what it has copied, and `pay_elements`
 //! once for each part of an instruction.
 
+use belljar_translate::prices::timing::LINE_BYTES;
+
 use super::{Operation, StringOp};
 use crate::processor::vcpu::ExactVcpu;
-use crate::translate::prices::timing::LINE_BYTES;
 
 /// The lines, source's and target's, that a string instruction touched last.
 pub(super) type Trail = [Option<u64>; 2];
