@@ -3,6 +3,8 @@
 //! A block is found only for the physical address of its bytes and its mode, and is forgotten when they change.
 //! `find` and `run` are the callers.
 
+/// What guest code is translated as: a block, a stub, a trace.
+pub(crate) mod form;
 /// Blocks by physical address, RIP and mode.
 pub(crate) mod index;
 /// What a vCPU that did not run has to hear of shared code.

@@ -40,7 +40,8 @@ use contents::Contents;
 use index::PoolIndex;
 use writer::Writer;
 
-pub(crate) use crate::code::index::Found;
+pub(crate) use crate::code::form::Form;
+use crate::code::index::Found;
 
 /// Number of a page of the pool.
 pub(crate) type PageId = u32;
@@ -186,26 +187,26 @@ impl Pool {
     }
 
     /// Translates `guest`, whose bytes stand at `address`, unless somebody did so before;
-    /// as a `hot` trace or as a block. `None` when there is no room.
+    /// as what `form` says. `None` when there is no room.
     pub(crate) fn add(
         &self,
         guest: &GuestBlock,
         address: u64,
         mode: Mode,
-        free: bool,
-        hot: bool,
+        form: Form,
     ) -> Option<Found> {
         let mut writer = self.writer();
-        let known = self.find(address, guest.rip, mode, !hot);
+        let known = self.find(address, guest.rip, mode, !form.is_hot());
         if let Some(known) = known
-            && self.block(known.id).hot == hot
+            && self.block(known.id).hot == form.is_hot()
         {
             return Some(known);
         }
-        if !self.has_room(&writer) || hot && self.slots() as usize + MAX_RUN > POOL_SLOTS {
+        if !self.has_room(&writer) || form.is_hot() && self.slots() as usize + MAX_RUN > POOL_SLOTS
+        {
             return None;
         }
-        let counts = !free && !hot && mode.pace == Pace::Full;
+        let counts = form == Form::Block && mode.pace == Pace::Full;
         let heat = counts
             .then(|| self.heats())
             .filter(|&heat| (heat as usize) < POOL_HEATS);
@@ -217,7 +218,7 @@ impl Pool {
         let Writer {
             emitter, scattered, ..
         } = &mut *writer;
-        let tier = if hot {
+        let tier = if form.is_hot() {
             Tier::Hot {
                 first_slot,
                 scattered: Scattered {
@@ -229,10 +230,10 @@ impl Pool {
             Tier::Plain(heat)
         };
         emitter.link_by(links);
-        let mut emitted = emitter.emit(guest, mode, free, tier, base, (id, first_site));
+        let mut emitted = emitter.emit(guest, mode, form.is_free(), tier, base, (id, first_site));
         let placement = Placement {
             mode,
-            hot,
+            hot: form.is_hot(),
             origin: Origin {
                 first: address,
                 second: None,

@@ -22,6 +22,7 @@ use belljar_translate::host::shared::{Character, Shared};
 use belljar_translate::host::site::{BlockId, POOLED, Site, SiteId};
 use belljar_translate::host::stubs;
 
+use crate::code::form::Form;
 use crate::code::index::{BlockIndex, Found};
 use crate::code::news::NewsLog;
 use crate::code::pages::CodePages;
@@ -247,21 +248,20 @@ impl Store {
     }
 
     /// Translates `guest`, whose bytes lie at `origin` (guest-physical addresses;
-    /// the second when it crosses), and keeps it; as a `hot` trace or as a block.
+    /// the second when it crosses), and keeps it; as what `form` says.
     pub(crate) fn add(
         &mut self,
         guest: &GuestBlock,
         origin: Origin,
         mode: Mode,
-        free: bool,
-        hot: bool,
+        form: Form,
     ) -> Found {
         let id = self.blocks.len() as BlockId;
         let base = self.memory.next();
         let first_site = self.sites.len() as SiteId;
-        let counts = !free && !self.lines && mode.pace == Pace::Full;
-        let heat = (counts && !hot).then_some(self.heats.end);
-        let tier = if hot {
+        let counts = form == Form::Block && !self.lines && mode.pace == Pace::Full;
+        let heat = counts.then_some(self.heats.end);
+        let tier = if form.is_hot() {
             Tier::Hot {
                 first_slot: self.slots.end,
                 scattered: Scattered {
@@ -276,14 +276,14 @@ impl Store {
         let alone = mode.is_poolable() && self.is_shared_at(origin.first, guest.rip);
         let links = if alone { Links::Cached } else { Links::Patched };
         self.emitter.link_by(links);
-        let mut emitted = self
-            .emitter
-            .emit(guest, mode, free, tier, base, (id, first_site));
+        let mut emitted =
+            self.emitter
+                .emit(guest, mode, form.is_free(), tier, base, (id, first_site));
         self.memory.place(self.emitter.code());
         self.sites.append(&mut emitted.sites);
         let placement = Placement {
             mode,
-            hot,
+            hot: form.is_hot(),
             origin,
             base,
             bytes: self.emitter.code().len(),

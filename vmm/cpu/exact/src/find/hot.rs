@@ -11,6 +11,7 @@ use belljar_translate::guest::rename::{choose, rename};
 use belljar_translate::guest::size::CodeSize;
 use belljar_translate::host::site::{BlockId, POOLED};
 
+use crate::code::form::Form;
 use crate::processor::vcpu::ExactVcpu;
 
 impl ExactVcpu {
@@ -47,7 +48,7 @@ impl ExactVcpu {
             self.count_again(head);
             return self.ran_hot(first);
         }
-        let hot = self.store.add(&trace, origin, mode, false, true).id;
+        let hot = self.store.add(&trace, origin, mode, Form::Trace).id;
         for slot in self.store.block(hot).slots.clone() {
             self.begin_slot(slot);
         }
@@ -74,7 +75,7 @@ impl ExactVcpu {
         if found.is_none() || !self.still_shares(physical, rip) {
             return;
         }
-        if let Some(hot) = self.store.add_pooled(&trace, physical, mode, false, true) {
+        if let Some(hot) = self.store.add_pooled(&trace, physical, mode, Form::Trace) {
             self.begin_heats();
             self.begin_hot(head, hot.id, &trace);
         }

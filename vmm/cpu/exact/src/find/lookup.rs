@@ -15,6 +15,7 @@ use belljar_translate::guest::mode::{Mode, Origin, Pace};
 use belljar_translate::guest::size::CodeSize;
 use belljar_translate::host::site::BlockId;
 
+use crate::code::form::Form;
 use crate::code::index::Found;
 use crate::code::news::News;
 use crate::processor::addresses::FETCHED;
@@ -155,13 +156,14 @@ impl ExactVcpu {
             self.flush_code();
         }
         let free = mode.free_stubs && mode.user && rip.wrapping_sub(STUB_BASE) < STUB_LENGTH;
-        let shared = self.add_shared(&guest, origin, mode, free);
+        let form = if free { Form::Stub } else { Form::Block };
+        let shared = self.add_shared(&guest, origin, mode, form);
         for page in origin.each() {
             self.watch_page(page);
         }
         let found = match shared {
             Some(found) => found,
-            None => self.store.add(&guest, origin, mode, free, false),
+            None => self.store.add(&guest, origin, mode, form),
         };
         self.statistics.translated += guest.instructions.len() as u64;
         self.begin_heats();

@@ -16,6 +16,7 @@ use belljar_cpu::PAGE_SIZE;
 use belljar_translate::guest::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
 use belljar_translate::guest::mode::{Mode, Origin, Pace};
 
+use crate::code::form::Form;
 use crate::code::index::Found;
 use crate::code::relative::moves_as_one;
 use crate::processor::vcpu::ExactVcpu;
@@ -62,7 +63,7 @@ impl ExactVcpu {
             first: physical,
             second: None,
         };
-        let found = self.store.add(&guest, origin, mode, false, false);
+        let found = self.store.add(&guest, origin, mode, Form::Block);
         self.statistics.translated += guest.instructions.len() as u64;
         self.begin_heats();
         Some(found)

@@ -8,6 +8,7 @@ use belljar_cpu::PAGE_SIZE;
 use belljar_translate::guest::decode::GuestBlock;
 use belljar_translate::guest::mode::{Mode, Origin};
 
+use crate::code::form::Form;
 use crate::code::index::Found;
 use crate::code::news::News;
 use crate::code::pool::PageBytes;
@@ -42,14 +43,14 @@ impl ExactVcpu {
         guest: &GuestBlock,
         origin: Origin,
         mode: Mode,
-        free: bool,
+        form: Form,
     ) -> Option<Found> {
         let physical = origin.first;
         if !mode.is_poolable() || origin.second.is_some() || !self.still_shares(physical, guest.rip)
         {
             return None;
         }
-        let found = self.store.add_pooled(guest, physical, mode, free, false);
+        let found = self.store.add_pooled(guest, physical, mode, form);
         if found.is_none() {
             // Blocks that are not the pool's cannot be linked to those that are.
             self.leave_shared(physical, true);

@@ -12,6 +12,7 @@ use belljar_translate::guest::mode::Mode;
 use belljar_translate::host::site::{BlockId, POOLED};
 
 use super::Store;
+use crate::code::form::Form;
 use crate::code::index::Found;
 use crate::code::pool::{PageBytes, Pool, address_in};
 
@@ -105,12 +106,11 @@ impl Store {
         guest: &GuestBlock,
         physical: u64,
         mode: Mode,
-        free: bool,
-        hot: bool,
+        form: Form,
     ) -> Option<Found> {
         let page = self.pages.pooled(physical, guest.rip)?;
         self.pool()
-            .add(guest, address_in(page, physical), mode, free, hot)
+            .add(guest, address_in(page, physical), mode, form)
     }
 
     /// The block of the pool's that checks each access by itself where hot block `id`
