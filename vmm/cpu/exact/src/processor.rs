@@ -10,6 +10,8 @@ pub(crate) mod clock;
 pub(crate) mod devices;
 /// The one way into translated code, and the one way out.
 pub(crate) mod enter;
+/// What keeps a guest from running for ever without a counted instruction.
+pub(crate) mod guards;
 /// What the host's processor and kernel must have.
 pub(crate) mod host;
 /// A time model at work: prices, caches, and what was spent.

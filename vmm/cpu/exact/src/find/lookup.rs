@@ -134,7 +134,7 @@ impl ExactVcpu {
     pub(crate) fn fetch_address(&mut self, linear: u64) -> Result<u64, Fault> {
         let user = self.state.is_user();
         let index = (linear >> 12) as usize % FETCHED;
-        let known = self.fetched[usize::from(user)][index];
+        let known = self.addresses.fetched[usize::from(user)][index];
         if known.0 == linear >> 12 {
             return Ok(known.1 | (linear % PAGE_SIZE));
         }
@@ -146,7 +146,7 @@ impl ExactVcpu {
         let mapping = map(&self.memory, &self.state.system, linear, request)?;
         self.note_mapping(linear, &mapping, request.access);
         let page = mapping.physical & !(PAGE_SIZE - 1);
-        self.fetched[usize::from(user)][index] = (linear >> 12, page);
+        self.addresses.fetched[usize::from(user)][index] = (linear >> 12, page);
         Ok(mapping.physical)
     }
 

@@ -79,16 +79,16 @@ impl ExactVcpu {
     fn charge_delivery(&mut self) {
         self.statistics.deliveries += 1;
         let retired = self.retired_now();
-        if retired != self.delivered_at {
-            self.delivered_at = retired;
-            self.delivery_streak = 0;
+        if retired != self.guards.delivered_at {
+            self.guards.delivered_at = retired;
+            self.guards.delivery_streak = 0;
             return;
         }
-        self.delivery_streak += 1;
-        if self.delivery_streak > DELIVERY_STREAK {
+        self.guards.delivery_streak += 1;
+        if self.guards.delivery_streak > DELIVERY_STREAK {
             let charge = self.charge_of_event();
             self.take(charge);
-            self.delivered_at = self.retired_now();
+            self.guards.delivered_at = self.retired_now();
         }
     }
 
@@ -266,9 +266,9 @@ impl ExactVcpu {
 
     /// Writes with supervisor rights; what is not RAM swallows it.
     pub(crate) fn system_write(&mut self, linear: u64, data: &[u8]) -> Result<(), Fault> {
-        let waiting = self.stores.len();
+        let waiting = self.pending.stores.len();
         self.write_linear(linear, data, false)?;
-        self.stores.truncate(waiting);
+        self.pending.stores.truncate(waiting);
         Ok(())
     }
 }

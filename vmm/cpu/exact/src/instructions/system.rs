@@ -16,9 +16,10 @@ use iced_x86::{Instruction, Mnemonic as M};
 
 use crate::instructions::apart::{keeps_reset, uses_x87};
 use crate::memory::access::Stop;
+use crate::processor::devices::Answer;
 use crate::processor::left::Next;
 use crate::processor::state::Fault;
-use crate::processor::vcpu::{Answer, ExactVcpu};
+use crate::processor::vcpu::ExactVcpu;
 
 mod bits;
 mod breakpoints;
@@ -71,7 +72,7 @@ impl ExactVcpu {
         }
         let charge = self.store.block(block).charge_of(index);
         let next_rip = instruction.next_ip();
-        self.replies.begin();
+        self.pending.replies.begin();
         self.context.x87_used = 1;
         let result = self.carry_out(instruction);
         if joins {
@@ -80,7 +81,7 @@ impl ExactVcpu {
         // It may have changed what is mapped where.
         self.flush_lines();
         if !matches!(result, Err(Stop::Ask(_))) {
-            self.replies.clear();
+            self.pending.replies.clear();
         }
         match result {
             Ok(done) => {
@@ -96,7 +97,7 @@ impl ExactVcpu {
                     }
                     Done::PartExit(exit) | Done::Again(exit) => return Next::Exit(exit),
                 }
-                self.stores.pop().map_or(Next::Boundary, Next::Exit)
+                self.pending.stores.pop().map_or(Next::Boundary, Next::Exit)
             }
             Err(Stop::Fault(fault)) => {
                 if fault.vector == vector::INVALID_OPCODE {
@@ -104,12 +105,12 @@ impl ExactVcpu {
                 }
                 match self.deliver(fault) {
                     // The lanes of a scatter that were stored stay stored.
-                    Next::Boundary => self.stores.pop().map_or(Next::Boundary, Next::Exit),
+                    Next::Boundary => self.pending.stores.pop().map_or(Next::Boundary, Next::Exit),
                     other => other,
                 }
             }
             Err(Stop::Ask(exit)) => {
-                self.stores.clear();
+                self.pending.stores.clear();
                 Next::Exit(exit)
             }
         }
@@ -257,14 +258,14 @@ impl ExactVcpu {
     /// the guest makes magic calls and nothing else.
     fn magic(&mut self) -> Exit {
         let retired = self.retired_now();
-        if retired == self.magic_at {
-            self.magic_streak += 1;
+        if retired == self.guards.magic_at {
+            self.guards.magic_streak += 1;
         } else {
-            self.magic_streak = 0;
-            self.magic_at = retired;
+            self.guards.magic_streak = 0;
+            self.guards.magic_at = retired;
         }
-        if self.magic_streak > MAGIC_STREAK && self.free_stubs {
-            self.free_stubs = false;
+        if self.guards.magic_streak > MAGIC_STREAK && self.guards.free_stubs {
+            self.guards.free_stubs = false;
             self.flush_translations();
         }
         self.context.free = FREE_INSTRUCTIONS;

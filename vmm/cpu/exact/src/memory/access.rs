@@ -10,11 +10,11 @@ use belljar_translate::host::site::{BlockId, CheckForm};
 use belljar_translate::prices::timing::LINE_BYTES;
 
 use crate::memory::lines::Payment;
-use crate::processor::devices::DEVICE_BYTES;
+use crate::processor::devices::{Answer, DEVICE_BYTES};
 use crate::processor::left::Next;
 use crate::processor::mmu::{Request, is_canonical, map};
 use crate::processor::state::Fault;
-use crate::processor::vcpu::{Answer, ExactVcpu};
+use crate::processor::vcpu::ExactVcpu;
 
 mod aligned;
 pub(crate) use aligned::DataAccess;
@@ -99,7 +99,7 @@ impl ExactVcpu {
             self.context.scratch = [0, host];
             return Next::Resume(resume);
         }
-        self.replies.begin();
+        self.pending.replies.begin();
         let code_page = self.context.code_page;
         self.state.rip = self.store.block(block).rip_of(index, code_page);
         let bytes = usize::from(size);
@@ -109,7 +109,7 @@ impl ExactVcpu {
             None => self.open_access(linear, bytes, write, payment),
         };
         if !matches!(opened, Err(Stop::Ask(_))) {
-            self.replies.clear();
+            self.pending.replies.clear();
         }
         if self.store.departures() != departures {
             // The page may be the one whose code runs. Nothing was written yet.
@@ -274,7 +274,7 @@ impl ExactVcpu {
             .step_by(DEVICE_BYTES)
             .zip(into.chunks_mut(DEVICE_BYTES))
         {
-            let value = match self.replies.next() {
+            let value = match self.pending.replies.next() {
                 Some(value) => Answer::Value(value),
                 None => self.take_answer(),
             };
@@ -282,7 +282,7 @@ impl ExactVcpu {
                 let len = part.len() as u8;
                 return Err(Stop::Ask(Exit::MmioRead { addr, len }));
             };
-            self.replies.keep(value);
+            self.pending.replies.keep(value);
             part.copy_from_slice(&value.to_le_bytes()[..part.len()]);
         }
         Ok(())
@@ -308,11 +308,11 @@ impl ExactVcpu {
         match written {
             // What a call has pushed is told after its jump.
             Ok(()) if call => Next::Resume(resume),
-            Ok(()) if self.store.block(block).valid && self.stores.is_empty() => {
+            Ok(()) if self.store.block(block).valid && self.pending.stores.is_empty() => {
                 Next::Resume(resume)
             }
             Ok(()) => {
-                let exit = self.stores.pop();
+                let exit = self.pending.stores.pop();
                 self.leave_behind(block, index, exit)
             }
             Err(fault) => {

@@ -22,11 +22,12 @@ impl ExactVcpu {
     /// Remembers of a mapping that is about to be cached what forgetting must know.
     pub(crate) fn note_mapping(&mut self, linear: u64, mapping: &Mapping, access: Access) {
         if mapping.page_bytes > PAGE_SIZE {
-            self.large
+            self.addresses
+                .large
                 .insert((mapping.page_bytes, linear / mapping.page_bytes));
         }
         if is_above(linear) && !mapping.global {
-            self.local_above.note(linear, mapping, access);
+            self.addresses.local_above.note(linear, mapping, access);
         }
     }
 
@@ -37,15 +38,15 @@ impl ExactVcpu {
             view.flush_tlb();
             view.jumps.flush();
         }
-        self.large.clear();
-        self.local_above = LocalPages::default();
-        *self.fetched = [[NOT_FETCHED; FETCHED]; 2];
+        self.addresses.large.clear();
+        self.addresses.local_above = LocalPages::default();
+        *self.addresses.fetched = [[NOT_FETCHED; FETCHED]; 2];
         self.flush_slots();
     }
 
     /// Forgets the present address space; global pages stay.
     pub(crate) fn flush_address_space(&mut self) {
-        if self.local_above.too_many || self.state.system.cr4 & cr4::PGE == 0 {
+        if self.addresses.local_above.too_many || self.state.system.cr4 & cr4::PGE == 0 {
             return self.flush_translations();
         }
         self.statistics.address_spaces += 1;
@@ -53,14 +54,15 @@ impl ExactVcpu {
             view.flush_below();
             view.jumps.flush_below();
         }
-        self.large
+        self.addresses
+            .large
             .retain(|&(bytes, number)| is_above(number.wrapping_mul(bytes)));
-        for page in self.fetched.as_flattened_mut() {
+        for page in self.addresses.fetched.as_flattened_mut() {
             if !is_above(page.0 << 12) {
                 *page = NOT_FETCHED;
             }
         }
-        let pages = std::mem::take(&mut self.local_above.pages);
+        let pages = std::mem::take(&mut self.addresses.local_above.pages);
         self.context.slots.flush_below_and(&pages);
         for page in pages {
             for view in &mut self.context.views {
@@ -75,7 +77,7 @@ impl ExactVcpu {
         if !long
             || large_pages(linear)
                 .iter()
-                .any(|page| self.large.contains(page))
+                .any(|page| self.addresses.large.contains(page))
         {
             // The TLB holds parts of it under many entries.
             return self.flush_translations();
@@ -85,7 +87,7 @@ impl ExactVcpu {
             view.flush_page(linear);
             view.jumps.forget_into(linear);
         }
-        for fetched in &mut *self.fetched {
+        for fetched in &mut *self.addresses.fetched {
             let page = &mut fetched[(linear >> 12) as usize % FETCHED];
             if page.0 == linear >> 12 {
                 *page = NOT_FETCHED;

@@ -3,6 +3,8 @@
 //!
 //! `memory` notes it and forgets by it.
 
+use std::collections::BTreeSet;
+
 use belljar_cpu::{Access, PAGE_SIZE};
 
 use crate::processor::mmu::Mapping;
@@ -13,8 +15,29 @@ pub(crate) const FETCHED: usize = 64;
 /// No page has this number.
 pub(crate) const NOT_FETCHED: (u64, u64) = (u64::MAX, 0);
 
+/// What a vCPU remembers of linear addresses beyond the TLB.
+pub(crate) struct Addresses {
+    /// Pages that code was fetched from, supervisor and user: number and physical address.
+    pub(crate) fetched: Box<[[(u64, u64); FETCHED]; 2]>,
+    /// Large pages of which the TLB may hold parts: bytes and number.
+    pub(crate) large: BTreeSet<(u64, u64)>,
+    /// What a change of address space must forget in the upper half.
+    pub(crate) local_above: LocalPages,
+}
+
+impl Default for Addresses {
+    /// Nothing was seen yet.
+    fn default() -> Self {
+        Self {
+            fetched: Box::new([[NOT_FETCHED; FETCHED]; 2]),
+            large: BTreeSet::new(),
+            local_above: LocalPages::default(),
+        }
+    }
+}
+
 /// Pages of the upper half that are cached and not global. Nothing that is cached of
-/// them reaches beyond the page; see [`explore`](ExactVcpu::explore).
+/// them reaches beyond the page; `explore` stops there.
 #[derive(Default)]
 pub(crate) struct LocalPages {
     pub(crate) pages: Vec<u64>,

@@ -14,6 +14,29 @@ use serde::{Deserialize, Serialize};
 /// The most that a device is asked for or told at a time.
 pub(crate) const DEVICE_BYTES: usize = 8;
 
+/// Everything that stands between an instruction and the devices that it accesses.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pending {
+    /// The answer to the last read exit.
+    pub(crate) answer: Answer,
+    /// The answers before it.
+    pub(crate) replies: Replies,
+    /// What devices have to be told before the guest continues.
+    pub(crate) stores: Stores,
+}
+
+/// An answer to the question of a read exit, for when its instruction runs again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    /// There is none.
+    #[default]
+    None,
+    /// The value read.
+    Value(u64),
+    /// There is no such register.
+    Refused,
+}
+
 /// What devices answered to the reads of an instruction that runs again for each of
 /// them, in order: one that reads two registers would ask for ever otherwise.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

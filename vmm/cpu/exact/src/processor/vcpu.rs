@@ -4,8 +4,6 @@
 //! It runs on one thread at a time, since GS, signals and the x87 are that thread's. Nodes own one
 //! per processor and call it through `interface`.
 
-use std::collections::BTreeSet;
-
 use belljar_cpu::{
     CpuError, CpuidTable, GuestRam, InstructionSet, Probed, ShutdownCause, Unimplemented,
 };
@@ -15,13 +13,13 @@ use belljar_translate::context::{ARITHMETIC, Context, ContextMemory, FREE_INSTRU
 use belljar_translate::guest::features::{Features, Vectors};
 use belljar_translate::host::shared::{Character, Counter};
 use belljar_translate::prices::timing::{TICKS_PER_CYCLE, Timing};
-use serde::{Deserialize, Serialize};
 
 use crate::code::share::{CodeShare, Lease};
-use crate::processor::addresses::{FETCHED, LocalPages, NOT_FETCHED};
+use crate::processor::addresses::Addresses;
 use crate::processor::clock::{Clock, CyclesPerInstruction};
-use crate::processor::devices::{Replies, Stores};
+use crate::processor::devices::{Answer, Pending};
 use crate::processor::enter::Door;
+use crate::processor::guards::Guards;
 use crate::processor::host::host_requirements;
 use crate::processor::ledger::Ledger;
 use crate::processor::left::Uncovered;
@@ -62,16 +60,6 @@ pub struct VectorState {
     pub mxcsr: u32,
 }
 
-/// An answer to the question of a read exit, for when its instruction runs again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Answer {
-    None,
-    /// The value read.
-    Value(u64),
-    /// There is no such register.
-    Refused,
-}
-
 /// The deterministic vCPU.
 pub struct ExactVcpu {
     pub(crate) context: ContextMemory,
@@ -99,32 +87,20 @@ pub struct ExactVcpu {
     /// Retired instructions at which every run ends.
     pub(crate) stop_at: u64,
     pub(crate) nmi_window_wanted: bool,
-    pub(crate) answer: Answer,
-    pub(crate) replies: Replies,
-    /// What devices have to be told before the guest continues.
-    pub(crate) stores: Stores,
+    /// What an instruction has asked of devices, and has yet to tell them.
+    pub(crate) pending: Pending,
     /// Linear address of the operand in the bounce buffer.
     pub(crate) bounced: u64,
     pub(crate) tsc_offset: u64,
-    /// Stub instructions run uncounted; off for good once a guest abuses them.
-    pub(crate) free_stubs: bool,
-    /// Magic calls without a counted instruction between them.
-    pub(crate) magic_streak: u32,
-    pub(crate) magic_at: u64,
-    /// Exceptions without an instruction between them, and when the last one came.
-    pub(crate) delivery_streak: u32,
-    pub(crate) delivered_at: u64,
+    /// Streaks of what does not count.
+    pub(crate) guards: Guards,
     pub(crate) statistics: Statistics,
     pub(crate) unimplemented: Vec<Unimplemented>,
-    /// Pages that code was fetched from, supervisor and user: number and physical address.
-    pub(crate) fetched: Box<[[(u64, u64); FETCHED]; 2]>,
+    /// What is remembered of linear addresses beyond the TLB.
+    pub(crate) addresses: Addresses,
     /// Instructions retired when a slot was last asked for its worth.
     pub(crate) slot_asked: Vec<u64>,
     pub(crate) seams: Seams,
-    /// Large pages of which the TLB may hold parts: bytes and number.
-    pub(crate) large: BTreeSet<(u64, u64)>,
-    /// What a change of address space must forget in the upper half.
-    pub(crate) local_above: LocalPages,
     /// An interrupt that could not be delivered at all.
     pub(crate) shutdown: Option<ShutdownCause>,
     /// RIP of a WRMSR that the caller may still refuse.
@@ -214,23 +190,15 @@ impl ExactVcpu {
             at_ease: false,
             stop_at: u64::MAX,
             nmi_window_wanted: false,
-            answer: Answer::None,
-            replies: Replies::default(),
-            stores: Stores::default(),
+            pending: Pending::default(),
             bounced: 0,
             tsc_offset: 0,
-            free_stubs: true,
-            magic_streak: 0,
-            magic_at: u64::MAX,
-            delivery_streak: 0,
-            delivered_at: u64::MAX,
+            guards: Guards::new(),
             statistics: Statistics::default(),
             unimplemented: Vec::new(),
-            fetched: Box::new([[NOT_FETCHED; FETCHED]; 2]),
+            addresses: Addresses::default(),
             slot_asked: vec![0; SLOTS],
             seams: Seams::default(),
-            large: BTreeSet::new(),
-            local_above: LocalPages::default(),
             shutdown: None,
             refusable: None,
             jumps_of: [(u32::MAX, 0); 2],
@@ -292,9 +260,9 @@ impl ExactVcpu {
     pub(crate) fn is_between_instructions(&self) -> bool {
         !self.state.shadow
             && !self.in_free_stub()
-            && self.answer == Answer::None
-            && self.replies.is_empty()
-            && self.stores.is_empty()
+            && self.pending.answer == Answer::None
+            && self.pending.replies.is_empty()
+            && self.pending.stores.is_empty()
     }
 
     /// RFLAGS with its arithmetic part.

@@ -14,11 +14,12 @@ use belljar_translate::host::block::Incoming;
 use belljar_translate::host::site::BlockId;
 
 use crate::find::probed::Hit;
+use crate::processor::devices::Answer;
 use crate::processor::enter::point_at;
 use crate::processor::left::Next;
 use crate::processor::signals::Catching;
 use crate::processor::state::{Entered, Fault};
-use crate::processor::vcpu::{Answer, ExactVcpu};
+use crate::processor::vcpu::ExactVcpu;
 
 /// The part of a budget that a run at ease may leave when it comes to a hot block.
 const EASE: i64 = 8;
@@ -110,7 +111,7 @@ impl ExactVcpu {
     /// Runs until the clock shows `until` or something else ends the run.
     pub(crate) fn dispatch(&mut self, until: Cycles) -> Result<Exit, CpuError> {
         // What an instruction that is done has yet to tell devices.
-        if let Some(store) = self.stores.pop() {
+        if let Some(store) = self.pending.stores.pop() {
             return Ok(store);
         }
         self.forget_written_pages();
@@ -388,7 +389,7 @@ impl ExactVcpu {
             user: self.state.is_user(),
             fpu: self.state.has_fpu(),
             pace,
-            free_stubs: self.free_stubs,
+            free_stubs: self.guards.free_stubs,
             features: self.features_number,
             relative: false,
             apart: self.is_apart(),
@@ -413,7 +414,7 @@ impl ExactVcpu {
     }
 
     pub(crate) fn in_free_stub_at(&self, rip: u64) -> bool {
-        self.free_stubs && rip.wrapping_sub(STUB_BASE) < STUB_LENGTH && self.state.is_user()
+        self.guards.free_stubs && rip.wrapping_sub(STUB_BASE) < STUB_LENGTH && self.state.is_user()
     }
 
     fn link(&mut self, wanted: PendingLink, block: BlockId, mode: Mode) {
@@ -437,6 +438,6 @@ impl ExactVcpu {
 
     /// Whether a question was answered that has not been consumed.
     pub(crate) fn take_answer(&mut self) -> Answer {
-        std::mem::replace(&mut self.answer, Answer::None)
+        std::mem::replace(&mut self.pending.answer, Answer::None)
     }
 }

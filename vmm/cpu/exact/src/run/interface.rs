@@ -14,9 +14,10 @@ use belljar_sim::{Random, Seed};
 use belljar_translate::architecture::vector;
 use belljar_translate::host::cache::give_up;
 
+use crate::processor::devices::Answer;
 use crate::processor::mmu::{Request, translate};
 use crate::processor::state::State;
-use crate::processor::vcpu::{Answer, ExactVcpu};
+use crate::processor::vcpu::ExactVcpu;
 
 /// Bytes of translated code that a vCPU at rest keeps: what it needs to look at the clock
 /// and go back to sleep is less.
@@ -80,7 +81,7 @@ impl Vcpu for ExactVcpu {
     }
 
     fn complete_read(&mut self, data: u64) {
-        self.answer = Answer::Value(data);
+        self.pending.answer = Answer::Value(data);
     }
 
     fn refuse_msr(&mut self) {
@@ -92,7 +93,7 @@ impl Vcpu for ExactVcpu {
                 self.give(charge);
                 self.refused = true;
             }
-            None => self.answer = Answer::Refused,
+            None => self.pending.answer = Answer::Refused,
         }
     }
 
@@ -241,7 +242,7 @@ impl Vcpu for ExactVcpu {
         let statistics = self.statistics();
         EngineReport {
             unimplemented: self.unimplemented.clone(),
-            stubs_abused: !self.free_stubs,
+            stubs_abused: !self.guards.free_stubs,
             counters: statistics.counters(),
             ..EngineReport::default()
         }

@@ -11,9 +11,9 @@ use belljar_translate::architecture::flag;
 use belljar_translate::context::ARITHMETIC;
 use serde::{Deserialize, Serialize};
 
-use crate::processor::devices::{Replies, Stores};
+use crate::processor::devices::{Answer, Replies, Stores};
 use crate::processor::ledger::caches::Contents;
-use crate::processor::vcpu::{Answer, ExactVcpu, VectorState};
+use crate::processor::vcpu::{ExactVcpu, VectorState};
 
 /// This engine's name in saved states.
 pub const ENGINE_NAME: &str = "exact";
@@ -85,16 +85,16 @@ impl ExactVcpu {
             caches: ledger.and_then(|l| Some(l.caches.as_ref()?.contents())),
             window_wanted: self.context.window_wanted != 0,
             nmi_window_wanted: self.nmi_window_wanted,
-            answer: self.answer,
-            replies: self.replies.clone(),
-            stores: self.stores.clone(),
+            answer: self.pending.answer,
+            replies: self.pending.replies.clone(),
+            stores: self.pending.stores.clone(),
             held_hits: self.state.held_hits,
             apic_off: (self.state.apic_off, self.state.apic_was_off),
             bounced: self.bounced,
             free: self.context.free,
-            free_stubs: self.free_stubs,
-            magic: (self.magic_streak, self.magic_at),
-            deliveries: (self.delivery_streak, self.delivered_at),
+            free_stubs: self.guards.free_stubs,
+            magic: (self.guards.magic_streak, self.guards.magic_at),
+            deliveries: (self.guards.delivery_streak, self.guards.delivered_at),
             shutdown: self.shutdown,
             refusable: self.refusable,
             refused: self.refused,
@@ -167,16 +167,16 @@ impl ExactVcpu {
         }
         self.context.window_wanted = own.window_wanted.into();
         self.nmi_window_wanted = own.nmi_window_wanted;
-        self.answer = own.answer;
-        self.replies = own.replies;
-        self.stores = own.stores;
+        self.pending.answer = own.answer;
+        self.pending.replies = own.replies;
+        self.pending.stores = own.stores;
         self.state.held_hits = own.held_hits;
         (self.state.apic_off, self.state.apic_was_off) = own.apic_off;
         self.bounced = own.bounced;
         self.context.free = own.free;
-        self.free_stubs = own.free_stubs;
-        (self.magic_streak, self.magic_at) = own.magic;
-        (self.delivery_streak, self.delivered_at) = own.deliveries;
+        self.guards.free_stubs = own.free_stubs;
+        (self.guards.magic_streak, self.guards.magic_at) = own.magic;
+        (self.guards.delivery_streak, self.guards.delivered_at) = own.deliveries;
         self.shutdown = own.shutdown;
         self.refusable = own.refusable;
         self.refused = own.refused;

@@ -132,7 +132,7 @@ impl ExactVcpu {
                 self.stop(course)
             }
             SiteKind::FreeSpent => {
-                self.free_stubs = false;
+                self.guards.free_stubs = false;
                 self.state.rip = self.rip_of_block(block);
                 self.flush_translations();
                 Next::Boundary

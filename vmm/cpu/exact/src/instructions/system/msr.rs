@@ -9,9 +9,10 @@ use iced_x86::{Instruction, Mnemonic};
 
 use super::Done;
 use crate::memory::access::Stop;
+use crate::processor::devices::Answer;
 use crate::processor::mmu::is_canonical;
 use crate::processor::state::Fault;
-use crate::processor::vcpu::{Answer, ExactVcpu};
+use crate::processor::vcpu::ExactVcpu;
 
 const TSC: u32 = 0x10;
 const APIC_BASE: u32 = 0x1b;

@@ -10,8 +10,9 @@ use iced_x86::{Instruction, Register};
 use super::Done;
 use super::operand::mask;
 use crate::memory::access::Stop;
+use crate::processor::devices::Answer;
 use crate::processor::state::Fault;
-use crate::processor::vcpu::{Answer, ExactVcpu};
+use crate::processor::vcpu::ExactVcpu;
 
 mod cost;
 mod operation;
@@ -86,20 +87,22 @@ impl ExactVcpu {
             }
             let from = (self.source(op), self.target(op));
             let ends = self.element(op)?;
-            if !matches!(ends, Some(Done::Again(Exit::PioRead { .. }))) && self.stores.is_empty() {
+            if !matches!(ends, Some(Done::Again(Exit::PioRead { .. })))
+                && self.pending.stores.is_empty()
+            {
                 self.touch_elements(op, from, 1, &mut trail);
             }
             if let Some(done) = ends {
                 return Ok(self.told_by_steps(op, steps, done));
             }
-            self.replies.clear();
+            self.pending.replies.clear();
             if !op.repeat {
                 return Ok(Done::Next);
             }
             self.step_counter(op, 1);
             // A repeated store to a device leaves the instruction for its sake, unfinished and
             // so not counted.
-            if !steps && let Some(store) = self.stores.pop() {
+            if !steps && let Some(store) = self.pending.stores.pop() {
                 return Ok(Done::Again(store));
             }
             let equal = self.context.flags & ZF != 0;

@@ -35,7 +35,7 @@ impl ExactVcpu {
                     self.forget_code(piece.physical, part.len() as u64);
                 }
             } else {
-                self.stores.push(piece.physical, part);
+                self.pending.stores.push(piece.physical, part);
             }
         }
     }
