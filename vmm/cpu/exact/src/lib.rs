@@ -1,7 +1,7 @@
 //! The exact engine: a deterministic x86-64 to x86-64 binary translator.
 //!
 //! A block of guest code is [decoded](belljar_translate::guest::decode), [analysed](belljar_translate::guest::analyse), its
-//! instructions [rewritten](belljar_translate::guest::rewrite) and [emitted](belljar_translate::host::emit) as host code, and kept in
+//! instructions [rewritten](belljar_translate::host::rewrite) and [emitted](belljar_translate::host::emit) as host code, and kept in
 //! a [store](code::store) that links blocks and forgets them when their bytes change. The run
 //! loop ([dispatch](run::dispatch)) visits translated code until something needs it. Retired
 //! instructions are counted exactly, and time is nothing but their number: a run

@@ -124,7 +124,7 @@ pub mod vector {
     pub const SIMD: u8 = 19;
 }
 
-/// Segment attribute bits (see [`Segment::attributes`]).
+/// Segment attribute bits (see [`Segment::attributes`](belljar_cpu::Segment::attributes)).
 pub mod attribute {
     /// The segment is there.
     pub const PRESENT: u16 = 1 << 7;

@@ -2,7 +2,7 @@
 //!
 //! Translated code owns every general register, the flags, the vector registers
 //! that the guest has, MXCSR and the x87; it never touches the host stack, so the guest's RSP stands in
-//! the host's. The GS base points at the [`Context`] for as long as a run lasts.
+//! the host's. The GS base points at the [`Context`](belljar_translate::context::Context) for as long as a run lasts.
 //! The x87 stays the guest's through all exits of a run, see [`x87`](crate::processor::x87).
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What translated code needs of [approximate reciprocals](super::reciprocal) in memory:
+//! What translated code needs of [approximate reciprocals](crate::defined::reciprocal) in memory:
 //! operands as wide as a YMM register, at fixed places of the context.
 //!
 //! They are constant once made: `Context::mapped` fills them in, and code of `emit/approximate`

@@ -33,7 +33,7 @@ pub struct Shared {
     pub enter: u64,
     /// The same for code that counts in MM7, and where that leaves.
     pub apart: [u64; 2],
-    /// Where code counts that is not [apart](Mode::apart).
+    /// Where code counts that is not [apart](crate::guest::mode::Mode::apart).
     pub counter: Counter,
 }
 

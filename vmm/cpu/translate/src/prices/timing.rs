@@ -1,8 +1,8 @@
 //! The time model: what an instruction costs, and what caches add to it.
 //!
 //! Without one, time is the number of retired instructions times a ratio. With one,
-//! each instruction has a [price](Costs), and each line of memory that it touches is
-//! looked for in [caches](CacheModel). Both are functions of the guest's instructions
+//! each instruction has a [price](crate::prices::timing::Costs), and each line of memory that it touches is
+//! looked for in [caches](crate::prices::timing::CacheModel). Both are functions of the guest's instructions
 //! and addresses alone.
 
 use crate::prices::classes::{COST_CLASSES, CostClass};

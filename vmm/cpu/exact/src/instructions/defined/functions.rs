@@ -1,6 +1,6 @@
 //! The x87's functions: sine, cosine, arc tangent, 2^x - 1, logarithm.
 //!
-//! Series of [`Wide`] numbers, after reductions that leave small arguments. For sine and cosine
+//! Series of [`Wide`](crate::instructions::defined::wide::Wide) numbers, after reductions that leave small arguments. For sine and cosine
 //! pi has 66 bits, as in processors of both makers (Intel SDM, volume 1, "Pi"), and the reduction
 //! by it is exact.
 
