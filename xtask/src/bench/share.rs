@@ -25,10 +25,9 @@ const PARTS: [(&str, &[&str]); 8] = [
     (
         "TLB misses",
         &[
-            "belljar_exact::access",
-            "belljar_exact::mmu",
-            "belljar_exact::flush",
-            "belljar_exact::context",
+            "belljar_exact::memory",
+            "belljar_exact::processor::mmu",
+            "belljar_translate::context",
             "::stretch",
             "::explore",
             "::group_miss",
@@ -37,20 +36,18 @@ const PARTS: [(&str, &[&str]); 8] = [
     (
         "dispatch",
         &[
-            "belljar_exact::dispatch",
-            "belljar_exact::visit",
-            "belljar_exact::interface",
-            "belljar_exact::lookup",
-            "belljar_exact::index",
-            "belljar_exact::enter",
+            "belljar_exact::run",
+            "belljar_exact::find::lookup",
+            "belljar_exact::code::index",
+            "belljar_exact::processor::enter",
             "::find",
         ],
     ),
+    ("instructions in Rust", &["belljar_exact::instructions"]),
     (
-        "instructions in Rust",
-        &["belljar_exact::system", "belljar_exact::exception"],
+        "translation",
+        &["belljar_exact", "belljar_translate", "iced_x86"],
     ),
-    ("translation", &["belljar_exact", "iced_x86"]),
     (
         "devices, network, rounds",
         &["belljar_", "virtio", "vm_memory"],

@@ -15,15 +15,16 @@ use std::fmt::Write;
 use std::path::Path;
 
 use belljar_cpu::{Exit, InstructionSet, Level, Registers, Vcpu};
+use belljar_translate::guest::decode::{Decoded, GuestBlock, MAX_INSTRUCTIONS, decode};
+use belljar_translate::guest::features::Features;
+use belljar_translate::guest::groups::Scattered;
+use belljar_translate::guest::mode::{Mode, Pace};
+use belljar_translate::guest::rename::{choose, rename};
+use belljar_translate::guest::size::{CodeSize, Nulls};
+use belljar_translate::host::emit::{Emitter, Tier};
+use belljar_translate::host::shared::{Counter, Shared};
 
-use crate::block::{Mode, Pace};
-use crate::decode::{Decoded, GuestBlock, MAX_INSTRUCTIONS, decode};
-use crate::emit::{Counter, Emitter, Shared, Tier};
-use crate::features::Features;
-use crate::groups::Scattered;
-use crate::host::host_requirements;
-use crate::rename::{choose, rename};
-use crate::size::{CodeSize, Nulls};
+use crate::processor::host::host_requirements;
 use listing::Listing;
 use samples::{FILES, Sample};
 

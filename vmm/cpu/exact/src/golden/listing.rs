@@ -13,12 +13,13 @@ use iced_x86::{
 };
 
 use super::BASE;
-use crate::allocation::LENT;
-use crate::block::SiteKind;
-use crate::context::{Context, SLOT_CLUSTER, SLOTS, STEPS, Slot, Slots, Tlb, View};
-use crate::decode::GuestBlock;
-use crate::emit::{Emitted, Shared};
-use crate::jumps::{FIRST, Jumps};
+use belljar_translate::context::LENT;
+use belljar_translate::context::jumps::{FIRST, Jumps};
+use belljar_translate::context::{Context, SLOT_CLUSTER, SLOTS, STEPS, Slot, Slots, Tlb, View};
+use belljar_translate::guest::decode::GuestBlock;
+use belljar_translate::host::emit::Emitted;
+use belljar_translate::host::shared::Shared;
+use belljar_translate::host::site::SiteKind;
 
 /// One translated block.
 pub(super) struct Listing<'a> {

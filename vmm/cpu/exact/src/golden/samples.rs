@@ -13,8 +13,8 @@ use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
 use super::bare::CODE;
-use crate::emit::Counter;
-use crate::size::CodeSize;
+use belljar_translate::guest::size::CodeSize;
+use belljar_translate::host::shared::Counter;
 
 /// Guest code and how it is translated.
 pub(super) struct Sample {

@@ -6,7 +6,7 @@
 use iced_x86::code_asm::CodeAssembler;
 
 use super::{CODE, Sample, block, raw};
-use crate::size::CodeSize;
+use belljar_translate::guest::size::CodeSize;
 
 pub(super) fn relative() -> Vec<Sample> {
     vec![

@@ -1,0 +1,320 @@
+//! Translated code that many nodes run.
+//!
+//! Nodes of a cluster run the same kernel and programs, and what a page of code is
+//! translated to follows from its bytes. The pool keeps such bytes page by page, each with
+//! the blocks that stand there. A node whose page holds the same bytes runs those blocks for
+//! as long as it does not write to the page; whoever needs a block first adds it. Since
+//! addresses are part of translated code, a page is kept for the first few linear addresses
+//! at which it is run: the kernel is at the same in all clones, libraries are somewhere else
+//! in each process.
+//!
+//! Translated code finds all that belongs to a vCPU through the GS base, and pooled code
+//! is mapped once. Once added it is never changed and never removed, since others may be
+//! in it. What does change are words next to it, its cells, which tell where a jump to
+//! another block of the page leads: to the dispatcher at first, then to that block. A link
+//! never leads out of its page, so a node that leaves a page forgets its jump caches and
+//! is out. Whatever blocks there are, guests run the same.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use belljar_cpu::{CpuError, PAGE_SIZE};
+use belljar_translate::context::{POOL_HEATS, POOL_SLOTS};
+use belljar_translate::guest::decode::{GuestBlock, MAX_RUN};
+use belljar_translate::guest::features::Features;
+use belljar_translate::guest::groups::Scattered;
+use belljar_translate::guest::mode::{Mode, Origin, Pace};
+use belljar_translate::host::block::{Block, Incoming, Placement};
+use belljar_translate::host::cache::{BLOCK_ROOM, CodeMemory};
+use belljar_translate::host::emit::{Emitter, Links, Tier};
+use belljar_translate::host::shared::Character;
+use belljar_translate::host::site::{BlockId, POOLED, Site, SiteId};
+use belljar_translate::host::stubs;
+
+mod contents;
+mod index;
+mod writer;
+
+use contents::Contents;
+use index::PoolIndex;
+use writer::Writer;
+
+pub(crate) use crate::code::form::Form;
+use crate::code::index::Found;
+
+/// Number of a page of the pool.
+pub(crate) type PageId = u32;
+/// The bytes of a page.
+pub(crate) type PageBytes = [u8; PAGE_SIZE as usize];
+
+/// Bytes of code for which there is a cell and an exit stub at most.
+const BYTES_PER_CELL: usize = 32;
+const BYTES_PER_SITE: usize = 32;
+
+/// What nodes are given that share translated code wherever their pages of code hold the
+/// same bytes: clones of one value. They may run at the same time, and what they do does
+/// not depend on it.
+#[derive(Clone)]
+pub struct CodePool {
+    pool: Arc<Mutex<Option<Arc<Pool>>>>,
+    /// Room for code.
+    bytes: usize,
+}
+
+impl CodePool {
+    /// A pool with room for `bytes` bytes of code. Tables take some three times as much
+    /// besides it. When it is full, nodes translate for themselves what is not there.
+    pub fn with_room(bytes: usize) -> Self {
+        Self {
+            pool: Arc::default(),
+            bytes,
+        }
+    }
+
+    /// Pages of different code, and blocks in them.
+    pub fn size(&self) -> (usize, usize) {
+        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.as_ref()
+            .map_or((0, 0), |pool| (pool.contents.pages(), pool.blocks.count()))
+    }
+
+    /// The pool, which the first to ask makes. `None` for one whose code differs.
+    pub(crate) fn join(&self, character: &Character) -> Result<Option<Arc<Pool>>, CpuError> {
+        let mut place = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let pool = match &*place {
+            Some(pool) => pool.clone(),
+            None => {
+                let pool = Pool::new(character.clone(), self.bytes)?;
+                place.insert(Arc::new(pool)).clone()
+            }
+        };
+        Ok((pool.character == *character).then_some(pool))
+    }
+}
+
+/// See the module.
+pub(crate) struct Pool {
+    character: Character,
+    range: Range<u64>,
+    blocks: boxcar::Vec<Block>,
+    sites: boxcar::Vec<Site>,
+    index: PoolIndex,
+    contents: Contents,
+    heats: AtomicU32,
+    slots: AtomicU32,
+    writer: Mutex<Writer>,
+}
+
+/// Where in the pool code stands, as an address: its page's number and its place in it.
+pub(crate) fn address_in(page: PageId, physical: u64) -> u64 {
+    u64::from(page) * PAGE_SIZE + physical % PAGE_SIZE
+}
+
+impl Pool {
+    fn new(character: Character, bytes: usize) -> Result<Self, CpuError> {
+        let bytes = bytes.max(8 * BLOCK_ROOM);
+        let mut memory = CodeMemory::with_cells(bytes, bytes / BYTES_PER_CELL)?;
+        let shared = stubs::place(&mut memory, &character);
+        let emitter = Emitter::of(&character, shared);
+        Ok(Self {
+            character,
+            range: memory.range(),
+            blocks: boxcar::Vec::new(),
+            sites: boxcar::Vec::new(),
+            index: PoolIndex::new(),
+            contents: Contents::new(bytes / PAGE_SIZE as usize),
+            heats: AtomicU32::new(0),
+            slots: AtomicU32::new(0),
+            writer: Mutex::new(Writer::new(memory, emitter)),
+        })
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Host addresses at which pooled code executes.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.range.clone()
+    }
+
+    pub(crate) fn block(&self, id: BlockId) -> &Block {
+        match self.blocks.get((id & !POOLED) as usize) {
+            Some(block) => block,
+            None => unreachable!("the pool has no block {id:#x}"),
+        }
+    }
+
+    pub(crate) fn site(&self, id: SiteId) -> &Site {
+        match self.sites.get((id & !POOLED) as usize) {
+            Some(site) => site,
+            None => unreachable!("the pool has no site {id:#x}"),
+        }
+    }
+
+    /// Heat counters in use, by numbers from zero on.
+    pub(crate) fn heats(&self) -> u32 {
+        self.heats.load(Ordering::Acquire)
+    }
+
+    /// Slots in use, by numbers from zero on.
+    pub(crate) fn slots(&self) -> u32 {
+        self.slots.load(Ordering::Acquire)
+    }
+
+    /// The number of what decides how code is translated, for all nodes of the pool;
+    /// `None` when there are too many.
+    pub(crate) fn number_of(&self, features: &Features) -> Option<u8> {
+        self.writer().number_of(features)
+    }
+
+    /// The page that holds these bytes, to be run around `rip`, which is added if need be and
+    /// if there is room.
+    pub(crate) fn page_of(&self, bytes: &PageBytes, rip: u64) -> Option<PageId> {
+        self.contents.find_or_add(bytes, rip / PAGE_SIZE)
+    }
+
+    /// Whether page `id` holds these bytes.
+    pub(crate) fn holds(&self, id: PageId, bytes: &PageBytes) -> bool {
+        self.contents.holds(id, bytes)
+    }
+
+    /// The block for `rip` in `mode` at `address`, the hot one, if there is one, unless it
+    /// must be `plain`.
+    pub(crate) fn find(&self, address: u64, rip: u64, mode: Mode, plain: bool) -> Option<Found> {
+        self.index.find((rip, address, mode.bits()), plain)
+    }
+
+    /// Translates `guest`, whose bytes stand at `address`, unless somebody did so before;
+    /// as what `form` says. `None` when there is no room.
+    pub(crate) fn add(
+        &self,
+        guest: &GuestBlock,
+        address: u64,
+        mode: Mode,
+        form: Form,
+    ) -> Option<Found> {
+        let mut writer = self.writer();
+        let known = self.find(address, guest.rip, mode, !form.is_hot());
+        if let Some(known) = known
+            && self.block(known.id).hot == form.is_hot()
+        {
+            return Some(known);
+        }
+        if !self.has_room(&writer) || form.is_hot() && self.slots() as usize + MAX_RUN > POOL_SLOTS
+        {
+            return None;
+        }
+        let counts = form == Form::Block && mode.pace == Pace::Full;
+        let heat = counts
+            .then(|| self.heats())
+            .filter(|&heat| (heat as usize) < POOL_HEATS);
+        let id = POOLED | self.blocks.count() as u32;
+        let first_site = POOLED | self.sites.count() as u32;
+        let first_slot = self.slots();
+        let base = writer.memory.next();
+        let links = Links::Cells(writer.memory.cell(writer.cells));
+        let Writer {
+            emitter, scattered, ..
+        } = &mut *writer;
+        let tier = if form.is_hot() {
+            Tier::Hot {
+                first_slot,
+                scattered: Scattered {
+                    instructions: scattered,
+                    from: 0,
+                },
+            }
+        } else {
+            Tier::Plain(heat)
+        };
+        emitter.link_by(links);
+        let mut emitted = emitter.emit(guest, mode, form.is_free(), tier, base, (id, first_site));
+        let placement = Placement {
+            mode,
+            hot: form.is_hot(),
+            origin: Origin {
+                first: address,
+                second: None,
+            },
+            base,
+            bytes: emitter.code().len(),
+            heat,
+            first_slot,
+        };
+        writer.place(&emitted.cells);
+        for site in std::mem::take(&mut emitted.sites) {
+            self.sites.push(site);
+        }
+        let block = Block::new(guest, emitted, placement);
+        self.slots.store(block.slots.end, Ordering::Release);
+        self.heats
+            .fetch_add(u32::from(heat.is_some()), Ordering::Release);
+        self.blocks.push(block);
+        let key = (guest.rip, address, mode.bits());
+        Some(self.index.add(key, id, self.block(id)))
+    }
+
+    fn has_room(&self, writer: &Writer) -> bool {
+        let bytes = writer.memory.limit();
+        writer.memory.has_room(BLOCK_ROOM)
+            && writer.cells + BLOCK_ROOM / BYTES_PER_CELL < bytes / BYTES_PER_CELL
+            && self.sites.count() < bytes / BYTES_PER_SITE
+    }
+
+    /// Lets `jump`, which is block `from`'s, lead to block `to` of the same page.
+    pub(crate) fn link(&self, jump: Incoming, from: BlockId, to: BlockId) {
+        let (source, target) = (self.block(from), self.block(to));
+        let page = |block: &Block| block.origin.first / PAGE_SIZE;
+        if page(source) == page(target) && source.mode == target.mode {
+            self.writer().link(jump, to, target.entry);
+        }
+    }
+
+    /// Lets `jump` lead to what stands at `rip` by way of the jump cache.
+    pub(crate) fn bridge(&self, jump: Incoming, rip: u64, user: bool) {
+        let mut writer = self.writer();
+        if self.has_room(&writer) {
+            let base = writer.memory.next();
+            writer.memory.place(stubs::bridge(base, rip, user).code());
+            writer.memory.set_cell(jump.hole, base);
+        }
+    }
+
+    /// Leads all jumps to block `from` to block `to`, but for those that must not.
+    pub(crate) fn redirect(&self, from: BlockId, to: BlockId) {
+        let entry = self.block(to).entry;
+        self.writer().redirect(from, to, entry);
+    }
+
+    /// Lets nobody find hot block `id` any more, nor group the accesses of `instructions`.
+    /// Whoever is in it may continue. Returns the block that checks each access by itself.
+    pub(crate) fn retire(
+        &self,
+        id: BlockId,
+        instructions: impl IntoIterator<Item = u64>,
+    ) -> Option<BlockId> {
+        let block = self.block(id);
+        self.writer().scattered.extend(instructions);
+        self.index.retire(id);
+        let plain = self.find(block.origin.first, block.rip, block.mode, true)?;
+        self.redirect(id, plain.id);
+        Some(plain.id)
+    }
+
+    /// The block whose host code holds `pc`.
+    pub(crate) fn block_at(&self, pc: u64) -> Option<BlockId> {
+        let (mut low, mut high) = (0, self.blocks.count());
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.block(middle as u32).indirect_entry <= pc {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        let id = low.checked_sub(1)? as u32;
+        (pc < self.block(id).host_end).then_some(POOLED | id)
+    }
+}

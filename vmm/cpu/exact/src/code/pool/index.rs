@@ -1,0 +1,94 @@
+//! Which block of a pool stands where: a hash table with chains, in which nothing moves and
+//! nothing is removed, so that threads look into it while one adds to it.
+//!
+//! A block is added when it is whole, with its chain's head written last; a retired one is only
+//! skipped. `pool` adds under its lock, and every node's dispatcher looks blocks up.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use belljar_translate::host::block::Block;
+use belljar_translate::host::site::{BlockId, POOLED};
+
+use crate::code::index::{Found, Key, chain_of};
+
+/// The end of a chain. Numbers are stored plus one.
+const END: u32 = 0;
+/// Chains; a power of two.
+const CHAINS: usize = 1 << 17;
+
+struct Line {
+    key: Key,
+    hot: bool,
+    retired: AtomicBool,
+    next: u32,
+    entry: u64,
+    indirect_entry: u64,
+}
+
+pub(super) struct PoolIndex {
+    heads: Box<[AtomicU32]>,
+    lines: boxcar::Vec<Line>,
+}
+
+impl PoolIndex {
+    pub(super) fn new() -> Self {
+        Self {
+            heads: (0..CHAINS).map(|_| AtomicU32::new(END)).collect(),
+            lines: boxcar::Vec::new(),
+        }
+    }
+
+    fn line(&self, at: u32) -> Option<&Line> {
+        self.lines.get(at.checked_sub(1)? as usize)
+    }
+
+    /// The newest block under `key`, which is the hot one if there is one; with `plain`,
+    /// the other.
+    pub(super) fn find(&self, key: Key, plain: bool) -> Option<Found> {
+        let mut at = self.heads[chain_of(key, CHAINS)].load(Ordering::Acquire);
+        while let Some(line) = self.line(at) {
+            let fits = line.key == key && !(plain && line.hot);
+            if fits && !line.retired.load(Ordering::Relaxed) {
+                return Some(line.found(at));
+            }
+            at = line.next;
+        }
+        None
+    }
+
+    /// Adds the next block, number `id`, which is whole by now. One thread at a time may.
+    pub(super) fn add(&self, key: Key, id: BlockId, block: &Block) -> Found {
+        let head = &self.heads[chain_of(key, CHAINS)];
+        let line = Line {
+            key,
+            hot: block.hot,
+            retired: AtomicBool::new(false),
+            next: head.load(Ordering::Relaxed),
+            entry: block.entry,
+            indirect_entry: block.indirect_entry,
+        };
+        let at = (id & !POOLED) + 1;
+        let found = line.found(at);
+        self.lines.push(line);
+        head.store(at, Ordering::Release);
+        found
+    }
+
+    /// Lets nobody find block `id` any more.
+    pub(super) fn retire(&self, id: BlockId) {
+        if let Some(line) = self.line((id & !POOLED) + 1) {
+            line.retired.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Line {
+    fn found(&self, at: u32) -> Found {
+        Found {
+            id: POOLED | (at - 1),
+            entry: self.entry,
+            indirect_entry: self.indirect_entry,
+            crosses: false,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What changes when something is added to a pool: in the hands of one thread at a time.
+//!
+//! The pool holds it in a lock. Bytes that were placed stay as they are; a jump is linked or led to
+//! hot code by one write of its cell, which threads in the code may read at any time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use belljar_translate::guest::features::Features;
+use belljar_translate::guest::mode::Mode;
+use belljar_translate::host::block::Incoming;
+use belljar_translate::host::cache::{CELL_BYTES, CodeMemory};
+use belljar_translate::host::emit::Emitter;
+use belljar_translate::host::site::BlockId;
+
+pub(super) struct Writer {
+    pub memory: CodeMemory,
+    pub emitter: Emitter,
+    /// Cells in use.
+    pub cells: usize,
+    /// Instructions whose accesses seldom go where the last one went.
+    pub scattered: BTreeSet<u64>,
+    /// The jumps that lead to a block.
+    incoming: BTreeMap<BlockId, Vec<Incoming>>,
+    /// What code was translated under, by the numbers that are part of modes.
+    features: Vec<Features>,
+}
+
+impl Writer {
+    pub(super) fn new(memory: CodeMemory, emitter: Emitter) -> Self {
+        Self {
+            memory,
+            emitter,
+            cells: 0,
+            scattered: BTreeSet::new(),
+            incoming: BTreeMap::new(),
+            features: Vec::new(),
+        }
+    }
+
+    /// Places the code emitted last and its cells, which hold `cells` at first.
+    pub(super) fn place(&mut self, cells: &[u64]) {
+        self.memory.place(self.emitter.code());
+        let first = self.memory.cell(self.cells);
+        for (index, &target) in cells.iter().enumerate() {
+            self.memory
+                .set_cell(first + (index * CELL_BYTES) as u64, target);
+        }
+        self.cells += cells.len();
+    }
+
+    /// Lets `jump` lead to block `to`, which begins at host address `entry`.
+    pub(super) fn link(&mut self, jump: Incoming, to: BlockId, entry: u64) {
+        self.memory.set_cell(jump.hole, entry);
+        self.incoming.entry(to).or_default().push(jump);
+    }
+
+    /// Leads jumps from block `from` to block `to`, which begins at host address `entry`.
+    pub(super) fn redirect(&mut self, from: BlockId, to: BlockId, entry: u64) {
+        let incoming = self.incoming.remove(&from).unwrap_or_default();
+        let (stay, go): (Vec<_>, Vec<_>) = incoming.into_iter().partition(|jump| jump.plain);
+        self.incoming.insert(from, stay);
+        for jump in go {
+            self.link(jump, to, entry);
+        }
+    }
+
+    pub(super) fn number_of(&mut self, features: &Features) -> Option<u8> {
+        let known = self.features.iter().position(|known| known == features);
+        let number = known.unwrap_or(self.features.len());
+        if number == Mode::FEATURE_SETS {
+            return None;
+        }
+        if known.is_none() {
+            self.features.push(*features);
+        }
+        Some(number as u8)
+    }
+}

@@ -1,0 +1,50 @@
+//! The probes of a node, and which pages of users' code hold some.
+//!
+//! A part of the store; `find::probed` asks when it looks for the code at a RIP.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use belljar_cpu::{PAGE_SIZE, Probes};
+
+/// The probes of a node: a part of its code, which all of its vCPUs run.
+#[derive(Debug, Default)]
+pub(crate) struct ProbedCode {
+    pub(crate) set: Option<Arc<Probes>>,
+    /// Pages of users' code that were compared, by number, and what is in them.
+    pub(crate) pages: BTreeMap<u64, Box<[(u16, u32)]>>,
+    /// Linear addresses to which traced calls return.
+    pub(crate) returns: BTreeSet<u64>,
+}
+
+impl ProbedCode {
+    /// Whether there is anything to look for.
+    pub(crate) fn is_active(&self) -> bool {
+        self.set.is_some() || !self.returns.is_empty()
+    }
+
+    /// What is known of page number `page` may not hold any more.
+    pub(crate) fn forget(&mut self, page: u64) {
+        self.pages.remove(&page);
+    }
+
+    /// So with all pages.
+    pub(crate) fn forget_pages(&mut self) {
+        self.pages.clear();
+    }
+
+    pub(crate) fn probe_at(&self, physical: u64) -> Option<u32> {
+        let places = self.pages.get(&(physical / PAGE_SIZE))?;
+        let offset = (physical % PAGE_SIZE) as u16;
+        let at = places.binary_search_by_key(&offset, |place| place.0).ok()?;
+        Some(places[at].1)
+    }
+
+    /// Bytes from `physical` to the next probe after it in its page, if there is one.
+    pub(crate) fn bytes_to_next(&self, physical: u64) -> Option<usize> {
+        let places = self.pages.get(&(physical / PAGE_SIZE))?;
+        let offset = (physical % PAGE_SIZE) as u16;
+        let next = places.partition_point(|place| place.0 <= offset);
+        Some(usize::from(places.get(next)?.0 - offset))
+    }
+}

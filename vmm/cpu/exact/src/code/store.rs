@@ -1,0 +1,402 @@
+//! All translated blocks of a node's vCPUs: finding them, linking them, forgetting them.
+//!
+//! A block is found by its first byte's physical address, its RIP and its mode, the hot one first.
+//! When bytes of a page change, all blocks that hold them are forgotten with the jumps that lead to
+//! them; when there is no room, everything is. The vCPU that runs has the store in its hands, by
+//! `share`.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use belljar_cpu::{CpuError, PAGE_SIZE};
+use belljar_translate::context::{OWN_HEATS, OWN_SLOTS};
+use belljar_translate::guest::decode::{GuestBlock, MAX_RUN};
+use belljar_translate::guest::features::Features;
+use belljar_translate::guest::groups::Scattered;
+use belljar_translate::guest::mode::{Mode, Origin, Pace};
+use belljar_translate::host::block::{Block, Incoming, Placement};
+use belljar_translate::host::cache::{BLOCK_ROOM, CodeMemory};
+use belljar_translate::host::emit::{Emitter, Links, Tier};
+use belljar_translate::host::shared::{Character, Shared};
+use belljar_translate::host::site::{BlockId, POOLED, Site, SiteId};
+use belljar_translate::host::stubs;
+
+use crate::code::form::Form;
+use crate::code::index::{BlockIndex, Found};
+use crate::code::news::NewsLog;
+use crate::code::pages::CodePages;
+use crate::code::pool::Pool;
+use crate::code::probed::ProbedCode;
+use crate::code::ways::Ways;
+
+mod doors;
+mod pooled;
+/// There is an exit stub for so many bytes of code at most, to bound memory.
+const BYTES_PER_SITE: usize = 64;
+/// Least room for code: for some blocks of any size.
+const LEAST_BYTES: usize = 8 * BLOCK_ROOM;
+
+/// The translated code of a node's vCPUs.
+pub(crate) struct Store {
+    memory: CodeMemory,
+    emitter: Emitter,
+    shared: Shared,
+    /// Bytes of shared code at the start of the memory.
+    reserved: usize,
+    blocks: Vec<Block>,
+    sites: Vec<Site>,
+    pages: CodePages,
+    /// Where the code of pages stands that the node shares with others.
+    pool: Option<Arc<Pool>>,
+    /// How often a page ceased to be shared.
+    departures: u64,
+    /// How often everything was thrown away.
+    flushes: u64,
+    index: BlockIndex,
+    /// The entry thunks of relative code, by their number.
+    doors: BlockIndex,
+    /// Slots and heat counters in use: those before are the pool's.
+    slots: Range<u32>,
+    heats: Range<u32>,
+    lines: bool,
+    /// Instructions whose accesses seldom go where the last one went.
+    scattered: BTreeSet<u64>,
+    /// Which ways its conditional jumps went.
+    pub ways: Ways,
+    /// What code was translated under, by the numbers that are part of modes.
+    features: Vec<Features>,
+    /// Where users' code is to be seen.
+    pub probed: ProbedCode,
+    /// What vCPUs must know that are not running.
+    pub news: NewsLog,
+}
+
+/// What forgetting code asks of the caller.
+#[derive(Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub(crate) struct Forgotten {
+    /// Blocks that jump caches may still lead to: RIP, host code, user mode.
+    pub jumps: Vec<(u64, u64, bool)>,
+    /// How many blocks there were.
+    pub blocks: u64,
+    /// Pages that hold no code any more.
+    pub clean: Vec<u64>,
+}
+
+impl Store {
+    /// Makes an empty one for code of this `character`.
+    pub(crate) fn new(character: &Character, bytes: usize) -> Result<Self, CpuError> {
+        let mut memory = CodeMemory::new(bytes.max(LEAST_BYTES))?;
+        let shared = stubs::place(&mut memory, character);
+        Ok(Self {
+            reserved: memory.used(),
+            memory,
+            emitter: Emitter::of(character, shared),
+            shared,
+            blocks: Vec::new(),
+            sites: Vec::new(),
+            pages: CodePages::default(),
+            pool: None,
+            departures: 0,
+            flushes: 0,
+            index: BlockIndex::new(),
+            doors: BlockIndex::new(),
+            slots: 0..0,
+            heats: 0..0,
+            lines: false,
+            scattered: BTreeSet::new(),
+            ways: Ways::default(),
+            features: Vec::new(),
+            probed: ProbedCode::default(),
+            news: NewsLog::default(),
+        })
+    }
+
+    /// Emits for a cache model from now on: accesses are checked line by line, and no
+    /// code becomes hot.
+    pub(crate) fn check_lines(&mut self) {
+        self.lines = true;
+        self.emitter.check_lines();
+    }
+
+    /// Host address at which every visit begins.
+    pub(crate) fn enter_code(&self) -> u64 {
+        self.shared.enter
+    }
+
+    /// Host address of the code that every visit ends with.
+    pub(crate) fn leave_code(&self) -> u64 {
+        self.shared.leave
+    }
+
+    /// Host addresses at which visits to code begin that is [apart](Mode::apart), and at which
+    /// its budget goes back to the context.
+    pub(crate) fn apart_code(&self) -> [u64; 2] {
+        self.shared.apart
+    }
+
+    /// Host address of the code for jumps that the first jump cache leads astray.
+    pub(crate) fn lookup_code(&self, user: bool) -> u64 {
+        self.shared.lookup[usize::from(user)]
+    }
+
+    /// Host addresses at which translated code executes: the node's own, and the pool's.
+    pub(crate) fn ranges(&self) -> [Range<u64>; 2] {
+        let pool = self.pool.as_ref();
+        [self.memory.range(), pool.map_or(0..0, |pool| pool.range())]
+    }
+
+    pub(crate) fn block(&self, id: BlockId) -> &Block {
+        if id & POOLED != 0 {
+            return self.pool().block(id);
+        }
+        &self.blocks[id as usize]
+    }
+
+    pub(crate) fn site(&self, id: SiteId) -> &Site {
+        if id & POOLED != 0 {
+            return self.pool().site(id);
+        }
+        &self.sites[id as usize]
+    }
+
+    /// Grows with every flush; what was known of blocks before one is void.
+    pub(crate) fn generation(&self) -> u64 {
+        self.flushes
+    }
+
+    /// The number of what decides how code is translated; `None` when there are too many,
+    /// and all must be [forgotten](Self::forget_features).
+    pub(crate) fn number_of(&mut self, features: &Features) -> Option<u8> {
+        if let Some(pool) = &self.pool {
+            return pool.number_of(features);
+        }
+        let known = self.features.iter().position(|known| known == features);
+        let number = known.unwrap_or(self.features.len());
+        if number == Mode::FEATURE_SETS {
+            return None;
+        }
+        if known.is_none() {
+            self.features.push(*features);
+        }
+        Some(number as u8)
+    }
+
+    /// Forgets the numbers of features; no code may be left that was translated under them.
+    /// A pool's are not the node's to forget: the node continues without the pool.
+    pub(crate) fn forget_features(&mut self) {
+        self.features.clear();
+        self.pool = None;
+    }
+
+    /// Does not group the accesses of these instructions any more.
+    /// They are block `id`'s.
+    pub(crate) fn scatter(&mut self, id: BlockId, instructions: impl IntoIterator<Item = u64>) {
+        let block = &self.blocks[id as usize];
+        let from = Scattered::origin(block.mode, block.origin);
+        let each = instructions.into_iter().map(|rip| rip.wrapping_add(from));
+        self.scattered.extend(each);
+    }
+
+    /// The block for `rip` in `mode` whose first byte is at `physical`: the hot one, if
+    /// there is one, unless it must be `plain`.
+    pub(crate) fn find(&self, physical: u64, rip: u64, mode: Mode, plain: bool) -> Option<Found> {
+        self.find_pooled(physical, rip, mode, plain)
+            .or_else(|| self.index.find((rip, physical, mode.bits()), plain))
+    }
+
+    /// The node's own heat counters in use.
+    pub(crate) fn heats(&self) -> Range<u32> {
+        self.heats.clone()
+    }
+
+    /// Whether another block fits; otherwise [`flush`](Self::flush) first.
+    pub(crate) fn has_room(&self) -> bool {
+        self.memory.has_room(BLOCK_ROOM)
+            && self.sites.len() < self.memory.limit() / BYTES_PER_SITE
+            && self.slots.len() < OWN_SLOTS - MAX_RUN
+            && self.heats.len() < OWN_HEATS - 1
+    }
+
+    /// Forgets everything; returns the pages that held code.
+    pub(crate) fn flush(&mut self) -> Vec<u64> {
+        self.memory.truncate(self.reserved);
+        self.blocks.clear();
+        self.sites.clear();
+        self.index = BlockIndex::new();
+        self.doors = BlockIndex::new();
+        self.slots.end = self.slots.start;
+        self.heats.end = self.heats.start;
+        self.scattered.clear();
+        self.ways.clear();
+        self.probed.forget_pages();
+        self.flushes += 1;
+        self.pages.clear()
+    }
+
+    /// Bytes of code.
+    pub(crate) fn bytes(&self) -> usize {
+        self.memory.used()
+    }
+
+    /// Gives memory that is not in use back to the host.
+    pub(crate) fn release(&mut self) {
+        self.memory.release();
+        self.blocks.shrink_to_fit();
+        self.sites.shrink_to_fit();
+    }
+
+    /// Translates `guest`, whose bytes lie at `origin` (guest-physical addresses;
+    /// the second when it crosses), and keeps it; as what `form` says.
+    pub(crate) fn add(
+        &mut self,
+        guest: &GuestBlock,
+        origin: Origin,
+        mode: Mode,
+        form: Form,
+    ) -> Found {
+        let id = self.blocks.len() as BlockId;
+        let base = self.memory.next();
+        let first_site = self.sites.len() as SiteId;
+        let counts = form == Form::Block && !self.lines && mode.pace == Pace::Full;
+        let heat = counts.then_some(self.heats.end);
+        let tier = if form.is_hot() {
+            Tier::Hot {
+                first_slot: self.slots.end,
+                scattered: Scattered {
+                    instructions: &self.scattered,
+                    from: Scattered::origin(mode, origin),
+                },
+            }
+        } else {
+            Tier::Plain(heat)
+        };
+        // The blocks that it leads to may be the pool's.
+        let alone = mode.is_poolable() && self.is_shared_at(origin.first, guest.rip);
+        let links = if alone { Links::Cached } else { Links::Patched };
+        self.emitter.link_by(links);
+        let mut emitted =
+            self.emitter
+                .emit(guest, mode, form.is_free(), tier, base, (id, first_site));
+        self.memory.place(self.emitter.code());
+        self.sites.append(&mut emitted.sites);
+        let placement = Placement {
+            mode,
+            hot: form.is_hot(),
+            origin,
+            base,
+            bytes: self.emitter.code().len(),
+            heat,
+            first_slot: self.slots.end,
+        };
+        let block = Block::new(guest, emitted, placement);
+        self.heats.end += u32::from(heat.is_some());
+        self.slots.end = block.slots.end;
+        self.blocks.push(block);
+        self.pages.add(origin, id);
+        let key = (guest.rip, origin.first, mode.bits());
+        self.index.add(key, &self.blocks[id as usize])
+    }
+
+    /// Lets `jump`, which is block `from`'s, lead to block `id`, if both are the node's own or
+    /// both the pool's.
+    pub(crate) fn link(&mut self, jump: Incoming, from: BlockId, id: BlockId) {
+        match (from & POOLED != 0, id & POOLED != 0) {
+            (false, false) => self.patch(jump, id),
+            (true, true) => self.pool().link(jump, from, id),
+            _ => {}
+        }
+    }
+
+    fn patch(&mut self, jump: Incoming, id: BlockId) {
+        let block = &mut self.blocks[id as usize];
+        block.incoming.push(jump);
+        self.memory.patch(jump.hole, block.entry);
+    }
+
+    /// Leads all jumps to block `from` to block `to`, but for those that must not.
+    pub(crate) fn redirect(&mut self, from: BlockId, to: BlockId) {
+        if from & to & POOLED != 0 {
+            return self.pool().redirect(from, to);
+        }
+        let incoming = std::mem::take(&mut self.blocks[from as usize].incoming);
+        let (stay, go): (Vec<_>, Vec<_>) = incoming.into_iter().partition(|jump| jump.plain);
+        self.blocks[from as usize].incoming = stay;
+        for jump in go {
+            self.patch(jump, to);
+        }
+    }
+
+    /// The block whose host code holds `pc`.
+    pub(crate) fn block_at(&self, pc: u64) -> Option<BlockId> {
+        if let Some(pool) = &self.pool
+            && pool.range().contains(&pc)
+        {
+            return pool.block_at(pc);
+        }
+        let after = self
+            .blocks
+            .partition_point(|block| block.indirect_entry <= pc);
+        let id = after.checked_sub(1)?;
+        (pc < self.blocks[id].host_end).then_some(id as BlockId)
+    }
+
+    /// Forgets the blocks that hold any of the `bytes` bytes at `physical`, which
+    /// lie in one page.
+    pub(crate) fn forget(&mut self, physical: u64, bytes: u64) -> Forgotten {
+        let mut forgotten = Forgotten::default();
+        let start = physical % PAGE_SIZE;
+        let blocks = self.pages.blocks(physical).iter();
+        let hit = blocks.copied().filter(|&id| {
+            overlaps(
+                &self.blocks[id as usize],
+                physical / PAGE_SIZE,
+                start,
+                start + bytes,
+            )
+        });
+        for id in hit.collect::<Vec<_>>() {
+            let block = &self.blocks[id as usize];
+            forgotten.blocks += 1;
+            // Entry thunks lead nowhere then.
+            if !block.mode.relative {
+                let jump = (block.rip, block.indirect_entry, block.mode.user);
+                forgotten.jumps.push(jump);
+            }
+            self.remove(id, &mut forgotten.clean);
+        }
+        forgotten
+    }
+
+    /// Forgets one block; returns the pages that hold no code any more.
+    pub(crate) fn discard(&mut self, id: BlockId) -> Vec<u64> {
+        let mut clean = Vec::new();
+        if self.blocks[id as usize].valid {
+            self.remove(id, &mut clean);
+        }
+        clean
+    }
+
+    fn remove(&mut self, id: BlockId, clean: &mut Vec<u64>) {
+        let block = &mut self.blocks[id as usize];
+        block.valid = false;
+        for jump in std::mem::take(&mut block.incoming) {
+            self.memory.patch(jump.hole, jump.stub);
+        }
+        self.index.remove(id);
+        clean.extend(self.pages.remove(block.origin, id));
+    }
+}
+
+/// Whether a block holds bytes from `start` to `end` of page `page`.
+fn overlaps(block: &Block, page: u64, start: u64, end: u64) -> bool {
+    let first = (block.bytes.0 + u64::from(block.mode.skew)) % PAGE_SIZE;
+    let last = first + (block.bytes.1.wrapping_sub(block.bytes.0) & 0xffff);
+    let in_first =
+        block.origin.first / PAGE_SIZE == page && start < last.min(PAGE_SIZE) && end > first;
+    let in_second = block.origin.second.is_some_and(|at| at / PAGE_SIZE == page)
+        && last > PAGE_SIZE
+        && start < last - PAGE_SIZE;
+    in_first || in_second
+}

@@ -1,0 +1,110 @@
+//! Where code that is relative to its page is entered; see [`relative`](crate::find::relative).
+//!
+//! An entry thunk stands for one RIP, physical address and mode; it leads to the relative block
+//! there, or to the dispatcher when that is gone. `relative` makes thunks when the dispatcher asks
+//! for a block, and jump caches lead to them.
+
+use belljar_cpu::PAGE_SIZE;
+use belljar_translate::guest::mode::{Mode, Pace};
+use belljar_translate::host::block::Incoming;
+use belljar_translate::host::cache::BLOCK_ROOM;
+use belljar_translate::host::site::{BlockId, POOLED};
+use belljar_translate::host::stubs;
+
+use super::Store;
+use crate::code::index::Found;
+use crate::code::relative::relative;
+
+/// Host address of the `rel32` with which an entry thunk leads to its block.
+fn hole_of(door: &Found) -> u64 {
+    door.entry + stubs::DOOR_HOLE
+}
+
+impl Store {
+    /// RIP and mode of code at `rip` in `mode` where it is relative. Nodes that share code
+    /// share it by its addresses.
+    pub(crate) fn relative_at(&self, rip: u64, mode: Mode) -> Option<(u64, Mode)> {
+        relative(rip, mode).filter(|_| self.pool.is_none())
+    }
+
+    /// As [`find`](Self::find), but the relative block.
+    pub(crate) fn find_relative(
+        &self,
+        rip: u64,
+        physical: u64,
+        mode: Mode,
+        plain: bool,
+    ) -> Option<Found> {
+        let (rip, mode) = self.relative_at(rip, mode)?;
+        self.index.find((rip, physical, mode.bits()), plain)
+    }
+
+    /// The entry thunk at `rip` to the block at `physical`, if it leads anywhere.
+    pub(crate) fn find_door(&self, rip: u64, physical: u64, mode: Mode) -> Option<Found> {
+        let (_, relative) = self.relative_at(rip, mode)?;
+        let door = self.doors.find((rip, physical, relative.bits()), false)?;
+        (self.memory.target(hole_of(&door)) != self.shared.unknown).then_some(door)
+    }
+
+    /// Lets an entry thunk at `rip` lead to `found`, the relative block there; a new one if need be.
+    /// `None` when there is no room.
+    pub(crate) fn add_door(
+        &mut self,
+        rip: u64,
+        physical: u64,
+        mode: Mode,
+        found: Found,
+    ) -> Option<Found> {
+        let (_, relative) = self.relative_at(rip, mode)?;
+        let key = (rip, physical, relative.bits());
+        let door = match self.doors.find(key, false) {
+            Some(door) => door,
+            None if !self.memory.has_room(BLOCK_ROOM) => return None,
+            None => {
+                let base = self.memory.next();
+                let lookup = self.shared.lookup[usize::from(mode.user)];
+                let door = stubs::door(base, rip, lookup, self.shared.unknown);
+                self.memory.place(door.asm.code());
+                self.doors.add_door(key, door.entry, base)
+            }
+        };
+        let jump = Incoming {
+            hole: hole_of(&door),
+            stub: self.shared.unknown,
+            plain: false,
+        };
+        self.patch(jump, found.id);
+        Some(door)
+    }
+
+    /// Lets `jump`, which is block `from`'s, lead by way of the jump cache to block `id`, which
+    /// no jump may be linked to. The two run under the same circumstances.
+    pub(crate) fn bridge(&mut self, jump: Incoming, from: BlockId, id: BlockId) {
+        let (source, target) = (self.block(from), self.block(id));
+        let way = source.mode.absolute() == target.mode.absolute();
+        let whole = source.mode.pace == Pace::Full && source.counted != 0;
+        if !way || !whole || jump.plain {
+            return;
+        }
+        let (offset, user) = (target.rip % PAGE_SIZE, target.mode.user);
+        let relative = source.mode.relative;
+        let rip = if target.mode.relative {
+            source.rip / PAGE_SIZE * PAGE_SIZE + offset
+        } else {
+            target.rip
+        };
+        if from & POOLED != 0 {
+            return self.pool().bridge(jump, rip, user);
+        }
+        if self.memory.has_room(BLOCK_ROOM) {
+            let base = self.memory.next();
+            let code = if relative {
+                stubs::bridge_within(base, offset, user)
+            } else {
+                stubs::bridge(base, rip, user)
+            };
+            self.memory.place(code.code());
+            self.memory.patch(jump.hole, base);
+        }
+    }
+}

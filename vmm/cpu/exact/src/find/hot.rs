@@ -1,0 +1,151 @@
+//! Hot code: traces of blocks that were run often, whose accesses are checked in
+//! groups.
+//!
+//! Which code becomes hot, and when, is for speed alone: no result depends on it.
+
+use belljar_cpu::PAGE_SIZE;
+use belljar_translate::context::HOT_RUNS;
+use belljar_translate::guest::decode::GuestBlock;
+use belljar_translate::guest::mode::Mode;
+use belljar_translate::guest::rename::{choose, rename};
+use belljar_translate::guest::size::CodeSize;
+use belljar_translate::host::site::{BlockId, POOLED};
+
+use crate::code::form::Form;
+use crate::processor::vcpu::ExactVcpu;
+
+impl ExactVcpu {
+    /// Block `head`, at which the guest stands or in whose loop, was run so often that it is
+    /// worth more work.
+    pub(crate) fn ran_hot(&mut self, head: BlockId) {
+        let block = self.store.block(head);
+        let (rip, mode, origin) = (block.rip, block.mode, block.origin);
+        if let Some(heat) = block.heat {
+            if self.is_new_heat(heat) {
+                return;
+            }
+            self.context.heat[heat as usize] = i32::MAX;
+        }
+        if head & POOLED != 0 {
+            return self.promote_pooled(head, rip, mode);
+        }
+        if !self.store.has_room() {
+            self.flush_code();
+            return;
+        }
+        // Other code is not worth the work: only its first steps of booting run there.
+        if mode.size != CodeSize::Long
+            || origin.second.is_some()
+            || !self.store.block(head).valid
+            || self.found(origin.first, rip, mode, false) != Some(head)
+        {
+            return;
+        }
+        let Some(trace) = self.renamed_trace(rip, origin.first, mode) else {
+            return;
+        };
+        if let Some(first) = self.first_of_loop(&trace, origin.first, mode) {
+            self.count_again(head);
+            return self.ran_hot(first);
+        }
+        let hot = self.store.add(&trace, origin, mode, Form::Trace).id;
+        for slot in self.store.block(hot).slots.clone() {
+            self.begin_slot(slot);
+        }
+        self.begin_hot(head, hot, &trace);
+    }
+
+    /// Makes hot code of a pool's block for all nodes, unless another did already.
+    fn promote_pooled(&mut self, head: BlockId, rip: u64, mode: Mode) {
+        let linear = self.state.code_address(rip);
+        let Ok(physical) = self.fetch_address(linear) else {
+            return;
+        };
+        let found = self.found(physical, rip, mode, false);
+        if let Some(hot) = found.filter(|&found| found != head) {
+            return self.lead_to(hot);
+        }
+        let Some(trace) = self.renamed_trace(rip, physical, mode) else {
+            return;
+        };
+        if let Some(first) = self.first_of_loop(&trace, physical, mode) {
+            self.count_again(head);
+            return self.ran_hot(first);
+        }
+        if found.is_none() || !self.still_shares(physical, rip) {
+            return;
+        }
+        if let Some(hot) = self.store.add_pooled(&trace, physical, mode, Form::Trace) {
+            self.begin_heats();
+            self.begin_hot(head, hot.id, &trace);
+        }
+    }
+
+    /// The plain block at the first address of the loop that `trace` is, if it begins at
+    /// another: an inner loop is hot before the loop around it. What the rounds of the outer
+    /// loop begin with is known at its beginning alone.
+    fn first_of_loop(&self, trace: &GuestBlock, physical: u64, mode: Mode) -> Option<BlockId> {
+        let first = trace.bytes.0;
+        if !trace.loops || first == trace.rip {
+            return None;
+        }
+        let page = physical & !(PAGE_SIZE - 1);
+        let found = self
+            .store
+            .find(page + first % PAGE_SIZE, first, mode, false)?;
+        let block = self.store.block(found.id);
+        (!block.hot && block.valid).then_some(found.id)
+    }
+
+    /// Counts the runs of block `head` from the first one again.
+    fn count_again(&mut self, head: BlockId) {
+        if let Some(heat) = self.store.block(head).heat {
+            self.context.heat[heat as usize] = HOT_RUNS;
+        }
+    }
+
+    /// Runs `hot`, which was made from `trace`, in the place of `head`.
+    fn begin_hot(&mut self, head: BlockId, hot: BlockId, trace: &GuestBlock) {
+        self.store.redirect(head, hot);
+        self.statistics.promoted += 1;
+        self.statistics.translated += trace.instructions.len() as u64;
+        self.lead_to(hot);
+    }
+
+    /// Lets indirect jumps find block `id`.
+    fn lead_to(&mut self, id: BlockId) {
+        let block = self.store.block(id);
+        if block.mode.relative {
+            // Entry thunks follow by themselves.
+            return;
+        }
+        let (rip, code, user) = (block.rip, block.indirect_entry, block.mode.user);
+        self.context.views[usize::from(user)].jumps.set(rip, code);
+    }
+
+    fn renamed_trace(&mut self, rip: u64, physical: u64, mode: Mode) -> Option<GuestBlock> {
+        let mut trace = self.trace(rip, physical, mode)?;
+        self.guess_return(&mut trace, mode);
+        let mut registers = self.context.gpr;
+        trace.renamed = choose(&trace.instructions);
+        if let Some(pairs) = trace.renamed {
+            rename(&mut trace.instructions, pairs);
+            for (number, pair) in [14, 15].into_iter().zip(pairs) {
+                registers.swap(number, usize::from(pair));
+            }
+        }
+        trace.entered_with = Some(registers);
+        Some(trace)
+    }
+
+    pub(crate) fn found(
+        &self,
+        physical: u64,
+        rip: u64,
+        mode: Mode,
+        plain: bool,
+    ) -> Option<BlockId> {
+        let found = self.store.find(physical, rip, mode, plain);
+        found.map(|found| found.id)
+    }
+}

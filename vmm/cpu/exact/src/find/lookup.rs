@@ -1,0 +1,317 @@
+//! Which block stands at a RIP, and what must be known of the code there.
+//!
+//! A block is only found for the physical address at which its bytes lie and the mode in which it
+//! was made; every page that one was made of is watched. `dispatch` asks `find_block` where the
+//! jump caches know nothing, `system` and `interface` report here what changes how code is
+//! translated.
+
+use belljar_abi::{STUB_BASE, STUB_LENGTH};
+use belljar_cpu::{Access, PAGE_SIZE, SegmentRegister};
+use belljar_translate::context::ARITHMETIC;
+use belljar_translate::guest::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
+use belljar_translate::guest::features::Features;
+use belljar_translate::guest::flags::{dead_at, to_rflags};
+use belljar_translate::guest::mode::{Mode, Origin, Pace};
+use belljar_translate::guest::size::CodeSize;
+use belljar_translate::host::site::BlockId;
+
+use crate::code::form::Form;
+use crate::code::index::Found;
+use crate::code::news::News;
+use crate::processor::addresses::FETCHED;
+use crate::processor::mmu::{Request, map, translate};
+use crate::processor::state::Fault;
+use crate::processor::vcpu::ExactVcpu;
+
+impl ExactVcpu {
+    /// The block at `state.rip`, translated if need be.
+    /// With `plain`, not a hot one; `linked` when only a jump of its page wants to lead there.
+    pub(crate) fn find_block(
+        &mut self,
+        mode: Mode,
+        plain: bool,
+        linked: bool,
+    ) -> Result<Found, Fault> {
+        let rip = self.state.rip;
+        let physical = self.fetch_address(self.state.code_address(rip))?;
+        if let Some(found) = self.relative_block((rip, physical), mode, plain, linked) {
+            return Ok(found);
+        }
+        let known = self.store.find(physical, rip, mode, plain);
+        let known = known.filter(|found| !found.crosses || self.still_crosses(found.id));
+        let found = match known {
+            Some(found) => found,
+            None => match self.find_shared(physical, rip, mode, plain) {
+                Some(found) => found,
+                None => self.translate_block(rip, physical, mode)?,
+            },
+        };
+        if mode.pace == Pace::Full && !plain {
+            self.show_jumps(rip, mode, &found);
+        }
+        Ok(found)
+    }
+
+    /// Lets indirect jumps to `rip` find `found`, which is for `mode`.
+    pub(crate) fn show_jumps(&mut self, rip: u64, mode: Mode, found: &Found) {
+        self.keep_jumps_to(mode);
+        let jumps = &mut self.context.views[usize::from(mode.user)].jumps;
+        jumps.set(rip, found.indirect_entry);
+    }
+
+    /// Host address of the code that an indirect jump to `state.rip` would find, where that is
+    /// known of what was translated for `mode`.
+    pub(crate) fn known_jump(&self, mode: Mode) -> Option<u64> {
+        let view = usize::from(mode.user);
+        let holds = mode.size == CodeSize::Long && self.jumps_of[view] == (mode.bits(), 0);
+        holds.then(|| self.context.views[view].jumps.find(self.state.rip))?
+    }
+
+    /// Whether both jump caches lead to what was translated for 64-bit code under the
+    /// circumstances of `mode`, which hold now.
+    pub(crate) fn knows_both_sides(&self, mode: Mode) -> bool {
+        let is_of = |user| {
+            let mode = Mode {
+                user,
+                pace: Pace::Full,
+                ..mode
+            };
+            self.jumps_of[usize::from(user)] == (mode.bits(), 0)
+        };
+        mode.size == CodeSize::Long && is_of(false) && is_of(true)
+    }
+
+    /// What decides how code is translated at this moment.
+    pub(crate) fn features_now(&self) -> Features {
+        Features {
+            fpu: self.state.has_fpu(),
+            size: self.state.code_size(),
+            nulls: self.state.nulls(),
+            ..self.features
+        }
+    }
+
+    /// To be called when a control register changed that decides how code is translated,
+    /// and when features have got new numbers.
+    pub(crate) fn settle_features(&mut self) {
+        let system = &self.state.system;
+        self.features = self.features.under(system.cr0, system.cr4, self.state.xcr0);
+        self.features_number = match self.store.number_of(&self.features) {
+            Some(number) => number,
+            None => {
+                self.flush_code();
+                self.store.forget_features();
+                self.store.number_of(&self.features).unwrap_or(0)
+            }
+        };
+    }
+
+    /// Empties the jump cache of this privilege level when what it leads to was
+    /// translated under other circumstances than now hold.
+    fn keep_jumps_to(&mut self, mode: Mode) {
+        let base = match mode.size {
+            CodeSize::Long => 0,
+            _ => self.state.segment(SegmentRegister::Cs).base,
+        };
+        let key = (mode.bits(), base);
+        let view = usize::from(mode.user);
+        if self.jumps_of[view] != key {
+            self.jumps_of[view] = key;
+            self.context.views[view].jumps.flush();
+        }
+    }
+
+    /// Whether the second page of a block that crosses is still mapped where it was.
+    fn still_crosses(&mut self, id: BlockId) -> bool {
+        let block = self.store.block(id);
+        let Some(second) = block.origin.second else {
+            return true;
+        };
+        let next_page = (self.state.code_address(block.rip) | (PAGE_SIZE - 1)).wrapping_add(1);
+        self.fetch_address(self.state.wrap_linear(next_page)) == Ok(second)
+    }
+
+    pub(crate) fn fetch_address(&mut self, linear: u64) -> Result<u64, Fault> {
+        let user = self.state.is_user();
+        let index = (linear >> 12) as usize % FETCHED;
+        let known = self.addresses.fetched[usize::from(user)][index];
+        if known.0 == linear >> 12 {
+            return Ok(known.1 | (linear % PAGE_SIZE));
+        }
+        let request = Request {
+            access: Access::Fetch,
+            user,
+            mark: true,
+        };
+        let mapping = map(&self.memory, &self.state.system, linear, request)?;
+        self.note_mapping(linear, &mapping, request.access);
+        let page = mapping.physical & !(PAGE_SIZE - 1);
+        self.addresses.fetched[usize::from(user)][index] = (linear >> 12, page);
+        Ok(mapping.physical)
+    }
+
+    fn translate_block(&mut self, rip: u64, physical: u64, mode: Mode) -> Result<Found, Fault> {
+        let (guest, origin) = self.decode_at(rip, physical, mode.pace.limit())?;
+        if !self.store.has_room() {
+            self.flush_code();
+        }
+        let free = mode.free_stubs && mode.user && rip.wrapping_sub(STUB_BASE) < STUB_LENGTH;
+        let form = if free { Form::Stub } else { Form::Block };
+        let shared = self.add_shared(&guest, origin, mode, form);
+        for page in origin.each() {
+            self.watch_page(page);
+        }
+        let found = match shared {
+            Some(found) => found,
+            None => self.store.add(&guest, origin, mode, form),
+        };
+        self.statistics.translated += guest.instructions.len() as u64;
+        self.begin_heats();
+        Ok(found)
+    }
+
+    /// From now on every write to this page of RAM goes through [`Store::forget`](crate::code::store::Store::forget).
+    pub(crate) fn watch_page(&mut self, physical: u64) {
+        if self.memory.is_watched(physical) {
+            return;
+        }
+        self.memory.watch(physical, true);
+        let second = self.memory.second_page(physical);
+        for host in self.memory.host_page(physical).into_iter().chain(second) {
+            for view in &mut self.context.views {
+                view.forbid_writes_to(host);
+            }
+            self.flush_lines();
+            self.flush_slots();
+            self.store.tell(News::Watched(host));
+        }
+    }
+
+    pub(crate) fn flush_code(&mut self) {
+        self.statistics.flushes += 1;
+        self.flush_slots();
+        for page in self.store.flush() {
+            self.memory.watch(page, false);
+        }
+        for view in &mut self.context.views {
+            view.jumps.flush();
+        }
+        self.store.restart_heats();
+        self.store.tell(News::Flushed);
+    }
+
+    /// Decodes at `rip`; also tells where the bytes are from.
+    pub(crate) fn decode_at(
+        &mut self,
+        rip: u64,
+        physical: u64,
+        limit: usize,
+    ) -> Result<(GuestBlock, Origin), Fault> {
+        let features = self.features_now();
+        let mut bytes = [0u8; (MAX_INSTRUCTIONS + 1) * MAX_BYTES];
+        let in_page = (PAGE_SIZE - physical % PAGE_SIZE) as usize;
+        let left = in_page.min(limit * MAX_BYTES);
+        if !self.memory.read(physical, &mut bytes[..left]) {
+            return Err(Fault::protection(0));
+        }
+        if let Some(block) = self.decode_to_probe(rip, physical, &bytes[..left], limit) {
+            let origin = Origin {
+                first: physical,
+                second: None,
+            };
+            return Ok((block, origin));
+        }
+        if let Decoded::Block(block) = decode(rip, &bytes[..left], limit, &features) {
+            let origin = Origin {
+                first: physical,
+                second: None,
+            };
+            return Ok((block, origin));
+        }
+        let next = self.fetch_address(self.state.code_address(rip.wrapping_add(left as u64)))?;
+        if !self.memory.read(next, &mut bytes[left..left + MAX_BYTES]) {
+            return Err(Fault::protection(0));
+        }
+        match decode(rip, &bytes[..left + MAX_BYTES], 1, &features) {
+            Decoded::Block(block) => {
+                let origin = Origin {
+                    first: physical,
+                    second: Some(next),
+                };
+                Ok((block, origin))
+            }
+            Decoded::Crosses => Err(Fault::protection(0)),
+        }
+    }
+
+    /// Makes dead arithmetic flags zero at `state.rip`: what they hold depends on
+    /// how the code was translated, and no result may.
+    pub(crate) fn settle_flags(&mut self) {
+        if self.context.flags & ARITHMETIC != 0 {
+            let dead = match self.stopped_before {
+                Some((rip, dead)) if rip == self.state.rip => dead,
+                _ => self.dead_flags(),
+            };
+            self.context.flags &= !to_rflags(dead);
+        }
+    }
+
+    fn dead_flags(&mut self) -> u32 {
+        let rip = self.state.rip;
+        let request = Request {
+            access: Access::Fetch,
+            user: self.state.is_user(),
+            mark: false,
+        };
+        let linear = self.state.code_address(rip);
+        let Ok(physical) = translate(&self.memory, &self.state.system, linear, request) else {
+            return 0;
+        };
+        let mode = self.mode(Pace::Full);
+        let known = self.store.find_relative(rip, physical, mode, true);
+        if let Some(found) = known.or_else(|| self.store.find(physical, rip, mode, true)) {
+            return self.store.block(found.id).dead_flags;
+        }
+        let mut bytes = [0u8; (MAX_INSTRUCTIONS + 1) * MAX_BYTES];
+        let most = MAX_INSTRUCTIONS * MAX_BYTES;
+        let left = most.min((PAGE_SIZE - physical % PAGE_SIZE) as usize);
+        let features = self.features_now();
+        if !self.memory.read(physical, &mut bytes[..left]) {
+            return 0;
+        }
+        let mut known = left;
+        if left < MAX_BYTES {
+            let next = linear.wrapping_add(left as u64);
+            let next = translate(&self.memory, &self.state.system, next, request);
+            let more = &mut bytes[left..left + MAX_BYTES];
+            known += next.map_or(0, |next| {
+                usize::from(self.memory.read(next, more)) * MAX_BYTES
+            });
+        }
+        dead_at(rip, &bytes[..known], left, &features)
+    }
+
+    pub(crate) fn forget_written_pages(&mut self) {
+        for page in self.memory.take_written() {
+            self.forget_code(page, PAGE_SIZE);
+        }
+    }
+
+    /// Forgets translated code in the `bytes` bytes at `physical`, within a page.
+    pub(crate) fn forget_code(&mut self, physical: u64, bytes: u64) {
+        // A device fills whole pages: what then stands there may be shared again.
+        self.leave_shared(physical, bytes < PAGE_SIZE);
+        self.store.probed.forget(physical / PAGE_SIZE);
+        let forgotten = self.store.forget(physical, bytes);
+        for page in forgotten.clean {
+            self.memory.watch(page, false);
+        }
+        self.statistics.modified += forgotten.blocks;
+        for (rip, code, user) in forgotten.jumps {
+            self.context.views[usize::from(user)]
+                .jumps
+                .forget(rip, code);
+            self.store.tell(News::Forgotten { rip, code, user });
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Probes in translated code: where a user's code comes to one, translation ends there and asks.
+//!
+//! A page that holds users' code is compared with the pages of the set once, when it is first
+//! run; it is watched from then on, so that it is compared anew when it has changed. Code at a
+//! probe, and at an address to which a traced call returns, is never linked to, stands in no
+//! jump cache, and is in no pool: whoever comes there comes by way of the dispatcher, which
+//! carries out that one instruction by itself. So what the guest does, and when, is the same
+//! with and without probes.
+//!
+//! Called by the dispatcher, when it looks for the code at a RIP, and by what makes traces.
+
+use std::sync::Arc;
+
+use belljar_cpu::{Access, Exit, PAGE_SIZE, Probed, Probes, Vcpu};
+use belljar_translate::guest::decode::{Decoded, GuestBlock, decode};
+use belljar_translate::guest::size::CodeSize;
+
+use crate::processor::vcpu::ExactVcpu;
+
+/// Most return addresses that are watched at once; a program has some for each of its calls
+/// of traced functions.
+const MOST_RETURNS: usize = 1 << 16;
+
+/// What stands where a vCPU has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hit {
+    /// The probe of this number.
+    Probe(u32),
+    /// A return address.
+    Return,
+}
+
+impl ExactVcpu {
+    /// Has runs end where users' code comes to one of `probes`.
+    pub(crate) fn begin_probes(&mut self, probes: &Arc<Probes>) {
+        self.with_code(|vcpu| {
+            vcpu.flush_code();
+            vcpu.store.probed.set = Some(probes.clone()).filter(|set| !set.is_empty());
+        });
+    }
+
+    /// Has runs end where users' code returns to `target`.
+    pub(crate) fn begin_return(&mut self, target: u64) {
+        self.with_code(|vcpu| {
+            if vcpu.store.probed.returns.contains(&target) {
+                return;
+            }
+            if vcpu.store.probed.returns.len() >= MOST_RETURNS {
+                vcpu.store.probed.returns.clear();
+            }
+            vcpu.store.probed.returns.insert(target);
+            // Nothing leads there any more but by way of the dispatcher.
+            if let Some(physical) = vcpu.translate(target, Access::Fetch) {
+                vcpu.forget_code(physical, 1);
+            }
+        });
+    }
+
+    /// What there is at `state.rip`, whose page is compared with the set if it was not yet.
+    /// `None` also where no page is mapped: whoever fetches the code finds out.
+    pub(crate) fn hit_here(&mut self) -> Option<Hit> {
+        if !self.store.probed.is_active()
+            || !self.state.is_user()
+            || self.state.code_size() != CodeSize::Long
+        {
+            return None;
+        }
+        let rip = self.state.rip;
+        let physical = self.fetch_address(rip).ok()?;
+        self.compare_page(physical);
+        if let Some(probe) = self.store.probed.probe_at(physical) {
+            return Some(Hit::Probe(probe));
+        }
+        let returns = &self.store.probed.returns;
+        returns.contains(&rip).then_some(Hit::Return)
+    }
+
+    /// Finds the probes of the page around `physical`, unless that is known.
+    fn compare_page(&mut self, physical: u64) {
+        let number = physical / PAGE_SIZE;
+        let watched = self.memory.is_watched(physical);
+        if watched && self.store.probed.pages.contains_key(&number) {
+            return;
+        }
+        let Some(set) = self.store.probed.set.clone() else {
+            return;
+        };
+        let page = physical & !(PAGE_SIZE - 1);
+        let places = set.places_in(|at, into| self.memory.read(page + at as u64, into));
+        if !watched {
+            self.watch_page(physical);
+        }
+        if !places.is_empty() {
+            // Code of a pool leads to it by links of others.
+            self.leave_shared(physical, true);
+            self.store.keep_own(physical);
+        }
+        self.store.probed.pages.insert(number, places.into());
+    }
+
+    /// The block at `rip` and `physical` of at most `limit` instructions, if it comes to a probe
+    /// in its page: it ends there. `bytes` are those from there on. Where a probe's address is
+    /// in the middle of an instruction, the way there is another one.
+    pub(crate) fn decode_to_probe(
+        &self,
+        rip: u64,
+        physical: u64,
+        bytes: &[u8],
+        limit: usize,
+    ) -> Option<GuestBlock> {
+        let left = self.store.probed.bytes_to_next(physical)?;
+        match decode(rip, bytes.get(..left)?, limit, &self.features_now()) {
+            Decoded::Block(block) => Some(block),
+            Decoded::Crosses => None,
+        }
+    }
+
+    /// Whether a trace may not be followed to `rip`, at `physical` in the page that the guest
+    /// stands in: there is a probe, or a return address is to be seen.
+    pub(crate) fn is_probed(&self, physical: u64, rip: u64) -> bool {
+        let probed = &self.store.probed;
+        probed.is_active()
+            && (probed.probe_at(physical).is_some()
+                || self.state.is_user() && probed.returns.contains(&rip))
+    }
+
+    /// What the vCPU is, standing at a probe.
+    pub(crate) fn probed_now(&self) -> Probed {
+        Probed {
+            registers: self.registers(),
+            account: self.account(),
+            at: self.now(),
+        }
+    }
+
+    /// The exit of a vCPU that stands at a watched return address, unless it has just come
+    /// back from there.
+    pub(crate) fn return_exit(&mut self, passing: Option<u64>) -> Option<Exit> {
+        let rip = self.state.rip;
+        if passing.is_some() {
+            return None;
+        }
+        self.passing = Some(rip);
+        Some(Exit::Return { at: self.now() })
+    }
+}

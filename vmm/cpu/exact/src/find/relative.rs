@@ -1,0 +1,90 @@
+//! Code that is translated once, wherever it is mapped.
+//!
+//! Processes run the same pages of programs and libraries at other addresses each (address
+//! space layout randomization, position-independent executables). What a user runs beyond the
+//! first 4 GiB is translated as if its page began at address zero: the addresses that it names
+//! count from the page's beginning, and the context has where that is mapped,
+//! [`code_page`](belljar_translate::context::Context::code_page). Jumps within the page lead from block to
+//! block, as the page stays the same. Whatever comes from elsewhere enters by an entry thunk: a few
+//! instructions for one RIP which see that they are the right ones, as blocks with addresses of
+//! their own do, say where the page is, and jump to the block.
+//!
+//! Blocks that reach into a second page, and those which name addresses that do not move with
+//! them, have addresses of their own. So has code that a node shares with others.
+
+use belljar_cpu::PAGE_SIZE;
+use belljar_translate::guest::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
+use belljar_translate::guest::mode::{Mode, Origin, Pace};
+
+use crate::code::form::Form;
+use crate::code::index::Found;
+use crate::code::relative::moves_as_one;
+use crate::processor::vcpu::ExactVcpu;
+
+impl ExactVcpu {
+    /// What the addresses of code that runs count from.
+    pub(crate) fn origin_of(&self, relative: bool) -> u64 {
+        if relative { self.context.code_page } else { 0 }
+    }
+
+    /// The block that stands at `rip` and `physical`, relative to its page, translated if need
+    /// be; `None` if there is none. As [`find_block`](Self::find_block).
+    pub(crate) fn relative_block(
+        &mut self,
+        (rip, physical): (u64, u64),
+        mode: Mode,
+        plain: bool,
+        linked: bool,
+    ) -> Option<Found> {
+        let wants_door = mode.pace == Pace::Full && !plain && !linked;
+        if wants_door && let Some(door) = self.store.find_door(rip, physical, mode) {
+            self.show_jumps(rip, mode, &door);
+            return Some(door);
+        }
+        let known = self.store.find_relative(rip, physical, mode, plain);
+        let found = match known {
+            Some(found) => found,
+            None => self.translate_relative(rip, physical, mode)?,
+        };
+        if wants_door && let Some(door) = self.store.add_door(rip, physical, mode, found) {
+            self.show_jumps(rip, mode, &door);
+        }
+        Some(found)
+    }
+
+    fn translate_relative(&mut self, rip: u64, physical: u64, mode: Mode) -> Option<Found> {
+        let (rip, mode) = self.store.relative_at(rip, mode)?;
+        let guest = self.decode_within(rip, physical, mode)?;
+        if !self.store.has_room() {
+            self.flush_code();
+        }
+        self.watch_page(physical);
+        let origin = Origin {
+            first: physical,
+            second: None,
+        };
+        let found = self.store.add(&guest, origin, mode, Form::Block);
+        self.statistics.translated += guest.instructions.len() as u64;
+        self.begin_heats();
+        Some(found)
+    }
+
+    /// Decodes a block at `rip` in `mode` that lies within its page, and, where it is relative,
+    /// may be so.
+    pub(crate) fn decode_within(&self, rip: u64, physical: u64, mode: Mode) -> Option<GuestBlock> {
+        let limit = mode.pace.limit();
+        let mut bytes = [0u8; MAX_INSTRUCTIONS * MAX_BYTES];
+        let left = ((PAGE_SIZE - physical % PAGE_SIZE) as usize).min(limit * MAX_BYTES);
+        if !self.memory.read(physical, &mut bytes[..left]) {
+            return None;
+        }
+        let short = self.decode_to_probe(rip, physical, &bytes[..left], limit);
+        if short.is_some() {
+            return short.filter(|block| !mode.relative || moves_as_one(block));
+        }
+        match decode(rip, &bytes[..left], limit, &self.features_now()) {
+            Decoded::Block(block) if !mode.relative || moves_as_one(&block) => Some(block),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Which pages of code a node shares with others through a pool, and how it ceases to.
+//!
+//! Shared code is run only while the page holds the bytes that the pool has; before it is written
+//! to, or when it is found to differ, the node leaves it, forgets its jump caches and tells its
+//! other vCPUs. `lookup` and `hot` ask here, `access` and `probed` leave.
+
+use belljar_cpu::PAGE_SIZE;
+use belljar_translate::guest::decode::GuestBlock;
+use belljar_translate::guest::mode::{Mode, Origin};
+
+use crate::code::form::Form;
+use crate::code::index::Found;
+use crate::code::news::News;
+use crate::code::pool::PageBytes;
+use crate::processor::vcpu::ExactVcpu;
+
+impl ExactVcpu {
+    /// Looks whether the code at `rip` in the page around `physical` can be shared, which
+    /// nobody did yet; the pool's block there, if it can be and has one.
+    pub(crate) fn find_shared(
+        &mut self,
+        physical: u64,
+        rip: u64,
+        mode: Mode,
+        plain: bool,
+    ) -> Option<Found> {
+        if !self.store.may_share(physical, rip, mode) {
+            return None;
+        }
+        let bytes = self.page_bytes(physical)?;
+        if !self.store.share(physical, rip, &bytes) {
+            return None;
+        }
+        self.watch_page(physical);
+        self.statistics.pages_shared += 1;
+        self.begin_heats();
+        self.store.find(physical, rip, mode, plain)
+    }
+
+    /// Translates `guest` for all who share its page, if it is in one.
+    pub(crate) fn add_shared(
+        &mut self,
+        guest: &GuestBlock,
+        origin: Origin,
+        mode: Mode,
+        form: Form,
+    ) -> Option<Found> {
+        let physical = origin.first;
+        if !mode.is_poolable() || origin.second.is_some() || !self.still_shares(physical, guest.rip)
+        {
+            return None;
+        }
+        let found = self.store.add_pooled(guest, physical, mode, form);
+        if found.is_none() {
+            // Blocks that are not the pool's cannot be linked to those that are.
+            self.leave_shared(physical, true);
+        }
+        found
+    }
+
+    /// Whether the code at `rip` in the page around `physical` is shared. What the pool is
+    /// given was translated from the very bytes that it keeps, whatever became of the page.
+    pub(crate) fn still_shares(&mut self, physical: u64, rip: u64) -> bool {
+        if !self.store.is_shared_at(physical, rip) {
+            return false;
+        }
+        let bytes = self.page_bytes(physical);
+        let still = bytes.is_some_and(|bytes| self.store.still_shares(physical, rip, &bytes));
+        if !still {
+            self.leave_shared(physical, true);
+        }
+        still
+    }
+
+    /// Runs no shared code any more in the page around `physical`, which is about to be
+    /// written or has been, nor ever again if that makes it the node's `own`.
+    pub(crate) fn leave_shared(&mut self, physical: u64, own: bool) {
+        if !self.store.is_shared(physical) {
+            return;
+        }
+        if self.store.leave(physical, own) {
+            self.memory.watch(physical, false);
+        }
+        self.statistics.pages_left += 1;
+        for view in &mut self.context.views {
+            view.jumps.flush();
+        }
+        self.store.tell(News::Left);
+    }
+
+    fn page_bytes(&self, physical: u64) -> Option<Box<PageBytes>> {
+        let mut bytes = Box::new([0; PAGE_SIZE as usize]);
+        let page = physical & !(PAGE_SIZE - 1);
+        self.memory.read(page, &mut bytes[..]).then_some(bytes)
+    }
+}

@@ -1,0 +1,90 @@
+//! Debug registers (Intel SDM vol. 3, 18.2).
+//!
+//! DR6 and DR7 read back with their fixed bits. Traps are taken at instruction boundaries alone,
+//! which is where `dispatch` calls `trap`; whether a breakpoint is met is found out in
+//! `breakpoints`.
+
+use belljar_cpu::Exit;
+use belljar_translate::architecture::vector;
+use iced_x86::Instruction;
+
+use crate::processor::left::Next;
+use crate::processor::state::Fault;
+use crate::processor::vcpu::ExactVcpu;
+
+/// CR4.DE: DR4 and DR5 do not stand for DR6 and DR7.
+const CR4_DE: u64 = 1 << 3;
+/// DR6: B0 to B3, BD, BS and BT; the rest reads as one, but for bit 12.
+const STATUS_KNOWN: u64 = 0xe00f;
+const STATUS_FIXED: u64 = 0xffff_0ff0;
+/// B0 to B3: only of the last breakpoints, as processors have it.
+pub(super) const STATUS_BREAKPOINTS: u64 = 15;
+const STATUS_GENERAL_DETECT: u64 = 1 << 13;
+const STATUS_SINGLE_STEP: u64 = 1 << 14;
+/// DR7: all but reserved bits; bit 10 reads as one.
+const CONTROL_KNOWN: u64 = 0xffff_23ff;
+const CONTROL_FIXED: u64 = 1 << 10;
+const CONTROL_GENERAL_DETECT: u64 = 1 << 13;
+
+impl ExactVcpu {
+    /// MOV with a debug register.
+    pub(super) fn move_debug(&mut self, instruction: &Instruction) -> Result<(), Fault> {
+        let (target, source) = (instruction.op0_register(), instruction.op1_register());
+        let reads = source.is_dr();
+        let mut number = if reads { source } else { target }.number();
+        if number > 7 {
+            return Err(Fault::invalid_opcode());
+        }
+        if matches!(number, 4 | 5) {
+            if self.state.system.cr4 & CR4_DE != 0 {
+                return Err(Fault::invalid_opcode());
+            }
+            number += 2;
+        }
+        if self.state.debug[7] & CONTROL_GENERAL_DETECT != 0 {
+            self.state.debug[6] |= STATUS_GENERAL_DETECT;
+            return Err(Fault::plain(vector::DEBUG));
+        }
+        if reads {
+            let value = self.state.debug[number];
+            self.set_register(target, value);
+            return Ok(());
+        }
+        let value = self.register(source);
+        if number >= 6 && value >> 32 != 0 {
+            return Err(Fault::protection(0));
+        }
+        self.state.debug[number] = match number {
+            6 => value & STATUS_KNOWN | STATUS_FIXED,
+            7 => value & CONTROL_KNOWN | CONTROL_FIXED,
+            _ => value,
+        };
+        Ok(())
+    }
+
+    /// Takes the debug exception after an instruction: for the breakpoints `hits`, of
+    /// which DR6 tells alone, and for a single step.
+    pub(crate) fn trap(&mut self, hits: u64, stepping: bool) -> Next {
+        let step = if stepping { STATUS_SINGLE_STEP } else { 0 };
+        self.state.debug[6] = self.state.debug[6] & !STATUS_BREAKPOINTS | hits | step;
+        self.deliver(Fault::plain(vector::DEBUG))
+    }
+
+    /// After an instruction that the caller has to see to, HLT among them: as
+    /// [`trap`](Self::trap). A WRMSR that may still be refused lets none in.
+    pub(crate) fn trap_behind(&mut self, exit: Exit, hits: u64, stepping: bool) -> Option<Exit> {
+        if matches!(exit, Exit::MsrWrite { .. } | Exit::Shutdown(_)) {
+            return Some(exit);
+        }
+        self.state.halted = false;
+        match self.trap(hits, stepping) {
+            Next::Exit(shutdown) => Some(shutdown),
+            _ => (exit != Exit::Halt).then_some(exit),
+        }
+    }
+
+    /// What the delivery of a debug exception changes.
+    pub(crate) fn enter_debug(&mut self) {
+        self.state.debug[7] &= !CONTROL_GENERAL_DETECT;
+    }
+}

@@ -1,0 +1,78 @@
+//! What string instructions cost under a time model.
+//!
+//! Lines are touched in the order of bytes, so that it does not show in how many steps an
+//! instruction copies. `string` calls `touch_elements` for what it has copied, and `pay_elements`
+//! once for each part of an instruction.
+
+use belljar_translate::prices::timing::LINE_BYTES;
+
+use super::{Operation, StringOp};
+use crate::processor::vcpu::ExactVcpu;
+
+/// The lines, source's and target's, that a string instruction touched last.
+pub(super) type Trail = [Option<u64>; 2];
+
+impl Operation {
+    /// Whether there are a source and a target in memory.
+    pub(super) fn sides(self) -> [bool; 2] {
+        match self {
+            Self::Move | Self::Compare => [true, true],
+            Self::Load | Self::Output => [true, false],
+            Self::Store | Self::Scan | Self::Input => [false, true],
+        }
+    }
+
+    fn writes(self) -> bool {
+        matches!(self, Self::Move | Self::Store | Self::Input)
+    }
+}
+
+impl ExactVcpu {
+    /// Accounts for `elements` elements that were done from the addresses `from` on, upward.
+    /// Lines are touched in the order of bytes, the source's before the target's, each
+    /// when the instruction comes to it: in how many steps does not show.
+    pub(super) fn touch_elements(
+        &mut self,
+        op: StringOp,
+        from: (u64, u64),
+        elements: u64,
+        trail: &mut Trail,
+    ) {
+        if !self.has_caches() {
+            return;
+        }
+        let bytes = elements * op.size as u64;
+        let mut at = 0;
+        while at < bytes {
+            let mut step = bytes - at;
+            for (side, start) in [from.0, from.1].into_iter().enumerate() {
+                if !op.operation.sides()[side] {
+                    continue;
+                }
+                let linear = self.state.wrap_linear(start.wrapping_add(at));
+                step = step.min(LINE_BYTES - linear % LINE_BYTES);
+                if trail[side].replace(linear / LINE_BYTES) == Some(linear / LINE_BYTES) {
+                    continue;
+                }
+                let writes = side == 1 && op.operation.writes();
+                if let Some(physical) = self.physical_at(linear, writes) {
+                    self.touch(physical, 1);
+                }
+            }
+            at += step;
+        }
+    }
+
+    /// Takes what `done` elements of a repeated instruction cost besides its own price,
+    /// which is `paid` or not: REP MOVS and REP STOS move 64 bytes at a time.
+    pub(super) fn pay_elements(&mut self, op: StringOp, done: u64, paid: bool) {
+        let units = match op.operation {
+            Operation::Move | Operation::Store => (done * op.size as u64).div_ceil(LINE_BYTES),
+            _ => done,
+        };
+        if let Some(ledger) = &self.ledger {
+            let ticks = ledger.prices.of_elements(units, u64::from(paid));
+            self.context.count -= ticks as i64;
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Seams: where a program's memory continues in another page of RAM, and group checks are led from
+//! one to the other and back. Stacks that lie across one are an example.
+//!
+//! A slot that was filled often says what it was filled for last. Where that is a seam which
+//! was met so before, its two pages are laid side by side. For speed alone: nothing that a
+//! guest sees depends on it.
+
+use belljar_cpu::{Access, PAGE_SIZE};
+use belljar_translate::host::site::Refill;
+
+use crate::processor::mmu::{Request, map};
+use crate::processor::seams::Advice;
+use crate::processor::vcpu::ExactVcpu;
+
+impl ExactVcpu {
+    /// A slot was to be filled often, the last time for memory from linear address `low` on:
+    /// whether that may be otherwise from now on.
+    pub(crate) fn mend_seam(&mut self, refill: Refill, low: u64) -> bool {
+        let Some(seam) = self.seam(refill, low) else {
+            return false;
+        };
+        match self.seams.meet(refill.slot, seam) {
+            Advice::Wait => true,
+            Advice::Leave => false,
+            Advice::Mend => self.join_at(seam),
+        }
+    }
+
+    /// The seam that the group's range lies across, or that is between it and where the slot
+    /// led until now.
+    fn seam(&mut self, refill: Refill, low: u64) -> Option<u64> {
+        let (start, bytes) = self.explore(low, refill.write)?;
+        let (end, span) = (start.wrapping_add(bytes), u64::from(refill.span));
+        if low.wrapping_sub(start) + span > bytes {
+            return Some(end);
+        }
+        let known = &self.context.slots.each[refill.slot as usize];
+        let known_end = known.base.wrapping_add(known.limit + span - 1);
+        match known.limit {
+            0 => None,
+            _ if known_end == start => Some(start),
+            _ if known.base == end => Some(end),
+            _ => None,
+        }
+    }
+
+    /// Lays the pages on both sides of `seam` side by side.
+    fn join_at(&mut self, seam: u64) -> bool {
+        let (Some(low), Some(high)) =
+            (self.small_page(seam.wrapping_sub(1)), self.small_page(seam))
+        else {
+            return false;
+        };
+        let joined = self.memory.join(low, high);
+        if joined {
+            self.statistics.seams += 1;
+            for view in &mut self.context.views {
+                view.forget_ranges();
+            }
+        }
+        joined
+    }
+
+    /// The page of RAM at `linear`, where it is mapped by itself.
+    fn small_page(&self, linear: u64) -> Option<u64> {
+        let request = Request {
+            access: Access::Read,
+            user: self.state.is_user(),
+            mark: false,
+        };
+        let mapping = map(&self.memory, &self.state.system, linear, request).ok()?;
+        let small = mapping.page_bytes == PAGE_SIZE;
+        small.then_some(mapping.physical & !(PAGE_SIZE - 1))
+    }
+}

@@ -1,0 +1,148 @@
+//! How far guest memory hangs together around an address, so that checks of whole groups of
+//! accesses, and copies, may cover more than a page.
+//!
+//! A range that is found may be accessed unseen in all its length: it lies in one piece on the
+//! host, and no device or translated code in it has to hear of the access. The dispatcher asks when
+//! group checks miss (`refill`), copies are long (`access/linear`) or seams are met (`beside`).
+
+use belljar_cpu::{Access, PAGE_SIZE};
+use belljar_translate::architecture::is_above;
+use belljar_translate::context::explored::Range;
+use belljar_translate::context::tlb_index;
+
+use crate::processor::mmu::{Request, map};
+use crate::processor::vcpu::ExactVcpu;
+
+/// Neighbouring pages that are looked at on each side.
+const NEIGHBOURS: u64 = 8;
+/// As many as are known on one side already are looked at on the other, up to this.
+const MOST_NEIGHBOURS: u64 = 128;
+/// Longest stretch that is looked at in one go.
+const LARGEST: u64 = 1 << 21;
+
+/// Guest memory that lies in one piece on the host.
+#[derive(Clone, Copy)]
+struct Stretch {
+    start: u64,
+    end: u64,
+    /// Host address less linear address.
+    delta: u64,
+    /// Nothing may be cached that reaches beyond it.
+    alone: bool,
+}
+
+impl Stretch {
+    fn range(&self) -> Range {
+        Range {
+            start: self.start,
+            bytes: self.end.wrapping_sub(self.start),
+            delta: self.delta,
+        }
+    }
+
+    /// Whether one range may cover both.
+    fn joins(&self, other: &Self) -> bool {
+        self.delta == other.delta && !self.alone && !other.alone
+    }
+}
+
+impl ExactVcpu {
+    /// Fills the TLB for `linear` without a trace in the guest's tables, and finds how
+    /// far the memory around it hangs together: start and bytes. None where an access must
+    /// be seen.
+    pub(crate) fn explore(&mut self, linear: u64, write: bool) -> Option<(u64, u64)> {
+        let (user, way) = (usize::from(self.state.is_user()), usize::from(write));
+        let range = match self.context.views[user].explored[way].around(linear) {
+            Some(range) => range,
+            None => self.range_around(linear, write)?,
+        };
+        let page = linear & !(PAGE_SIZE - 1);
+        self.fill(linear, page.wrapping_add(range.delta), write);
+        let tlb = &mut self.context.views[user].tlb[way];
+        let entry = tlb_index(linear);
+        tlb.range[entry] = range.start;
+        tlb.range_bytes[entry] = range.bytes;
+        Some((range.start, range.bytes))
+    }
+
+    /// Looks for the range around `linear`, and keeps it.
+    fn range_around(&mut self, linear: u64, write: bool) -> Option<Range> {
+        let here = self.stretch(linear, write)?;
+        let user = usize::from(self.state.is_user());
+        let mut range = here.range();
+        let known = &self.context.views[user].explored[usize::from(write)];
+        let beside = known.beside(range).filter(|_| !here.alone);
+        let pages = beside.map_or(0, |known| known.bytes / PAGE_SIZE);
+        let reach = pages.clamp(NEIGHBOURS, MOST_NEIGHBOURS);
+        match beside {
+            Some(known) if known.end() == range.start => {
+                range.start = known.start;
+                range.bytes += known.bytes;
+                self.extend_up(&mut range, &here, write, reach);
+            }
+            Some(known) => {
+                range.bytes += known.bytes;
+                self.extend_down(&mut range, &here, write, reach);
+            }
+            None => {
+                self.extend_up(&mut range, &here, write, reach);
+                self.extend_down(&mut range, &here, write, reach);
+            }
+        }
+        if !here.alone {
+            self.context.views[user].explored[usize::from(write)].keep(range);
+        }
+        Some(range)
+    }
+
+    fn extend_up(&mut self, range: &mut Range, here: &Stretch, write: bool, reach: u64) {
+        for _ in 0..reach {
+            match self.stretch(range.end(), write) {
+                Some(next) if here.joins(&next) => {
+                    range.bytes = next.end.wrapping_sub(range.start);
+                }
+                _ => break,
+            }
+        }
+    }
+
+    fn extend_down(&mut self, range: &mut Range, here: &Stretch, write: bool, reach: u64) {
+        for _ in 0..reach {
+            match self.stretch(range.start.wrapping_sub(1), write) {
+                Some(before) if here.joins(&before) => {
+                    range.bytes = range.end().wrapping_sub(before.start);
+                    range.start = before.start;
+                }
+                _ => break,
+            }
+        }
+    }
+
+    /// The guest's page around `linear`, or the 2 MiB around it, or only its 4 KiB:
+    /// whatever lies in one piece and can be accessed unseen.
+    fn stretch(&mut self, linear: u64, write: bool) -> Option<Stretch> {
+        let request = Request {
+            access: if write { Access::Write } else { Access::Read },
+            user: self.state.is_user(),
+            mark: false,
+        };
+        let mapping = map(&self.memory, &self.state.system, linear, request).ok()?;
+        if !mapping.marked {
+            return None;
+        }
+        self.note_mapping(linear, &mapping, request.access);
+        for bytes in [mapping.page_bytes.min(LARGEST), PAGE_SIZE] {
+            let start = linear & !(bytes - 1);
+            let physical = mapping.physical & !(bytes - 1);
+            if let Some(host) = self.memory.unseen(physical, bytes, write) {
+                return Some(Stretch {
+                    start,
+                    end: start.wrapping_add(bytes),
+                    delta: host.wrapping_sub(start),
+                    alone: is_above(linear) && !mapping.global,
+                });
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,103 @@
+//! Forgetting what is cached of address spaces: translations of data and of code,
+//! and which code stands at which RIP (Intel SDM vol. 3, 4.10.4).
+//!
+//! A new CR3 leaves global pages as they are, and kernels map nearly all of themselves
+//! as such. What is cached does not tell global pages apart: what lies in the lower
+//! half of the address space is taken for local, what lies in the upper half for
+//! global, and the few exceptions there are kept in a list.
+
+use belljar_cpu::{Access, PAGE_SIZE};
+use belljar_translate::architecture::{cr4, efer, is_above};
+
+use crate::processor::addresses::{FETCHED, LocalPages, NOT_FETCHED};
+use crate::processor::mmu::Mapping;
+use crate::processor::vcpu::ExactVcpu;
+
+/// The large pages that may hold a linear address: bytes and number.
+fn large_pages(linear: u64) -> [(u64, u64); 2] {
+    [1 << 21, 1 << 30].map(|bytes| (bytes, linear / bytes))
+}
+
+impl ExactVcpu {
+    /// Remembers of a mapping that is about to be cached what forgetting must know.
+    pub(crate) fn note_mapping(&mut self, linear: u64, mapping: &Mapping, access: Access) {
+        if mapping.page_bytes > PAGE_SIZE {
+            self.addresses
+                .large
+                .insert((mapping.page_bytes, linear / mapping.page_bytes));
+        }
+        if is_above(linear) && !mapping.global {
+            self.addresses.local_above.note(linear, mapping, access);
+        }
+    }
+
+    /// Forgets all address spaces, global pages too.
+    pub(crate) fn flush_translations(&mut self) {
+        self.statistics.complete_flushes += 1;
+        for view in &mut self.context.views {
+            view.flush_tlb();
+            view.jumps.flush();
+        }
+        self.addresses.large.clear();
+        self.addresses.local_above = LocalPages::default();
+        *self.addresses.fetched = [[NOT_FETCHED; FETCHED]; 2];
+        self.flush_slots();
+    }
+
+    /// Forgets the present address space; global pages stay.
+    pub(crate) fn flush_address_space(&mut self) {
+        if self.addresses.local_above.too_many || self.state.system.cr4 & cr4::PGE == 0 {
+            return self.flush_translations();
+        }
+        self.statistics.address_spaces += 1;
+        for view in &mut self.context.views {
+            view.flush_below();
+            view.jumps.flush_below();
+        }
+        self.addresses
+            .large
+            .retain(|&(bytes, number)| is_above(number.wrapping_mul(bytes)));
+        for page in self.addresses.fetched.as_flattened_mut() {
+            if !is_above(page.0 << 12) {
+                *page = NOT_FETCHED;
+            }
+        }
+        let pages = std::mem::take(&mut self.addresses.local_above.pages);
+        self.context.slots.flush_below_and(&pages);
+        for page in pages {
+            for view in &mut self.context.views {
+                view.forget_translation(page);
+            }
+        }
+    }
+
+    /// Forgets one page of the address space.
+    pub(crate) fn flush_page(&mut self, linear: u64) {
+        let long = self.state.system.efer & efer::LMA != 0;
+        if !long
+            || large_pages(linear)
+                .iter()
+                .any(|page| self.addresses.large.contains(page))
+        {
+            // The TLB holds parts of it under many entries.
+            return self.flush_translations();
+        }
+        self.statistics.pages_flushed += 1;
+        for view in &mut self.context.views {
+            view.flush_page(linear);
+            view.jumps.forget_into(linear);
+        }
+        for fetched in &mut *self.addresses.fetched {
+            let page = &mut fetched[(linear >> 12) as usize % FETCHED];
+            if page.0 == linear >> 12 {
+                *page = NOT_FETCHED;
+            }
+        }
+        self.context.slots.flush_page(linear);
+    }
+
+    /// Forgets where group checks last led.
+    pub(crate) fn flush_slots(&mut self) {
+        self.context.slots.flush();
+    }
+}

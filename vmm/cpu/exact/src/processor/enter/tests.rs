@@ -1,0 +1,100 @@
+//! The trampolines load every byte of vector registers, and load narrowly what is zero above.
+#![allow(clippy::print_stderr)]
+
+use super::*;
+use crate::processor::x87::tells_what_is_in_use;
+use belljar_translate::context::Vector;
+
+/// Bits of XINUSE: upper halves of YMM0 to YMM15, of ZMM0 to ZMM15.
+const UPPER_YMM: u64 = 1 << 2;
+const UPPER_ZMM: u64 = 1 << 6;
+
+/// What a guest could be: asks which state is in use, leaves the answer in RAX.
+#[unsafe(naked)]
+unsafe extern "sysv64" fn ask() {
+    naked_asm!(
+        "mov ecx, 1",
+        "xgetbv",
+        "jmp qword ptr gs:[{leave}]",
+        leave = const offset_of!(Context, leave),
+    )
+}
+
+/// Passes `vectors` through the trampoline of this width. They must come back as they are; what
+/// the processor says meanwhile of what is in use is returned.
+fn pass(width: Vectors, vectors: [[u8; 64]; 32]) -> u64 {
+    let door = Door::new(width);
+    let mut context = Context::mapped().unwrap();
+    context.vectors = vectors.map(Vector);
+    context.target = ask as *const () as u64;
+    context.leave = door.leave_address();
+    point_at(&mut context);
+    // SAFETY: GS points at a context whose target leaves at once by this trampoline, whose
+    // registers the host has. No signal of the host's is handled by this thread.
+    unsafe { door.pass() };
+    for (number, (passed, vector)) in context.vectors.iter().zip(vectors).enumerate() {
+        assert_eq!(passed.0, vector, "vector {number} through {width:?}");
+    }
+    context.gpr[0]
+}
+
+/// Each of the first registers' bytes differ from the others', below `bytes`.
+fn filled(registers: usize, bytes: usize) -> [[u8; 64]; 32] {
+    let byte = |register: usize, at: usize| {
+        let used = register < registers && at < bytes;
+        u8::from(used) * (register * 7 + at + 1) as u8
+    };
+    std::array::from_fn(|register| std::array::from_fn(|at| byte(register, at)))
+}
+
+/// Whether the host has registers of this width and says which are in use.
+fn host_has(width: Vectors) -> bool {
+    let has = match width {
+        Vectors::Xmm => true,
+        Vectors::Ymm => is_x86_feature_detected!("avx"),
+        Vectors::Zmm => is_x86_feature_detected!("avx512bw"),
+    };
+    let tells = tells_what_is_in_use();
+    if !has || !tells {
+        eprintln!("SKIPPED: {width:?} here: {has}; XGETBV tells what is in use: {tells}");
+    }
+    has && tells
+}
+
+#[test]
+fn narrow_code_finds_no_wide_register_in_use() {
+    for (width, wide) in [
+        (Vectors::Ymm, UPPER_YMM),
+        (Vectors::Zmm, UPPER_YMM | UPPER_ZMM),
+    ] {
+        if !host_has(width) {
+            continue;
+        }
+        // A processor that says so of no state at all cannot tell either.
+        let clean = pass(Vectors::Xmm, filled(16, 16));
+        if clean & wide != 0 {
+            eprintln!("SKIPPED: this processor says that wide registers are always in use");
+            continue;
+        }
+        assert_eq!(pass(width, filled(16, 16)) & wide, 0, "{width:?}");
+    }
+}
+
+#[test]
+fn every_byte_of_a_wide_register_is_loaded() {
+    for (width, registers, bytes) in [
+        (Vectors::Xmm, 16, 16),
+        (Vectors::Ymm, 16, 32),
+        (Vectors::Zmm, 32, 64),
+    ] {
+        if !host_has(width) {
+            continue;
+        }
+        pass(width, filled(registers, bytes));
+        for (register, byte) in (0..registers).flat_map(|one| (0..bytes).map(move |at| (one, at))) {
+            let mut vectors = [[0; 64]; 32];
+            vectors[register][byte] = 0x40;
+            pass(width, vectors);
+        }
+    }
+}

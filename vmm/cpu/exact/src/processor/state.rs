@@ -1,0 +1,186 @@
+//! Processor state that only host code touches.
+//!
+//! It holds RIP, segments, control and model-specific registers, and what concerns the next
+//! instruction alone; general registers, arithmetic flags and IF stand in the
+//! [context](belljar_translate::context). `dispatch`, `system` and `exception` change it between visits to
+//! translated code.
+
+use belljar_cpu::{DescriptorTable, Segment, SegmentRegister, SystemRegisters};
+use belljar_translate::architecture::{cr0, flag, vector, xcr0};
+
+/// How wide code, stack and addresses are.
+mod width;
+
+/// Model-specific registers that hold a value and nothing more, and those whose
+/// value other instructions use.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Msrs {
+    pub star: u64,
+    pub lstar: u64,
+    pub cstar: u64,
+    pub sfmask: u64,
+    pub tsc_aux: u64,
+    pub pat: u64,
+    pub sysenter: [u64; 3],
+    pub misc_enable: u64,
+    pub mtrr_default: u64,
+    pub mtrr_fixed: [u64; 11],
+    pub mtrr_variable: [u64; 16],
+}
+
+/// How an instruction entered a handler for its own sake, which decides what traps come
+/// after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Entered {
+    /// Not at all.
+    #[default]
+    Not,
+    /// INT n, INT3, INTO: TF was cleared before it ended.
+    Interrupt,
+    /// INT1: it is the debug exception that would be taken.
+    Debug,
+    /// SYSCALL or SYSRET: what they left of TF decides, not what it was before.
+    SystemCall,
+}
+
+/// Everything that makes up the processor's state besides the context.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub rip: u64,
+    /// RFLAGS without arithmetic flags and IF.
+    pub flags: u64,
+    pub system: SystemRegisters,
+    /// Which state XSAVE keeps, and so which vector registers there are.
+    pub xcr0: u64,
+    pub debug: [u64; 8],
+    pub cr8: u64,
+    pub msrs: Msrs,
+    /// Interrupts wait for one more instruction (after STI or MOV SS).
+    pub shadow: bool,
+    pub halted: bool,
+    /// The instruction just done, a load of SS, lets no single-step trap in.
+    pub holds_traps: bool,
+    /// Breakpoints that such a load met, told after the next instruction.
+    pub held_hits: u64,
+    /// How the instruction just done entered a handler.
+    pub entered: Entered,
+    /// The guest switched the local APIC off, which CPUID then does not show; and whether it
+    /// was off before the last write of a register that may yet be refused.
+    pub apic_off: bool,
+    pub apic_was_off: bool,
+    /// A non-maskable interrupt was taken, and no IRET came since: no other may come.
+    pub in_nmi: bool,
+}
+
+impl State {
+    /// State after reset as far as anyone sees it before setting it.
+    pub(crate) fn new() -> Self {
+        Self {
+            rip: 0,
+            flags: flag::FIXED,
+            system: SystemRegisters::default(),
+            xcr0: xcr0::X87,
+            debug: [0, 0, 0, 0, 0, 0, 0xffff_0ff0, 0x400],
+            cr8: 0,
+            msrs: Msrs {
+                pat: 0x0007_0406_0007_0406,
+                misc_enable: 1,
+                ..Msrs::default()
+            },
+            shadow: false,
+            halted: false,
+            holds_traps: false,
+            held_hits: 0,
+            entered: Entered::Not,
+            apic_off: false,
+            apic_was_off: false,
+            in_nmi: false,
+        }
+    }
+
+    /// Current privilege level: what CS's selector says, and 0 in real mode.
+    pub(crate) fn privilege(&self) -> u8 {
+        if !self.is_protected() {
+            return 0;
+        }
+        (self.segment(SegmentRegister::Cs).selector & 3) as u8
+    }
+
+    pub(crate) fn is_user(&self) -> bool {
+        self.privilege() == 3
+    }
+
+    pub(crate) fn segment(&self, register: SegmentRegister) -> &Segment {
+        &self.system.segments[register as usize]
+    }
+
+    pub(crate) fn segment_mut(&mut self, register: SegmentRegister) -> &mut Segment {
+        &mut self.system.segments[register as usize]
+    }
+
+    /// Whether x87 and vector instructions run, as far as CR0.TS has a say.
+    pub(crate) fn has_fpu(&self) -> bool {
+        self.system.cr0 & cr0::TS == 0
+    }
+
+    pub(crate) fn idt(&self) -> DescriptorTable {
+        self.system.idt
+    }
+}
+
+/// An exception on its way to the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub vector: u8,
+    pub error: Option<u32>,
+    /// The address for CR2, with a page fault.
+    pub address: Option<u64>,
+}
+
+impl Fault {
+    /// #GP with an error code.
+    pub(crate) const fn protection(error: u32) -> Self {
+        Self {
+            vector: vector::PROTECTION,
+            error: Some(error),
+            address: None,
+        }
+    }
+
+    /// An exception without error code.
+    pub(crate) const fn plain(vector: u8) -> Self {
+        Self {
+            vector,
+            error: None,
+            address: None,
+        }
+    }
+
+    /// #AC.
+    pub(crate) const fn alignment() -> Self {
+        Self {
+            vector: vector::ALIGNMENT,
+            error: Some(0),
+            address: None,
+        }
+    }
+
+    /// #UD.
+    pub(crate) const fn invalid_opcode() -> Self {
+        Self::plain(vector::INVALID_OPCODE)
+    }
+
+    /// #PF.
+    pub(crate) const fn page(address: u64, error: u32) -> Self {
+        Self {
+            vector: vector::PAGE,
+            error: Some(error),
+            address: Some(address),
+        }
+    }
+
+    /// Whether the pushed RFLAGS show RF: all faults, but not traps.
+    pub(crate) fn is_restartable(self) -> bool {
+        self.vector != vector::DEBUG && self.vector != vector::DOUBLE_FAULT
+    }
+}

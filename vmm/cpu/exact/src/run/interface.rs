@@ -1,0 +1,250 @@
+//! The vCPU's face to the machine.
+//!
+//! A node calls all of this through the `Vcpu` trait, and only between runs; the guest then stands
+//! at an instruction boundary, its clock and flags settled. A change of control registers is passed
+//! on to the TLB and the store here.
+
+use std::sync::Arc;
+
+use belljar_cpu::{
+    Access, CpuError, CpuState, Cycles, EngineReport, Exit, Probed, Probes, Registers, StateItem,
+    SystemRegisters, TimeAccount, Vcpu,
+};
+use belljar_sim::{Random, Seed};
+use belljar_translate::architecture::vector;
+use belljar_translate::host::cache::give_up;
+
+use crate::processor::devices::Answer;
+use crate::processor::mmu::{Request, translate};
+use crate::processor::state::State;
+use crate::processor::vcpu::ExactVcpu;
+
+/// Bytes of translated code that a vCPU at rest keeps: what it needs to look at the clock
+/// and go back to sleep is less.
+const KEPT_AT_REST: usize = 768 << 10;
+
+/// The random stream that RDRAND and RDSEED draw from.
+pub const RANDOM_STREAM: &str = "rdrand";
+
+impl Vcpu for ExactVcpu {
+    fn run(&mut self, until: Cycles) -> Result<Exit, CpuError> {
+        self.with_code(|vcpu| {
+            loop {
+                let exit = vcpu.dispatch(until)?;
+                // What no instruction was too dear for may leave room for more.
+                if exit != Exit::Deadline || vcpu.now() >= until || vcpu.retired() >= vcpu.stop_at {
+                    return Ok(exit);
+                }
+            }
+        })
+    }
+
+    fn run_about(&mut self, until: Cycles) -> Result<Exit, CpuError> {
+        self.settle_clock();
+        self.at_ease = self.ticks_to_stop() > self.clock.ticks_until(until);
+        let began = self.retired_now();
+        self.take_code();
+        let exit = self.dispatch(until);
+        self.store.give_back();
+        self.at_ease = false;
+        // Not moved before it is looked at: in a short turn that counts.
+        if let Ok(Exit::Deadline) = exit {
+            if self.retired_now() == began {
+                return self.run(until);
+            }
+            return Ok(Exit::Deadline);
+        }
+        exit
+    }
+
+    fn now(&self) -> Cycles {
+        self.clock.at(self.ticks_now())
+    }
+
+    fn skip_to(&mut self, to: Cycles) {
+        self.settle_clock();
+        self.clock.skip_to(to);
+    }
+
+    fn retired(&self) -> u64 {
+        self.retired_now()
+    }
+
+    fn account(&self) -> Option<TimeAccount> {
+        let ledger = self.ledger.as_ref()?;
+        Some(TimeAccount {
+            instructions: self.retired_now(),
+            caches: ledger.spent_in_caches,
+            memory: ledger.spent_in_memory,
+            idle: self.clock.idle(),
+        })
+    }
+
+    fn complete_read(&mut self, data: u64) {
+        self.pending.answer = Answer::Value(data);
+    }
+
+    fn refuse_msr(&mut self) {
+        match self.refusable.take() {
+            Some(rip) => {
+                self.state.rip = rip;
+                self.state.apic_off = self.state.apic_was_off;
+                let charge = self.charge_of_system();
+                self.give(charge);
+                self.refused = true;
+            }
+            None => self.pending.answer = Answer::Refused,
+        }
+    }
+
+    fn interruptible(&self) -> bool {
+        self.context.interrupt_flag != 0 && self.is_between_instructions()
+    }
+
+    fn takes_nmi(&self) -> bool {
+        !self.state.in_nmi && self.is_between_instructions()
+    }
+
+    fn nmi(&mut self) {
+        self.interrupt(vector::NMI);
+        self.state.in_nmi = true;
+    }
+
+    fn request_nmi_window(&mut self, wanted: bool) {
+        self.nmi_window_wanted = wanted;
+    }
+
+    fn interrupt(&mut self, vector: u8) {
+        self.state.halted = false;
+        self.statistics.deliveries += 1;
+        self.with_code(|vcpu| vcpu.deliver_interrupt(vector));
+    }
+
+    fn request_interrupt_window(&mut self, wanted: bool) {
+        self.context.window_wanted = u64::from(wanted);
+    }
+
+    fn task_priority(&self) -> u8 {
+        self.state.cr8 as u8
+    }
+
+    fn set_task_priority(&mut self, class: u8) {
+        self.state.cr8 = u64::from(class & 15);
+    }
+
+    fn registers(&self) -> Registers {
+        Registers {
+            gpr: self.context.gpr,
+            rip: self.state.rip,
+            rflags: self.rflags(),
+        }
+    }
+
+    fn set_registers(&mut self, registers: &Registers) {
+        self.context.gpr = registers.gpr;
+        self.state.rip = registers.rip;
+        self.set_rflags(registers.rflags);
+    }
+
+    fn init(&mut self) {
+        let [signature, ..] = self.cpuid.answer(1, 0);
+        self.state = State {
+            xcr0: self.state.xcr0,
+            msrs: self.state.msrs.clone(),
+            apic_off: self.state.apic_off,
+            ..State::new()
+        };
+        self.set_system(&SystemRegisters::initial());
+        self.set_registers(&Registers::initial(signature));
+    }
+
+    fn system(&self) -> SystemRegisters {
+        let mut system = self.state.system;
+        system.segments[4].base = self.context.fs_base;
+        system.segments[5].base = self.context.gs_base;
+        system
+    }
+
+    fn set_system(&mut self, system: &SystemRegisters) {
+        self.state.system = *system;
+        self.context.fs_base = system.segments[4].base;
+        self.context.gs_base = system.segments[5].base;
+        self.with_code(|vcpu| {
+            vcpu.settle_features();
+            vcpu.flush_translations();
+        });
+    }
+
+    fn translate(&self, linear: u64, access: Access) -> Option<u64> {
+        let request = Request {
+            access,
+            user: self.state.is_user(),
+            mark: false,
+        };
+        translate(&self.memory, &self.state.system, linear, request).ok()
+    }
+
+    fn complete_magic(&mut self, target: u64) {
+        self.context.gpr[Registers::R11] = target;
+        self.state.rip = self.state.rip.wrapping_add(2);
+        if !self.in_free_stub_at(self.state.rip.wrapping_sub(2)) {
+            let charge = self.charge_of_system();
+            self.take(charge);
+        }
+    }
+
+    fn set_probes(&mut self, probes: &Arc<Probes>) -> bool {
+        self.begin_probes(probes);
+        true
+    }
+
+    fn watch_return(&mut self, target: u64) -> bool {
+        self.begin_return(target);
+        true
+    }
+
+    fn probed(&self) -> Option<Probed> {
+        self.probed
+    }
+
+    fn stop_at(&mut self, instructions: u64) {
+        self.stop_at = instructions;
+    }
+
+    fn state(&self) -> Vec<StateItem> {
+        self.state_items()
+    }
+
+    fn save(&mut self) -> Result<CpuState, CpuError> {
+        self.save_state()
+    }
+
+    fn load(&mut self, state: &CpuState) -> Result<(), CpuError> {
+        self.load_state(state)
+    }
+
+    fn reseed(&mut self, seed: Seed, index: u64) {
+        self.random = Random::new(seed, RANDOM_STREAM, index);
+    }
+
+    fn rest(&mut self) {
+        self.with_code(|vcpu| {
+            let bytes = vcpu.store.bytes();
+            if bytes > KEPT_AT_REST {
+                vcpu.flush_code();
+                vcpu.store.release();
+                give_up(bytes);
+            }
+        });
+    }
+
+    fn report(&self) -> EngineReport {
+        let statistics = self.statistics();
+        EngineReport {
+            unimplemented: self.unimplemented.clone(),
+            stubs_abused: !self.guards.free_stubs,
+            counters: statistics.counters(),
+            ..EngineReport::default()
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! A visit to translated code, and what its exits ask for.
+//!
+//! Guest registers stand in the host's only within `enter_translated`; after it they are in the
+//! context, with what a block had moved put back before anybody reads them. `dispatch` calls
+//! `visit`; each kind of exit stub leads to the part that serves it, and to the middle of the block
+//! again where that is all.
+
+use belljar_translate::architecture::{cr4, flag, vector};
+use belljar_translate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
+use belljar_translate::guest::mode::{Mode, Pace};
+use belljar_translate::host::allocation::Allocation;
+use belljar_translate::host::site::{BlockId, SiteId, SiteKind};
+
+use crate::code::relative::moved;
+use crate::processor::enter::Door;
+use crate::processor::left::{Next, Uncovered};
+use crate::processor::state::Fault;
+use crate::processor::vcpu::ExactVcpu;
+use crate::run::dispatch::{Course, PendingLink};
+
+impl ExactVcpu {
+    /// Visits translated code at `entry`, and again as long as it only needs help
+    /// in the middle of a block.
+    pub(crate) fn visit(&mut self, entry: u64, mode: Mode, course: &mut Course) -> Next {
+        let mut at = entry;
+        self.context.pushed_flags = self.state.flags & !(flag::RF | flag::VM);
+        self.show_tsc();
+        self.open_crossing(mode);
+        loop {
+            self.context.resume = at;
+            self.statistics.visits += 1;
+            enter_translated(self.door);
+            self.settle_crossing();
+            let next = match self.context.exit_site {
+                EXIT_LOOKUP => {
+                    self.statistics.lookups += 1;
+                    course.unknown = true;
+                    self.state.rip = self.context.scratch[0];
+                    Next::Boundary
+                }
+                EXIT_SIGNAL => self.host_fault(),
+                site if self.is_last_stop(site) => {
+                    let allocation = self.last_stop.map(|stop| stop.allocation);
+                    self.exchange(allocation.unwrap_or_default());
+                    self.stop(course)
+                }
+                site => {
+                    let allocation = self.allocation_at(site);
+                    self.exchange(allocation);
+                    let next = self.leave_site(site, course);
+                    if let Next::Resume(_) = next {
+                        self.exchange(allocation);
+                    }
+                    next
+                }
+            };
+            match next {
+                Next::Resume(address) => at = address,
+                other => return other,
+            }
+        }
+    }
+
+    /// Has translated code read the time-stamp counter by itself, where it may and where
+    /// an instruction takes a cycle.
+    fn show_tsc(&mut self) {
+        let plain = self.ledger.is_none() && self.clock.counts_cycles();
+        let open = plain && self.state.system.cr4 & cr4::TSD == 0;
+        self.context.tsc_hidden = u64::from(!open);
+        let ticks = self.clock.ticks.wrapping_add(self.granted as u64);
+        self.context.tsc_at_zero = self.clock.at(ticks).wrapping_add(self.tsc_offset);
+        self.context.tsc_aux = self.state.msrs.tsc_aux & 0xffff_ffff;
+    }
+
+    fn is_last_stop(&self, site: SiteId) -> bool {
+        let is_this =
+            |stop: &Uncovered| stop.site == site && stop.generation == self.store.generation();
+        self.last_stop.as_ref().is_some_and(is_this)
+    }
+
+    /// The budget does not cover the last stop's block.
+    fn stop(&mut self, course: &mut Course) -> Next {
+        let Some(stop) = self.last_stop else {
+            return Next::Boundary;
+        };
+        self.state.rip = stop.rip.wrapping_add(self.origin_of(stop.relative));
+        self.give(stop.charge);
+        match stop.pace {
+            Pace::Piece(power) => course.largest = power.saturating_sub(1),
+            _ => {
+                self.stopped_before = Some((self.state.rip, stop.dead_flags));
+                course.slow |= stop.hot;
+                course.rest |= !stop.hot;
+            }
+        }
+        Next::Boundary
+    }
+
+    /// Where guest registers stand where an exit stub leaves its block. Jumps to other blocks
+    /// have put them back.
+    fn allocation_at(&self, site: SiteId) -> Allocation {
+        let site = self.store.site(site);
+        match site.kind {
+            SiteKind::Link { .. } => Allocation::default(),
+            _ if !site.allocates => Allocation::default(),
+            _ => self.store.block(site.block).allocation,
+        }
+    }
+
+    /// Lets guest registers and what a block has in their places change places.
+    fn exchange(&mut self, allocation: Allocation) {
+        let context = &mut *self.context;
+        if let Some([first, second]) = allocation.renamed {
+            context.gpr.swap(14, usize::from(first));
+            context.gpr.swap(15, usize::from(second));
+        }
+        let lent = allocation.lent;
+        for (kept, &register) in context.lent.iter_mut().zip(lent.registers()) {
+            std::mem::swap(kept, &mut context.gpr[usize::from(register)]);
+        }
+    }
+
+    fn leave_site(&mut self, id: u32, course: &mut Course) -> Next {
+        let site = self.store.site(id);
+        let (block, index, relative) = (site.block, site.index, site.relative);
+        let origin = self.origin_of(relative);
+        match &site.kind {
+            SiteKind::Stop => {
+                let (site, generation) = (id, self.store.generation());
+                let (block, allocation) = (self.store.block(block), self.allocation_at(id));
+                self.last_stop = Some(Uncovered::new(block, (site, generation), allocation));
+                self.stop(course)
+            }
+            SiteKind::FreeSpent => {
+                self.guards.free_stubs = false;
+                self.state.rip = self.rip_of_block(block);
+                self.flush_translations();
+                Next::Boundary
+            }
+            &SiteKind::Link {
+                target,
+                hole,
+                stub,
+                plain,
+            } => {
+                self.state.rip = target.wrapping_add(origin);
+                let (from, generation) = (block, self.store.generation());
+                course.link = Some(PendingLink {
+                    from,
+                    hole,
+                    stub,
+                    generation,
+                    plain,
+                    relative,
+                });
+                Next::Boundary
+            }
+            &SiteKind::Miss {
+                size,
+                write,
+                form,
+                resume,
+                bounce,
+            } => self.miss(block, index, (size, write, form), (resume, bounce)),
+            &SiteKind::Commit { size, resume, call } => {
+                self.commit((block, index), size, (resume, call))
+            }
+            SiteKind::Hot => {
+                self.state.rip = self.rip_of_block(block);
+                self.ran_hot(block);
+                Next::Boundary
+            }
+            &SiteKind::Group {
+                span,
+                write,
+                resume,
+            } => self.group_miss((block, index), span, write, resume),
+            &SiteKind::Refilled(refill) => self.refilled((block, index), refill),
+            SiteKind::Helper(instruction) => {
+                let instruction = moved(instruction, origin);
+                self.statistics.helpers += 1;
+                self.help(block, index, &instruction)
+            }
+            &SiteKind::Fault { vector } => {
+                self.refund(block, index);
+                if vector == vector::INVALID_OPCODE {
+                    self.note_unimplemented();
+                }
+                self.deliver(match vector {
+                    vector::PROTECTION => Fault::protection(0),
+                    vector => Fault::plain(vector),
+                })
+            }
+        }
+    }
+
+    fn rip_of_block(&self, id: BlockId) -> u64 {
+        self.store.block(id).rip_in(self.context.code_page)
+    }
+
+    fn host_fault(&mut self) -> Next {
+        let pc = self.context.fault_pc;
+        let found = self
+            .store
+            .block_at(pc)
+            .and_then(|id| Some((id, self.store.block(id).instruction_at(pc)?)));
+        let Some((block, index)) = found else {
+            unreachable!("a host fault outside every block, at {pc:#x}");
+        };
+        self.exchange(self.store.block(block).allocation);
+        self.refund(block, index);
+        let fault = match self.context.fault_trap {
+            0 => Fault::plain(vector::DIVIDE),
+            6 => Fault::invalid_opcode(),
+            16 => Fault::plain(vector::X87),
+            17 => Fault::alignment(),
+            19 if self.state.system.cr4 & cr4::OSXMMEXCPT == 0 => Fault::invalid_opcode(),
+            19 => Fault::plain(vector::SIMD),
+            _ => Fault::protection(0),
+        };
+        self.deliver(fault)
+    }
+}
+
+#[allow(unsafe_code)]
+fn enter_translated(door: Door) {
+    // SAFETY: only called after `point_at`, which points GS at the
+    // context, with a target in translated code and the signal stack in place; the
+    // vCPU's construction checked that the host has the guest's registers.
+    unsafe { door.pass() };
+}

@@ -1,0 +1,204 @@
+//! Offsets from the GS base, as translated code encodes them.
+//!
+//! Each is computed from the `Context` type itself, so that the two cannot differ. The emitter and
+//! `stubs` are the callers; tables are addressed by privilege level and by whether the access
+//! writes.
+
+use std::mem::offset_of;
+
+use super::{Context, Jumps, Lines, SLOT_CLUSTER, STEPS, Slot, Slots, Tlb, Vector, View};
+use crate::defined::lanes::{Own, Shared};
+
+pub(crate) const fn gpr(number: usize) -> i32 {
+    (offset_of!(Context, gpr) + number * 8) as i32
+}
+
+/// Where a vector register waits that an approximation lends itself.
+pub(crate) const fn lent_vector(place: usize) -> i32 {
+    (offset_of!(Context, lent_vectors) + place * size_of::<Vector>()) as i32
+}
+
+const fn lanes(field: usize) -> i32 {
+    (offset_of!(Context, lanes) + field) as i32
+}
+
+pub(crate) const REPLICATE: i32 = lanes(offset_of!(Shared, replicate));
+pub(crate) const INTERVAL: i32 = lanes(offset_of!(Shared, interval));
+pub(crate) const SECOND: i32 = lanes(offset_of!(Shared, second));
+pub(crate) const CONSTANT: i32 = lanes(offset_of!(Shared, constant));
+pub(crate) const ARGUMENT: i32 = lanes(offset_of!(Shared, argument));
+pub(crate) const EXPONENT: i32 = lanes(offset_of!(Shared, exponent));
+pub(crate) const UNSIGNED_EXPONENT: i32 = lanes(offset_of!(Shared, unsigned_exponent));
+pub(crate) const FIRST_LANE: i32 = lanes(offset_of!(Shared, first_lane));
+
+/// Operands of one approximation.
+#[derive(Clone, Copy)]
+pub(crate) struct CurveAt {
+    pub a: i32,
+    pub b: i32,
+    pub c: i32,
+    pub lowest: i32,
+    pub range: i32,
+    pub base: i32,
+}
+
+pub(crate) const fn curve(number: usize) -> CurveAt {
+    let start = (offset_of!(Context, curves) + number * size_of::<Own>()) as i32;
+    CurveAt {
+        a: start + offset_of!(Own, a) as i32,
+        b: start + offset_of!(Own, b) as i32,
+        c: start + offset_of!(Own, c) as i32,
+        lowest: start + offset_of!(Own, lowest) as i32,
+        range: start + offset_of!(Own, range) as i32,
+        base: start + offset_of!(Own, base) as i32,
+    }
+}
+
+/// Where a lent register's value waits.
+pub(crate) const fn lent(place: usize) -> i32 {
+    (offset_of!(Context, lent) + place * 8) as i32
+}
+
+pub(crate) const COUNT: i32 = offset_of!(Context, count) as i32;
+pub(crate) const CODE_PAGE: i32 = offset_of!(Context, code_page) as i32;
+pub(crate) const AHEAD: i32 = offset_of!(Context, ahead) as i32;
+pub(crate) const RETIRED: i32 = offset_of!(Context, retired) as i32;
+pub(crate) const INTERRUPT_FLAG: i32 = offset_of!(Context, interrupt_flag) as i32;
+pub(crate) const WINDOW_WANTED: i32 = offset_of!(Context, window_wanted) as i32;
+pub(crate) const PUSHED_FLAGS: i32 = offset_of!(Context, pushed_flags) as i32;
+pub(crate) const ARITHMETIC_MASK: i32 = offset_of!(Context, arithmetic_mask) as i32;
+pub(crate) const HOST_RSP: i32 = offset_of!(Context, host_rsp) as i32;
+pub(crate) const X87_USED: i32 = offset_of!(Context, x87_used) as i32;
+pub(crate) const FREE: i32 = offset_of!(Context, free) as i32;
+pub(crate) const BORROWED: i32 = offset_of!(Context, borrowed) as i32;
+pub(crate) const CARRIED: i32 = offset_of!(Context, carried) as i32;
+pub(crate) const KEPT_FLAGS: i32 = offset_of!(Context, kept_flags) as i32;
+pub(crate) const SHIFT_COUNT: i32 = offset_of!(Context, shift_count) as i32;
+pub(crate) const TLB_MASK: i32 = offset_of!(Context, tlb_mask) as i32;
+pub(crate) const PAGE_MASK: i32 = offset_of!(Context, page_mask) as i32;
+/// Masks of the first and the second jump cache's index.
+pub(crate) const JUMP_MASKS: [i32; 2] = [
+    offset_of!(Context, jump_masks) as i32,
+    offset_of!(Context, jump_masks) as i32 + 8,
+];
+pub(crate) const SIGN_MASK: i32 = offset_of!(Context, sign_mask) as i32;
+/// Base of ES, CS, SS or DS, by its number in the encoding.
+pub(crate) const fn segment_base(number: usize) -> i32 {
+    (offset_of!(Context, segment_bases) + number * 8) as i32
+}
+
+pub(crate) const FS_BASE: i32 = offset_of!(Context, fs_base) as i32;
+pub(crate) const GS_BASE: i32 = offset_of!(Context, gs_base) as i32;
+pub(crate) const KERNEL_GS_BASE: i32 = offset_of!(Context, kernel_gs_base) as i32;
+pub(crate) const TSC_AT_ZERO: i32 = offset_of!(Context, tsc_at_zero) as i32;
+pub(crate) const TSC_HIDDEN: i32 = offset_of!(Context, tsc_hidden) as i32;
+pub(crate) const TSC_AUX: i32 = offset_of!(Context, tsc_aux) as i32;
+pub(crate) const CROSSING_CLOSED: i32 = offset_of!(Context, crossing_closed) as i32;
+pub(crate) const CROSSED: i32 = offset_of!(Context, crossed) as i32;
+pub(crate) const SYSTEM_ENTRY: i32 = offset_of!(Context, system_entry) as i32;
+pub(crate) const INTERRUPT_MASK: i32 = offset_of!(Context, interrupt_mask) as i32;
+pub(crate) const SELDOM_MASK: i32 = offset_of!(Context, seldom_mask) as i32;
+pub(crate) const ABOVE_USERS_MASK: i32 = offset_of!(Context, above_users_mask) as i32;
+pub(crate) const DIRECTION_MASK: i32 = offset_of!(Context, direction_mask) as i32;
+/// See `Context::beyond_bits`, for an operand of `size` bytes.
+pub(crate) const fn beyond_bits(size: u16) -> i32 {
+    (offset_of!(Context, beyond_bits) + (size as usize / 4) * 8) as i32
+}
+
+pub(crate) const EXIT_SITE: i32 = offset_of!(Context, exit_site) as i32;
+
+const fn view(user: bool) -> i32 {
+    (offset_of!(Context, views) + user as usize * size_of::<View>()) as i32
+}
+
+const fn tlb(user: bool, write: bool, field: usize) -> i32 {
+    view(user) + (offset_of!(View, tlb) + write as usize * size_of::<Tlb>() + field) as i32
+}
+
+pub(crate) const fn tags(user: bool, write: bool) -> i32 {
+    tlb(user, write, offset_of!(Tlb, tag))
+}
+
+pub(crate) const fn pages(user: bool, write: bool) -> i32 {
+    tlb(user, write, offset_of!(Tlb, page))
+}
+
+const fn lines(user: bool, write: bool, field: usize) -> i32 {
+    let table = user as usize * 2 + write as usize;
+    (offset_of!(Context, lines) + table * size_of::<Lines>() + field) as i32
+}
+
+pub(crate) const fn line_tags(user: bool, write: bool) -> i32 {
+    lines(user, write, offset_of!(Lines, tag))
+}
+
+pub(crate) const fn line_hosts(user: bool, write: bool) -> i32 {
+    lines(user, write, offset_of!(Lines, host))
+}
+
+pub(crate) const LINE_MASK: i32 = offset_of!(Context, line_mask) as i32;
+pub(crate) const ABOVE_LINE_MASK: i32 = offset_of!(Context, above_line_mask) as i32;
+
+pub(crate) const fn deltas(user: bool, write: bool) -> i32 {
+    tlb(user, write, offset_of!(Tlb, delta))
+}
+
+pub(crate) const fn ranges(user: bool, write: bool) -> i32 {
+    tlb(user, write, offset_of!(Tlb, range))
+}
+
+pub(crate) const fn range_bytes(user: bool, write: bool) -> i32 {
+    tlb(user, write, offset_of!(Tlb, range_bytes))
+}
+
+const fn slot(field: usize, id: u32) -> i32 {
+    let each = offset_of!(Context, slots) + offset_of!(Slots, each);
+    (each + id as usize * size_of::<Slot>() + field) as i32
+}
+
+/// What is not zero while the slot, or one of its cluster, may lead somewhere: a byte.
+pub(crate) const fn filled(id: u32) -> i32 {
+    let filled = offset_of!(Context, slots) + offset_of!(Slots, filled);
+    (filled + id as usize / SLOT_CLUSTER) as i32
+}
+
+pub(crate) const fn slot_limit(id: u32) -> i32 {
+    slot(offset_of!(Slot, limit), id)
+}
+
+pub(crate) const fn slot_base(id: u32) -> i32 {
+    slot(offset_of!(Slot, base), id)
+}
+
+pub(crate) const fn slot_delta(id: u32) -> i32 {
+    slot(offset_of!(Slot, delta), id)
+}
+
+pub(crate) const fn slot_fills(id: u32) -> i32 {
+    slot(offset_of!(Slot, fills), id)
+}
+
+/// The number `by`, of [`STEPS`] at most.
+pub(crate) const fn step(by: i32) -> i32 {
+    offset_of!(Context, steps) as i32 + (STEPS as i32 + by) * 8
+}
+
+pub(crate) const fn heat(id: u32) -> i32 {
+    (offset_of!(Context, heat) + id as usize * 4) as i32
+}
+
+const fn jumps(user: bool, field: usize) -> i32 {
+    view(user) + (offset_of!(View, jumps) + field) as i32
+}
+
+pub(crate) const fn first_jumps(user: bool) -> i32 {
+    jumps(user, offset_of!(Jumps, first))
+}
+
+pub(crate) const fn second_negated(user: bool) -> i32 {
+    jumps(user, offset_of!(Jumps, second_negated))
+}
+
+pub(crate) const fn second_jumps(user: bool) -> i32 {
+    jumps(user, offset_of!(Jumps, second))
+}

@@ -1,0 +1,373 @@
+//! What an instruction needs from the translator.
+//!
+//! `classify` gives each decoded instruction its `Class`, which says whether the emitter makes host
+//! code of it, the dispatcher carries it out in Rust, or it raises an exception. The answer follows
+//! from the instruction and the features that are switched on, and from nothing else. `decode` asks
+//! for every instruction; the emitter goes by the class.
+
+use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpAccess, OpKind, Register};
+
+use crate::architecture::vector;
+use crate::guest::analyse::helper::is_defined;
+use crate::guest::analyse::operands::operand_access;
+use crate::guest::features::{Features, MMX, X87};
+use crate::guest::size::CodeSize;
+use helper::helper_of;
+
+/// Which instructions are carried out in Rust, and by which helper.
+pub mod helper;
+/// 16- and 32-bit code: classes, and encodings that 64-bit code has.
+pub(crate) mod legacy;
+/// Vector accesses of which a mask decides what they touch.
+pub mod masked;
+/// What an instruction does with its operands.
+pub mod operands;
+
+/// How an instruction is translated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Registers only: executed as it stands.
+    Plain,
+    /// One explicit memory operand, which is translated; the rest as it stands.
+    Memory {
+        /// Bytes accessed.
+        size: u16,
+        /// Whether the operand is written.
+        write: bool,
+    },
+    /// Address arithmetic without access.
+    Lea,
+    /// Nothing to do.
+    Nop,
+    /// 64-bit push of a register, an immediate or memory.
+    Push,
+    /// 64-bit pop to a register.
+    Pop,
+    /// 64-bit LEAVE.
+    Leave,
+    /// Near jump to a constant.
+    Jump,
+    /// Conditional jump, and the LOOP and JRCXZ family.
+    JumpIf,
+    /// Near call to a constant.
+    Call,
+    /// Near return.
+    Ret,
+    /// Near jump through a register or memory.
+    JumpIndirect,
+    /// Near call through a register or memory.
+    CallIndirect,
+    /// CLI.
+    ClearInterrupts,
+    /// STI.
+    SetInterrupts,
+    /// 64-bit PUSHF.
+    PushFlags,
+    /// SWAPGS.
+    SwapGs,
+    /// RDTSC and RDTSCP.
+    ReadTsc,
+    /// REP STOS or REP MOVS by 64-bit addresses, neither through FS nor GS.
+    Repeat {
+        /// Bytes of an element.
+        size: u16,
+        /// Moves, and does not store.
+        moves: bool,
+    },
+    /// CLD.
+    ClearDirection,
+    /// BT, BTS, BTR or BTC on memory with a bit offset in a register, by 64-bit addresses.
+    BitString {
+        /// Bytes of the register.
+        size: u16,
+        /// Whether the bit is written.
+        write: bool,
+    },
+    /// 64-bit SYSCALL.
+    SystemCall,
+    /// 64-bit SYSRET.
+    SystemReturn,
+    /// Carried out in Rust.
+    Helper,
+    /// Raises this exception: #UD, #NM or #GP(0).
+    Fault(u8),
+}
+
+impl Class {
+    /// Whether a block ends after an instruction of this class.
+    pub fn ends_block(self) -> bool {
+        matches!(
+            self,
+            Self::Jump
+                | Self::JumpIf
+                | Self::Call
+                | Self::Ret
+                | Self::JumpIndirect
+                | Self::CallIndirect
+                | Self::SwapGs
+                | Self::ReadTsc
+                | Self::SystemCall
+                | Self::SystemReturn
+                | Self::Helper
+                | Self::Fault(_)
+        )
+    }
+
+    /// Whether translated code carries it out.
+    pub(crate) fn is_native(self) -> bool {
+        !matches!(self, Self::Helper | Self::Fault(_))
+    }
+
+    /// Whether it is taken to read all flags and to replace none, whatever it does.
+    pub(crate) fn is_opaque(self) -> bool {
+        matches!(
+            self,
+            Self::SystemCall
+                | Self::SystemReturn
+                | Self::Repeat { .. }
+                | Self::ClearDirection
+                | Self::BitString { .. }
+                | Self::Helper
+                | Self::Fault(_)
+        )
+    }
+}
+
+/// Whether an operand is an MMX register.
+pub fn names_mmx(instruction: &Instruction) -> bool {
+    let mut operands = 0..instruction.op_count();
+    operands.any(|at| {
+        instruction.op_kind(at) == OpKind::Register && instruction.op_register(at).is_mm()
+    })
+}
+
+/// Whether an instruction may change the state of the x87, MMX registers included, which an
+/// instruction that reads MMX data from memory does, too.
+pub fn touches_x87(instruction: &Instruction) -> bool {
+    let features = instruction.cpuid_features();
+    let converts = matches!(
+        instruction.mnemonic(),
+        Mnemonic::Cvtpi2ps | Mnemonic::Cvtpi2pd
+    );
+    X87.has_any(features) || MMX.has_any(features) || names_mmx(instruction) || converts
+}
+
+/// Decides how `instruction` is translated.
+pub fn classify(instruction: &Instruction, features: &Features) -> Class {
+    if instruction.is_invalid() || !is_enabled(instruction, features) || misuses_lock(instruction) {
+        return if is_harmless_hint(instruction) {
+            Class::Nop
+        } else {
+            Class::Fault(vector::INVALID_OPCODE)
+        };
+    }
+    if lacks_fpu(instruction, features) {
+        return Class::Fault(vector::NO_FPU);
+    }
+    if features.nulls.are_used_by(instruction) {
+        return Class::Fault(vector::PROTECTION);
+    }
+    if features.size != CodeSize::Long
+        && let Some(class) = legacy::classify(instruction, features.size)
+    {
+        return class;
+    }
+    if let Some(class) = classify_system(instruction, features) {
+        return class;
+    }
+    if helper_of(instruction).is_some() && !(features.host_results && is_defined(instruction)) {
+        return Class::Helper;
+    }
+    if let Some(class) = classify_flow(instruction) {
+        return class;
+    }
+    match instruction.mnemonic() {
+        Mnemonic::Nop | Mnemonic::Pause => Class::Nop,
+        Mnemonic::Lea => Class::Lea,
+        Mnemonic::Push => Class::Push,
+        Mnemonic::Pop => Class::Pop,
+        Mnemonic::Leave => Class::Leave,
+        _ => classify_operands(instruction),
+    }
+}
+
+/// Whether the processor has the instruction and its system has switched it on.
+fn is_enabled(instruction: &Instruction, features: &Features) -> bool {
+    let needed = instruction.cpuid_features();
+    match instruction.mnemonic() {
+        Mnemonic::Lahf | Mnemonic::Sahf => features.lahf || features.size != CodeSize::Long,
+        mnemonic if needs_no_state(mnemonic) => features.offered.has_all(needed),
+        _ => features.enabled.has_all(needed),
+    }
+}
+
+/// Encodings that older processors execute as NOP: control-flow enforcement marks
+/// and prefetches.
+fn is_harmless_hint(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.mnemonic(),
+        Mnemonic::Endbr64
+            | Mnemonic::Endbr32
+            | Mnemonic::Rdsspd
+            | Mnemonic::Rdsspq
+            | Mnemonic::Prefetch
+            | Mnemonic::Prefetchw
+            | Mnemonic::Prefetchwt1
+            | Mnemonic::Cldemote
+    )
+}
+
+/// LOCK on anything but a read-modify-write of memory is #UD.
+fn misuses_lock(instruction: &Instruction) -> bool {
+    instruction.has_lock_prefix() && instruction.op0_kind() != OpKind::Memory
+}
+
+/// Instructions that came with a vector extension, or with XSAVE, and use none of
+/// the state that it keeps.
+fn needs_no_state(mnemonic: Mnemonic) -> bool {
+    matches!(
+        mnemonic,
+        Mnemonic::Sfence
+            | Mnemonic::Lfence
+            | Mnemonic::Mfence
+            | Mnemonic::Movnti
+            | Mnemonic::Pause
+            | Mnemonic::Prefetchnta
+            | Mnemonic::Prefetcht0
+            | Mnemonic::Prefetcht1
+            | Mnemonic::Prefetcht2
+            | Mnemonic::Crc32
+            | Mnemonic::Popcnt
+            | Mnemonic::Clflush
+    )
+}
+
+/// Whether the instruction raises #NM under CR0.TS or CR0.EM.
+fn lacks_fpu(instruction: &Instruction, features: &Features) -> bool {
+    if features.fpu && features.x87 {
+        return false;
+    }
+    let needed = instruction.cpuid_features();
+    let mnemonic = instruction.mnemonic();
+    let switched = Features::is_switched(needed)
+        && !needs_no_state(mnemonic)
+        && !matches!(mnemonic, Mnemonic::Xgetbv | Mnemonic::Xsetbv);
+    let waits_only = mnemonic == Mnemonic::Wait;
+    (!features.fpu && switched) || (!features.x87 && !waits_only && X87.has_any(needed))
+}
+
+/// What 64-bit kernels do at every turn.
+fn classify_system(instruction: &Instruction, features: &Features) -> Option<Class> {
+    if features.size != CodeSize::Long {
+        return None;
+    }
+    match instruction.code() {
+        Code::Cli => Some(Class::ClearInterrupts),
+        Code::Sti => Some(Class::SetInterrupts),
+        Code::Pushfq => Some(Class::PushFlags),
+        Code::Swapgs => Some(Class::SwapGs),
+        Code::Rdtsc | Code::Rdtscp => Some(Class::ReadTsc),
+        Code::Syscall => Some(Class::SystemCall),
+        Code::Sysretq => Some(Class::SystemReturn),
+        Code::Cld => Some(Class::ClearDirection),
+        _ => classify_bit_string(instruction).or_else(|| classify_repeat(instruction)),
+    }
+}
+
+fn classify_bit_string(instruction: &Instruction) -> Option<Class> {
+    let write = match instruction.mnemonic() {
+        Mnemonic::Bt => false,
+        Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc => true,
+        _ => return None,
+    };
+    let in_memory = instruction.op0_kind() == OpKind::Memory;
+    (in_memory && instruction.op1_kind() == OpKind::Register).then(|| Class::BitString {
+        size: instruction.op1_register().size() as u16,
+        write,
+    })
+}
+
+fn classify_repeat(instruction: &Instruction) -> Option<Class> {
+    let (size, moves) = match instruction.code() {
+        Code::Stosb_m8_AL => (1, false),
+        Code::Stosw_m16_AX => (2, false),
+        Code::Stosd_m32_EAX => (4, false),
+        Code::Stosq_m64_RAX => (8, false),
+        Code::Movsb_m8_m8 => (1, true),
+        Code::Movsw_m16_m16 => (2, true),
+        Code::Movsd_m32_m32 => (4, true),
+        Code::Movsq_m64_m64 => (8, true),
+        _ => return None,
+    };
+    let based = matches!(instruction.segment_prefix(), Register::FS | Register::GS);
+    let plain = instruction.has_rep_prefix()
+        && instruction.op0_kind() == OpKind::MemoryESRDI
+        && !(moves && based);
+    plain.then_some(Class::Repeat { size, moves })
+}
+
+fn classify_flow(instruction: &Instruction) -> Option<Class> {
+    match instruction.flow_control() {
+        FlowControl::Next => None,
+        FlowControl::UnconditionalBranch if is_near64(instruction) => Some(Class::Jump),
+        FlowControl::ConditionalBranch if is_near64(instruction) => Some(Class::JumpIf),
+        FlowControl::Call if is_near64(instruction) => Some(Class::Call),
+        FlowControl::IndirectBranch if is_indirect64(instruction) => Some(Class::JumpIndirect),
+        FlowControl::IndirectCall if is_indirect64(instruction) => Some(Class::CallIndirect),
+        FlowControl::Return if matches!(instruction.code(), Code::Retnq | Code::Retnq_imm16) => {
+            Some(Class::Ret)
+        }
+        _ => Some(Class::Fault(vector::INVALID_OPCODE)),
+    }
+}
+
+fn is_near64(instruction: &Instruction) -> bool {
+    instruction.op0_kind() == OpKind::NearBranch64
+}
+
+fn is_indirect64(instruction: &Instruction) -> bool {
+    matches!(instruction.code(), Code::Jmp_rm64 | Code::Call_rm64)
+}
+
+fn classify_operands(instruction: &Instruction) -> Class {
+    let Some(index) = instruction
+        .op_kinds()
+        .position(|kind| kind == OpKind::Memory)
+    else {
+        return if instruction.op_kinds().any(is_implicit_memory) {
+            // What is not known must not run: its address is the guest's.
+            Class::Fault(vector::INVALID_OPCODE)
+        } else {
+            Class::Plain
+        };
+    };
+    let write = match operand_access(instruction, index as u32) {
+        OpAccess::NoMemAccess | OpAccess::None => return Class::Nop,
+        OpAccess::Read | OpAccess::CondRead => false,
+        _ => true,
+    };
+    let size = instruction.memory_size().size();
+    if size == 0 || size > 64 {
+        return Class::Helper;
+    }
+    Class::Memory {
+        size: size as u16,
+        write,
+    }
+}
+
+/// Whether an operand is memory at an address that no operand spells out.
+fn is_implicit_memory(kind: OpKind) -> bool {
+    matches!(
+        kind,
+        OpKind::MemorySegSI
+            | OpKind::MemorySegESI
+            | OpKind::MemorySegRSI
+            | OpKind::MemorySegDI
+            | OpKind::MemorySegEDI
+            | OpKind::MemorySegRDI
+            | OpKind::MemoryESDI
+            | OpKind::MemoryESEDI
+            | OpKind::MemoryESRDI
+    )
+}

@@ -1,0 +1,104 @@
+//! Instructions of more bytes than any may have: a #GP, and no #UD (Intel SDM, volume 3, 6.15,
+//! "Interrupt 13"; AMD64 manual, volume 2, 8.2.14).
+//!
+//! Called by the decoder where bytes are no instruction.
+
+use iced_x86::{Decoder, DecoderError, Instruction};
+
+use super::{MAX_BYTES, options};
+use crate::guest::features::Features;
+
+/// Prefixes that name a segment, and all others of one byte that there are in every mode.
+const SEGMENTS: [u8; 6] = [0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65];
+const OTHERS: [u8; 5] = [0x66, 0x67, LOCK, 0xf2, 0xf3];
+const LOCK: u8 = 0xf0;
+
+/// Whether an instruction is invalid because it does not end within as many bytes as any may
+/// have. Of what is undefined anyway, the opcode must.
+pub(crate) fn is_too_long(instruction: &Instruction, bytes: &[u8], features: &Features) -> bool {
+    let Some(bytes) = bytes.get(..MAX_BYTES).filter(|_| instruction.is_invalid()) else {
+        return false;
+    };
+    let is_prefix = |byte: &u8| SEGMENTS.contains(byte) || OTHERS.contains(byte);
+    let count = bytes.iter().take_while(|byte| is_prefix(byte)).count();
+    let (prefixes, body) = bytes.split_at(count);
+    if body.is_empty() {
+        return true;
+    }
+    // Each prefix once, and none that make an instruction undefined and not longer. The decoder
+    // tells what lacks bytes from what is none only where it is given fewer.
+    let mut fewer = effective(prefixes, body[0]);
+    let kept = fewer.len();
+    fewer.extend_from_slice(body);
+    fewer.resize(MAX_BYTES - 1, 0);
+    let mut decoder = Decoder::new(features.size.bits(), &fewer, options(features));
+    let found = decoder.decode();
+    let length = if !found.is_invalid() {
+        found.len() - kept
+    } else if decoder.last_error() == DecoderError::NoMoreBytes {
+        MAX_BYTES
+    } else {
+        opcode_bytes(body)
+    };
+    count + length > MAX_BYTES
+}
+
+/// What of `prefixes` an instruction with the opcode `first` needs to be as long as it is.
+fn effective(prefixes: &[u8], first: u8) -> Vec<u8> {
+    let encodes_its_own = matches!(first, 0x62 | 0xc4 | 0xc5);
+    let mut kept = Vec::new();
+    for &prefix in prefixes {
+        let clashes = prefix == LOCK || (encodes_its_own && matches!(prefix, 0x66 | 0xf2 | 0xf3));
+        if !clashes && !SEGMENTS.contains(&prefix) && !kept.contains(&prefix) {
+            kept.push(prefix);
+        }
+    }
+    kept
+}
+
+/// Bytes up to the opcode's last.
+fn opcode_bytes(body: &[u8]) -> usize {
+    match body {
+        [0x62, ..] => 5,
+        [0xc4, ..] => 4,
+        [0x0f, 0x38 | 0x3a, ..] | [0xc5, ..] => 3,
+        [0x0f, ..] => 2,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_goes_on_after_15_bytes_is_too_long() {
+        let features = Features::new(&belljar_cpu::InstructionSet::default());
+        for (prefixes, body, expected) in [
+            (14, &[0x90][..], false),
+            (15, &[0x90], true),
+            (16, &[0x90], true),
+            (13, &[0x0f, 0x04], false),
+            (14, &[0x0f, 0x04], true),
+            (14, &[0x0f, 0x57, 0xc1], true),
+            (13, &[0x0f, 0x57, 0xc1], true),
+            (12, &[0x0f, 0x57, 0xc1], false),
+            (11, &[0xc5, 0xf8, 0x57, 0xc1], false),
+            (12, &[0xc5, 0xf8, 0x57, 0xc1], true),
+            (13, &[0xc5, 0xf8, 0x57, 0xc1], true),
+            (13, &[0xf0, 0x90], false),
+            (14, &[0xf0, 0x90], true),
+            (5, &[0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8], false),
+            (6, &[0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8], true),
+        ] {
+            for prefix in [0x66, 0x2e] {
+                let mut bytes = vec![prefix; prefixes];
+                bytes.extend_from_slice(body);
+                bytes.resize(32, 0xcc);
+                let instruction = Decoder::new(64, &bytes, options(&features)).decode();
+                let found = is_too_long(&instruction, &bytes, &features);
+                assert_eq!(found, expected, "{prefixes} of {prefix:#x} and {body:02x?}");
+            }
+        }
+    }
+}

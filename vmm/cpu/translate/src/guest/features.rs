@@ -1,0 +1,280 @@
+//! Which instructions run: those that the guest's processor has, less those that
+//! its system has not switched on.
+//!
+//! `Features` follows from the instruction set and the control registers; its number is part of a
+//! block's mode, so that code made under one is not run under another. `lookup` works them out when
+//! a control register changes, `analyse` and `decode` go by them.
+
+use belljar_cpu::{Feature, InstructionSet};
+use iced_x86::CpuidFeature as C;
+
+use crate::architecture::{cr0, cr4, xcr0};
+use crate::guest::size::{CodeSize, Nulls};
+
+/// A set of iced's features, of which every instruction names one or more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FeatureSet([u64; 4]);
+
+impl FeatureSet {
+    const fn of(list: &[C]) -> Self {
+        let mut set = Self([0; 4]);
+        let mut at = 0;
+        while at < list.len() {
+            let number = list[at] as usize;
+            set.0[number / 64] |= 1 << (number % 64);
+            at += 1;
+        }
+        set
+    }
+
+    const fn with(self, other: Self) -> Self {
+        let ([a, b, c, d], [e, f, g, h]) = (self.0, other.0);
+        Self([a | e, b | f, c | g, d | h])
+    }
+
+    fn without(self, other: Self) -> Self {
+        Self(std::array::from_fn(|at| self.0[at] & !other.0[at]))
+    }
+
+    pub(crate) fn has(&self, feature: C) -> bool {
+        let number = feature as usize;
+        self.0[number / 64] >> (number % 64) & 1 == 1
+    }
+
+    pub(crate) fn has_all(&self, features: &[C]) -> bool {
+        features.iter().all(|&feature| self.has(feature))
+    }
+
+    /// Whether one of `features` is among them.
+    pub fn has_any(&self, features: &[C]) -> bool {
+        features.iter().any(|&feature| self.has(feature))
+    }
+}
+
+/// What every guest has: level x86-64-v1, and RDRAND, RDSEED, RDTSCP.
+const ALWAYS: FeatureSet = FeatureSet::of(&[
+    C::INTEL8086,
+    C::INTEL186,
+    C::INTEL286,
+    C::INTEL386,
+    C::INTEL486,
+    C::X64,
+    C::CPUID,
+    C::CMOV,
+    C::CX8,
+    C::CLFSH,
+    C::FPU,
+    C::FPU287,
+    C::FPU387,
+    C::FXSR,
+    C::MMX,
+    C::MSR,
+    C::MULTIBYTENOP,
+    C::PAUSE,
+    C::RDPMC,
+    C::RDRAND,
+    C::RDSEED,
+    C::RDTSCP,
+    C::SEP,
+    C::SYSCALL,
+    C::SSE,
+    C::SSE2,
+    C::TSC,
+]);
+
+/// Of x87.
+pub const X87: FeatureSet = FeatureSet::of(&[C::FPU, C::FPU287, C::FPU387]);
+
+/// Of what lives in the registers of the x87, too.
+pub(crate) const MMX: FeatureSet = FeatureSet::of(&[C::MMX]);
+
+/// Of instructions without VEX or EVEX that use MMX or XMM registers.
+const LEGACY_VECTORS: FeatureSet = FeatureSet::of(&[
+    C::SSE,
+    C::SSE2,
+    C::SSE3,
+    C::SSSE3,
+    C::SSE4_1,
+    C::SSE4_2,
+    C::AES,
+    C::PCLMULQDQ,
+    C::SHA,
+    C::GFNI,
+]);
+
+/// Of instructions that need the AVX state. AES, PCLMULQDQ and GFNI name AVX as
+/// well where they are encoded with VEX.
+const AVX: FeatureSet = FeatureSet::of(&[C::AVX, C::AVX2, C::FMA, C::F16C, C::VAES, C::VPCLMULQDQ]);
+
+/// Of instructions that need the AVX-512 state.
+const AVX512: FeatureSet = FeatureSet::of(&[
+    C::AVX512F,
+    C::AVX512DQ,
+    C::AVX512CD,
+    C::AVX512BW,
+    C::AVX512VL,
+    C::AVX512_IFMA,
+    C::AVX512_VBMI,
+    C::AVX512_VBMI2,
+    C::AVX512_VNNI,
+    C::AVX512_BITALG,
+    C::AVX512_VPOPCNTDQ,
+]);
+
+const XSAVE: FeatureSet = FeatureSet::of(&[C::XSAVE, C::XSAVEOPT, C::XSAVEC]);
+
+/// Of everything that CR0.TS guards.
+const SWITCHED_STATE: FeatureSet = X87
+    .with(FeatureSet::of(&[C::MMX, C::FXSR]))
+    .with(LEGACY_VECTORS)
+    .with(AVX)
+    .with(AVX512)
+    .with(XSAVE);
+
+fn iced_feature(feature: Feature) -> Option<C> {
+    use Feature as F;
+    Some(match feature {
+        F::Sse3 => C::SSE3,
+        F::Ssse3 => C::SSSE3,
+        F::Cmpxchg16b => C::CMPXCHG16B,
+        F::Sse41 => C::SSE4_1,
+        F::Sse42 => C::SSE4_2,
+        F::Popcnt => C::POPCNT,
+        // iced has LAHF in 64-bit mode among the first processor's instructions.
+        F::Lahf => return None,
+        F::Fma => C::FMA,
+        F::Movbe => C::MOVBE,
+        F::Xsave => C::XSAVE,
+        F::Avx => C::AVX,
+        F::F16c => C::F16C,
+        F::Bmi1 => C::BMI1,
+        F::Avx2 => C::AVX2,
+        F::Bmi2 => C::BMI2,
+        F::Lzcnt => C::LZCNT,
+        F::Xsaveopt => C::XSAVEOPT,
+        F::Xsavec => C::XSAVEC,
+        F::Avx512f => C::AVX512F,
+        F::Avx512dq => C::AVX512DQ,
+        F::Avx512cd => C::AVX512CD,
+        F::Avx512bw => C::AVX512BW,
+        F::Avx512vl => C::AVX512VL,
+        F::Aes => C::AES,
+        F::Pclmulqdq => C::PCLMULQDQ,
+        F::Sha => C::SHA,
+        F::Adx => C::ADX,
+        F::Gfni => C::GFNI,
+        F::Vaes => C::VAES,
+        F::Vpclmulqdq => C::VPCLMULQDQ,
+        F::Avx512ifma => C::AVX512_IFMA,
+        F::Avx512vbmi => C::AVX512_VBMI,
+        F::Avx512vbmi2 => C::AVX512_VBMI2,
+        F::Avx512vnni => C::AVX512_VNNI,
+        F::Avx512bitalg => C::AVX512_BITALG,
+        F::Avx512vpopcntdq => C::AVX512_VPOPCNTDQ,
+    })
+}
+
+/// How wide the vector registers are that a guest can have something in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vectors {
+    /// XMM0 to XMM15.
+    Xmm,
+    /// YMM0 to YMM15.
+    Ymm,
+    /// ZMM0 to ZMM31, K0 to K7.
+    Zmm,
+}
+
+impl Vectors {
+    /// The widest that `set` has.
+    pub fn of(set: &InstructionSet) -> Self {
+        match set.state_components() {
+            0..=0b11 => Self::Xmm,
+            0b100..=0b111 => Self::Ymm,
+            _ => Self::Zmm,
+        }
+    }
+}
+
+/// What decides how the same bytes are translated. Translated code is thrown away
+/// when any of it changes but `not_switched`, which is part of a block's mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// What the processor has.
+    pub offered: FeatureSet,
+    /// What the system has switched on of that.
+    pub enabled: FeatureSet,
+    /// x87 is there; otherwise it raises #NM (CR0.EM set).
+    pub x87: bool,
+    /// x87 and vectors run; otherwise they raise #NM (CR0.TS set).
+    pub fpu: bool,
+    /// LAHF and SAHF exist in 64-bit mode.
+    pub lahf: bool,
+    /// What [`defined`](crate::defined) has is the host's.
+    pub host_results: bool,
+    /// What kind of code runs; part of a block's mode.
+    pub size: CodeSize,
+    /// Segments that code must not access; likewise.
+    pub nulls: Nulls,
+}
+
+impl Features {
+    /// Those of a processor that has `set`, all of it switched on.
+    pub fn new(set: &InstructionSet) -> Self {
+        let offered = set
+            .features()
+            .filter_map(iced_feature)
+            .fold(ALWAYS, |all, feature| all.with(FeatureSet::of(&[feature])));
+        Self {
+            offered,
+            enabled: offered,
+            x87: true,
+            fpu: true,
+            lahf: set.has(Feature::Lahf),
+            host_results: false,
+            size: CodeSize::Long,
+            nulls: Nulls::NONE,
+        }
+    }
+
+    /// The same with the host's own results, or not.
+    pub fn with_host_results(self, host_results: bool) -> Self {
+        Self {
+            host_results,
+            ..self
+        }
+    }
+
+    /// The same processor under these control registers (Intel SDM, volume 1, 13.2
+    /// and 14.3; volume 3, 2.5).
+    pub fn under(self, control0: u64, control4: u64, extended0: u64) -> Self {
+        let mut enabled = self.offered;
+        let emulated = control0 & cr0::EM != 0;
+        if emulated {
+            enabled = enabled.without(FeatureSet::of(&[C::MMX]));
+        }
+        if emulated || control4 & cr4::OSFXSR == 0 {
+            enabled = enabled.without(LEGACY_VECTORS);
+        }
+        let managed = control4 & cr4::OSXSAVE != 0;
+        if !managed {
+            enabled = enabled.without(XSAVE);
+        }
+        if !managed || extended0 & xcr0::AVX == 0 {
+            enabled = enabled.without(AVX).without(AVX512);
+        }
+        if extended0 & xcr0::AVX512 != xcr0::AVX512 {
+            enabled = enabled.without(AVX512);
+        }
+        Self {
+            enabled,
+            x87: !emulated,
+            ..self
+        }
+    }
+
+    /// Whether CR0.TS guards an instruction of `features`.
+    pub(crate) fn is_switched(features: &[C]) -> bool {
+        SWITCHED_STATE.has_any(features)
+    }
+}

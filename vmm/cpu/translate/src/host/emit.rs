@@ -1,0 +1,431 @@
+//! Host code for one block of guest code.
+//!
+//! What is emitted depends on the block, its mode, its tier and what the code's character is; not
+//! on who asks or when. Registers hold what the guest's do at every exit, or what the block's
+//! allocation says. `store` and `pool` emit through an `Emitter` and place what it gives.
+
+use iced_x86::{Encoder, InstructionInfoFactory};
+
+use crate::context::{LENT, at};
+use crate::guest::analyse::{Class, touches_x87};
+use crate::guest::decode::GuestBlock;
+use crate::guest::flags::{are_all, dead_flags};
+use crate::guest::groups::{Plan, Scattered};
+use crate::guest::mode::{Mode, Pace};
+use crate::guest::size::{CodeSize, Nulls};
+use crate::host::allocation::Allocation;
+use crate::host::asm::{Asm, Hole};
+use crate::host::shared::{Character, Shared};
+use crate::host::site::{CheckForm, Site, SiteId, SiteKind};
+use crate::prices::classes::Prices;
+
+mod access;
+mod approximate;
+mod cold;
+mod count;
+mod flow;
+mod group;
+mod held;
+mod instruction;
+mod kept;
+mod lag;
+mod legacy;
+mod operands;
+mod rounds;
+mod system;
+mod undefined;
+
+use held::{Held, Lending};
+use kept::Keeps;
+use lag::Lag;
+use rounds::Rounds;
+
+/// Host code and what belongs to it, ready to be placed.
+pub struct Emitted {
+    /// Its exit stubs.
+    pub sites: Vec<Site>,
+    /// Where host code for an instruction begins, and its number; ascending.
+    pub host_map: Box<[(u32, u16)]>,
+    /// Offset of the entry for chained jumps.
+    pub entry: u32,
+    /// Counted instructions.
+    pub counted: u16,
+    /// With a time model: ticks of each counted instruction and those after it.
+    pub rest: Box<[i32]>,
+    /// Slots of group checks.
+    pub slots: u32,
+    /// What the cells of its jumps hold at first.
+    pub cells: Vec<u64>,
+    /// RIPs of the accesses that share each slot.
+    pub members: Box<[Box<[u64]>]>,
+    /// The arithmetic flags that are dead on entry, in iced's bits.
+    pub dead_flags: u32,
+    /// Where guest registers stand while it runs.
+    pub allocation: Allocation,
+}
+
+/// What a block is emitted as.
+#[derive(Clone, Copy, Debug)]
+pub enum Tier<'a> {
+    /// Each access is checked by itself. With a place to count its runs.
+    Plain(Option<u32>),
+    /// Accesses are checked in groups, whose slots have numbers from `first_slot` on,
+    /// except those at the addresses in `scattered`.
+    Hot {
+        /// Number of the first slot.
+        first_slot: u32,
+        /// Accesses that stay by themselves.
+        scattered: Scattered<'a>,
+    },
+}
+
+/// How a jump to another block of the page is linked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// By patching the jump.
+    Patched,
+    /// By writing a cell through which it jumps, the next one at this host address: other
+    /// threads may be in the code.
+    Cells(u64),
+    /// Not: it goes through the jump cache.
+    Cached,
+}
+
+/// Code that stands after the block, out of the way.
+struct Cold {
+    hole: Hole,
+    kind: ColdKind,
+    index: u16,
+    /// How far RSP has to catch up there.
+    lag: Lag,
+    /// The flags are put away there.
+    flags_kept: bool,
+    /// It belongs to rounds that were counted together.
+    in_rounds: bool,
+}
+
+enum ColdKind {
+    /// Leaves through an exit stub; with `restore`, gives RCX back first.
+    Leave { kind: SiteKind, restore: bool },
+    /// A TLB miss; `body` is the hot code from the access to its end.
+    Miss {
+        size: u16,
+        write: bool,
+        form: CheckForm,
+        resume: u32,
+        body: (u32, u32),
+        restore: bool,
+    },
+    /// A jump to another block; `hole` is what linking patches.
+    Link { target: u64 },
+    /// A jump out of the middle of a run, which gives back what was not executed.
+    SideExit { target: u64 },
+    /// Not code: what is added to both halves of XMM31.
+    Pair { ticks: i32, instructions: i32 },
+    /// A return that did not lead where it was expected to; the target is in S0.
+    SideReturn,
+    /// A group's slot did not cover its addresses; `resume` is after the check.
+    Group { group: usize, resume: u32 },
+}
+
+/// Translates decoded blocks to host code, one after the other.
+pub struct Emitter {
+    asm: Asm,
+    encoder: Encoder,
+    info: InstructionInfoFactory,
+    shared: Shared,
+    links: Links,
+    cells: Vec<u64>,
+    cold: Vec<Cold>,
+    /// Room for those that are emitted.
+    settled: Vec<Cold>,
+    host_map: Vec<(u32, u16)>,
+    mode: Mode,
+    /// Page number of the block's RIP.
+    page: u64,
+    index: u16,
+    /// The block is of a stub that takes no time.
+    free: bool,
+    /// Instructions that the entry counts.
+    counted: u16,
+    /// What instructions cost, with a time model.
+    prices: Option<Prices>,
+    /// Approximations are the host's.
+    host_results: bool,
+    /// Accesses are checked line by line, for a cache model.
+    lines: bool,
+    /// See [`Emitted::rest`].
+    rest: Vec<i32>,
+    plan: Plan,
+    first_slot: u32,
+    /// What the scratch registers hold for later accesses, and which was used last.
+    held: [Option<Held>; 2],
+    last_held: usize,
+    /// RIP and entry of a run that may jump to itself.
+    itself: Option<(u64, u64)>,
+    /// Where guest registers stand, and what lent ones hold.
+    allocation: Allocation,
+    lending: Lending,
+    lag: Lag,
+    /// Over which instructions flags are put away, and whether they are so now.
+    keeps: Keeps,
+    flags_kept: bool,
+    /// After which instructions undefined flags are made zero.
+    zeroes: Vec<bool>,
+    /// The rounds in emission that are counted together.
+    rounds: Option<Rounds>,
+    /// Guest addresses of the run's instructions.
+    rips: Vec<u64>,
+    /// Which of them are calls.
+    calls: Vec<bool>,
+}
+
+impl Emitter {
+    /// An emitter of blocks that share that code.
+    pub fn new(shared: Shared) -> Self {
+        Self {
+            asm: Asm::default(),
+            encoder: Encoder::new(64),
+            info: InstructionInfoFactory::new(),
+            shared,
+            links: Links::Patched,
+            cells: Vec::new(),
+            cold: Vec::new(),
+            settled: Vec::new(),
+            host_map: Vec::new(),
+            mode: Mode {
+                user: false,
+                fpu: true,
+                pace: Pace::Full,
+                free_stubs: false,
+                size: CodeSize::Long,
+                nulls: Nulls::NONE,
+                skew: 0,
+                features: 0,
+                relative: false,
+                apart: false,
+            },
+            page: 0,
+            index: 0,
+            free: false,
+            counted: 0,
+            prices: None,
+            host_results: false,
+            lines: false,
+            rest: Vec::new(),
+            plan: Plan::default(),
+            first_slot: 0,
+            held: [None; 2],
+            last_held: 0,
+            itself: None,
+            allocation: Allocation::default(),
+            lending: [None; LENT],
+            lag: Lag::default(),
+            keeps: Keeps::default(),
+            flags_kept: false,
+            zeroes: Vec::new(),
+            rounds: None,
+            rips: Vec::new(),
+            calls: Vec::new(),
+        }
+    }
+
+    /// One for code of this `character`.
+    pub fn of(character: &Character, shared: Shared) -> Self {
+        Self {
+            prices: character.prices.clone(),
+            host_results: character.host_results,
+            ..Self::new(shared)
+        }
+    }
+
+    /// Checks accesses line by line from now on, for a cache model.
+    pub fn check_lines(&mut self) {
+        self.lines = true;
+    }
+
+    /// Links jumps by `links` from now on.
+    pub fn link_by(&mut self, links: Links) {
+        self.links = links;
+    }
+
+    /// The code of the block emitted last.
+    pub fn code(&self) -> &[u8] {
+        self.asm.code()
+    }
+
+    /// Emits `block` for host address `base`; its exit stubs will get ids from
+    /// `first_site` on and belong to block `id`.
+    pub fn emit(
+        &mut self,
+        block: &GuestBlock,
+        mode: Mode,
+        free: bool,
+        tier: Tier<'_>,
+        base: u64,
+        (id, first_site): (u32, SiteId),
+    ) -> Emitted {
+        let run = &block.instructions;
+        let flags = dead_flags(run, self.host_results);
+        let dead: Vec<bool> = flags.dead.iter().map(|&flags| are_all(flags)).collect();
+        self.zeroes = flags.zeroes;
+        self.begin(block, mode, free, base);
+        if !mode.relative {
+            self.verify_target(block.rip);
+        }
+        let entry = self.asm.offset();
+        if !mode.apart && run.iter().any(|guest| touches_x87(&guest.instruction)) {
+            self.asm.store_imm32(at::X87_USED, 1);
+        }
+        match tier {
+            Tier::Plain(heat) => {
+                self.plan_keeping(run, &dead);
+                self.keep_over(0);
+                if let Some(heat) = heat {
+                    self.count_run(heat, dead[0]);
+                }
+            }
+            Tier::Hot {
+                first_slot,
+                scattered,
+            } => {
+                self.plan_checks(run, &dead, scattered);
+                self.first_slot = first_slot;
+                self.allocation.lent = self.lend(block);
+                self.allocate();
+                self.itself = Some((block.rip, self.asm.here()));
+                if let Some(rounds) = self.plan_rounds(block, dead[0]) {
+                    let failed = self.begin_rounds(rounds);
+                    self.body(block, &dead);
+                    self.end_rounds(failed);
+                }
+                if self.keeps.checks {
+                    self.keep_flags();
+                }
+            }
+        }
+        self.count(run.len() as i32, free, dead[0] || self.flags_kept);
+        self.body(block, &dead);
+        let counted = self.counted;
+        let sites = self.emit_cold((id, first_site));
+        Emitted {
+            sites,
+            host_map: self.host_map.as_slice().into(),
+            entry,
+            counted,
+            rest: self.rest.as_slice().into(),
+            slots: self.plan.groups.len() as u32,
+            cells: std::mem::take(&mut self.cells),
+            members: self.members(),
+            dead_flags: flags.dead[0],
+            allocation: self.allocation,
+        }
+    }
+
+    /// The block's instructions, and the way on after the last. `dead` tells before which of
+    /// them the flags may be lost.
+    fn body(&mut self, block: &GuestBlock, dead: &[bool]) {
+        for (index, guest) in block.instructions.iter().enumerate() {
+            self.index = index as u16;
+            self.host_map.push((self.asm.offset(), self.index));
+            for group in 0..self.plan.groups.len() {
+                if self.plan.groups[group].at == index && !self.covered(group) {
+                    self.catch_up();
+                    self.check(group);
+                }
+            }
+            self.keep_over(index);
+            self.begin_lag(guest);
+            let zeroes = self.zeroes[index];
+            if zeroes {
+                self.keep_count(&guest.instruction);
+            }
+            if self.host_results || !self.undefined_result(&guest.instruction) {
+                self.instruction(guest, dead[index] || self.flags_kept);
+            }
+            if !self.host_results {
+                self.clear_upper_half(&guest.instruction);
+            }
+            if zeroes {
+                self.zero_undefined(&guest.instruction);
+            }
+        }
+        if block
+            .instructions
+            .last()
+            .is_none_or(|last| last.falls_off())
+        {
+            self.jump_to_guest(block.end);
+        }
+    }
+
+    /// Whether group `group` was checked for all the rounds that are counted together.
+    fn covered(&self, group: usize) -> bool {
+        let rounds = self.rounds.as_ref();
+        rounds.is_some_and(|rounds| rounds.covers(group))
+    }
+
+    /// The group whose slot was checked in place of that of `group`, or `group` itself.
+    fn lead(&self, group: usize) -> usize {
+        let rounds = self.rounds.as_ref();
+        rounds.map_or(group, |rounds| rounds.lead(group))
+    }
+
+    fn begin(&mut self, block: &GuestBlock, mode: Mode, free: bool, base: u64) {
+        self.asm.restart(base);
+        self.cold.clear();
+        self.host_map.clear();
+        self.mode = mode;
+        self.page = block.rip.wrapping_add(u64::from(mode.skew)) >> 12;
+        self.index = 0;
+        let length = block.instructions.len() as u16;
+        self.free = free;
+        self.counted = if free { 0 } else { length };
+        self.add_up(block);
+        self.plan = Plan::default();
+        self.held = [None; 2];
+        self.itself = None;
+        self.allocation = Allocation {
+            renamed: block.renamed,
+            ..Allocation::default()
+        };
+        self.lending = [None; LENT];
+        self.lag = Lag::default();
+        self.keeps.clear();
+        self.flags_kept = false;
+        self.rounds = None;
+        let rips = block
+            .instructions
+            .iter()
+            .map(|guest| guest.instruction.ip());
+        self.rips.clear();
+        self.rips.extend(rips);
+        let calls = block
+            .instructions
+            .iter()
+            .map(|guest| matches!(guest.class, Class::Call | Class::CallIndirect));
+        self.calls.clear();
+        self.calls.extend(calls);
+    }
+
+    /// Fills `rest` for the block's counted instructions.
+    fn add_up(&mut self, block: &GuestBlock) {
+        self.rest.clear();
+        let Some(prices) = self.prices.as_ref().filter(|_| self.counted > 0) else {
+            return;
+        };
+        let mut sum = 0;
+        for guest in block.instructions.iter().rev() {
+            sum += prices.of(&guest.instruction, &mut self.info) as i32;
+            self.rest.push(sum);
+        }
+        self.rest.reverse();
+    }
+
+    fn leave_from(&mut self, hole: Hole, kind: SiteKind, restore: bool) {
+        self.put_off(hole, ColdKind::Leave { kind, restore });
+    }
+}
+
+/// The low nibble of JS.
+const CONDITION_SIGN: u8 = 8;

@@ -1,0 +1,221 @@
+//! Code after the block: what leaves translated code, and what seldom runs.
+//!
+//! It comes last so that code that runs often lies together. What leaves in the middle of a block
+//! gives back the instructions that were not executed, and goes by the code that restores flags
+//! where they are put away. `emit` calls `emit_cold` once per block.
+
+use super::{Cold, ColdKind, Emitter, Links};
+use crate::context::at;
+use crate::host::asm::{Hole, RCX, S0, S1};
+use crate::host::cache::CELL_BYTES;
+use crate::host::site::{CheckForm, Refill, Site, SiteId, SiteKind};
+
+/// The exit stubs of the block in emission.
+struct Sites {
+    block: u32,
+    first: SiteId,
+    list: Vec<Site>,
+}
+
+/// A miss in the TLB and what belongs to it.
+struct Miss {
+    size: u16,
+    write: bool,
+    form: CheckForm,
+    resume: u32,
+    body: (u32, u32),
+}
+
+impl Emitter {
+    /// Emits everything that was put off; returns the block's exit stubs.
+    pub(super) fn emit_cold(&mut self, (block, first): (u32, SiteId)) -> Vec<Site> {
+        let mut sites = Sites {
+            block,
+            first,
+            list: Vec::with_capacity(self.cold.len()),
+        };
+        // What is put off may put off more. The two lists change places, and keep their room.
+        let mut now = std::mem::take(&mut self.settled);
+        while !self.cold.is_empty() {
+            std::mem::swap(&mut now, &mut self.cold);
+            for cold in now.drain(..) {
+                self.index = cold.index;
+                self.lag = cold.lag;
+                self.flags_kept = cold.flags_kept;
+                self.asm.land(cold.hole);
+                self.emit_one(cold, &mut sites);
+            }
+        }
+        self.settled = now;
+        sites.list
+    }
+
+    fn emit_one(&mut self, cold: Cold, sites: &mut Sites) {
+        match cold.kind {
+            ColdKind::Leave { kind, restore } => {
+                self.restore(restore);
+                self.leave(kind, sites);
+            }
+            ColdKind::Link { target } => self.link_stub(cold.hole, target, false, sites),
+            ColdKind::SideExit { target } => {
+                self.give_back(cold.index + 1);
+                self.leave_rounds(cold.in_rounds);
+                self.jump_to_guest(target);
+            }
+            ColdKind::SideReturn => {
+                self.asm.mov(RCX, S1);
+                self.give_back(cold.index + 1);
+                self.leave_rounds(cold.in_rounds);
+                self.jump_cached();
+            }
+            ColdKind::Pair {
+                ticks,
+                instructions,
+            } => {
+                self.asm.bytes(&i64::from(ticks).to_le_bytes());
+                self.asm.bytes(&i64::from(instructions).to_le_bytes());
+            }
+            ColdKind::Group { group, resume } => {
+                self.cold_check((group, resume), cold.in_rounds, sites);
+            }
+            ColdKind::Miss {
+                size,
+                write,
+                form,
+                resume,
+                body,
+                restore,
+            } => {
+                self.restore(restore);
+                let miss = Miss {
+                    size,
+                    write,
+                    form,
+                    resume,
+                    body,
+                };
+                self.cold_miss(&miss, sites);
+            }
+        }
+    }
+
+    fn restore(&mut self, restore: bool) {
+        if restore {
+            self.asm.load(RCX, at::BORROWED);
+        }
+    }
+
+    fn leave(&mut self, kind: SiteKind, sites: &mut Sites) {
+        let site = sites.first + sites.list.len() as u32;
+        self.asm.store_imm32(at::EXIT_SITE, site);
+        self.asm.jump_to(if self.flags_kept {
+            self.shared.leave_kept
+        } else {
+            self.shared.leave
+        });
+        sites.list.push(Site {
+            block: sites.block,
+            allocates: !self.allocation.is_usual(),
+            relative: self.mode.relative,
+            index: self.index,
+            kind,
+        });
+    }
+
+    fn link_stub(&mut self, hole: Hole, target: u64, plain: bool, sites: &mut Sites) {
+        let mut hole = self.asm.address_of(self.asm.hole_offset(hole));
+        if let Links::Cells(first) = self.links {
+            hole = first + (self.cells.len() * CELL_BYTES) as u64;
+            self.asm.jump_through(hole);
+            self.cells.push(self.asm.here());
+        }
+        let stub = self.asm.here();
+        let kind = SiteKind::Link {
+            target,
+            hole,
+            stub,
+            plain,
+        };
+        self.leave(kind, sites);
+    }
+
+    fn leave_rounds(&mut self, in_rounds: bool) {
+        if in_rounds {
+            self.give_rounds();
+        }
+    }
+
+    fn cold_check(&mut self, (group, resume): (usize, u32), in_rounds: bool, sites: &mut Sites) {
+        let exits = if self.plan.groups[group].scattered {
+            self.cold_scattered(group, resume)
+        } else {
+            self.cold_group(group, resume)
+        };
+        self.asm.land(exits.crosses);
+        let missed_kept = self.flags_kept;
+        self.end_kept_flags();
+        self.give_back(self.index);
+        self.leave_rounds(in_rounds);
+        self.release();
+        let hole = self.asm.jump();
+        self.asm.land(hole);
+        let target = self.rips[self.index as usize];
+        self.link_stub(hole, target, true, sites);
+        self.flags_kept = missed_kept;
+        for hole in exits.missed {
+            self.asm.land(hole);
+        }
+        self.low_address(group, S0);
+        let described = &self.plan.groups[group];
+        let kind = SiteKind::Group {
+            span: described.span(),
+            write: described.write,
+            resume: self.asm.address_of(exits.probe),
+        };
+        self.leave(kind, sites);
+        let Some(refilled) = exits.refilled else {
+            return;
+        };
+        self.asm.land(refilled);
+        self.low_address(group, S0);
+        let described = &self.plan.groups[group];
+        let refill = Refill {
+            slot: self.slot(group),
+            span: described.span(),
+            write: described.write,
+        };
+        self.leave(SiteKind::Refilled(refill), sites);
+    }
+
+    fn cold_miss(&mut self, miss: &Miss, sites: &mut Sites) {
+        let resume = self.asm.address_of(miss.resume);
+        let bounce = if miss.write {
+            self.asm.here() + LEAVE_BYTES
+        } else {
+            resume
+        };
+        let kind = SiteKind::Miss {
+            size: miss.size,
+            write: miss.write,
+            form: miss.form,
+            resume,
+            bounce,
+        };
+        self.leave(kind, sites);
+        if miss.write {
+            debug_assert_eq!(self.asm.here(), bounce);
+            self.host_map.push((self.asm.offset(), self.index));
+            let (start, end) = miss.body;
+            self.asm.repeat(start, end);
+            let kind = SiteKind::Commit {
+                size: miss.size,
+                resume: self.asm.address_of(end),
+                call: self.calls[self.index as usize],
+            };
+            self.leave(kind, sites);
+        }
+    }
+}
+
+/// Bytes of the code of an exit stub.
+const LEAVE_BYTES: u64 = 12 + 5;

@@ -1,0 +1,251 @@
+//! Jumps, calls and returns.
+//!
+//! A jump within the page may be linked to its target, since whoever runs this code has the page
+//! mapped; all others go through the jump caches or the dispatcher. `emit/instruction` calls this
+//! for the last instruction of a block, and for the jumps inside a trace.
+
+use iced_x86::{Instruction, Mnemonic, OpKind};
+
+use super::access::Address;
+use super::{Cold, ColdKind, Emitter, Links, Rounds};
+use crate::context::at;
+use crate::guest::decode::Follow;
+use crate::guest::mode::Pace;
+use crate::host::asm::{Hole, RCX, RSP, Reg, S0, S1};
+use crate::host::stubs::{distance_to_rcx, jump_cached, jump_cached_to};
+
+const PAGE_SHIFT: u32 = 12;
+
+impl Emitter {
+    /// Continues at guest address `target`.
+    pub(super) fn jump_to_guest(&mut self, target: u64) {
+        self.end_kept_flags();
+        self.catch_up();
+        let itself = self.itself.filter(|&(rip, _)| rip == target);
+        match (self.rounds.as_ref().map(Rounds::body), itself) {
+            (Some(body), Some((_, entry))) => return self.end_round(body, entry),
+            (Some(_), None) => self.give_rounds(),
+            _ => {}
+        }
+        if let Some((_, entry)) = itself {
+            self.asm.jump_to(entry);
+        } else if self.is_chainable(target) {
+            self.release();
+            let hole = self.asm.jump();
+            self.link_from(hole, target);
+        } else if self.mode.relative || !self.jumps_by_cache() {
+            self.guest_address(S0, target);
+            self.jump_cached();
+        } else {
+            self.release();
+            jump_cached_to(&mut self.asm, target, self.mode.user);
+        }
+    }
+
+    /// Whether indirect jumps look into the jump cache. Out of a free stub they go by way of the
+    /// dispatcher: what came due in there has waited for its end.
+    fn jumps_by_cache(&self) -> bool {
+        self.mode.pace == Pace::Full && !self.free
+    }
+
+    /// Within a page, a jump may lead straight to the next block: whoever runs
+    /// this block has the page mapped. Across pages only the jump cache knows what
+    /// is mapped. Single-stepped blocks return to the dispatcher every time.
+    fn is_chainable(&self, target: u64) -> bool {
+        let linear = target.wrapping_add(u64::from(self.mode.skew));
+        self.links != Links::Cached && !self.mode.is_piece() && linear >> PAGE_SHIFT == self.page
+    }
+
+    fn link_from(&mut self, hole: Hole, target: u64) {
+        self.put_off(hole, ColdKind::Link { target });
+    }
+
+    /// Continues at the guest address in S0.
+    pub(super) fn jump_cached(&mut self) {
+        self.end_kept_flags();
+        self.catch_up();
+        if !self.jumps_by_cache() {
+            self.asm.jump_to(self.shared.unknown);
+            return;
+        }
+        self.release();
+        jump_cached(&mut self.asm, self.mode.user);
+    }
+
+    pub(super) fn jump_if(&mut self, instruction: &Instruction) {
+        let target = instruction.near_branch_target();
+        let taken = if instruction.is_jcc_short_or_near() {
+            self.asm.jump_if(condition_nibble(instruction))
+        } else {
+            self.count_jump(instruction)
+        };
+        self.jump_to_guest(instruction.next_ip());
+        let usual = self.allocation.is_usual() && self.rounds.is_none();
+        let direct = usual && self.is_chainable(target);
+        if direct && instruction.is_jcc_short_or_near() {
+            self.link_from(taken, target);
+        } else {
+            self.asm.land(taken);
+            self.jump_to_guest(target);
+        }
+    }
+
+    /// LOOP, LOOPE, LOOPNE, JRCXZ and JECXZ, whose displacement has 8 bits.
+    fn count_jump(&mut self, instruction: &Instruction) -> Hole {
+        use iced_x86::Code as C;
+        let opcode = match instruction.mnemonic() {
+            Mnemonic::Loopne => 0xe0,
+            Mnemonic::Loope => 0xe1,
+            Mnemonic::Loop => 0xe2,
+            _ => 0xe3,
+        };
+        let wide = matches!(
+            instruction.code(),
+            C::Jrcxz_rel8_64 | C::Loop_rel8_64_RCX | C::Loope_rel8_64_RCX | C::Loopne_rel8_64_RCX
+        );
+        if !wide {
+            self.asm.bytes(&[0x67]);
+        }
+        self.asm.jump_short(opcode)
+    }
+
+    /// A conditional jump in the middle of a run: one way stays in the run, the other leaves it.
+    pub(super) fn side_exit(&mut self, instruction: &Instruction, follow: Follow) {
+        let condition = condition_nibble(instruction);
+        let (condition, target) = if follow == Follow::Taken {
+            (condition ^ 1, instruction.next_ip())
+        } else {
+            (condition, instruction.near_branch64())
+        };
+        let hole = self.asm.jump_if(condition);
+        self.put_off(hole, ColdKind::SideExit { target });
+    }
+
+    pub(super) fn put_off(&mut self, hole: Hole, kind: ColdKind) {
+        self.cold.push(Cold {
+            hole,
+            kind,
+            index: self.index,
+            lag: self.lag,
+            flags_kept: self.flags_kept,
+            in_rounds: self.rounds.is_some(),
+        });
+    }
+
+    pub(super) fn call(&mut self, instruction: &Instruction, follow: Follow, flags_dead: bool) {
+        self.push_return_address(instruction.next_ip(), flags_dead);
+        if follow != Follow::Target {
+            self.jump_to_guest(instruction.near_branch64());
+        }
+    }
+
+    fn push_return_address(&mut self, address: u64, flags_dead: bool) {
+        let (operand, access) = self.open(Address::On(RSP, -8), 8, true, flags_dead);
+        let short = i32::try_from(address as i64).ok();
+        if let Some(short) = short.filter(|_| !self.mode.relative) {
+            self.asm.store_operand_imm(operand, short);
+        } else {
+            let operand = self.free_first(operand);
+            self.guest_address(S0, address);
+            self.asm.store_operand(operand, S0);
+        }
+        self.move_stack(-8);
+        self.end_access(access);
+    }
+
+    pub(super) fn ret(&mut self, instruction: &Instruction, follow: Follow, flags_dead: bool) {
+        let extra = if instruction.op_count() == 1 {
+            i32::from(instruction.immediate16())
+        } else {
+            0
+        };
+        let (operand, access) = self.open(Address::On(RSP, 0), 8, false, flags_dead);
+        self.asm.load_operand(S0, operand);
+        self.move_stack(8 + extra);
+        self.end_access(access);
+        match follow {
+            Follow::Return(expected) => self.expect_return(expected),
+            Follow::Guess(expected) => {
+                self.expect_return(expected);
+                self.jump_to_guest(expected);
+            }
+            _ => self.jump_cached(),
+        }
+    }
+
+    /// `reg`: a guest address that the code names. Changes no flag.
+    pub(super) fn guest_address(&mut self, reg: Reg, address: u64) {
+        if self.mode.relative {
+            self.asm.load(reg, at::CODE_PAGE);
+            self.asm.lea(reg, reg, address as i32);
+        } else {
+            self.asm.mov_imm(reg, address);
+        }
+    }
+
+    /// Continues only if S0 is `expected`. Keeps the flags, which a caller may read.
+    fn expect_return(&mut self, expected: u64) {
+        if self.mode.relative {
+            self.asm.mov(S1, RCX);
+            self.asm.load(RCX, at::CODE_PAGE);
+            self.asm.not(RCX);
+            self.asm.lea_sum(RCX, S0, RCX, 1 - expected as i32);
+        } else {
+            distance_to_rcx(&mut self.asm, expected);
+        }
+        let same = self.asm.jump_rcx_zero();
+        let hole = self.asm.jump();
+        self.put_off(hole, ColdKind::SideReturn);
+        self.asm.land(same);
+        self.asm.mov(RCX, S1);
+    }
+
+    pub(super) fn jump_indirect(&mut self, instruction: &Instruction, flags_dead: bool) {
+        if instruction.op0_kind() == OpKind::Memory {
+            let (operand, access) = self.open(Address::Of(instruction), 8, false, flags_dead);
+            self.asm.load_operand(S0, operand);
+            self.end_access(access);
+        } else {
+            let source = self.fetch(instruction.op0_register(), S0);
+            if source != S0 {
+                self.asm.mov(S0, source);
+            }
+        }
+        self.jump_cached();
+    }
+
+    pub(super) fn call_indirect(&mut self, instruction: &Instruction, flags_dead: bool) {
+        if instruction.op0_kind() == OpKind::Memory {
+            self.load_carried(instruction, flags_dead);
+        } else {
+            let source = self.fetch(instruction.op0_register(), S0);
+            self.asm.store(at::CARRIED, source);
+        }
+        self.push_return_address(instruction.next_ip(), flags_dead);
+        self.asm.load(S0, at::CARRIED);
+        self.jump_cached();
+    }
+}
+
+/// The low nibble of a Jcc's opcode.
+fn condition_nibble(instruction: &Instruction) -> u8 {
+    use iced_x86::ConditionCode as Cc;
+    match instruction.condition_code() {
+        Cc::o => 0,
+        Cc::no => 1,
+        Cc::b => 2,
+        Cc::ae => 3,
+        Cc::e => 4,
+        Cc::ne => 5,
+        Cc::be => 6,
+        Cc::a => 7,
+        Cc::s => 8,
+        Cc::ns => 9,
+        Cc::p => 10,
+        Cc::np => 11,
+        Cc::l => 12,
+        Cc::ge => 13,
+        Cc::le => 14,
+        Cc::g | Cc::None => 15,
+    }
+}

@@ -1,0 +1,121 @@
+//! One guest instruction, by its class.
+//!
+//! The class decides which part of the emitter writes the code; what none of them can write leaves
+//! for the dispatcher, which carries it out in Rust. `emit` calls `instruction` for each
+//! instruction of a block in turn.
+
+use iced_x86::Instruction;
+
+use super::Emitter;
+use crate::architecture::vector;
+use crate::defined::reciprocal::{self, Approximation};
+use crate::guest::analyse::{Class, touches_x87};
+use crate::guest::decode::{Follow, GuestInstruction};
+use crate::guest::rename::exchange;
+use crate::guest::size::CodeSize;
+use crate::host::asm::{RCX, S0};
+use crate::host::site::SiteKind;
+
+impl Emitter {
+    pub(super) fn instruction(&mut self, guest: &GuestInstruction, flags_dead: bool) {
+        let (instruction, follow) = (&guest.instruction, guest.follow);
+        // Of the same class as elsewhere: what is known of flags must not depend on it.
+        if self.mode.apart && touches_x87(instruction) && guest.class.is_native() {
+            let mut own = *instruction;
+            if let Some(pairs) = self.allocation.renamed {
+                exchange(&mut own, pairs);
+            }
+            return self.helper(&own);
+        }
+        if self.mode.size != CodeSize::Long
+            && self.legacy_instruction(instruction, guest.class, flags_dead)
+        {
+            return;
+        }
+        if let Some(approximation) = self.defines(instruction, guest.class) {
+            let size = match guest.class {
+                Class::Memory { size, .. } => Some(size),
+                _ => None,
+            };
+            return self.approximate(instruction, approximation, size, flags_dead);
+        }
+        match guest.class {
+            Class::Nop => {}
+            Class::Plain => self.plain(instruction),
+            Class::Lea => self.lea(instruction),
+            Class::Memory { size, write } => self.memory(instruction, size, write, flags_dead),
+            Class::Push => self.push(instruction, flags_dead),
+            Class::Pop => self.pop(instruction, flags_dead),
+            Class::Leave => self.leave_frame(flags_dead),
+            Class::Jump if follow == Follow::Target => {}
+            Class::Jump => self.jump_to_guest(instruction.near_branch_target()),
+            Class::JumpIf if follow == Follow::Leave => self.jump_if(instruction),
+            Class::JumpIf => self.side_exit(instruction, follow),
+            Class::Call => self.call(instruction, follow, flags_dead),
+            Class::Ret => self.ret(instruction, follow, flags_dead),
+            Class::JumpIndirect => self.jump_indirect(instruction, flags_dead),
+            Class::CallIndirect => self.call_indirect(instruction, flags_dead),
+            Class::ClearInterrupts => self.clear_interrupts(instruction),
+            Class::SetInterrupts => self.set_interrupts(instruction, follow),
+            Class::PushFlags => self.push_flags(flags_dead),
+            Class::SwapGs => self.swap_gs(instruction),
+            Class::ReadTsc => self.read_tsc(instruction),
+            Class::Repeat { size, moves } => self.repeat(instruction, size as u8, moves),
+            Class::BitString { size, write } => self.bit_string(instruction, size, write),
+            Class::ClearDirection => self.clear_direction(instruction),
+            Class::SystemCall => self.system_call(instruction),
+            Class::SystemReturn => self.system_return(instruction),
+            Class::Helper => self.helper(instruction),
+            Class::Fault(vector) => {
+                let hole = self.asm.jump();
+                self.leave_from(hole, SiteKind::Fault { vector }, false);
+            }
+        }
+    }
+
+    /// The approximation that an instruction is, where the host's own is not asked for.
+    fn defines(&self, instruction: &Instruction, class: Class) -> Option<Approximation> {
+        let computes = matches!(class, Class::Plain | Class::Memory { .. });
+        if !computes || self.host_results {
+            return None;
+        }
+        reciprocal::which(instruction)
+    }
+
+    /// Lets the dispatcher carry an instruction out.
+    pub(super) fn helper(&mut self, instruction: &Instruction) {
+        let hole = self.asm.jump();
+        self.leave_from(hole, SiteKind::Helper(Box::new(*instruction)), false);
+    }
+
+    /// As [`helper`](Self::helper), if the context's word at `flag` is not zero. Takes S0,
+    /// changes no flag.
+    pub(super) fn helper_unless_zero(&mut self, flag: i32, instruction: &Instruction) {
+        self.asm.mov(S0, RCX);
+        self.asm.load(RCX, flag);
+        let zero = self.asm.jump_rcx_zero();
+        self.asm.mov(RCX, S0);
+        self.helper(instruction);
+        self.asm.land(zero);
+        self.asm.mov(RCX, S0);
+    }
+
+    /// Encodes a rewritten guest instruction here. One for which there is no encoding
+    /// is one that is not implemented, and raises #UD.
+    pub(super) fn encode(&mut self, instruction: &Instruction) {
+        let at = self.asm.here();
+        let start = self.asm.offset();
+        self.encoder.set_buffer(self.asm.take());
+        let result = self.encoder.encode(instruction, at);
+        let code = self.encoder.take_buffer();
+        self.asm.put(code);
+        if result.is_err() {
+            self.asm.cut(start);
+            let hole = self.asm.jump();
+            let kind = SiteKind::Fault {
+                vector: vector::INVALID_OPCODE,
+            };
+            self.leave_from(hole, kind, false);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Saved flags: those that are put away while checks change them.
+//!
+//! A check of an access is short where it may change flags. Where they are not dead it takes
+//! twice the code. A block may have no such place: one of loads, stores and a call that never
+//! names a flag. Where several accesses follow each other like that, the flags wait in the
+//! context meanwhile: in a trace while what its groups of accesses need is checked at its
+//! beginning, in a plain block from check to check.
+
+use iced_x86::OpKind;
+
+use super::Emitter;
+use super::lag::computes;
+use crate::context::at;
+use crate::guest::analyse::Class;
+use crate::guest::decode::GuestInstruction;
+use crate::guest::flags::names_no_flag;
+use crate::guest::groups::{Plan, Scattered, plan};
+use crate::guest::mode::Pace;
+use crate::guest::size::CodeSize;
+use crate::host::asm::{RAX, S1};
+
+/// Accesses that must be checked in groups for it to be worth keeping flags.
+const WORTH: usize = 2;
+/// Checks that must follow each other in a plain block.
+const WORTH_PLAIN: usize = 2;
+
+/// Where flags are put away.
+#[derive(Debug, Default)]
+pub(super) struct Keeps {
+    /// While a trace's groups are checked at its beginning.
+    pub(super) checks: bool,
+    /// In a plain block: over each of its instructions, or not.
+    over: Vec<bool>,
+}
+
+impl Keeps {
+    pub(super) fn clear(&mut self) {
+        self.checks = false;
+        self.over.clear();
+    }
+}
+
+impl Emitter {
+    /// Plans the checks of `run`, before whose instructions flags are `dead` or not.
+    pub(super) fn plan_checks(
+        &mut self,
+        run: &[GuestInstruction],
+        dead: &[bool],
+        scattered: Scattered<'_>,
+    ) {
+        self.plan = plan(run, dead, scattered);
+        if dead[0] {
+            return;
+        }
+        let mut kept = dead.to_vec();
+        kept[0] = true;
+        let other = plan(run, &kept, scattered);
+        if grouped(&other) >= grouped(&self.plan) + WORTH {
+            self.plan = other;
+            self.keeps.checks = true;
+        }
+    }
+
+    /// Plans over which instructions of the plain block `run` flags are put away.
+    pub(super) fn plan_keeping(&mut self, run: &[GuestInstruction], dead: &[bool]) {
+        self.keeps.over.resize(run.len(), false);
+        if self.mode.size != CodeSize::Long || self.mode.pace != Pace::Full {
+            return;
+        }
+        let mut begin = 0;
+        while begin < run.len() {
+            let rest = run[begin..].iter().zip(&dead[begin..]);
+            let length = rest.take_while(|(guest, dead)| !**dead && leaves_flags(guest));
+            let length = length.count();
+            let end = begin + length;
+            // At the entry there are checks that need no access.
+            let entry = usize::from(begin == 0);
+            let checks: usize = run[begin..end].iter().map(accesses).sum();
+            if checks + entry >= WORTH_PLAIN {
+                let first = run[begin..end].iter().position(|guest| accesses(guest) > 0);
+                let first = if begin == 0 {
+                    0
+                } else {
+                    begin + first.unwrap_or(0)
+                };
+                self.keeps.over[first..end].fill(true);
+            }
+            begin = end + 1;
+        }
+    }
+
+    /// Puts flags away, or gives them back, as it is planned for instruction `index`.
+    pub(super) fn keep_over(&mut self, index: usize) {
+        let keeps = self.keeps.over.get(index).copied().unwrap_or(false);
+        match (keeps, self.flags_kept) {
+            (true, false) => self.keep_flags(),
+            (false, true) => self.end_kept_flags(),
+            _ => {}
+        }
+    }
+
+    /// Puts the arithmetic flags away. Takes S1.
+    pub(super) fn keep_flags(&mut self) {
+        self.asm.mov(S1, RAX);
+        self.asm.flags_to_ax();
+        self.asm.store(at::KEPT_FLAGS, RAX);
+        self.asm.mov(RAX, S1);
+        self.flags_kept = true;
+    }
+
+    /// Gives flags back that are put away. Takes S1.
+    pub(super) fn end_kept_flags(&mut self) {
+        if !self.flags_kept {
+            return;
+        }
+        self.asm.spoil();
+        self.asm.mov(S1, RAX);
+        self.asm.load(RAX, at::KEPT_FLAGS);
+        self.asm.flags_from_ax();
+        self.asm.mov(RAX, S1);
+        self.flags_kept = false;
+    }
+}
+
+fn grouped(plan: &Plan) -> usize {
+    plan.uses.iter().flatten().count()
+}
+
+/// Whether an instruction of a plain block neither names flags nor faults on the host, and
+/// leaves translated code at a check or after all that it does, if at all.
+fn leaves_flags(guest: &GuestInstruction) -> bool {
+    let instruction = &guest.instruction;
+    match guest.class {
+        Class::Nop
+        | Class::Lea
+        | Class::Push
+        | Class::Pop
+        | Class::Leave
+        | Class::Jump
+        | Class::Call
+        | Class::Ret
+        | Class::JumpIndirect
+        | Class::CallIndirect => true,
+        Class::Plain | Class::Memory { .. } => names_no_flag(instruction) && computes(instruction),
+        _ => false,
+    }
+}
+
+/// How many accesses of an instruction that [`leaves_flags`] are checked.
+fn accesses(guest: &GuestInstruction) -> usize {
+    let in_memory = usize::from(guest.instruction.op0_kind() == OpKind::Memory);
+    match guest.class {
+        Class::Memory { .. } | Class::Pop | Class::Leave | Class::Call | Class::Ret => 1,
+        Class::Push | Class::CallIndirect => 1 + in_memory,
+        Class::JumpIndirect => in_memory,
+        _ => 0,
+    }
+}

@@ -1,0 +1,170 @@
+//! Code that all translated code shares: the way in, the way out, and the second look for
+//! where an indirect jump leads.
+//!
+//! It stands at the beginning of each code memory and is never overwritten while there is a block.
+//! `store` and `pool` place it when they are made; blocks jump to it by the addresses in `Shared`.
+
+use std::mem::offset_of;
+
+use belljar_cpu::PAGE_SIZE;
+
+use crate::context::jumps::first_index;
+use crate::context::{Context, EXIT_LOOKUP, at};
+use crate::host::asm::{Asm, RAX, RCX, S0, S1};
+use crate::host::cache::CodeMemory;
+use crate::host::shared::{Character, Counter, Shared};
+
+/// Places it at the beginning of `memory`.
+pub fn place(memory: &mut CodeMemory, character: &Character) -> Shared {
+    let (counter, priced) = (character.counter, character.prices.is_some());
+    let mut asm = Asm::default();
+    asm.restart(memory.next());
+    let leave_kept = asm.here();
+    give_kept_flags(&mut asm);
+    let leave = asm.here();
+    if counter == Counter::Xmm31 {
+        asm.store_xmm31(at::COUNT);
+        if priced {
+            asm.store_xmm31_high(at::RETIRED);
+        }
+    }
+    // Which kind of code leaves is not known here: it may have been a signal.
+    asm.jump_slot(offset_of!(Context, settle) as i32);
+    let store = asm.here();
+    asm.store_mm7(at::COUNT);
+    asm.jump_slot(offset_of!(Context, leave) as i32);
+    let load = asm.here();
+    asm.load_mm7(at::COUNT);
+    asm.jump_slot(offset_of!(Context, resume) as i32);
+    let enter = asm.here();
+    if counter == Counter::Xmm31 {
+        asm.load_xmm31(at::COUNT);
+        if priced {
+            asm.load_xmm31_high(at::RETIRED);
+        }
+    }
+    asm.jump_slot(offset_of!(Context, resume) as i32);
+    let unknown = asm.here();
+    asm.store_imm32(at::EXIT_SITE, EXIT_LOOKUP);
+    asm.jump_to(leave);
+    let lookup = [false, true].map(|user| second_look(&mut asm, user, unknown));
+    memory.place(asm.code());
+    Shared {
+        leave,
+        leave_kept,
+        unknown,
+        lookup,
+        enter,
+        apart: [load, store],
+        counter,
+    }
+}
+
+/// Gives flags that were put away back. Takes no register.
+fn give_kept_flags(asm: &mut Asm) {
+    asm.store(at::BORROWED, RAX);
+    asm.load(RAX, at::KEPT_FLAGS);
+    asm.flags_from_ax();
+    asm.load(RAX, at::BORROWED);
+}
+
+/// Continues at the guest address in S0, by the jump cache of a privilege level.
+pub(crate) fn jump_cached(asm: &mut Asm, user: bool) {
+    asm.rorx(S1, S0, 12);
+    asm.lea_sum(S1, S0, S1, 0);
+    asm.pext(S1, S1, at::JUMP_MASKS[0]);
+    asm.jump_table8(at::first_jumps(user));
+}
+
+/// Continues at guest address `rip` by the jump cache of a privilege level.
+pub(crate) fn jump_cached_to(asm: &mut Asm, rip: u64, user: bool) {
+    asm.mov_imm(S0, rip);
+    asm.jump_slot(at::first_jumps(user) + first_index(rip) as i32 * 8);
+}
+
+/// Code for host address `base` that continues at guest address `rip` by the jump cache: for a
+/// jump that cannot be linked, since what it leads to may be mapped elsewhere next time.
+pub fn bridge(base: u64, rip: u64, user: bool) -> Asm {
+    let mut asm = Asm::default();
+    asm.restart(base);
+    jump_cached_to(&mut asm, rip, user);
+    asm
+}
+
+/// The same out of relative code, `offset` bytes into its page.
+pub fn bridge_within(base: u64, offset: u64, user: bool) -> Asm {
+    let mut asm = Asm::default();
+    asm.restart(base);
+    asm.load(S0, at::CODE_PAGE);
+    asm.lea(S0, S0, offset as i32);
+    jump_cached(&mut asm, user);
+    asm
+}
+
+/// RCX: how far S0 is from `address`. S1 keeps what RCX was. Changes no flag.
+pub(crate) fn distance_to_rcx(asm: &mut Asm, address: u64) {
+    asm.mov(S1, RCX);
+    let negative = address.wrapping_neg();
+    match i32::try_from(negative as i64) {
+        Ok(short) => asm.lea(RCX, S0, short),
+        Err(_) => {
+            asm.mov_imm(RCX, negative);
+            asm.lea_sum(RCX, S0, RCX, 0);
+        }
+    }
+}
+
+/// Continues only if S0 is `rip`, and else by `lookup`. The flags stay as they are: in the block
+/// that the jump was meant for they may not be dead.
+pub(crate) fn verify_target(asm: &mut Asm, rip: u64, lookup: u64) {
+    distance_to_rcx(asm, rip);
+    let same = asm.jump_rcx_zero();
+    asm.mov(RCX, S1);
+    asm.jump_to(lookup);
+    asm.land(same);
+    asm.mov(RCX, S1);
+}
+
+/// Where relative code is entered at `rip`; see [`Mode::relative`](crate::guest::mode::Mode::relative).
+pub struct Door {
+    /// Its code.
+    pub asm: Asm,
+    /// Host address for those who know that they are at the right one.
+    pub entry: u64,
+}
+
+/// Bytes from an entry thunk's entry to the `rel32` that leads to the block, and at first to `unknown`.
+pub const DOOR_HOLE: u64 = 10 + 9 + 1;
+
+/// Code for host address `base` that tells relative code that it runs at `rip`, and leads to
+/// it.
+pub fn door(base: u64, rip: u64, lookup: u64, unknown: u64) -> Door {
+    let mut asm = Asm::default();
+    asm.restart(base);
+    verify_target(&mut asm, rip, lookup);
+    let entry = asm.here();
+    asm.mov_imm(S1, rip & !(PAGE_SIZE - 1));
+    asm.store(at::CODE_PAGE, S1);
+    asm.jump_to(unknown);
+    debug_assert_eq!(asm.here() - 4, entry + DOOR_HOLE);
+    Door { asm, entry }
+}
+
+/// Code that looks for the RIP in S0 in the second jump cache, and leaves by `unknown`
+/// when it is not there.
+fn second_look(asm: &mut Asm, user: bool, unknown: u64) -> u64 {
+    let here = asm.here();
+    asm.store(at::BORROWED, RCX);
+    asm.rorx(S1, S0, 12);
+    asm.lea_full(S1, Some(S0), Some((S1, 8)), 0, false);
+    asm.pext(S1, S1, at::JUMP_MASKS[1]);
+    asm.load_table8(RCX, at::second_negated(user));
+    asm.lea_sum(RCX, RCX, S0, 0);
+    let found = asm.jump_rcx_zero();
+    asm.load(RCX, at::BORROWED);
+    asm.jump_to(unknown);
+    asm.land(found);
+    asm.load(RCX, at::BORROWED);
+    asm.jump_table8(at::second_jumps(user));
+    here
+}

@@ -1,0 +1,8 @@
+//! What running code costs where time is modelled.
+//!
+//! Costs are numbers of a scenario; they follow from an instruction's class alone. The emitter and the ledger ask.
+
+/// The class of cost that each instruction belongs to.
+pub mod classes;
+/// A time model's numbers: costs of classes, caches, and their limits.
+pub mod timing;
