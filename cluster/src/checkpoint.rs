@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 use belljar_fabric::RestoreError;
 use belljar_sim::CodecError;
-use belljar_tracer::StateError;
+use belljar_trace::StateError;
 use belljar_vmm::{KeptError, NodeError, SnapshotError};
 
 use crate::runner::KeepError;

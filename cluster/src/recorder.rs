@@ -5,10 +5,11 @@
 //! each round and at the end.
 
 use belljar_sim::{Frequency, Span, Time};
-use belljar_tracer::{
-    Event, NodeSummary, NodeTracer, Selection, StateError, TraceError, TraceHeader, TraceSummary,
-    TraceWriter, Window, load_events, save_events,
+use belljar_trace::{
+    Event, NodeSummary, StateError, TraceError, TraceHeader, TraceSummary, TraceWriter,
+    load_events, save_events,
 };
+use belljar_tracer::{NodeTracer, Selection, Window};
 use serde::{Deserialize, Serialize};
 
 use crate::coordinator::RunError;
@@ -48,8 +49,8 @@ impl RecorderState {
         let Some(state) = &self.writer else {
             return Ok(());
         };
-        let path = directory.path().join(belljar_tracer::TRACE_FILE);
-        let file = directory.existing_file(belljar_tracer::TRACE_FILE)?;
+        let path = directory.path().join(belljar_trace::TRACE_FILE);
+        let file = directory.existing_file(belljar_trace::TRACE_FILE)?;
         TraceWriter::resume(file, &path, false, state)?;
         Ok(())
     }
@@ -59,8 +60,8 @@ impl Recorder {
     /// Starts the trace of a run, if it is to have one.
     pub(crate) fn create(plan: &Plan, directory: &RunDirectory) -> Result<Self, RunError> {
         let writer = if plan.trace.enabled {
-            let path = directory.path().join(belljar_tracer::TRACE_FILE);
-            let file = directory.create_file(belljar_tracer::TRACE_FILE)?;
+            let path = directory.path().join(belljar_trace::TRACE_FILE);
+            let file = directory.create_file(belljar_trace::TRACE_FILE)?;
             let accounted = plan.timing.is_some();
             Some(TraceWriter::over(file, &path, &header(plan), accounted)?)
         } else {
@@ -99,9 +100,9 @@ impl Recorder {
         directory: &RunDirectory,
         saved: &RecorderState,
     ) -> Result<Self, RunError> {
-        let path = directory.path().join(belljar_tracer::TRACE_FILE);
+        let path = directory.path().join(belljar_trace::TRACE_FILE);
         let resume = |state: &Vec<u8>| {
-            let file = directory.existing_file(belljar_tracer::TRACE_FILE)?;
+            let file = directory.existing_file(belljar_trace::TRACE_FILE)?;
             let resumed = TraceWriter::resume(file, &path, plan.timing.is_some(), state);
             Ok::<_, RunError>(resumed?)
         };

@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use std::io;
 
 use belljar_sim::{Span, Time};
-use belljar_tracer::{Event, NodeSummary, NodeTracer};
+use belljar_trace::{Event, NodeSummary};
+use belljar_tracer::NodeTracer;
 use belljar_vmm::{Node, NodeError, NodeStop};
 
 use crate::stopwatch::Stopwatch;

@@ -6,9 +6,9 @@
 use std::sync::LazyLock;
 
 use belljar_abi::{Base, FUNCTIONS, Function};
+use belljar_trace::Phase;
 
 use crate::collective::Operation;
-use crate::event::Phase;
 
 /// What a function does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,9 @@
 //! memory is remembered for the event. Called by `process` and what it is made of, and by `collective`.
 
 use belljar_abi::{Base, Function, Parameter};
+use belljar_trace::{Event, Implementation, Status, Text};
 
-use crate::event::{Event, Implementation, Status, Text};
+use crate::implementation;
 use crate::memory::{BadAddress, Reader};
 
 /// A call seen through its description. Remembers the first argument that pointed to
@@ -159,7 +160,7 @@ impl<'a> Arguments<'a> {
     pub(crate) fn status(&mut self, name: &str, position: u64) -> Option<Status> {
         let implementation = self.implementation;
         self.at_status(name, position, |at, memory| {
-            implementation.status(at, memory)
+            implementation::status(implementation, at, memory)
         })
     }
 
@@ -167,7 +168,7 @@ impl<'a> Arguments<'a> {
     pub(crate) fn status_error(&mut self, name: &str, position: u64) -> Option<i32> {
         let implementation = self.implementation;
         self.at_status(name, position, |at, memory| {
-            implementation.status_error(at, memory)
+            implementation::status_error(implementation, at, memory)
         })
     }
 
@@ -181,7 +182,7 @@ impl<'a> Arguments<'a> {
         if self.implementation.ignores_status(at) {
             return None;
         }
-        let offset = position.checked_mul(self.implementation.status_size());
+        let offset = position.checked_mul(implementation::status_size(self.implementation));
         let read = offset
             .and_then(|offset| at.checked_add(offset))
             .ok_or(BadAddress(at))

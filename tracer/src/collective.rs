@@ -5,9 +5,11 @@
 
 mod vectors;
 
+use belljar_trace::{Amount, Collective, Phase, Share, Who};
+
 use crate::arguments::Arguments;
-use crate::event::{Amount, Collective, Phase, Share, Who};
 use crate::process::{Communicator, Datatypes};
+use vectors::times;
 
 /// A family of collective operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,31 +104,10 @@ pub(crate) fn read(
     }
 }
 
-const NOTHING: Amount = Amount {
-    bytes: Some(0),
-    pieces: Vec::new(),
-    share: Share::Whole,
-    who: Who::Everyone,
-};
-
-fn amount(bytes: Option<u64>) -> Amount {
-    Amount { bytes, ..NOTHING }
-}
-
-impl Amount {
-    fn each(self, share: Share) -> Self {
-        Self { share, ..self }
-    }
-
-    fn only(self, who: Who) -> Self {
-        Self { who, ..self }
-    }
-}
-
 impl Scene<'_, '_> {
     fn amounts(&mut self, operation: Operation) -> (Amount, Amount) {
         match operation {
-            Operation::Barrier => (NOTHING, NOTHING),
+            Operation::Barrier => (Amount::NOTHING, Amount::NOTHING),
             Operation::Broadcast => {
                 let data = self.simple("count", "datatype");
                 (data.clone().only(Who::Root), data.only(Who::Others))
@@ -164,7 +145,7 @@ impl Scene<'_, '_> {
 
     fn gather(&mut self, operation: Operation) -> (Amount, Amount) {
         let sent = if self.in_place("sendbuf") {
-            NOTHING
+            Amount::NOTHING
         } else {
             self.simple("sendcount", "sendtype")
         };
@@ -185,7 +166,7 @@ impl Scene<'_, '_> {
             self.vector("sendcounts", "sendtype", members, Share::Members)
         };
         let received = if self.in_place("recvbuf") {
-            NOTHING
+            Amount::NOTHING
         } else {
             self.simple("recvcount", "recvtype")
         };
@@ -241,14 +222,14 @@ impl Scene<'_, '_> {
                 let sent = self.simple("sendcount", "sendtype");
                 let received = self.simple("recvcount", "recvtype");
                 (
-                    sent.times(destinations, Destinations),
-                    received.times(sources, Sources),
+                    times(sent, destinations, Destinations),
+                    times(received, sources, Sources),
                 )
             }
             Operation::NeighborAllGatherV => {
                 let sent = self.simple("sendcount", "sendtype");
                 let received = self.vector("recvcounts", "recvtype", sources, Sources);
-                (sent.times(destinations, Destinations), received)
+                (times(sent, destinations, Destinations), received)
             }
             Operation::NeighborAllToAllV => {
                 let sent = self.vector("sendcounts", "sendtype", destinations, Destinations);
@@ -275,6 +256,6 @@ impl Scene<'_, '_> {
 
     fn simple(&self, count: &str, datatype: &str) -> Amount {
         let parts = self.arguments.count(count).zip(self.size(datatype));
-        amount(parts.map(|(count, size)| count.saturating_mul(size)))
+        Amount::whole(parts.map(|(count, size)| count.saturating_mul(size)))
     }
 }

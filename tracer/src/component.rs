@@ -106,7 +106,7 @@ pub(crate) const BASE: u64 = 0x7f55_0000_0000;
 
 /// Maps an object of this name at [`BASE`]: its second page is not there.
 #[cfg(test)]
-pub(crate) fn map(name: &str, names: u64, memory: &mut crate::guest::Pages) {
+pub(crate) fn map(name: &str, names: u64, memory: &mut crate::scripted::Pages) {
     use crate::memory::GuestMemory;
     memory.map(BASE, PAGE);
     memory.map(BASE + 2 * PAGE, 2 * PAGE);
@@ -132,8 +132,8 @@ pub(crate) fn map(name: &str, names: u64, memory: &mut crate::guest::Pages) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guest::Pages;
     use crate::memory::GuestMemory;
+    use crate::scripted::Pages;
 
     fn mapped(name: &str, names: u64) -> Pages {
         let mut memory = Pages::default();

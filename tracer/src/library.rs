@@ -10,10 +10,10 @@ use belljar_abi::{
     FACT_LEAF, IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN, PASSED_BY, STUB_BASE,
     TABLE_OFFSET, TARGET, UNRESOLVED, fact, function_of,
 };
+use belljar_trace::Implementation;
 
 use crate::calls::Returned;
-use crate::event::Implementation;
-use crate::launch::Launch;
+use crate::launch;
 use crate::memory::{GuestMemory, Reader};
 use crate::node::{MagicRegisters, NodeTracer, R11, RAX, RBX, RDI, RSI, RSP};
 use crate::replaced;
@@ -75,7 +75,7 @@ impl NodeTracer {
                 }
             }
             fact::ENVIRONMENT => {
-                let launch = Launch::read(first, Reader(memory));
+                let launch = launch::told(first, Reader(memory));
                 match (self.processes.get_mut(&space), launch) {
                     (Some(process), Ok(launch)) => process.learn_launch(launch),
                     _ => self.counters.warnings.bad_pointers += 1,

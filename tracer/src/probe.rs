@@ -9,11 +9,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_abi::FUNCTIONS;
+use belljar_trace::{Implementation, Launch};
 
 use crate::calls::Space;
 use crate::component::{Mapped, object_at};
-use crate::event::Implementation;
-use crate::launch::{self, Launch, Launched};
+use crate::launch::{self, Launched};
 use crate::memory::{GuestMemory, Reader};
 use crate::node::{MAX_PROCESSES, MagicRegisters, NodeTracer, RSP};
 use crate::targets::{Library, Place, Target};

@@ -16,16 +16,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use belljar_abi::{Base, FUNCTIONS, OPEN_MPI_OBJECTS};
+use belljar_trace::{Accounts, Event, Fact, Implementation, Launch, Peer};
 use bincode::{Decode, Encode};
 
-use crate::account::Accounts;
 use crate::action::Action;
 use crate::arguments::Arguments;
-use crate::event::{Event, Implementation, Peer};
 use crate::implementation::{MPICH_COMM_NULL, MPICH_NO_OP, MPICH_SELF, MPICH_WORLD};
-use crate::launch::Launch;
 use crate::memory::{BadAddress, Reader};
-use crate::object::Fact;
 use communicators::Communicators;
 use registry::Registry;
 use requests::Requests;
@@ -135,7 +132,7 @@ impl Process {
         );
         self.no_op = address("ompi_mpi_op_no_op");
         for (name, address) in &told {
-            if let Some(index) = crate::datatypes::by_open_mpi_symbol(name) {
+            if let Some(index) = belljar_trace::datatypes::by_open_mpi_symbol(name) {
                 self.datatypes.learn_predefined(*address, index);
             }
         }

@@ -14,9 +14,9 @@ mod elf;
 use std::ops::Range;
 
 use belljar_abi::{FUNCTIONS, OPEN_MPI_OBJECTS};
+use belljar_trace::Implementation;
 use object::read::ReadRef;
 
-use crate::event::Implementation;
 use elf::Elf;
 
 /// Bytes of a page.

@@ -5,7 +5,8 @@
 use std::io;
 
 use belljar_fabric::RoutingError;
-use belljar_tracer::{SelectionError, TraceError};
+use belljar_trace::TraceError;
+use belljar_tracer::SelectionError;
 use belljar_vmm::NodeError;
 
 use crate::capture::CaptureError;

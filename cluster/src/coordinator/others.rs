@@ -10,7 +10,7 @@ use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_tracer::{load_events, load_summaries, save_events, save_summaries};
+use belljar_trace::{load_events, load_summaries, save_events, save_summaries};
 
 use super::cut::Cuts;
 use super::{Run, RunError};

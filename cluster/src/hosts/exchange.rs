@@ -13,7 +13,7 @@ use std::time::Duration;
 use belljar_fabric::Distances;
 use belljar_peers::{Incoming, Mesh, TooLong};
 use belljar_sim::{CodecError, Span, Time};
-use belljar_tracer::{StateError, save_events};
+use belljar_trace::{StateError, save_events};
 
 use super::message::{Message, NodeTold, Progress, Record, Send};
 use super::partition::Partition;

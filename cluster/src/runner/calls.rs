@@ -5,7 +5,8 @@
 
 use belljar_abi::{MAGIC_ADDRESS, STUB_BASE, TABLE_OFFSET, TARGET};
 use belljar_cpu::{Registers, SegmentRegister, TimeAccount};
-use belljar_tracer::{Account, GuestMemory, MagicRegisters};
+use belljar_trace::Account;
+use belljar_tracer::{GuestMemory, MagicRegisters};
 use belljar_vmm::Node;
 
 use super::Runner;

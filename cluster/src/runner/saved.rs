@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::io;
 
 use belljar_sim::Time;
-use belljar_tracer::{NodeTracer, Selection, StateError};
+use belljar_trace::StateError;
+use belljar_tracer::{NodeTracer, Selection};
 use belljar_vmm::{Node, NodeError, NodeStop};
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use belljar_abi::FUNCTIONS;
-use belljar_tracer::{Counters, Selection};
+use belljar_trace::Counters;
+use belljar_tracer::Selection;
 
 /// Functions that programs call again and again until something has happened.
 const POLLS: [&str; 10] = [

@@ -3,8 +3,9 @@
 //! How many there are may follow from other processes' calls, which nobody knows yet. Then as
 //! many entries are read as there can be, and kept as [`Amount::pieces`] until the trace is analysed.
 
-use super::{Amount, NOTHING, Scene, amount};
-use crate::event::{Peer, Share};
+use belljar_trace::{Amount, Peer, Share};
+
+use super::Scene;
 use crate::process::{Communicator, Reach};
 
 /// Bytes of the entries of an array of counts.
@@ -17,16 +18,14 @@ enum Entries {
     None,
 }
 
-impl Amount {
-    /// As much with each of the neighbours, of whom there are so many.
-    pub(super) fn times(self, neighbors: Reach, share: Share) -> Self {
-        match neighbors {
-            Reach::Exactly(count) => {
-                let bytes = self.bytes.map(|bytes| bytes.saturating_mul(count.into()));
-                amount(bytes)
-            }
-            _ => Self { share, ..self },
+/// As much as `amount` with each of the neighbours, of whom there are so many.
+pub(super) fn times(amount: Amount, neighbors: Reach, share: Share) -> Amount {
+    match neighbors {
+        Reach::Exactly(count) => {
+            let bytes = amount.bytes;
+            Amount::whole(bytes.map(|bytes| bytes.saturating_mul(count.into())))
         }
+        _ => amount.each(share),
     }
 }
 
@@ -81,7 +80,7 @@ impl Scene<'_, '_> {
         share: Share,
     ) -> Amount {
         let Some(size) = self.size(datatype) else {
-            return amount(None);
+            return Amount::whole(None);
         };
         let entries = self.counts(counts, members);
         entries.map(|count| count.saturating_mul(size)).sum(share)
@@ -130,7 +129,7 @@ impl Scene<'_, '_> {
     /// This process's own entry of an array.
     pub(super) fn own_entry(&mut self, counts: &str, datatype: &str) -> Amount {
         let Some(size) = self.size(datatype) else {
-            return amount(None);
+            return Amount::whole(None);
         };
         let rank = self.communicator.and_then(|communicator| communicator.rank);
         let reach = match rank.and_then(|rank| rank.checked_add(1)) {
@@ -143,7 +142,7 @@ impl Scene<'_, '_> {
         match self.counts(counts, reach) {
             Entries::All(counts) => {
                 let own = counts.last().map(|count| count.saturating_mul(size));
-                amount(own)
+                Amount::whole(own)
             }
             entries => entries
                 .map(|count| count.saturating_mul(size))
@@ -184,14 +183,16 @@ impl Entries {
 
     fn sum(self, share: Share) -> Amount {
         match self {
-            Self::All(entries) => amount(Some(entries.into_iter().fold(0, u64::saturating_add))),
+            Self::All(entries) => {
+                Amount::whole(Some(entries.into_iter().fold(0, u64::saturating_add)))
+            }
             Self::Enough(pieces) => Amount {
                 bytes: None,
                 pieces,
                 share,
-                ..NOTHING
+                ..Amount::NOTHING
             },
-            Self::None => amount(None),
+            Self::None => Amount::whole(None),
         }
     }
 }

@@ -7,12 +7,11 @@ mod groups;
 mod meetings;
 mod shapes;
 
+use belljar_trace::{Fact, Making, NewCommunicator, Peer, SELF, WORLD};
 use bincode::{Decode, Encode};
 
 use crate::arguments::Arguments;
-use crate::event::Peer;
 use crate::implementation::MPICH_COMM_NULL;
-use crate::object::{Fact, Making, NewCommunicator, SELF, WORLD};
 use crate::process::registry::Registry;
 
 /// Most members of a communicator that are reckoned with when even the world's size is unknown.

@@ -4,12 +4,11 @@
 //! it cannot be known it is `None`, and bytes of messages with it count as 0. Called at entry for sizes, at
 //! return for new ones.
 
+use belljar_trace::datatypes::{by_mpich_handle, size_in_mpich_handle};
+use belljar_trace::{Datatype, Implementation};
 use bincode::{Decode, Encode};
 
 use crate::arguments::Arguments;
-use crate::datatypes::{PREDEFINED, by_mpich_handle, size_in_mpich_handle};
-use crate::event::Implementation;
-use crate::object::Datatype;
 use crate::process::registry::Registry;
 
 /// Datatypes by handle.
@@ -187,19 +186,6 @@ impl Datatypes {
             total = total.saturating_add(length.saturating_mul(size));
         }
         Some(total)
-    }
-}
-
-impl Datatype {
-    /// Bytes of data in one element; `None` when unknown.
-    pub fn size(self) -> Option<u64> {
-        match self {
-            Self::Predefined(index) => PREDEFINED
-                .get(usize::from(index))
-                .map(|row| u64::from(row.size)),
-            Self::Derived { size, .. } => Some(size),
-            Self::Unknown => None,
-        }
     }
 }
 

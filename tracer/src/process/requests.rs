@@ -3,9 +3,9 @@
 //! A request's number is the process's own and new with each activation, so an event's completions name
 //! exactly one. Their number is bounded. Called when calls return.
 
+use belljar_trace::{Collective, Completion, Direction, Ending, Phase, Status, Transfer};
 use bincode::{Decode, Encode};
 
-use crate::event::{Collective, Completion, Direction, Ending, Phase, Status, Transfer};
 use crate::process::registry::Registry;
 
 /// Most requests of a process, whatever their handles.

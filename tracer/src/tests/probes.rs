@@ -5,13 +5,11 @@ mod open_mpi;
 use std::sync::Arc;
 
 use belljar_abi::operation;
+use belljar_trace::{Event, Fact, Implementation, Launch};
 
-use crate::event::{Event, Implementation};
-use crate::guest::{HEAP, Pages, STACK};
-use crate::launch::Launch;
 use crate::memory::GuestMemory;
 use crate::node::{MagicRegisters, NodeTracer};
-use crate::object::Fact;
+use crate::scripted::{HEAP, Pages, STACK};
 use crate::selection::Selection;
 use crate::targets::{Library, Place, Target, Targets};
 

@@ -3,9 +3,10 @@
 //! Says from what a group was made, and its size where the arguments tell; arrays that cannot be read whole
 //! make it unknown. Called when a constructor of a group returns.
 
+use belljar_trace::{GroupMembers, SELF, WORLD};
+
 use super::{Communicators, Group};
 use crate::arguments::Arguments;
-use crate::object::{GroupMembers, SELF, WORLD};
 
 impl Communicators {
     pub(super) fn group_members(

@@ -3,9 +3,10 @@
 //! Only the process's own arguments are read, so a side that only the root is told of stays unknown here.
 //! Called by the constructors of communicators.
 
+use belljar_trace::{Making, WORLD};
+
 use super::{Communicator, Communicators};
 use crate::arguments::Arguments;
-use crate::object::{Making, WORLD};
 
 /// Most commands of an `MPI_Comm_spawn_multiple` that are believed.
 const MAX_COMMANDS: u64 = 1 << 16;

@@ -4,11 +4,12 @@
 //! else's call is seen. Sizes that nobody would ask for are not believed. Called by the constructors of
 //! communicators.
 
+use belljar_trace::Making;
+
 use super::{Communicator, Reach};
 use crate::arguments::Arguments;
-use crate::implementation::UNDEFINED;
 use crate::memory::MAX_ENTRIES;
-use crate::object::Making;
+use belljar_trace::UNDEFINED;
 
 /// Most dimensions of a grid that are believed.
 const MAX_DIMENSIONS: u64 = 1 << 10;
@@ -22,7 +23,7 @@ pub(super) fn split(arguments: &Arguments<'_>) -> Making {
 }
 
 pub(super) fn split_type(arguments: &Arguments<'_>) -> Making {
-    use crate::event::Implementation::{Mpich, OpenMpi};
+    use belljar_trace::Implementation::{Mpich, OpenMpi};
     let kind = arguments.int("split_type").unwrap_or(0);
     let member = i64::from(kind) != UNDEFINED;
     // MPI_COMM_TYPE_SHARED. Other kinds ask for parts of the hardware.
