@@ -3,12 +3,14 @@
 //! Worked out once, for all functions of the table, from their names and parameters. Called at each call's
 //! entry and return, by `process`.
 
+mod operation;
+
 use std::sync::LazyLock;
 
 use belljar_abi::{Base, FUNCTIONS, Function};
 use belljar_trace::Phase;
 
-use crate::collective::Operation;
+pub(crate) use operation::Operation;
 
 /// What a function does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,7 +228,7 @@ fn object_action(name: &str) -> Option<Action> {
         "Rput" | "Raccumulate" => one_sided(true, false, Phase::Begun),
         "Rget" => one_sided(false, true, Phase::Begun),
         "Rget_accumulate" => one_sided(true, true, Phase::Begun),
-        _ if crate::process::is_datatype_constructor(name) => Action::MakeDatatype,
+        _ if crate::objects::datatypes::is_datatype_constructor(name) => Action::MakeDatatype,
         _ => return None,
     })
 }

@@ -26,6 +26,8 @@ mod library;
 mod memory;
 /// The tracer of a node.
 mod node;
+/// The MPI objects of a process.
+mod objects;
 /// Calls that are seen by probes.
 mod probe;
 /// One MPI process.

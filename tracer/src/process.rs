@@ -4,13 +4,9 @@
 //! program that means harm loses names of its own objects, nothing else. Called by `node` at entry and
 //! return of each call.
 
-mod communicators;
 mod completion;
-mod datatypes;
 mod entry;
 mod leave;
-mod registry;
-mod requests;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -23,12 +19,10 @@ use crate::action::Action;
 use crate::arguments::Arguments;
 use crate::implementation::{MPICH_COMM_NULL, MPICH_NO_OP, MPICH_SELF, MPICH_WORLD};
 use crate::memory::{BadAddress, Reader};
-use communicators::Communicators;
-use registry::Registry;
-use requests::Requests;
-
-pub(crate) use communicators::{Communicator, Reach};
-pub(crate) use datatypes::{Datatypes, is_datatype_constructor};
+use crate::objects::communicators::{Communicator, Communicators};
+use crate::objects::datatypes::Datatypes;
+use crate::objects::registry::Registry;
+use crate::objects::requests::Requests;
 
 /// Threads of a process that are told apart; later ones share the last number.
 const MAX_THREADS: usize = 1 << 12;

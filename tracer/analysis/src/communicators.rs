@@ -6,6 +6,7 @@
 
 mod collect;
 mod groups;
+mod history;
 mod members;
 mod resolve;
 mod topology;

@@ -6,7 +6,7 @@
 use belljar_trace::{Amount, Peer, Share};
 
 use super::Scene;
-use crate::process::{Communicator, Reach};
+use crate::objects::communicators::{Communicator, Reach};
 
 /// Bytes of the entries of an array of counts.
 enum Entries {

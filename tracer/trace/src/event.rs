@@ -9,7 +9,7 @@ use bincode::{Decode, Encode};
 use serde::Serialize;
 
 use crate::account::Accounts;
-use crate::implementation::Implementation;
+use crate::implementation::{Implementation, Peer};
 use crate::object::{Datatype, Fact};
 
 /// One call of an MPI function.
@@ -106,21 +106,6 @@ pub struct Text {
     pub argument: u8,
     /// The text.
     pub text: String,
-}
-
-/// The other side of a message, or the root of a collective operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize)]
-pub enum Peer {
-    /// A rank in the communicator: in its remote group if it is an intercommunicator.
-    Rank(u32),
-    /// `MPI_ANY_SOURCE`.
-    Any,
-    /// `MPI_PROC_NULL`.
-    Null,
-    /// `MPI_ROOT`: this process is the root of an intercommunicator's operation.
-    Root,
-    /// A number that means nothing.
-    Invalid(i32),
 }
 
 /// Which way a message goes, seen from the calling process.

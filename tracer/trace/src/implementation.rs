@@ -1,12 +1,10 @@
-//! MPI implementations, and what numbers mean in each.
+//! MPI implementations, and what numbers mean in each: ranks, tags, addresses, results.
 //!
 //! Sources: `mpi.h` of MPICH 4.0 and Open MPI 4.1, whose ABIs are stable. Argument words and results of events
 //! are in the implementation's own numbers. Called by tracers for what they decode, and by analyses.
 
 use bincode::{Decode, Encode};
 use serde::Serialize;
-
-use crate::event::Peer;
 
 /// `MPI_UNDEFINED` in an argument: alike in MPICH and Open MPI.
 pub const UNDEFINED: i64 = -32766;
@@ -102,6 +100,21 @@ impl Implementation {
             Self::OpenMpi => class == 7 || class == 13,
         }
     }
+}
+
+/// The other side of a message, or the root of a collective operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize)]
+pub enum Peer {
+    /// A rank in the communicator: in its remote group if it is an intercommunicator.
+    Rank(u32),
+    /// `MPI_ANY_SOURCE`.
+    Any,
+    /// `MPI_PROC_NULL`.
+    Null,
+    /// `MPI_ROOT`: this process is the root of an intercommunicator's operation.
+    Root,
+    /// A number that means nothing.
+    Invalid(i32),
 }
 
 #[cfg(test)]

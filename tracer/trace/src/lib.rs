@@ -48,14 +48,14 @@ mod saved;
 pub use account::{Account, Accounts};
 pub use counters::{Counters, NodeSummary, ProcessInfo, TraceSummary, Warnings};
 pub use event::{
-    Amount, Collective, Completion, Direction, Ending, Event, Peer, Phase, Share, Status, Text,
-    Transfer, Who,
+    Amount, Collective, Completion, Direction, Ending, Event, Phase, Share, Status, Text, Transfer,
+    Who,
 };
 pub use file::{
     MAGIC, TRACE_FILE, TraceError, TraceHeader, TraceReader, TraceState, TraceWriter, VERSION,
     VERSION_WITH_ACCOUNTS,
 };
-pub use implementation::{Implementation, UNDEFINED};
+pub use implementation::{Implementation, Peer, UNDEFINED};
 pub use launch::Launch;
 pub use object::{Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
 pub use pattern::matches;

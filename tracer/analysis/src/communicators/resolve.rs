@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use belljar_trace::{GroupMembers, Making, NewCommunicator, SELF, WORLD};
 
-use super::collect::History;
 use super::groups::{self, GroupSource};
+use super::history::History;
 use super::topology::{Neighbors, Topology};
 use super::{Member, Members, ProcessKey, View};
 

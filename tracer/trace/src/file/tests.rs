@@ -9,9 +9,9 @@ use super::*;
 use crate::account::{Account, Accounts};
 use crate::counters::{NodeSummary, TraceSummary};
 use crate::event::{
-    Amount, Collective, Completion, Direction, Event, Peer, Phase, Status, Text, Transfer, Who,
+    Amount, Collective, Completion, Direction, Event, Phase, Status, Text, Transfer, Who,
 };
-use crate::implementation::Implementation;
+use crate::implementation::{Implementation, Peer};
 use crate::object::{Datatype, Fact, GroupMembers, Making, NewCommunicator};
 
 pub(crate) fn header() -> TraceHeader {

@@ -9,7 +9,7 @@ use belljar_sim::Time;
 use belljar_trace::{Making, NewCommunicator, WORLD};
 
 use super::{Global, Members, ProcessKey, Records, Resolver};
-use crate::communicators::collect::History;
+use crate::communicators::history::History;
 
 /// A side that came to a port: its root, what it made there, and from when to when.
 type Caller<'a> = (ProcessKey, &'a NewCommunicator, [Time; 2]);

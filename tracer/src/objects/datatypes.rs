@@ -9,7 +9,7 @@ use belljar_trace::{Datatype, Implementation};
 use bincode::{Decode, Encode};
 
 use crate::arguments::Arguments;
-use crate::process::registry::Registry;
+use crate::objects::registry::Registry;
 
 /// Datatypes by handle.
 #[derive(Debug, Encode, Decode)]

@@ -6,7 +6,7 @@
 use belljar_trace::{Collective, Completion, Direction, Ending, Phase, Status, Transfer};
 use bincode::{Decode, Encode};
 
-use crate::process::registry::Registry;
+use crate::objects::registry::Registry;
 
 /// Most requests of a process, whatever their handles.
 const MAX_REQUESTS: usize = 1 << 16;

@@ -12,7 +12,7 @@ use bincode::{Decode, Encode};
 
 use crate::arguments::Arguments;
 use crate::implementation::MPICH_COMM_NULL;
-use crate::process::registry::Registry;
+use crate::objects::registry::Registry;
 
 /// Most members of a communicator that are reckoned with when even the world's size is unknown.
 const MOST_MEMBERS: u32 = 1 << 10;
