@@ -9,8 +9,8 @@
 use belljar_trace::Launch;
 use bincode::{Decode, Encode};
 
+use crate::interception::targets::Library;
 use crate::memory::{BadAddress, GuestMemory, Reader};
-use crate::targets::Library;
 
 /// Most variables that are looked at, and most arguments before them.
 const MAX_VARIABLES: u64 = 1 << 12;

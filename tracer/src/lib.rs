@@ -6,34 +6,22 @@
 //! believes nothing that it reads there. Called by the runner of a node, and by nobody who reads traces:
 //! those need `belljar-trace` and `belljar-analysis` only.
 
-/// What each function does.
-mod action;
-/// The arguments of a call.
-mod arguments;
 /// Calls that were entered and not left.
 mod calls;
-/// What collective operations give and get.
-mod collective;
-/// Objects that are mapped in a process: Open MPI's components.
-mod component;
-/// Handles and statuses as each implementation has them in memory.
-mod implementation;
+/// What a call's words mean.
+mod decode;
+/// How calls come to be seen.
+mod interception;
 /// A process's job, from its environment.
 mod launch;
-/// Calls that come through the preloaded library.
-mod library;
 /// The guest's memory, as far as it can be read.
 mod memory;
 /// The tracer of a node.
 mod node;
 /// The MPI objects of a process.
 mod objects;
-/// Calls that are seen by probes.
-mod probe;
 /// One MPI process.
 mod process;
-/// Return addresses that were replaced on a stack.
-mod replaced;
 /// A tracer as bytes.
 mod saved;
 /// Guest processes to script, for tests.
@@ -41,13 +29,11 @@ mod saved;
 pub mod scripted;
 /// Which calls are recorded.
 mod selection;
-/// Where calls come to be seen.
-mod targets;
 
+pub use interception::targets::{PAGE, TargetPage, Targets};
 pub use memory::{BadAddress, GuestMemory};
 pub use node::{MagicRegisters, NodeTracer};
 pub use selection::{Selection, SelectionError, Window};
-pub use targets::{PAGE, TargetPage, Targets};
 
 #[cfg(test)]
 mod tests;

@@ -13,12 +13,12 @@ use belljar_trace::{
 };
 
 use crate::calls::{OpenCall, OpenCalls, Space};
+use crate::interception::replaced;
+use crate::interception::targets::Targets;
 use crate::launch::Launched;
 use crate::memory::{GuestMemory, Reader};
 use crate::process::Process;
-use crate::replaced;
 use crate::selection::{CompiledSelection, Selection};
-use crate::targets::Targets;
 
 pub(crate) const RAX: usize = 0;
 pub(crate) const RBX: usize = 3;

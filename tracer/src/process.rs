@@ -15,9 +15,9 @@ use belljar_abi::{Base, FUNCTIONS, OPEN_MPI_OBJECTS};
 use belljar_trace::{Accounts, Event, Fact, Implementation, Launch, Peer};
 use bincode::{Decode, Encode};
 
-use crate::action::Action;
-use crate::arguments::Arguments;
-use crate::implementation::{MPICH_COMM_NULL, MPICH_NO_OP, MPICH_SELF, MPICH_WORLD};
+use crate::decode::action::Action;
+use crate::decode::arguments::Arguments;
+use crate::decode::implementation::{MPICH_COMM_NULL, MPICH_NO_OP, MPICH_SELF, MPICH_WORLD};
 use crate::memory::{BadAddress, Reader};
 use crate::objects::communicators::{Communicator, Communicators};
 use crate::objects::datatypes::Datatypes;

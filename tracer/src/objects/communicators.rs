@@ -10,8 +10,8 @@ mod shapes;
 use belljar_trace::{Fact, Making, NewCommunicator, Peer, SELF, WORLD};
 use bincode::{Decode, Encode};
 
-use crate::arguments::Arguments;
-use crate::implementation::MPICH_COMM_NULL;
+use crate::decode::arguments::Arguments;
+use crate::decode::implementation::MPICH_COMM_NULL;
 use crate::objects::registry::Registry;
 
 /// Most members of a communicator that are reckoned with when even the world's size is unknown.

@@ -8,7 +8,7 @@ use belljar_trace::datatypes::{by_mpich_handle, size_in_mpich_handle};
 use belljar_trace::{Datatype, Implementation};
 use bincode::{Decode, Encode};
 
-use crate::arguments::Arguments;
+use crate::decode::arguments::Arguments;
 use crate::objects::registry::Registry;
 
 /// Datatypes by handle.

@@ -8,8 +8,8 @@ use belljar_abi::Base;
 use belljar_trace::{Completion, Ending};
 
 use super::Process;
-use crate::action::Completing;
-use crate::arguments::Arguments;
+use crate::decode::action::Completing;
+use crate::decode::arguments::Arguments;
 use belljar_trace::UNDEFINED;
 
 /// A request that a call may have completed: its place among the handles, and its status's.

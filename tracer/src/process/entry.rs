@@ -7,9 +7,9 @@ use belljar_abi::Base;
 use belljar_trace::{Collective, Datatype, Direction, Event, Peer, Phase, Text, Transfer};
 
 use super::Process;
-use crate::action::{Action, Completing};
-use crate::arguments::Arguments;
-use crate::collective;
+use crate::decode::action::{Action, Completing};
+use crate::decode::arguments::Arguments;
+use crate::decode::collective;
 use crate::memory::Reader;
 
 /// What was read at a call's entry.

@@ -7,8 +7,8 @@ use belljar_abi::Base;
 use belljar_trace::{Completion, Direction, Event, Fact, Phase, Status, Transfer, WORLD};
 
 use super::{Matched, Process};
-use crate::action::Action;
-use crate::arguments::Arguments;
+use crate::decode::action::Action;
+use crate::decode::arguments::Arguments;
 use crate::memory::Reader;
 
 /// What a call's end adds to its event.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use belljar_abi::operation;
 use belljar_trace::{Event, Fact, Implementation, Launch};
 
+use crate::interception::targets::{Library, Place, Target, Targets};
 use crate::memory::GuestMemory;
 use crate::node::{MagicRegisters, NodeTracer};
 use crate::scripted::{HEAP, Pages, STACK};
 use crate::selection::Selection;
-use crate::targets::{Library, Place, Target, Targets};
 
 const BASE: u64 = 0x7f44_0000_0000;
 const PROGRAM: u64 = 0x5555_5555_5000;

@@ -6,7 +6,7 @@
 use belljar_trace::{GroupMembers, SELF, WORLD};
 
 use super::{Communicators, Group};
-use crate::arguments::Arguments;
+use crate::decode::arguments::Arguments;
 
 impl Communicators {
     pub(super) fn group_members(

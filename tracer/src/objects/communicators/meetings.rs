@@ -6,7 +6,7 @@
 use belljar_trace::{Making, WORLD};
 
 use super::{Communicator, Communicators};
-use crate::arguments::Arguments;
+use crate::decode::arguments::Arguments;
 
 /// Most commands of an `MPI_Comm_spawn_multiple` that are believed.
 const MAX_COMMANDS: u64 = 1 << 16;

@@ -7,7 +7,7 @@
 use belljar_trace::Making;
 
 use super::{Communicator, Reach};
-use crate::arguments::Arguments;
+use crate::decode::arguments::Arguments;
 use crate::memory::MAX_ENTRIES;
 use belljar_trace::UNDEFINED;
 

@@ -3,9 +3,9 @@
 use belljar_trace::Implementation;
 
 use super::{DATA, PROGRAM, Process, WORLD, tracer_of};
-use crate::component;
+use crate::interception::component;
+use crate::interception::targets::Place;
 use crate::scripted::{HEAP, STACK};
-use crate::targets::Place;
 
 /// A component, mapped somewhere, calls within a call; and so does a callback of the program's.
 #[test]

@@ -7,8 +7,8 @@ mod vectors;
 
 use belljar_trace::{Amount, Collective, Phase, Share, Who};
 
-use crate::action::Operation;
-use crate::arguments::Arguments;
+use crate::decode::action::Operation;
+use crate::decode::arguments::Arguments;
 use crate::objects::communicators::Communicator;
 use crate::objects::datatypes::Datatypes;
 use vectors::times;

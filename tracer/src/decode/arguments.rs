@@ -6,7 +6,7 @@
 use belljar_abi::{Base, Function, Parameter};
 use belljar_trace::{Event, Implementation, Status, Text};
 
-use crate::implementation;
+use crate::decode::implementation;
 use crate::memory::{BadAddress, Reader};
 
 /// A call seen through its description. Remembers the first argument that pointed to

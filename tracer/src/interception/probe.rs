@@ -12,11 +12,11 @@ use belljar_abi::FUNCTIONS;
 use belljar_trace::{Implementation, Launch};
 
 use crate::calls::Space;
-use crate::component::{Mapped, object_at};
+use crate::interception::component::{Mapped, object_at};
+use crate::interception::targets::{Library, Place, Target};
 use crate::launch::{self, Launched};
 use crate::memory::{GuestMemory, Reader};
 use crate::node::{MAX_PROCESSES, MagicRegisters, NodeTracer, RSP};
-use crate::targets::{Library, Place, Target};
 
 impl NodeTracer {
     /// Handles that a program came to probe number `probe` on processor `vcpu` at cycle `at`.

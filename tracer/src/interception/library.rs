@@ -13,10 +13,10 @@ use belljar_abi::{
 use belljar_trace::Implementation;
 
 use crate::calls::Returned;
+use crate::interception::replaced;
 use crate::launch;
 use crate::memory::{GuestMemory, Reader};
 use crate::node::{MagicRegisters, NodeTracer, R11, RAX, RBX, RDI, RSI, RSP};
-use crate::replaced;
 
 impl NodeTracer {
     /// Handles a magic exit of `vcpu` at cycle `at`: returns the value for R11, where the
