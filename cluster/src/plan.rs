@@ -14,20 +14,41 @@ use belljar_images::{Image, ImageError, ManifestError, RecipeError};
 use belljar_sim::{Frequency, Span, Time};
 use belljar_tracer::SelectionError;
 
-use crate::engine::{Engine, EngineChoice, KvmOptions};
-use crate::large_files::LargeFiles;
 use crate::mpirun::check::{self, Workload};
 use crate::mpirun::{GuestRoot, ProgramError};
-use crate::outputs::Wanted;
+use crate::plan::engine::{Engine, EngineChoice, KvmOptions};
+use crate::plan::large_files::LargeFiles;
+use crate::results::outputs::Wanted;
 use crate::scenario::{Arp, BootKind, FilesError, Nodes, Results, Scenario, Trace};
-use crate::time_model;
 
+/// A plan in words.
 mod describe;
+/// Which engine carries a scenario's nodes.
+pub mod engine;
+/// The files that a scenario names.
 mod files;
+/// A topology from a GraphML file.
 mod graph;
+/// Large files of the workload, on a disk.
+pub mod large_files;
+/// What launchers are told.
 mod launchers;
+/// Values held against their limits.
 mod limits;
+/// A scenario's network, resolved.
 mod network;
+/// What the nodes of a run are made of.
+pub mod parts;
+/// Where a run's MPI calls are seen.
+pub(crate) mod probes;
+/// What makes the processors of a run's nodes.
+pub(crate) mod processors;
+/// The disk by which a run hands its nodes the workload.
+pub mod run_disk;
+/// The node of which all nodes of a run are clones.
+pub mod template;
+/// From a scenario's timing to the engine's time model.
+pub(crate) mod time_model;
 
 use files::{find_image, read_files};
 pub use network::NetworkError;

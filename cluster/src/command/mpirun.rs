@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use belljar_cluster::engine::EngineChoice;
 use belljar_cluster::mpirun::HostLoader;
 use belljar_cluster::mpirun::choose::{self, Asked, Choice, Source, name_in_guest};
 use belljar_cluster::mpirun::compose::{LIBRARIES, Naming, copied};
 use belljar_cluster::mpirun::request::{self, Layout, Part, Wishes};
+use belljar_cluster::plan::engine::EngineChoice;
 use belljar_cluster::plan::{Plan, PlanError};
-use belljar_cluster::quantity::{Bytes, Duration};
-use belljar_cluster::run_directory::{RunDirectory, SCENARIO_FILE};
+use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
+use belljar_cluster::scenario::quantity::{Bytes, Duration};
 use belljar_cluster::scenario::{Hosts, Scenario};
 use belljar_images::Recipe;
 use clap::Args;
