@@ -7,24 +7,26 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use belljar_cpu::{CpuError, InstructionSet, IsaError};
-use belljar_exact::{CyclesPerInstruction, Timing, TimingError};
+use belljar_cpu::InstructionSet;
+use belljar_exact::{CyclesPerInstruction, Timing};
 use belljar_fabric::{LinkId, Settings, Topology};
-use belljar_images::{Image, ImageError, ManifestError, RecipeError};
+use belljar_images::Image;
 use belljar_sim::{Frequency, Span, Time};
-use belljar_tracer::SelectionError;
 
+use crate::mpirun::GuestRoot;
 use crate::mpirun::check::{self, Workload};
-use crate::mpirun::{GuestRoot, ProgramError};
 use crate::plan::engine::{Engine, EngineChoice, KvmOptions};
+use crate::plan::error::PlanError;
 use crate::plan::large_files::LargeFiles;
 use crate::results::outputs::Wanted;
-use crate::scenario::{Arp, BootKind, FilesError, Nodes, Results, Scenario, Trace};
+use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace};
 
 /// A plan in words.
 mod describe;
 /// Which engine carries a scenario's nodes.
 pub mod engine;
+/// Why a scenario cannot be carried out.
+pub mod error;
 /// The files that a scenario names.
 mod files;
 /// A topology from a GraphML file.
@@ -51,80 +53,7 @@ pub mod template;
 pub(crate) mod time_model;
 
 use files::{find_image, read_files};
-pub use network::NetworkError;
 use network::NetworkPlan;
-
-/// Why a scenario cannot be carried out.
-#[derive(Debug, thiserror::Error)]
-pub enum PlanError {
-    /// The recipe is not usable.
-    #[error(transparent)]
-    Recipe(#[from] RecipeError),
-    /// The image cannot be looked up.
-    #[error(transparent)]
-    Image(#[from] ImageError),
-    /// The image is not what was built.
-    #[error("{source}; build the image again with: belljar image build {recipe}")]
-    DamagedImage {
-        /// Its recipe.
-        recipe: PathBuf,
-        /// What is wrong.
-        source: ManifestError,
-    },
-    /// The image was never built.
-    #[error("the image of {recipe} is not built yet; build it with: belljar image build {recipe}")]
-    NoImage {
-        /// The recipe's file.
-        recipe: PathBuf,
-    },
-    /// The network cannot be.
-    #[error("network{0}")]
-    Network(#[from] NetworkError),
-    /// Files of the workload cannot be found.
-    #[error(transparent)]
-    Files(#[from] FilesError),
-    /// A file of the workload cannot be read.
-    #[error("workload.files: cannot read {path} for `{name}`: {source}")]
-    File {
-        /// Its name in the guest.
-        name: String,
-        /// Where it should be.
-        path: PathBuf,
-        /// The host's reason.
-        source: std::io::Error,
-    },
-    /// A program of the workload cannot run on the image.
-    #[error("workload.files: {0}")]
-    Program(Box<ProgramError>),
-    /// The time model cannot be.
-    #[error("nodes.timing: {0}")]
-    Timing(#[from] TimingError),
-    /// The processor cannot be.
-    #[error("nodes.extensions: {0}")]
-    Extensions(#[from] IsaError),
-    /// This host's processor cannot run the guests'.
-    #[error(transparent)]
-    Host(#[from] CpuError),
-    /// The choice of calls makes no sense.
-    #[error("trace: {0}")]
-    Trace(#[from] SelectionError),
-    /// A value outside its limits.
-    #[error("{key} is {value}; it must be {limits}")]
-    Range {
-        /// The scenario's key.
-        key: &'static str,
-        /// What was written.
-        value: String,
-        /// What may be written.
-        limits: &'static str,
-    },
-}
-
-impl From<ProgramError> for PlanError {
-    fn from(error: ProgramError) -> Self {
-        Self::Program(Box::new(error))
-    }
-}
 
 /// The shortest turn that a vCPU can have.
 const SHORTEST_SLICE: Span = Span::from_ns(100);

@@ -11,6 +11,8 @@ pub mod coordinator;
 pub(crate) mod crew;
 /// How a run ends.
 pub(crate) mod ending;
+/// Why a run could not continue.
+pub mod error;
 /// How far each node may run before anybody else must be heard.
 pub mod horizon;
 /// What memory this host can give.

@@ -21,11 +21,13 @@ use super::list::own_capacity;
 use super::message::{FileOffer, INITRD, KERNEL, ROOT, SNAPSHOT, Task};
 use super::provision::{Early, ProvisionError, take_in};
 use crate::observe::progress::Progress;
+use crate::plan::Plan;
+use crate::plan::error::PlanError;
 use crate::plan::template;
-use crate::plan::{Plan, PlanError};
 use crate::results::run_directory::SCENARIO_FILE;
 use crate::run::checkpoint::{Choice, FOLDER as CHECKPOINT};
-use crate::run::coordinator::{Ending, Run, RunError, Setup};
+use crate::run::coordinator::{Ending, Run, Setup};
+use crate::run::error::RunError;
 use crate::run::sandbox::{Reach, Sandbox};
 use crate::scenario::{Scenario, ScenarioError};
 

@@ -15,9 +15,11 @@ use tempfile::TempDir;
 
 use crate::observe::progress::Progress;
 use crate::observe::watch::{Probe, STATE_FOLDER, Sample, StateLine, read_state_lines};
-use crate::plan::{Plan, PlanError};
+use crate::plan::Plan;
+use crate::plan::error::PlanError;
 use crate::results::run_directory::{RunDirectory, RunDirectoryError, SCENARIO_FILE};
-use crate::run::coordinator::{Run, RunError, Setup};
+use crate::run::coordinator::{Run, Setup};
+use crate::run::error::RunError;
 use crate::run::sandbox::{Reach, Sandbox};
 use crate::scenario::{Scenario, ScenarioError};
 

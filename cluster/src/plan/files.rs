@@ -9,8 +9,8 @@ use std::path::Path;
 
 use belljar_images::{CacheError, Image, ImageError, Recipe};
 
-use super::PlanError;
 use super::limits::check_names;
+use crate::plan::error::PlanError;
 use crate::plan::large_files::{LargeFile, LargeFiles, large_size};
 use crate::scenario::{FileSource, expand};
 

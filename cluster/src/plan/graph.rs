@@ -12,7 +12,8 @@ use std::str::FromStr;
 use belljar_fabric::graphml::{Data, Edge, Graph, MAX_BYTES, Node};
 use belljar_fabric::{Endpoint, Link, LinkId, LinkSpec, PartSpecs, SwitchSpec, Topology};
 
-use super::network::{NetworkError, parts};
+use super::network::error::NetworkError;
+use super::network::parts::parts;
 use crate::scenario::Network;
 use crate::scenario::quantity::{Bandwidth, Bytes, Duration, QuantityError};
 

@@ -9,7 +9,7 @@ use belljar_exact::{
     CacheLevel, CacheModel, CostClass, Costs, LEVEL_NAMES, TICKS_PER_CYCLE, Timing,
 };
 
-use crate::plan::PlanError;
+use crate::plan::error::PlanError;
 use crate::scenario::quantity::Bytes;
 use crate::scenario::{CachesTable, FartherCache, Nodes, TimingTable};
 

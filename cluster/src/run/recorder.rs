@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
 use crate::results::run_directory::RunDirectory;
-use crate::run::coordinator::RunError;
 use crate::run::ending::Ending;
+use crate::run::error::RunError;
 use crate::run::runner::Runner;
 
 /// Calls that wait for earlier ones of other nodes before they are put into order: enough
