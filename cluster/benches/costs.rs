@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use belljar_cluster::horizon::Horizons;
+use belljar_cluster::run::horizon::Horizons;
 use belljar_fabric::{
     Distances, Fabric, FatTree, Frame, LinkSpec, Mac, PartSpecs, Routing, SwitchSpec, Topology,
 };

@@ -1,47 +1,30 @@
 //! Scenario to run directory: plans, rounds, and what the `belljar` command does.
 //!
 //! A [`Scenario`](scenario::Scenario) is what a file says; a [`Plan`](plan::Plan) is
-//! that resolved; a [`Run`](coordinator::Run) carries it out and fills a
-//! [`RunDirectory`](run_directory::RunDirectory).
+//! that resolved; a [`Run`](run::coordinator::Run) carries it out and fills a
+//! [`RunDirectory`](results::run_directory::RunDirectory). So data flows from room to room: `scenario`, `plan`,
+//! `run`, `results`; `observe` looks at runs, `hosts` spreads one over machines, and what stands next to the
+//! rooms makes scenarios of something else, or does without one.
 
+/// Batch scripts as Slurm's users have them.
 pub mod batch;
-pub mod bisect;
+/// One node with any kernel.
 pub mod boot;
-pub mod capture;
-pub mod checkpoint;
-pub mod control;
-pub mod coordinator;
-mod crew;
+/// What this machine can do.
 pub mod doctor;
-mod ending;
-pub mod engine;
-pub mod folder;
-pub mod follow;
-pub mod horizon;
-pub mod host_memory;
+/// A run on several hosts.
 pub mod hosts;
-pub mod keyboard;
-pub mod large_files;
-pub mod link_log;
-pub mod monitor;
+/// Programs of the user's own, without a scenario.
 pub mod mpirun;
-pub mod outputs;
-pub mod parts;
+/// Runs looked at.
+pub mod observe;
+/// A scenario resolved, and what nodes are made of.
 pub mod plan;
-mod probes;
-mod processors;
-pub mod progress;
-pub mod quantity;
-mod recorder;
-pub mod run_directory;
-pub mod run_disk;
-pub mod runner;
-pub mod sandbox;
+/// What a run leaves.
+pub mod results;
+/// A run carried out.
+pub mod run;
+/// A scenario as its file says it.
 pub mod scenario;
-mod stopwatch;
-pub mod stream;
-pub mod summary;
+/// One scenario under all combinations of some settings.
 pub mod sweep;
-pub mod template;
-mod time_model;
-pub mod watch;

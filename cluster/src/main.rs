@@ -6,9 +6,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use belljar_cluster::engine::EngineChoice;
-use belljar_cluster::quantity::{Bytes, Duration, Rate};
+use belljar_cluster::plan::engine::EngineChoice;
 use belljar_cluster::scenario::LaunchKind;
+use belljar_cluster::scenario::quantity::{Bytes, Duration, Rate};
 use clap::{Args, Parser, Subcommand};
 
 mod command;

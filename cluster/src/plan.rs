@@ -7,105 +7,56 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use belljar_cpu::{CpuError, InstructionSet, IsaError};
-use belljar_exact::{CyclesPerInstruction, Timing, TimingError};
+use belljar_cpu::InstructionSet;
+use belljar_exact::{CyclesPerInstruction, Timing};
 use belljar_fabric::{LinkId, Settings, Topology};
-use belljar_images::{Image, ImageError, ManifestError, RecipeError};
+use belljar_images::Image;
 use belljar_sim::{Frequency, Span, Time};
-use belljar_tracer::SelectionError;
 
-use crate::engine::{Engine, EngineChoice, KvmOptions};
-use crate::large_files::LargeFiles;
+use crate::mpirun::GuestRoot;
 use crate::mpirun::check::{self, Workload};
-use crate::mpirun::{GuestRoot, ProgramError};
-use crate::outputs::Wanted;
-use crate::scenario::{Arp, BootKind, FilesError, Nodes, Results, Scenario, Trace};
-use crate::time_model;
+use crate::plan::engine::{Engine, EngineChoice, KvmOptions};
+use crate::plan::error::PlanError;
+use crate::plan::large_files::LargeFiles;
+use crate::results::outputs::Wanted;
+use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace};
 
+/// A plan in words.
 mod describe;
+/// Which engine carries a scenario's nodes.
+pub mod engine;
+/// Why a scenario cannot be carried out.
+pub mod error;
+/// The files that a scenario names.
 mod files;
+/// A topology from a GraphML file.
 mod graph;
+/// Large files of the workload, on a disk.
+pub mod large_files;
+/// What launchers are told.
 mod launchers;
+/// Values held against their limits.
 mod limits;
+/// A scenario's network, resolved.
 mod network;
+/// What the nodes of a run are made of.
+pub mod parts;
+/// Where a run's MPI calls are seen.
+pub(crate) mod probes;
+/// What makes the processors of a run's nodes.
+pub(crate) mod processors;
+/// The disk by which a run hands its nodes the workload.
+pub mod run_disk;
+/// The image's secure shell server.
 mod secure_shell;
+/// The node of which all nodes of a run are clones.
+pub mod template;
+/// From a scenario's timing to the engine's time model.
+pub(crate) mod time_model;
 
 use files::{find_image, read_files};
-pub use network::NetworkError;
 use network::NetworkPlan;
 pub use secure_shell::SecureShell;
-
-/// Why a scenario cannot be carried out.
-#[derive(Debug, thiserror::Error)]
-pub enum PlanError {
-    /// The recipe is not usable.
-    #[error(transparent)]
-    Recipe(#[from] RecipeError),
-    /// The image cannot be looked up.
-    #[error(transparent)]
-    Image(#[from] ImageError),
-    /// The image is not what was built.
-    #[error("{source}; build the image again with: belljar image build {recipe}")]
-    DamagedImage {
-        /// Its recipe.
-        recipe: PathBuf,
-        /// What is wrong.
-        source: ManifestError,
-    },
-    /// The image was never built.
-    #[error("the image of {recipe} is not built yet; build it with: belljar image build {recipe}")]
-    NoImage {
-        /// The recipe's file.
-        recipe: PathBuf,
-    },
-    /// The network cannot be.
-    #[error("network{0}")]
-    Network(#[from] NetworkError),
-    /// Files of the workload cannot be found.
-    #[error(transparent)]
-    Files(#[from] FilesError),
-    /// A file of the workload cannot be read.
-    #[error("workload.files: cannot read {path} for `{name}`: {source}")]
-    File {
-        /// Its name in the guest.
-        name: String,
-        /// Where it should be.
-        path: PathBuf,
-        /// The host's reason.
-        source: std::io::Error,
-    },
-    /// A program of the workload cannot run on the image.
-    #[error("workload.files: {0}")]
-    Program(Box<ProgramError>),
-    /// The time model cannot be.
-    #[error("nodes.timing: {0}")]
-    Timing(#[from] TimingError),
-    /// The processor cannot be.
-    #[error("nodes.extensions: {0}")]
-    Extensions(#[from] IsaError),
-    /// This host's processor cannot run the guests'.
-    #[error(transparent)]
-    Host(#[from] CpuError),
-    /// The choice of calls makes no sense.
-    #[error("trace: {0}")]
-    Trace(#[from] SelectionError),
-    /// A value outside its limits.
-    #[error("{key} is {value}; it must be {limits}")]
-    Range {
-        /// The scenario's key.
-        key: &'static str,
-        /// What was written.
-        value: String,
-        /// What may be written.
-        limits: &'static str,
-    },
-}
-
-impl From<ProgramError> for PlanError {
-    fn from(error: ProgramError) -> Self {
-        Self::Program(Box::new(error))
-    }
-}
 
 /// The shortest turn that a vCPU can have.
 const SHORTEST_SLICE: Span = Span::from_ns(100);

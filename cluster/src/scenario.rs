@@ -12,15 +12,24 @@ use belljar_images::toml_error;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::engine::{EngineChoice, KvmOptions};
-use crate::quantity::{Bytes, Duration, Rate};
+use crate::plan::engine::{EngineChoice, KvmOptions};
+use crate::scenario::quantity::{Bytes, Duration, Rate};
 
+/// Folders and patterns of files, made into single files.
 mod files;
+/// `[hosts]`.
 mod hosts;
+/// `[network]`.
 mod network;
+/// Values with units, as scenarios write them.
+pub mod quantity;
+/// The schema of scenarios.
 pub mod schema;
+/// Scenarios that stand by themselves.
 mod standalone;
+/// `[nodes.timing]`.
 mod timing;
+/// `[workload]`.
 mod workload;
 
 pub use files::FilesError;

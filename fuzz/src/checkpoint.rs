@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use belljar_cluster::checkpoint::{Choice, FOLDER, sample};
-use belljar_cluster::run_directory::RunDirectory;
+use belljar_cluster::results::run_directory::RunDirectory;
+use belljar_cluster::run::checkpoint::{Choice, FOLDER, sample};
 use twox_hash::XxHash3_64;
 
 /// What a record begins with, and the length of that.

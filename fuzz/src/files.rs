@@ -6,11 +6,10 @@
 use std::io::Write;
 use std::path::Path;
 
+use belljar_analysis::{DumpFormat, Filter, dump, statistics};
 use belljar_cluster::scenario::Scenario;
 use belljar_sim::Frequency;
-use belljar_tracer::{
-    DumpFormat, Filter, MAGIC, TraceHeader, TraceSummary, TraceWriter, VERSION, dump, statistics,
-};
+use belljar_trace::{MAGIC, TraceHeader, TraceSummary, TraceWriter, VERSION};
 
 const HEAD: usize = 13;
 

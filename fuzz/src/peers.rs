@@ -5,8 +5,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use belljar_cluster::control::{self, Desk};
 use belljar_cluster::hosts;
+use belljar_cluster::observe::control::{self, Desk};
 use belljar_images::Recipe;
 
 /// Nodes of the run that is asked.

@@ -5,54 +5,45 @@
 //! initramfs and a read-only root file system. What comes from packages is checked against the
 //! packages' own checksums, and what does not is listed in the [`Manifest`]. An image is given to
 //! nobody before its files were compared with the digests in its manifest.
+//!
+//! A `recipe` is read first; `build` carries it out, with packages out of `debian` and file trees of
+//! `filesystem`; `store` keeps images and gives them out.
 
-mod apt_sources;
-mod assemble;
-mod bootstrap;
+/// From a recipe to an image in the cache.
 mod build;
-mod built_in;
-mod cache;
-mod chroot;
+/// The tools that images are made with.
 mod command;
-mod contents;
-mod data;
-mod digest;
-mod elf;
-mod fetch;
-mod initrd;
-mod kernel;
-mod layout;
-mod libraries;
-mod lockfile;
-mod locks;
-mod manifest;
-mod packages;
-mod pattern;
+/// Packages of Debian.
+mod debian;
+/// What an image consists of.
+mod filesystem;
+/// What a build tells while it runs.
 mod progress;
+/// What goes into an image.
 mod recipe;
-mod root_image;
-mod root_source;
-mod rootfs;
+/// The keys of a TOML file.
 pub mod schema;
+/// Images that were built.
+mod store;
+/// What is wrong with a recipe's or a scenario's text.
 pub mod toml_error;
-mod tree;
-mod verified;
 
 pub use belljar_rootfs::{ErofsError, RootFile, RootTree, root_tree};
-pub use bootstrap::BootstrapError;
-pub use build::{ImageError, build, build_in, locate, verify};
-pub use built_in::built_in_recipes;
-pub use cache::{Cache, CacheError, user_folder};
-pub use chroot::ChrootError;
+pub use build::error::ImageError;
+pub use build::locks::LockUse;
+pub use build::{build, build_in, locate, verify};
 pub use command::{CommandError, MissingTool, missing_tools};
-pub use contents::ContentsError;
-pub use fetch::FetchError;
-pub use initrd::InitrdError;
-pub use kernel::KernelError;
-pub use lockfile::{Lock, LockError};
-pub use locks::LockUse;
-pub use manifest::{Container, Image, Manifest, ManifestError, OurFile, Part};
-pub use packages::{Package, PackageError, SourceFile};
+pub use debian::bootstrap::BootstrapError;
+pub use debian::chroot::ChrootError;
+pub use debian::fetch::FetchError;
+pub use debian::lockfile::{Lock, LockError};
+pub use debian::packages::{Package, PackageError, SourceFile};
+pub use filesystem::contents::ContentsError;
+pub use filesystem::initrd::InitrdError;
+pub use filesystem::kernel::KernelError;
+pub use filesystem::rootfs::RootError;
 pub use progress::Progress;
+pub use recipe::built_in::built_in_recipes;
 pub use recipe::{Recipe, RecipeError, place};
-pub use rootfs::RootError;
+pub use store::cache::{Cache, CacheError, user_folder};
+pub use store::manifest::{Container, Image, Manifest, ManifestError, OurFile, Part};

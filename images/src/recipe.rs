@@ -10,17 +10,27 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::built_in;
-use crate::digest::Sha256Hex;
-use crate::root_source::RootSource;
+use crate::build::root_source::RootSource;
+use crate::debian::digest::Sha256Hex;
+use crate::recipe::tree::Tree;
 use crate::toml_error;
-use crate::tree::Tree;
 
+/// The recipes of this project.
+pub(crate) mod built_in;
+/// Values of a recipe, held against what may be.
 mod check;
+/// Recipes read from files.
 mod load;
+/// A recipe laid over the one that it extends.
 mod merge;
+/// Patterns of paths.
+pub(crate) mod pattern;
+/// The root file system that people have.
 mod root;
+/// A recipe as its text says it.
 mod spec;
+/// Folders that a recipe names.
+pub(crate) mod tree;
 
 pub use load::place;
 pub(crate) use spec::{Destination, Program, Source, Spec};

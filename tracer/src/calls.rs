@@ -6,9 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use belljar_trace::Event;
 use bincode::{Decode, Encode};
-
-use crate::event::Event;
 
 /// Most calls open at once on a node. An honest program has a few in each thread.
 const MAX_OPEN: usize = 1 << 14;

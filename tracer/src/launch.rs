@@ -6,10 +6,11 @@
 //! for the job's name while it initializes itself, and keeps it. The environment is
 //! the guest's memory: whatever stands there, little of it is read.
 
+use belljar_trace::Launch;
 use bincode::{Decode, Encode};
 
+use crate::interception::targets::Library;
 use crate::memory::{BadAddress, GuestMemory, Reader};
-use crate::targets::Library;
 
 /// Most variables that are looked at, and most arguments before them.
 const MAX_VARIABLES: u64 = 1 << 12;
@@ -18,15 +19,6 @@ const MAX_DATA: u64 = 8 << 20;
 const PAGE: u64 = 4096;
 /// What the names begin with that Hydra gives to jobs.
 const HYDRA: &[u8; 4] = b"kvs_";
-
-/// A job, in the words of the launcher that started one of its processes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
-pub struct Launch {
-    /// The job's name, which tells it from all others, if the launcher gives one.
-    pub name: Option<String>,
-    /// How many processes `MPI_COMM_WORLD` has, if the launcher tells.
-    pub size: Option<u32>,
-}
 
 /// A process that a launcher started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
@@ -46,40 +38,12 @@ const SIZES: [&str; 2] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
 /// Slurm's own, where its PMI tells nothing of the kind.
 const SLURM: [&str; 2] = ["SLURM_JOB_ID", "SLURM_STEP_ID"];
 
-impl Launch {
-    /// Reads the environment: an array of pointers to texts, which ends with a null pointer.
-    ///
-    /// # Errors
-    /// [`BadAddress`] when the array or a text cannot be read.
-    pub(crate) fn read(environment: u64, memory: Reader<'_>) -> Result<Self, BadAddress> {
-        Ok(Found::read(environment, memory)?.launch())
-    }
-
-    /// Whether it tells nothing.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.name.is_none() && self.size.is_none()
-    }
-}
-
-impl Launch {
-    /// Whether one of this job's launcher's other jobs may have spawned it: as far as names tell.
-    pub(crate) fn may_be_of(&self, other: &Self) -> bool {
-        match (self.family(), other.family()) {
-            (Some(mine), Some(theirs)) => mine == theirs,
-            _ => true,
-        }
-    }
-
-    /// What the names of all jobs have in common that one launcher starts: Hydra's, which begin
-    /// with its process's number (`kvs_PID_JOB_...`), and Open MPI's, which are numbers with the
-    /// job in the lower half.
-    fn family(&self) -> Option<u64> {
-        let name = self.name.as_deref()?;
-        match name.strip_prefix("kvs_") {
-            Some(rest) => rest.split('_').next()?.parse().ok(),
-            None => Some(name.parse::<u64>().ok()? >> 16),
-        }
-    }
+/// Reads the environment: an array of pointers to texts, which ends with a null pointer.
+///
+/// # Errors
+/// [`BadAddress`] when the array or a text cannot be read.
+pub(crate) fn told(environment: u64, memory: Reader<'_>) -> Result<Launch, BadAddress> {
+    Ok(Found::read(environment, memory)?.launch())
 }
 
 /// Values of the variables that are looked for.
@@ -198,13 +162,13 @@ pub(crate) fn hydra_name(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Implementation;
-    use crate::guest::Guest;
+    use crate::scripted::Guest;
+    use belljar_trace::Implementation;
 
     fn launch(variables: &[&str]) -> Result<Launch, BadAddress> {
         let mut guest = Guest::new(Implementation::Mpich, 0);
         let environment = guest.environment(variables);
-        Launch::read(environment, Reader(&guest.memory))
+        super::told(environment, Reader(&guest.memory))
     }
 
     #[test]
@@ -235,7 +199,7 @@ mod tests {
     fn an_environment_that_is_not_there_is_an_error() {
         let guest = Guest::new(Implementation::Mpich, 0);
         for environment in [0, 0xdead_0000, u64::MAX - 3] {
-            assert!(Launch::read(environment, Reader(&guest.memory)).is_err());
+            assert!(super::told(environment, Reader(&guest.memory)).is_err());
         }
     }
 }

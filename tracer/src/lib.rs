@@ -1,65 +1,39 @@
-//! MPI events, their decoding from guest memory, the trace format and its analyses.
+//! Sees MPI calls in a guest from outside, and decodes them from its memory.
 //!
-//! A [`NodeTracer`] turns the magic exits of a node into [`Event`]s, a [`TraceWriter`] stores them, a
-//! [`TraceReader`] gives them back, and the analyses work on what it gives.
+//! A [`NodeTracer`] turns what a node's engine stops at, probes and magic instructions, into
+//! [`Event`](belljar_trace::Event)s. It follows each process's communicators, datatypes and requests, for what
+//! a call's words mean depends on calls before it. It writes nothing to the guest but return addresses, and
+//! believes nothing that it reads there. Called by the runner of a node, and by nobody who reads traces:
+//! those need `belljar-trace` and `belljar-analysis` only.
 
-mod account;
-mod action;
-mod arguments;
+/// Calls that were entered and not left.
 mod calls;
-mod codec;
-mod collective;
-mod communicators;
-mod component;
-mod counters;
-mod cpi;
-mod datatypes;
-mod dump;
-mod event;
-#[cfg(test)]
-mod guest;
-mod implementation;
+/// What a call's words mean.
+mod decode;
+/// How calls come to be seen.
+mod interception;
+/// A process's job, from its environment.
 mod launch;
-mod library;
+/// The guest's memory, as far as it can be read.
 mod memory;
+/// The tracer of a node.
 mod node;
-mod object;
-mod probe;
+/// The MPI objects of a process.
+mod objects;
+/// One MPI process.
 mod process;
-mod replaced;
+/// A tracer as bytes.
 mod saved;
+/// Guest processes to script, for tests.
+#[cfg(any(test, feature = "scripted"))]
+pub mod scripted;
+/// Which calls are recorded.
 mod selection;
-mod stat;
-mod table;
-mod targets;
-mod trace;
 
-pub use account::{Account, Accounts};
-pub use communicators::{Collector, Communicators, Member, Members, ProcessKey};
-pub use counters::{Counters, NodeSummary, ProcessInfo, TraceSummary, Warnings};
-pub use cpi::{CpiCollector, CpiPart, CpiStat, CpiStatistics, Ratio};
-pub use datatypes::{PREDEFINED, Predefined};
-pub use dump::{
-    AnalysisError, DumpFormat, Filter, communicators, cpi, dump, statistics, write_event,
-};
-pub use event::{
-    Amount, Collective, Completion, Direction, Ending, Event, Implementation, Peer, Phase, Share,
-    Status, Text, Transfer, Who,
-};
-pub use launch::Launch;
+pub use interception::targets::{PAGE, TargetPage, Targets};
 pub use memory::{BadAddress, GuestMemory};
 pub use node::{MagicRegisters, NodeTracer};
-pub use object::{Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
-pub use saved::{StateError, load_events, load_summaries, save_events, save_summaries};
 pub use selection::{Selection, SelectionError, Window};
-pub use stat::{
-    FunctionStat, IntervalStat, RankStat, SizeStat, StatCollector, Statistics, TrafficStat,
-};
-pub use targets::{PAGE, TargetPage, Targets};
-pub use trace::{
-    MAGIC, TRACE_FILE, TraceError, TraceHeader, TraceReader, TraceState, TraceWriter, VERSION,
-    VERSION_WITH_ACCOUNTS,
-};
 
 #[cfg(test)]
 mod tests;

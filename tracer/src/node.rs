@@ -8,18 +8,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use belljar_abi::{Base, FUNCTIONS};
+use belljar_trace::{
+    Account, Accounts, Counters, Event, Fact, Implementation, NodeSummary, ProcessInfo,
+};
 
-use crate::account::{Account, Accounts};
 use crate::calls::{OpenCall, OpenCalls, Space};
-use crate::counters::{Counters, NodeSummary, ProcessInfo};
-use crate::event::{Event, Implementation};
+use crate::interception::replaced;
+use crate::interception::targets::Targets;
 use crate::launch::Launched;
 use crate::memory::{GuestMemory, Reader};
-use crate::object::Fact;
 use crate::process::Process;
-use crate::replaced;
 use crate::selection::{CompiledSelection, Selection};
-use crate::targets::Targets;
 
 pub(crate) const RAX: usize = 0;
 pub(crate) const RBX: usize = 3;

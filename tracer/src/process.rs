@@ -4,34 +4,25 @@
 //! program that means harm loses names of its own objects, nothing else. Called by `node` at entry and
 //! return of each call.
 
-mod communicators;
 mod completion;
-mod datatypes;
 mod entry;
 mod leave;
-mod registry;
-mod requests;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use belljar_abi::{Base, FUNCTIONS, OPEN_MPI_OBJECTS};
+use belljar_trace::{Accounts, Event, Fact, Implementation, Launch, Peer};
 use bincode::{Decode, Encode};
 
-use crate::account::Accounts;
-use crate::action::Action;
-use crate::arguments::Arguments;
-use crate::event::{Event, Implementation, Peer};
-use crate::implementation::{MPICH_COMM_NULL, MPICH_NO_OP, MPICH_SELF, MPICH_WORLD};
-use crate::launch::Launch;
+use crate::decode::action::Action;
+use crate::decode::arguments::Arguments;
+use crate::decode::implementation::{MPICH_COMM_NULL, MPICH_NO_OP, MPICH_SELF, MPICH_WORLD};
 use crate::memory::{BadAddress, Reader};
-use crate::object::Fact;
-use communicators::Communicators;
-use registry::Registry;
-use requests::Requests;
-
-pub(crate) use communicators::{Communicator, Reach};
-pub(crate) use datatypes::{Datatypes, is_datatype_constructor};
+use crate::objects::communicators::{Communicator, Communicators};
+use crate::objects::datatypes::Datatypes;
+use crate::objects::registry::Registry;
+use crate::objects::requests::Requests;
 
 /// Threads of a process that are told apart; later ones share the last number.
 const MAX_THREADS: usize = 1 << 12;
@@ -135,7 +126,7 @@ impl Process {
         );
         self.no_op = address("ompi_mpi_op_no_op");
         for (name, address) in &told {
-            if let Some(index) = crate::datatypes::by_open_mpi_symbol(name) {
+            if let Some(index) = belljar_trace::datatypes::by_open_mpi_symbol(name) {
                 self.datatypes.learn_predefined(*address, index);
             }
         }

@@ -12,8 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use belljar_cluster::coordinator::Ending;
 use belljar_cluster::hosts::agent::Agent;
+use belljar_cluster::run::coordinator::Ending;
 
 use super::run::stop_on_signal;
 use super::sandbox;

@@ -14,7 +14,7 @@ use belljar_cluster::mpirun::choose::{Asked, name_in_guest};
 use belljar_cluster::mpirun::compose::shell_word;
 use belljar_cluster::mpirun::request::{Layout, Part};
 use belljar_cluster::mpirun::{Binary, Mpi};
-use belljar_cluster::quantity::Bytes;
+use belljar_cluster::scenario::quantity::Bytes;
 use clap::Args;
 
 use super::mpirun::{MachineArguments, Request, add, image, perform, take_in};

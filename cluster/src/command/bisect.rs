@@ -1,15 +1,15 @@
 //! `belljar bisect`: prints the first instruction at which two runs differ.
 //!
-//! The search is in `cluster/src/bisect.rs`; this shows registers, code and memory of both sides. The exit
+//! The search is in `cluster/src/observe/bisect.rs`; this shows registers, code and memory of both sides. The exit
 //! code tells a difference from a failure.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use belljar_cluster::bisect::{Difference, bisect as find};
-use belljar_cluster::engine::Engine;
-use belljar_cluster::watch::Sample;
+use belljar_cluster::observe::bisect::{Difference, bisect as find};
+use belljar_cluster::observe::watch::Sample;
+use belljar_cluster::plan::engine::Engine;
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 
 use super::output::{say, show};

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use belljar_cluster::checkpoint::{self, Found};
-use belljar_cluster::coordinator::Ending;
-use belljar_cluster::run_directory::RunDirectory;
-use belljar_cluster::summary::{HostSummary, Summary, render};
+use belljar_cluster::results::run_directory::RunDirectory;
+use belljar_cluster::results::summary::{HostSummary, Summary, render};
+use belljar_cluster::run::checkpoint::{self, Found};
+use belljar_cluster::run::coordinator::Ending;
 
 use super::output::print;
 use super::{exit_code, trace};

@@ -9,10 +9,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use belljar_cluster::control::{Client, ControlError, MOST_TYPED, Request};
-use belljar_cluster::keyboard::Keyboard;
-use belljar_cluster::monitor::{Monitor, finished, tail, text};
-use belljar_cluster::stream::Stream;
+use belljar_cluster::observe::control::{Client, ControlError, MOST_TYPED, Request};
+use belljar_cluster::observe::keyboard::Keyboard;
+use belljar_cluster::observe::monitor::{Monitor, finished, tail, text};
+use belljar_cluster::results::stream::Stream;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
 use super::output::print;

@@ -12,10 +12,10 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use belljar_cluster::folder::write_whole;
 use belljar_cluster::plan::Plan;
-use belljar_cluster::quantity::Bytes;
-use belljar_cluster::run_directory::SCENARIO_FILE;
+use belljar_cluster::results::folder::write_whole;
+use belljar_cluster::results::run_directory::SCENARIO_FILE;
+use belljar_cluster::scenario::quantity::Bytes;
 use belljar_cluster::scenario::{Scenario, Standalone};
 use belljar_launch::job::{self, BatchJob, JobState, Wishes};
 use clap::Args;

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use belljar_cluster::folder::write_whole;
+use belljar_cluster::results::folder::write_whole;
 use belljar_cluster::scenario::{Scenario, Standalone};
 use belljar_cluster::sweep::{Outcome, Sweep, Table};
 use belljar_launch::job::{self, BatchJob, JobState};

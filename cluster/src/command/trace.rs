@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use belljar_analysis::{AnalysisError, DumpFormat, Filter, Ratio};
 use belljar_cluster::plan;
-use belljar_cluster::quantity::Duration;
-use belljar_cluster::run_directory::SCENARIO_FILE;
+use belljar_cluster::results::run_directory::SCENARIO_FILE;
+use belljar_cluster::scenario::quantity::Duration;
 use belljar_cluster::scenario::{Nodes, Scenario};
 use belljar_sim::Time;
-use belljar_tracer::{AnalysisError, DumpFormat, Filter, Ratio, TRACE_FILE, TraceState};
+use belljar_trace::{TRACE_FILE, TraceState};
 
 use super::output::{Harmless, read_or_not, show};
 use crate::{DumpArguments, FilterArguments, StatArguments};
@@ -62,7 +63,7 @@ pub(crate) fn dump(arguments: &DumpArguments) -> Result<ExitCode> {
     };
     let mut out = io::BufWriter::new(Harmless::new(io::stdout().lock()));
     let path = trace_file(&arguments.trace);
-    let result = belljar_tracer::dump(&path, &filter(&arguments.filter)?, format, &mut out);
+    let result = belljar_analysis::dump(&path, &filter(&arguments.filter)?, format, &mut out);
     let result = result.and_then(|state| {
         out.flush()?;
         Ok(state)
@@ -80,7 +81,7 @@ pub(crate) fn stat(arguments: &StatArguments) -> Result<ExitCode> {
     if arguments.cpi {
         return cpi(arguments, &path);
     }
-    let (statistics, state) = belljar_tracer::statistics(&path, &filter(&arguments.filter)?)?;
+    let (statistics, state) = belljar_analysis::statistics(&path, &filter(&arguments.filter)?)?;
     results(&state, |out| match arguments.json {
         true => statistics.write_json(out),
         false => statistics.write(out),
@@ -108,7 +109,7 @@ fn cpi(arguments: &StatArguments, path: &Path) -> Result<ExitCode> {
         );
     }
     let ratio = ratio(nodes.map_or(1.0, |nodes| nodes.ratio()));
-    let (statistics, state) = belljar_tracer::cpi(path, &filter, ratio)?;
+    let (statistics, state) = belljar_analysis::cpi(path, &filter, ratio)?;
     results(&state, |out| match arguments.json {
         true => statistics.write_json(out),
         false => statistics.write(out),
@@ -138,7 +139,7 @@ fn ratio(ratio: f64) -> Ratio {
 pub(crate) fn print_statistics(directory: &Path) -> Result<()> {
     let path = directory.join(TRACE_FILE);
     if path.exists() {
-        let (statistics, _) = belljar_tracer::statistics(&path, &Filter::default())?;
+        let (statistics, _) = belljar_analysis::statistics(&path, &Filter::default())?;
         show(|out| {
             statistics.write_page(out)?;
             let directory = directory.display();

@@ -20,14 +20,16 @@ use super::exchange::Exchange;
 use super::list::own_capacity;
 use super::message::{FileOffer, INITRD, KERNEL, ROOT, SNAPSHOT, Task};
 use super::provision::{Early, ProvisionError, take_in};
-use crate::checkpoint::{Choice, FOLDER as CHECKPOINT};
-use crate::coordinator::{Ending, Run, RunError, Setup};
-use crate::plan::{Plan, PlanError};
-use crate::progress::Progress;
-use crate::run_directory::SCENARIO_FILE;
-use crate::sandbox::{Reach, Sandbox};
+use crate::observe::progress::Progress;
+use crate::plan::Plan;
+use crate::plan::error::PlanError;
+use crate::plan::template;
+use crate::results::run_directory::SCENARIO_FILE;
+use crate::run::checkpoint::{Choice, FOLDER as CHECKPOINT};
+use crate::run::coordinator::{Ending, Run, Setup};
+use crate::run::error::RunError;
+use crate::run::sandbox::{Reach, Sandbox};
 use crate::scenario::{Scenario, ScenarioError};
-use crate::template;
 
 /// Why a host cannot do its part.
 #[derive(Debug, thiserror::Error)]

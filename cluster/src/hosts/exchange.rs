@@ -2,7 +2,7 @@
 //!
 //! Every host has the whole network, and is told of every frame that any node sends. So
 //! each works out by itself when frames arrive at its own nodes, and how far it may run
-//! them ([`Horizons`](crate::horizon::Horizons)): as far as no frame that it has not heard
+//! them ([`Horizons`](crate::run::horizon::Horizons)): as far as no frame that it has not heard
 //! of can reach them. What it knows of others' nodes may be old; then they are further than
 //! it knows, and it runs less far than it might, never too far. Nothing is agreed on,
 //! and nobody waits for a host from which nothing can come in time.
@@ -13,15 +13,15 @@ use std::time::Duration;
 use belljar_fabric::Distances;
 use belljar_peers::{Incoming, Mesh, TooLong};
 use belljar_sim::{CodecError, Span, Time};
-use belljar_tracer::{StateError, save_events};
+use belljar_trace::{StateError, save_events};
 
 use super::message::{Message, NodeTold, Progress, Record, Send};
 use super::partition::Partition;
 use super::remote::RemoteNodes;
-use crate::crew::Crew;
-use crate::ending::Closing;
-use crate::recorder::Recorder;
-use crate::stream::Stream;
+use crate::results::stream::Stream;
+use crate::run::crew::Crew;
+use crate::run::ending::Closing;
+use crate::run::recorder::Recorder;
 
 /// The host that has the run directory.
 pub(crate) const HEAD: u32 = 0;

@@ -7,10 +7,10 @@ use belljar_sim::{CodecError, Time, check, decode, encode};
 use serde::{Deserialize, Serialize};
 
 use super::partition::Partition;
-use crate::ending::Cause;
-use crate::outputs::Word;
-use crate::stream::Stream;
-use crate::summary::NodeReport;
+use crate::results::outputs::Word;
+use crate::results::stream::Stream;
+use crate::results::summary::NodeReport;
+use crate::run::ending::Cause;
 
 /// A message between two hosts of a run.
 #[derive(Debug, Serialize, Deserialize)]

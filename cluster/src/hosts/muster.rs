@@ -21,8 +21,8 @@ use super::partition::Partition;
 use super::placement::{Capacity, PlacementError, place_nodes};
 use super::provision::{self, Given, ProvisionError};
 use crate::plan::Plan;
+use crate::plan::template;
 use crate::scenario::Hosts;
-use crate::template;
 
 /// How long hosts may take to come, and to find each other.
 const GATHERING: Duration = Duration::from_secs(60);

@@ -3,7 +3,7 @@
 //! Reading it looks at nothing but the words, and at the text of a host file. Called by
 //! `belljar mpirun`.
 
-use crate::quantity::{Bandwidth, Duration, QuantityError};
+use crate::scenario::quantity::{Bandwidth, Duration, QuantityError};
 
 /// Why words are no request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

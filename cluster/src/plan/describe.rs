@@ -6,10 +6,10 @@
 use std::fmt;
 
 use super::{Plan, network};
-use crate::engine::Engine;
-use crate::quantity::{Bytes, Rate};
+use crate::plan::engine::Engine;
+use crate::plan::time_model;
 use crate::scenario::Trace;
-use crate::time_model;
+use crate::scenario::quantity::{Bytes, Rate};
 
 /// The plan as `belljar check` prints it.
 impl fmt::Display for Plan {

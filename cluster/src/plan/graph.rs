@@ -12,9 +12,10 @@ use std::str::FromStr;
 use belljar_fabric::graphml::{Data, Edge, Graph, MAX_BYTES, Node};
 use belljar_fabric::{Endpoint, Link, LinkId, LinkSpec, PartSpecs, SwitchSpec, Topology};
 
-use super::network::{NetworkError, parts};
-use crate::quantity::{Bandwidth, Bytes, Duration, QuantityError};
+use super::network::error::NetworkError;
+use super::network::parts::parts;
 use crate::scenario::Network;
+use crate::scenario::quantity::{Bandwidth, Bytes, Duration, QuantityError};
 
 /// Builds the topology that the file `path` says.
 pub(super) fn build(path: &Path, network: &Network, hosts: u32) -> Result<Topology, NetworkError> {

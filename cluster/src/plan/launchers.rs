@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::secure_shell::SecureShell;
 use crate::batch::{COMMANDS, calls};
 use crate::mpirun::{GuestRoot, Mpi, PROGRAMS};
-use crate::run_disk::OPEN_MPI_HOSTS;
+use crate::plan::run_disk::OPEN_MPI_HOSTS;
 use crate::scenario::Scenario;
 
 /// Where container images have what is this project's, `container-init`'s `own`.

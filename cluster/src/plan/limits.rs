@@ -9,7 +9,8 @@ use belljar_sim::Span;
 use belljar_tracer::Selection;
 use belljar_vmm::{MOST_VCPUS, check_clock, check_memory};
 
-use super::{PlanError, SHORTEST_SLICE};
+use super::SHORTEST_SLICE;
+use crate::plan::error::PlanError;
 use crate::scenario::{FileSource, HERE, Nodes, Scenario, Trace};
 
 /// Shortest time from one checkpoint to the next.

@@ -9,20 +9,24 @@ use std::fmt::Write;
 use std::path::Path;
 
 use belljar_fabric::{
-    Dragonfly, FatTree, Impairment, LinkId, LinkSpec, Outage, PartSpecs, Settings, SwitchSpec,
-    Topology, Torus,
+    Dragonfly, FatTree, Impairment, LinkId, LinkSpec, Outage, Settings, Topology, Torus,
 };
 use belljar_sim::{Span, Time};
 use wildmatch::WildMatch;
 
 use super::graph;
+use crate::plan::network::error::NetworkError;
+use crate::plan::network::parts::parts;
 use crate::scenario::{Arp, LinkTable, Network, Scenario, TopologyKind};
 
+/// A network in words.
 mod describe;
-mod error;
+/// Why a network cannot be.
+pub(super) mod error;
+/// What all links and switches have.
+pub(super) mod parts;
 
 pub(super) use describe::describe;
-pub use error::NetworkError;
 
 /// Names that an error lists at most.
 const LISTED: usize = 12;
@@ -158,24 +162,6 @@ fn needed<T>(
         topology: network.topology.to_string(),
         example,
     })
-}
-
-pub(super) fn parts(network: &Network) -> PartSpecs {
-    let link = LinkSpec {
-        bandwidth: network.bandwidth.0,
-        latency: network.latency.0,
-    };
-    PartSpecs {
-        link,
-        uplink: LinkSpec {
-            bandwidth: network.uplink_bandwidth.map_or(link.bandwidth, |it| it.0),
-            latency: network.uplink_latency.map_or(link.latency, |it| it.0),
-        },
-        switch: SwitchSpec {
-            latency: network.switch_latency.0,
-            queue_bytes: network.switch_queue.0,
-        },
-    }
 }
 
 fn build(network: &Network, hosts: u32, folder: &Path) -> Result<Topology, NetworkError> {

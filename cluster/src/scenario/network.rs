@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
-use crate::quantity::{Bandwidth, Bytes, Duration};
+use crate::scenario::quantity::{Bandwidth, Bytes, Duration};
 
 /// What connects the nodes. What belongs to one topology only is absent for the others.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

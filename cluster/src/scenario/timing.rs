@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::quantity::Bytes;
+use crate::scenario::quantity::Bytes;
 
 /// A time model.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::quantity::{Bytes, Duration};
+use crate::scenario::quantity::{Bytes, Duration};
 
 /// What runs, and until when.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

@@ -5,7 +5,7 @@
 use std::path::{Component, Path};
 
 use super::{RecipeError, Source, Spec};
-use crate::pattern::Pattern;
+use crate::recipe::pattern::Pattern;
 
 pub(super) fn bad(
     path: &Path,

@@ -186,7 +186,7 @@ fn take_include(path: &Path, name: &str, layer: &mut Layer) -> Result<(), Recipe
         let (top, pattern) = name[..start]
             .rfind('/')
             .map_or(("", name), |end| (&name[..end], &name[end + 1..]));
-        let pattern = crate::pattern::Pattern::new(pattern).ok_or_else(wrong)?;
+        let pattern = crate::recipe::pattern::Pattern::new(pattern).ok_or_else(wrong)?;
         let tree = Tree::read(&folder.join(top), Some(&pattern))?;
         if tree.entries().is_empty() {
             return Err(bad(path, "include.source", name, "fits no file"));

@@ -9,7 +9,7 @@ use std::io::Read;
 use super::check::bad;
 use super::load::{self, Loaded};
 use super::{BTreeMap, Home, Layer, Path, PathBuf, RecipeError, RecipeRoot, Spec, merge};
-use crate::root_source::RootSource;
+use crate::build::root_source::RootSource;
 
 /// The built-in recipe with the kernel and the initramfs for such file systems.
 pub(super) const BASE: &str = "container";

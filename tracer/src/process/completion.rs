@@ -5,12 +5,12 @@
 //! the handle does: the request that it stood for is gone when it has changed.
 
 use belljar_abi::Base;
+use belljar_trace::{Completion, Ending};
 
 use super::Process;
-use crate::action::Completing;
-use crate::arguments::Arguments;
-use crate::event::{Completion, Ending};
-use crate::implementation::UNDEFINED;
+use crate::decode::action::Completing;
+use crate::decode::arguments::Arguments;
+use belljar_trace::UNDEFINED;
 
 /// A request that a call may have completed: its place among the handles, and its status's.
 type Place = (u64, u64);

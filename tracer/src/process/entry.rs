@@ -4,14 +4,13 @@
 //! process: a call may never return. Called by `node` for calls that are selected or must be followed.
 
 use belljar_abi::Base;
+use belljar_trace::{Collective, Datatype, Direction, Event, Peer, Phase, Text, Transfer};
 
 use super::Process;
-use crate::action::{Action, Completing};
-use crate::arguments::Arguments;
-use crate::collective;
-use crate::event::{Collective, Direction, Event, Peer, Phase, Text, Transfer};
+use crate::decode::action::{Action, Completing};
+use crate::decode::arguments::Arguments;
+use crate::decode::collective;
 use crate::memory::Reader;
-use crate::object::Datatype;
 
 /// What was read at a call's entry.
 #[derive(Default)]

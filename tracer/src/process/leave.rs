@@ -4,13 +4,12 @@
 //! is believed. Called by `node` with the handles that were read at entry.
 
 use belljar_abi::Base;
+use belljar_trace::{Completion, Direction, Event, Fact, Phase, Status, Transfer, WORLD};
 
 use super::{Matched, Process};
-use crate::action::Action;
-use crate::arguments::Arguments;
-use crate::event::{Completion, Direction, Event, Phase, Status, Transfer};
+use crate::decode::action::Action;
+use crate::decode::arguments::Arguments;
 use crate::memory::Reader;
-use crate::object::{Fact, WORLD};
 
 /// What a call's end adds to its event.
 #[derive(Default)]

@@ -1,8 +1,9 @@
 //! Collective operations, for both implementations.
 
+use belljar_trace::{Amount, Phase, Share, Who};
+
 use super::script::{Script, scripts};
-use crate::event::{Amount, Phase, Share, Who};
-use crate::guest::int;
+use crate::scripted::int;
 
 fn amount(bytes: u64, each: bool, who: Who) -> Amount {
     Amount {

@@ -1,8 +1,9 @@
 //! Calls that return errors, for both implementations.
 
+use belljar_trace::{Ending, Event};
+
 use super::script::{Script, scripts};
-use crate::event::{Ending, Event};
-use crate::guest::int;
+use crate::scripted::int;
 
 /// A receive of up to 9 integers that was begun with this handle: its request.
 fn receive(it: &mut Script, handle: u64) -> u64 {

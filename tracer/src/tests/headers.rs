@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use belljar_abi::{Base, FUNCTIONS, Function, OPEN_MPI_OBJECTS};
+use belljar_trace::datatypes::{PREDEFINED, by_mpich_handle, by_open_mpi_symbol};
 
-use crate::action::Action;
-use crate::datatypes::{PREDEFINED, by_mpich_handle, by_open_mpi_symbol};
+use crate::decode::action::Action;
 
 const MPICH: &str = "/usr/include/x86_64-linux-gnu/mpich/mpi.h";
 const MPICH_FUNCTIONS: &str = "/usr/include/x86_64-linux-gnu/mpich/mpi_proto.h";

@@ -3,9 +3,9 @@
 
 use belljar_abi::{FUNCTIONS, PASSED_BY, STUB_BASE, TABLE_OFFSET, UNRESOLVED, fact, operation};
 
-use crate::guest::{Guest, LIBRARY, PROGRAM};
 use crate::memory::GuestMemory;
 use crate::node::NodeTracer;
+use crate::scripted::{Guest, LIBRARY, PROGRAM};
 use crate::selection::Selection;
 
 const WORLD: u64 = 0x4400_0000;
@@ -30,7 +30,7 @@ fn barrier() -> u64 {
 #[test]
 fn a_call_counts_when_its_function_was_found() {
     let mut tracer = NodeTracer::new(0, &Selection::default());
-    let mut guest = Guest::new(crate::event::Implementation::Mpich, 0);
+    let mut guest = Guest::new(belljar_trace::Implementation::Mpich, 0);
     lead(&mut guest, barrier(), 0x7f55_0000_0010 | UNRESOLVED);
     let (target, slot) = guest.enter_operation(&mut tracer, barrier(), &[WORLD], PROGRAM);
     assert_eq!(target, 0x7f55_0000_0010);

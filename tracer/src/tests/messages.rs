@@ -1,9 +1,10 @@
 //! Messages and requests, for both implementations.
 
+use belljar_trace::datatypes::PREDEFINED;
+use belljar_trace::{Datatype, Direction, Peer, Phase, WORLD};
+
 use super::script::scripts;
-use crate::event::{Direction, Peer, Phase};
-use crate::guest::int;
-use crate::object::Datatype;
+use crate::scripted::int;
 
 #[test]
 fn a_send_tells_peer_tag_and_bytes() {
@@ -21,8 +22,8 @@ fn a_send_tells_peer_tag_and_bytes() {
         let Datatype::Predefined(index) = sent.datatype else {
             panic!("{sent:?}");
         };
-        assert_eq!(crate::PREDEFINED[usize::from(index)].name, "MPI_DOUBLE");
-        assert_eq!(event.communicator, Some(crate::WORLD));
+        assert_eq!(PREDEFINED[usize::from(index)].name, "MPI_DOUBLE");
+        assert_eq!(event.communicator, Some(WORLD));
         assert_eq!(event.arguments[4], (-7i64).cast_unsigned());
     }
 }
@@ -241,10 +242,7 @@ fn matched_probes_carry_their_message_to_the_receive() {
         );
         let received = &event.transfers[0];
         assert_eq!((received.peer, received.tag), (Peer::Rank(6), Some(9)));
-        assert_eq!(
-            (received.bytes, received.communicator),
-            (80, Some(crate::WORLD))
-        );
+        assert_eq!((received.bytes, received.communicator), (80, Some(WORLD)));
     }
 }
 
@@ -271,7 +269,7 @@ fn one_sided_accesses_go_by_the_windows_communicator() {
         let put = it.call("MPI_Put", &arguments);
         assert_eq!(put.transfers[0].direction, Direction::Send);
         assert_eq!((put.transfers[0].bytes, put.transfers[0].tag), (48, None));
-        assert_eq!(put.transfers[0].communicator, Some(crate::WORLD));
+        assert_eq!(put.transfers[0].communicator, Some(WORLD));
         let get = it.call("MPI_Get", &arguments);
         assert_eq!(get.transfers[0].direction, Direction::Receive);
         assert!(get.transfers[0].exact);

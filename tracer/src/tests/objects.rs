@@ -1,9 +1,9 @@
 //! Datatypes of both implementations.
 
-use crate::event::Event;
-use crate::guest::{Guest, int};
+use belljar_trace::{Datatype, Event, Fact};
+
 use crate::node::NodeTracer;
-use crate::object::{Datatype, Fact};
+use crate::scripted::{Guest, int};
 use crate::selection::Selection;
 
 struct Script {

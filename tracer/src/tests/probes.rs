@@ -5,15 +5,13 @@ mod open_mpi;
 use std::sync::Arc;
 
 use belljar_abi::operation;
+use belljar_trace::{Event, Fact, Implementation, Launch};
 
-use crate::event::{Event, Implementation};
-use crate::guest::{HEAP, Pages, STACK};
-use crate::launch::Launch;
+use crate::interception::targets::{Library, Place, Target, Targets};
 use crate::memory::GuestMemory;
 use crate::node::{MagicRegisters, NodeTracer};
-use crate::object::Fact;
+use crate::scripted::{HEAP, Pages, STACK};
 use crate::selection::Selection;
-use crate::targets::{Library, Place, Target, Targets};
 
 const BASE: u64 = 0x7f44_0000_0000;
 const PROGRAM: u64 = 0x5555_5555_5000;

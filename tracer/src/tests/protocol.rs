@@ -3,8 +3,8 @@
 use belljar_abi::{MAGIC_ADDRESS, OP_RETURN, OPERATIONS};
 use proptest::prelude::*;
 
-use crate::guest::{Guest, Pages, int};
 use crate::node::{MagicRegisters, NodeTracer};
+use crate::scripted::{Guest, Pages, int};
 use crate::selection::{Selection, Window};
 
 const WORLD: u64 = 0x4400_0000;
@@ -32,7 +32,7 @@ fn a_call_is_recorded_with_times_result_and_arguments() {
     assert_eq!((event.entry, event.exit), (1010, Some(1110)));
     assert_eq!((event.result, event.depth, event.bad), (Some(7), 0, None));
     assert_eq!(event.arguments, [WORLD]);
-    assert_eq!(event.communicator, Some(crate::object::WORLD));
+    assert_eq!(event.communicator, Some(belljar_trace::WORLD));
     assert!(tracer.take_events().is_empty());
     let barrier = belljar_abi::operation("MPI_Barrier").unwrap();
     assert_eq!(tracer.counters().calls[&barrier], 1);
@@ -281,7 +281,7 @@ fn a_stack_that_cannot_be_written_leaves_a_call_without_exit() {
 #[test]
 fn strangers_are_let_through_and_senseless_returns_go_nowhere() {
     let mut tracer = tracer();
-    let mut stranger = Guest::new(crate::event::Implementation::Mpich, 0);
+    let mut stranger = Guest::new(belljar_trace::Implementation::Mpich, 0);
     let slot = stranger.enter(&mut tracer, "MPI_Barrier", &[WORLD]);
     assert!(!stranger.is_intercepted(slot));
     let mut registers = MagicRegisters {
@@ -340,7 +340,10 @@ fn what_open_calls_hold_is_bounded_in_bytes() {
     assert_eq!(tracer.take_events().len() as u64, 500 - open);
     // One that was dropped returns all the same.
     guest.thread = 0;
-    assert_eq!(guest.leave(&mut tracer, slots[0], 0), crate::guest::PROGRAM);
+    assert_eq!(
+        guest.leave(&mut tracer, slots[0], 0),
+        crate::scripted::PROGRAM
+    );
 }
 
 proptest! {
@@ -356,13 +359,13 @@ proptest! {
                 prop::collection::vec(prop_oneof![
                     any::<u64>(),
                     0..64u64,
-                    crate::guest::HEAP..crate::guest::HEAP + 0x40000,
+                    crate::scripted::HEAP..crate::scripted::HEAP + 0x40000,
                     Just(0x4400_0000u64),
                     Just(0x4c00_0405u64),
                     Just(u64::from(i32::MAX.cast_unsigned())),
                     Just(u64::MAX),
                 ], 16),
-                crate::guest::STACK - 0x400..crate::guest::STACK - 0x80,
+                crate::scripted::STACK - 0x400..crate::scripted::STACK - 0x80,
                 any::<bool>(),
             ),
             1..60,
@@ -378,11 +381,11 @@ proptest! {
             Guest::mpich(&mut tracer, 0)
         };
         for page in 0..64 {
-            guest.memory.write(crate::guest::HEAP + page * 4096, &noise).unwrap();
+            guest.memory.write(crate::scripted::HEAP + page * 4096, &noise).unwrap();
         }
         let heap = |memory: &Pages| {
             let mut bytes = vec![0; 0x40000];
-            memory.read(crate::guest::HEAP, &mut bytes).unwrap();
+            memory.read(crate::scripted::HEAP, &mut bytes).unwrap();
             bytes
         };
         let before = heap(&guest.memory);
@@ -411,8 +414,8 @@ proptest! {
         prop_assert!(heap(&guest.memory) == before);
         for event in tracer.take_events() {
             let mut bytes = Vec::new();
-            crate::codec::encode(&event, &mut bytes).unwrap();
-            let back: crate::event::Event = crate::codec::decode(&bytes).unwrap();
+            belljar_trace::codec::encode(&event, &mut bytes).unwrap();
+            let back: belljar_trace::Event = belljar_trace::codec::decode(&bytes).unwrap();
             prop_assert_eq!(back, event);
         }
     }

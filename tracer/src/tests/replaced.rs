@@ -2,9 +2,9 @@
 
 use belljar_abi::{PENDING_LENGTH, PENDING_OFFSET, STUB_BASE, pending_bucket};
 
-use crate::guest::{Guest, LIBRARY, PROGRAM, RESOLVERS, RETURNED};
 use crate::memory::Reader;
 use crate::node::NodeTracer;
+use crate::scripted::{Guest, LIBRARY, PROGRAM, RESOLVERS, RETURNED};
 use crate::selection::Selection;
 
 const WORLD: u64 = 0x4400_0000;

@@ -1,8 +1,9 @@
 //! A process of each implementation to script, with what differs between them.
 
-use crate::event::Event;
-use crate::guest::Guest;
+use belljar_trace::Event;
+
 use crate::node::NodeTracer;
+use crate::scripted::Guest;
 use crate::selection::Selection;
 
 /// What differs between the implementations in a script.

@@ -11,7 +11,7 @@ use belljar_sim::{Span, Time};
 
 use super::LISTED;
 use crate::plan::Plan;
-use crate::quantity::{Bandwidth, describe_link};
+use crate::scenario::quantity::{Bandwidth, describe_link};
 
 /// The lines about the network of `belljar check`.
 pub(in crate::plan) fn describe(plan: &Plan) -> String {

@@ -9,7 +9,7 @@ use belljar_fabric::graphml::GraphmlError;
 use belljar_fabric::{ImpairmentError, RoutingError, TopologyError};
 use belljar_sim::Span;
 
-use crate::quantity::QuantityError;
+use crate::scenario::quantity::QuantityError;
 
 /// Why there cannot be such a network. What it says follows the word "network".
 #[derive(Debug, thiserror::Error)]

@@ -1,10 +1,11 @@
 //! Open MPI's components, and its predefined objects.
 
+use belljar_trace::Implementation;
+
 use super::{DATA, PROGRAM, Process, WORLD, tracer_of};
-use crate::component;
-use crate::event::Implementation;
-use crate::guest::{HEAP, STACK};
-use crate::targets::Place;
+use crate::interception::component;
+use crate::interception::targets::Place;
+use crate::scripted::{HEAP, STACK};
 
 /// A component, mapped somewhere, calls within a call; and so does a callback of the program's.
 #[test]

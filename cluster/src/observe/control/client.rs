@@ -1,0 +1,128 @@
+//! The client's side of the control socket.
+//!
+//! Each request has one reply, in order; a run that ends or makes no sense is a `ControlError`. Used by
+//! `belljar watch`, `belljar console` and `belljar checkpoint`.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use super::server::short_path;
+use super::{Hello, LONGEST_REPLY, Look, Reply, Request, VERSION};
+use crate::run::checkpoint::Report;
+
+/// Why a run cannot be spoken to.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// Nobody listens there.
+    #[error("no run is under way in {0}; give the directory of one that is")]
+    NotRunning(PathBuf),
+    /// It speaks otherwise.
+    #[error(
+        "the run speaks version {0} of its control protocol and this belljar {VERSION}; use the one that runs it"
+    )]
+    Version(u32),
+    /// It went away, or says what makes no sense.
+    #[error("the run went away: {0}")]
+    Lost(#[from] io::Error),
+    /// It will not do that.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// A connection to a running run.
+#[derive(Debug)]
+pub struct Client {
+    reader: BufReader<UnixStream>,
+    directory: PathBuf,
+    /// What the run said first.
+    pub hello: Hello,
+}
+
+impl Client {
+    /// Connects to the run in `directory`, or in what it is called while it runs.
+    ///
+    /// # Errors
+    /// [`ControlError::NotRunning`] when there is none.
+    pub fn connect(directory: &Path) -> Result<Self, ControlError> {
+        let mut incomplete = directory.as_os_str().to_owned();
+        incomplete.push(".incomplete");
+        let places = [directory.to_owned(), incomplete.into()];
+        let found = places
+            .iter()
+            .find_map(|place| Some((place, dial(place).ok()?)));
+        let Some((place, stream)) = found else {
+            return Err(ControlError::NotRunning(directory.to_owned()));
+        };
+        let mut reader = BufReader::new(stream);
+        let hello: Hello = receive(&mut reader)?;
+        if hello.belljar_control != VERSION {
+            return Err(ControlError::Version(hello.belljar_control));
+        }
+        Ok(Self {
+            reader,
+            directory: place.clone(),
+            hello,
+        })
+    }
+
+    /// The run directory, as it is called now.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// How things stand.
+    ///
+    /// # Errors
+    /// When the run ends or went away.
+    pub fn look(&mut self) -> Result<Look, ControlError> {
+        match self.ask(&Request::Look)? {
+            Reply::Look(look) => Ok(look),
+            _ => Err(io::Error::from(io::ErrorKind::InvalidData).into()),
+        }
+    }
+
+    /// Has the whole run kept, and waits until it is.
+    ///
+    /// # Errors
+    /// When it is not, or the run went away.
+    pub fn checkpoint(&mut self) -> Result<Report, ControlError> {
+        match self.ask(&Request::Checkpoint)? {
+            Reply::Checkpoint(report) => Ok(report),
+            _ => Err(io::Error::from(io::ErrorKind::InvalidData).into()),
+        }
+    }
+
+    /// Asks for anything but a look.
+    ///
+    /// # Errors
+    /// When the run refuses or went away.
+    pub fn order(&mut self, request: &Request) -> Result<(), ControlError> {
+        self.ask(request).map(drop)
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Reply, ControlError> {
+        let mut line = serde_json::to_vec(request).map_err(io::Error::from)?;
+        line.push(b'\n');
+        self.reader.get_mut().write_all(&line)?;
+        match receive(&mut self.reader)? {
+            Reply::Refused(reason) => Err(ControlError::Refused(reason)),
+            reply => Ok(reply),
+        }
+    }
+}
+
+fn dial(directory: &Path) -> io::Result<UnixStream> {
+    let directory = File::open(directory)?;
+    UnixStream::connect(short_path(&directory))
+}
+
+fn receive<T: serde::de::DeserializeOwned>(reader: &mut impl BufRead) -> io::Result<T> {
+    let mut line = Vec::new();
+    reader.take(LONGEST_REPLY).read_until(b'\n', &mut line)?;
+    if line.is_empty() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(serde_json::from_slice(&line)?)
+}

@@ -1,0 +1,232 @@
+//! The run's side of the socket: threads of their own, which never run a guest.
+//!
+//! Only the user who runs it, or root, is served. What clients send is hostile: lines have a limit, and
+//! nothing of them reaches the run but as a request that waits at the [`Desk`] until a round is over.
+//! Opened by `belljar run`.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use nix::unistd::geteuid;
+
+use super::{Desk, Hello, INPUT_FILE, LONGEST_REQUEST, Reply, Request, SOCKET, VERSION};
+use crate::results::folder::Folder;
+
+/// Clients that are served at a time.
+const MOST_CLIENTS: usize = 16;
+
+/// Why nobody can look at the run.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {path}: {source}")]
+pub struct ServerError {
+    /// The socket.
+    pub path: PathBuf,
+    /// The host's reason.
+    pub source: io::Error,
+}
+
+/// A listening run. The socket goes when it does.
+#[derive(Debug)]
+pub struct Server {
+    path: PathBuf,
+    listener: Arc<UnixListener>,
+    desk: Arc<Desk>,
+}
+
+/// What threads that serve clients share.
+struct Office {
+    desk: Arc<Desk>,
+    hello: Hello,
+    directory: Folder,
+    clients: AtomicUsize,
+}
+
+impl Server {
+    /// Listens in the run directory `directory` for requests to `desk`, for the user alone.
+    ///
+    /// # Errors
+    /// When the host refuses the socket.
+    pub fn open(
+        directory: &Path,
+        name: &str,
+        nodes: u32,
+        desk: Arc<Desk>,
+    ) -> Result<Self, ServerError> {
+        let path = directory.join(SOCKET);
+        let fail = |source| ServerError {
+            path: path.clone(),
+            source,
+        };
+        let listener = Arc::new(bind(directory).map_err(fail)?);
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(fail)?;
+        let office = Office::new(directory, name, nodes, &desk).map_err(fail)?;
+        let office = Arc::new(office);
+        let accepting = listener.clone();
+        thread::spawn(move || accept(&accepting, &office));
+        Ok(Self {
+            path,
+            listener,
+            desk,
+        })
+    }
+
+    /// What it listens on.
+    pub fn listener(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.desk.close();
+        // Gone already: then there is nothing to remove.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A socket's address has 108 bytes; a run directory's path may have more.
+pub(super) fn short_path(directory: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))
+}
+
+fn bind(directory: &Path) -> io::Result<UnixListener> {
+    let directory = File::open(directory)?;
+    // That of an earlier run here that was broken off: this one has the directory now.
+    let _ = fs::remove_file(short_path(&directory));
+    UnixListener::bind(short_path(&directory))
+}
+
+fn accept(listener: &UnixListener, office: &Arc<Office>) {
+    for client in 1.. {
+        let Ok((stream, _)) = listener.accept() else {
+            // The filter for all threads lets this one accept; what fails, fails for good.
+            return;
+        };
+        let office = office.clone();
+        if !is_ours(&stream) || office.clients.load(Ordering::Relaxed) >= MOST_CLIENTS {
+            continue;
+        }
+        office.clients.fetch_add(1, Ordering::Relaxed);
+        let serving = thread::Builder::new().spawn(move || {
+            // A client that goes away in the middle is no matter of the run's.
+            let _ = office.serve(client, &stream, &stream);
+            office.desk.leave(client);
+            office.clients.fetch_sub(1, Ordering::Relaxed);
+        });
+        if serving.is_err() {
+            return;
+        }
+    }
+}
+
+/// Whether the one who runs this is at the other end, or root.
+fn is_ours(stream: &UnixStream) -> bool {
+    let peer = getsockopt(stream, PeerCredentials);
+    peer.is_ok_and(|peer| peer.uid() == geteuid().as_raw() || peer.uid() == 0)
+}
+
+impl Office {
+    fn new(directory: &Path, name: &str, nodes: u32, desk: &Arc<Desk>) -> io::Result<Self> {
+        Ok(Self {
+            desk: desk.clone(),
+            hello: Hello {
+                belljar_control: VERSION,
+                name: name.to_owned(),
+                nodes,
+            },
+            directory: Folder::open(directory)?,
+            clients: AtomicUsize::new(0),
+        })
+    }
+
+    fn serve(&self, client: u64, from: impl Read, mut writer: impl Write) -> io::Result<()> {
+        let mut reader = BufReader::new(from);
+        send(&mut writer, &self.hello)?;
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let count = (&mut reader)
+                .take(LONGEST_REQUEST)
+                .read_until(b'\n', &mut line)?;
+            if count == 0 {
+                return Ok(());
+            }
+            let whole = line.last() == Some(&b'\n');
+            let request = serde_json::from_slice(&line).map_err(|error| error.to_string());
+            let reply = match request {
+                Ok(request) => self.answer(client, request),
+                Err(reason) => Reply::Refused(format!("that is no request: {reason}")),
+            };
+            send(&mut writer, &reply)?;
+            if !whole {
+                return Ok(());
+            }
+        }
+    }
+
+    fn answer(&self, client: u64, request: Request) -> Reply {
+        match request {
+            Request::Look => match self.desk.look() {
+                Some(look) => return Reply::Look(look),
+                None => return Reply::Refused("the run is ending".into()),
+            },
+            Request::Type { node, .. } if node >= self.hello.nodes => {
+                return Reply::Refused(format!(
+                    "there is no node {node}; nodes are 0 to {}",
+                    self.hello.nodes - 1
+                ));
+            }
+            Request::Type { node, bytes } => {
+                let open = || self.directory.append(INPUT_FILE);
+                match self.desk.type_in(node, bytes, open) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        return Reply::Refused("too much waits to be typed already".into());
+                    }
+                    Err(error) => {
+                        return Reply::Refused(format!("cannot write {INPUT_FILE}: {error}"));
+                    }
+                }
+            }
+            Request::Checkpoint => {
+                let outcome = self.desk.checkpoint();
+                return outcome.map_or_else(Reply::Refused, Reply::Checkpoint);
+            }
+            Request::Pause(paused) => self.desk.pause(client, paused),
+            Request::Pace(Some(ratio)) if !(1e-6..=1e6).contains(&ratio) => {
+                return Reply::Refused(format!("pace is {ratio}; it must be from 1e-6 to 1e6"));
+            }
+            Request::Pace(ratio) => self.desk.pace(client, ratio),
+        }
+        Reply::Done
+    }
+}
+
+/// What a client is answered that sends these bytes to a run of `nodes` nodes in `directory`, and
+/// then nothing more; for those who test what clients may send.
+///
+/// # Errors
+/// When the directory can't be opened.
+pub fn answers(directory: &Path, nodes: u32, desk: &Arc<Desk>, sent: &[u8]) -> io::Result<Vec<u8>> {
+    let office = Office::new(directory, "", nodes, desk)?;
+    let mut answers = Vec::new();
+    office.serve(1, sent, &mut answers)?;
+    Ok(answers)
+}
+
+fn send(writer: &mut impl Write, message: &impl serde::Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    writer.write_all(&line)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! What the nodes of a run are made of.
+//!
+//! What nodes differ in follows from their index and the scenario's seed. A template knows nothing of what
+//! nodes or runs differ in. Called where a run is prepared and where its snapshot is made.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use belljar_cpu::{CpuError, GuestRam};
+use belljar_devices::virtio::{Disk, DiskError};
+use belljar_fabric::Mac;
+use belljar_images::ErofsError;
+use belljar_sim::{Random, Seed, Span};
+use belljar_vmm::{
+    DiskConfig, KernelError, KernelImage, NetConfig, Node, NodeConfig, NodeError, Snapshot,
+};
+use twox_hash::XxHash3_64;
+
+use crate::plan::Plan;
+use crate::plan::large_files::LargeFilesError;
+use crate::plan::probes::RunProbes;
+use crate::plan::processors::Makers;
+use crate::plan::run_disk;
+use crate::run::host_memory;
+
+/// Date of virtual time zero: 2024-01-01, 00:00 UTC.
+pub(crate) const START_DATE: u64 = 1_704_067_200;
+pub(crate) const DISK_LATENCY: Span = Span::from_us(20);
+pub(crate) const MTU: u16 = 1500;
+
+/// The nodes' network, as init is told it; node 0's address in it is the run disk's.
+const NETWORK: &str = "10.77.0.0/16";
+/// The seed of what all clones share; each continues with its own.
+const TEMPLATE_SEED: Seed = Seed(0);
+/// Bytes of an archive without files, and of the disk of large files where nobody mounts it.
+const EMPTY_ARCHIVE: usize = 1024;
+
+/// Why nodes cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum PartsError {
+    /// The kernel is not usable.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// An image file is not usable.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// The initial RAM disk cannot be read.
+    #[error("cannot read {path}: {source}; build the image again with: belljar image build")]
+    Initrd {
+        /// The file.
+        path: PathBuf,
+        /// The host's reason.
+        source: io::Error,
+    },
+    /// The engine has nothing to work with.
+    #[error(transparent)]
+    Engine(#[from] CpuError),
+    /// The programs of the image's root file system can't be read.
+    #[error(transparent)]
+    Root(#[from] ErofsError),
+    /// The disk of large files cannot be made.
+    #[error(transparent)]
+    LargeFiles(#[from] LargeFilesError),
+    /// The run disk cannot be made.
+    #[error("cannot pack the workload's files: {0}")]
+    RunDisk(io::Error),
+}
+
+/// What all nodes share.
+pub(crate) struct Parts {
+    kernel: Arc<KernelImage>,
+    initrd: Arc<[u8]>,
+    makers: Makers,
+    root: Disk,
+    run_disk: Disk,
+    /// By what calls are seen, if not by the preloaded library.
+    pub(crate) probes: Option<RunProbes>,
+    /// Whether nodes that boot take their memory in huge pages.
+    huge_pages: bool,
+    /// None where there are none, or only the node to be cloned is made.
+    large_files: Option<Disk>,
+    /// Of what runs differ in.
+    pub(crate) disk_hashes: DiskHashes,
+}
+
+/// XXH3 of what is on the disks that a run brings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DiskHashes {
+    /// On the run disk.
+    pub(crate) run: u64,
+    /// On the disk of large files, if there is one.
+    pub(crate) large_files: Option<u128>,
+}
+
+impl Parts {
+    /// Reads the image, packs the run disk and writes the disk of large files.
+    pub(crate) fn load(plan: &Plan) -> Result<Self, PartsError> {
+        let mut parts = Self::of_template(plan)?;
+        if let Some(large) = plan.large_files.disk()? {
+            parts.large_files = Some(large.disk);
+            parts.disk_hashes.large_files = Some(large.hash);
+        }
+        Ok(parts)
+    }
+
+    /// The same without large files, which the node to be cloned does not need.
+    pub(crate) fn of_template(plan: &Plan) -> Result<Self, PartsError> {
+        let initrd = std::fs::read(&plan.image.initrd).map_err(|source| PartsError::Initrd {
+            path: plan.image.initrd.clone(),
+            source,
+        })?;
+        let run_disk = run_disk::build(plan).map_err(PartsError::RunDisk)?;
+        Ok(Self {
+            kernel: Arc::new(KernelImage::open(&plan.image.kernel)?),
+            initrd: initrd.into(),
+            makers: Makers::open(plan)?,
+            root: Disk::open(&plan.image.root)?,
+            probes: RunProbes::of(plan)?,
+            huge_pages: host_memory::is_plenty_for(plan.nodes, plan.memory),
+            large_files: None,
+            disk_hashes: DiskHashes {
+                run: XxHash3_64::oneshot(&run_disk),
+                large_files: None,
+            },
+            run_disk: Disk::from_bytes(run_disk),
+        })
+    }
+
+    /// Builds node `index`, to be booted.
+    pub(crate) fn node(&self, plan: &Plan, index: u32) -> Result<Node, NodeError> {
+        let seed = Seed(plan.seed);
+        let words = identity_words(plan, index);
+        let mut config = self.config(plan, index, seed, self.own_disks(), &words);
+        config.huge_pages = self.huge_pages;
+        Node::new(&config, self.makers.node(plan, index, seed))
+    }
+
+    /// Builds the node that clones are made of, to be booted: it knows nothing of what
+    /// nodes or runs differ in.
+    pub(crate) fn template(&self, plan: &Plan) -> Result<Node, NodeError> {
+        let empty = Disk::from_bytes(vec![0; EMPTY_ARCHIVE]);
+        let disks = RunDisks {
+            large_files: (!plan.large_files.is_empty()).then(|| empty.clone()),
+            run: empty,
+        };
+        let words = "belljar.identity=console";
+        let config = self.config(plan, 0, TEMPLATE_SEED, disks, words);
+        Node::new(&config, self.makers.node(plan, 0, TEMPLATE_SEED))
+    }
+
+    /// Node `index` as a clone of the template's `snapshot`, which is told who it is.
+    pub(crate) fn clone_of(
+        &self,
+        snapshot: &Snapshot,
+        plan: &Plan,
+        index: u32,
+    ) -> Result<Node, NodeError> {
+        let seed = Seed(plan.seed);
+        let config = self.config(plan, index, seed, self.own_disks(), "");
+        let mut node = Node::clone_of(snapshot, &config, self.makers.node(plan, index, seed))?;
+        let mut own = [0; 32];
+        Random::new(seed, "guest", u64::from(index)).fill(&mut own);
+        let own: String = own.iter().map(|byte| format!("{byte:02x}")).collect();
+        let words = identity_words(plan, index);
+        let line = format!("{words} belljar.seed={own}\n");
+        node.write_control(node.now(), line.into_bytes());
+        Ok(node)
+    }
+
+    /// Node `index` that continues with `ram` and the other `state` that it was saved with.
+    pub(crate) fn restored(
+        &self,
+        plan: &Plan,
+        index: u32,
+        ram: GuestRam,
+        state: &[u8],
+    ) -> Result<Node, NodeError> {
+        let seed = Seed(plan.seed);
+        let config = self.config(plan, index, seed, self.own_disks(), "");
+        Node::restore(&config, ram, state, self.makers.node(plan, index, seed))
+    }
+
+    fn own_disks(&self) -> RunDisks {
+        RunDisks {
+            run: self.run_disk.clone(),
+            large_files: self.large_files.clone(),
+        }
+    }
+
+    fn config(
+        &self,
+        plan: &Plan,
+        index: u32,
+        seed: Seed,
+        own: RunDisks,
+        words: &str,
+    ) -> NodeConfig {
+        let disk = |disk: Disk, name: &str| DiskConfig {
+            disk,
+            name: name.to_owned(),
+            latency: DISK_LATENCY,
+        };
+        let mut disks = vec![disk(self.root.clone(), "root"), disk(own.run, "run")];
+        disks.extend(own.large_files.map(|large| disk(large, "files")));
+        NodeConfig {
+            index: u64::from(index),
+            seed,
+            memory: plan.memory,
+            huge_pages: false,
+            vcpus: plan.vcpus,
+            slice: plan.slice,
+            frequency: plan.clock,
+            instruction_set: plan.instruction_set.clone(),
+            kernel: self.kernel.clone(),
+            initrd: Some(self.initrd.clone()),
+            command_line: format!("{words} {}", plan.append).trim_end().to_owned(),
+            disks,
+            net: Some(NetConfig {
+                mac: Mac::of_host(index).0,
+                mtu: MTU,
+            }),
+            date: START_DATE,
+            streams: 2,
+            exit_device: false,
+        }
+    }
+}
+
+/// The disks that a run brings.
+struct RunDisks {
+    run: Disk,
+    large_files: Option<Disk>,
+}
+
+/// What init must know of node `index`.
+fn identity_words(plan: &Plan, index: u32) -> String {
+    let nodes = plan.nodes;
+    format!("belljar.node={index} belljar.nodes={nodes} belljar.net={NETWORK}")
+}

@@ -1,0 +1,164 @@
+//! The disk by which a run hands its nodes the workload.
+//!
+//! A tar archive, the same on every node and byte for byte the same in every run of a plan: it has no
+//! host's date, user or order in it. Called by [`Parts`](crate::plan::parts); the image's init unpacks it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::Ipv4Addr;
+
+use belljar_fabric::Mac;
+
+use crate::batch::COMMANDS;
+use crate::plan::Plan;
+use crate::scenario::Arp;
+
+/// Node 0's address; the others' follow.
+pub(crate) const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+
+/// The host file in the form of Open MPI; `hosts` is in that of MPICH.
+pub(crate) const OPEN_MPI_HOSTS: &str = "hosts.openmpi";
+
+/// The archive for `plan`, padded to whole disk sectors.
+///
+/// # Errors
+/// When a name is longer than an archive can hold.
+pub fn build(plan: &Plan) -> io::Result<Vec<u8>> {
+    let mut archive = tar::Builder::new(Vec::new());
+    add(
+        &mut archive,
+        "command",
+        0o755,
+        script(&plan.command).as_bytes(),
+    )?;
+    let environment = environment(plan.nodes, &plan.launchers, &plan.environment);
+    add(&mut archive, "env", 0o644, environment.as_bytes())?;
+    let hosts = |slots| host_file(plan.nodes, slots, plan.ranks_per_node);
+    add(&mut archive, "hosts", 0o644, hosts(":").as_bytes())?;
+    if !plan.launchers.is_empty() {
+        let hosts = hosts(" slots=");
+        add(&mut archive, OPEN_MPI_HOSTS, 0o644, hosts.as_bytes())?;
+    }
+    add(&mut archive, "names", 0o644, names(plan.nodes).as_bytes())?;
+    for (name, script) in COMMANDS {
+        if plan.commands.contains(&name) {
+            add(
+                &mut archive,
+                &format!("bin/{name}"),
+                0o755,
+                script.as_bytes(),
+            )?;
+        }
+    }
+    if plan.arp == Arp::Static {
+        let lines = neighbours(plan.nodes);
+        add(&mut archive, "neighbours", 0o644, lines.as_bytes())?;
+    }
+    if plan.preloads_library() {
+        add(
+            &mut archive,
+            "preload.so",
+            0o755,
+            belljar_guest_lib::PRELOAD,
+        )?;
+    }
+    if let Some(secure_shell) = &plan.secure_shell {
+        for (name, mode, text) in secure_shell.files()? {
+            add(&mut archive, &name, mode, text.as_bytes())?;
+        }
+    }
+    for (name, content) in &plan.files {
+        add(&mut archive, &format!("files/{name}"), 0o755, content)?;
+    }
+    archive.into_inner()
+}
+
+fn add(
+    archive: &mut tar::Builder<Vec<u8>>,
+    name: &str,
+    mode: u32,
+    content: &[u8],
+) -> io::Result<()> {
+    let mut header = tar::Header::new_ustar();
+    header.set_size(content.len() as u64);
+    header.set_mode(mode);
+    header.set_mtime(0);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_entry_type(tar::EntryType::Regular);
+    archive.append_data(&mut header, name, content)
+}
+
+/// A command that is no script already becomes one, of the shell's.
+fn script(command: &str) -> String {
+    if command.starts_with("#!") {
+        command.to_owned()
+    } else {
+        format!("#!/bin/sh\n{command}\n")
+    }
+}
+
+/// The workload's environment: what launchers need, unless the scenario's `own` says otherwise.
+fn environment(
+    nodes: u32,
+    launchers: &BTreeMap<String, String>,
+    own: &BTreeMap<String, String>,
+) -> String {
+    let mut lines = format!("BELLJAR_NODES={nodes}\n");
+    let preset = launchers.iter();
+    let preset = preset.filter(|(name, _)| !own.contains_key(*name));
+    for (name, value) in preset.chain(own) {
+        lines.push_str(&format!("{name}={}\n", value.replace('\n', " ")));
+    }
+    lines
+}
+
+/// For each node a line of `/etc/hosts`; guests would take long to write thousands.
+fn names(nodes: u32) -> String {
+    let mut lines = "127.0.0.1 localhost\n".to_owned();
+    for node in 0..nodes {
+        lines.push_str(&format!("{} node{node}\n", address(node)));
+    }
+    lines
+}
+
+/// For each node a line of its addresses, the network's and the network card's.
+fn neighbours(nodes: u32) -> String {
+    let line = |node| format!("{} {}\n", address(node), Mac::of_host(node));
+    (0..nodes).map(line).collect()
+}
+
+fn address(node: u32) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(FIRST_ADDRESS) + node)
+}
+
+/// For each node a line of how many ranks it may have, `slots` between name and number.
+fn host_file(nodes: u32, slots: &str, ranks: u32) -> String {
+    let line = |node| format!("node{node}{slots}{ranks}\n");
+    (0..nodes).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_scenario_sets_holds() {
+        let of = |pairs: &[(&str, &str)]| {
+            let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            pairs.iter().map(pair).collect()
+        };
+        let preset = of(&[("OMPI_MCA_btl", "tcp,self"), ("OMPI_MCA_pml", "ob1")]);
+        let own = of(&[("A", "1\n2"), ("OMPI_MCA_btl", "self")]);
+        assert_eq!(
+            environment(3, &preset, &own),
+            "BELLJAR_NODES=3\nOMPI_MCA_pml=ob1\nA=1 2\nOMPI_MCA_btl=self\n"
+        );
+    }
+
+    #[test]
+    fn host_files_have_slots() {
+        assert_eq!(host_file(2, ":", 1), "node0:1\nnode1:1\n");
+        assert_eq!(host_file(2, " slots=", 4), "node0 slots=4\nnode1 slots=4\n");
+    }
+}

@@ -1,0 +1,316 @@
+//! The node of which all nodes of a run are clones.
+//!
+//! Booted once, up to where only who it is is missing, and kept as a snapshot for as long as what it is
+//! made of stays the same: a snapshot is used only if its identity fits the plan, and one process at a time
+//! makes it. Called where a run is prepared, and by `belljar snapshot`.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::thread;
+
+use belljar_images::CacheError;
+use belljar_sim::{Span, Time};
+use belljar_vmm::{Identity, Node, NodeError, NodeStop, Snapshot, SnapshotError};
+use twox_hash::{XxHash3_64, XxHash3_128};
+
+use crate::plan::Plan;
+use crate::plan::engine::Engine;
+use crate::plan::parts::{MTU, Parts, PartsError};
+use crate::run::runner::real_function;
+use crate::run::sandbox::{Sandbox, SandboxError};
+use crate::scenario::Results;
+
+/// What init says when nothing is missing but who it is.
+const WORD: &[u8] = b"snapshot\n";
+/// Virtual time in which a node must get there.
+const PATIENCE: Span = Span::from_ms(120_000);
+/// The same under engine kvm, where virtual time passes for a guest whose host is kept from
+/// running it by a host of its own.
+const PATIENCE_ON_KVM: Span = Span::from_ms(600_000);
+/// Virtual time in which what the kernel put off comes to its end.
+const SETTLING: Span = Span::from_ms(1_000);
+/// Virtual time between two looks at what the node said.
+const STEP: Span = Span::from_ms(10);
+/// Snapshots that are kept, the newest ones.
+const KEPT: usize = 24;
+/// The end of the console that an error shows, in bytes.
+const LAST_WORDS: usize = 1_000;
+
+/// Why there is no snapshot for a run.
+#[derive(Debug, thiserror::Error)]
+pub enum TemplateError {
+    /// What nodes are made of is not usable.
+    #[error(transparent)]
+    Parts(#[from] PartsError),
+    /// The node cannot run.
+    #[error("the node to be cloned: {0}")]
+    Node(#[from] NodeError),
+    /// The file is not usable.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// The node never came to the point.
+    #[error(
+        "the node to be cloned did not say `snapshot` on its control console: {how}; boot every node with --boot-each, or see what images/guest/init does; the end of its console:\n{console}"
+    )]
+    NoWord {
+        /// What it did instead.
+        how: String,
+        /// What it wrote last.
+        console: String,
+    },
+    /// There is no folder for snapshots.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// The folder cannot be used.
+    #[error(
+        "cannot use {path} for snapshots: {source}; check its rights or set XDG_CACHE_HOME to another folder"
+    )]
+    Folder {
+        /// A file or folder in it.
+        path: PathBuf,
+        /// The host's reason.
+        source: io::Error,
+    },
+    /// The thread that boots it cannot be kept from what it must not do.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+}
+
+/// What a snapshot for `plan` depends on.
+pub fn identity(plan: &Plan) -> Identity {
+    let mut identity = vec![
+        ("belljar", env!("CARGO_PKG_VERSION").to_owned()),
+        ("build", build()),
+        ("engine", plan.engine.name().to_owned()),
+        ("image", plan.image.manifest.key.clone()),
+        ("kernel", plan.image.manifest.kernel_release.clone()),
+        // An image that is built again may have newer packages.
+        ("kernel file", plan.image.manifest.kernel.sha256.clone()),
+        ("initramfs", plan.image.manifest.initrd.sha256.clone()),
+        ("root file system", plan.image.manifest.root.sha256.clone()),
+        ("command line", plan.append.clone()),
+        ("memory", plan.memory.to_string()),
+        ("clock", format!("{} Hz", plan.clock.as_hz())),
+        ("processor", plan.instruction_set.to_string()),
+        ("number of vCPUs", plan.vcpus.to_string()),
+        (
+            "cycles per instruction",
+            format!("{}/{}", plan.ratio.cycles, plan.ratio.instructions),
+        ),
+        ("time model", format!("{:?}", plan.timing)),
+        ("MTU", MTU.to_string()),
+    ];
+    if plan.vcpus > 1 {
+        identity.push(("slice", plan.slice.to_string()));
+    }
+    if plan.results == Results::Host {
+        identity.push(("results", "of the host's processor".to_owned()));
+    }
+    if !plan.large_files.is_empty() {
+        identity.push(("disk of large files", "there".to_owned()));
+    }
+    identity
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+/// The hash of the program itself: another build may boot otherwise.
+pub(crate) fn build() -> String {
+    static BUILD: OnceLock<String> = OnceLock::new();
+    let hash = || {
+        let program = std::env::current_exe().and_then(fs::read);
+        let hash = program.map(|bytes| XxHash3_64::oneshot(&bytes));
+        hash.map_or_else(|_| "unknown".to_owned(), |hash| format!("{hash:016x}"))
+    };
+    BUILD.get_or_init(hash).clone()
+}
+
+/// Where the snapshot for `plan` is kept.
+///
+/// # Errors
+/// When the environment names no folder.
+pub fn path_of(plan: &Plan) -> Result<PathBuf, TemplateError> {
+    let mut hash = XxHash3_128::new();
+    for (name, value) in identity(plan) {
+        hash.write(format!("{name}\0{value}\0").as_bytes());
+    }
+    let name = format!("{:032x}.snapshot", hash.finish_128());
+    Ok(belljar_images::user_folder("snapshots")?.join(name))
+}
+
+/// The snapshot for `plan`: the one that it names, or the one that is kept, which is made
+/// first if need be.
+///
+/// # Errors
+/// See [`TemplateError`].
+pub(crate) fn find(
+    plan: &Plan,
+    parts: &Parts,
+    sandbox: Option<&Sandbox>,
+) -> Result<Snapshot, TemplateError> {
+    if let Some(path) = &plan.snapshot {
+        let snapshot = Snapshot::open(path)?;
+        // What was booted under one engine continues under another.
+        snapshot.check_but(&identity(plan), &["engine"])?;
+        return Ok(snapshot);
+    }
+    let path = path_of(plan)?;
+    let _lock = lock(&path)?;
+    if path.exists() {
+        match usable(plan, &path) {
+            Ok(snapshot) => return Ok(snapshot),
+            // Whoever runs clones of it keeps what it has mapped.
+            Err(why) => tracing::warn!("{why}; a node boots for another one"),
+        }
+    }
+    make(plan, parts, sandbox, &path)?;
+    prune(&path);
+    Ok(usable(plan, &path)?)
+}
+
+/// The snapshot at `path`, if every byte of it is what was written, for `plan`.
+fn usable(plan: &Plan, path: &Path) -> Result<Snapshot, SnapshotError> {
+    let snapshot = Snapshot::open(path)?;
+    snapshot.check(&identity(plan))?;
+    Ok(snapshot)
+}
+
+/// The file of the snapshot for `plan`, which is made first if need be; `None` where every node
+/// boots by itself.
+///
+/// # Errors
+/// See [`TemplateError`].
+pub fn file(plan: &Plan, sandbox: Option<&Sandbox>) -> Result<Option<PathBuf>, TemplateError> {
+    if plan.boot_each {
+        return Ok(None);
+    }
+    find(plan, &Parts::of_template(plan)?, sandbox)?;
+    plan.snapshot
+        .clone()
+        .map_or_else(|| path_of(plan), Ok)
+        .map(Some)
+}
+
+/// Boots the node that `plan` asks for and writes its snapshot to `path`.
+///
+/// # Errors
+/// See [`TemplateError`].
+pub fn write(plan: &Plan, sandbox: Option<&Sandbox>, path: &Path) -> Result<(), TemplateError> {
+    make(plan, &Parts::of_template(plan)?, sandbox, path)
+}
+
+fn make(
+    plan: &Plan,
+    parts: &Parts,
+    sandbox: Option<&Sandbox>,
+    path: &Path,
+) -> Result<(), TemplateError> {
+    tracing::info!("booting a node for the snapshot {}", path.display());
+    let node = parts.template(plan)?;
+    // In a thread of its own, whose filter ends with it.
+    let booted = thread::scope(|scope| {
+        let boot = scope.spawn(|| {
+            sandbox.map_or(Ok(()), Sandbox::enter)?;
+            boot(plan, node)
+        });
+        boot.join()
+    });
+    let (mut node, log) = booted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    node.write_snapshot(path, &identity(plan), &log)?;
+    Ok(())
+}
+
+/// Deletes the oldest snapshots next to `path` but for some. Whoever runs clones of one
+/// continues: its memory lives as long as it is mapped.
+fn prune(path: &Path) {
+    let age = |entry: &fs::DirEntry| entry.metadata().and_then(|data| data.modified()).ok();
+    let entries = path.parent().and_then(|folder| fs::read_dir(folder).ok());
+    let mut snapshots: Vec<_> = entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.path().extension() == path.extension())
+        .filter_map(|entry| Some((age(&entry)?, entry.path())))
+        .collect();
+    snapshots.sort();
+    for (_, old) in snapshots.iter().rev().skip(KEPT) {
+        // Somebody else may have been faster.
+        let _ = fs::remove_file(old);
+        let _ = fs::remove_file(old.with_extension("lock"));
+    }
+}
+
+/// Runs the node until its init has said the word and it has settled; with what it wrote
+/// to its console.
+fn boot(plan: &Plan, mut node: Node) -> Result<(Node, Vec<u8>), TemplateError> {
+    let (mut log, mut said) = (Vec::new(), Vec::new());
+    let patience = match plan.engine {
+        Engine::Exact => PATIENCE,
+        Engine::Kvm => PATIENCE_ON_KVM,
+    };
+    while !said.ends_with(WORD) {
+        let end = node.now() + STEP;
+        let how = match run(&mut node, end)? {
+            NodeStop::Limit if said.ends_with(b"ready\n") => {
+                Some("it got ready instead".to_owned())
+            }
+            NodeStop::Limit if node.now() >= Time::ZERO + patience => {
+                Some("it took too long".to_owned())
+            }
+            NodeStop::Limit => None,
+            other => Some(format!("{other:?}")),
+        };
+        log.extend(node.take_console());
+        said.extend(node.take_control());
+        if let Some(how) = how {
+            let console = String::from_utf8_lossy(&log[log.len().saturating_sub(LAST_WORDS)..]);
+            return Err(TemplateError::NoWord {
+                how,
+                console: console.into_owned(),
+            });
+        }
+    }
+    let end = node.now() + SETTLING;
+    let slices = if plan.vcpus > 1 {
+        plan.slice.as_ps().max(1)
+    } else {
+        1
+    };
+    let end = Time::from_ps(end.as_ps().next_multiple_of(slices));
+    while node.next_event().is_some_and(|next| next < end)
+        && run(&mut node, end)? == NodeStop::Limit
+    {}
+    node.run_until(end)?;
+    log.extend(node.take_console());
+    node.take_frames();
+    Ok((node, log))
+}
+
+/// Runs about to `end`; nobody traces calls here.
+fn run(node: &mut Node, end: Time) -> Result<NodeStop, NodeError> {
+    loop {
+        match node.run_ahead(end, Span::MAX)? {
+            NodeStop::Magic { .. } => {
+                let target = real_function(&node.registers(), node);
+                node.complete_magic(target);
+            }
+            other => return Ok(other),
+        }
+    }
+}
+
+/// Lets one process at a time make the snapshot.
+fn lock(path: &Path) -> Result<File, TemplateError> {
+    let lock = path.with_extension("lock");
+    let failed = |source| TemplateError::Folder {
+        path: lock.clone(),
+        source,
+    };
+    fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).map_err(failed)?;
+    let file = File::create(&lock).map_err(failed)?;
+    file.lock().map_err(failed)?;
+    Ok(file)
+}

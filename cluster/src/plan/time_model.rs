@@ -1,0 +1,173 @@
+//! From a scenario's `[nodes.timing]` to the engine's time model.
+//!
+//! What the engine cannot have is an error when the plan is made, never later; nothing here looks at the
+//! host. Called by `plan`, and by `plan/describe.rs` for `belljar check`.
+
+use std::fmt::Write;
+
+use belljar_exact::{
+    CacheLevel, CacheModel, CostClass, Costs, LEVEL_NAMES, TICKS_PER_CYCLE, Timing,
+};
+
+use crate::plan::error::PlanError;
+use crate::scenario::quantity::Bytes;
+use crate::scenario::{CachesTable, FartherCache, Nodes, TimingTable};
+
+/// The time model that a scenario's nodes have, if any.
+pub(crate) fn resolve(nodes: &Nodes) -> Result<Option<Timing>, PlanError> {
+    let Some(TimingTable { costs, caches }) = &nodes.timing else {
+        return Ok(None);
+    };
+    let costs = match costs {
+        None => Costs::uniform((nodes.ratio() * f64::from(TICKS_PER_CYCLE)).round() as u32),
+        Some(given) => {
+            if let Some(ratio) = nodes.cycles_per_instruction {
+                return Err(PlanError::Range {
+                    key: "nodes.cycles-per-instruction",
+                    value: ratio.to_string(),
+                    limits: "left out where nodes.timing.costs says what instructions cost",
+                });
+            }
+            let mut costs = Costs::default();
+            for (class, &cycles) in given {
+                costs.set(class, cycles)?;
+            }
+            costs
+        }
+    };
+    let caches = caches.as_ref().map(cache_model).transpose()?;
+    Ok(Some(Timing { costs, caches }))
+}
+
+fn cache_model(table: &CachesTable) -> Result<CacheModel, PlanError> {
+    if table.l3.is_some() && table.l2.is_none() {
+        return Err(PlanError::Range {
+            key: "nodes.timing.caches.l3",
+            value: "there without l2".into(),
+            limits: "after a second level",
+        });
+    }
+    let first = CacheLevel {
+        bytes: table.l1d.size.0,
+        ways: table.l1d.ways,
+        latency: 0,
+    };
+    let level = |cache: FartherCache| CacheLevel {
+        bytes: cache.size.0,
+        ways: cache.ways,
+        latency: cache.latency,
+    };
+    let farther = [table.l2, table.l3].into_iter().flatten().map(level);
+    let model = CacheModel {
+        levels: [first].into_iter().chain(farther).collect(),
+        memory: table.memory_latency,
+    };
+    model.check()?;
+    Ok(model)
+}
+
+/// Lines of `belljar check`.
+pub(crate) fn describe(timing: &Timing) -> String {
+    let mut text = String::new();
+    let cycles = |ticks: u32| f64::from(ticks) / f64::from(TICKS_PER_CYCLE);
+    for (number, classes) in CostClass::ALL.chunks(4).enumerate() {
+        let costs = classes
+            .iter()
+            .map(|&class| format!("{} {}", class.name(), cycles(timing.costs.ticks(class))));
+        let head = if number == 0 { "costs" } else { "" };
+        let costs: Vec<String> = costs.collect();
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{head:<10} {}", costs.join(", "));
+    }
+    let Some(model) = &timing.caches else {
+        let _ = writeln!(text, "caches     not modelled");
+        return text;
+    };
+    for ((level, name), number) in model.levels.iter().zip(LEVEL_NAMES).zip(0..) {
+        let head = if number == 0 { "caches" } else { "" };
+        let size = Bytes(level.bytes);
+        let _ = writeln!(
+            text,
+            "{head:<10} {name} {size} in {} ways, {} cycles",
+            level.ways, level.latency
+        );
+    }
+    let _ = writeln!(text, "{:<10} memory {} cycles", "", model.memory);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::scenario::Scenario;
+
+    fn timing(more: &str) -> Result<Option<Timing>, String> {
+        let text = format!(
+            "name = \"t\"\nimage = {{ recipe = \"r\" }}\nworkload = {{ command = \"true\" }}\n\
+             [nodes]\ncount = 1\nmemory = \"256 MiB\"\nclock = \"2 GHz\"\n{more}"
+        );
+        let scenario = Scenario::parse(Path::new("t.toml"), &text, &[]);
+        let scenario = scenario.map_err(|error| error.to_string())?;
+        resolve(&scenario.nodes).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_time_model_is_what_the_scenario_says() {
+        assert_eq!(timing(""), Ok(None));
+        let uniform = timing("cycles-per-instruction = 1.5\ntiming = {}")
+            .unwrap()
+            .unwrap();
+        assert_eq!(uniform.costs, Costs::uniform(1500));
+        let model = timing(
+            "timing.costs = { divide = 26, integer = 0.25 }\n\
+             timing.caches = { l1d = { size = \"48 KiB\", ways = 12 }, memory-latency = 200 }",
+        );
+        let model = model.unwrap().unwrap();
+        assert_eq!(model.costs.ticks(CostClass::Divide), 26_000);
+        assert_eq!(model.costs.ticks(CostClass::Integer), 250);
+        assert_eq!(
+            model.costs.ticks(CostClass::Multiply),
+            CostClass::Multiply.default_ticks()
+        );
+        let text = describe(&model);
+        assert!(
+            text.contains("divide 26,") && text.contains("integer 0.25"),
+            "{text}"
+        );
+        assert!(
+            text.contains("l1d 48 KiB in 12 ways") && text.contains("memory 200"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_name() {
+        for (more, named) in [
+            ("timing.costs = { float = 1 }", "`float`"),
+            ("timing.costs = { divide = 0.0001 }", "divide"),
+            (
+                "cycles-per-instruction = 2\ntiming.costs = {}",
+                "cycles-per-instruction",
+            ),
+            (
+                "timing.caches = { l1d = { size = \"48 KiB\", ways = 8 }, memory-latency = 9 }",
+                "l1d",
+            ),
+            (
+                "timing.caches = { l1d = { size = \"48 KiB\", ways = 12 } }",
+                "memory-latency",
+            ),
+            ("timing.caches = { memory-latency = 9 }", "l1d"),
+            (
+                "timing.caches = { l1d = { size = \"4 KiB\", ways = 1 }, memory-latency = 9, \
+                 l3 = { size = \"4 KiB\", ways = 1, latency = 3 } }",
+                "l3",
+            ),
+        ] {
+            let error = timing(more).unwrap_err();
+            assert!(error.contains(named), "{more}: {error}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! What a run leaves: its directory, summary, captures, logs and the nodes' files.
+//!
+//! Nothing here decides how a run goes. Called by `run`, and by commands that show what a run left.
+
+/// Links as pcapng files.
+pub mod capture;
+/// A folder whose files stay in it.
+pub mod folder;
+/// What links carried over time.
+pub mod link_log;
+/// Files of the nodes for the run directory.
+pub mod outputs;
+/// Where a run puts what it found.
+pub mod run_directory;
+/// What nodes write that a run keeps as text.
+pub mod stream;
+/// What is told of a run at its end.
+pub mod summary;

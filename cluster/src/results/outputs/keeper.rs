@@ -1,0 +1,81 @@
+//! Where the nodes' files are put, in a thread of its own: threads with guests open none.
+//!
+//! Nothing that a node says makes it fail, only this host does. Begun by the coordinator of the host that has
+//! the run directory, and fed by it.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use serde::{Deserialize, Serialize};
+
+use super::{NodeOutputs, Received, Refused, Wanted};
+use crate::results::folder::Folder;
+
+/// Pieces that wait for the disk.
+const WAITING: usize = 64;
+
+/// What is said of a node's files.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Word {
+    /// The next bytes of its answer.
+    Bytes(u32, #[serde(with = "serde_bytes")] Vec<u8>),
+    /// It answered, or why not everything came.
+    End(u32, Option<String>),
+}
+
+/// Puts files into the run directory as they are sent.
+pub(crate) struct Keeper {
+    words: Receiver<Word>,
+    folder: Folder,
+    wanted: Wanted,
+}
+
+impl Keeper {
+    /// One that fills `folder`, and by what it is told.
+    pub(crate) fn new(folder: Folder, wanted: Wanted) -> (Self, SyncSender<Word>) {
+        let (sender, words) = sync_channel(WAITING);
+        let keeper = Self {
+            words,
+            folder,
+            wanted,
+        };
+        (keeper, sender)
+    }
+
+    /// Takes everything in until nobody says anything any more; what came of each node, by number.
+    ///
+    /// # Errors
+    /// When this host fails. Nothing that a node says is an error.
+    pub(crate) fn keep(self) -> Result<Vec<NodeOutputs>, Refused> {
+        let mut open: BTreeMap<u32, Received> = BTreeMap::new();
+        let mut whole: BTreeMap<u32, NodeOutputs> = BTreeMap::new();
+        for word in &self.words {
+            let (Word::Bytes(node, _) | Word::End(node, _)) = word;
+            if whole.contains_key(&node) {
+                continue;
+            }
+            let received = open
+                .entry(node)
+                .or_insert_with(|| Received::new(node, &self.wanted));
+            let why = match word {
+                Word::Bytes(_, bytes) => match received.take(&bytes, &self.folder) {
+                    Ok(()) => continue,
+                    Err(failed @ Refused::Host { .. }) => return Err(failed),
+                    Err(refused) => Some(refused.to_string()),
+                },
+                Word::End(_, why) => why,
+            };
+            let Some(received) = open.remove(&node) else {
+                continue;
+            };
+            let is_done = received.is_done();
+            let why = why.or_else(|| (!is_done).then(|| "its answer is cut short".to_owned()));
+            whole.insert(node, received.finish(why)?);
+        }
+        for (node, received) in open {
+            let why = "its host is lost".to_owned();
+            whole.insert(node, received.finish(Some(why))?);
+        }
+        Ok(whole.into_values().collect())
+    }
+}

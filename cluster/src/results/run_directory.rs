@@ -1,0 +1,341 @@
+//! Where a run puts what it found.
+//!
+//! The directory is named `*.incomplete` until the run is whole and all of it on the disk, and locked as
+//! long as somebody writes to it. Files are opened beneath it: no link in it leads out. Made by the
+//! commands that run a scenario.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, BufWriter, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use crate::results::folder::{self, Folder};
+use crate::run::sandbox::Reach;
+
+/// The scenario as it was run, in a run directory: with all overrides applied, and with
+/// copies of the files that it is made of next to it, so that it can be run again.
+pub const SCENARIO_FILE: &str = "scenario.toml";
+
+/// How many times, and how long between, one tries to lock a directory.
+const LOCK_TRIES: u32 = 20;
+const LOCK_NAP: Duration = Duration::from_millis(100);
+
+/// Why results could not be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum RunDirectoryError {
+    /// The directory of an earlier run is in the way.
+    #[error("{0} exists already; choose another with --out, or remove it")]
+    Exists(PathBuf),
+    /// There is no run in it to resume.
+    #[error("{0} is no directory of a run that was broken off; its name would end in .incomplete")]
+    NotBroken(PathBuf),
+    /// The run is under way already.
+    #[error("the run in {0} is under way already; watch it with: belljar watch {0}")]
+    InUse(PathBuf),
+    /// A file ends before it should.
+    #[error("{path} has {is} bytes and had {was} when the checkpoint was made")]
+    Shorter {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        is: u64,
+        /// What it had then.
+        was: u64,
+    },
+    /// The host refuses a file or folder.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// What was attempted.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The host's reason.
+        source: io::Error,
+    },
+}
+
+/// A run's directory while it is being filled. Its files are opened beneath it, and nothing
+/// that a link in it leads to.
+#[derive(Debug)]
+pub struct RunDirectory {
+    final_path: PathBuf,
+    path: PathBuf,
+    /// The directory itself, locked as long as this run is under way.
+    folder: Folder,
+}
+
+impl RunDirectory {
+    /// Makes `wanted.incomplete`; without `wanted`, the first free
+    /// `belljar-runs/NAME` or `belljar-runs/NAME-N`. Whoever asks at the same time gets
+    /// another one, or is refused.
+    ///
+    /// # Errors
+    /// When `wanted` exists or cannot be made.
+    pub fn create(wanted: Option<&Path>, name: &str) -> Result<Self, RunDirectoryError> {
+        let directory = match wanted {
+            Some(wanted) => Self::make_new(wanted)?,
+            None => Self::make_first_free(Path::new(RUNS), name)?,
+        };
+        for folder in ["console", "pcap"] {
+            directory.folder(folder)?;
+        }
+        Ok(directory)
+    }
+
+    fn make_first_free(folder: &Path, name: &str) -> Result<Self, RunDirectoryError> {
+        let mut number = 1;
+        loop {
+            let path = match number {
+                1 => folder.join(name),
+                _ => folder.join(format!("{name}-{number}")),
+            };
+            match Self::make_new(&path) {
+                Err(RunDirectoryError::Exists(_)) => number += 1,
+                made => return made,
+            }
+        }
+    }
+
+    /// Makes `final_path.incomplete`, where neither is there.
+    fn make_new(final_path: &Path) -> Result<Self, RunDirectoryError> {
+        let exists = |path: &Path| RunDirectoryError::Exists(path.to_owned());
+        if is_taken(final_path) {
+            return Err(exists(final_path));
+        }
+        let path = incomplete(final_path);
+        let failed = |source| failed("make the folder", &path)(source);
+        if let Some(above) = path.parent() {
+            fs::create_dir_all(above).map_err(failed)?;
+        }
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(exists(&path)),
+            // A run that had the name came to its end in between.
+            Ok(()) if is_taken(final_path) => {
+                fs::remove_dir(&path).map_err(failed)?;
+                Err(exists(final_path))
+            }
+            Ok(()) => Self::locked(final_path.to_owned(), path),
+            Err(source) => Err(failed(source)),
+        }
+    }
+
+    /// The directory of a run that was broken off; `path` with or without `.incomplete`.
+    ///
+    /// # Errors
+    /// When there is none, or somebody else has resumed it.
+    pub fn resume(path: &Path) -> Result<Self, RunDirectoryError> {
+        let name = path.file_name().unwrap_or_default();
+        let whole = Path::new(name).file_stem().unwrap_or_default();
+        let (final_path, path) = if path.extension() == Some(INCOMPLETE.as_ref()) {
+            (path.with_file_name(whole), path.to_owned())
+        } else {
+            (path.to_owned(), incomplete(path))
+        };
+        if !path.is_dir() {
+            return Err(RunDirectoryError::NotBroken(path));
+        }
+        Self::locked(final_path, path)
+    }
+
+    fn locked(final_path: PathBuf, path: PathBuf) -> Result<Self, RunDirectoryError> {
+        let folder = Folder::open(&path).map_err(failed("open", &path))?;
+        let mut tries = LOCK_TRIES;
+        while let Err(error) = folder.file().try_lock() {
+            tries -= 1;
+            match error {
+                TryLockError::WouldBlock if tries == 0 => {
+                    return Err(RunDirectoryError::InUse(path));
+                }
+                // One that was killed a moment ago has its memory to give back first.
+                TryLockError::WouldBlock => thread::sleep(LOCK_NAP),
+                TryLockError::Error(source) => return Err(failed("lock", &path)(source)),
+            }
+        }
+        Ok(Self {
+            final_path,
+            path,
+            folder,
+        })
+    }
+
+    /// The directory as it is named now.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The files that a run opens while guests run, and at its end: its own, and the folder's
+    /// name.
+    pub fn reach(&self) -> Reach {
+        let above = self.path.parent().filter(|above| *above != Path::new(""));
+        Reach::nothing()
+            .writing(&self.path)
+            .renaming_in(above.unwrap_or(Path::new(".")))
+    }
+
+    /// Opens a new file in it for writing, in place of what stands there.
+    ///
+    /// # Errors
+    /// When the host refuses.
+    pub fn file(&self, name: &str) -> Result<BufWriter<File>, RunDirectoryError> {
+        self.create_file(name).map(BufWriter::new)
+    }
+
+    /// As [`file`](Self::file), for a caller that buffers by itself.
+    ///
+    /// # Errors
+    /// As [`file`](Self::file).
+    pub fn create_file(&self, name: &str) -> Result<File, RunDirectoryError> {
+        let created = self.folder.create(name);
+        created.map_err(failed("create", &self.path.join(name)))
+    }
+
+    /// Opens a file in it to be written over.
+    ///
+    /// # Errors
+    /// When it is none of this directory alone, or the host refuses.
+    pub fn existing_file(&self, name: &str) -> Result<File, RunDirectoryError> {
+        let opened = self.folder.existing(name);
+        opened.map_err(failed("continue", &self.path.join(name)))
+    }
+
+    /// Opens a file in it to be written on from its first `length` bytes, which it keeps.
+    ///
+    /// # Errors
+    /// When it is shorter, or as for [`existing_file`](Self::existing_file).
+    pub fn resume_file(
+        &self,
+        name: &str,
+        length: u64,
+    ) -> Result<BufWriter<File>, RunDirectoryError> {
+        let failed = failed("continue", &self.path.join(name));
+        let mut file = self.at_least(name, length)?;
+        file.set_len(length).map_err(&failed)?;
+        file.seek(SeekFrom::Start(length)).map_err(&failed)?;
+        Ok(BufWriter::new(file))
+    }
+
+    /// Checks that [`resume_file`](Self::resume_file) would open this file, and changes nothing.
+    ///
+    /// # Errors
+    /// As for [`resume_file`](Self::resume_file).
+    pub fn holds(&self, name: &str, length: u64) -> Result<(), RunDirectoryError> {
+        self.at_least(name, length).map(drop)
+    }
+
+    /// A file that is to have `length` bytes or more.
+    fn at_least(&self, name: &str, length: u64) -> Result<File, RunDirectoryError> {
+        let path = self.path.join(name);
+        let file = self.existing_file(name)?;
+        let is = file.metadata().map_err(failed("continue", &path))?.len();
+        if is < length {
+            return Err(RunDirectoryError::Shorter {
+                path,
+                is,
+                was: length,
+            });
+        }
+        Ok(file)
+    }
+
+    /// Makes a folder in it.
+    ///
+    /// # Errors
+    /// When the host refuses.
+    pub fn folder(&self, name: &str) -> Result<(), RunDirectoryError> {
+        let made = self.folder.folder(name).map(drop);
+        made.map_err(failed("make the folder", &self.path.join(name)))
+    }
+
+    /// Makes an empty folder in it, in place of one that stands there.
+    ///
+    /// # Errors
+    /// When the host refuses.
+    pub(crate) fn new_folder(&self, name: &str) -> Result<Folder, RunDirectoryError> {
+        let path = self.path.join(name);
+        if fs::symlink_metadata(&path).is_ok_and(|data| data.is_dir()) {
+            fs::remove_dir_all(&path).map_err(failed("empty the folder", &path))?;
+        }
+        let made = self.folder.folder(name);
+        made.map_err(failed("make the folder", &path))
+    }
+
+    /// Copies a file into it, making the folders that `name` names.
+    ///
+    /// # Errors
+    /// When the host refuses.
+    pub fn copy(&self, from: &Path, name: &str) -> Result<(), RunDirectoryError> {
+        if let Some((folder, _)) = name.rsplit_once('/') {
+            self.folder(folder)?;
+        }
+        let mut to = self.create_file(name)?;
+        let mut copy = || {
+            let mut original = File::open(from)?;
+            io::copy(&mut original, &mut to)?;
+            to.set_permissions(original.metadata()?.permissions())
+        };
+        copy().map_err(failed("copy", from))
+    }
+
+    /// Writes a whole file in it, in place of what stands there; on the disk it is when all of
+    /// the directory is.
+    ///
+    /// # Errors
+    /// When the host refuses.
+    pub fn write(&self, name: &str, content: &str) -> Result<(), RunDirectoryError> {
+        let written = self.folder.write(name, content.as_bytes());
+        written.map_err(failed("write", &self.path.join(name)))
+    }
+
+    /// Gives it its final name, once everything that is in it is on the disk; then removes
+    /// its folder `no_more`, which a whole run has no use for.
+    ///
+    /// # Errors
+    /// When the host refuses. As long as the disk has not taken everything, the directory
+    /// keeps the name of one that is not whole.
+    pub fn complete(self, no_more: &str) -> Result<PathBuf, RunDirectoryError> {
+        let settled = self.folder.settle();
+        settled.map_err(|(path, source)| failed("write to the disk", &path)(source))?;
+        let named = folder::publish(&self.path, &self.final_path);
+        named.map_err(failed("rename", &self.path))?;
+        let path = self.final_path.join(no_more);
+        match fs::remove_dir_all(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                // It takes room and does no harm.
+                tracing::warn!("{} stays: {source}", path.display());
+            }
+            _ => {}
+        }
+        Ok(self.final_path)
+    }
+}
+
+/// Where runs go of which nobody says where.
+const RUNS: &str = "belljar-runs";
+
+/// What the name of a directory ends in whose run is not whole.
+const INCOMPLETE: &str = "incomplete";
+
+fn incomplete(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".");
+    name.push(INCOMPLETE);
+    path.with_file_name(name)
+}
+
+/// Whether anything has this name, if only a link that leads nowhere.
+fn is_taken(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+fn failed(action: &'static str, path: &Path) -> impl Fn(io::Error) -> RunDirectoryError + use<> {
+    let path = path.to_owned();
+    move |source| RunDirectoryError::Io {
+        action,
+        path: path.clone(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! Calls by which programs wait in loops: they may make up most of a trace and say little.
+//!
+//! Counted by function, recorded or not, so that the line is the same whatever is sampled. Called when the
+//! summary is made.
+
+use std::collections::BTreeMap;
+
+use belljar_abi::FUNCTIONS;
+use belljar_trace::Counters;
+use belljar_tracer::Selection;
+
+/// Functions that programs call again and again until something has happened.
+const POLLS: [&str; 10] = [
+    "MPI_Improbe",
+    "MPI_Iprobe",
+    "MPI_Parrived",
+    "MPI_Request_get_status",
+    "MPI_Test",
+    "MPI_Testall",
+    "MPI_Testany",
+    "MPI_Testsome",
+    "MPI_Wtick",
+    "MPI_Wtime",
+];
+/// Calls from which on they are told.
+const MANY: u64 = 1_000_000;
+/// Of so many, one is enough.
+const ENOUGH: u64 = 1000;
+
+/// How often each of these functions was called.
+pub(super) fn of(counters: &Counters) -> BTreeMap<String, u64> {
+    let named = counters.calls.iter().filter_map(|(&number, &calls)| {
+        let name = FUNCTIONS.get(usize::from(number))?.name;
+        POLLS.contains(&name).then(|| (name.to_owned(), calls))
+    });
+    named.collect()
+}
+
+/// A line for each function that was called very often on all nodes together, and what of it is
+/// recorded.
+pub(super) fn told<'a>(
+    polls: impl Iterator<Item = &'a BTreeMap<String, u64>>,
+    selection: &Selection,
+) -> Vec<String> {
+    let mut sum: BTreeMap<&str, u64> = BTreeMap::new();
+    for (name, calls) in polls.flatten() {
+        *sum.entry(name).or_default() += calls;
+    }
+    let many = sum.into_iter().filter(|(_, calls)| *calls >= MANY);
+    many.map(|(name, calls)| {
+        let recorded = match selection.every(name) {
+            0 => "none recorded".to_owned(),
+            1 => format!(
+                "all recorded; one in {ENOUGH} is enough with: --set trace.sample.{name}={ENOUGH}"
+            ),
+            every => format!("sampled 1 in {every}"),
+        };
+        format!(
+            "{:.1} million calls of {name}, {recorded}",
+            calls as f64 / 1e6
+        )
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polling_is_told_with_what_is_recorded_of_it() {
+        let of = |name: &str, calls| BTreeMap::from([(name.to_owned(), calls)]);
+        let nodes = [
+            of("MPI_Wtime", 900_000),
+            of("MPI_Wtime", 200_000),
+            of("MPI_Test", 999_999),
+        ];
+        let mut selection = Selection::default();
+        let lines = |selection: &Selection| told(nodes.iter(), selection);
+        let all = "1.1 million calls of MPI_Wtime, all recorded; one in 1000 is enough with: --set trace.sample.MPI_Wtime=1000";
+        assert_eq!(lines(&selection), [all]);
+        selection.sampling.insert("MPI_W*".to_owned(), 50);
+        let some = "1.1 million calls of MPI_Wtime, sampled 1 in 50";
+        assert_eq!(lines(&selection), [some]);
+        selection.functions.push("MPI_Send".to_owned());
+        let none = "1.1 million calls of MPI_Wtime, none recorded";
+        assert_eq!(lines(&selection), [none]);
+    }
+
+    #[test]
+    fn all_of_them_are_functions() {
+        let is_one = |name: &&str| FUNCTIONS.iter().any(|function| function.name == *name);
+        assert!(POLLS.iter().all(is_one));
+    }
+}

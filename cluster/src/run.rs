@@ -1,0 +1,27 @@
+//! A run carried out: nodes, host threads, rounds of virtual time, checkpoints.
+//!
+//! What a run does follows from its plan alone; host threads and clocks reach no result. Called by the commands
+//! with a plan, and it fills what `results` keeps.
+
+/// A whole run at a point between its rounds, as files from which it continues.
+pub mod checkpoint;
+/// Rounds of virtual time, from the first to the last.
+pub mod coordinator;
+/// Host threads that take turns.
+pub(crate) mod crew;
+/// How a run ends.
+pub(crate) mod ending;
+/// Why a run could not continue.
+pub mod error;
+/// How far each node may run before anybody else must be heard.
+pub mod horizon;
+/// What memory this host can give.
+pub mod host_memory;
+/// The calls of all nodes in one trace.
+pub(crate) mod recorder;
+/// One node of a run, with its tracer and its console.
+pub mod runner;
+/// What keeps a guest that broke out inside its own run.
+pub mod sandbox;
+/// Host time that nodes take, for reports alone.
+pub(crate) mod stopwatch;

@@ -1,0 +1,189 @@
+//! The checkpoint from which a run continues.
+//!
+//! Files of a checkpoint are hostile: they are checked as they are read, and until all that can be known is
+//! checked no file of the run directory is changed. `Choice` looks for the newest one that is whole; the
+//! coordinator resumes from it.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use belljar_cpu::{GuestRam, PAGE_SIZE};
+use belljar_vmm::{Identity, Node, Packs, Snapshot, first_difference};
+
+use super::record::{NodeRecord, Record, RunRecord};
+use super::{BASE, CheckpointError, Choice, FOLDER, PACK, RECORD, read_input};
+use crate::observe::control::INPUT_FILE;
+use crate::plan::Plan;
+use crate::plan::parts::DiskHashes;
+use crate::plan::template;
+use crate::results::capture::CaptureState;
+use crate::results::link_log::LinkLogState;
+use crate::results::run_directory::{RunDirectory, RunDirectoryError};
+
+/// A checkpoint that was found whole, but for the pages, which are checked as they are read, and for the
+/// run's own files.
+#[derive(Debug)]
+pub struct Found {
+    pub(crate) run: RunRecord,
+    record: Record,
+    /// What nodes are clones of.
+    pub(crate) base: Option<Snapshot>,
+    packs: Packs,
+}
+
+impl Found {
+    /// The newest checkpoint of the run in `directory` that can be opened.
+    ///
+    /// # Errors
+    /// [`CheckpointError::None`] when there is none, and
+    /// [`CheckpointError::Unusable`] when there are such as are damaged.
+    pub fn newest(directory: &Path) -> Result<Self, CheckpointError> {
+        Choice::among(directory)?.next()
+    }
+
+    /// Opens a checkpoint; what is wrong with it, in words, otherwise.
+    pub(super) fn open(folder: &Path, number: u32) -> Result<Self, String> {
+        let record = Record::read(&folder.join(format!("{number}.{RECORD}")))?;
+        let run = record.run().map_err(|error| error.to_string())?;
+        if run.number != number {
+            return Err(format!("it is number {}", run.number));
+        }
+        let base = run.has_base.then(|| Snapshot::open(&folder.join(BASE)));
+        let base = base.transpose().map_err(|error| error.to_string())?;
+        let mut packs = Packs::default();
+        for &(pack, pages) in &run.packs {
+            let path = folder.join(format!("{pack}.{PACK}"));
+            let whole = File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
+            let (length, file) = whole.map_err(|error| format!("{}: {error}", path.display()))?;
+            if length < pages.saturating_mul(PAGE_SIZE) {
+                return Err(format!("{} is shorter than it was", path.display()));
+            }
+            packs.add(pack, file);
+        }
+        Ok(Self {
+            run,
+            record,
+            base,
+            packs,
+        })
+    }
+
+    /// Checks that what the run wrote all the time is still as long as it was, and that what was typed
+    /// can be typed again; what is wrong, in words, otherwise. No file is changed.
+    pub(crate) fn look(&self, directory: &RunDirectory) -> Result<(), String> {
+        let words = |error: RunDirectoryError| error.to_string();
+        for node in 0..self.record.nodes() {
+            let record = self.record.node(node).map_err(|error| error.to_string())?;
+            for (name, length) in record.runner.files(node as u32) {
+                directory.holds(&name, length).map_err(words)?;
+            }
+        }
+        let captures = self.run.captures.iter().map(CaptureState::file);
+        let links = self.run.links.iter().map(LinkLogState::file);
+        for (name, length) in captures.chain(links) {
+            directory.holds(&name, length).map_err(words)?;
+        }
+        let trace = self.run.recorder.look(directory);
+        trace.map_err(|error| error.to_string())?;
+        let input = read_input(&directory.path().join(INPUT_FILE), self.run.input);
+        input
+            .map(drop)
+            .map_err(|error| format!("{INPUT_FILE}: {error}"))
+    }
+
+    /// Reads all pages of all nodes; what is wrong with them, in words, otherwise.
+    pub(super) fn verify_pages(&self) -> Result<(), String> {
+        for node in 0..self.record.nodes() {
+            let record = self.record.node(node).map_err(|error| error.to_string())?;
+            let verified = record.pages.verify(&self.packs);
+            verified.map_err(|error| format!("node {node}: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// Its files in the run directory `directory`, by their names there.
+    pub fn files(&self, directory: &Path) -> Vec<(String, PathBuf)> {
+        let packs = self
+            .run
+            .packs
+            .iter()
+            .map(|(pack, _)| format!("{pack}.{PACK}"));
+        let base = self.base.as_ref().map(|_| BASE.to_owned());
+        let record = format!("{}.{RECORD}", self.run.number);
+        let names = packs.chain(base).chain([record]);
+        let placed = names.map(|name| format!("{FOLDER}/{name}"));
+        placed
+            .map(|name| (name.clone(), directory.join(name)))
+            .collect()
+    }
+
+    /// Which one it is, in words.
+    pub fn describe(&self) -> String {
+        let (number, now) = (self.run.number, self.run.now.as_secs_f64());
+        format!("checkpoint {number} at {now:.6} s of virtual time")
+    }
+
+    /// Checks that it is of what `wanted` says.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Other`], naming what differs first.
+    pub(crate) fn check(&self, wanted: &Identity) -> Result<(), CheckpointError> {
+        let other = |[name, found, wanted]: [String; 3]| CheckpointError::Other {
+            name,
+            found,
+            wanted,
+        };
+        if let Some(difference) = first_difference(&self.run.identity, wanted, &[]) {
+            return Err(other(difference));
+        }
+        // One part for each of the nodes that it says it is of.
+        let nodes = vec![(NODES.to_owned(), self.record.nodes().to_string())];
+        let said = wanted.iter().filter(|(name, _)| name == NODES).cloned();
+        match first_difference(&nodes, &said.collect(), &[]) {
+            None => Ok(()),
+            Some(difference) => Err(other(difference)),
+        }
+    }
+
+    /// RAM of `bytes` bytes as node number `index` had it, whose part is `node`.
+    pub(crate) fn ram(
+        &self,
+        index: u32,
+        node: &NodeRecord<'_>,
+        bytes: u64,
+    ) -> Result<GuestRam, CheckpointError> {
+        let ram = match &self.base {
+            Some(base) => base.ram()?,
+            None => Node::blank_ram(bytes)?,
+        };
+        let put = node.pages.restore(&ram, &self.packs);
+        put.map_err(|source| CheckpointError::Pages {
+            node: index,
+            source,
+        })?;
+        Ok(ram)
+    }
+
+    /// What it holds of a node.
+    pub(crate) fn node(&self, node: u32) -> Result<NodeRecord<'static>, CheckpointError> {
+        Ok(self.record.node(node as usize)?)
+    }
+}
+
+const NODES: &str = "number of nodes";
+
+/// What a checkpoint of a run of `plan`, whose disks have the hashes `disks`, depends on.
+pub(crate) fn identity(plan: &Plan, disks: DiskHashes) -> Identity {
+    let mut identity = template::identity(plan);
+    let more = [
+        (NODES, plan.nodes.to_string()),
+        ("seed", plan.seed.to_string()),
+        ("workload", format!("{:016x}", disks.run)),
+        ("tracing", plan.trace.enabled.to_string()),
+    ];
+    identity.extend(more.map(|(name, value)| (name.to_owned(), value)));
+    if let Some(hash) = disks.large_files {
+        identity.push(("large files".to_owned(), format!("{hash:032x}")));
+    }
+    identity
+}

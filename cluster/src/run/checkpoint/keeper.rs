@@ -1,0 +1,409 @@
+//! The thread that makes checkpoints last, while the run continues.
+//!
+//! Threads that run guests may not open files. This one may, and runs none: it makes the
+//! file for the next pack of pages, and when the run has filled that, sees everything onto
+//! the disk and reads the record that speaks of it before that gets its name. Records but for
+//! the last two and packs that neither speaks of go then.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use belljar_sim::Time;
+use belljar_vmm::Snapshot;
+use serde::{Deserialize, Serialize};
+
+use super::{BASE, CheckpointError, FOLDER, PACK, RECORD, Record};
+use crate::results::folder::Folder;
+use crate::run::stopwatch::Stopwatch;
+
+/// Bytes that a checkpoint leaves for the run's own files.
+const ROOM: u64 = 64 << 20;
+
+/// Bits of a pack's number that tell for which checkpoint it was made.
+const CHECKPOINT_BITS: u32 = 24;
+
+/// Other hosts that packs' numbers tell apart.
+pub(crate) const MOST_HOSTS: u32 = (1 << (u32::BITS - CHECKPOINT_BITS)) - 1;
+
+/// The number of the pack that `host` writes for a checkpoint.
+pub(crate) fn pack_of(checkpoint: u32, host: u32) -> u32 {
+    (host << CHECKPOINT_BITS) | (checkpoint & ((1 << CHECKPOINT_BITS) - 1))
+}
+
+/// For which checkpoint a pack was made.
+fn made_for(pack: u32) -> u32 {
+    pack & ((1 << CHECKPOINT_BITS) - 1)
+}
+
+/// A checkpoint that was made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Its number.
+    pub number: u32,
+    /// Virtual time, in picoseconds.
+    pub at_ps: u64,
+    /// Pages of nodes' RAM that were written.
+    pub pages: u64,
+    /// Bytes that were written, pages and all else.
+    pub bytes: u64,
+    /// Host seconds for which the run stood still.
+    pub pause: f64,
+    /// Host seconds after that until it was on the disk.
+    pub settling: f64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "checkpoint {} at {:.6} s of virtual time: {} pages, {:.1} MiB; the run stood still for {:.0} ms",
+            self.number,
+            self.at_ps as f64 / 1e12,
+            self.pages,
+            self.bytes as f64 / f64::from(1 << 20),
+            self.pause * 1e3
+        )
+    }
+}
+
+/// Hears of checkpoints: what became of that of this number.
+pub type Tell = Arc<dyn Fn(u32, Result<&Report, &str>) + Send + Sync>;
+
+/// A checkpoint to be made last.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) number: u32,
+    pub(crate) now: Time,
+    pub(crate) record: Record,
+    /// The new pack, and how many pages it has.
+    pub(crate) pack: File,
+    pub(crate) pages: u64,
+    /// The highest number of another host that has a part in it.
+    pub(crate) hosts: u32,
+    /// All packs that the record speaks of.
+    pub(crate) needed: BTreeSet<u32>,
+    pub(crate) pause: Duration,
+}
+
+#[derive(Debug)]
+enum Order {
+    /// A file for this pack is wanted.
+    Begin(u32),
+    /// The next bytes of another host's pack.
+    Pages(u32, Vec<u8>),
+    Keep(Box<Work>),
+}
+
+/// A file for a pack; `false` when what was to be kept before is lost.
+type Begun = Result<(File, bool), CheckpointError>;
+
+/// Whoever keeps checkpoints.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    orders: Sender<Order>,
+    begun: Receiver<Begun>,
+    thread: JoinHandle<Vec<Report>>,
+}
+
+impl Keeper {
+    /// Keeps checkpoints in the run directory `directory`, of nodes that are clones of
+    /// `base`, and names each. `last` is the number of the last one that is
+    /// there, and the packs that it speaks of.
+    pub(crate) fn start(
+        directory: PathBuf,
+        base: Option<Snapshot>,
+        last: (u32, BTreeSet<u32>),
+        tell: Tell,
+    ) -> Self {
+        let (orders, taken) = channel();
+        let (begin, begun) = channel();
+        let mut archive = Archive {
+            folder: directory.join(FOLDER),
+            directory,
+            open: None,
+            base,
+            kept: Vec::new(),
+            last,
+            others: BTreeMap::new(),
+        };
+        let thread = thread::spawn(move || {
+            let mut whole = true;
+            for order in taken {
+                match order {
+                    Order::Begin(number) => {
+                        let file = archive.begin(number);
+                        // Whoever asked is gone: then so is this.
+                        let _ = begin.send(file.map(|file| (file, whole)));
+                        whole = true;
+                    }
+                    Order::Pages(pack, bytes) => archive.append(pack, &bytes),
+                    Order::Keep(work) => whole = archive.keep(&work, &tell),
+                }
+            }
+            archive.kept
+        });
+        Self {
+            orders,
+            begun,
+            thread,
+        }
+    }
+
+    /// A new file for pack `number`, once what was kept before is on the disk; and whether
+    /// it is, or is lost.
+    pub(crate) fn begin(&self, number: u32) -> Begun {
+        let gone = || CheckpointError::Failed("the thread that keeps checkpoints is gone".into());
+        self.orders.send(Order::Begin(number)).map_err(|_| gone())?;
+        self.begun.recv().map_err(|_| gone())?
+    }
+
+    /// Takes the next bytes of a pack of another host, which the next checkpoint speaks of.
+    pub(crate) fn append(&self, pack: u32, bytes: Vec<u8>) {
+        // Should the thread be gone, the next `begin` says so.
+        let _ = self.orders.send(Order::Pages(pack, bytes));
+    }
+
+    /// Makes a checkpoint last.
+    pub(crate) fn keep(&self, work: Work) {
+        // Should the thread be gone, the next `begin` says so.
+        let _ = self.orders.send(Order::Keep(Box::new(work)));
+    }
+
+    /// Waits until everything is on the disk. What was kept.
+    pub(crate) fn finish(self) -> Vec<Report> {
+        drop(self.orders);
+        self.thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+struct Archive {
+    /// The run directory, and the folder in it that checkpoints are in.
+    directory: PathBuf,
+    folder: PathBuf,
+    /// That folder, once there was something to keep.
+    open: Option<Folder>,
+    base: Option<Snapshot>,
+    kept: Vec<Report>,
+    /// The last record and the packs that it speaks of.
+    last: (u32, BTreeSet<u32>),
+    /// Packs of other hosts for the next checkpoint, or what is wrong with them.
+    others: BTreeMap<u32, Result<File, CheckpointError>>,
+}
+
+impl Archive {
+    fn path(&self, number: u32, ending: &str) -> PathBuf {
+        self.folder.join(name(number, ending))
+    }
+
+    /// The folder, which is made when first needed.
+    fn open(&mut self) -> Result<&Folder, CheckpointError> {
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => {
+                let made = Folder::open(&self.directory).and_then(|run| run.folder(FOLDER));
+                made.map_err(failed("make the folder", &self.folder))?
+            }
+        };
+        Ok(self.open.insert(open))
+    }
+
+    fn begin(&mut self, number: u32) -> Result<File, CheckpointError> {
+        if number > made_for(u32::MAX) {
+            let why = format!("checkpoint {number} would be one more than a run can have");
+            return Err(CheckpointError::Failed(why));
+        }
+        self.open()?;
+        self.leave_room()?;
+        self.create_pack(number)
+    }
+
+    fn create_pack(&mut self, number: u32) -> Result<File, CheckpointError> {
+        let path = self.path(number, PACK);
+        let created = self.open()?.create(&name(number, PACK));
+        created.map_err(failed("create", &path))
+    }
+
+    /// Sees that a checkpoint does not take the room that the run's own files need.
+    fn leave_room(&self) -> Result<(), CheckpointError> {
+        let folder = &self.folder;
+        let host = nix::sys::statvfs::statvfs(folder);
+        let host = host.map_err(|errno| failed("ask for the room in", folder)(errno.into()))?;
+        let free = host.blocks_available().saturating_mul(host.fragment_size());
+        let base = self.base.as_ref().filter(|_| !folder.join(BASE).exists());
+        let wanted = ROOM + base.map_or(0, Snapshot::stored_bytes);
+        if free >= wanted {
+            return Ok(());
+        }
+        Err(CheckpointError::Room {
+            folder: folder.clone(),
+            free: free >> 20,
+            wanted: wanted >> 20,
+        })
+    }
+
+    fn append(&mut self, pack: u32, bytes: &[u8]) {
+        let path = self.path(pack, PACK);
+        if !self.others.contains_key(&pack) {
+            let created = self.create_pack(pack);
+            self.others.insert(pack, created);
+        }
+        if let Some(file) = self.others.get_mut(&pack)
+            && let Ok(open) = file
+            && let Err(error) = open.write_all(bytes)
+        {
+            *file = Err(failed("write", &path)(error));
+        }
+    }
+
+    /// Makes `work` last, and tells of it; whether it does.
+    fn keep(&mut self, work: &Work, tell: &Tell) -> bool {
+        let mut watch = Stopwatch::default();
+        let since = watch.lap();
+        if let Err(error) = self.settle(work) {
+            // What is half there would only take room.
+            self.remove(work.number, PACK);
+            for host in 1..=work.hosts {
+                self.remove(pack_of(work.number, host), PACK);
+            }
+            tell(work.number, Err(&error.to_string()));
+            return false;
+        }
+        self.prune(work);
+        watch.add(since);
+        let report = Report {
+            number: work.number,
+            at_ps: work.now.as_ps(),
+            pages: work.pages,
+            bytes: work.pages * belljar_cpu::PAGE_SIZE + work.record.bytes(),
+            pause: work.pause.as_secs_f64(),
+            settling: watch.total().as_secs_f64(),
+        };
+        tell(work.number, Ok(&report));
+        self.kept.push(report);
+        true
+    }
+
+    fn settle(&mut self, work: &Work) -> Result<(), CheckpointError> {
+        for (pack, file) in std::mem::take(&mut self.others) {
+            let path = self.path(pack, PACK);
+            file?.sync_all().map_err(failed("write", &path))?;
+        }
+        work.record.check()?;
+        self.keep_base()?;
+        let pack = self.path(work.number, PACK);
+        work.pack.sync_all().map_err(failed("write", &pack))?;
+        let (path, named) = (self.path(work.number, RECORD), self.folder.clone());
+        let folder = self.open()?;
+        // The run's own files, as far as they are by now: it has written what the record
+        // speaks of, though nobody knows yet where.
+        let synced = nix::unistd::syncfs(folder.file());
+        synced.map_err(|errno| failed("sync", &named)(errno.into()))?;
+        let written = folder.write_whole(&name(work.number, RECORD), |file| {
+            work.record.write(file)?;
+            // What cannot be read must not take the place of one that can.
+            Ok::<_, Unwritten>(Record::verify(file)?)
+        });
+        written.map_err(|why| why.of("write", &path))?;
+        folder.sync().map_err(failed("sync", &named))
+    }
+
+    fn keep_base(&mut self) -> Result<(), CheckpointError> {
+        let path = self.folder.join(BASE);
+        let Some(base) = self.base.clone().filter(|_| !path.exists()) else {
+            return Ok(());
+        };
+        let folder = self.open()?;
+        let kept = folder.write_whole(BASE, |file| {
+            let copied = base.copy(file).map_err(CheckpointError::from);
+            Ok::<_, Unwritten>(copied?)
+        });
+        kept.map_err(|why| why.of("write", &path))
+    }
+
+    /// Removes what takes room and does no harm.
+    fn remove(&mut self, number: u32, ending: &str) {
+        if let Ok(folder) = self.open() {
+            let _ = folder.remove(&name(number, ending));
+        }
+    }
+
+    /// Removes records before the one before that of `work`, and packs that neither needs.
+    fn prune(&mut self, work: &Work) {
+        let (last, needed) = std::mem::replace(&mut self.last, (work.number, work.needed.clone()));
+        for (number, ending, _) in numbered(&self.folder) {
+            let of_use = work.needed.contains(&number) || needed.contains(&number);
+            let old = match ending.as_str() {
+                RECORD => number < last,
+                PACK => made_for(number) < work.number && !of_use,
+                _ => false,
+            };
+            if old {
+                self.remove(number, &ending);
+            }
+        }
+    }
+}
+
+/// Why a file did not come about.
+enum Unwritten {
+    Io(std::io::Error),
+    Other(CheckpointError),
+}
+
+impl Unwritten {
+    /// As what went wrong when the file at `path` was to be made.
+    fn of(self, action: &'static str, path: &Path) -> CheckpointError {
+        match self {
+            Self::Io(error) => failed(action, path)(error),
+            Self::Other(error) => error,
+        }
+    }
+}
+
+impl From<std::io::Error> for Unwritten {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<CheckpointError> for Unwritten {
+    fn from(error: CheckpointError) -> Self {
+        Self::Other(error)
+    }
+}
+
+fn name(number: u32, ending: &str) -> String {
+    format!("{number}.{ending}")
+}
+
+/// The files in `folder` whose names are numbers with endings.
+pub(super) fn numbered(folder: &Path) -> Vec<(u32, String, PathBuf)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let named = entries.filter_map(|entry| {
+        let name = entry.file_name();
+        let (number, ending) = name.to_str()?.split_once('.')?;
+        Some((number.parse().ok()?, ending.to_owned(), entry.path()))
+    });
+    named.collect()
+}
+
+fn failed(action: &'static str, path: &Path) -> impl Fn(std::io::Error) -> CheckpointError {
+    let path = path.to_owned();
+    move |source| CheckpointError::Io {
+        action,
+        path: path.clone(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,303 @@
+//! A record: everything of a run that is not in its files or its nodes' pages.
+//!
+//! ```text
+//! "BELLCKPT"  version (4)  number of parts (4)
+//! for each part: its length (8)  its XXH3 (8)  its bytes
+//! ```
+//!
+//! Numbers are little endian. The first part is a [`RunRecord`], the others are
+//! [`NodeRecord`]s, node by node.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::path::Path;
+
+use belljar_fabric::FabricState;
+use belljar_sim::{CodecError, Time, decode, encode};
+use belljar_vmm::{Identity, KeptPages};
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash3_64;
+
+use super::CheckpointError;
+use crate::results::capture::CaptureState;
+use crate::results::link_log::LinkLogState;
+use crate::run::ending::Closing;
+use crate::run::recorder::RecorderState;
+use crate::run::runner::RunnerState;
+
+const MAGIC: &[u8; 8] = b"BELLCKPT";
+/// Grows with every change of the format, or of what saved state means.
+const VERSION: u32 = 5;
+/// Most parts: the run's, and one for each node.
+const MOST_PARTS: u32 = 1 << 16;
+/// Longest part.
+pub(crate) const LONGEST: usize = 1 << 30;
+
+/// What is of the run as a whole.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RunRecord {
+    /// Its number, from 1.
+    pub(crate) number: u32,
+    /// What it was made for.
+    pub(crate) identity: Identity,
+    /// Whether nodes are clones of the base.
+    pub(crate) has_base: bool,
+    /// Packs that nodes' pages are in, with the number of pages in each.
+    pub(crate) packs: Vec<(u32, u64)>,
+    pub(crate) now: Time,
+    pub(crate) rounds: u64,
+    pub(crate) typed: u64,
+    /// Bytes of what was typed.
+    pub(crate) input: u64,
+    pub(crate) closing: Closing,
+    pub(crate) fabric: FabricState,
+    pub(crate) recorder: RecorderState,
+    pub(crate) captures: Vec<CaptureState>,
+    pub(crate) links: Option<LinkLogState>,
+}
+
+/// What is of a node.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct NodeRecord<'a> {
+    pub(crate) runner: RunnerState,
+    pub(crate) pages: Cow<'a, KeptPages>,
+}
+
+impl NodeRecord<'_> {
+    /// Its bytes.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, CodecError> {
+        encode(self)
+    }
+}
+
+/// A record as its parts.
+#[derive(Debug)]
+pub(crate) struct Record {
+    parts: Vec<Vec<u8>>,
+}
+
+impl Record {
+    /// A record of which the nodes' parts are yet to come.
+    pub(crate) fn new(run: &RunRecord) -> Result<Self, CodecError> {
+        Ok(Self {
+            parts: vec![encode(run)?],
+        })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_parts(parts: Vec<Vec<u8>>) -> Self {
+        Self { parts }
+    }
+
+    /// Adds the next node's part, [encoded](NodeRecord::encode).
+    pub(crate) fn add(&mut self, node: Vec<u8>) {
+        self.parts.push(node);
+    }
+
+    /// Bytes of all parts.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.len() as u64).sum()
+    }
+
+    /// Refuses what [`read`](Self::read) would.
+    ///
+    /// # Errors
+    /// [`CheckpointError::TooLarge`].
+    pub(crate) fn check(&self) -> Result<(), CheckpointError> {
+        let refused = |what: String, bytes: u64, most: u64| {
+            if bytes <= most {
+                return Ok(());
+            }
+            Err(CheckpointError::TooLarge { what, bytes, most })
+        };
+        for (number, part) in self.parts.iter().enumerate() {
+            refused(name_of(number), part.len() as u64, LONGEST as u64)?;
+        }
+        let most = u64::from(MOST_PARTS);
+        refused(
+            "the number of nodes".to_owned(),
+            self.parts.len() as u64,
+            most,
+        )
+    }
+
+    /// Sees that all of what was [written](Self::write) to `file` can be read again.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Unreadable`], naming what cannot.
+    pub(crate) fn verify(mut file: &File) -> Result<(), CheckpointError> {
+        let wrong = CheckpointError::Unreadable;
+        let from_start = file.rewind().map_err(|error| error.to_string());
+        let record = from_start
+            .and_then(|()| Self::read_from(file))
+            .map_err(wrong)?;
+        let named = |number: usize, error: CodecError| {
+            CheckpointError::Unreadable(format!("{}: {error}", name_of(number)))
+        };
+        record.run().map_err(|error| named(0, error))?;
+        for node in 0..record.nodes() {
+            record.node(node).map_err(|error| named(node + 1, error))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write(&self, file: &File) -> io::Result<()> {
+        let mut file = BufWriter::new(file);
+        file.write_all(MAGIC)?;
+        file.write_all(&VERSION.to_le_bytes())?;
+        file.write_all(&(self.parts.len() as u32).to_le_bytes())?;
+        for part in &self.parts {
+            file.write_all(&(part.len() as u64).to_le_bytes())?;
+            file.write_all(&XxHash3_64::oneshot(part).to_le_bytes())?;
+            file.write_all(part)?;
+        }
+        file.flush()
+    }
+
+    /// Reads a record and checks every byte; what is wrong with it, in words, otherwise.
+    pub(crate) fn read(path: &Path) -> Result<Self, String> {
+        let file = File::open(path).map_err(|error| error.to_string())?;
+        Self::read_from(&file)
+    }
+
+    fn read_from(file: &File) -> Result<Self, String> {
+        let mut file = BufReader::new(file);
+        if field::<8>(&mut file)? != *MAGIC {
+            return Err("it is no checkpoint".to_owned());
+        }
+        let version = u32::from_le_bytes(field(&mut file)?);
+        if version != VERSION {
+            return Err(format!(
+                "it has version {version} of the format, this belljar reads {VERSION}"
+            ));
+        }
+        let count = u32::from_le_bytes(field(&mut file)?);
+        if !(1..=MOST_PARTS).contains(&count) {
+            return Err("it has an impossible number of parts".to_owned());
+        }
+        let parts: Result<_, String> = (0..count).map(|_| read_part(&mut file)).collect();
+        let parts = parts?;
+        match file.read(&mut [0]) {
+            Ok(0) => Ok(Self { parts }),
+            _ => Err("something follows its last part".to_owned()),
+        }
+    }
+
+    /// How many nodes it is of.
+    pub(crate) fn nodes(&self) -> usize {
+        self.parts.len() - 1
+    }
+
+    /// The run's part.
+    pub(crate) fn run(&self) -> Result<RunRecord, CodecError> {
+        decode(&self.parts[0])
+    }
+
+    /// A node's part.
+    pub(crate) fn node(&self, node: usize) -> Result<NodeRecord<'static>, CodecError> {
+        decode(&self.parts[node + 1])
+    }
+}
+
+/// What a part is of, in words.
+fn name_of(part: usize) -> String {
+    match part.checked_sub(1) {
+        None => "what is of the run as a whole".to_owned(),
+        Some(node) => format!("what is of node {node}"),
+    }
+}
+
+fn field<const N: usize>(file: &mut impl Read) -> Result<[u8; N], String> {
+    let mut bytes = [0; N];
+    match file.read_exact(&mut bytes) {
+        Ok(()) => Ok(bytes),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            Err("it ends too early".to_owned())
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn read_part(file: &mut impl Read) -> Result<Vec<u8>, String> {
+    let length = u64::from_le_bytes(field(file)?);
+    let hash = u64::from_le_bytes(field(file)?);
+    if length > LONGEST as u64 {
+        return Err("a part has an impossible length".to_owned());
+    }
+    // Grows with what is really there: a damaged length costs nothing.
+    let mut part = Vec::new();
+    let read = file.take(length).read_to_end(&mut part);
+    read.map_err(|error| error.to_string())?;
+    if part.len() as u64 != length {
+        return Err("it ends too early".to_owned());
+    }
+    if XxHash3_64::oneshot(&part) != hash {
+        return Err("a part has another checksum".to_owned());
+    }
+    Ok(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_large_to_be_read_is_named_by_its_writer() {
+        // Never touched, so that they take no memory.
+        let parts = vec![vec![1; 40], vec![], vec![0; LONGEST + 1]];
+        let refused = Record { parts }.check().unwrap_err().to_string();
+        assert!(
+            refused.contains("what is of node 1 is too large"),
+            "{refused}"
+        );
+        let parts = vec![Vec::new(); MOST_PARTS as usize + 1];
+        let refused = Record { parts }.check().unwrap_err().to_string();
+        assert!(refused.contains("number of nodes"), "{refused}");
+        Record {
+            parts: vec![vec![0; LONGEST]],
+        }
+        .check()
+        .unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_is_no_checkpoint() {
+        let file = tempfile::tempfile().unwrap();
+        let record = Record {
+            parts: vec![vec![1; 40], vec![2; 9]],
+        };
+        record.write(&file).unwrap();
+        let refused = Record::verify(&file).unwrap_err().to_string();
+        assert!(refused.contains("of the run as a whole"), "{refused}");
+        file.set_len(70).unwrap();
+        let refused = Record::verify(&file).unwrap_err().to_string();
+        assert!(refused.contains("it ends too early"), "{refused}");
+    }
+
+    #[test]
+    fn every_damage_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("1.checkpoint");
+        let record = Record {
+            parts: vec![vec![1; 40], vec![], vec![2; 9]],
+        };
+        record.write(&File::create(&path).unwrap()).unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        assert_eq!(Record::read(&path).unwrap().parts, record.parts);
+        let refused = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            Record::read(&path).unwrap_err()
+        };
+        for length in 0..whole.len() {
+            assert_eq!(refused(&whole[..length]), "it ends too early");
+        }
+        for at in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x10;
+            refused(&damaged);
+        }
+        let more = [&whole[..], &[0]].concat();
+        assert!(refused(&more).contains("follows"));
+    }
+}

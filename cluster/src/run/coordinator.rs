@@ -1,0 +1,366 @@
+//! The run: rounds of virtual time in which nodes run side by side.
+//!
+//! Within a round no node can hear of what another does in it (see
+//! [`horizon`](crate::run::horizon)). The host's threads only decide who computes a node's
+//! turn, and rounds only decide how far nodes run at once: what comes out is put into the
+//! order of virtual time, and a run ends at a point of virtual time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::hosts::Send;
+use crate::observe::control::{Desk, Viewer};
+use crate::observe::progress::{Progress, Snapshot};
+use crate::observe::watch::{Probe, STATE_FOLDER, Sample, StateLog, Watch};
+use crate::results::capture::Captures;
+use crate::results::link_log::LinkLog;
+use crate::results::run_directory::RunDirectory;
+use crate::results::summary::NodeReport;
+use crate::run::crew::Crew;
+use crate::run::ending::Closing;
+pub use crate::run::ending::Ending;
+use crate::run::error::RunError;
+use crate::run::horizon::{Horizons, Turn};
+use crate::run::host_memory::MemoryGuard;
+use crate::run::recorder::Recorder;
+use crate::run::runner::{Runner, Word};
+use crate::run::sandbox::Sandbox;
+use belljar_fabric::Fabric;
+use belljar_sim::{Span, Time};
+
+mod attend;
+mod checkpoint;
+mod collect;
+mod cut;
+mod others;
+mod prepare;
+mod restored;
+mod standstill;
+
+use checkpoint::Checkpointer;
+pub use checkpoint::Checkpoints;
+use collect::Collection;
+use others::Others;
+pub use prepare::Setup;
+use standstill::Standstill;
+
+/// How long a run sleeps that waits for somebody to type.
+const NAP: Duration = Duration::from_millis(10);
+
+/// A run in progress.
+pub struct Run {
+    crew: Crew,
+    fabric: Fabric,
+    captures: Captures,
+    links: Option<LinkLog>,
+    horizons: Horizons,
+    turns: Vec<Turn>,
+    recorder: Recorder,
+    now: Time,
+    /// Virtual time at which it began here.
+    begun_at: Time,
+    closing: Closing,
+    desk: Option<Arc<Desk>>,
+    /// The other hosts, if there are any.
+    others: Option<Others>,
+    /// Virtual time from one checkpoint to the next.
+    checkpoint_every: Option<Span>,
+    /// Nodes here whose inits are through.
+    ready: u32,
+    /// What nodes have to say of themselves, when it has ended.
+    reports: Vec<NodeReport>,
+    checkpointer: Option<Checkpointer>,
+    /// Files of the nodes, if any are wanted.
+    collection: Option<Collection>,
+    viewer: Viewer,
+    standstill: Standstill,
+    memory: MemoryGuard,
+    /// Pieces of input typed into consoles, and bytes that writing them down took.
+    typed: u64,
+    input: u64,
+    /// Rounds so far.
+    pub rounds: u64,
+}
+
+impl Run {
+    /// Has every node write hashes of its state into a file of its own in `directory`,
+    /// every `every` instructions and at the end.
+    ///
+    /// # Errors
+    /// When the host refuses the files.
+    pub fn log_states(&mut self, directory: &RunDirectory, every: u64) -> Result<(), RunError> {
+        directory.folder(STATE_FOLDER)?;
+        for mut runner in self.crew.runners() {
+            let file = directory.file(&Runner::states_file(runner.index))?;
+            runner.watch(Watch::Log(StateLog::new(every, file)));
+        }
+        Ok(())
+    }
+
+    /// Has a node looked at, and the run ended after the last place.
+    pub fn probe(&mut self, node: u32, probe: Probe) {
+        if self.crew.holds(node) {
+            self.crew.runner(node).watch(Watch::Probe(probe));
+        }
+    }
+
+    /// What [`probe`](Self::probe) found at that node.
+    pub fn take_samples(&mut self, node: u32) -> Vec<Sample> {
+        if self.crew.holds(node) {
+            self.crew.runner(node).take_samples()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Virtual time at which it began here: zero, that of the snapshot which its nodes are clones
+    /// of, or that of a checkpoint.
+    pub fn begun_at(&self) -> Time {
+        self.begun_at
+    }
+
+    /// Virtual time.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The nodes.
+    pub fn crew(&self) -> &Crew {
+        &self.crew
+    }
+
+    /// What all nodes have to say of themselves, in order, when it has ended.
+    pub fn reports(&self) -> &[NodeReport] {
+        &self.reports
+    }
+
+    /// The network.
+    pub fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    /// Runs to the end, or until `stop` is set, in a thread of its own in `sandbox`, and has the
+    /// nodes' files kept that are wanted.
+    ///
+    /// # Errors
+    /// See [`RunError`]; what was traced so far is kept.
+    pub fn go_in(
+        &mut self,
+        sandbox: Option<&Sandbox>,
+        stop: &AtomicBool,
+        progress: &mut Progress,
+    ) -> Result<Ending, RunError> {
+        let keeper = self.collection.as_mut().and_then(Collection::keeper);
+        let (ending, kept) = thread::scope(|scope| {
+            let keeping = keeper.map(|keeper| scope.spawn(|| keeper.keep()));
+            let work = scope.spawn(|| {
+                sandbox.map_or(Ok(()), Sandbox::enter)?;
+                let ending = self.go(stop, progress);
+                if let Some(collection) = &mut self.collection {
+                    collection.close();
+                }
+                ending
+            });
+            let kept = keeping.map(|keeping| keeping.join());
+            (work.join(), kept)
+        });
+        let ending = ending.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let kept = kept.map(|kept| kept.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        if let (Some(collection), Some(kept)) = (&mut self.collection, kept) {
+            collection.outputs = kept?;
+        }
+        Ok(ending)
+    }
+
+    /// Runs to the end, or until `stop` is set.
+    ///
+    /// # Errors
+    /// See [`RunError`]; what was traced so far is kept.
+    pub fn go(&mut self, stop: &AtomicBool, progress: &mut Progress) -> Result<Ending, RunError> {
+        let ending = loop {
+            if stop.load(Ordering::Relaxed) {
+                break Ending::Interrupted;
+            }
+            self.attend(stop)?;
+            self.keep_if_due();
+            if let Some(ending) = self.hear(false)? {
+                break ending;
+            }
+            match self.round(stop)? {
+                // Something may yet be typed.
+                Some(Ending::Deadlock) if self.is_attended() => thread::sleep(NAP),
+                Some(ending) => break ending,
+                None => {}
+            }
+            self.memory.look()?;
+            if progress.is_due(self.rounds) {
+                progress.show(&self.snapshot());
+            }
+        };
+        self.finish(ending)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            now: self.now,
+            nodes: self.fabric.topology().hosts() as usize,
+            ready: (self.ready + self.others.as_ref().map_or(0, Others::ready)) as usize,
+            events: self.events(),
+        }
+    }
+
+    /// MPI calls recorded.
+    pub fn events(&self) -> u64 {
+        self.recorder.events()
+    }
+
+    /// One round: the fabric advances as far as nobody can disturb it any more, then
+    /// nodes run as far as nobody can disturb them.
+    fn round(&mut self, stop: &AtomicBool) -> Result<Option<Ending>, RunError> {
+        let settled = self.horizons.settled(self.fabric.next_time());
+        if settled == Time::MAX && self.closing.is_open() {
+            return Ok(Some(Ending::Deadlock));
+        }
+        let cap = self.cap();
+        if settled >= self.closing.cap() {
+            self.now = self.closing.cap();
+            return Ok(self.closing.pass(self.horizons.distances().longest()));
+        }
+        if settled >= cap {
+            return self.cut(stop);
+        }
+        self.now = self.now.max(settled);
+        let end = settled + self.horizons.distances().hop();
+        self.advance_fabric(end, settled)?;
+        let frames = self.fabric.next_time();
+        // What other hosts do is heard between rounds only.
+        let open = self.others.is_none() && self.crew.goes_on();
+        self.horizons.turns(frames, cap, open, &mut self.turns);
+        if self.others.is_some() && (self.turns.is_empty() || self.is_congested()) {
+            return self.wait();
+        }
+        self.crew
+            .round(&self.turns)
+            .map_err(|(node, source)| RunError::Node { node, source })?;
+        let moved = self.collect()?;
+        self.rounds += 1;
+        self.tell(false)?;
+        self.note_round(moved)
+    }
+
+    /// Lets everything happen in the network that happens before `end`. Hosts may yet send
+    /// from `settled` on: what links carried since then is not written down.
+    fn advance_fabric(&mut self, end: Time, settled: Time) -> Result<(), RunError> {
+        let cut = self
+            .others
+            .as_ref()
+            .map_or(Time::MAX, |others| others.cuts.next);
+        let end = end.min(self.closing.end_of_network()).min(cut);
+        for delivery in self.fabric.advance(end) {
+            let (node, time) = (delivery.host, delivery.time);
+            let exchange = self.others.as_mut().map(|others| &mut others.exchange);
+            let next = if self.crew.holds(node) {
+                self.crew.deliver(node, time, delivery.frame.to_vec());
+                exchange
+                    .into_iter()
+                    .for_each(|exchange| exchange.give(node));
+                Some(self.crew.next(node))
+            } else {
+                exchange.and_then(|exchange| exchange.remote.arrives(node, time))
+            };
+            if let Some(next) = next {
+                self.horizons.set(node, next);
+            }
+        }
+        self.captures.write(self.fabric.take_captured(), settled)?;
+        self.log_links(settled)
+    }
+
+    /// Writes what links did in the windows that ended before `settled`.
+    fn log_links(&mut self, settled: Time) -> Result<(), RunError> {
+        let Some(log) = &mut self.links else {
+            return Ok(());
+        };
+        log.write(&mut self.fabric, settled)
+            .map_err(RunError::Links)
+    }
+
+    /// Takes in what nodes sent, called, and wrote in their turns. Whether any of them got
+    /// anywhere.
+    fn collect(&mut self) -> Result<bool, RunError> {
+        let mut moved = false;
+        for turn in &self.turns {
+            let next = self.crew.next(turn.node);
+            moved |= next != self.horizons.next(turn.node);
+            self.horizons.set(turn.node, next);
+            if !self.crew.spoke(turn.node) {
+                continue;
+            }
+            let mut runner = self.crew.runner(turn.node);
+            for (time, frame) in runner.node_mut().take_frames() {
+                moved = true;
+                let sequence = runner.sent;
+                runner.sent += 1;
+                if let Some(others) = &mut self.others {
+                    others.exchange.send(Send {
+                        time,
+                        node: turn.node,
+                        sequence,
+                        frame: frame.clone(),
+                    });
+                }
+                self.fabric
+                    .send(time, turn.node, sequence, Arc::from(frame));
+            }
+            self.recorder.take(&mut runner);
+            let words = runner
+                .collect_output()
+                .map_err(|source| RunError::Console {
+                    node: turn.node,
+                    source,
+                })?;
+            self.ready += words.iter().filter(|word| **word == Word::Ready).count() as u32;
+            let is_news = self.closing.consider(&runner, &words);
+            if let Some(others) = &mut self.others {
+                others.exchange.write(turn.node, runner.take_relayed());
+                if is_news {
+                    others.exchange.tell_cause();
+                }
+            }
+        }
+        if self.recorder.is_full() {
+            self.recorder.settle(self.horizons.first())?;
+        }
+        Ok(moved)
+    }
+
+    /// Brings all nodes and the network to one time, and writes out what is left. How the run
+    /// ended, after all.
+    fn finish(&mut self, ending: Ending) -> Result<Ending, RunError> {
+        self.tell(true)?;
+        let end = self.closing.end();
+        if let Some(end) = end.filter(|_| !ending.is_broken_off()) {
+            self.advance_fabric(end, end)?;
+            for mut runner in self.crew.runners() {
+                let node = runner.index;
+                runner
+                    .run_to(end)
+                    .map_err(|source| RunError::Node { node, source })?;
+            }
+        }
+        self.captures.finish()?;
+        self.log_links(Time::MAX)?;
+        for mut runner in self.crew.runners() {
+            runner.finish().map_err(|source| RunError::Console {
+                node: runner.index,
+                source,
+            })?;
+            self.recorder.take(&mut runner);
+        }
+        let (left, ending) = self.take_leave(ending)?;
+        self.recorder.finish(left, &ending)?;
+        Ok(ending)
+    }
+}

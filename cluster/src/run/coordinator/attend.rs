@@ -1,0 +1,90 @@
+//! What a run does for those who look at it, between rounds.
+//!
+//! Only what is typed reaches the guests: it comes at a virtual time that no node is beyond, and is kept
+//! with it, so that the run can be repeated. Called by the coordinator before each round.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Run, RunError};
+use crate::observe::control::{Desk, Look};
+
+impl Run {
+    /// Does from now on what requests at `desk` ask for.
+    pub fn attend_to(&mut self, desk: Arc<Desk>) {
+        self.desk = Some(desk);
+    }
+
+    /// How many pieces of input were typed into consoles.
+    pub fn typed(&self) -> u64 {
+        self.typed
+    }
+
+    /// Whether somebody holds virtual time back, and may yet type something.
+    pub(super) fn is_attended(&self) -> bool {
+        self.desk.as_ref().is_some_and(|desk| desk.is_attended())
+    }
+
+    /// Does what the control socket's requests ask for, and waits as long as virtual time is held
+    /// back.
+    pub(super) fn attend(&mut self, stop: &AtomicBool) -> Result<(), RunError> {
+        let called = self.desk.as_ref().filter(|desk| desk.is_called());
+        let Some(desk) = called.cloned() else {
+            return Ok(());
+        };
+        while !stop.load(Ordering::Relaxed) {
+            let work = desk.take();
+            for (node, bytes) in work.typed {
+                self.type_in(&desk, node, bytes)?;
+            }
+            if work.checkpoint {
+                let number = self.keep();
+                desk.take_checkpoint(number);
+            }
+            if work.look {
+                self.flush_consoles()?;
+                desk.publish(Look {
+                    paused: work.paused,
+                    rounds: self.rounds,
+                    ..self.viewer.look(self.now, &self.crew, &self.fabric)
+                });
+            }
+            if !desk.hold(self.now) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Types `bytes` into a console at a time that nobody is beyond: nodes have run ahead as
+    /// far as this one could not disturb them, not knowing that it would be typed into.
+    fn type_in(&mut self, desk: &Desk, node: u32, bytes: Vec<u8>) -> Result<(), RunError> {
+        if self.others.is_some() {
+            // Hosts would have to agree on a time that none is beyond.
+            tracing::warn!(
+                "consoles of a run on several hosts take no input; node {node} gets none"
+            );
+            return Ok(());
+        }
+        let clocks = self.crew.runners().map(|runner| runner.node().now()).max();
+        let at = clocks.map_or(self.now, |latest| latest.max(self.now));
+        self.input += desk.log(at, node, &bytes).map_err(RunError::Input)?;
+        self.crew.type_in(node, at, bytes);
+        self.horizons.set(node, self.crew.next(node));
+        self.typed += 1;
+        Ok(())
+    }
+
+    fn flush_consoles(&mut self) -> Result<(), RunError> {
+        if let Some(others) = &mut self.others {
+            others.flush()?;
+        }
+        for mut runner in self.crew.runners() {
+            runner.flush().map_err(|source| RunError::Console {
+                node: runner.index,
+                source,
+            })?;
+        }
+        Ok(())
+    }
+}

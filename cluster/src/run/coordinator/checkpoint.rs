@@ -1,0 +1,324 @@
+//! Checkpoints of a run, taken between its rounds.
+//!
+//! Taking one changes nothing of the run, and one that fails does not end it. Here pages and records are
+//! gathered; the keeper's thread makes them last. Called by the coordinator when one is due or wanted.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use belljar_sim::{Span, Time};
+use belljar_vmm::{Identity, KeptPages, PackWriter, PageMap, Snapshot};
+
+use super::{Run, RunError};
+use crate::plan::Plan;
+use crate::results::run_directory::RunDirectory;
+use crate::run::checkpoint::{
+    CheckpointError, FOLDER, Found, Keeper, NodeRecord, Record, Report, RunRecord, Tell, Work,
+};
+use crate::run::crew::Crew;
+use crate::run::stopwatch::Stopwatch;
+
+/// How a run keeps checkpoints.
+pub struct Checkpoints {
+    /// Set from outside when one is wanted.
+    pub wanted: Arc<AtomicBool>,
+    /// Hears of each.
+    pub tell: Tell,
+}
+
+/// What takes checkpoints of a run.
+pub(super) struct Checkpointer {
+    pub(super) keeper: Keeper,
+    wanted: Arc<AtomicBool>,
+    pub(super) tell: Tell,
+    every: Option<Span>,
+    /// When the next is due.
+    next: Time,
+    pub(super) pages: PageKeeper,
+    /// That of the last one.
+    pub(super) number: u32,
+    identity: Identity,
+    has_base: bool,
+}
+
+/// What is kept of nodes' pages.
+pub(super) struct PageKeeper {
+    /// The host's table of pages, where it has one.
+    map: Option<PageMap>,
+    /// Of each node of this host, in order.
+    pub(super) nodes: Vec<KeptPages>,
+    /// Pages in each pack of this host.
+    pub(super) packs: BTreeMap<u32, u64>,
+}
+
+impl PageKeeper {
+    /// Continues with the `nodes`' pages that are kept already.
+    pub(super) fn new(nodes: Vec<KeptPages>) -> Self {
+        let mut keeper = Self {
+            map: PageMap::open().ok(),
+            nodes,
+            packs: BTreeMap::new(),
+        };
+        keeper.packs = keeper.used();
+        keeper
+    }
+
+    /// Forgets what was kept: the next checkpoint is whole.
+    pub(super) fn forget(&mut self) {
+        self.nodes.fill(KeptPages::default());
+        self.packs.clear();
+    }
+
+    /// Forgets all where more than half of what stands in packs is of no use any more.
+    fn tidy(&mut self) {
+        let written: u64 = self.packs.values().sum();
+        let used: u64 = self.used().values().sum();
+        if written > 2 * used {
+            self.forget();
+        }
+    }
+
+    /// Pages in use, by pack.
+    pub(super) fn used(&self) -> BTreeMap<u32, u64> {
+        let mut used = BTreeMap::new();
+        self.nodes.iter().for_each(|pages| pages.count(&mut used));
+        used
+    }
+
+    /// Writes what changed of the nodes' pages to a new pack: its number of pages, and where
+    /// it was written.
+    pub(super) fn write<W: Write>(
+        &mut self,
+        crew: &Crew,
+        number: u32,
+        to: W,
+    ) -> io::Result<(u64, W)> {
+        self.tidy();
+        let mut pack = PackWriter::new(number, to);
+        for (runner, kept) in crew.runners().zip(&mut self.nodes) {
+            kept.update(runner.node().ram(), self.map.as_ref(), &mut pack)?;
+        }
+        let pages = u64::from(pack.pages());
+        let to = pack.finish()?;
+        self.packs.insert(number, pages);
+        let used = self.used();
+        self.packs.retain(|pack, _| used.contains_key(pack));
+        Ok((pages, to))
+    }
+}
+
+impl Checkpointer {
+    /// Keeps what is there by now: the number of the last one, and the packs that it speaks
+    /// of; 0 and none when there is nothing yet. The pages of this host's nodes are the
+    /// caller's to add.
+    pub(super) fn new(
+        last: (u32, BTreeSet<u32>),
+        checkpoints: Checkpoints,
+        directory: &RunDirectory,
+        plan: &Plan,
+        identity: Identity,
+        base: Option<Snapshot>,
+    ) -> Self {
+        let number = last.0;
+        Self {
+            has_base: base.is_some(),
+            keeper: Keeper::start(
+                directory.path().to_owned(),
+                base,
+                last,
+                checkpoints.tell.clone(),
+            ),
+            wanted: checkpoints.wanted,
+            tell: checkpoints.tell,
+            every: plan.checkpoint_every,
+            next: Time::MAX,
+            pages: PageKeeper::new(Vec::new()),
+            number,
+            identity,
+        }
+    }
+
+    /// Keeps `found`, with the nodes' `pages`.
+    pub(super) fn resume(
+        checkpoints: Checkpoints,
+        directory: &RunDirectory,
+        plan: &Plan,
+        found: &Found,
+        pages: Vec<KeptPages>,
+    ) -> Self {
+        let identity = found.run.identity.clone();
+        let packs = found.run.packs.iter().map(|(pack, _)| *pack);
+        let last = (found.run.number, packs.collect());
+        let base = found.base.clone();
+        Self {
+            pages: PageKeeper::new(pages),
+            ..Self::new(last, checkpoints, directory, plan, identity, base)
+        }
+    }
+
+    /// Nobody does anything before `first`, so that nothing is due before.
+    pub(super) fn begin_at(&mut self, first: Time) {
+        self.next = due_behind(first, self.every);
+    }
+
+    fn is_due(&self, now: Time) -> bool {
+        now >= self.next || self.wanted.load(Ordering::Relaxed)
+    }
+}
+
+/// The first multiple of `every` after `now`.
+pub(super) fn due_behind(now: Time, every: Option<Span>) -> Time {
+    let next = |every: Span| {
+        let count = now.as_ps() / every.as_ps() + 1;
+        Time::from_ps(count.saturating_mul(every.as_ps()))
+    };
+    every.map_or(Time::MAX, next)
+}
+
+impl Run {
+    /// Takes a checkpoint if one is due or wanted.
+    pub(super) fn keep_if_due(&mut self) {
+        if self.others.is_some() {
+            self.refuse_to_keep();
+            return;
+        }
+        let due = |checkpointer: &Checkpointer| checkpointer.is_due(self.now);
+        if self.checkpointer.as_ref().is_some_and(due) {
+            self.keep();
+        }
+    }
+
+    /// Takes a checkpoint: its number, if checkpoints are kept at all. Should it fail, the run
+    /// continues all the same, and whoever hears of checkpoints hears of that.
+    pub(super) fn keep(&mut self) -> Option<u32> {
+        if self.others.is_some() {
+            return None;
+        }
+        let mut checkpointer = self.checkpointer.take()?;
+        checkpointer.wanted.store(false, Ordering::Relaxed);
+        checkpointer.next = due_behind(self.now, checkpointer.every);
+        checkpointer.number += 1;
+        if let Err(error) = self.keep_with(&mut checkpointer) {
+            checkpointer.pages.forget();
+            (checkpointer.tell)(checkpointer.number, Err(&error.to_string()));
+        }
+        let number = checkpointer.number;
+        self.checkpointer = Some(checkpointer);
+        Some(number)
+    }
+
+    /// Tells whoever wants a checkpoint now of a run on several hosts when there are any.
+    fn refuse_to_keep(&mut self) {
+        let Some(checkpointer) = &self.checkpointer else {
+            return;
+        };
+        if checkpointer.wanted.swap(false, Ordering::Relaxed) {
+            let why = "hosts of one run keep checkpoints at times agreed on; set checkpoint.every";
+            (checkpointer.tell)(checkpointer.number + 1, Err(why));
+        }
+    }
+
+    fn keep_with(&mut self, checkpointer: &mut Checkpointer) -> Result<(), RunError> {
+        let mut pause = Stopwatch::default();
+        let since = pause.lap();
+        let number = checkpointer.number;
+        let (file, whole) = checkpointer.keeper.begin(number)?;
+        if !whole {
+            checkpointer.pages.forget();
+        }
+        let (pages, pack) = checkpointer
+            .pages
+            .write(&self.crew, number, file)
+            .map_err(written(number))?;
+        let packs = checkpointer.pages.packs.clone();
+        let needed = packs.keys().copied().collect();
+        let run = self.run_record(checkpointer, packs)?;
+        let mut record = Record::new(&run).map_err(CheckpointError::from)?;
+        for part in self.node_parts(&checkpointer.pages)? {
+            record.add(part);
+        }
+        pause.add(since);
+        checkpointer.keeper.keep(Work {
+            number,
+            now: self.now,
+            record,
+            pack,
+            pages,
+            hosts: 0,
+            needed,
+            pause: pause.total(),
+        });
+        Ok(())
+    }
+
+    /// What is of the run as a whole, its files having all that was written to them.
+    pub(super) fn run_record(
+        &mut self,
+        checkpointer: &Checkpointer,
+        packs: BTreeMap<u32, u64>,
+    ) -> Result<RunRecord, RunError> {
+        let links = self.links.as_mut().map(|links| links.save());
+        Ok(RunRecord {
+            number: checkpointer.number,
+            identity: checkpointer.identity.clone(),
+            has_base: checkpointer.has_base,
+            packs: packs.into_iter().collect(),
+            now: self.now,
+            rounds: self.rounds,
+            typed: self.typed,
+            input: self.input,
+            closing: self.closing.clone(),
+            fabric: self.fabric.save(),
+            recorder: self.recorder.save().map_err(CheckpointError::from)?,
+            captures: self.captures.save()?,
+            links: links.transpose().map_err(RunError::Links)?,
+        })
+    }
+
+    /// Everything of the nodes here but their pages, in their order.
+    pub(super) fn node_parts(&mut self, pages: &PageKeeper) -> Result<Vec<Vec<u8>>, RunError> {
+        let runners = self.crew.runners().zip(&pages.nodes);
+        let parts = runners.map(|(mut runner, pages)| {
+            let node = NodeRecord {
+                runner: runner.save()?,
+                pages: Cow::Borrowed(pages),
+            };
+            Ok(node.encode()?)
+        });
+        let parts: Result<_, CheckpointError> = parts.collect();
+        Ok(parts?)
+    }
+
+    /// Waits until all checkpoints are on the disk, and takes no more: what was kept.
+    pub fn finish_checkpoints(&mut self) -> Vec<Report> {
+        let checkpointer = self.checkpointer.take();
+        checkpointer.map_or_else(Vec::new, |checkpointer| checkpointer.keeper.finish())
+    }
+}
+
+/// A pack of this checkpoint that cannot be written.
+pub(super) fn written(number: u32) -> impl FnOnce(io::Error) -> CheckpointError {
+    move |source| CheckpointError::Io {
+        action: "write the pages of",
+        path: format!("{FOLDER}/{number}").into(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_due_at_each_multiple() {
+        let every = Some(Span::from_ms(10));
+        let at = |ms: u64| Time::from_ps(ms * 1_000_000_000);
+        assert_eq!(due_behind(at(0), every), at(10));
+        assert_eq!(due_behind(at(9), every), at(10));
+        assert_eq!(due_behind(at(10), every), at(20));
+        assert_eq!(due_behind(at(10), None), Time::MAX);
+    }
+}

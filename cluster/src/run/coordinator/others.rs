@@ -1,0 +1,379 @@
+//! A run's dealings with the other hosts that it runs on.
+//!
+//! What is heard is taken in between rounds only. Host 0 has the run directory: it writes what others'
+//! nodes said and called, and tells all of them when the run ends. A host that is lost ends the run. Called
+//! by the coordinator.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use belljar_trace::{load_events, load_summaries, save_events, save_summaries};
+
+use super::cut::Cuts;
+use super::{Run, RunError};
+use crate::hosts::{Exchange, ExchangeError, Final, HEAD, Message, News, Record};
+use crate::results::run_directory::RunDirectory;
+use crate::results::stream::Stream;
+use crate::results::summary::NodeReport;
+use crate::run::ending::Ending;
+use crate::run::recorder::LeftOver;
+use crate::run::runner::{Lengths, named, write_lines};
+
+/// How long one waits for news before looking whether somebody wants the run to stop.
+const LISTENING: Duration = Duration::from_millis(20);
+/// How long nothing is heard of a host until that is told; it says every second that it is
+/// there.
+const NOTABLE: Duration = Duration::from_secs(4);
+/// How many times nothing may be heard, [`LISTENING`] each, of hosts that have something left to say.
+const FAREWELL: u32 = 1_500;
+
+/// The other hosts, and what is theirs at this one.
+pub(super) struct Others {
+    pub(super) exchange: Exchange,
+    /// Outputs of nodes that run elsewhere; where the run directory is.
+    outputs: BTreeMap<(u32, Stream), BufWriter<File>>,
+    /// Of each host, how many of its nodes' inits are through.
+    ready: Vec<u32>,
+    /// Hosts of which it was told that nothing is heard of them.
+    silent: Vec<bool>,
+    /// What other hosts said at the end.
+    finals: Vec<Final>,
+    /// Messages that were heard.
+    heard: u64,
+    /// How the run ends because of another host.
+    broken: Option<Ending>,
+    pub(super) cuts: Cuts,
+}
+
+impl Others {
+    /// Begins with the outputs of others' nodes empty or, in a run that continues, as long as
+    /// `lengths` says, where the run directory is.
+    pub(super) fn begin(
+        exchange: Exchange,
+        nodes: u32,
+        directory: Option<&RunDirectory>,
+        lengths: Option<&[Lengths]>,
+        cuts: Cuts,
+    ) -> Result<Self, RunError> {
+        let own = exchange.own_nodes();
+        let mut outputs = BTreeMap::new();
+        let theirs = (0..nodes).filter(|node| own.binary_search(node).is_err());
+        let theirs = theirs.flat_map(|node| Stream::ALL.map(|stream| (node, stream)));
+        for (node, stream) in theirs {
+            let (Some(directory), Some(file)) = (directory, stream.file(node)) else {
+                continue;
+            };
+            let file = match lengths.map(|lengths| lengths[node as usize][stream.number()]) {
+                Some(length) => directory.resume_file(&file, length)?,
+                None => directory.file(&file)?,
+            };
+            outputs.insert((node, stream), file);
+        }
+        Ok(Self {
+            outputs,
+            ready: vec![0; exchange.partition().names().len()],
+            silent: vec![false; exchange.partition().names().len()],
+            finals: Vec::new(),
+            heard: 0,
+            broken: None,
+            cuts,
+            exchange,
+        })
+    }
+
+    /// Tells of hosts that nothing is heard of for a while, and when that is over.
+    fn look_after(&mut self) {
+        for (host, silence) in self.exchange.silences() {
+            let is_silent = silence > NOTABLE;
+            let before = std::mem::replace(&mut self.silent[host as usize], is_silent);
+            let name = self.exchange.partition().name(host);
+            match (before, is_silent) {
+                (false, true) => {
+                    tracing::warn!(
+                        "nothing is heard of host {name} for {NOTABLE:?}; the run waits"
+                    );
+                }
+                (true, false) => tracing::warn!("host {name} is heard again"),
+                _ => {}
+            }
+        }
+    }
+
+    fn lost(&mut self, host: u32, why: String) {
+        let host = self.exchange.partition().name(host).to_owned();
+        self.broken.get_or_insert(Ending::HostLost { host, why });
+    }
+
+    fn write(&mut self, node: u32, stream: Stream, bytes: &[u8]) -> Result<(), RunError> {
+        match self.outputs.get_mut(&(node, stream)) {
+            Some(file) => {
+                let written = write_lines(file, bytes);
+                written.map_err(|error| console(node, stream, error))
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), RunError> {
+        for (&(node, stream), file) in &mut self.outputs {
+            let flushed = file.flush();
+            flushed.map_err(|error| console(node, stream, error))?;
+        }
+        Ok(())
+    }
+
+    /// Nodes elsewhere whose inits are through.
+    pub(super) fn ready(&self) -> u32 {
+        self.ready.iter().sum()
+    }
+}
+
+impl Run {
+    /// Takes in all that was heard, waiting for the first of it if `waits`. How the run ends,
+    /// if another host ends it.
+    pub(super) fn hear(&mut self, waits: bool) -> Result<Option<Ending>, RunError> {
+        let mut patience = if waits { LISTENING } else { Duration::ZERO };
+        loop {
+            let Some(others) = &mut self.others else {
+                return Ok(None);
+            };
+            let Some(news) = others.exchange.hear(patience)? else {
+                let broken = others.broken.take();
+                if broken.is_none() && !patience.is_zero() {
+                    return self.note_silence();
+                }
+                return Ok(broken);
+            };
+            others.heard += 1;
+            self.standstill.is_over(others.exchange.own() as usize);
+            self.learn(news)?;
+            patience = Duration::ZERO;
+        }
+    }
+
+    fn learn(&mut self, news: News) -> Result<(), RunError> {
+        let Some(others) = &mut self.others else {
+            return Ok(());
+        };
+        match news {
+            News::Progress(host, progress) => {
+                self.standstill.got_on(host as usize);
+                for send in progress.sends {
+                    let frame = Arc::from(send.frame);
+                    self.fabric.send(send.time, send.node, send.sequence, frame);
+                }
+                for told in progress.nodes {
+                    let remote = &mut others.exchange.remote;
+                    if let Some(next) = remote.told(told.node, told.next, told.taken) {
+                        self.horizons.set(told.node, next);
+                    }
+                }
+                if let Some(cause) = progress.cause {
+                    self.closing.learn(cause);
+                }
+            }
+            News::Record(host, record) => self.take_record(host, record)?,
+            News::Stop => {
+                others.broken.get_or_insert(Ending::Interrupted);
+            }
+            News::Lost(host, why) => {
+                if !others.exchange.is_head() && host != HEAD {
+                    // Whoever has the run directory may not know yet.
+                    let missing = Message::Missing(host, why.clone());
+                    others.exchange.tell(HEAD, &missing)?;
+                }
+                others.lost(host, why);
+            }
+            News::Keep(order) => others.cuts.orders.push_back(order),
+            News::Other(host, Message::Waiting(who)) => self.standstill.waits(host as usize, who),
+            News::Other(_, Message::Outputs(word)) => {
+                if let Some(collection) = &self.collection {
+                    collection.pass(word);
+                }
+            }
+            News::Other(_, Message::Final(finals)) => others.finals.extend(finals),
+            News::Other(
+                host,
+                part @ (Message::Pages(..) | Message::KeptNode(..) | Message::Kept(_)),
+            ) => self.take_part(host, part),
+            // Nothing else is said once a run has begun.
+            News::Other(host, _) => others.lost(host, "it says what nobody asked".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn take_record(&mut self, host: u32, record: Record) -> Result<(), RunError> {
+        let Some(others) = &mut self.others else {
+            return Ok(());
+        };
+        if !record.events.is_empty() {
+            let events = load_events(&record.events).map_err(ExchangeError::Calls)?;
+            self.recorder.accept(events);
+        }
+        if let Some(ready) = others.ready.get_mut(host as usize) {
+            *ready = record.ready;
+        }
+        for (node, stream, bytes) in record.outputs {
+            others.write(node, stream, &bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Whether others take so little that no more should be made for now.
+    pub(super) fn is_congested(&self) -> bool {
+        let others = self.others.as_ref();
+        others.is_some_and(|others| others.exchange.is_congested())
+    }
+
+    /// The names of the hosts, where there are several.
+    pub fn hosts(&self) -> Vec<String> {
+        let others = self.others.as_ref();
+        others.map_or_else(Vec::new, |others| {
+            others.exchange.partition().names().to_vec()
+        })
+    }
+
+    /// Tells the host with the run directory that this one cannot continue.
+    pub fn tell_failure(&self, why: &str) {
+        if let Some(others) = &self.others {
+            // If that fails, too, the closed connection tells.
+            let failed = Message::Failed(why.to_owned());
+            let _ = others.exchange.tell(HEAD, &failed);
+        }
+    }
+
+    /// Lets others get on, and waits until one of them did.
+    pub(super) fn wait(&mut self) -> Result<Option<Ending>, RunError> {
+        self.tell(true)?;
+        let ending = self.hear(true)?;
+        if let Some(others) = &mut self.others {
+            others.look_after();
+        }
+        Ok(ending)
+    }
+
+    /// Tells the others how far the nodes here are, if that is news to get on by, or in any
+    /// case.
+    pub(super) fn tell(&mut self, in_any_case: bool) -> Result<(), RunError> {
+        let Some(others) = &mut self.others else {
+            return Ok(());
+        };
+        let own = self.crew.numbers().map(|node| self.crew.next(node));
+        let first = own.min().unwrap_or(belljar_sim::Time::MAX);
+        if in_any_case || others.exchange.is_worth_telling(first) {
+            let exchange = &mut others.exchange;
+            exchange.publish(&self.crew, self.ready, &mut self.recorder, &self.closing)?;
+        }
+        Ok(())
+    }
+
+    /// What there is to say of each node once the run has ended here: of those of other hosts,
+    /// too, where the run directory is; elsewhere that host is told. Another ending if a host
+    /// is lost over that.
+    pub(super) fn take_leave(
+        &mut self,
+        ending: Ending,
+    ) -> Result<(Vec<LeftOver>, Ending), RunError> {
+        let runners = self.crew.runners();
+        let mut left: Vec<(NodeReport, LeftOver)> = runners
+            .map(|runner| (NodeReport::of(&runner), LeftOver::of(&runner)))
+            .collect();
+        // From here on nodes are not what they were when the run ended.
+        self.collect_files()?;
+        let mut ending = ending;
+        if let Some(others) = &mut self.others {
+            let exchange = &mut others.exchange;
+            if exchange.is_head() {
+                if ending.is_broken_off() {
+                    exchange.tell_all(&Message::Stop)?;
+                }
+                ending = self.await_finals(ending)?;
+            } else {
+                exchange.relay(self.ready, &mut self.recorder)?;
+                for (report, left) in &left {
+                    exchange.tell(HEAD, &Message::Final(vec![close(report, left)?]))?;
+                }
+                if ending == Ending::Interrupted {
+                    // Not for that host, if it was the one that said so.
+                    let failed = Message::Failed("it was told to end".to_owned());
+                    exchange.tell(HEAD, &failed)?;
+                }
+            }
+        }
+        if let Some(others) = &mut self.others {
+            others.exchange.tell_all(&Message::Done)?;
+            for of in others.finals.drain(..) {
+                left.push(open(of)?);
+            }
+            left.sort_by_key(|(report, _)| report.node());
+            others.flush()?;
+        }
+        let (reports, left) = left.into_iter().unzip();
+        self.reports = reports;
+        Ok((left, ending))
+    }
+
+    /// Waits until all others have said what is left to say; for long only if all is well.
+    fn await_finals(&mut self, ending: Ending) -> Result<Ending, RunError> {
+        let mut tries = if ending.is_broken_off() {
+            FAREWELL
+        } else {
+            u32::MAX
+        };
+        let mut ending = ending;
+        let all_done = |run: &Self| {
+            let others = run.others.as_ref();
+            others.is_none_or(|others| others.exchange.all_done())
+        };
+        let heard = |run: &Self| run.others.as_ref().map(|others| others.heard);
+        while !all_done(self) && tries > 0 {
+            let before = heard(self);
+            if let Some(broken) = self.hear(true)?
+                && !ending.is_broken_off()
+            {
+                ending = broken;
+                tries = FAREWELL;
+            }
+            if heard(self) == before {
+                tries -= 1;
+            }
+        }
+        Ok(ending)
+    }
+}
+
+fn console(node: u32, stream: Stream, error: io::Error) -> RunError {
+    let source = named(stream, error);
+    RunError::Console { node, source }
+}
+
+/// What is left of a node, as it is sent.
+fn close(report: &NodeReport, left: &LeftOver) -> Result<Final, RunError> {
+    let summary = left.summary.as_ref().map(std::slice::from_ref);
+    let saved = || {
+        Ok(Final {
+            report: report.clone(),
+            open: save_events(&left.open)?,
+            summary: summary.map(save_summaries).transpose()?,
+        })
+    };
+    saved()
+        .map_err(ExchangeError::Calls)
+        .map_err(RunError::from)
+}
+
+/// The same where it arrives.
+fn open(of: Final) -> Result<(NodeReport, LeftOver), RunError> {
+    let loaded = || {
+        let summaries = of.summary.as_deref().map(load_summaries).transpose()?;
+        Ok(LeftOver {
+            open: load_events(&of.open)?,
+            summary: summaries.and_then(|mut summaries| summaries.pop()),
+        })
+    };
+    let left = loaded().map_err(ExchangeError::Calls)?;
+    Ok((of.report, left))
+}

@@ -1,0 +1,400 @@
+//! A run's making: from the start, or from a checkpoint.
+//!
+//! Whatever can be refused is refused before a file of the run directory is changed. Whether a run begins
+//! or continues, it is a [`Run`] afterwards. Called by `belljar run`, by agents and by `belljar bisect`.
+
+use belljar_fabric::{Distances, Fabric};
+use belljar_sim::Time;
+use belljar_tracer::NodeTracer;
+use belljar_vmm::{KeptPages, Node, Snapshot};
+
+use super::checkpoint::{PageKeeper, due_behind};
+use super::collect::Collection;
+use super::cut::Cuts;
+use super::restored::{Restored, RestoredNode};
+use super::standstill::Standstill;
+use super::{Checkpointer, Checkpoints, Others, Run, RunError};
+use crate::hosts::Exchange;
+use crate::observe::control::{INPUT_FILE, Viewer};
+use crate::plan::Plan;
+use crate::plan::engine::Engine;
+use crate::plan::parts::Parts;
+use crate::plan::template;
+use crate::results::capture::Captures;
+use crate::results::link_log::LinkLog;
+use crate::results::outputs;
+use crate::results::run_directory::RunDirectory;
+use crate::run::checkpoint::{CheckpointError, Choice, Found, identity, read_input};
+use crate::run::crew::Crew;
+use crate::run::ending::Closing;
+use crate::run::horizon::Horizons;
+use crate::run::host_memory::MemoryGuard;
+use crate::run::recorder::{Recorder, selection};
+use crate::run::runner::{KeepError, Lengths, Logs, Runner};
+use crate::run::sandbox::Sandbox;
+
+/// Files that a run opens besides its nodes' consoles, generously.
+const SPARE_FILES: u64 = 1024;
+
+/// What a run is made from.
+pub struct Setup<'a> {
+    /// What runs.
+    pub plan: &'a Plan,
+    /// Where results go; without it to another host.
+    pub directory: Option<&'a RunDirectory>,
+    /// Host threads.
+    pub threads: usize,
+    /// What those threads enter that run guests, but for the caller's. With it the process
+    /// starts no more programs and makes no more connections.
+    pub sandbox: Option<&'a Sandbox>,
+    /// How checkpoints are kept, if they are.
+    pub checkpoints: Option<Checkpoints>,
+    /// The part in it of this host, if there are several.
+    pub exchange: Option<Exchange>,
+}
+
+/// The parts of a run that differ between one that starts and one that is resumed.
+struct Begun {
+    runners: Vec<Runner>,
+    fabric: Fabric,
+    captures: Captures,
+    links: Option<LinkLog>,
+    recorder: Recorder,
+    closing: Closing,
+    now: Time,
+    /// Nobody does anything before this: clones begin where their snapshot was made.
+    first: Time,
+    typed: u64,
+    input: u64,
+    rounds: u64,
+    ready: u32,
+    /// What is kept of the nodes' pages, where others keep checkpoints.
+    pages: Vec<KeptPages>,
+    /// How long all nodes' outputs were, in a run that continues.
+    lengths: Option<Vec<Lengths>>,
+}
+
+impl Run {
+    /// Builds all nodes and opens all files.
+    ///
+    /// # Errors
+    /// See [`RunError`].
+    pub fn prepare(setup: Setup<'_>) -> Result<Self, RunError> {
+        let plan = setup.plan;
+        let parts = Parts::load(plan)?;
+        selection(plan).check()?;
+        let base = if plan.boot_each {
+            None
+        } else {
+            Some(template::find(plan, &parts, setup.sandbox)?)
+        };
+        let begun = setup.begin(&parts, base.as_ref())?;
+        let identity = identity(plan, parts.disk_hashes);
+        setup.assemble(begun, |checkpoints, folder| {
+            Checkpointer::new(
+                Default::default(),
+                checkpoints,
+                folder,
+                plan,
+                identity,
+                base,
+            )
+        })
+    }
+
+    /// Continues from the newest checkpoint of `choice` of which all is whole, with the files of the
+    /// run directory cut where they were then; and from which.
+    ///
+    /// # Errors
+    /// See [`RunError`]; what says that something does not fit or is damaged comes before
+    /// any file is changed.
+    pub fn resume(setup: Setup<'_>, choice: &mut Choice) -> Result<(Self, String), RunError> {
+        let plan = setup.plan;
+        let parts = Parts::load(plan)?;
+        selection(plan).check()?;
+        setup.allow_files();
+        let restored = setup.restore(&parts, choice)?;
+        let (found, kept, begun) = setup.go_on(&parts, restored)?;
+        let found = &found;
+        let mut typed = (Vec::new(), 0);
+        if let Some(directory) = setup.directory {
+            let input = directory.path().join(INPUT_FILE);
+            typed = read_input(&input, found.run.input).map_err(RunError::Input)?;
+            if typed.1 > 0 {
+                directory.resume_file(INPUT_FILE, typed.1)?;
+            }
+        }
+        let (pieces, end) = typed;
+        let mut run = setup.assemble(begun, |checkpoints, folder| {
+            Checkpointer::resume(checkpoints, folder, plan, found, kept)
+        })?;
+        for (at, node, bytes) in pieces {
+            if run.crew.holds(node) {
+                run.crew.type_in(node, at, bytes);
+                run.horizons.set(node, run.crew.next(node));
+                run.typed += 1;
+            }
+        }
+        run.input = end;
+        Ok((run, found.describe()))
+    }
+}
+
+impl Setup<'_> {
+    /// Everything at virtual time zero.
+    fn begin(&self, parts: &Parts, base: Option<&Snapshot>) -> Result<Begun, RunError> {
+        let plan = self.plan;
+        let mut fabric = Fabric::with_settings(plan.topology.clone(), &plan.network)?;
+        self.allow_files();
+        let own = self.own_nodes().into_iter();
+        let runners = own.map(|index| self.begin_node(parts, base, index));
+        let runners = runners.collect::<Result<Vec<_>, _>>()?;
+        // A host without nodes has to know, too.
+        let first = match runners.first() {
+            Some(runner) => runner.node().now(),
+            None => self.new_node(parts, base, 0)?.now(),
+        };
+        let (captures, links, recorder) = match self.directory {
+            Some(directory) => (
+                Captures::start(directory, &mut fabric, &plan.pcap)?,
+                LinkLog::start(plan, directory)?,
+                Recorder::create(plan, directory)?,
+            ),
+            None => {
+                let relay = Recorder::relay(plan, plan.trace.enabled);
+                (Captures::default(), None, relay)
+            }
+        };
+        Ok(Begun {
+            runners,
+            captures,
+            links,
+            recorder,
+            closing: Closing::at_limit(plan.limit, (plan.vcpus > 1).then_some(plan.slice)),
+            fabric,
+            now: Time::ZERO,
+            first,
+            typed: 0,
+            input: 0,
+            rounds: 0,
+            ready: 0,
+            pages: Vec::new(),
+            lengths: None,
+        })
+    }
+
+    fn new_node(
+        &self,
+        parts: &Parts,
+        base: Option<&Snapshot>,
+        index: u32,
+    ) -> Result<Node, RunError> {
+        let node = match base {
+            Some(snapshot) => parts.clone_of(snapshot, self.plan, index),
+            None => parts.node(self.plan, index),
+        };
+        node.map_err(|source| RunError::Node {
+            node: index,
+            source,
+        })
+    }
+
+    fn begin_node(
+        &self,
+        parts: &Parts,
+        base: Option<&Snapshot>,
+        index: u32,
+    ) -> Result<Runner, RunError> {
+        let plan = self.plan;
+        let node = self.new_node(parts, base, index)?;
+        let tracer = || NodeTracer::new(index, &selection(plan));
+        let tracer = plan.trace.enabled.then(tracer);
+        let logs = Logs::begin(index, self.directory)?;
+        let mut runner = Runner::new(index, node, tracer, logs);
+        begin_calls(plan, parts, &mut runner);
+        if let Some(snapshot) = base {
+            let logged = runner.log(snapshot.boot_log());
+            logged.map_err(|source| RunError::Console {
+                node: index,
+                source,
+            })?;
+        }
+        Ok(runner)
+    }
+
+    /// Everything as it was at a checkpoint, which comes back with the pages of this host's nodes.
+    /// From here on files of the run directory are changed.
+    fn go_on(
+        &self,
+        parts: &Parts,
+        restored: Restored,
+    ) -> Result<(Found, Vec<KeptPages>, Begun), RunError> {
+        let (plan, directory) = (self.plan, self.directory);
+        let Restored {
+            found,
+            mut fabric,
+            nodes,
+            kept,
+            lengths,
+        } = restored;
+        let of = &found.run;
+        let own = self.own_nodes().into_iter().zip(nodes);
+        let runners = own.map(|(index, restored)| {
+            let RestoredNode {
+                node,
+                tracer,
+                state,
+            } = restored;
+            Runner::resume(index, node, tracer, directory, state)
+        });
+        let runners = runners.collect::<Result<Vec<_>, KeepError>>();
+        let mut runners = runners.map_err(CheckpointError::from)?;
+        for runner in &mut runners {
+            begin_calls(plan, parts, runner);
+        }
+        let (captures, links, recorder) = match directory {
+            Some(directory) => (
+                Captures::resume(directory, &mut fabric, &plan.pcap, of.captures.clone())?,
+                LinkLog::resume(plan, directory, of.links)?,
+                Recorder::resume(plan, directory, &of.recorder)?,
+            ),
+            None => {
+                let relay = Recorder::relay(plan, plan.trace.enabled);
+                (Captures::default(), None, relay)
+            }
+        };
+        let ready = runners.iter().filter(|runner| runner.ready.is_some());
+        let begun = Begun {
+            ready: ready.count() as u32,
+            pages: if directory.is_some() {
+                Vec::new()
+            } else {
+                kept.clone()
+            },
+            lengths: Some(lengths),
+            runners,
+            captures,
+            links,
+            recorder,
+            closing: of.closing.clone().with_limit(plan.limit),
+            fabric,
+            now: of.now,
+            first: of.now,
+            typed: of.typed,
+            input: of.input,
+            rounds: of.rounds,
+        };
+        Ok((found, kept, begun))
+    }
+
+    /// The nodes that this host runs.
+    pub(super) fn own_nodes(&self) -> Vec<u32> {
+        match &self.exchange {
+            Some(exchange) => exchange.own_nodes(),
+            None => (0..self.plan.nodes).collect(),
+        }
+    }
+
+    /// A console for each node; where the host allows fewer, opening one says so.
+    fn allow_files(&self) {
+        let _ = rlimit::increase_nofile_limit(u64::from(self.plan.nodes) + SPARE_FILES);
+    }
+
+    /// What is asked of the nodes when the run has ended, with an empty folder for it.
+    fn collection(&self) -> Result<Option<Collection>, RunError> {
+        let wanted = &self.plan.outputs;
+        if wanted.patterns.is_empty() {
+            return Ok(None);
+        }
+        let folder = self.directory.map(|it| it.new_folder(outputs::FOLDER));
+        let folder = folder.transpose()?;
+        Ok(Some(Collection::new(wanted.clone(), folder)))
+    }
+
+    fn assemble(
+        self,
+        begun: Begun,
+        checkpointer: impl FnOnce(Checkpoints, &RunDirectory) -> Checkpointer,
+    ) -> Result<Run, RunError> {
+        let plan = self.plan;
+        let collection = self.collection()?;
+        let kept = self.checkpoints.zip(self.directory);
+        let mut checkpointer = kept.map(|(kept, directory)| checkpointer(kept, directory));
+        let memory = MemoryGuard::new(begun.runners.len(), plan.memory);
+        if let Some(doubts) = memory.doubts(plan.likely_memory()) {
+            tracing::warn!("{doubts}");
+        }
+        let mut pages = begun.pages;
+        pages.resize(begun.runners.len(), KeptPages::default());
+        // It opens files, as the guard above does.
+        let mut pages = self.exchange.as_ref().map(|_| PageKeeper::new(pages));
+        // Before any thread has a filter of its own, which would be in the way.
+        self.sandbox.map_or(Ok(()), Sandbox::close_process)?;
+        let crew = Crew::new(begun.runners, self.threads, plan.engine, self.sandbox)?;
+        let mut horizons = Horizons::new(Distances::new(&plan.topology), plan.nodes);
+        for node in 0..plan.nodes {
+            if crew.holds(node) {
+                horizons.set(node, crew.next(node));
+            } else {
+                horizons.set(node, begun.now);
+                horizons.leave(node);
+            }
+        }
+        if let Some(checkpointer) = &mut checkpointer {
+            let nodes = &mut checkpointer.pages.nodes;
+            nodes.resize(crew.len(), KeptPages::default());
+            checkpointer.begin_at(begun.first);
+        }
+        let begin = |mut exchange: Exchange| {
+            exchange.begin(plan.nodes, horizons.distances(), begun.now);
+            // What their boot wrote, also of nodes that sleep for long.
+            for mut runner in crew.runners() {
+                exchange.write(runner.index, runner.take_relayed());
+            }
+            let cuts = Cuts {
+                next: begun
+                    .closing
+                    .reachable(due_behind(begun.first, plan.checkpoint_every)),
+                pages: pages.take(),
+                ..Cuts::default()
+            };
+            let lengths = begun.lengths.as_deref();
+            Others::begin(exchange, plan.nodes, self.directory, lengths, cuts)
+        };
+        Ok(Run {
+            checkpoint_every: plan.checkpoint_every,
+            others: self.exchange.map(begin).transpose()?,
+            ready: begun.ready,
+            reports: Vec::new(),
+            crew,
+            fabric: begun.fabric,
+            captures: begun.captures,
+            links: begun.links,
+            horizons,
+            turns: Vec::new(),
+            recorder: begun.recorder,
+            now: begun.now,
+            begun_at: begun.first,
+            closing: begun.closing,
+            desk: None,
+            checkpointer,
+            collection,
+            standstill: Standstill::default(),
+            memory,
+            viewer: Viewer::default(),
+            typed: begun.typed,
+            input: begun.input,
+            rounds: begun.rounds,
+        })
+    }
+}
+
+/// Has a node's calls seen, by probes or through the preloaded library. The exact engine sees
+/// them return without a change of the guest.
+fn begin_calls(plan: &Plan, parts: &Parts, runner: &mut Runner) {
+    match &parts.probes {
+        Some(probes) => runner.begin_probes(probes),
+        None if plan.engine == Engine::Exact => runner.begin_returns(),
+        None => {}
+    }
+}

@@ -1,0 +1,116 @@
+//! A run made again from a checkpoint, as far as that can be done without a change of its directory.
+//!
+//! Whatever of a checkpoint can turn out to be damaged turns out here: memory is filled from packs,
+//! nodes, tracers and network are restored, and the run's files are looked at. Only when all is
+//! well the run cuts its files and continues; otherwise the checkpoint before is tried
+//! ([`Choice`]).
+
+use belljar_fabric::Fabric;
+use belljar_tracer::NodeTracer;
+use belljar_vmm::{KeptPages, Node, NodeError};
+
+use super::{RunError, Setup};
+use crate::plan::parts::Parts;
+use crate::results::capture::Captures;
+use crate::run::checkpoint::{CheckpointError, Choice, Found, identity};
+use crate::run::recorder::selection;
+use crate::run::runner::{KeepError, Lengths, RunnerState};
+
+/// All that is of a run at a checkpoint.
+pub(super) struct Restored {
+    pub(super) found: Found,
+    pub(super) fabric: Fabric,
+    /// The nodes of this host.
+    pub(super) nodes: Vec<RestoredNode>,
+    /// Their pages.
+    pub(super) kept: Vec<KeptPages>,
+    /// How long all nodes' outputs were.
+    pub(super) lengths: Vec<Lengths>,
+}
+
+/// A node that is made of a checkpoint, with its tracer and the state of its runner.
+pub(super) struct RestoredNode {
+    pub(super) node: Node,
+    pub(super) tracer: Option<NodeTracer>,
+    pub(super) state: RunnerState,
+}
+
+impl Setup<'_> {
+    /// The newest checkpoint of `choice` of which all is whole.
+    ///
+    /// # Errors
+    /// When none is, when they do not fit the plan, or when the host fails.
+    pub(super) fn restore(&self, parts: &Parts, choice: &mut Choice) -> Result<Restored, RunError> {
+        let identity = identity(self.plan, parts.disk_hashes);
+        loop {
+            let found = choice.next()?;
+            found.check(&identity)?;
+            let number = found.run.number;
+            if let Some(Err(why)) = self.directory.map(|directory| found.look(directory)) {
+                choice.refuse(number, &why);
+                continue;
+            }
+            match self.restore_from(parts, found) {
+                Err(why) if is_damage(&why) => choice.refuse(number, &why.to_string()),
+                restored => return restored,
+            }
+        }
+    }
+
+    fn restore_from(&self, parts: &Parts, found: Found) -> Result<Restored, RunError> {
+        let plan = self.plan;
+        let mut fabric = Fabric::with_settings(plan.topology.clone(), &plan.network)?;
+        fabric
+            .restore(found.run.fabric.clone())
+            .map_err(CheckpointError::from)?;
+        if self.directory.is_some() {
+            Captures::check(&fabric, &plan.pcap, &found.run.captures)?;
+        }
+        let own = self.own_nodes();
+        let selection = selection(plan);
+        let selection = plan.trace.enabled.then_some(&selection);
+        let (mut nodes, mut kept, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
+        for index in 0..plan.nodes {
+            let record = found.node(index)?;
+            lengths.push(record.runner.lengths);
+            if own.binary_search(&index).is_err() {
+                continue;
+            }
+            let ram = found.ram(index, &record, plan.memory)?;
+            let node = parts.restored(plan, index, ram, &record.runner.node);
+            let failed = |source| RunError::Node {
+                node: index,
+                source,
+            };
+            let tracer = record.runner.tracer(index, selection);
+            nodes.push(RestoredNode {
+                node: node.map_err(failed)?,
+                tracer: tracer.map_err(CheckpointError::from)?,
+                state: record.runner,
+            });
+            kept.push(record.pages.into_owned());
+        }
+        Ok(Restored {
+            found,
+            fabric,
+            nodes,
+            kept,
+            lengths,
+        })
+    }
+}
+
+/// Whether it is the checkpoint that is at fault, and not this host.
+fn is_damage(error: &RunError) -> bool {
+    match error {
+        RunError::Node { source, .. } => matches!(source, NodeError::State(_)),
+        RunError::Checkpoint(error) => matches!(
+            error,
+            CheckpointError::Pages { .. }
+                | CheckpointError::Network(_)
+                | CheckpointError::Codec(_)
+                | CheckpointError::Node(KeepError::Tracer { .. })
+        ),
+        _ => false,
+    }
+}

@@ -1,0 +1,166 @@
+//! What memory this host can give: what its kernel has available, and less where a control group
+//! of this process has a limit, as under Slurm, in containers and in services.
+//!
+//! All files are open from the start: a run asks again when it can open none any more.
+
+mod cgroup;
+mod guard;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use procfs::{FromBufRead, Meminfo};
+
+use crate::plan::Plan;
+use crate::scenario::quantity::Bytes;
+use cgroup::Group;
+pub(crate) use guard::MemoryGuard;
+pub use guard::Shortage;
+
+/// What is longer is none of the files that are read here.
+const LONGEST: usize = 64 << 10;
+
+/// Memory that can be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Bytes without taking any from others.
+    pub bytes: u64,
+    /// Bytes of swap besides.
+    pub swap: u64,
+    /// Bytes that there are in all.
+    pub total: u64,
+    /// The control group whose limit that is; None for the host itself.
+    pub group: Option<PathBuf>,
+}
+
+impl fmt::Display for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Bytes(self.bytes >> 20 << 20))?;
+        match &self.group {
+            Some(group) => {
+                let (limit, group) = (Bytes(self.total >> 20 << 20), group.display());
+                write!(
+                    f,
+                    " within the limit of {limit} of the control group {group}"
+                )
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The files in which the host says what memory there is.
+#[derive(Debug)]
+pub(crate) struct HostMemory {
+    meminfo: File,
+    groups: Vec<Group>,
+}
+
+impl HostMemory {
+    /// Opens them; None where the host does not say.
+    pub(crate) fn open() -> Option<Self> {
+        Some(Self {
+            meminfo: File::open("/proc/meminfo").ok()?,
+            groups: cgroup::own_groups().unwrap_or_default(),
+        })
+    }
+
+    /// What can be had now, by whatever bounds it most.
+    pub(crate) fn room(&self) -> Option<Room> {
+        let host = host_room(&read(&self.meminfo).ok()?)?;
+        let swap = host.swap;
+        let groups = self.groups.iter().filter_map(|group| group.room(swap));
+        groups
+            .chain([host])
+            .min_by_key(|room| room.bytes.saturating_add(room.swap))
+    }
+}
+
+/// What this host can give; None where it does not say.
+pub(crate) fn room() -> Option<Room> {
+    HostMemory::open()?.room()
+}
+
+/// What this host can give, and whether that is likely to do for all nodes of `plan`, in words.
+pub fn outlook(plan: &Plan) -> String {
+    let Some(room) = room() else {
+        return "this host does not say what memory it has".to_owned();
+    };
+    let guard = MemoryGuard::new(plan.nodes as usize, plan.memory);
+    let doubts = guard.doubts(plan.likely_memory());
+    doubts.unwrap_or_else(|| format!("this host can give {room}"))
+}
+
+/// Bytes that the host can give without taking them from others; None where it does not say.
+pub(crate) fn available() -> Option<u64> {
+    Some(room()?.bytes)
+}
+
+/// Whether `nodes` nodes of `bytes` bytes each may take their memory in huge pages: a page of
+/// which a guest touches a byte then costs 2 MiB, and in the end all of its memory.
+pub(crate) fn is_plenty_for(nodes: u32, bytes: u64) -> bool {
+    available().is_some_and(|available| suffices(available, nodes, bytes))
+}
+
+fn suffices(available: u64, nodes: u32, bytes: u64) -> bool {
+    u64::from(nodes).saturating_mul(bytes) <= available / 2
+}
+
+fn host_room(meminfo: &[u8]) -> Option<Room> {
+    let meminfo = Meminfo::from_buf_read(BufReader::new(meminfo)).ok()?;
+    Some(Room {
+        bytes: meminfo.mem_available?,
+        swap: meminfo.swap_free,
+        total: meminfo.mem_total,
+        group: None,
+    })
+}
+
+/// A file of the kernel's, from its beginning.
+fn read(file: &File) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; LONGEST];
+    let mut length = 0;
+    loop {
+        match file.read_at(&mut bytes[length..], length as u64)? {
+            0 => break,
+            more => length += more,
+        }
+    }
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_host_says_what_it_has() {
+        let room = room().unwrap();
+        assert!(room.bytes > 0 && room.bytes <= room.total, "{room:?}");
+    }
+
+    #[test]
+    fn memory_is_what_the_kernel_says_is_available() {
+        let told = std::fs::read("/proc/meminfo").unwrap();
+        let room = host_room(&told).unwrap();
+        let text = String::from_utf8(told).unwrap();
+        let line = format!("{} kB", room.bytes >> 10);
+        assert!(
+            text.lines()
+                .any(|one| one.starts_with("MemAvailable:") && one.ends_with(&line))
+        );
+        assert_eq!(host_room(b"MemFree: 1 kB\n"), None);
+        assert_eq!(host_room(b"MemAvailable: much\n"), None);
+    }
+
+    #[test]
+    fn half_of_it_may_be_taken_in_huge_pages() {
+        assert!(suffices(64, 4, 8));
+        assert!(!suffices(63, 4, 8));
+        assert!(!suffices(u64::MAX, 2, u64::MAX), "and no sum wraps");
+    }
+}

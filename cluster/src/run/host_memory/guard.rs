@@ -1,0 +1,191 @@
+//! What ends a run in order before the host's memory ends it without a word.
+//!
+//! Nodes take memory when their guests first write to it, so more of them begin than may fit in the
+//! end. A run looks every now and then at what is left; when that gets short, and guests can still
+//! take more, it ends with what it has recorded.
+//!
+//! It looks at the host's clock, which decides nothing but when it looks.
+#![allow(clippy::disallowed_methods)]
+
+use std::fmt;
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use super::{HostMemory, Room, read};
+use crate::scenario::quantity::Bytes;
+
+/// How often it looks, and after how many rounds at most it reads the clock for that.
+const INTERVAL: Duration = Duration::from_millis(50);
+const ROUNDS: u32 = 64;
+/// What must be left: a part of what there is, within bounds. Guests on some threads write some
+/// 100 MiB between two looks.
+const PART: u64 = 16;
+const LEAST: u64 = 128 << 20;
+const MOST: u64 = 1 << 30;
+
+/// Memory is short.
+#[derive(Debug, thiserror::Error)]
+pub struct Shortage {
+    room: Room,
+    nodes: u64,
+    /// Bytes that this process holds, and that its nodes may come to hold.
+    held: u64,
+    wanted: u64,
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "this host runs out of memory: {} are left, this process holds {}, and its {} nodes may come to hold {}; lower nodes.memory, or run on more hosts",
+            self.room,
+            Bytes(self.held >> 20 << 20),
+            self.nodes,
+            Bytes(self.wanted),
+        )
+    }
+}
+
+/// Looks at the host's memory between rounds.
+#[derive(Debug)]
+pub(crate) struct MemoryGuard {
+    /// None where the host does not say.
+    files: Option<(HostMemory, File)>,
+    /// Bytes of a page, asked for while files can still be opened.
+    page: u64,
+    nodes: u64,
+    /// Bytes of memory of this host's nodes.
+    wanted: u64,
+    looked: Instant,
+    read: Instant,
+    rounds: u32,
+    every: u32,
+}
+
+impl MemoryGuard {
+    /// For `nodes` nodes of `bytes` bytes each on this host.
+    pub(crate) fn new(nodes: usize, bytes: u64) -> Self {
+        let now = Instant::now();
+        let statm = File::open("/proc/self/statm").ok();
+        Self {
+            files: HostMemory::open().zip(statm),
+            page: procfs::page_size(),
+            nodes: nodes as u64,
+            wanted: bytes.saturating_mul(nodes as u64),
+            looked: now,
+            read: now,
+            rounds: 0,
+            every: 1,
+        }
+    }
+
+    /// Says what is wrong from the start, where nodes are likely to take `likely` bytes each.
+    pub(crate) fn doubts(&self, likely: u64) -> Option<String> {
+        let room = self.files.as_ref()?.0.room()?;
+        let likely = likely.saturating_mul(self.nodes);
+        (likely > room.bytes.saturating_add(room.swap)).then(|| {
+            format!(
+                "{} nodes are likely to take {} of memory, and this host can give {room}; the run ends when it gets there: lower nodes.memory, or run on more hosts",
+                self.nodes,
+                Bytes(likely),
+            )
+        })
+    }
+
+    /// Looks, if it is time to.
+    ///
+    /// # Errors
+    /// When memory is short.
+    pub(crate) fn look(&mut self) -> Result<(), Shortage> {
+        if !self.is_due() {
+            return Ok(());
+        }
+        let Some((host, statm)) = &self.files else {
+            return Ok(());
+        };
+        let (Some(room), Some(held)) = (host.room(), resident(statm, self.page)) else {
+            return Ok(());
+        };
+        if is_short(&room, self.wanted.saturating_sub(held)) {
+            return Err(Shortage {
+                room,
+                nodes: self.nodes,
+                held,
+                wanted: self.wanted,
+            });
+        }
+        Ok(())
+    }
+
+    /// Short rounds are counted, long ones are timed: to read the clock costs as much as a part of
+    /// a short one.
+    fn is_due(&mut self) -> bool {
+        self.rounds += 1;
+        if self.rounds < self.every {
+            return false;
+        }
+        let now = Instant::now();
+        let is_short = now - self.read < INTERVAL / 8;
+        self.every = if is_short {
+            (self.every * 2).min(ROUNDS)
+        } else {
+            1
+        };
+        (self.rounds, self.read) = (0, now);
+        let due = now - self.looked >= INTERVAL;
+        if due {
+            self.looked = now;
+        }
+        due
+    }
+}
+
+/// Whether guests that may take `more` bytes can take what the host needs.
+fn is_short(room: &Room, more: u64) -> bool {
+    let left = room.bytes.saturating_add(room.swap);
+    left < (room.total / PART).clamp(LEAST, MOST) && more > left
+}
+
+/// Bytes of memory that this process holds.
+fn resident(statm: &File, page: u64) -> Option<u64> {
+    let bytes = read(statm).ok()?;
+    let pages = std::str::from_utf8(&bytes).ok()?.split(' ').nth(1)?;
+    pages.parse::<u64>().ok()?.checked_mul(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room(bytes: u64, swap: u64) -> Room {
+        Room {
+            bytes,
+            swap,
+            total: 4 << 30,
+            group: None,
+        }
+    }
+
+    #[test]
+    fn memory_is_short_when_guests_can_take_what_is_left() {
+        let reserve = (4 << 30) / PART;
+        assert!(!is_short(&room(reserve, 0), u64::MAX), "enough is left");
+        assert!(is_short(&room(reserve - 1, 0), u64::MAX));
+        assert!(!is_short(&room(reserve - 1, 1), u64::MAX), "there is swap");
+        assert!(!is_short(&room(1 << 20, 0), 1 << 20), "they take no more");
+    }
+
+    #[test]
+    fn more_than_the_host_has_is_doubted_from_the_start() {
+        let guard = MemoryGuard::new(1 << 20, 1 << 40);
+        let doubts = guard.doubts(1 << 39).unwrap();
+        assert!(doubts.contains("1048576 nodes"), "{doubts}");
+        assert_eq!(MemoryGuard::new(1, 1 << 20).doubts(1 << 20), None);
+    }
+
+    #[test]
+    fn what_this_process_holds_is_known() {
+        let statm = File::open("/proc/self/statm").unwrap();
+        assert!(resident(&statm, procfs::page_size()).unwrap() > 100 << 10);
+    }
+}

@@ -1,0 +1,238 @@
+//! The calls of all nodes, in the order of virtual time, in one trace.
+//!
+//! Calls wait here until no earlier one can come, so their order does not depend on hosts, threads or
+//! rounds. Where another host writes the trace this only collects for it. Called by the coordinator after
+//! each round and at the end.
+
+use belljar_sim::{Frequency, Span, Time};
+use belljar_trace::{
+    Event, NodeSummary, StateError, TraceError, TraceHeader, TraceSummary, TraceWriter,
+    load_events, save_events,
+};
+use belljar_tracer::{NodeTracer, Selection, Window};
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Plan;
+use crate::results::run_directory::RunDirectory;
+use crate::run::ending::Ending;
+use crate::run::error::RunError;
+use crate::run::runner::Runner;
+
+/// Calls that wait for earlier ones of other nodes before they are put into order: enough
+/// to do it seldom.
+const BATCH: usize = 1024;
+
+/// Collects calls and writes them to the trace.
+pub(crate) struct Recorder {
+    writer: Option<TraceWriter>,
+    /// Another host writes the trace, and takes the calls.
+    relays: bool,
+    clock: Frequency,
+    /// Calls which others that are not known yet may precede.
+    held: Vec<Event>,
+    /// How many may be held until the next look.
+    patience: usize,
+    events: u64,
+}
+
+/// What a recorder holds, and how far the trace is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RecorderState {
+    writer: Option<Vec<u8>>,
+    held: Vec<u8>,
+    events: u64,
+}
+
+impl RecorderState {
+    /// Checks that the trace in `directory` can be continued, and changes nothing.
+    pub(crate) fn look(&self, directory: &RunDirectory) -> Result<(), RunError> {
+        let Some(state) = &self.writer else {
+            return Ok(());
+        };
+        let path = directory.path().join(belljar_trace::TRACE_FILE);
+        let file = directory.existing_file(belljar_trace::TRACE_FILE)?;
+        TraceWriter::resume(file, &path, false, state)?;
+        Ok(())
+    }
+}
+
+impl Recorder {
+    /// Starts the trace of a run, if it is to have one.
+    pub(crate) fn create(plan: &Plan, directory: &RunDirectory) -> Result<Self, RunError> {
+        let writer = if plan.trace.enabled {
+            let path = directory.path().join(belljar_trace::TRACE_FILE);
+            let file = directory.create_file(belljar_trace::TRACE_FILE)?;
+            let accounted = plan.timing.is_some();
+            Some(TraceWriter::over(file, &path, &header(plan), accounted)?)
+        } else {
+            None
+        };
+        Ok(Self {
+            writer,
+            ..Self::relay(plan, false)
+        })
+    }
+
+    /// What collects calls for the host that writes the trace, if there is to be one.
+    pub(crate) fn relay(plan: &Plan, relays: bool) -> Self {
+        Self {
+            writer: None,
+            relays,
+            clock: plan.clock,
+            held: Vec::new(),
+            patience: BATCH,
+            events: 0,
+        }
+    }
+
+    /// What it holds, and how far the trace is.
+    pub(crate) fn save(&self) -> Result<RecorderState, StateError> {
+        Ok(RecorderState {
+            writer: self.writer.as_ref().map(TraceWriter::save).transpose()?,
+            held: save_events(&self.held)?,
+            events: self.events,
+        })
+    }
+
+    /// Continues the trace of a run where it was [saved](Self::save).
+    pub(crate) fn resume(
+        plan: &Plan,
+        directory: &RunDirectory,
+        saved: &RecorderState,
+    ) -> Result<Self, RunError> {
+        let path = directory.path().join(belljar_trace::TRACE_FILE);
+        let resume = |state: &Vec<u8>| {
+            let file = directory.existing_file(belljar_trace::TRACE_FILE)?;
+            let resumed = TraceWriter::resume(file, &path, plan.timing.is_some(), state);
+            Ok::<_, RunError>(resumed?)
+        };
+        let held = load_events(&saved.held).map_err(|error| TraceError::State {
+            path: path.clone(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self {
+            writer: saved.writer.as_ref().map(resume).transpose()?,
+            relays: false,
+            clock: plan.clock,
+            patience: held.len() + BATCH,
+            held,
+            events: saved.events,
+        })
+    }
+
+    /// Calls taken so far.
+    pub(crate) fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Takes what a node called.
+    pub(crate) fn take(&mut self, runner: &mut Runner) {
+        if self.writer.is_some() || self.relays {
+            self.accept(runner.take_events());
+        }
+    }
+
+    /// Takes what nodes of another host called, those of each node in order.
+    pub(crate) fn accept(&mut self, events: Vec<Event>) {
+        self.events += events.len() as u64;
+        self.held.extend(events);
+    }
+
+    /// What is held for the host that writes the trace.
+    pub(crate) fn take_relayed(&mut self) -> Vec<Event> {
+        if self.relays {
+            std::mem::take(&mut self.held)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Whether so much is held that it should be [settled](Self::settle).
+    pub(crate) fn is_full(&self) -> bool {
+        !self.relays && self.held.len() >= self.patience
+    }
+
+    /// Writes what returned before `settled`, which no call will do any more.
+    pub(crate) fn settle(&mut self, settled: Time) -> Result<(), TraceError> {
+        self.write_before(self.clock.cycle_at(settled))?;
+        self.patience = self.held.len() + BATCH;
+        Ok(())
+    }
+
+    fn write_before(&mut self, cycle: u64) -> Result<(), TraceError> {
+        let Some(writer) = &mut self.writer else {
+            return Ok(());
+        };
+        self.held.sort_by_key(|event| (event.exit, event.node));
+        let returned = |event: &Event| event.exit.is_none_or(|exit| exit < cycle);
+        let ready = self.held.partition_point(returned);
+        writer.append(&self.held[..ready])?;
+        self.held.drain(..ready);
+        Ok(())
+    }
+
+    /// Writes what is held, the calls that did not return, and, for a run that is
+    /// whole, the trace's end; `left` is of all nodes, in their order.
+    pub(crate) fn finish(
+        &mut self,
+        left: Vec<LeftOver>,
+        ending: &Ending,
+    ) -> Result<(), TraceError> {
+        self.write_before(u64::MAX)?;
+        let Some(mut writer) = self.writer.take() else {
+            return Ok(());
+        };
+        let mut nodes = Vec::new();
+        for of in left {
+            writer.append(&of.open)?;
+            nodes.extend(of.summary);
+        }
+        let ended = ending.to_string();
+        if matches!(ending, Ending::Workload(_)) {
+            writer.finish(&TraceSummary {
+                nodes,
+                ending: ended,
+            })?;
+        } else {
+            writer.flush()?;
+            writer.cut()?;
+        }
+        Ok(())
+    }
+}
+
+/// What a node's tracer has left at the end.
+#[derive(Debug)]
+pub(crate) struct LeftOver {
+    /// Calls that were entered and never left.
+    pub(crate) open: Vec<Event>,
+    /// What it has to say.
+    pub(crate) summary: Option<NodeSummary>,
+}
+
+impl LeftOver {
+    pub(crate) fn of(runner: &Runner) -> Self {
+        let tracer = runner.tracer();
+        Self {
+            open: tracer.map_or_else(Vec::new, NodeTracer::open_calls),
+            summary: runner.trace_summary(),
+        }
+    }
+}
+
+/// Which calls a run records.
+pub(crate) fn selection(plan: &Plan) -> Selection {
+    let cycle = |time: Span| plan.clock.cycle_at(Time::ZERO + time);
+    Selection {
+        functions: plan.trace.functions.clone(),
+        window: (plan.trace.from.is_some() || plan.trace.until.is_some()).then(|| Window {
+            start: plan.trace.from.map_or(0, |from| cycle(from.0)),
+            end: plan.trace.until.map_or(u64::MAX, |until| cycle(until.0)),
+        }),
+        sampling: plan.trace.sample.clone(),
+    }
+}
+
+fn header(plan: &Plan) -> TraceHeader {
+    TraceHeader::new(&plan.name, &vec![plan.clock; plan.nodes as usize])
+}

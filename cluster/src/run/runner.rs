@@ -1,0 +1,351 @@
+//! One node of a run, with its tracer and its console file.
+//!
+//! One thread at a time has a runner. What guests say on the control channel is a guest's word: only lines
+//! that are known count, and they have a limit. Run by the workers in turns, and looked at by the
+//! coordinator between them.
+
+use std::collections::VecDeque;
+use std::io;
+
+use belljar_sim::{Span, Time};
+use belljar_trace::{Event, NodeSummary};
+use belljar_tracer::NodeTracer;
+use belljar_vmm::{Node, NodeError, NodeStop};
+
+use crate::observe::watch::{Sample, Watch};
+use crate::results::stream::Stream;
+use crate::run::stopwatch::Stopwatch;
+
+mod asked;
+mod calls;
+mod console;
+mod logs;
+mod saved;
+
+pub(crate) use calls::real_function;
+pub use console::ConsoleLog;
+pub(crate) use console::write_lines;
+pub(crate) use logs::{Lengths, Logs, named};
+pub use saved::KeepError;
+pub(crate) use saved::RunnerState;
+
+/// Lines of a console that an error message shows.
+const TAIL_LINES: usize = 12;
+/// Turns that are shorter are not each measured.
+const SHORT: Span = Span::from_us(20);
+/// Longest line that is kept for that.
+const TAIL_WIDTH: usize = 200;
+/// Longest line on the control channel.
+const CONTROL_LINE: usize = 256;
+
+/// What a node said on its control channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// Its init is through.
+    Ready,
+    /// The workload ended with this code.
+    Exit(i32),
+}
+
+/// A node while it runs.
+pub struct Runner {
+    /// Its number.
+    pub index: u32,
+    node: Node,
+    tracer: Option<NodeTracer>,
+    pub(crate) logs: Logs,
+    tail: VecDeque<String>,
+    line: String,
+    control: Vec<u8>,
+    watch: Option<Watch>,
+    /// How it ended, once it has.
+    pub ended: Option<NodeStop>,
+    /// When its init was through.
+    pub ready: Option<Time>,
+    /// Frames sent so far.
+    pub sent: u64,
+    /// What its kernel killed for want of memory first, in the kernel's words.
+    pub out_of_memory: Option<String>,
+    /// What its kernel had no memory for first, in the kernel's words.
+    pub refused_memory: Option<String>,
+    /// The words with which its kernel panicked.
+    pub panicked: Option<String>,
+    busy: Stopwatch,
+    /// Where its last turn ended at the latest.
+    limit: Time,
+    /// Instructions that it had retired before it began here.
+    before: u64,
+    /// Instructions that it retired here before its init was through, and host time for them.
+    booting: (u64, std::time::Duration),
+}
+
+impl Runner {
+    /// A node about to start; without `tracer`, its MPI calls go their way unseen.
+    pub(crate) fn new(index: u32, node: Node, tracer: Option<NodeTracer>, logs: Logs) -> Self {
+        Self {
+            before: node.retired(),
+            booting: Default::default(),
+            index,
+            node,
+            tracer,
+            logs,
+            tail: VecDeque::new(),
+            line: String::new(),
+            control: Vec::new(),
+            watch: None,
+            ended: None,
+            ready: None,
+            sent: 0,
+            out_of_memory: None,
+            refused_memory: None,
+            panicked: None,
+            busy: Stopwatch::default(),
+            limit: Time::ZERO,
+        }
+    }
+
+    /// The node itself.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// The node itself, to put frames in and take them out.
+    pub fn node_mut(&mut self) -> &mut Node {
+        &mut self.node
+    }
+
+    /// Looks at the node's state as `watch` says, from now on.
+    pub fn watch(&mut self, watch: Watch) {
+        self.node.pause_at(watch.next().unwrap_or(u64::MAX));
+        self.watch = Some(watch);
+    }
+
+    /// What was kept of the node's states.
+    pub fn take_samples(&mut self) -> Vec<Sample> {
+        match &mut self.watch {
+            Some(Watch::Probe(probe)) => std::mem::take(&mut probe.samples),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Looks at the node, which paused for it, and says where it pauses next.
+    fn look(&mut self) {
+        let Some(watch) = &mut self.watch else {
+            self.node.pause_at(u64::MAX);
+            return;
+        };
+        watch.look(&self.node);
+        match watch.next() {
+            Some(next) => self.node.pause_at(next),
+            // Whoever asked knows enough.
+            None => self.ended = Some(NodeStop::Paused),
+        }
+    }
+
+    /// Its tracer.
+    pub fn tracer(&self) -> Option<&NodeTracer> {
+        self.tracer.as_ref()
+    }
+
+    /// What the trace's end says of this node.
+    pub fn trace_summary(&self) -> Option<NodeSummary> {
+        self.tracer
+            .as_ref()
+            .map(|tracer| tracer.summary(self.node.now_cycles()))
+    }
+
+    /// Runs the node as [`Node::run_ahead`] does. Whether anything may have come out of it: a
+    /// frame, a call, something on a console, its end.
+    ///
+    /// # Errors
+    /// When the host fails it.
+    pub fn run_ahead(&mut self, limit: Time, echo: Span) -> Result<bool, NodeError> {
+        let is_short = limit.since(self.limit) < SHORT;
+        self.limit = limit;
+        let lap = match is_short {
+            true => self.busy.short_lap(),
+            false => Some(self.busy.lap()),
+        };
+        let result = self.run_on(limit, echo);
+        if let Some(lap) = lap {
+            self.busy.add(lap);
+        }
+        result
+    }
+
+    /// Instructions that it retired here, not where it was cloned or resumed from.
+    pub fn executed(&self) -> u64 {
+        self.node.retired() - self.before
+    }
+
+    /// Instructions that it retired here once its init was through, and host time for them.
+    pub fn worked(&self) -> (u64, std::time::Duration) {
+        let (instructions, time) = self.booting;
+        let time = self.host_time().saturating_sub(time);
+        (self.executed() - instructions, time)
+    }
+
+    /// Host time that the node took so far.
+    pub fn host_time(&self) -> std::time::Duration {
+        self.busy.total()
+    }
+
+    /// Whether the node does nothing by itself for so long.
+    pub fn sleeps_for(&self, span: Span) -> bool {
+        let now = self.node.now();
+        let next = self.node.next_event();
+        next.is_none_or(|next| next.since(now) >= span)
+    }
+
+    /// Brings the node to `end` exactly, unless it has ended.
+    ///
+    /// # Errors
+    /// When the host fails it.
+    pub fn run_to(&mut self, end: Time) -> Result<(), NodeError> {
+        if self.ended.is_none() {
+            self.node.run_until(end)?;
+        }
+        Ok(())
+    }
+
+    fn run_on(&mut self, limit: Time, echo: Span) -> Result<bool, NodeError> {
+        if self.node.run_undisturbed(limit)? {
+            return Ok(false);
+        }
+        while self.ended.is_none() {
+            match self.node.run_ahead(limit, echo)? {
+                NodeStop::Limit => break,
+                NodeStop::Magic { at, vcpu } => self.magic(at, vcpu),
+                NodeStop::Probe { probe, vcpu } => self.probe(probe, vcpu),
+                NodeStop::Return { at, .. } => self.returned(at),
+                NodeStop::Paused => self.look(),
+                ended => self.ended = Some(ended),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Moves what the node wrote to its console and its streams into their files, and returns
+    /// what it said on its control channel.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn collect_output(&mut self) -> io::Result<Vec<Word>> {
+        let bytes = self.node.take_console();
+        self.log(&bytes)?;
+        for stream in Stream::ALL {
+            if let Some(device) = stream.device() {
+                let bytes = self.node.take_stream(device);
+                self.logs.write(stream, &bytes)?;
+            }
+        }
+        if let Some(Watch::Log(log)) = &mut self.watch {
+            log.save()?;
+        }
+        let bytes = self.node.take_control();
+        Ok(self.listen(&bytes))
+    }
+
+    /// Writes `bytes` to the console's file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn log(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.logs.write(Stream::Console, bytes)?;
+        self.remember(bytes);
+        Ok(())
+    }
+
+    fn remember(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            if byte == b'\n' {
+                let line = std::mem::take(&mut self.line);
+                let told: [(&str, &mut Option<String>); 3] = [
+                    ("Out of memory: Killed process", &mut self.out_of_memory),
+                    (
+                        "no enough memory for the allocation",
+                        &mut self.refused_memory,
+                    ),
+                    ("Kernel panic - ", &mut self.panicked),
+                ];
+                for (words, first) in told {
+                    if first.is_none() && line.contains(words) {
+                        *first = Some(line.clone());
+                    }
+                }
+                self.tail.push_back(line);
+                if self.tail.len() > TAIL_LINES {
+                    self.tail.pop_front();
+                }
+            } else if self.line.len() < TAIL_WIDTH && (byte.is_ascii_graphic() || byte == b' ') {
+                self.line.push(char::from(byte));
+            }
+        }
+    }
+
+    fn listen(&mut self, bytes: &[u8]) -> Vec<Word> {
+        let mut words = Vec::new();
+        for &byte in bytes {
+            if byte != b'\n' {
+                if self.control.len() < CONTROL_LINE {
+                    self.control.push(byte);
+                }
+                continue;
+            }
+            let line = std::mem::take(&mut self.control);
+            let line = String::from_utf8_lossy(&line);
+            match line.trim().split_once(' ') {
+                None if line.trim() == "ready" => {
+                    self.ready = Some(self.node.now());
+                    self.booting = (self.executed(), self.host_time());
+                    words.push(Word::Ready);
+                }
+                Some(("exit", code)) => words.extend(code.parse().ok().map(Word::Exit)),
+                _ => {}
+            }
+        }
+        words
+    }
+
+    /// Calls completed since the last time.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        self.tracer
+            .as_mut()
+            .map_or_else(Vec::new, NodeTracer::take_events)
+    }
+
+    /// What the node wrote, where another host keeps that.
+    pub fn take_relayed(&mut self) -> Vec<(Stream, Vec<u8>)> {
+        self.logs.take()
+    }
+
+    /// Writes out what is buffered of what it wrote.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.logs.flush()
+    }
+
+    /// Writes out what is buffered of what it wrote, and the last state.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn finish(&mut self) -> io::Result<()> {
+        if let Some(Watch::Log(log)) = &mut self.watch {
+            log.end(&self.node)?;
+        }
+        self.logs.flush()
+    }
+
+    /// The last lines of the console, for an error message.
+    pub fn last_words(&self) -> String {
+        let lines = self
+            .tail
+            .iter()
+            .map(String::as_str)
+            .chain(Some(self.line.as_str()));
+        let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+        lines.iter().map(|line| format!("    {line}\n")).collect()
+    }
+}

@@ -1,0 +1,136 @@
+//! Where a node's MPI calls are handed to its tracer: at probes, at watched return addresses, and
+//! at the preloaded library's magic instruction.
+//!
+//! The node stands still meanwhile, and continues by itself. Called by the runner's loop.
+
+use belljar_abi::{MAGIC_ADDRESS, STUB_BASE, TABLE_OFFSET, TARGET};
+use belljar_cpu::{Registers, SegmentRegister, TimeAccount};
+use belljar_trace::Account;
+use belljar_tracer::{GuestMemory, MagicRegisters};
+use belljar_vmm::Node;
+
+use super::Runner;
+use crate::plan::probes::RunProbes;
+
+/// The node's memory as the tracer sees it.
+struct View<'a>(&'a mut Node);
+
+impl GuestMemory for View<'_> {
+    fn read(&self, linear: u64, into: &mut [u8]) -> Result<(), belljar_tracer::BadAddress> {
+        self.0
+            .read_virtual(linear, into)
+            .map_err(|bad| belljar_tracer::BadAddress(bad.0))
+    }
+
+    fn write(&mut self, linear: u64, from: &[u8]) -> Result<(), belljar_tracer::BadAddress> {
+        self.0
+            .write_virtual(linear, from)
+            .map_err(|bad| belljar_tracer::BadAddress(bad.0))
+    }
+}
+
+impl Runner {
+    /// Sees calls return at their return addresses from now on: the guest's stacks stay as they are.
+    /// For engines that can.
+    pub(crate) fn begin_returns(&mut self) {
+        let Some(tracer) = &mut self.tracer else {
+            return;
+        };
+        tracer.watch_returns();
+        // Calls that were open at a checkpoint.
+        for target in tracer.open_returns() {
+            self.node.watch_return(target);
+        }
+    }
+
+    /// Sees the node's calls by `probes` from now on.
+    pub(crate) fn begin_probes(&mut self, probes: &RunProbes) {
+        let Some(tracer) = &mut self.tracer else {
+            return;
+        };
+        self.node.set_probes(&probes.probes);
+        tracer.set_targets(probes.targets.clone());
+        self.begin_returns();
+    }
+
+    /// What the tracer is told of a processor with these registers.
+    fn seen(&self, registers: &Registers, time: Option<TimeAccount>) -> MagicRegisters {
+        let system = self.node.system();
+        MagicRegisters {
+            gpr: registers.gpr,
+            rip: registers.rip,
+            cr3: system.cr3,
+            fs_base: system.segments[SegmentRegister::Fs as usize].base,
+            account: time.map(account),
+        }
+    }
+
+    /// A program came to a probe.
+    pub(super) fn probe(&mut self, probe: u32, vcpu: u32) {
+        let Some(state) = self.node.probed() else {
+            return;
+        };
+        let registers = self.seen(&state.registers, state.account);
+        let Some(tracer) = &mut self.tracer else {
+            return;
+        };
+        let memory = &mut View(&mut self.node);
+        tracer.probe(state.at, vcpu, probe, &registers, memory);
+        self.watch_return();
+    }
+
+    /// A program came to where a call returns.
+    pub(super) fn returned(&mut self, at: u64) {
+        let registers = self.seen(&self.node.registers(), self.node.account());
+        if let Some(tracer) = &mut self.tracer {
+            tracer.returned(at, &registers, &View(&mut self.node));
+        }
+    }
+
+    /// Has the return of the call seen that the tracer was just told of.
+    fn watch_return(&mut self) {
+        let Some(tracer) = &mut self.tracer else {
+            return;
+        };
+        if let Some(target) = tracer.take_return_to_watch()
+            && !self.node.watch_return(target)
+        {
+            tracer.return_is_unseen();
+        }
+    }
+
+    pub(super) fn magic(&mut self, at: u64, vcpu: u32) {
+        let registers = self.node.registers();
+        let magic = self.seen(&registers, self.node.account());
+        let target = match &mut self.tracer {
+            Some(tracer) => tracer.magic(at, vcpu, &magic, &mut View(&mut self.node)),
+            None => real_function(&registers, &self.node),
+        };
+        self.watch_return();
+        self.node.complete_magic(target);
+    }
+}
+
+/// A node's account as the tracer takes it.
+fn account(time: TimeAccount) -> Account {
+    Account {
+        instructions: time.instructions,
+        caches: time.caches,
+        memory: time.memory,
+        idle: time.idle,
+    }
+}
+
+/// Where an untraced call continues: the real function, from the library's table.
+pub(crate) fn real_function(registers: &Registers, node: &Node) -> u64 {
+    let operation = registers.gpr[Registers::R11];
+    if registers.rip != MAGIC_ADDRESS {
+        return operation;
+    }
+    let mut address = [0; 8];
+    let slot = (STUB_BASE + TABLE_OFFSET).wrapping_add(operation.wrapping_mul(8));
+    match node.read_virtual(slot, &mut address) {
+        Ok(()) => u64::from_le_bytes(address) & TARGET,
+        Err(_) => 0,
+    }
+}

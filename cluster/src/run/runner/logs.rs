@@ -1,0 +1,115 @@
+//! All outputs of one node, each with its file in the run directory, here or on another host.
+//!
+//! Each is cut at the same length on every host. Written by the node's runner, saved with it in checkpoints.
+
+use std::fs::File;
+use std::io::{self, BufWriter};
+
+use super::ConsoleLog;
+use crate::results::run_directory::{RunDirectory, RunDirectoryError};
+use crate::results::stream::Stream;
+
+/// The files of a node's outputs. What has no file is not kept.
+#[derive(Debug)]
+pub(crate) struct Logs([Option<ConsoleLog>; Stream::ALL.len()]);
+
+impl Logs {
+    /// Empty files of node `node`; without `directory`, another host has them.
+    ///
+    /// # Errors
+    /// When the host refuses one.
+    pub(crate) fn begin(
+        node: u32,
+        directory: Option<&RunDirectory>,
+    ) -> Result<Self, RunDirectoryError> {
+        let none = [0; Stream::ALL.len()];
+        Self::open(node, directory, none, |directory, file, _| {
+            directory.file(file)
+        })
+    }
+
+    /// The same as long as `lengths` says, to be written on.
+    ///
+    /// # Errors
+    /// When one is shorter, or the host refuses it.
+    pub(crate) fn resume(
+        node: u32,
+        directory: Option<&RunDirectory>,
+        lengths: Lengths,
+    ) -> Result<Self, RunDirectoryError> {
+        Self::open(node, directory, lengths, RunDirectory::resume_file)
+    }
+
+    fn open(
+        node: u32,
+        directory: Option<&RunDirectory>,
+        lengths: Lengths,
+        open: impl Fn(&RunDirectory, &str, u64) -> Result<BufWriter<File>, RunDirectoryError>,
+    ) -> Result<Self, RunDirectoryError> {
+        let mut logs = Self([None, None, None]);
+        for stream in Stream::ALL {
+            let Some(file) = stream.file(node) else {
+                continue;
+            };
+            let length = lengths[stream.number()];
+            let log = match directory {
+                Some(directory) => ConsoleLog::file(open(directory, &file, length)?, length),
+                None => ConsoleLog::relayed(length),
+            };
+            logs.0[stream.number()] = Some(log);
+        }
+        Ok(logs)
+    }
+
+    /// Writes what the node wrote.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(crate) fn write(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.0[stream.number()] {
+            Some(log) => log.write(bytes).map_err(|error| named(stream, error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Those of which more was written than is kept.
+    pub(crate) fn full(&self) -> impl Iterator<Item = Stream> {
+        let is_full = |log: &Option<ConsoleLog>| log.as_ref().is_some_and(ConsoleLog::is_full);
+        let logs = Stream::ALL.into_iter().zip(&self.0);
+        logs.filter(move |(_, log)| is_full(log))
+            .map(|(stream, _)| stream)
+    }
+
+    /// Bytes in each file, or for it.
+    pub(crate) fn lengths(&self) -> Lengths {
+        let length = |log: &Option<ConsoleLog>| log.as_ref().map_or(0, ConsoleLog::position);
+        Stream::ALL.map(|stream| length(&self.0[stream.number()]))
+    }
+
+    /// Writes out what is buffered.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        for (stream, log) in Stream::ALL.into_iter().zip(&mut self.0) {
+            let flushed = log.as_mut().map_or(Ok(()), ConsoleLog::flush);
+            flushed.map_err(|error| named(stream, error))?;
+        }
+        Ok(())
+    }
+
+    /// What is for another host.
+    pub(crate) fn take(&mut self) -> Vec<(Stream, Vec<u8>)> {
+        let logs = Stream::ALL.into_iter().zip(&mut self.0);
+        let taken = logs.filter_map(|(stream, log)| Some((stream, log.as_mut()?.take())));
+        taken.filter(|(_, bytes)| !bytes.is_empty()).collect()
+    }
+}
+
+/// An error of the host's with the output that it is about.
+pub(crate) fn named(stream: Stream, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", stream.name()))
+}
+
+/// Bytes of each output, by its number.
+pub(crate) type Lengths = [u64; Stream::ALL.len()];

@@ -1,0 +1,177 @@
+//! An image whose root file system people have: kernel and initramfs are those of the recipe that it stands
+//! on, whose image is built first, and the root is written straight from a container image or a file
+//! system, byte for byte. Called by [`build_in`](crate::build_in).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use belljar_rootfs::{FileSink, Listing, NodeId, Source, SourceKind, Writer};
+
+use crate::build::error::ImageError;
+use crate::build::locks::{self, LockUse};
+use crate::debian::lockfile::Lock;
+use crate::filesystem::data::Data;
+use crate::progress::Progress;
+use crate::recipe::{Recipe, RecipeRoot};
+use crate::store::cache::Cache;
+use crate::store::manifest::{Container, INITRD, Image, KERNEL, MANIFEST, Manifest, Part, ROOT};
+
+/// Steps of a build, for its progress.
+const STEPS: u32 = 2;
+/// The architecture of nodes, as container images name it.
+const ARCHITECTURE: &str = "amd64";
+
+/// Builds the image of `recipe`, whose root is `root`, or gives the one that is there.
+pub(crate) fn build(
+    cache: &Cache,
+    recipe: &Recipe,
+    root: &RecipeRoot,
+    locks: LockUse,
+    report: &mut dyn FnMut(Progress),
+) -> Result<Image, ImageError> {
+    let key = recipe.key();
+    let base = Recipe::load(&root.base)?;
+    let base = super::build_in(cache, &base, locks, report)?;
+    let mut damaged = Vec::new();
+    let _lock = cache.lock(&key, &mut || report(Progress::Waiting))?;
+    if let Some(image) = cache.find_whole(&key, &mut |why| damaged.push(why))? {
+        return Ok(image);
+    }
+    for why in damaged {
+        report(Progress::Note(format!("{why}; it is built again")));
+    }
+    let work = cache.work_folder()?;
+    let folder = work.path().join("image");
+    fs::create_dir(&folder).map_err(write(&folder))?;
+    let making = Making {
+        recipe,
+        root,
+        base: &base,
+        folder: &folder,
+    };
+    making.run(report)?;
+    if Recipe::load(recipe.path())?.key() != key {
+        let recipe = recipe.path().to_owned();
+        return Err(ImageError::Changed { recipe });
+    }
+    Ok(cache.publish(&folder, &key)?)
+}
+
+/// One image under way.
+struct Making<'a> {
+    recipe: &'a Recipe,
+    root: &'a RecipeRoot,
+    base: &'a Image,
+    /// What will be the image's.
+    folder: &'a Path,
+}
+
+impl Making<'_> {
+    fn run(&self, report: &mut dyn FnMut(Progress)) -> Result<(), ImageError> {
+        let from = &self.root.source;
+        let mut step = |number, what: String| {
+            let of = STEPS;
+            report(Progress::Step { number, of, what });
+        };
+        let source = Source::open(from.path(), from.tag())?;
+        step(1, format!("reading {}", from.path().display()));
+        let listing = source.read()?;
+        fits(from.path(), &listing)?;
+        step(2, "writing the root file system".to_owned());
+        let root = self.write_root(&listing)?;
+        for (name, from) in [(KERNEL, &self.base.kernel), (INITRD, &self.base.initrd)] {
+            let to = self.folder.join(name);
+            fs::copy(from, &to).map_err(write(&to))?;
+        }
+        if let Some(lock) = Lock::read(&locks::of_image(&self.base.dir))? {
+            locks::keep(&lock, self.folder)?;
+        }
+        let text = self.manifest(listing, source.kind(), root).seal();
+        let manifest = self.folder.join(MANIFEST);
+        fs::write(&manifest, text).map_err(write(&manifest))
+    }
+
+    fn write_root(&self, listing: &Listing) -> Result<Part, ImageError> {
+        let path = self.folder.join(ROOT);
+        let mut sink = Sink(Writer::create(&listing.tree, &path)?);
+        listing.copy(&mut sink)?;
+        sink.0.finish()?;
+        let size = fs::metadata(&path).map_err(write(&path))?.len();
+        let data = Data::Path {
+            path: path.clone(),
+            size,
+        };
+        let sha256 = data.sha256().map_err(write(&path))?;
+        Ok(Part { size, sha256 })
+    }
+
+    fn manifest(&self, listing: Listing, kind: SourceKind, root: Part) -> Manifest {
+        let of = &self.base.manifest;
+        let from = &self.root.source;
+        let mut environment: BTreeMap<String, String> = listing.config.environment;
+        environment.retain(|name, value| is_variable(name, value));
+        environment.extend(of.environment.clone());
+        environment.extend(self.recipe.spec().environment.clone());
+        Manifest {
+            recipe: self.recipe.name().to_owned(),
+            key: self.recipe.key(),
+            kernel_release: of.kernel_release.clone(),
+            modules: of.modules.clone(),
+            verified_files: of.verified_files,
+            container: Some(Container {
+                kind: kind.to_string(),
+                path: from.path().to_string_lossy().into_owned(),
+                tag: from.tag().map(str::to_owned),
+                sha256: listing.digest,
+            }),
+            environment,
+            kernel: of.kernel.clone(),
+            initrd: of.initrd.clone(),
+            root,
+            ours: initramfs_files(of),
+        }
+    }
+}
+
+fn initramfs_files(of: &Manifest) -> Vec<crate::store::manifest::OurFile> {
+    let ours = of.ours.iter().filter(|file| file.tree == "initramfs");
+    ours.cloned().collect()
+}
+
+/// Whether nodes can run it.
+fn fits(path: &Path, listing: &Listing) -> Result<(), ImageError> {
+    match listing.config.architecture.as_deref() {
+        None | Some(ARCHITECTURE) => Ok(()),
+        Some(other) => Err(ImageError::Architecture {
+            path: path.to_owned(),
+            architecture: other.to_owned(),
+        }),
+    }
+}
+
+/// Whether a variable of a container image can be one of a workload: a name of letters, digits and `_`, and a
+/// value on one line.
+fn is_variable(name: &str, value: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    !name.is_empty() && name.bytes().all(plain) && !value.contains(['\n', '\0'])
+}
+
+fn write(path: &Path) -> impl FnOnce(io::Error) -> ImageError + use<> {
+    let path: PathBuf = path.to_owned();
+    move |source| ImageError::Write { path, source }
+}
+
+/// Files on their way from a source to an image.
+struct Sink<'a>(Writer<'a>);
+
+impl FileSink for Sink<'_> {
+    fn wants(&self, id: NodeId) -> bool {
+        self.0.wants(id)
+    }
+
+    fn file(&mut self, id: NodeId, data: &mut dyn Read) -> io::Result<()> {
+        self.0.file(id, data).map_err(io::Error::other)
+    }
+}

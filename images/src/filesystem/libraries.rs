@@ -1,0 +1,219 @@
+//! The shared libraries that the files of an image need, and that it gets without being told: what
+//! `DT_NEEDED` names, and what that needs, from where the loader will look for it. That is the folders that
+//! files themselves name (`DT_RUNPATH`, and `DT_RPATH`, which those that are loaded inherit), then the loader's
+//! own, then the recipe's `lib_paths`. A library from elsewhere gets a link in the loader's own folder.
+//! Called once for each of an image's file trees.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::debian::chroot::Chroot;
+use crate::filesystem::contents::{Contents, ContentsError, Item};
+use crate::recipe::pattern::Pattern;
+
+/// Where Debian's dynamic loader looks when a library says nothing else.
+const LOADER_FOLDERS: [&str; 4] = [
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib",
+    "/usr/lib",
+];
+
+/// Where what the user installs has its libraries, which Debian's loader would find by its cache.
+const LOCAL_FOLDERS: [&str; 2] = ["/usr/local/lib/x86_64-linux-gnu", "/usr/local/lib"];
+
+/// Where links to libraries from elsewhere lie.
+const LINK_FOLDER: &str = LOADER_FOLDERS[1];
+
+/// What `$LIB` stands for.
+const LIB: &str = "lib/x86_64-linux-gnu";
+
+/// Where libraries come from.
+pub(crate) struct Libraries<'a> {
+    pub(crate) chroot: &'a Chroot,
+    /// Links that will lie in the tree besides what the packages have: what they lead to counts.
+    pub(crate) links: &'a BTreeMap<String, String>,
+    /// Folders of the recipe's.
+    pub(crate) paths: &'a [String],
+    /// Names of libraries that may be missing.
+    pub(crate) optional: &'a [String],
+}
+
+/// A file that is still to be looked into, and the folders that it inherits.
+type Open = (String, Vec<String>);
+
+/// What was not found in any folder that the loader looks in: by whom it is needed, and its name.
+type Missing = BTreeSet<(String, String)>;
+
+/// Where a library was found.
+struct Found {
+    path: String,
+    /// It is in the tree already, at its real path.
+    is_taken: bool,
+    /// The loader finds it only by a link.
+    needs_link: bool,
+}
+
+impl Libraries<'_> {
+    /// Takes every shared library that the files in the tree need, and those that these need.
+    pub(crate) fn close(&self, contents: &mut Contents) -> Result<(), ContentsError> {
+        let mut open: Vec<Open> = contents
+            .items()
+            .map(|(path, _)| (path.to_owned(), Vec::new()))
+            .collect();
+        let mut seen = BTreeSet::new();
+        loop {
+            let mut missing = Missing::new();
+            while let Some(one) = open.pop() {
+                if seen.insert(one.clone()) {
+                    self.look_into(contents, &one, &mut open, &mut missing)?;
+                }
+            }
+            for (needed_by, library) in missing {
+                open.extend(self.take_elsewhere(contents, &needed_by, &library)?);
+            }
+            if open.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn look_into(
+        &self,
+        contents: &mut Contents,
+        (path, inherited): &Open,
+        open: &mut Vec<Open>,
+        missing: &mut Missing,
+    ) -> Result<(), ContentsError> {
+        let Some(Item::File { data, .. }) = contents.get(path) else {
+            return Ok(());
+        };
+        let needs = data.needs().map_err(|source| ContentsError::Read {
+            path: path.clone(),
+            source,
+        })?;
+        let Some(needs) = needs else { return Ok(()) };
+        let own = expanded(&needs.folders, path);
+        let mut passed_on = inherited.clone();
+        if needs.inherited {
+            passed_on.retain(|folder| !own.contains(folder));
+            passed_on.splice(0..0, own.iter().cloned());
+        }
+        for library in &needs.libraries {
+            let Some(found) = self.find(contents, &[&own, inherited], library) else {
+                missing.insert((path.clone(), library.clone()));
+                continue;
+            };
+            let real = self.take(contents, &found, library)?;
+            open.push((real, passed_on.clone()));
+        }
+        if let Some(loader) = needs.loader
+            && contents.file_at(&loader).is_none()
+        {
+            open.push((contents.take(self.chroot, &loader)?, Vec::new()));
+        }
+        Ok(())
+    }
+
+    /// Looks where the loader does.
+    fn find(&self, contents: &Contents, own: &[&Vec<String>], library: &str) -> Option<Found> {
+        let first = own.iter().flat_map(|folders| folders.iter());
+        let first = first.map(|folder| (folder.as_str(), false));
+        let loader = LOADER_FOLDERS.map(|folder| (folder, false));
+        let recipe = self.paths.iter().map(|folder| (folder.as_str(), true));
+        let local = LOCAL_FOLDERS.map(|folder| (folder, true));
+        let mut folders = first.chain(loader).chain(recipe).chain(local);
+        folders.find_map(|(folder, needs_link)| {
+            let path = format!("{folder}/{library}");
+            let taken = contents.file_at(&path);
+            let is_taken = taken.is_some();
+            let path = taken.or_else(|| self.in_packages(folder, &path))?;
+            Some(Found {
+                path,
+                is_taken,
+                needs_link,
+            })
+        })
+    }
+
+    /// A file of the packages at `path`, or one that a link of the recipe's there leads to.
+    fn in_packages(&self, folder: &str, path: &str) -> Option<String> {
+        if self.chroot.is_file(path) {
+            return Some(path.to_owned());
+        }
+        let target = self.links.get(path)?;
+        let end = if target.starts_with('/') {
+            target.clone()
+        } else {
+            format!("{folder}/{target}")
+        };
+        self.chroot.is_file(&end).then_some(end)
+    }
+
+    /// Has the tree hold what was found, and gives its real path.
+    fn take(
+        &self,
+        contents: &mut Contents,
+        found: &Found,
+        library: &str,
+    ) -> Result<String, ContentsError> {
+        let real = if found.is_taken {
+            found.path.clone()
+        } else {
+            contents.take(self.chroot, &found.path)?
+        };
+        let link = format!("{LINK_FOLDER}/{library}");
+        if found.needs_link && !contents.holds(&link) {
+            contents.insert(&link, Item::Link(real.clone()))?;
+        }
+        Ok(real)
+    }
+
+    /// A library that no loader finds by itself: one that may be missing, one that the image has and
+    /// that whoever needs it has opened before, or the only one that the packages have.
+    fn take_elsewhere(
+        &self,
+        contents: &mut Contents,
+        needed_by: &str,
+        library: &str,
+    ) -> Result<Option<Open>, ContentsError> {
+        let mut patterns = self.optional.iter().filter_map(|name| Pattern::new(name));
+        if patterns.any(|pattern| pattern.matches(library)) || contents.has_named(library) {
+            return Ok(None);
+        }
+        let (library, needed_by) = (library.to_owned(), needed_by.to_owned());
+        let places = self.chroot.named(&library);
+        match &places[..] {
+            [] => Err(ContentsError::Library { library, needed_by }),
+            [path] => {
+                let found = Found {
+                    path: path.clone(),
+                    is_taken: false,
+                    needs_link: true,
+                };
+                let real = self.take(contents, &found, &library)?;
+                Ok(Some((real, Vec::new())))
+            }
+            several => Err(ContentsError::Several {
+                library,
+                needed_by,
+                places: several.join(" and "),
+            }),
+        }
+    }
+}
+
+/// The folders that the file at `path` names, with what their words stand for.
+fn expanded(folders: &[String], path: &str) -> Vec<String> {
+    let origin = path.rfind('/').map_or("", |end| &path[..end]);
+    let one = |folder: &String| {
+        folder
+            .replace("${ORIGIN}", origin)
+            .replace("$ORIGIN", origin)
+            .replace("${LIB}", LIB)
+            .replace("$LIB", LIB)
+    };
+    folders.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! Gathers what events tell of communicators, process by process.
+//!
+//! Each process's events come in the order of the trace, selected or not. Nothing is concluded before all
+//! of them are there; then [`Resolver`] puts the histories together. Called by analyses in a first pass
+//! over the trace.
+
+use std::collections::BTreeMap;
+
+use belljar_trace::{Event, Fact, Launch, TraceHeader, WORLD};
+
+use super::history::History;
+use super::resolve::Resolver;
+use super::{Communicators, ProcessKey};
+
+/// Gathers what events tell of communicators; then [`resolve`](Self::resolve)s it.
+#[derive(Clone, Debug, Default)]
+pub struct Collector {
+    histories: BTreeMap<ProcessKey, History>,
+}
+
+impl Collector {
+    /// Nothing gathered yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes note of an event, selected or not. Each process's events come in the order of the trace.
+    pub fn observe(&mut self, event: &Event, header: &TraceHeader) {
+        use belljar_trace::Making;
+        let start = header.frequency(event.node).time_of(event.entry);
+        let history = self
+            .histories
+            .entry((event.node, event.process))
+            .or_insert_with(|| History {
+                start,
+                ..History::default()
+            });
+        history.rank = event.rank;
+        history.start = history.start.min(start);
+        match &event.fact {
+            Some(Fact::Communicator(new)) => {
+                match &new.how {
+                    Making::Intercomm { .. } => history.intercomms.push(new.clone()),
+                    Making::Spawn { .. } | Making::Meet { .. } => {
+                        let exit = event.exit.unwrap_or(event.entry);
+                        let end = header.frequency(event.node).time_of(exit);
+                        history.meetings.push((new.clone(), [start, end]));
+                    }
+                    Making::Parent => history.parent = Some(new.number),
+                    _ => {}
+                }
+                match (new.parent, &new.how) {
+                    (Some(_), Making::CreateGroup { .. } | Making::IntercommGroups { .. }) => {
+                        history.apart.push(new.clone())
+                    }
+                    (Some(parent), _) => {
+                        history.made.insert((parent, new.sequence), new.clone());
+                    }
+                    (None, _) => {}
+                }
+            }
+            Some(Fact::Group { number, members }) => {
+                history.groups.insert(*number, members.clone());
+            }
+            Some(Fact::Launch(launch)) => {
+                history.world_size = history.world_size.max(launch.size.unwrap_or(0));
+                history.launch = launch.clone();
+            }
+            Some(Fact::Rank { communicator, rank }) => {
+                history.ranks.insert(*communicator, *rank);
+            }
+            Some(Fact::Size { communicator, size }) if *communicator == WORLD => {
+                history.world_size = *size;
+            }
+            _ => {}
+        }
+    }
+
+    /// Works out the members of all communicators.
+    pub fn resolve(self) -> Communicators {
+        let jobs = self.jobs();
+        let mut sizes = Vec::new();
+        for (process, history) in &self.histories {
+            let Some(&job) = jobs.get(process) else {
+                continue;
+            };
+            if sizes.len() <= job as usize {
+                sizes.resize(job as usize + 1, 0);
+            }
+            let size = &mut sizes[job as usize];
+            // A rank proves a size; what the program was told of it proves more.
+            *size = (*size)
+                .max(history.rank.saturating_add(1))
+                .max(history.world_size);
+        }
+        let views = Resolver::new(&self.histories, &jobs, &sizes).run();
+        Communicators { views, jobs, sizes }
+    }
+
+    /// Numbers the jobs in the order of their starts. Processes with the same launch belong to one;
+    /// where a launcher gives its jobs no names, the `n`th process with a given rank belongs to the
+    /// `n`th job of this size that has such a rank.
+    fn jobs(&self) -> BTreeMap<ProcessKey, u32> {
+        let mut order: Vec<_> = self.histories.iter().collect();
+        order.sort_by_key(|(process, history)| (history.start, **process));
+        let mut seen: BTreeMap<(&Launch, u32), u32> = BTreeMap::new();
+        let mut numbers: BTreeMap<(&Launch, u32), u32> = BTreeMap::new();
+        let mut jobs = BTreeMap::new();
+        for (process, history) in order {
+            let turn = seen.entry((&history.launch, history.rank)).or_default();
+            let next = numbers.len() as u32;
+            let job = numbers.entry((&history.launch, *turn)).or_insert(next);
+            jobs.insert(*process, *job);
+            *turn += 1;
+        }
+        jobs
+    }
+}

@@ -1,0 +1,192 @@
+//! Cycles per instruction, and what they went into.
+//!
+//! CPI = core + caches + memory + idle + MPI, each in cycles per instruction that was
+//! executed outside MPI: the sum by which distributed programs are analysed,
+//! with what a processor waited outside MPI apart. Core is what is left of the time
+//! between calls, so that the sum holds to the cycle.
+
+mod render;
+
+use std::collections::BTreeMap;
+
+use belljar_trace::{Account, Event};
+use serde::Serialize;
+
+use crate::communicators::{Communicators, ProcessKey};
+
+/// Cycles per retired instruction of a run without a time model, as a fraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ratio {
+    /// Cycles ...
+    pub cycles: u64,
+    /// ... for that many instructions; not zero.
+    pub instructions: u64,
+}
+
+/// A part of the cycles.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CpiPart {
+    /// In cycles.
+    pub cycles: u64,
+    /// The same for each instruction outside MPI; 0 without any.
+    pub per_instruction: f64,
+}
+
+/// Cycles per instruction of one process, or of all.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CpiStat {
+    /// The MPI program it belongs to; `None` for all together, like the two next.
+    pub job: Option<u32>,
+    /// Its rank in `MPI_COMM_WORLD`.
+    pub rank: Option<u32>,
+    /// Its node.
+    pub node: Option<u32>,
+    /// Instructions that its node retired between its MPI calls.
+    pub instructions: u64,
+    /// From the first call on: between calls and in them.
+    pub total: CpiPart,
+    /// In the core, between calls.
+    pub core: CpiPart,
+    /// In caches after the first level, between calls; `None` where they are not modelled.
+    pub caches: Option<CpiPart>,
+    /// In memory, between calls; `None` where it is not modelled.
+    pub memory: Option<CpiPart>,
+    /// Without an instruction, between calls; `None` without a time model, where core
+    /// has it.
+    pub idle: Option<CpiPart>,
+    /// In MPI calls.
+    pub mpi: CpiPart,
+}
+
+/// Cycles per instruction of a trace.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CpiStatistics {
+    /// By process, in the order of jobs and ranks.
+    pub ranks: Vec<CpiStat>,
+    /// All of them together.
+    pub all: CpiStat,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    rank: u32,
+    between: u64,
+    mpi: u64,
+    account: Account,
+}
+
+#[derive(Debug, Default)]
+struct Process {
+    sums: Sums,
+    /// For each thread, when its last call returned, and the node's account then.
+    left: BTreeMap<u32, (u64, Account)>,
+}
+
+/// Gathers [`CpiStatistics`] from the events of a trace, in its order.
+#[derive(Debug)]
+pub struct CpiCollector<'a> {
+    communicators: &'a Communicators,
+    /// `None` where the events tell.
+    ratio: Option<Ratio>,
+    processes: BTreeMap<ProcessKey, Process>,
+    has_caches: bool,
+}
+
+impl<'a> CpiCollector<'a> {
+    /// Nothing gathered yet. Without accounts in the events, instructions are cycles by
+    /// `ratio`.
+    pub fn new(communicators: &'a Communicators, ratio: Option<Ratio>) -> Self {
+        Self {
+            communicators,
+            ratio,
+            processes: BTreeMap::new(),
+            has_caches: false,
+        }
+    }
+
+    /// Takes an event into account. One that was not selected, or that the MPI
+    /// implementation called, counts for nothing.
+    pub fn observe(&mut self, event: &Event) {
+        if !event.selected || event.depth > 0 {
+            return;
+        }
+        let [entered, returned] = event.accounts.0.unwrap_or_default();
+        // The first access of all goes to memory.
+        self.has_caches |= returned.memory > 0;
+        let key = (event.node, event.process);
+        let process = self.processes.entry(key).or_default();
+        let sums = &mut process.sums;
+        sums.rank = event.rank;
+        let left = process.left.remove(&event.thread);
+        if let Some((left, account)) = left.filter(|(left, _)| *left <= event.entry) {
+            sums.between = sums.between.saturating_add(event.entry - left);
+            sums.account = sums.account.plus(&entered.since(&account));
+        }
+        if let Some(exit) = event.exit {
+            let duration = exit.saturating_sub(event.entry);
+            sums.mpi = sums.mpi.saturating_add(duration);
+            process.left.insert(event.thread, (exit, returned));
+        }
+    }
+
+    /// The statistics.
+    pub fn finish(self) -> CpiStatistics {
+        let mut all = Sums::default();
+        let mut ranks = Vec::new();
+        for (key, process) in &self.processes {
+            let sums = process.sums;
+            all.between = all.between.saturating_add(sums.between);
+            all.mpi = all.mpi.saturating_add(sums.mpi);
+            all.account = all.account.plus(&sums.account);
+            let mut stat = self.stat(&sums);
+            stat.job = Some(self.communicators.job(*key).unwrap_or(0));
+            stat.rank = Some(sums.rank);
+            stat.node = Some(key.0);
+            ranks.push(stat);
+        }
+        ranks.sort_by_key(|stat| (stat.job, stat.rank, stat.node));
+        let all = self.stat(&all);
+        CpiStatistics { ranks, all }
+    }
+
+    fn stat(&self, sums: &Sums) -> CpiStat {
+        let Account {
+            mut instructions,
+            caches,
+            memory,
+            idle,
+        } = sums.account;
+        if let Some(Ratio {
+            cycles,
+            instructions: each,
+        }) = self.ratio
+        {
+            let retired = u128::from(sums.between) * u128::from(each) / u128::from(cycles.max(1));
+            instructions = u64::try_from(retired).unwrap_or(u64::MAX);
+        }
+        let part = |cycles: u64| CpiPart {
+            cycles,
+            per_instruction: if instructions == 0 {
+                0.0
+            } else {
+                cycles as f64 / instructions as f64
+            },
+        };
+        let elsewhere = caches.saturating_add(memory).saturating_add(idle);
+        CpiStat {
+            job: None,
+            rank: None,
+            node: None,
+            instructions,
+            total: part(sums.between.saturating_add(sums.mpi)),
+            core: part(sums.between.saturating_sub(elsewhere)),
+            caches: self.has_caches.then(|| part(caches)),
+            memory: self.has_caches.then(|| part(memory)),
+            idle: self.ratio.is_none().then(|| part(idle)),
+            mpi: part(sums.mpi),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

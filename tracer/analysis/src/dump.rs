@@ -1,0 +1,165 @@
+//! A trace, event by event: as text for people, as JSON lines for programs.
+//!
+//! Reads the trace twice: ranks of communicators are known only when all of it was seen. Damage ends the
+//! output where it begins, and the caller is told. Called by `belljar trace`; statistics begin here, too,
+//! with the same filter.
+
+mod json;
+mod text;
+mod words;
+
+use std::io;
+use std::path::Path;
+
+use belljar_sim::Time;
+use belljar_trace::{Event, TraceError, TraceHeader, TraceReader, TraceState, matches};
+
+use crate::communicators::{Collector, Communicators};
+use crate::cpi::{CpiCollector, CpiStatistics, Ratio};
+use crate::stat::{StatCollector, Statistics};
+
+/// Which events are wanted. An empty list, like `None`, wants all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Ranks in `MPI_COMM_WORLD`.
+    pub ranks: Vec<u32>,
+    /// Names of functions, or patterns with `*` and `?`.
+    pub functions: Vec<String>,
+    /// Calls that were left at this time or later.
+    pub from: Option<Time>,
+    /// Calls that were entered before this time.
+    pub to: Option<Time>,
+}
+
+impl Filter {
+    /// Whether an event is wanted.
+    pub fn wants(&self, event: &Event, header: &TraceHeader) -> bool {
+        let frequency = header.frequency(event.node);
+        let ranks = self.ranks.is_empty() || self.ranks.contains(&event.rank);
+        let names = || {
+            let mut patterns = self.functions.iter();
+            self.functions.is_empty() || patterns.any(|pattern| matches(pattern, event.name()))
+        };
+        // A call that never returned lasts to the end of time.
+        let left = event.exit.map_or(Time::MAX, |exit| frequency.time_of(exit));
+        let from = self.from.is_none_or(|from| left >= from);
+        let to = self.to.is_none_or(|to| frequency.time_of(event.entry) < to);
+        event.selected && ranks && from && to && names()
+    }
+}
+
+/// How a dump looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DumpFormat {
+    /// A line of text for each event.
+    Text,
+    /// A JSON object in a line for each event.
+    Json,
+}
+
+/// Why an analysis failed.
+#[derive(Debug, thiserror::Error)]
+pub enum AnalysisError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The result cannot be written.
+    #[error("cannot write the result: {0}")]
+    Output(#[from] io::Error),
+}
+
+/// Works out the communicators of a trace.
+///
+/// # Errors
+/// [`TraceError`] when the file cannot be read as a trace.
+pub fn communicators(path: &Path) -> Result<Communicators, TraceError> {
+    let mut reader = TraceReader::open(path)?;
+    let mut collector = Collector::new();
+    let header = reader.header().clone();
+    for event in reader.by_ref() {
+        collector.observe(&event, &header);
+    }
+    Ok(collector.resolve())
+}
+
+/// Writes the wanted events of the trace at `path` to `out`, in the order in which they
+/// were recorded: by node, calls in the order of their returns. Returns whether
+/// the trace is complete.
+///
+/// # Errors
+/// [`AnalysisError`] when the trace cannot be read or the result not be written.
+pub fn dump(
+    path: &Path,
+    filter: &Filter,
+    format: DumpFormat,
+    out: &mut dyn io::Write,
+) -> Result<TraceState, AnalysisError> {
+    let communicators = communicators(path)?;
+    let mut reader = TraceReader::open(path)?;
+    let header = reader.header().clone();
+    for event in reader.by_ref().filter(|event| filter.wants(event, &header)) {
+        write_event(&event, &header, &communicators, format, out)?;
+    }
+    Ok(reader.state().clone())
+}
+
+/// Writes one event as one line.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_event(
+    event: &Event,
+    header: &TraceHeader,
+    communicators: &Communicators,
+    format: DumpFormat,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    match format {
+        DumpFormat::Text => writeln!(out, "{}", text::line(event, header, communicators)),
+        DumpFormat::Json => {
+            serde_json::to_writer(&mut *out, &json::object(event, header, communicators))?;
+            writeln!(out)
+        }
+    }
+}
+
+/// Statistics of the wanted events of the trace at `path`, and whether it is complete.
+///
+/// # Errors
+/// [`TraceError`] when the file cannot be read as a trace.
+pub fn statistics(path: &Path, filter: &Filter) -> Result<(Statistics, TraceState), TraceError> {
+    let communicators = communicators(path)?;
+    let mut reader = TraceReader::open(path)?;
+    let header = reader.header().clone();
+    let mut collector = StatCollector::new(&header, &communicators);
+    for event in reader.by_ref().filter(|event| filter.wants(event, &header)) {
+        collector.observe(&event);
+    }
+    // What a filter leaves out was not unrecorded.
+    let summary = reader.summary().filter(|_| *filter == Filter::default());
+    Ok((collector.finish(summary), reader.state().clone()))
+}
+
+/// Cycles per instruction from the wanted events of the trace at `path`, and whether it
+/// is complete. Where events do not tell, instructions are cycles by `ratio`.
+///
+/// # Errors
+/// [`TraceError`] when the file cannot be read as a trace.
+pub fn cpi(
+    path: &Path,
+    filter: &Filter,
+    ratio: Ratio,
+) -> Result<(CpiStatistics, TraceState), TraceError> {
+    let communicators = communicators(path)?;
+    let mut reader = TraceReader::open(path)?;
+    let header = reader.header().clone();
+    let ratio = (!reader.is_accounted()).then_some(ratio);
+    let mut collector = CpiCollector::new(&communicators, ratio);
+    for event in reader.by_ref().filter(|event| filter.wants(event, &header)) {
+        collector.observe(&event);
+    }
+    Ok((collector.finish(), reader.state().clone()))
+}
+
+#[cfg(test)]
+mod tests;

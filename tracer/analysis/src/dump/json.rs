@@ -1,0 +1,200 @@
+//! An event as a JSON object.
+//!
+//! Keys mean the same in every object, and what an event does not have is left out rather than null. Lists
+//! that could be huge have a limit. Called by [`write_event`](super::write_event).
+
+use belljar_trace::{Datatype, Event, Fact, NewCommunicator, Status, TraceHeader, Transfer};
+use serde_json::{Map, Value, json};
+
+use super::words;
+use crate::communicators::{Communicators, Members};
+
+/// Members of a communicator that an object lists; larger ones are left out.
+const MAX_MEMBERS: u32 = 1 << 16;
+
+/// The object of an event. Times are in cycles of the node's processor (`entry`, `exit`) and in
+/// picoseconds (`entry_ps`, `duration_ps`). What an event does not have is left out.
+pub(super) fn object(
+    event: &Event,
+    header: &TraceHeader,
+    communicators: &Communicators,
+) -> Map<String, Value> {
+    let frequency = header.frequency(event.node);
+    let entry = frequency.time_of(event.entry);
+    let duration = event.exit.map(|exit| frequency.time_of(exit).since(entry));
+    let members = [
+        ("function", json!(event.name())),
+        ("node", json!(event.node)),
+        ("vcpu", json!(event.vcpu)),
+        ("process", json!(event.process)),
+        ("thread", json!(event.thread)),
+        ("job", json!(communicators.job((event.node, event.process)))),
+        ("rank", json!(event.rank)),
+        ("depth", json!(event.depth)),
+        ("entry", json!(event.entry)),
+        ("exit", json!(event.exit)),
+        ("entry_ps", json!(entry.as_ps())),
+        ("duration_ps", json!(duration.map(|span| span.as_ps()))),
+        ("result", json!(event.result)),
+        ("arguments", Value::Object(arguments(event))),
+        ("bad", json!(bad(event))),
+        (
+            "communicator",
+            json!(event.communicator.map(words::communicator)),
+        ),
+        ("transfers", transfers(event, communicators)),
+        ("collectives", collectives(event, communicators)),
+        ("started", json!(event.started)),
+        ("completed", completed(event)),
+        ("status", json!(event.status.map(status))),
+        ("made", made(event, communicators)),
+    ];
+    members
+        .into_iter()
+        .filter(|(_, value)| !is_empty(value))
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+fn arguments(event: &Event) -> Map<String, Value> {
+    let parameters = event.description().parameters.iter();
+    parameters
+        .zip(&event.arguments)
+        .enumerate()
+        .map(|(index, (parameter, word))| {
+            let text = event
+                .texts
+                .iter()
+                .find(|text| usize::from(text.argument) == index);
+            let value = match text {
+                Some(text) => text.text.clone(),
+                None => words::argument(event, index, parameter, *word),
+            };
+            (parameter.name.to_owned(), Value::String(value))
+        })
+        .collect()
+}
+
+fn bad(event: &Event) -> Option<&'static str> {
+    let parameter = event
+        .description()
+        .parameters
+        .get(usize::from(event.bad?))?;
+    Some(parameter.name)
+}
+
+fn transfers(event: &Event, communicators: &Communicators) -> Value {
+    let transfer = |transfer: &Transfer| {
+        let process = (event.node, event.process);
+        let world = transfer
+            .communicator
+            .and_then(|communicator| communicators.peer(process, communicator, transfer.peer));
+        json!({
+            "direction": transfer.direction,
+            "phase": transfer.phase,
+            "communicator": transfer.communicator.map(words::communicator),
+            "peer": words::peer(transfer.peer),
+            "peer_job": world.map(|member| member.job),
+            "peer_world_rank": world.map(|member| member.rank),
+            "tag": transfer.tag,
+            "count": transfer.count,
+            "datatype": datatype(transfer.datatype),
+            "bytes": transfer.bytes,
+            "exact": transfer.exact,
+        })
+    };
+    event.transfers.iter().map(transfer).collect()
+}
+
+fn datatype(datatype: Datatype) -> Option<String> {
+    (datatype != Datatype::Unknown).then(|| words::datatype(datatype))
+}
+
+fn collectives(event: &Event, communicators: &Communicators) -> Value {
+    let all = event.collectives.iter().map(|collective| {
+        let (sent, received) = communicators.volume(event, collective);
+        json!({
+            "phase": collective.phase,
+            "communicator": collective.communicator.map(words::communicator),
+            "root": collective.root.map(words::peer),
+            "sent": sent,
+            "received": received,
+        })
+    });
+    all.collect()
+}
+
+fn completed(event: &Event) -> Value {
+    let all = event.completed.iter().map(|completion| {
+        json!({
+            "request": completion.request,
+            "received": completion.received,
+            "exact": completion.exact,
+            "status": completion.status.map(status),
+            "ending": completion.ending,
+        })
+    });
+    all.collect()
+}
+
+fn status(status: Status) -> Value {
+    json!({
+        "source": words::peer(status.source),
+        "tag": status.tag,
+        "bytes": status.bytes,
+        "cancelled": status.cancelled,
+    })
+}
+
+fn made(event: &Event, communicators: &Communicators) -> Value {
+    match &event.fact {
+        Some(Fact::Communicator(new)) => communicator(event, new, communicators),
+        Some(Fact::Group { number, .. }) => json!({ "group": number }),
+        Some(Fact::Datatype(it)) => json!({ "datatype": datatype(*it) }),
+        Some(Fact::Launch(launch)) => json!({
+            "job_name": launch.name,
+            "job_size": launch.size,
+        }),
+        Some(Fact::Size { size, .. }) => json!({ "size": size }),
+        Some(Fact::Rank { rank, .. }) => json!({ "rank": rank }),
+        None => Value::Null,
+    }
+}
+
+fn communicator(event: &Event, new: &NewCommunicator, communicators: &Communicators) -> Value {
+    let process = (event.node, event.process);
+    let own = communicators.job(process);
+    let of = |number| listed(communicators.members(process, number));
+    let members = new.number.and_then(of);
+    let to = |number| listed(communicators.remote_members(process, number));
+    let remote = new.number.and_then(to);
+    let mut made = json!({
+        "communicator": new.number.map(words::communicator),
+        "members": members.as_ref().map(|(_, ranks)| ranks),
+    });
+    // What few communicators have is told where it says something.
+    if let Some((jobs, _)) = members
+        && jobs.iter().any(|job| Some(*job) != own)
+    {
+        made["member_jobs"] = json!(jobs);
+    }
+    if let Some((jobs, ranks)) = remote {
+        made["remote_members"] = json!(ranks);
+        made["remote_member_jobs"] = json!(jobs);
+    }
+    made
+}
+
+/// Jobs and ranks of members, unless they are too many.
+fn listed(members: Option<&Members>) -> Option<(Vec<u32>, Vec<u32>)> {
+    let members = members.filter(|members| members.len() <= MAX_MEMBERS)?;
+    Some(members.iter().map(|it| (it.job, it.rank)).unzip())
+}

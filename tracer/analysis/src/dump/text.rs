@@ -1,0 +1,229 @@
+//! An event as a line of text.
+//!
+//! One event is one line, and texts of guests are quoted in it. For people: programs read JSON. Called by
+//! [`write_event`](super::write_event).
+
+use std::fmt::Write as _;
+
+use belljar_sim::Time;
+use belljar_trace::{
+    Datatype, Direction, Ending, Event, Fact, GroupMembers, Phase, Status, TraceHeader, Transfer,
+};
+
+use super::words;
+use crate::communicators::{Communicators, Member, Members};
+use crate::table::{bytes, time};
+
+/// Members of a communicator that a line shows.
+const MAX_MEMBERS: usize = 16;
+
+/// The line of an event.
+pub(super) fn line(event: &Event, header: &TraceHeader, communicators: &Communicators) -> String {
+    let frequency = header.frequency(event.node);
+    let entry = frequency.time_of(event.entry);
+    let mut line = format!(
+        "{} rank {:<4} node {:<4} {:indent$}{}(",
+        seconds(entry),
+        rank(event, communicators),
+        event.node,
+        "",
+        event.name(),
+        indent = 2 * usize::from(event.depth.min(16)),
+    );
+    let parameters = event.description().parameters.iter();
+    for (index, (parameter, word)) in parameters.zip(&event.arguments).enumerate() {
+        let separator = if index > 0 { ", " } else { "" };
+        let argument = words::argument(event, index, parameter, *word);
+        add(
+            &mut line,
+            format_args!("{separator}{}={argument}", parameter.name),
+        );
+    }
+    match (event.exit, event.result) {
+        (None, _) => line.push_str(") did not return"),
+        (Some(_), None) => line.push(')'),
+        (Some(_), Some(0)) => line.push_str(") = MPI_SUCCESS"),
+        (Some(_), Some(result)) => add(&mut line, format_args!(") = {result}")),
+    }
+    if let Some(exit) = event.exit {
+        let span = frequency.time_of(exit).since(entry);
+        add(&mut line, format_args!(" <{}>", time(span.as_ps())));
+    }
+    remarks(&mut line, event, communicators);
+    line
+}
+
+fn add(line: &mut String, arguments: std::fmt::Arguments<'_>) {
+    // Writing to a string cannot fail.
+    let _ = line.write_fmt(arguments);
+}
+
+/// Seconds with all digits, to the picosecond.
+fn seconds(time: Time) -> String {
+    const PS: u64 = 1_000_000_000_000;
+    let ps = time.as_ps();
+    format!("{:>5}.{:012}", ps / PS, ps % PS)
+}
+
+fn rank(event: &Event, communicators: &Communicators) -> String {
+    let job = communicators.job((event.node, event.process));
+    match job.filter(|_| communicators.jobs() > 1) {
+        Some(job) => format!("{job}.{}", event.rank),
+        None => event.rank.to_string(),
+    }
+}
+
+/// What the tracer makes of the call.
+fn remarks(line: &mut String, event: &Event, communicators: &Communicators) {
+    for transfer in &event.transfers {
+        message(line, event, transfer, communicators);
+    }
+    for collective in &event.collectives {
+        let (sent, received) = communicators.volume(event, collective);
+        let amount = |amount: Option<u64>| amount.map_or_else(|| "?".to_owned(), bytes);
+        if (sent, received) != (Some(0), Some(0)) {
+            add(
+                line,
+                format_args!(" [gives {}, gets {}]", amount(sent), amount(received)),
+            );
+        }
+    }
+    if let Some(found) = event.status {
+        add(line, format_args!(" [{}]", status(found)));
+    }
+    for request in &event.started {
+        add(line, format_args!(" [starts request#{request}]"));
+    }
+    for completion in &event.completed {
+        add(
+            line,
+            format_args!(" [completes request#{}", completion.request),
+        );
+        match (completion.ending, completion.status) {
+            (Ending::Error(error), _) => add(line, format_args!(": failed, {error}")),
+            (_, Some(found)) => add(line, format_args!(": {}", status(found))),
+            (_, None) => {}
+        }
+        if completion.ending == Ending::Untold {
+            line.push_str(", perhaps failed");
+        }
+        line.push(']');
+    }
+    if let Some(fact) = &event.fact {
+        told(line, event, fact, communicators);
+    }
+    if let Some(bad) = event.bad {
+        let parameters = event.description().parameters;
+        let name = parameters
+            .get(usize::from(bad))
+            .map_or("?", |parameter| parameter.name);
+        add(line, format_args!(" [bad pointer: {name}]"));
+    }
+}
+
+fn message(line: &mut String, event: &Event, transfer: &Transfer, communicators: &Communicators) {
+    let size = match (transfer.datatype, transfer.exact) {
+        (Datatype::Unknown, false) => "?".to_owned(),
+        (_, true) => bytes(transfer.bytes),
+        (_, false) => format!("up to {}", bytes(transfer.bytes)),
+    };
+    let world = transfer.communicator.and_then(|communicator| {
+        let process = (event.node, event.process);
+        communicators.peer(process, communicator, transfer.peer)
+    });
+    let peer = match world {
+        Some(member) => format!("rank {}", name(member, event, communicators)),
+        None => words::peer(transfer.peer),
+    };
+    let verb = match (transfer.direction, transfer.phase) {
+        (Direction::Send, Phase::Prepared) => "prepares to send",
+        (Direction::Receive, Phase::Prepared) => "prepares to receive",
+        (Direction::Send, _) => "sends",
+        (Direction::Receive, _) => "receives",
+    };
+    let way = match transfer.direction {
+        Direction::Send => "to",
+        Direction::Receive => "from",
+    };
+    add(line, format_args!(" [{verb} {size} {way} {peer}]"));
+}
+
+/// A process, as the one that called sees it.
+fn name(member: Member, event: &Event, communicators: &Communicators) -> String {
+    let own = communicators.job((event.node, event.process));
+    if own == Some(member.job) {
+        member.rank.to_string()
+    } else {
+        format!("{}.{}", member.job, member.rank)
+    }
+}
+
+/// Members of a communicator: `2: ranks 0 1`.
+fn listed(members: &Members, event: &Event, communicators: &Communicators) -> String {
+    let first = members.iter().take(MAX_MEMBERS);
+    let ranks: Vec<String> = first.map(|it| name(it, event, communicators)).collect();
+    let all = members.len() as usize <= MAX_MEMBERS;
+    let more = if all { "" } else { " ..." };
+    format!("{}: ranks {}{more}", members.len(), ranks.join(" "))
+}
+
+fn status(status: Status) -> String {
+    let cancelled = if status.cancelled { ", cancelled" } else { "" };
+    format!(
+        "{} from {} with tag {}{cancelled}",
+        bytes(status.bytes),
+        words::peer(status.source),
+        status.tag
+    )
+}
+
+fn told(line: &mut String, event: &Event, fact: &Fact, communicators: &Communicators) {
+    match fact {
+        Fact::Communicator(new) => match new.number {
+            None => line.push_str(" [not a member]"),
+            Some(number) => {
+                let name = words::communicator(number);
+                let process = (event.node, event.process);
+                match communicators.members(process, number) {
+                    Some(members) => {
+                        let ranks = listed(members, event, communicators);
+                        add(line, format_args!(" [makes {name} of {ranks}"));
+                        if let Some(remote) = communicators.remote_members(process, number) {
+                            let ranks = listed(remote, event, communicators);
+                            add(line, format_args!(", to {ranks}"));
+                        }
+                        line.push(']');
+                    }
+                    None => add(line, format_args!(" [makes {name}]")),
+                }
+            }
+        },
+        Fact::Group { number, members } => {
+            let of = match members {
+                GroupMembers::Of(communicator) => {
+                    format!(" of {}", words::communicator(*communicator))
+                }
+                _ => String::new(),
+            };
+            add(line, format_args!(" [makes group#{number}{of}]"));
+        }
+        Fact::Datatype(datatype) => {
+            add(
+                line,
+                format_args!(" [makes {}]", words::datatype(*datatype)),
+            );
+        }
+        Fact::Launch(launch) => {
+            line.push_str(" [job");
+            if let Some(name) = &launch.name {
+                add(line, format_args!(" {name:?}"));
+            }
+            if let Some(size) = launch.size {
+                add(line, format_args!(" of {size}"));
+            }
+            line.push(']');
+        }
+        Fact::Size { size, .. } => add(line, format_args!(" [size {size}]")),
+        Fact::Rank { rank, .. } => add(line, format_args!(" [rank {rank}]")),
+    }
+}

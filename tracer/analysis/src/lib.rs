@@ -1,0 +1,29 @@
+//! What is worked out of a trace that is there.
+//!
+//! A trace has each call as its process saw it. Whom a communicator joins, what a collective operation moves
+//! and to which job a process belongs follow from all processes' events together: [`communicators`] works that
+//! out in a first pass, and the other analyses use it in a second one. Nothing here knows of guests or of how
+//! calls come to be seen. Called by `belljar trace`.
+//!
+//! An analysis has three parts: a collector that observes events one by one (so an analysis of many gigabytes
+//! takes no more memory than its result), the result in numbers, which is serializable, and its text for people.
+
+/// Which processes a communicator joins.
+mod communicators;
+/// Cycles per instruction, and what they went into.
+mod cpi;
+/// Events as text and as JSON.
+mod dump;
+/// Sums over calls, ranks, sizes and intervals.
+mod stat;
+/// Columns of text.
+mod table;
+
+pub use communicators::{Collector, Communicators, Member, Members, ProcessKey};
+pub use cpi::{CpiCollector, CpiPart, CpiStat, CpiStatistics, Ratio};
+pub use dump::{
+    AnalysisError, DumpFormat, Filter, communicators, cpi, dump, statistics, write_event,
+};
+pub use stat::{
+    FunctionStat, IntervalStat, RankStat, SizeStat, StatCollector, Statistics, TrafficStat,
+};

@@ -1,0 +1,329 @@
+//! Gathers statistics, event by event.
+//!
+//! Events come in the order of the trace, after communicators are known. Order is that of numbers, not of
+//! appearance in memory, so the figures are the same each time. Called by `dump`'s
+//! [`statistics`](crate::statistics).
+
+use std::collections::BTreeMap;
+
+use belljar_abi::FUNCTIONS;
+use belljar_trace::{Direction, Event, Peer, Phase, TraceHeader, TraceSummary, Transfer};
+
+use super::{FunctionStat, IntervalStat, RankStat, SizeStat, Statistics, TrafficStat};
+use crate::communicators::{Communicators, Member, ProcessKey};
+
+#[derive(Debug, Default)]
+struct FunctionSum {
+    calls: u64,
+    nested: u64,
+    sent: u64,
+    received: u64,
+    durations: Vec<u64>,
+}
+
+#[derive(Debug, Default)]
+struct ProcessSum {
+    rank: u32,
+    calls: u64,
+    compute: u64,
+    mpi: u64,
+    sent: u64,
+    received: u64,
+    intervals: Intervals,
+    /// For each thread, the cycle at which its last call returned.
+    left: BTreeMap<u32, u64>,
+}
+
+/// Sums for harmonic means.
+#[derive(Clone, Copy, Debug, Default)]
+struct Intervals {
+    count: u64,
+    reciprocal_cycles: f64,
+    reciprocal_seconds: f64,
+}
+
+/// Gathers [`Statistics`] from the events of a trace, in its order. Keeps eight bytes for
+/// each call, for the medians.
+#[derive(Debug)]
+pub struct StatCollector<'a> {
+    header: &'a TraceHeader,
+    communicators: &'a Communicators,
+    functions: BTreeMap<u16, FunctionSum>,
+    processes: BTreeMap<ProcessKey, ProcessSum>,
+    sizes: BTreeMap<u32, (u64, u64)>,
+    traffic: BTreeMap<(Member, Member), (u64, u64)>,
+    /// The figures that are sums already.
+    result: Statistics,
+}
+
+impl<'a> StatCollector<'a> {
+    /// Nothing gathered yet from the trace with this header, whose communicators are
+    /// `communicators`.
+    pub fn new(header: &'a TraceHeader, communicators: &'a Communicators) -> Self {
+        Self {
+            header,
+            communicators,
+            functions: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            sizes: BTreeMap::new(),
+            traffic: BTreeMap::new(),
+            result: Statistics::default(),
+        }
+    }
+
+    /// Takes an event into account. One that was not selected counts for nothing.
+    pub fn observe(&mut self, event: &Event) {
+        if !event.selected {
+            return;
+        }
+        if event.depth > 0 {
+            self.functions.entry(event.function).or_default().nested += 1;
+            return;
+        }
+        if event.exit.is_none() {
+            self.result.unfinished += 1;
+        }
+        if event.bad.is_some() {
+            self.result.bad += 1;
+        }
+        let (sent, received) = self.volumes(event);
+        self.time(event);
+        let function = self.functions.entry(event.function).or_default();
+        function.calls += 1;
+        function.sent = function.sent.saturating_add(sent);
+        function.received = function.received.saturating_add(received);
+        let key = (event.node, event.process);
+        let process = self.processes.entry(key).or_default();
+        process.rank = event.rank;
+        process.calls += 1;
+        process.sent = process.sent.saturating_add(sent);
+        process.received = process.received.saturating_add(received);
+        for transfer in &event.transfers {
+            self.message(event, transfer);
+        }
+    }
+
+    /// Bytes sent and received by a call.
+    fn volumes(&mut self, event: &Event) -> (u64, u64) {
+        let (mut sent, mut received) = (0u64, 0u64);
+        if event.exit.is_none() {
+            return (0, 0);
+        }
+        let mut receive = |bytes: u64, exact: bool| {
+            received = received.saturating_add(bytes);
+            if !exact {
+                let inexact = &mut self.result.inexact_received;
+                *inexact = inexact.saturating_add(bytes);
+            }
+        };
+        for transfer in &event.transfers {
+            match (transfer.direction, transfer.phase) {
+                (Direction::Send, Phase::Done | Phase::Begun) => {
+                    sent = sent.saturating_add(transfer.bytes);
+                }
+                (Direction::Receive, Phase::Done) => receive(transfer.bytes, transfer.exact),
+                _ => {}
+            }
+        }
+        for completion in &event.completed {
+            receive(completion.received, completion.exact);
+        }
+        for collective in &event.collectives {
+            if collective.phase == Phase::Prepared {
+                continue;
+            }
+            let (out, into) = self.communicators.volume(event, collective);
+            if out.is_none() || into.is_none() {
+                self.result.unresolved_collectives += 1;
+            }
+            sent = sent.saturating_add(out.unwrap_or(0));
+            receive(into.unwrap_or(0), true);
+        }
+        (sent, received)
+    }
+
+    /// Counts a message that the call sends.
+    fn message(&mut self, event: &Event, transfer: &Transfer) {
+        // One-sided accesses have no tag; sends always have.
+        let sends = transfer.direction == Direction::Send && transfer.tag.is_some();
+        let moves = transfer.phase != Phase::Prepared && transfer.peer != Peer::Null;
+        if !sends || !moves || event.exit.is_none() {
+            return;
+        }
+        let add = |(messages, bytes): &mut (u64, u64)| {
+            *messages += 1;
+            *bytes = bytes.saturating_add(transfer.bytes);
+        };
+        let class = u64::BITS - transfer.bytes.leading_zeros();
+        add(self.sizes.entry(class).or_default());
+        let process = (event.node, event.process);
+        let to = transfer.communicator.and_then(|communicator| {
+            self.communicators
+                .peer(process, communicator, transfer.peer)
+        });
+        match to.zip(self.communicators.job(process)) {
+            Some((to, job)) => {
+                let rank = event.rank;
+                add(self.traffic.entry((Member { job, rank }, to)).or_default());
+            }
+            None => self.result.unresolved_messages += 1,
+        }
+    }
+
+    /// Adds a call's time, and that since the call before.
+    fn time(&mut self, event: &Event) {
+        let frequency = self.header.frequency(event.node);
+        let span = |from: u64, to: u64| {
+            let from = frequency.time_of(from);
+            frequency.time_of(to).since(from).as_ps()
+        };
+        let key = (event.node, event.process);
+        let process = self.processes.entry(key).or_default();
+        let left = process.left.remove(&event.thread);
+        if let Some(left) = left.filter(|left| *left <= event.entry) {
+            let cycles = (event.entry - left).max(1) as f64;
+            process.compute = process.compute.saturating_add(span(left, event.entry));
+            process.intervals.count += 1;
+            process.intervals.reciprocal_cycles += 1.0 / cycles;
+            process.intervals.reciprocal_seconds += frequency.as_hz() as f64 / cycles;
+        }
+        let Some(exit) = event.exit else {
+            return;
+        };
+        process.left.insert(event.thread, exit);
+        let duration = span(event.entry, exit);
+        process.mpi = process.mpi.saturating_add(duration);
+        let function = self.functions.entry(event.function).or_default();
+        function.durations.push(duration);
+    }
+
+    /// The statistics. With the trace's `summary`, calls that were not recorded
+    /// are counted too.
+    pub fn finish(self, summary: Option<&TraceSummary>) -> Statistics {
+        let seen = summary.map(TraceSummary::calls);
+        let mut functions = self.functions;
+        for function in seen.iter().flat_map(BTreeMap::keys) {
+            functions.entry(*function).or_default();
+        }
+        let mut functions: Vec<FunctionStat> = functions
+            .into_iter()
+            .map(|(number, sum)| {
+                let seen = seen.as_ref();
+                sum.finish(
+                    number,
+                    seen.map(|seen| seen.get(&number).copied().unwrap_or(0)),
+                )
+            })
+            .collect();
+        functions.sort_by(|a, b| {
+            let key = |stat: &FunctionStat| (std::cmp::Reverse(stat.total_ps), stat.function);
+            key(a).cmp(&key(b))
+        });
+        let mut all = Intervals::default();
+        let mut ranks = Vec::new();
+        for (key, process) in &self.processes {
+            all.add(process.intervals);
+            ranks.push(process.finish(*key, self.communicators.job(*key).unwrap_or(0)));
+        }
+        ranks.sort_by_key(|stat| (stat.job, stat.rank, stat.node));
+        Statistics {
+            functions,
+            ranks,
+            intervals: all.finish(),
+            sizes: self.sizes.into_iter().map(size_stat).collect(),
+            traffic: self.traffic.into_iter().map(traffic_stat).collect(),
+            ..self.result
+        }
+    }
+}
+
+impl FunctionSum {
+    fn finish(mut self, number: u16, seen: Option<u64>) -> FunctionStat {
+        self.durations.sort_unstable();
+        let durations = &self.durations;
+        let total: u128 = durations.iter().map(|ps| u128::from(*ps)).sum();
+        let count = durations.len() as u128;
+        FunctionStat {
+            function: FUNCTIONS
+                .get(usize::from(number))
+                .map_or("MPI_?", |function| function.name),
+            calls: self.calls,
+            nested: self.nested,
+            seen,
+            sent: self.sent,
+            received: self.received,
+            returned: durations.len() as u64,
+            min_ps: durations.first().copied().unwrap_or(0),
+            median_ps: durations
+                .get(durations.len().saturating_sub(1) / 2)
+                .copied()
+                .unwrap_or(0),
+            mean_ps: total.checked_div(count).unwrap_or(0) as u64,
+            max_ps: durations.last().copied().unwrap_or(0),
+            total_ps: u64::try_from(total).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+impl ProcessSum {
+    fn finish(&self, (node, _): ProcessKey, job: u32) -> RankStat {
+        RankStat {
+            job,
+            rank: self.rank,
+            node,
+            calls: self.calls,
+            compute_ps: self.compute,
+            mpi_ps: self.mpi,
+            sent: self.sent,
+            received: self.received,
+            intervals: self.intervals.finish(),
+        }
+    }
+}
+
+impl Intervals {
+    fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.reciprocal_cycles += other.reciprocal_cycles;
+        self.reciprocal_seconds += other.reciprocal_seconds;
+    }
+
+    fn finish(self) -> IntervalStat {
+        let mean = |reciprocals: f64| {
+            if self.count == 0 {
+                0.0
+            } else {
+                self.count as f64 / reciprocals
+            }
+        };
+        IntervalStat {
+            count: self.count,
+            harmonic_mean_cycles: mean(self.reciprocal_cycles),
+            harmonic_mean_s: mean(self.reciprocal_seconds),
+        }
+    }
+}
+
+fn size_stat((class, (messages, bytes)): (u32, (u64, u64))) -> SizeStat {
+    let (from, to) = match class {
+        0 => (0, 0),
+        class => (1 << (class - 1), u64::MAX >> (u64::BITS - class)),
+    };
+    SizeStat {
+        from,
+        to,
+        messages,
+        bytes,
+    }
+}
+
+fn traffic_stat(((from, to), (messages, bytes)): ((Member, Member), (u64, u64))) -> TrafficStat {
+    TrafficStat {
+        job: from.job,
+        from: from.rank,
+        to_job: to.job,
+        to: to.rank,
+        messages,
+        bytes,
+    }
+}

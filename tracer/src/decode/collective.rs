@@ -1,0 +1,208 @@
+//! What goes into and comes out of a process in a collective operation.
+//!
+//! Counted are the bytes of a process's own buffers (MPI-4.0, chapter 6), each once:
+//! what an algorithm makes of them is not.
+
+mod vectors;
+
+use belljar_trace::{Amount, Collective, Phase, Share, Who};
+
+use crate::decode::action::Operation;
+use crate::decode::arguments::Arguments;
+use crate::objects::communicators::Communicator;
+use crate::objects::datatypes::Datatypes;
+use vectors::times;
+
+/// What is known of the communicator and its datatypes when the call is made.
+struct Scene<'a, 'b> {
+    arguments: &'a mut Arguments<'b>,
+    communicator: Option<&'a Communicator>,
+    datatypes: &'a Datatypes,
+    /// Most members that a communicator of unknown size can have.
+    most: u32,
+}
+
+/// Reads what a call of `operation` gives and gets; `most` is how many members a communicator of
+/// unknown size may have.
+pub(crate) fn read(
+    operation: Operation,
+    phase: Phase,
+    arguments: &mut Arguments<'_>,
+    communicator: Option<&Communicator>,
+    most: u32,
+    datatypes: &Datatypes,
+) -> Collective {
+    let root = arguments
+        .int("root")
+        .map(|root| arguments.implementation.peer(root));
+    let mut scene = Scene {
+        arguments,
+        communicator,
+        datatypes,
+        most,
+    };
+    let (sent, received) = scene.amounts(operation);
+    Collective {
+        phase,
+        communicator: communicator.map(|communicator| communicator.number),
+        root,
+        sent,
+        received,
+    }
+}
+
+impl Scene<'_, '_> {
+    fn amounts(&mut self, operation: Operation) -> (Amount, Amount) {
+        match operation {
+            Operation::Barrier => (Amount::NOTHING, Amount::NOTHING),
+            Operation::Broadcast => {
+                let data = self.simple("count", "datatype");
+                (data.clone().only(Who::Root), data.only(Who::Others))
+            }
+            Operation::Gather | Operation::GatherV => self.gather(operation),
+            Operation::Scatter | Operation::ScatterV => self.scatter(operation),
+            Operation::AllGather | Operation::AllGatherV => self.all_gather(operation),
+            Operation::AllToAll | Operation::AllToAllV | Operation::AllToAllW => {
+                self.all_to_all(operation)
+            }
+            Operation::Reduce => {
+                let data = self.simple("count", "datatype");
+                (data.clone(), data.only(Who::Root))
+            }
+            Operation::AllReduce => {
+                let data = self.simple("count", "datatype");
+                (data.clone(), data)
+            }
+            Operation::ReduceScatter => {
+                let group = self.group();
+                let all = self.vector("recvcounts", "datatype", group, Share::Group);
+                (all, self.own_entry("recvcounts", "datatype"))
+            }
+            Operation::ReduceScatterBlock => {
+                let block = self.simple("recvcount", "datatype");
+                (block.clone().each(Share::Group), block)
+            }
+            Operation::NeighborAllGather
+            | Operation::NeighborAllGatherV
+            | Operation::NeighborAllToAll
+            | Operation::NeighborAllToAllV
+            | Operation::NeighborAllToAllW => self.neighbors(operation),
+        }
+    }
+
+    fn gather(&mut self, operation: Operation) -> (Amount, Amount) {
+        let sent = if self.in_place("sendbuf") {
+            Amount::NOTHING
+        } else {
+            self.simple("sendcount", "sendtype")
+        };
+        let received = if operation == Operation::Gather {
+            self.simple("recvcount", "recvtype").each(Share::Members)
+        } else {
+            let members = self.members_at_root();
+            self.vector("recvcounts", "recvtype", members, Share::Members)
+        };
+        (sent, received.only(Who::Root))
+    }
+
+    fn scatter(&mut self, operation: Operation) -> (Amount, Amount) {
+        let sent = if operation == Operation::Scatter {
+            self.simple("sendcount", "sendtype").each(Share::Members)
+        } else {
+            let members = self.members_at_root();
+            self.vector("sendcounts", "sendtype", members, Share::Members)
+        };
+        let received = if self.in_place("recvbuf") {
+            Amount::NOTHING
+        } else {
+            self.simple("recvcount", "recvtype")
+        };
+        (sent.only(Who::Root), received)
+    }
+
+    fn all_gather(&mut self, operation: Operation) -> (Amount, Amount) {
+        let in_place = self.in_place("sendbuf");
+        if operation == Operation::AllGather {
+            let block = self.simple("recvcount", "recvtype");
+            let sent = if in_place {
+                block.clone()
+            } else {
+                self.simple("sendcount", "sendtype")
+            };
+            return (sent, block.each(Share::Members));
+        }
+        let sent = if in_place {
+            self.own_entry("recvcounts", "recvtype")
+        } else {
+            self.simple("sendcount", "sendtype")
+        };
+        let members = self.members();
+        (
+            sent,
+            self.vector("recvcounts", "recvtype", members, Share::Members),
+        )
+    }
+
+    fn all_to_all(&mut self, operation: Operation) -> (Amount, Amount) {
+        let members = self.members();
+        let received = match operation {
+            Operation::AllToAll => self.simple("recvcount", "recvtype").each(Share::Members),
+            Operation::AllToAllV => self.vector("recvcounts", "recvtype", members, Share::Members),
+            _ => self.typed_vector("recvcounts", "recvtypes", members, Share::Members),
+        };
+        if self.in_place("sendbuf") {
+            return (received.clone(), received);
+        }
+        let sent = match operation {
+            Operation::AllToAll => self.simple("sendcount", "sendtype").each(Share::Members),
+            Operation::AllToAllV => self.vector("sendcounts", "sendtype", members, Share::Members),
+            _ => self.typed_vector("sendcounts", "sendtypes", members, Share::Members),
+        };
+        (sent, received)
+    }
+
+    fn neighbors(&mut self, operation: Operation) -> (Amount, Amount) {
+        use Share::{Destinations, Sources};
+        let (sources, destinations) = self.degrees();
+        match operation {
+            Operation::NeighborAllGather | Operation::NeighborAllToAll => {
+                let sent = self.simple("sendcount", "sendtype");
+                let received = self.simple("recvcount", "recvtype");
+                (
+                    times(sent, destinations, Destinations),
+                    times(received, sources, Sources),
+                )
+            }
+            Operation::NeighborAllGatherV => {
+                let sent = self.simple("sendcount", "sendtype");
+                let received = self.vector("recvcounts", "recvtype", sources, Sources);
+                (times(sent, destinations, Destinations), received)
+            }
+            Operation::NeighborAllToAllV => {
+                let sent = self.vector("sendcounts", "sendtype", destinations, Destinations);
+                let received = self.vector("recvcounts", "recvtype", sources, Sources);
+                (sent, received)
+            }
+            _ => {
+                let sent = self.typed_vector("sendcounts", "sendtypes", destinations, Destinations);
+                let received = self.typed_vector("recvcounts", "recvtypes", sources, Sources);
+                (sent, received)
+            }
+        }
+    }
+
+    fn in_place(&self, buffer: &str) -> bool {
+        let word = self.arguments.word(buffer);
+        word.is_some_and(|word| self.arguments.implementation.in_place(word))
+    }
+
+    fn size(&self, datatype: &str) -> Option<u64> {
+        let handle = self.arguments.word(datatype)?;
+        self.datatypes.size(handle)
+    }
+
+    fn simple(&self, count: &str, datatype: &str) -> Amount {
+        let parts = self.arguments.count(count).zip(self.size(datatype));
+        Amount::whole(parts.map(|(count, size)| count.saturating_mul(size)))
+    }
+}

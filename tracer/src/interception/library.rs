@@ -1,0 +1,180 @@
+//! Calls through the preloaded library, whose stubs come to a magic instruction.
+//!
+//! The library introduces a process when that first calls MPI. A stub has its operation in R11, and
+//! is told there where to continue: at what the table in the guest has for it. Of all that a
+//! call passes on its way, it is recorded where it enters the MPI library. Where nobody watches
+//! returns, the return address on the stack is replaced (`replaced`), and the call ends through a
+//! stub of the library's. Whoever runs the node calls [`magic`](NodeTracer::magic).
+
+use belljar_abi::{
+    FACT_LEAF, IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN, PASSED_BY, STUB_BASE,
+    TABLE_OFFSET, TARGET, UNRESOLVED, fact, function_of,
+};
+use belljar_trace::Implementation;
+
+use crate::calls::Returned;
+use crate::interception::replaced;
+use crate::launch;
+use crate::memory::{GuestMemory, Reader};
+use crate::node::{MagicRegisters, NodeTracer, R11, RAX, RBX, RDI, RSI, RSP};
+
+impl NodeTracer {
+    /// Handles a magic exit of `vcpu` at cycle `at`: returns the value for R11, where the
+    /// guest continues. Writes nothing to the guest but return addresses on its stacks and in
+    /// the library's table of them.
+    /// Whatever the guest passes, it can only harm itself.
+    pub fn magic(
+        &mut self,
+        at: u64,
+        vcpu: u32,
+        registers: &MagicRegisters,
+        memory: &mut dyn GuestMemory,
+    ) -> u64 {
+        let r11 = registers.gpr[R11];
+        if registers.rip != MAGIC_ADDRESS {
+            self.fact(at, registers, memory);
+            return r11;
+        }
+        if r11 == OP_RETURN {
+            return self.leave(at, registers, memory);
+        }
+        match function_of(r11) {
+            Some(function) => self.enter(at, vcpu, function, registers, memory),
+            None => {
+                self.counters.warnings.unknown_magic += 1;
+                // No address of a user: the guest faults by its own doing.
+                0
+            }
+        }
+    }
+
+    /// The preloaded library tells something of its process.
+    fn fact(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) {
+        let (first, second) = (registers.gpr[RDI], registers.gpr[RSI]);
+        let space = registers.space();
+        if registers.gpr[RAX] as u32 != FACT_LEAF {
+            self.counters.warnings.unknown_magic += 1;
+            return;
+        }
+        match registers.gpr[RBX] as u32 {
+            fact::PROCESS => {
+                let implementation = if second == IMPLEMENTATION_OPEN_MPI {
+                    Implementation::OpenMpi
+                } else {
+                    Implementation::Mpich
+                };
+                self.start_process(space, at, u32::try_from(first).ok(), implementation);
+            }
+            fact::OPEN_MPI_OBJECTS => {
+                let process = self.processes.get_mut(&space);
+                let learned = process.is_some_and(|process| {
+                    process.learn_objects(first, second, Reader(memory)).is_ok()
+                });
+                if !learned {
+                    self.counters.warnings.bad_pointers += 1;
+                }
+            }
+            fact::ENVIRONMENT => {
+                let launch = launch::told(first, Reader(memory));
+                match (self.processes.get_mut(&space), launch) {
+                    (Some(process), Ok(launch)) => process.learn_launch(launch),
+                    _ => self.counters.warnings.bad_pointers += 1,
+                }
+            }
+            fact::LIBRARY => {
+                if let Some(process) = self.processes.get_mut(&space) {
+                    process.code = first..second;
+                }
+            }
+            _ => self.counters.warnings.unknown_magic += 1,
+        }
+    }
+
+    fn enter(
+        &mut self,
+        at: u64,
+        vcpu: u32,
+        function: u16,
+        registers: &MagicRegisters,
+        memory: &mut dyn GuestMemory,
+    ) -> u64 {
+        let entry = STUB_BASE + TABLE_OFFSET + 8 * registers.gpr[R11];
+        let word = Reader(memory).u64(entry).unwrap_or(0);
+        let target = word & TARGET;
+        if word & (UNRESOLVED | PASSED_BY) != 0 || self.is_own_call(function, registers, memory) {
+            return target;
+        }
+        if let Some(detour) = self.detour(registers, memory) {
+            return detour;
+        }
+        *self.counters.calls.entry(function).or_default() += 1;
+        if target == 0 {
+            self.counters.warnings.missing_functions += 1;
+            return 0;
+        }
+        let space = registers.space();
+        if self.processes.contains_key(&space) {
+            self.begin_call(at, vcpu, function, registers, memory);
+        } else {
+            self.counters.warnings.unknown_processes += 1;
+        }
+        target
+    }
+
+    /// Where a call has to pass before its return address can be replaced; once, as it then finds
+    /// what it needs, or never will.
+    fn detour(&mut self, registers: &MagicRegisters, memory: &mut dyn GuestMemory) -> Option<u64> {
+        let stack = registers.gpr[RSP].wrapping_add(8);
+        let call = Some((registers.space(), stack));
+        if self.watches_returns || self.detoured.take() == call {
+            return None;
+        }
+        let detour = replaced::detour(registers.gpr[R11], stack, memory)?;
+        self.detoured = call;
+        Some(detour)
+    }
+
+    /// Whether the MPI library itself made a call, or jumped to this function at the end of the
+    /// one that is under way there.
+    fn is_own_call(
+        &mut self,
+        function: u16,
+        registers: &MagicRegisters,
+        memory: &dyn GuestMemory,
+    ) -> bool {
+        let process = self.processes.get(&registers.space());
+        let caller = Reader(memory).u64(registers.gpr[RSP]);
+        let (Some(process), Ok(caller)) = (process, caller) else {
+            return false;
+        };
+        let place = (registers.fs_base, registers.gpr[RSP]);
+        if !self.watches_returns
+            && caller == replaced::replacement(memory)
+            && self.open.stands(registers.space(), place)
+        {
+            return true;
+        }
+        let components = process.implementation() == Implementation::OpenMpi;
+        process.code.contains(&caller)
+            || components && self.is_of_part(function, registers, caller, memory)
+    }
+
+    fn leave(&mut self, at: u64, registers: &MagicRegisters, memory: &mut dyn GuestMemory) -> u64 {
+        let space = registers.space();
+        let slot = registers.gpr[RSP].wrapping_sub(8);
+        let described = replaced::forget(registers.gpr[RSP], memory);
+        let call = match self.open.returned(space, registers.fs_base, slot) {
+            Some(Returned::Own(call)) => call,
+            Some(Returned::Inherited(return_address)) => return return_address,
+            None => {
+                self.counters.warnings.unknown_returns += 1;
+                // A call that was dropped, or the guest jumped here by itself, and there may be
+                // nowhere to send it.
+                return described.unwrap_or(0);
+            }
+        };
+        let return_address = call.return_address;
+        self.end_call(*call, at, registers, memory);
+        return_address
+    }
+}

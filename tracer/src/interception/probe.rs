@@ -1,0 +1,245 @@
+//! Calls that probes find, and processes that they see begin.
+//!
+//! A process is known from its first instruction on, which the dynamic loader's probe is at: the
+//! environment that its launcher gave it stands on its stack. It becomes an MPI process with
+//! its first call of an MPI library. Calls that a library makes of itself are its own
+//! affair, and not recorded. Nothing is written to the guest. Whoever runs the node calls
+//! [`probe`](NodeTracer::probe) and [`returned`](NodeTracer::returned).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use belljar_abi::FUNCTIONS;
+use belljar_trace::{Implementation, Launch};
+
+use crate::calls::Space;
+use crate::interception::component::{Mapped, object_at};
+use crate::interception::targets::{Library, Place, Target};
+use crate::launch::{self, Launched};
+use crate::memory::{GuestMemory, Reader};
+use crate::node::{MAX_PROCESSES, MagicRegisters, NodeTracer, RSP};
+
+impl NodeTracer {
+    /// Handles that a program came to probe number `probe` on processor `vcpu` at cycle `at`.
+    /// `registers` are as they were before the instruction there.
+    pub fn probe(
+        &mut self,
+        at: u64,
+        vcpu: u32,
+        probe: u32,
+        registers: &MagicRegisters,
+        memory: &mut dyn GuestMemory,
+    ) {
+        let targets = self.targets.clone();
+        match targets.get(probe) {
+            Some(Target::Start) => self.begin_process(registers, memory),
+            Some(Target::Call {
+                file,
+                function,
+                value,
+            }) => {
+                let library = targets.library(file);
+                let base = registers.rip.wrapping_sub(value);
+                if self.is_internal(function, library, base, registers, memory) {
+                    return;
+                }
+                *self.counters.calls.entry(function).or_default() += 1;
+                self.ensure_process(at, (file, library), base, registers, memory);
+                self.begin_call(at, vcpu, function, registers, memory);
+            }
+            None => {}
+        }
+    }
+
+    /// Handles that a program came, at cycle `at`, to an address to which a call was to return.
+    /// It may have come there otherwise, or not for the first time.
+    pub fn returned(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) {
+        let space = registers.space();
+        let slot = registers.gpr[RSP].wrapping_sub(8);
+        let place = (registers.fs_base, slot);
+        if let Some(call) = self.open.returned_to(space, place, registers.rip) {
+            self.end_call(call, at, registers, memory);
+        }
+    }
+
+    /// The call last entered cannot be seen to return.
+    pub fn return_is_unseen(&mut self) {
+        self.counters.warnings.unreturnable += 1;
+    }
+
+    /// A process begins in an address space: whatever was there is gone.
+    fn begin_process(&mut self, registers: &MagicRegisters, memory: &dyn GuestMemory) {
+        let space = registers.space();
+        self.end_process(space);
+        let before = self.launched.remove(&space);
+        self.note_silent(before);
+        let launched = launch::launched(registers.gpr[RSP], Reader(memory));
+        if let Ok(Some(launched)) = launched
+            && self.launched.len() < MAX_PROCESSES
+        {
+            self.launched.insert(space, launched);
+        }
+    }
+
+    /// A process that a launcher started ended, or may have, without a call that was seen.
+    fn note_silent(&mut self, launched: Option<Launched>) {
+        let Some(launched) = launched else {
+            return;
+        };
+        let key = (launched.program, launched.rank);
+        if self.silent.len() < MAX_PROCESSES || self.silent.contains_key(&key) {
+            *self.silent.entry(key).or_default() += 1;
+        }
+    }
+
+    /// Programs that launchers started, of whose ranks no call was seen on this node, with one of
+    /// their ranks each and how often: what they call, if they call MPI, is hidden.
+    pub fn silent_programs(&self) -> BTreeMap<String, (u32, u64)> {
+        let seen: BTreeSet<u32> = self.known.iter().map(|process| process.rank).collect();
+        let ended = self
+            .silent
+            .iter()
+            .map(|((name, rank), count)| (name, *rank, *count));
+        let running = self.launched.values();
+        let running = running.map(|launched| (&launched.program, launched.rank, 1));
+        let mut programs = BTreeMap::new();
+        for (name, rank, count) in ended.chain(running) {
+            if !seen.contains(&rank) {
+                programs.entry(name.clone()).or_insert((rank, 0)).1 += count;
+            }
+        }
+        programs
+    }
+
+    /// Makes the process in this address space known as an MPI process, if it is not.
+    fn ensure_process(
+        &mut self,
+        at: u64,
+        (file, library): (usize, &Library),
+        base: u64,
+        registers: &MagicRegisters,
+        memory: &dyn GuestMemory,
+    ) {
+        let space = registers.space();
+        if self.processes.contains_key(&space) {
+            return;
+        }
+        let launched = self.launched.remove(&space);
+        let rank = launched.as_ref().map(|launched| launched.rank);
+        self.start_process(space, at, rank, library.implementation);
+        let unread = &mut self.counters.warnings.unread_objects;
+        let addresses = library.objects.iter().map(|place| match *place {
+            Place::Missing => 0,
+            // A program that is not moved has a base of zero.
+            Place::At(value) => base.wrapping_add(value),
+            Place::Slot(slot) => {
+                let address = Reader(memory).u64(base.wrapping_add(slot));
+                *unread += u64::from(address.is_err());
+                address.unwrap_or(0)
+            }
+        });
+        if let Some(process) = self.processes.get_mut(&space) {
+            if library.implementation == Implementation::OpenMpi {
+                process.learn_addresses(addresses);
+            }
+            process.library = Some((file as u32, base));
+            match launched.map(|launched| launched.launch) {
+                // MPICH asks Hydra for the job's name when it initializes itself.
+                Some(launch) if launch.name.is_none() => process.hold_launch(launch),
+                Some(launch) => process.learn_launch(launch),
+                None => {}
+            }
+        }
+    }
+
+    /// What the launcher told of the process in this address space, which has initialized MPI, if
+    /// no event did.
+    pub(crate) fn take_unnamed_launch(
+        &mut self,
+        space: Space,
+        memory: &dyn GuestMemory,
+    ) -> Option<Launch> {
+        let process = self.processes.get_mut(&space)?;
+        let mut launch = process.unnamed.take()?;
+        let (file, base) = process.library?;
+        let library = self.targets.find_library(file as usize)?;
+        let known = self.job_names.get(&file).copied();
+        if let Some((slot, name)) = launch::hydra_name(library, base, known, memory) {
+            self.job_names.insert(file, slot);
+            launch.name = Some(name);
+        }
+        Some(launch)
+    }
+
+    /// Whether a call of `function`, which returns to `target`, is made by a part of Open MPI that
+    /// is not the library itself: within another call by a component, or by a binding for
+    /// Fortran, which turns handles into C's and back.
+    pub(crate) fn is_of_part(
+        &mut self,
+        function: u16,
+        registers: &MagicRegisters,
+        target: u64,
+        memory: &dyn GuestMemory,
+    ) -> bool {
+        let (space, slot) = (registers.space(), registers.gpr[RSP]);
+        if turns_handles(function) && self.is_of_binding(space, target, memory) {
+            return true;
+        }
+        let within = self.open.depth(space, registers.fs_base, slot) > 0;
+        within && object_at(target, Reader(memory)).is_some_and(|object| object.is_component())
+    }
+
+    /// Whether `target` is in a binding for Fortran. Which piece of memory that is in a process is
+    /// looked for once, as a binding comes here several times for each call of a program's.
+    fn is_of_binding(&mut self, space: Space, target: u64, memory: &dyn GuestMemory) -> bool {
+        if let Some(piece) = self.bindings.get(&space)
+            && piece.contains(&target)
+        {
+            return true;
+        }
+        let object = object_at(target, Reader(memory)).filter(Mapped::is_binding);
+        let Some(object) = object else {
+            return false;
+        };
+        if self.bindings.len() >= MAX_PROCESSES {
+            self.bindings.clear();
+        }
+        self.bindings.insert(space, object.piece);
+        true
+    }
+
+    /// Whether a call is the library's own affair: made from its own code, or reached by
+    /// a jump out of a call of another function, which was seen. Before such a jump a function gives its
+    /// caller's registers back; a program that calls anew through a pointer, after an exception
+    /// left the first call, has moved on.
+    fn is_internal(
+        &mut self,
+        function: u16,
+        library: &Library,
+        base: u64,
+        registers: &MagicRegisters,
+        memory: &dyn GuestMemory,
+    ) -> bool {
+        let slot = registers.gpr[RSP];
+        let Ok(target) = Reader(memory).u64(slot) else {
+            return false;
+        };
+        let place = (registers.fs_base, slot);
+        let space = registers.space();
+        let jumped = self.open.standing(space, place, target);
+        let own = library.code.contains(&target.wrapping_sub(base))
+            || jumped.is_some_and(|call| {
+                call.event.function != function && call.kept == registers.kept()
+            });
+        let components = library.implementation == Implementation::OpenMpi;
+        own || components && self.is_of_part(function, registers, target, memory)
+    }
+}
+
+/// Whether a function turns a handle of one language's into another's.
+fn turns_handles(function: u16) -> bool {
+    let function = FUNCTIONS.get(usize::from(function));
+    function.is_some_and(|function| {
+        let name = function.name;
+        name.ends_with("_f2c") || name.ends_with("_c2f")
+    })
+}

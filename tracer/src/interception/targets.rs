@@ -1,0 +1,201 @@
+//! Where MPI calls come to be seen: the functions of MPI libraries, as their files have them.
+//!
+//! [`Targets`] are read from the files of a guest (its image's libraries, the workload's own
+//! programs). Each function gets a probe at its first instruction, under both of its names:
+//! whoever calls it, from wherever, by whatever name and however it was bound, comes there.
+//! So does the first instruction of every process: dynamic loaders get a probe, and programs that
+//! need none. What a probe's number means is
+//! here; [`NodeTracer::probe`](crate::NodeTracer::probe) asks.
+//!
+//! Files are hostile: what does not fit together is left out.
+
+mod elf;
+
+use std::ops::Range;
+
+use belljar_abi::{FUNCTIONS, OPEN_MPI_OBJECTS};
+use belljar_trace::Implementation;
+use object::read::ReadRef;
+
+use elf::Elf;
+
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
+
+/// What tells that a file is an MPI library, or a program with one linked in: profiling layers
+/// define MPI functions, too, but not those by which they call the library's.
+const MARK: &str = "PMPI_Init";
+
+/// Files whose functions are looked for at most.
+const MOST_FILES: usize = 1 << 10;
+
+/// A page of a file with probes in it.
+#[derive(Clone, Debug)]
+pub struct TargetPage {
+    /// What the page holds, as the file has it.
+    pub bytes: Box<[u8; PAGE]>,
+    /// Each probe's offset in the page and its number.
+    pub places: Vec<(u16, u32)>,
+}
+
+/// What a probe is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// The first instruction of a process.
+    Start,
+    /// The first instruction of a function.
+    Call {
+        /// The number of its file.
+        file: usize,
+        /// Its operation number.
+        function: u16,
+        /// Its address in the file.
+        value: u64,
+    },
+}
+
+/// An MPI library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Library {
+    pub(crate) implementation: Implementation,
+    /// Addresses between which its own code is, as its file has them.
+    pub(crate) code: Range<u64>,
+    /// Addresses of its data.
+    pub(crate) data: Range<u64>,
+    /// Where to read the addresses of [`OPEN_MPI_OBJECTS`], for Open MPI's.
+    pub(crate) objects: Vec<Place>,
+}
+
+/// Where an object is found, by addresses as its file has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nowhere.
+    Missing,
+    /// It stands there.
+    At(u64),
+    /// The loader writes its address there: a program may hold the object in the library's
+    /// place.
+    Slot(u64),
+}
+
+/// The functions of a guest's MPI libraries.
+#[derive(Clone, Debug, Default)]
+pub struct Targets {
+    targets: Vec<Target>,
+    libraries: Vec<Library>,
+    names: Vec<String>,
+    pages: Vec<TargetPage>,
+}
+
+impl Targets {
+    /// Looks for functions and the beginnings of processes in the file called `path` and holding
+    /// `data`. What is no 64-bit ELF file, or has none, adds nothing.
+    pub fn add<'data>(&mut self, path: &str, data: impl ReadRef<'data>) {
+        if self.libraries.len() >= MOST_FILES {
+            return;
+        }
+        let Some(elf) = Elf::parse(data) else {
+            return;
+        };
+        let is_library = elf.defines(MARK);
+        let name = path.rsplit('/').next().unwrap_or_default();
+        // musl's is its C library, too.
+        let is_loader = (name.starts_with("ld-") || name == "libc.so") && elf.entry() != 0;
+        let begins = is_loader || elf.is_program();
+        if begins && !elf.needs_loader() {
+            self.place(&elf, elf.entry(), Target::Start);
+        }
+        if is_library {
+            self.add_library(path, &elf);
+        }
+    }
+
+    fn add_library<'data>(&mut self, path: &str, elf: &Elf<'data, impl ReadRef<'data>>) {
+        let file = self.libraries.len();
+        let is_open_mpi = elf.defines(OPEN_MPI_OBJECTS[0].0);
+        let names = OPEN_MPI_OBJECTS.iter().map(|(name, _)| *name);
+        self.libraries.push(Library {
+            implementation: match is_open_mpi {
+                true => Implementation::OpenMpi,
+                false => Implementation::Mpich,
+            },
+            code: match elf.is_program() {
+                true => elf.functions(),
+                false => elf.code(),
+            },
+            data: elf.data(),
+            objects: match is_open_mpi {
+                true => names.map(|name| elf.place_of(name)).collect(),
+                false => Vec::new(),
+            },
+        });
+        self.names.push(path.to_owned());
+        for (number, function) in FUNCTIONS.iter().enumerate() {
+            let own = elf.function(function.name);
+            let profiled = elf.function(&format!("P{}", function.name));
+            let both = [profiled, own.filter(|own| Some(*own) != profiled)];
+            for value in both.into_iter().flatten() {
+                let target = Target::Call {
+                    file,
+                    function: number as u16,
+                    value,
+                };
+                self.place(elf, value, target);
+            }
+        }
+    }
+
+    /// Puts a probe at address `value` of a file.
+    fn place<'data>(&mut self, elf: &Elf<'data, impl ReadRef<'data>>, value: u64, target: Target) {
+        let Some(bytes) = elf.page_of_code(value) else {
+            return;
+        };
+        let place = ((value % PAGE as u64) as u16, self.targets.len() as u32);
+        self.targets.push(target);
+        let same = |page: &&mut TargetPage| page.bytes == bytes;
+        match self.pages.iter_mut().rev().find(same) {
+            // A copy of a file that is there already, and known by the first one's name.
+            Some(page) if page.places.iter().any(|(at, _)| *at == place.0) => {}
+            Some(page) => page.places.push(place),
+            None => self.pages.push(TargetPage {
+                bytes,
+                places: vec![place],
+            }),
+        }
+    }
+
+    /// These, for tests.
+    #[cfg(test)]
+    pub(crate) fn of(targets: Vec<Target>, libraries: Vec<Library>) -> Self {
+        Self {
+            targets,
+            libraries,
+            ..Self::default()
+        }
+    }
+
+    /// The pages with probes in them.
+    pub fn pages(&self) -> &[TargetPage] {
+        &self.pages
+    }
+
+    /// The paths of the libraries and programs whose functions are seen.
+    pub fn files(&self) -> &[String] {
+        &self.names
+    }
+
+    pub(crate) fn get(&self, probe: u32) -> Option<Target> {
+        self.targets.get(probe as usize).copied()
+    }
+
+    pub(crate) fn find_library(&self, file: usize) -> Option<&Library> {
+        self.libraries.get(file)
+    }
+
+    pub(crate) fn library(&self, file: usize) -> &Library {
+        &self.libraries[file]
+    }
+}
+
+#[cfg(test)]
+mod tests;

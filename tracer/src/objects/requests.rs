@@ -1,0 +1,207 @@
+//! The requests of a process, from the call that made them to their completion.
+//!
+//! A request's number is the process's own and new with each activation, so an event's completions name
+//! exactly one. Their number is bounded. Called when calls return.
+
+use belljar_trace::{Collective, Completion, Direction, Ending, Phase, Status, Transfer};
+use bincode::{Decode, Encode};
+
+use crate::objects::registry::Registry;
+
+/// Most requests of a process, whatever their handles.
+const MAX_REQUESTS: usize = 1 << 16;
+
+/// What a request stands for.
+#[derive(Clone, Debug, Default, Encode, Decode)]
+pub(crate) struct Request {
+    transfers: Vec<Transfer>,
+    collectives: Vec<Collective>,
+    persistent: bool,
+    /// The number of its activation, if it is active.
+    active: Option<u64>,
+}
+
+/// Requests by handle.
+///
+/// A handle may stand for several requests at once: both implementations hand out a
+/// shared one for sends that were over at once. The latest are completed first; between
+/// requests that share a handle it makes no difference.
+#[derive(Debug, Default, Encode, Decode)]
+pub(crate) struct Requests {
+    by_handle: Registry<Vec<Request>>,
+    total: usize,
+    forgotten: u64,
+    next: u64,
+}
+
+impl Requests {
+    /// A call returned `handle` for what it began. Returns the request's number.
+    pub(crate) fn begin(
+        &mut self,
+        handle: u64,
+        transfers: Vec<Transfer>,
+        collectives: Vec<Collective>,
+    ) -> u64 {
+        let number = self.number();
+        self.push(
+            handle,
+            Request {
+                transfers,
+                collectives,
+                persistent: false,
+                active: Some(number),
+            },
+        );
+        number
+    }
+
+    /// A call returned `handle` for the persistent request that it prepared.
+    pub(crate) fn prepare(
+        &mut self,
+        handle: u64,
+        transfers: Vec<Transfer>,
+        collectives: Vec<Collective>,
+    ) {
+        // No shared handles here: whatever had it before is gone.
+        let gone = self.by_handle.remove(handle);
+        self.total -= gone.map_or(0, |gone| gone.len());
+        self.push(
+            handle,
+            Request {
+                transfers,
+                collectives,
+                persistent: true,
+                active: None,
+            },
+        );
+    }
+
+    /// Starts a persistent request: its new number, and what it moves.
+    pub(crate) fn start(&mut self, handle: u64) -> Option<(u64, Vec<Transfer>, Vec<Collective>)> {
+        let number = self.next;
+        let request = self.by_handle.get_mut(handle)?.last_mut()?;
+        if !request.persistent {
+            return None;
+        }
+        self.next += 1;
+        request.active = Some(number);
+        let mut transfers = request.transfers.clone();
+        let mut collectives = request.collectives.clone();
+        for transfer in &mut transfers {
+            transfer.phase = Phase::Begun;
+        }
+        for collective in &mut collectives {
+            collective.phase = Phase::Begun;
+        }
+        Some((number, transfers, collectives))
+    }
+
+    /// The operation of the request that `handle` names ended so, with this status if the program
+    /// asked for it.
+    pub(crate) fn complete(
+        &mut self,
+        handle: u64,
+        status: Option<Status>,
+        ending: Ending,
+    ) -> Option<Completion> {
+        let requests = self.by_handle.get_mut(handle)?;
+        let request = requests.last_mut()?;
+        let number = request.active.take()?;
+        let completion = completion(request, number, status, ending);
+        if !request.persistent {
+            self.free(handle);
+        }
+        Some(completion)
+    }
+
+    /// The latest request that `handle` named is gone.
+    pub(crate) fn free(&mut self, handle: u64) {
+        let Some(requests) = self.by_handle.get_mut(handle) else {
+            return;
+        };
+        if requests.pop().is_some() {
+            self.total -= 1;
+        }
+        if requests.is_empty() {
+            self.by_handle.remove(handle);
+        }
+    }
+
+    /// Whether there are as many requests as are counted.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.by_handle.iter().map(Vec::len).sum::<usize>() == self.total
+    }
+
+    /// Whether a handle stands for a persistent request.
+    pub(crate) fn is_persistent(&self, handle: u64) -> bool {
+        let request = self.by_handle.get(handle).and_then(|all| all.last());
+        request.is_some_and(|request| request.persistent)
+    }
+
+    /// Whether a handle stands for an active request that receives.
+    pub(crate) fn receives(&self, handle: u64) -> bool {
+        let request = self.by_handle.get(handle).and_then(|all| all.last());
+        request.is_some_and(|request| request.active.is_some() && receive(request).is_some())
+    }
+
+    pub(crate) fn take_forgotten(&mut self) -> u64 {
+        std::mem::take(&mut self.forgotten)
+    }
+
+    fn number(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        number
+    }
+
+    fn push(&mut self, handle: u64, request: Request) {
+        if self.total >= MAX_REQUESTS
+            && let Some(gone) = self.by_handle.pop_first()
+        {
+            self.total -= gone.len();
+            self.forgotten += gone.len() as u64;
+        }
+        self.total += 1;
+        match self.by_handle.get_mut(handle) {
+            Some(requests) => requests.push(request),
+            None => self.by_handle.insert(handle, vec![request]),
+        }
+    }
+}
+
+fn receive(request: &Request) -> Option<&Transfer> {
+    let mut transfers = request.transfers.iter();
+    transfers.find(|transfer| transfer.direction == Direction::Receive)
+}
+
+fn completion(
+    request: &Request,
+    number: u64,
+    status: Option<Status>,
+    ending: Ending,
+) -> Completion {
+    let receive = receive(request).filter(|_| !matches!(ending, Ending::Error(_)));
+    let Some(receive) = receive else {
+        return Completion {
+            request: number,
+            status: None,
+            received: 0,
+            exact: true,
+            ending,
+        };
+    };
+    let (received, exact) = match status {
+        // One-sided access, or a message from nowhere: known from the start.
+        _ if receive.exact => (receive.bytes, true),
+        Some(status) if status.cancelled => (0, true),
+        Some(status) => (status.bytes, true),
+        None => (receive.bytes, false),
+    };
+    Completion {
+        request: number,
+        status,
+        received,
+        exact,
+        ending,
+    }
+}

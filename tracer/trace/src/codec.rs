@@ -1,0 +1,81 @@
+//! The binary encoding of records: bincode's standard one (variable-length integers, little endian).
+//!
+//! Nothing outside this module knows of bincode. Decoding takes no more memory than a limit, whatever
+//! lengths the bytes claim. Called where traces are written and read, and where a tracer's state is saved.
+
+use bincode::config::{self, Configuration, Limit, LittleEndian, Varint};
+use bincode::error::DecodeError;
+use bincode::{Decode, Encode};
+
+/// Most memory that decoding one chunk may take, in bytes: hostile lengths ask for more.
+const DECODE_LIMIT: usize = 256 << 20;
+
+/// Most memory that a byte of a record stands for, generously: where an event has no accounts,
+/// a byte says so.
+const MOST_GROWTH: usize = 128;
+
+const CONFIGURATION: Configuration<LittleEndian, Varint, Limit<DECODE_LIMIT>> =
+    config::standard().with_limit::<DECODE_LIMIT>();
+
+/// Bytes that are not an encoded record.
+#[derive(Debug, thiserror::Error)]
+#[error("these bytes are no record that can be read: {0}")]
+pub struct CodecError(String);
+
+/// Appends `record` to `into`. Returns the number of bytes.
+pub fn encode<T: Encode>(record: &T, into: &mut Vec<u8>) -> Result<usize, CodecError> {
+    bincode::encode_into_std_write(record, into, CONFIGURATION)
+        .map_err(|error| CodecError(error.to_string()))
+}
+
+/// Sees that `bytes`, which were [encoded](encode), can be decoded as a `T`. Takes as long as
+/// decoding them where there are many of them, and no time where there are few.
+pub fn check<T: Decode<()>>(bytes: &[u8]) -> Result<(), CodecError> {
+    if bytes.len() <= DECODE_LIMIT / MOST_GROWTH {
+        return Ok(());
+    }
+    decode::<T>(bytes).map(drop)
+}
+
+/// Decodes a record that fills the whole of `bytes`.
+pub fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T, CodecError> {
+    let (record, used) = bincode::decode_from_slice(bytes, CONFIGURATION)
+        .map_err(|error| CodecError(described(&error)))?;
+    if used == bytes.len() {
+        Ok(record)
+    } else {
+        Err(CodecError(format!(
+            "{} bytes follow the record",
+            bytes.len() - used
+        )))
+    }
+}
+
+fn described(error: &DecodeError) -> String {
+    match error {
+        DecodeError::LimitExceeded => {
+            let most = DECODE_LIMIT >> 20;
+            format!("they stand for more than {most} MiB of memory, which is the most")
+        }
+        error => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_decoded_is_found_by_its_writer() {
+        // A byte each says that they are not there; in memory they have their place.
+        type Absent = Vec<Option<[u64; MOST_GROWTH]>>;
+        let mut bytes = Vec::new();
+        let most = DECODE_LIMIT / size_of::<Option<[u64; MOST_GROWTH]>>();
+        encode(&vec![0_u8; most], &mut bytes).unwrap();
+        assert!(check::<Absent>(&bytes).is_ok());
+        bytes.clear();
+        encode(&vec![0_u8; DECODE_LIMIT / MOST_GROWTH], &mut bytes).unwrap();
+        let error = check::<Absent>(&bytes).unwrap_err();
+        assert!(error.to_string().contains("256 MiB"), "{error}");
+    }
+}

@@ -1,0 +1,149 @@
+//! Predefined datatypes: names, sizes, and how each implementation knows them.
+//!
+//! Traces hold a row's index, so the order of rows is part of the trace's format. Called by tracers for
+//! handles in a program's memory, and by dumps for names.
+
+/// A predefined datatype.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Predefined {
+    /// Its name in the standard.
+    pub name: &'static str,
+    /// Bytes of data in one element (what `MPI_Type_size` says on x86-64).
+    pub size: u32,
+    /// MPICH's handle (from its `mpi.h`); 0 if it has none of its own.
+    mpich: u32,
+    /// Open MPI's object, by the linker's name; empty if its address is not told.
+    open_mpi: &'static str,
+}
+
+const fn row(name: &'static str, size: u32, mpich: u32, open_mpi: &'static str) -> Predefined {
+    Predefined {
+        name,
+        size,
+        mpich,
+        open_mpi,
+    }
+}
+
+/// All predefined datatypes that are known; [`Datatype::Predefined`](crate::Datatype) indexes it.
+#[rustfmt::skip]
+pub static PREDEFINED: &[Predefined] = &[
+    row("MPI_BYTE", 1, 0x4c00_010d, "ompi_mpi_byte"),
+    row("MPI_PACKED", 1, 0x4c00_010f, "ompi_mpi_packed"),
+    row("MPI_CHAR", 1, 0x4c00_0101, "ompi_mpi_char"),
+    row("MPI_SIGNED_CHAR", 1, 0x4c00_0118, "ompi_mpi_signed_char"),
+    row("MPI_UNSIGNED_CHAR", 1, 0x4c00_0102, "ompi_mpi_unsigned_char"),
+    row("MPI_SHORT", 2, 0x4c00_0203, "ompi_mpi_short"),
+    row("MPI_UNSIGNED_SHORT", 2, 0x4c00_0204, "ompi_mpi_unsigned_short"),
+    row("MPI_INT", 4, 0x4c00_0405, "ompi_mpi_int"),
+    row("MPI_UNSIGNED", 4, 0x4c00_0406, "ompi_mpi_unsigned"),
+    row("MPI_LONG", 8, 0x4c00_0807, "ompi_mpi_long"),
+    row("MPI_UNSIGNED_LONG", 8, 0x4c00_0808, "ompi_mpi_unsigned_long"),
+    row("MPI_LONG_LONG", 8, 0x4c00_0809, "ompi_mpi_long_long_int"),
+    row("MPI_UNSIGNED_LONG_LONG", 8, 0x4c00_0819, "ompi_mpi_unsigned_long_long"),
+    row("MPI_FLOAT", 4, 0x4c00_040a, "ompi_mpi_float"),
+    row("MPI_DOUBLE", 8, 0x4c00_080b, "ompi_mpi_double"),
+    row("MPI_LONG_DOUBLE", 16, 0x4c00_100c, "ompi_mpi_long_double"),
+    row("MPI_WCHAR", 4, 0x4c00_040e, "ompi_mpi_wchar"),
+    row("MPI_INT8_T", 1, 0x4c00_0137, "ompi_mpi_int8_t"),
+    row("MPI_UINT8_T", 1, 0x4c00_013b, "ompi_mpi_uint8_t"),
+    row("MPI_INT16_T", 2, 0x4c00_0238, "ompi_mpi_int16_t"),
+    row("MPI_UINT16_T", 2, 0x4c00_023c, "ompi_mpi_uint16_t"),
+    row("MPI_INT32_T", 4, 0x4c00_0439, "ompi_mpi_int32_t"),
+    row("MPI_UINT32_T", 4, 0x4c00_043d, "ompi_mpi_uint32_t"),
+    row("MPI_INT64_T", 8, 0x4c00_083a, "ompi_mpi_int64_t"),
+    row("MPI_UINT64_T", 8, 0x4c00_083e, "ompi_mpi_uint64_t"),
+    row("MPI_AINT", 8, 0x4c00_0843, "ompi_mpi_aint"),
+    row("MPI_OFFSET", 8, 0x4c00_0844, "ompi_mpi_offset"),
+    row("MPI_COUNT", 8, 0x4c00_0845, "ompi_mpi_count"),
+    row("MPI_C_BOOL", 1, 0x4c00_013f, "ompi_mpi_c_bool"),
+    row("MPI_C_FLOAT_COMPLEX", 8, 0x4c00_0840, "ompi_mpi_c_float_complex"),
+    row("MPI_C_DOUBLE_COMPLEX", 16, 0x4c00_1041, "ompi_mpi_c_double_complex"),
+    row("MPI_C_LONG_DOUBLE_COMPLEX", 32, 0x4c00_2042, "ompi_mpi_c_long_double_complex"),
+    row("MPI_FLOAT_INT", 8, 0x8c00_0000, "ompi_mpi_float_int"),
+    row("MPI_DOUBLE_INT", 12, 0x8c00_0001, "ompi_mpi_double_int"),
+    row("MPI_LONG_INT", 12, 0x8c00_0002, "ompi_mpi_long_int"),
+    row("MPI_SHORT_INT", 6, 0x8c00_0003, "ompi_mpi_short_int"),
+    row("MPI_LONG_DOUBLE_INT", 20, 0x8c00_0004, "ompi_mpi_longdbl_int"),
+    row("MPI_2INT", 8, 0x4c00_0816, "ompi_mpi_2int"),
+    row("MPI_CXX_BOOL", 1, 0x4c00_0133, "ompi_mpi_cxx_bool"),
+    row("MPI_CXX_FLOAT_COMPLEX", 8, 0x4c00_0834, "ompi_mpi_cxx_cplex"),
+    row("MPI_CXX_DOUBLE_COMPLEX", 16, 0x4c00_1035, "ompi_mpi_cxx_dblcplex"),
+    row("MPI_CXX_LONG_DOUBLE_COMPLEX", 32, 0x4c00_2036, "ompi_mpi_cxx_ldblcplex"),
+    row("MPI_INTEGER", 4, 0x4c00_041b, "ompi_mpi_integer"),
+    row("MPI_REAL", 4, 0x4c00_041c, "ompi_mpi_real"),
+    row("MPI_DOUBLE_PRECISION", 8, 0x4c00_081f, "ompi_mpi_dblprec"),
+    row("MPI_COMPLEX", 8, 0x4c00_081e, "ompi_mpi_cplex"),
+    row("MPI_DOUBLE_COMPLEX", 16, 0x4c00_1022, "ompi_mpi_dblcplex"),
+    row("MPI_LOGICAL", 4, 0x4c00_041d, "ompi_mpi_logical"),
+    row("MPI_CHARACTER", 1, 0x4c00_011a, "ompi_mpi_character"),
+    row("MPI_2INTEGER", 8, 0x4c00_0820, "ompi_mpi_2integer"),
+    row("MPI_2REAL", 8, 0x4c00_0821, "ompi_mpi_2real"),
+    row("MPI_2DOUBLE_PRECISION", 16, 0x4c00_1023, "ompi_mpi_2dblprec"),
+    row("MPI_INTEGER1", 1, 0x4c00_012d, "ompi_mpi_integer1"),
+    row("MPI_INTEGER2", 2, 0x4c00_022f, "ompi_mpi_integer2"),
+    row("MPI_INTEGER4", 4, 0x4c00_0430, "ompi_mpi_integer4"),
+    row("MPI_INTEGER8", 8, 0x4c00_0831, "ompi_mpi_integer8"),
+    row("MPI_REAL4", 4, 0x4c00_0427, "ompi_mpi_real4"),
+    row("MPI_REAL8", 8, 0x4c00_0829, "ompi_mpi_real8"),
+    row("MPI_REAL16", 16, 0x4c00_102b, "ompi_mpi_real16"),
+    row("MPI_COMPLEX8", 8, 0x4c00_0828, "ompi_mpi_complex8"),
+    row("MPI_COMPLEX16", 16, 0x4c00_102a, "ompi_mpi_complex16"),
+    row("MPI_COMPLEX32", 32, 0x4c00_202c, "ompi_mpi_complex32"),
+    row("MPI_2COMPLEX", 16, 0, "ompi_mpi_2cplex"),
+    row("MPI_2DOUBLE_COMPLEX", 32, 0, "ompi_mpi_2dblcplex"),
+    row("MPI_LOGICAL1", 1, 0, "ompi_mpi_logical1"),
+    row("MPI_LOGICAL2", 2, 0, "ompi_mpi_logical2"),
+    row("MPI_LOGICAL4", 4, 0, "ompi_mpi_logical4"),
+    row("MPI_LOGICAL8", 8, 0, "ompi_mpi_logical8"),
+    row("MPI_INTEGER16", 16, 0, "ompi_mpi_integer16"),
+    row("MPI_REAL2", 2, 0, "ompi_mpi_real2"),
+    row("MPIX_C_FLOAT16", 2, 0x4c00_0246, ""),
+    row("MPI_LB", 0, 0x4c00_0010, "ompi_mpi_lb"),
+    row("MPI_UB", 0, 0x4c00_0011, "ompi_mpi_ub"),
+];
+
+/// The predefined datatype that one of MPICH's handles names.
+pub fn by_mpich_handle(handle: u64) -> Option<u16> {
+    let handle = u32::try_from(handle).ok().filter(|handle| *handle != 0)?;
+    position(|row| row.mpich == handle)
+}
+
+/// The size that MPICH writes into the handle of a built-in datatype.
+pub fn size_in_mpich_handle(handle: u64) -> Option<u64> {
+    (handle >> 24 == 0x4c).then_some((handle >> 8) & 0xff)
+}
+
+/// The predefined datatype that one of Open MPI's symbols names.
+pub fn by_open_mpi_symbol(symbol: &str) -> Option<u16> {
+    position(|row| row.open_mpi == symbol)
+}
+
+fn position(is: impl Fn(&Predefined) -> bool) -> Option<u16> {
+    PREDEFINED.iter().position(is).map(|index| index as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_agree_with_those_in_mpichs_handles() {
+        for row in PREDEFINED {
+            if let Some(size) = size_in_mpich_handle(row.mpich.into()) {
+                assert_eq!(size, u64::from(row.size), "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_agree_with_those_told_of_open_mpis_objects() {
+        let datatypes = belljar_abi::OPEN_MPI_OBJECTS
+            .iter()
+            .filter(|(_, size)| *size != 0);
+        for (symbol, size) in datatypes {
+            let index = by_open_mpi_symbol(symbol).unwrap_or_else(|| panic!("{symbol}"));
+            assert_eq!(PREDEFINED[usize::from(index)].size, *size, "{symbol}");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! What is recorded of one call of an MPI function.
+//!
+//! An event tells what this process's call alone shows, in the process's own numbers; what needs other
+//! processes is worked out when a trace is read. Its encoding is the trace's format. Made by tracers,
+//! ordered by the run, written by `file`.
+
+use belljar_abi::{FUNCTIONS, Function};
+use bincode::{Decode, Encode};
+use serde::Serialize;
+
+use crate::account::Accounts;
+use crate::implementation::{Implementation, Peer};
+use crate::object::{Datatype, Fact};
+
+/// One call of an MPI function.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Event {
+    /// The node on which it was called.
+    pub node: u32,
+    /// The virtual processor of the node that entered it.
+    pub vcpu: u32,
+    /// Which of the node's MPI processes called it, counted from 0 in the order in
+    /// which they started.
+    pub process: u32,
+    /// Which of the process's threads called it, counted from 0 in the order of
+    /// their first calls.
+    pub thread: u32,
+    /// The process's rank in `MPI_COMM_WORLD`; 0 for a process started without a launcher.
+    pub rank: u32,
+    /// The MPI implementation of the process.
+    pub implementation: Implementation,
+    /// The function: its index in [`FUNCTIONS`].
+    pub function: u16,
+    /// When it was entered, in cycles of the node's processor since its reset.
+    pub entry: u64,
+    /// When it was left. `None`: the call never returned, or not before the run's end.
+    pub exit: Option<u64>,
+    /// What it returned, sign-extended. `None` for a call that did not return and for the few
+    /// functions whose result travels in a floating-point register.
+    pub result: Option<i64>,
+    /// How many calls of MPI functions surround it in its thread: 0 when the program
+    /// itself made the call, more when the MPI implementation called itself.
+    pub depth: u16,
+    /// Whether the scenario selected it. Calls that were not are kept where they define
+    /// communicators or groups, without which other calls' ranks mean nothing.
+    pub selected: bool,
+    /// The index of the first argument that points to memory that could not be read.
+    pub bad: Option<u8>,
+    /// The argument words: `int`s sign-extended, handles zero-extended, pointers as they are.
+    pub arguments: Vec<u64>,
+    /// The texts that arguments point to, cut at 256 bytes.
+    pub texts: Vec<Text>,
+    /// The communicator it was called on, by the process's own number; `None`
+    /// when there is none or it is unknown.
+    pub communicator: Option<u32>,
+    /// The messages that it moves or prepares to move.
+    pub transfers: Vec<Transfer>,
+    /// The collective operations that it takes part in.
+    pub collectives: Vec<Collective>,
+    /// Requests that became active through it, by the process's own numbers.
+    pub started: Vec<u64>,
+    /// Requests that it completed.
+    pub completed: Vec<Completion>,
+    /// The status that it returned, where it returned just one and not for a request.
+    pub status: Option<Status>,
+    /// What it told of the process's MPI objects.
+    pub fact: Option<Fact>,
+    /// What the node's time went into until entry and until exit.
+    pub accounts: Accounts,
+}
+
+impl Event {
+    /// The function's description. For a number of a newer Belljar, one without parameters.
+    pub fn description(&self) -> &'static Function {
+        const UNKNOWN: Function = Function {
+            name: "MPI_?",
+            result: belljar_abi::Base::Int,
+            parameters: &[],
+        };
+        FUNCTIONS
+            .get(usize::from(self.function))
+            .unwrap_or(const { &UNKNOWN })
+    }
+
+    /// The function's name.
+    pub fn name(&self) -> &'static str {
+        self.description().name
+    }
+
+    /// Whether it returned an error code: then it moved nothing.
+    pub fn failed(&self) -> bool {
+        let tells = self.description().result == belljar_abi::Base::Int;
+        tells && self.result.is_some_and(|result| result != 0)
+    }
+
+    /// Cycles between entry and exit.
+    pub fn duration(&self) -> Option<u64> {
+        self.exit.map(|exit| exit.saturating_sub(self.entry))
+    }
+}
+
+/// A text argument.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Text {
+    /// The argument's index.
+    pub argument: u8,
+    /// The text.
+    pub text: String,
+}
+
+/// Which way a message goes, seen from the calling process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize)]
+pub enum Direction {
+    /// From here to the peer.
+    Send,
+    /// From the peer to here.
+    Receive,
+}
+
+/// How far an operation is when the call that names it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize)]
+pub enum Phase {
+    /// Complete, as far as MPI guarantees it to the caller.
+    Done,
+    /// Begun; a request will tell of its completion.
+    Begun,
+    /// Only described, in a persistent request: nothing moves yet.
+    Prepared,
+}
+
+/// One message, or an access to another process's memory.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Transfer {
+    /// Which way it goes.
+    pub direction: Direction,
+    /// How far it is.
+    pub phase: Phase,
+    /// Its communicator, by the process's own number.
+    pub communicator: Option<u32>,
+    /// The other side.
+    pub peer: Peer,
+    /// The tag; `None` for `MPI_ANY_TAG` and where there is none (one-sided access).
+    pub tag: Option<i32>,
+    /// How many elements of the datatype.
+    pub count: u64,
+    /// The datatype.
+    pub datatype: Datatype,
+    /// Bytes of data, saturating: what is sent; or what was received as the status tells;
+    /// or, where nothing tells it, what there was room for. 0 if the datatype's size is unknown.
+    pub bytes: u64,
+    /// Whether `bytes` is what really moves, not just the room for it.
+    pub exact: bool,
+}
+
+/// For whom an [`Amount`] counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize)]
+pub enum Who {
+    /// For every member.
+    Everyone,
+    /// For the root only.
+    Root,
+    /// For every member but the root.
+    Others,
+}
+
+/// With whom an [`Amount`] is exchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize)]
+pub enum Share {
+    /// It is told as a whole.
+    Whole,
+    /// As much with each member of the communicator (of the remote group, for an
+    /// intercommunicator), or a piece with each.
+    Members,
+    /// The same for the neighbours in its topology that data comes from.
+    Sources,
+    /// The same for the neighbours in its topology that data goes to.
+    Destinations,
+    /// The process's own piece.
+    Own,
+    /// As much for each member of the process's own group, or a piece for each; in an
+    /// intercommunicator that is the local group.
+    Group,
+}
+
+/// Bytes that a process gives to or gets from a collective operation.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Amount {
+    /// Bytes, for each of `share`; `None` when they could not be known at the call.
+    pub bytes: Option<u64>,
+    /// Bytes with each of `share`, in order, where the call could not tell how many they are: at
+    /// least as many as there are, if they could be read. Those that follow mean nothing.
+    pub pieces: Vec<u64>,
+    /// With whom.
+    pub share: Share,
+    /// Whose it is.
+    pub who: Who,
+}
+
+impl Amount {
+    /// No bytes.
+    pub const NOTHING: Self = Self {
+        bytes: Some(0),
+        pieces: Vec::new(),
+        share: Share::Whole,
+        who: Who::Everyone,
+    };
+
+    /// So many bytes as a whole, for every member.
+    pub fn whole(bytes: Option<u64>) -> Self {
+        Self {
+            bytes,
+            ..Self::NOTHING
+        }
+    }
+
+    /// The same with each of `share`.
+    pub fn each(self, share: Share) -> Self {
+        Self { share, ..self }
+    }
+
+    /// The same for these only.
+    pub fn only(self, who: Who) -> Self {
+        Self { who, ..self }
+    }
+}
+
+/// One collective operation.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Collective {
+    /// How far it is.
+    pub phase: Phase,
+    /// Its communicator, by the process's own number.
+    pub communicator: Option<u32>,
+    /// The root, where the operation has one.
+    pub root: Option<Peer>,
+    /// What goes out of this process's buffers.
+    pub sent: Amount,
+    /// What comes into this process's buffers.
+    pub received: Amount,
+}
+
+/// The public part of an `MPI_Status`, and its count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
+pub struct Status {
+    /// Who sent the message, as a rank in its communicator.
+    pub source: Peer,
+    /// The message's tag.
+    pub tag: i32,
+    /// Bytes received.
+    pub bytes: u64,
+    /// Whether the operation was cancelled.
+    pub cancelled: bool,
+}
+
+/// How the operation of a completed request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
+pub enum Ending {
+    /// Well.
+    Well,
+    /// With an error of this class or code, as the status or the call tells it: nothing was
+    /// received through it.
+    Error(i32),
+    /// Some of the call's operations failed, and nothing tells whether this one did.
+    Untold,
+}
+
+/// A request that a call completed.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Completion {
+    /// The request, by the process's own number (see [`Event::started`]).
+    pub request: u64,
+    /// Its status, if it was a receive and the program asked for one.
+    pub status: Option<Status>,
+    /// Bytes received through it: by the status, else the room for them; 0 for a send.
+    pub received: u64,
+    /// Whether `received` is by the status.
+    pub exact: bool,
+    /// How the operation ended.
+    pub ending: Ending,
+}

@@ -1,0 +1,97 @@
+//! Events, and a trace being written, as bytes: for runs that continue later.
+//!
+//! What is loaded is what was saved. Bytes may come from anybody: those that are something else, or contradict
+//! themselves, are refused. Called for checkpoints and for what hosts of a run send each other.
+
+use bincode::{Decode, Encode};
+
+use crate::account::Account;
+use crate::codec;
+use crate::counters::NodeSummary;
+use crate::event::Event;
+
+/// State that cannot be saved, or bytes that are not such state.
+#[derive(Debug, thiserror::Error)]
+#[error("the state of a tracer: {0}")]
+pub struct StateError(String);
+
+impl StateError {
+    /// A state whose bytes can be decoded, but contradict each other.
+    pub fn contradiction() -> Self {
+        Self("its parts do not fit together".to_owned())
+    }
+}
+
+impl From<codec::CodecError> for StateError {
+    fn from(error: codec::CodecError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// What is not encoded with an event.
+type Sums = Option<[Account; 2]>;
+
+/// Events as bytes, with what their nodes' time went into.
+///
+/// # Errors
+/// When there are more than can be read again.
+pub fn save_events(events: &[Event]) -> Result<Vec<u8>, StateError> {
+    let mut bytes = Vec::new();
+    codec::encode(&events, &mut bytes)?;
+    let sums: Vec<Sums> = events.iter().map(|event| event.accounts.0).collect();
+    codec::encode(&sums, &mut bytes)?;
+    codec::check::<(Vec<Event>, Vec<Sums>)>(&bytes)?;
+    Ok(bytes)
+}
+
+/// The events that were [saved](save_events).
+///
+/// # Errors
+/// When the bytes are something else.
+pub fn load_events(saved: &[u8]) -> Result<Vec<Event>, StateError> {
+    let (mut events, sums): (Vec<Event>, Vec<Sums>) = codec::decode(saved)?;
+    if events.len() != sums.len() {
+        return Err(StateError::contradiction());
+    }
+    for (event, sums) in events.iter_mut().zip(sums) {
+        event.accounts.0 = sums;
+    }
+    Ok(events)
+}
+
+/// What tracers say at a run's end, as bytes.
+///
+/// # Errors
+/// When there is more of it than can be read again.
+pub fn save_summaries(summaries: &[NodeSummary]) -> Result<Vec<u8>, StateError> {
+    let mut bytes = Vec::new();
+    codec::encode(&summaries, &mut bytes)?;
+    codec::check::<Vec<NodeSummary>>(&bytes)?;
+    Ok(bytes)
+}
+
+/// What was [saved](save_summaries).
+///
+/// # Errors
+/// When the bytes are something else.
+pub fn load_summaries(saved: &[u8]) -> Result<Vec<NodeSummary>, StateError> {
+    Ok(codec::decode(saved)?)
+}
+
+/// How far a trace is written, and what waits to be: see [`TraceWriter::save`].
+///
+/// [`TraceWriter::save`]: crate::TraceWriter::save
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct WriterState {
+    /// Bytes of the file.
+    pub(crate) length: u64,
+    /// Events in it.
+    pub(crate) events: u64,
+    /// Chunks of events in it.
+    pub(crate) chunks: u64,
+    /// Events that will be in the next chunk, [saved](save_events).
+    pub(crate) pending: Vec<u8>,
+}
+
+#[cfg(test)]
+mod tests;
