@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::packages::{self, BENCH, BUILD};
-use crate::shell::build_belljar;
+use crate::shell::{Profile, build_belljar};
 
 use qemu::{Link, Machine};
 
@@ -164,7 +164,7 @@ struct Bench {
 
 impl Bench {
     fn prepare() -> Result<Self> {
-        let belljar = build_belljar()?;
+        let belljar = build_belljar(Profile::Release)?;
         let output = Command::new(&belljar)
             .args([
                 "image",

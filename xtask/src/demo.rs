@@ -11,7 +11,7 @@ use crate::shell;
 /// Everything from nothing to a traced run of High Performance Linpack.
 pub(crate) fn run() -> Result<()> {
     packages::ensure(&[BUILD])?;
-    let binary = shell::build_belljar()?;
+    let binary = shell::build_belljar(shell::Profile::Release)?;
     let binary = binary
         .to_str()
         .context("the target folder's path is not text")?;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
 use crate::packages::{self, BUILD, TEST};
-use crate::shell::{self, build_belljar, cargo, run_with};
+use crate::shell::{self, Profile, build_belljar, cargo, run_with};
 
 /// A group of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -286,7 +286,7 @@ fn build_images(binary: &str, names: &[&str]) -> Result<()> {
 
 /// Runs the tests of `groups`, with `more` in their environment.
 fn end_to_end(groups: &[Group], more: &[(&str, &str)]) -> Result<()> {
-    let binary = build_belljar()?;
+    let binary = build_belljar(Profile::Dev)?;
     let binary = binary
         .to_str()
         .context("the target folder's path is not text")?;

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::shell::build_belljar;
+use crate::shell::{Profile, build_belljar};
 
 /// Virtual time and host seconds that one case may take.
 const LIMIT: &str = "20 s";
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let list = arguments.tree.join("x86/unittests.cfg");
     let text = fs::read_to_string(&list)
         .with_context(|| format!("cannot read {}; name a kvm-unit-tests tree", list.display()))?;
-    let belljar = build_belljar()?;
+    let belljar = build_belljar(Profile::Release)?;
     let folder = arguments.logs.clone().unwrap_or_else(std::env::temp_dir);
     fs::create_dir_all(&folder)?;
     let mut counts = [0; 3];

@@ -61,15 +61,27 @@ pub(crate) fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
-/// Builds the release binary and tells where it is.
-pub(crate) fn build_belljar() -> Result<PathBuf> {
-    run(
-        &cargo(),
-        &["build", "--release", "--package", "belljar-cluster"],
-    )?;
+/// What a program is built for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// Tests: what the unit tests have built for the most part. It runs guests about as fast, as what guests run is
+    /// made by the engine, and it checks itself for overflow.
+    Dev,
+    /// Use, and measurements.
+    Release,
+}
+
+/// Builds `belljar` and tells where it is.
+pub(crate) fn build_belljar(profile: Profile) -> Result<PathBuf> {
+    let (options, folder): (&[&str], _) = match profile {
+        Profile::Dev => (&[], "debug"),
+        Profile::Release => (&["--release"], "release"),
+    };
+    let arguments = [&["build", "--package", "belljar-cluster"], options].concat();
+    run(&cargo(), &arguments)?;
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| crate::root().join("target"), PathBuf::from);
-    let binary = target.join("release/belljar");
+    let binary = target.join(folder).join("belljar");
     if !binary.exists() {
         bail!("{} was not built", binary.display());
     }

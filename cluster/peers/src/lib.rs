@@ -11,14 +11,23 @@
 //! at all. A host that is slow still says every second that it is there; one that says
 //! nothing for long is given up.
 
+/// Two hosts prove to each other that they have the run's key.
 mod handshake;
+/// The run's key.
 mod key;
+/// The threads that serve one connection.
 mod link;
+/// Where others dial.
 mod listener;
+/// All connections of a host.
 mod mesh;
+/// What comes of a peer.
+mod peer;
+/// Messages as records on the wire.
 mod record;
 
 pub use handshake::HandshakeError;
 pub use key::{KeyError, RunKey};
 pub use listener::Listener;
-pub use mesh::{Incoming, Lost, Mesh, PeerError, Settings, TooLong};
+pub use mesh::{Mesh, PeerError, TooLong};
+pub use peer::{Incoming, Lost, Settings};

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use snow::StatelessTransportState;
 
 use crate::handshake::Secured;
-use crate::mesh::{Incoming, Lost, Settings};
+use crate::peer::{Incoming, Lost, Settings};
 use crate::record::{Opener, Record, Sealer};
 
 /// Bytes read and not taken at which reading stops.
