@@ -10,7 +10,7 @@ pub(crate) mod hot;
 pub(crate) mod lookup;
 /// Catching up with what other vCPUs did to shared code.
 pub(crate) mod news;
-/// Users' code that comes to a probe, or returns from one.
+/// Users' code that reaches a probe, or returns from one.
 pub(crate) mod probed;
 /// Code that is translated once for all places where its page is mapped.
 pub(crate) mod relative;

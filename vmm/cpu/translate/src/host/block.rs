@@ -82,7 +82,7 @@ pub struct Charge {
     pub instructions: i64,
 }
 
-/// Where a block comes to stand, and as what.
+/// Where a block is put, and as what.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement {
     /// What it may run under.

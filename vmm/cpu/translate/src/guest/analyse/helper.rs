@@ -2,7 +2,7 @@
 //! those that change what code means, string instructions, and those whose result
 //! would differ between hosts.
 //!
-//! `classify` asks whether there is a helper; when the instruction comes to be executed, `instructions` looks up
+//! `classify` asks whether there is a helper; when the instruction is executed, `instructions` looks up
 //! the same helper and calls its function.
 
 use iced_x86::{Code, Instruction, Mnemonic as M, OpKind, Register};
@@ -329,7 +329,7 @@ mod tests {
             let features = Features { size, ..all };
             let helper = helper_of(instruction);
             seen.extend(helper);
-            // An operand of an odd size is refused when it comes to be executed.
+            // An operand of an odd size is refused when it is executed.
             let odd = !(1..=64).contains(&instruction.memory_size().size());
             if classify(instruction, &features) == Class::Helper && helper.is_none() && !odd {
                 lost.insert(format!("{:?}", instruction.code()));
