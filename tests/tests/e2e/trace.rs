@@ -1,5 +1,7 @@
 //! The trace against an independent count.
 
+mod waiting;
+
 use std::collections::BTreeMap;
 use std::process::{Child, Stdio};
 

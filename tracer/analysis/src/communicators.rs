@@ -26,6 +26,8 @@ pub type ProcessKey = (u32, u32);
 /// A communicator, seen from one of its members.
 #[derive(Clone, Debug)]
 struct View {
+    /// The number that all of its members have for it, those of both sides of an intercommunicator.
+    identity: u32,
     /// Its members.
     members: Members,
     /// The members of the remote group, for an intercommunicator.
@@ -83,6 +85,19 @@ impl Communicators {
     pub fn remote_members(&self, process: ProcessKey, communicator: u32) -> Option<&Members> {
         let view = self.views.get(&(process, communicator))?;
         view.remote.as_ref()
+    }
+
+    /// The number of a process's communicator that all of its members, those of the remote group too, have for it.
+    /// `None` when the trace does not tell its members.
+    pub fn identity(&self, process: ProcessKey, communicator: u32) -> Option<u32> {
+        let view = self.views.get(&(process, communicator))?;
+        Some(view.identity)
+    }
+
+    /// A process's rank in its communicator (in the local group, for an intercommunicator).
+    pub fn rank(&self, process: ProcessKey, communicator: u32) -> Option<u32> {
+        let view = self.views.get(&(process, communicator))?;
+        Some(view.rank)
     }
 
     /// Who a peer in a process's communicator is. `None` when it is no rank, or the trace does

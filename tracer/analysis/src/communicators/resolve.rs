@@ -233,12 +233,14 @@ impl<'a> Resolver<'a> {
 
     fn views(mut self) -> BTreeMap<(ProcessKey, u32), View> {
         let mut views: BTreeMap<(ProcessKey, u32), View> = BTreeMap::new();
-        for global in std::mem::take(&mut self.globals) {
+        for (index, global) in (0usize..).zip(std::mem::take(&mut self.globals)) {
+            let identity = global.other_side.unwrap_or(index).min(index) as u32;
             for (process, number) in &global.local {
                 let Some(history) = self.histories.get(process) else {
                     continue;
                 };
                 let view = View {
+                    identity,
                     members: global.members.clone(),
                     remote: global.remote.clone(),
                     rank: history.rank,
