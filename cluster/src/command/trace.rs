@@ -29,6 +29,9 @@ pub(crate) enum TraceCommand {
     /// Say who waited for whom, and why: late senders and receivers, barriers, collective operations.
     #[command(after_help = "Example: belljar trace wait belljar-runs/hpl-4 --function 'MPI_*Recv'")]
     Wait(WaitArguments),
+    /// Follow the critical path: what determined how long the program took, by rank and function.
+    #[command(after_help = "Example: belljar trace path belljar-runs/hpl-4")]
+    Path(PathArguments),
 }
 
 #[derive(Args)]
@@ -83,12 +86,22 @@ pub(crate) struct WaitArguments {
     filter: FilterArguments,
 }
 
+#[derive(Args)]
+pub(crate) struct PathArguments {
+    /// A run directory, or a trace file.
+    trace: PathBuf,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 /// `belljar trace`.
 pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
     match command {
         TraceCommand::Dump(arguments) => dump(arguments),
         TraceCommand::Stat(arguments) => stat(arguments),
         TraceCommand::Wait(arguments) => wait(arguments),
+        TraceCommand::Path(arguments) => path(arguments),
     }
 }
 
@@ -167,6 +180,15 @@ fn wait(arguments: &WaitArguments) -> Result<ExitCode> {
     results(&state, |out| match arguments.json {
         true => waiting.write_json(out),
         false => waiting.write(out),
+    })
+}
+
+/// `belljar trace path`.
+fn path(arguments: &PathArguments) -> Result<ExitCode> {
+    let (path, state) = belljar_analysis::critical_path(&trace_file(&arguments.trace))?;
+    results(&state, |out| match arguments.json {
+        true => path.write_json(out),
+        false => path.write(out),
     })
 }
 

@@ -140,6 +140,8 @@ fn results_that_nobody_reads_are_no_failure() {
         &["trace", "dump", "out"],
         &["trace", "stat", "out"],
         &["trace", "stat", "--cpi", "out"],
+        &["trace", "wait", "out"],
+        &["trace", "path", "out"],
     ] {
         let mut command = dir.command(arguments);
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());

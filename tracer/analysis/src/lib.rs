@@ -16,6 +16,11 @@ mod cpi;
 mod dump;
 /// Which receive got which message.
 mod matching;
+/// The chain of calls that determines how long a program took.
+mod path;
+/// Traces for tests.
+#[cfg(test)]
+mod ranks;
 /// Sums over calls, ranks, sizes and intervals.
 mod stat;
 /// Columns of text.
@@ -28,6 +33,7 @@ pub use cpi::{CpiCollector, CpiPart, CpiStat, CpiStatistics, Ratio};
 pub use dump::{
     AnalysisError, DumpFormat, Filter, communicators, cpi, dump, statistics, waiting, write_event,
 };
+pub use path::{CriticalPath, PathFunction, PathRank, critical_path};
 pub use stat::{
     FunctionStat, IntervalStat, RankStat, SizeStat, StatCollector, Statistics, TrafficStat,
 };

@@ -16,6 +16,7 @@ mod render;
 
 use serde::Serialize;
 
+pub(crate) use calls::Wait;
 pub use collect::WaitCollector;
 
 /// Why a call waits.

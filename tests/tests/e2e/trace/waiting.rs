@@ -125,4 +125,21 @@ fn waiting_times_are_those_that_the_program_made() {
     assert!(near(for_rank_2[&0], 10), "{for_rank_2:?}");
     assert!(near(for_rank_2[&1], 5), "{for_rank_2:?}");
     assert!(near(for_rank_2[&3], 5), "{for_rank_2:?}");
+
+    // What made the program last: rank 0 until it sent, and rank 2 before the last barrier.
+    let (path, error, code) = dir.call(&["trace", "path", "--json", "out"]);
+    assert_eq!(code, Some(0), "{error}");
+    let path: Value = serde_json::from_str(&path).expect("JSON");
+    let ranks = path["ranks"].as_array().expect("ranks");
+    let outside = |rank: u64| {
+        let own = ranks.iter().find(|part| part["rank"] == rank);
+        own.map_or(0, |part| part["compute_ps"].as_u64().expect("a time"))
+    };
+    assert!(outside(0) > 19_700_000_000, "{path:#}");
+    assert!(outside(2) > 9_700_000_000, "{path:#}");
+    assert!(outside(1) < 1_000_000_000, "{path:#}");
+    let parts = ranks.iter().map(|part| part["path_ps"].as_u64());
+    let whole: u64 = parts.flatten().sum();
+    let ends = |key: &str| path[key].as_u64().expect("a time");
+    assert_eq!(whole, ends("to_ps") - ends("from_ps"), "without a gap");
 }

@@ -74,9 +74,22 @@ struct RankSum {
     waiting: u64,
 }
 
+/// A call that waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wait {
+    /// Its process.
+    pub(crate) process: ProcessKey,
+    /// Until when, in picoseconds.
+    pub(crate) until: u64,
+    /// For whom.
+    pub(crate) by: Member,
+}
+
 /// All calls, and what they waited.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
+    /// Every call that waited, where somebody wants them.
+    pub(super) waits: Option<Vec<Wait>>,
     open: BTreeMap<Call, Open>,
     next: Call,
     functions: BTreeMap<u16, FunctionSum>,
@@ -141,6 +154,13 @@ impl Calls {
         if waiting == 0 {
             return;
         }
+        if let Some(waits) = &mut self.waits {
+            waits.push(Wait {
+                process: entered.process,
+                until: entered.entry + waiting,
+                by: cause.by,
+            });
+        }
         let function = self.functions.entry(entered.function).or_default();
         function.waited += 1;
         function.waiting = function.waiting.saturating_add(waiting);
@@ -181,11 +201,16 @@ impl Calls {
         self.longest.truncate(LONGEST);
     }
 
-    /// The sums, once no more calls come. What open calls are known to have waited for counts.
-    pub(super) fn finish(mut self) -> Waiting {
+    /// No more calls come: what open ones are known to have waited for counts.
+    pub(super) fn end(&mut self) {
         for open in std::mem::take(&mut self.open).into_values() {
             self.close(&open);
         }
+    }
+
+    /// The sums.
+    pub(super) fn finish(mut self) -> Waiting {
+        self.end();
         self.cut();
         let kinds = WaitKind::ALL.map(|kind| {
             let sum = self.kinds.get(&kind).copied().unwrap_or_default();

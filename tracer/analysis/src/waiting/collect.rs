@@ -13,7 +13,7 @@ use belljar_trace::{
     Who,
 };
 
-use super::calls::{Call, Calls, Cause, Entered};
+use super::calls::{Call, Calls, Cause, Entered, Wait};
 use super::{WaitKind, Waiting};
 use crate::communicators::{Communicators, Member, ProcessKey};
 use crate::matching::{Channel, Matcher, Operation, Wanted};
@@ -101,6 +101,19 @@ impl<'a> WaitCollector<'a> {
             collectives: 0,
             unresolved: 0,
         }
+    }
+
+    /// The same, which keeps every call that waited, for [`waits`](Self::waits).
+    pub(crate) fn keeping(header: &'a TraceHeader, communicators: &'a Communicators) -> Self {
+        let mut own = Self::new(header, communicators);
+        own.calls.waits = Some(Vec::new());
+        own
+    }
+
+    /// All calls that waited, in no order.
+    pub(crate) fn waits(mut self) -> Vec<Wait> {
+        self.calls.end();
+        self.calls.waits.unwrap_or_default()
     }
 
     /// Takes an event into account. Its time counts if it `counts`; what it sends and receives is matched in any case.
