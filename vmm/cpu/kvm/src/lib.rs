@@ -6,10 +6,11 @@
 //! and stands while it does not; what does not work out in that is measured.
 
 mod bare;
+mod breakpoints;
 mod calibrate;
+mod calls;
 mod clock;
 mod cpuid;
-mod debug;
 mod decode;
 mod history;
 mod host;
@@ -28,7 +29,7 @@ mod vcpu;
 mod walk;
 mod xstate;
 
-pub use debug::Breakpoints;
+pub use breakpoints::Breakpoints;
 pub use host::{Host, HostError};
 pub use ioctl::RUNNING_IOCTLS;
 pub use machine::Machine;

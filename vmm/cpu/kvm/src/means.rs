@@ -4,7 +4,7 @@
 //! insisted on is taken or refused, never replaced by something else. `probe` chooses them once for
 //! a run, and all of its vCPUs have the same.
 
-use crate::debug::Breakpoints;
+use crate::breakpoints::Breakpoints;
 use crate::host::{Host, HostError};
 use crate::tsc::TscControl;
 

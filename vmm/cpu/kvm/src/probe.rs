@@ -12,8 +12,8 @@ use belljar_abi::{FACT_ADDRESS, MAGIC_ADDRESS};
 use belljar_cpu::{CpuError, Exit, Registers, Vcpu};
 use vm_memory::{Bytes, GuestAddress};
 
+use crate::breakpoints::Breakpoints;
 use crate::clock::Costs;
-use crate::debug::Breakpoints;
 use crate::host::{Host, HostError};
 use crate::means::{Means, Wanted};
 use crate::vcpu::KvmVcpu;

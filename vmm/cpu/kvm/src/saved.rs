@@ -11,7 +11,7 @@ use kvm_bindings::{
     kvm_vcpu_events, kvm_xcr, kvm_xcrs,
 };
 
-use crate::debug::Breakpoints;
+use crate::breakpoints::Breakpoints;
 use crate::decode::RawExit;
 use crate::interface::INTERRUPT_FLAG;
 use crate::machine::failed;

@@ -17,7 +17,7 @@ use crate::decode::{Io, Meaning, RawExit, decode};
 use crate::history::{History, Step};
 use crate::machine::{Machine, failed};
 use crate::means::Means;
-use crate::{cpuid, debug, ioctl, page, preempt, xstate};
+use crate::{cpuid, ioctl, page, preempt, xstate};
 
 /// What a [`KvmVcpu`] is made from.
 pub struct KvmConfig {
@@ -115,7 +115,7 @@ impl KvmVcpu {
             .map_err(|_| CpuError::Internal("too many CPUID leaves".to_owned()))?;
         fd.set_cpuid2(&list)
             .map_err(failed("set what CPUID answers"))?;
-        debug::watch(&fd, config.means.breakpoints)?;
+        config.means.breakpoints.watch(&fd)?;
         fd.set_sync_valid_reg(SyncReg::Register);
         let registers = fd.get_regs().map_err(failed("read registers"))?;
         fd.sync_regs_mut().regs = registers;
@@ -173,7 +173,7 @@ impl KvmVcpu {
                 return Ok(Exit::Deadline);
             }
             if !self.unfinished
-                && let Some(exit) = debug::call_ahead(self)?
+                && let Some(exit) = self.call_ahead()?
             {
                 return Ok(exit);
             }
@@ -271,7 +271,7 @@ impl KvmVcpu {
                 self.unfinished = true;
                 None
             }
-            Meaning::Breakpoint(at) => debug::magic_exit(self, at)?,
+            Meaning::Breakpoint(at) => self.magic_exit(at)?,
             Meaning::Nothing => None,
             Meaning::Failure(failure) => {
                 return Err(CpuError::Unusable(format!(

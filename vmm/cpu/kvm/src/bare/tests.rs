@@ -11,7 +11,7 @@ use kvm_bindings::{Msrs, kvm_msr_entry};
 mod calls;
 
 use super::*;
-use crate::debug::Breakpoints;
+use crate::breakpoints::Breakpoints;
 use crate::ioctl;
 use crate::means::Wanted;
 use crate::tsc::TscControl;
