@@ -12,12 +12,26 @@ use belljar_cpu::{CpuError, CpuidTable, Cycles, Exit, InstructionSet, ShutdownCa
 use kvm_bindings::{CpuId, kvm_sregs};
 use kvm_ioctls::{SyncReg, VcpuFd};
 
-use crate::clock::{Clock, Costs, HostTime};
-use crate::decode::{Io, Meaning, RawExit, decode};
-use crate::history::{History, Step};
-use crate::machine::{Machine, failed};
-use crate::means::Means;
-use crate::{cpuid, ioctl, page, preempt, xstate};
+use crate::exits::decode::{Io, Meaning, RawExit, decode};
+use crate::exits::history::{History, Step};
+use crate::exits::page;
+use crate::host::ioctl;
+use crate::host::machine::{Machine, failed};
+use crate::host::means::Means;
+use crate::state::cpuid;
+use crate::state::xstate;
+use crate::vcpu::clock::{Clock, Costs, HostTime};
+
+/// What a vCPU does at magic instructions.
+mod calls;
+/// A clock that runs while the guest does.
+pub(crate) mod clock;
+/// The `Vcpu` trait, which nodes call.
+pub(crate) mod interface;
+/// The timer that ends a turn.
+pub(crate) mod preempt;
+/// A vCPU's whole state.
+pub(crate) mod saved;
 
 /// What a [`KvmVcpu`] is made from.
 pub struct KvmConfig {

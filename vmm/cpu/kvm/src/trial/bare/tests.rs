@@ -11,10 +11,10 @@ use kvm_bindings::{Msrs, kvm_msr_entry};
 mod calls;
 
 use super::*;
-use crate::breakpoints::Breakpoints;
-use crate::ioctl;
-use crate::means::Wanted;
-use crate::tsc::TscControl;
+use crate::host::breakpoints::Breakpoints;
+use crate::host::ioctl;
+use crate::host::means::Wanted;
+use crate::host::tsc::TscControl;
 
 /// `rdtsc; shl rdx, 32; or rax, rdx; out 0x80, al; jmp` to the beginning.
 const LOOK: [u8; 13] = [
@@ -131,7 +131,7 @@ fn the_counter_goes_where_it_is_moved() {
         for offset in [0, 1 << 29, 1 << 30, 1 << 29, 1 << 50, 1 << 63, 3 << 62] {
             tsc.set(&vcpu.fd, offset).unwrap();
             let mut list = Msrs::from_entries(&[kvm_msr_entry {
-                index: crate::decode::MSR_TSC,
+                index: crate::host::msr::MSR_TSC,
                 ..kvm_msr_entry::default()
             }])
             .unwrap();

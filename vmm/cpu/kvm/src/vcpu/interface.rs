@@ -12,10 +12,10 @@ use belljar_sim::Seed;
 use kvm_bindings::{kvm_sregs, kvm_vcpu_events};
 use kvm_ioctls::SyncReg;
 
-use crate::machine::failed;
-use crate::registers;
+use crate::host::machine::failed;
+use crate::state::registers;
+use crate::state::walk::{self, Walked};
 use crate::vcpu::KvmVcpu;
-use crate::walk::{self, Walked};
 
 pub(crate) const INTERRUPT_FLAG: u64 = 1 << 9;
 /// Bytes of a magic instruction.

@@ -6,10 +6,10 @@
 use belljar_cpu::CpuError;
 use kvm_ioctls::VcpuFd;
 
-use crate::decode::MSR_TSC;
+use crate::host::ioctl;
+use crate::host::machine::failed;
+use crate::host::msr::{self, MSR_TSC};
 use crate::host::{Host, HostError};
-use crate::machine::failed;
-use crate::{ioctl, msr};
 
 /// How a guest's time stamp counter is moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@
 use belljar_cpu::{Exit, ShutdownCause};
 use kvm_bindings::KVM_EXIT_EXCEPTION;
 
-/// The time stamp counter's register.
-pub(crate) const MSR_TSC: u32 = 0x10;
+use crate::host::msr::MSR_TSC;
+
 const DOUBLE_FAULT: u8 = 8;
 const ALIGNMENT_CHECK: u32 = 17;
 

@@ -13,8 +13,8 @@ use kvm_bindings::KVM_GUESTDBG_INJECT_BP;
 use kvm_ioctls::SyncReg;
 use vm_memory::{Bytes, GuestAddress};
 
-use crate::breakpoints::Breakpoints;
-use crate::machine::failed;
+use crate::host::breakpoints::Breakpoints;
+use crate::host::machine::failed;
 use crate::vcpu::KvmVcpu;
 
 /// RFLAGS.RF: the next instruction is not looked at.

@@ -17,7 +17,7 @@ use kvm_ioctls::{MsrExitReason, VcpuFd, VmFd};
 use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
 
 use crate::host::Host;
-use crate::msr;
+use crate::host::msr;
 
 /// Where Intel's processors without unrestricted guests keep a task state segment and a
 /// page table for real mode: below the end of 4 GiB, where nodes have nothing.

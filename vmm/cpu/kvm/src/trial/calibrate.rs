@@ -8,10 +8,10 @@ use std::sync::{Arc, OnceLock};
 
 use belljar_cpu::{CpuError, Exit, Registers, Vcpu};
 
-use crate::bare;
-use crate::clock::Costs;
 use crate::host::Host;
-use crate::means::Means;
+use crate::host::means::Means;
+use crate::trial::bare;
+use crate::vcpu::clock::Costs;
 
 /// Exits that are measured.
 const ROUNDS: usize = 64;

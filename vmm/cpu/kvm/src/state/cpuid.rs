@@ -8,7 +8,7 @@ use belljar_abi::{DETECT_INT3, DETECT_LEAF};
 use belljar_cpu::{CpuidBit, CpuidEntry, CpuidRegister, CpuidTable, Feature, InstructionSet};
 use kvm_bindings::{CpuId, KVM_CPUID_FLAG_SIGNIFCANT_INDEX, kvm_cpuid_entry2};
 
-use crate::breakpoints::Breakpoints;
+use crate::host::breakpoints::Breakpoints;
 
 /// Every guest is promised these, which some hosts do not have, or whose kernels found them
 /// wanting; the others' kernels do without.

@@ -10,7 +10,7 @@ use kvm_bindings::{
     KVM_EXIT_SET_TPR, KVM_EXIT_SHUTDOWN, KVM_EXIT_X86_RDMSR, KVM_EXIT_X86_WRMSR, kvm_run,
 };
 
-use crate::decode::{Io, RawExit};
+use crate::exits::decode::{Io, RawExit};
 
 /// The exit that `run` describes.
 pub(crate) fn raw_exit(run: &kvm_run) -> RawExit {

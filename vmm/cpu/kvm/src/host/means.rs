@@ -4,9 +4,9 @@
 //! insisted on is taken or refused, never replaced by something else. `probe` chooses them once for
 //! a run, and all of its vCPUs have the same.
 
-use crate::breakpoints::Breakpoints;
+use crate::host::breakpoints::Breakpoints;
+use crate::host::tsc::TscControl;
 use crate::host::{Host, HostError};
-use crate::tsc::TscControl;
 
 /// By which means guests are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

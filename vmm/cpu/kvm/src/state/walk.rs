@@ -8,7 +8,7 @@
 use belljar_cpu::{Access, GuestRam, SystemRegisters};
 use vm_memory::{Bytes, GuestAddress};
 
-use crate::registers::is_user;
+use crate::state::registers::is_user;
 
 const CR0_PAGING: u64 = 1 << 31;
 const CR4_LA57: u64 = 1 << 12;

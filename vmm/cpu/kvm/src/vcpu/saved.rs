@@ -11,13 +11,14 @@ use kvm_bindings::{
     kvm_vcpu_events, kvm_xcr, kvm_xcrs,
 };
 
-use crate::breakpoints::Breakpoints;
-use crate::decode::RawExit;
-use crate::interface::INTERRUPT_FLAG;
-use crate::machine::failed;
+use crate::exits::decode::RawExit;
+use crate::host::breakpoints::Breakpoints;
+use crate::host::ioctl;
+use crate::host::machine::failed;
+use crate::host::msr;
+use crate::state::xstate::Extended;
 use crate::vcpu::KvmVcpu;
-use crate::xstate::Extended;
-use crate::{ioctl, msr};
+use crate::vcpu::interface::INTERRUPT_FLAG;
 
 /// This engine's name in saved states.
 pub const ENGINE_NAME: &str = "kvm";

@@ -11,7 +11,7 @@ use kvm_bindings::{
 };
 use kvm_ioctls::VcpuFd;
 
-use crate::machine::failed;
+use crate::host::machine::failed;
 
 /// Breakpoints 0 and 1 of DR7, globally enabled, on execution (which asks for a length of
 /// one byte), with the bit that is always set.

@@ -14,10 +14,10 @@ use belljar_cpu::{
 };
 use vm_memory::{Bytes, GuestAddress};
 
-use crate::clock::Costs;
 use crate::host::Host;
-use crate::machine::{Machine, failed};
-use crate::means::Means;
+use crate::host::machine::{Machine, failed};
+use crate::host::means::Means;
+use crate::vcpu::clock::Costs;
 use crate::vcpu::{KvmConfig, KvmVcpu};
 
 const RAM_BYTES: usize = 2 << 20;

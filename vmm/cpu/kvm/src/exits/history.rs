@@ -8,7 +8,7 @@ use std::fmt;
 use belljar_cpu::Cycles;
 use kvm_bindings::kvm_regs;
 
-use crate::decode::RawExit;
+use crate::exits::decode::RawExit;
 
 /// Steps that are kept.
 const KEPT: usize = 32;

@@ -12,12 +12,13 @@ use belljar_abi::{FACT_ADDRESS, MAGIC_ADDRESS};
 use belljar_cpu::{CpuError, Exit, Registers, Vcpu};
 use vm_memory::{Bytes, GuestAddress};
 
-use crate::breakpoints::Breakpoints;
-use crate::clock::Costs;
+use crate::host::breakpoints::Breakpoints;
+use crate::host::ioctl;
+use crate::host::means::{Means, Wanted};
 use crate::host::{Host, HostError};
-use crate::means::{Means, Wanted};
+use crate::trial::bare;
 use crate::vcpu::KvmVcpu;
-use crate::{bare, ioctl};
+use crate::vcpu::clock::Costs;
 use program::{
     APIC_MSR, APIC_VALUE, CALL, CALLS, DEVICE, DEVICE_VALUE, DONE, NO_MSR, Program, STEP_PORT,
     VECTOR, WRONG_PORT,
@@ -233,7 +234,7 @@ impl Trial {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tsc::TscControl;
+    use crate::host::tsc::TscControl;
 
     /// Needs a KVM that works, as the engine does; where there is none it must say why.
     #[test]

@@ -8,8 +8,8 @@ use belljar_cpu::CpuError;
 use kvm_bindings::{Msrs, kvm_msr_entry};
 use kvm_ioctls::{MsrFilterDefaultAction, MsrFilterRange, MsrFilterRangeFlags, VcpuFd, VmFd};
 
-use crate::decode::MSR_TSC;
-
+/// The time stamp counter's register.
+pub(crate) const MSR_TSC: u32 = 0x10;
 /// First register and number of registers, of those that a guest reads and writes without
 /// our help. The time stamp counter it only reads. All others come to us: the local APIC's,
 /// and those that do not exist. (Filters do not reach x2APIC registers, which KVM lacks

@@ -7,7 +7,7 @@ use belljar_abi::{FACT_ADDRESS, FACT_LEAF, MAGIC_ADDRESS};
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
-use crate::bare::{
+use crate::trial::bare::{
     CODE, DATA, GDT, IDT, KERNEL_CODE, KERNEL_DATA, STACK, TASK, TASK_SELECTOR, USER_STACK,
 };
 
