@@ -4,5 +4,7 @@
 
 /// The class of cost that each instruction belongs to.
 pub mod classes;
+/// Names, meaning and default costs of the classes.
+pub mod cost_class;
 /// A time model's numbers: costs of classes, caches, and their limits.
 pub mod timing;

@@ -15,6 +15,7 @@ use belljar_translate::host::site::BlockId;
 use iced_x86::{Instruction, Mnemonic as M};
 
 use crate::instructions::apart::{keeps_reset, uses_x87};
+use crate::instructions::done::Done;
 use crate::memory::access::Stop;
 use crate::processor::devices::Answer;
 use crate::processor::left::Next;
@@ -37,22 +38,6 @@ mod string;
 mod table;
 
 pub(crate) use flow::CodeDescriptor;
-
-/// How a helper ended when nothing went wrong.
-pub(crate) enum Done {
-    /// Continue after the instruction.
-    Next,
-    /// The helper set RIP.
-    Jumped,
-    /// Counted, but not done: the same instruction continues.
-    Part,
-    /// As `Part`; then tell the caller.
-    PartExit(Exit),
-    /// Done; then tell the caller.
-    Exit(Exit),
-    /// Not done and not counted: ask the caller, then run it again.
-    Again(Exit),
-}
 
 /// Different encodings that are remembered as not implemented.
 const MAX_UNIMPLEMENTED: usize = 64;

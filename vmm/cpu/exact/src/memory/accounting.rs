@@ -6,7 +6,8 @@
 
 use belljar_translate::host::block::Charge;
 use belljar_translate::host::site::BlockId;
-use belljar_translate::prices::classes::{CostClass, Prices};
+use belljar_translate::prices::classes::Prices;
+use belljar_translate::prices::cost_class::CostClass;
 use belljar_translate::prices::timing::TICKS_PER_CYCLE;
 
 use crate::processor::vcpu::ExactVcpu;

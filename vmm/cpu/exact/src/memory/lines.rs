@@ -9,7 +9,7 @@ use belljar_translate::context::{LINE_ENTRIES, Lines, line_index};
 use belljar_translate::host::site::BlockId;
 use belljar_translate::prices::timing::{LINE_BYTES, TICKS_PER_CYCLE};
 
-use crate::memory::access::Piece;
+use crate::memory::piece::Piece;
 use crate::processor::ledger::caches::Found;
 use crate::processor::vcpu::ExactVcpu;
 

@@ -7,8 +7,8 @@ use belljar_cpu::{Exit, PAGE_SIZE, Registers};
 use belljar_translate::architecture::flag;
 use iced_x86::{Instruction, Register};
 
-use super::Done;
 use super::operand::mask;
+use crate::instructions::done::Done;
 use crate::memory::access::Stop;
 use crate::processor::devices::Answer;
 use crate::processor::state::Fault;
