@@ -10,6 +10,7 @@ mod attributes;
 mod directory;
 mod inode;
 mod layout;
+mod place;
 mod reader;
 mod writer;
 
