@@ -26,11 +26,11 @@ use anyhow::{Context, Result, bail};
 use belljar_cluster::doctor as examination;
 use belljar_cluster::hosts::Outlook;
 use belljar_cluster::plan::Plan;
-use belljar_cluster::plan::engine::Engine;
 use belljar_cluster::plan::run_disk;
 use belljar_cluster::plan::template;
 use belljar_cluster::run::host_memory;
 use belljar_cluster::run::sandbox::Sandbox;
+use belljar_cluster::scenario::engine::Engine;
 use belljar_cluster::scenario::{Scenario, Standalone, schema};
 use belljar_images::{CacheError, ImageError, LockUse, Progress, Recipe};
 

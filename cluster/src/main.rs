@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use belljar_cluster::plan::engine::EngineChoice;
 use belljar_cluster::scenario::LaunchKind;
+use belljar_cluster::scenario::engine::EngineChoice;
 use belljar_cluster::scenario::quantity::{Bytes, Duration, Rate};
 use clap::{Args, Parser, Subcommand};
 

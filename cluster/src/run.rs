@@ -17,11 +17,17 @@ pub mod error;
 pub mod horizon;
 /// What memory this host can give.
 pub mod host_memory;
+/// Calls by which programs wait in loops.
+pub(crate) mod polls;
 /// The calls of all nodes in one trace.
 pub(crate) mod recorder;
+/// What a node has to say of itself at the end of a run.
+pub mod report;
 /// One node of a run, with its tracer and its console.
 pub mod runner;
 /// What keeps a guest that broke out inside its own run.
 pub mod sandbox;
 /// Host time that nodes take, for reports alone.
 pub(crate) mod stopwatch;
+/// What is told of a run at its end.
+pub mod summary;

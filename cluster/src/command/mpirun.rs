@@ -14,9 +14,9 @@ use belljar_cluster::mpirun::choose::{self, Asked, Choice, Source, name_in_guest
 use belljar_cluster::mpirun::compose::{LIBRARIES, Naming, copied};
 use belljar_cluster::mpirun::request::{self, Layout, Part, Wishes};
 use belljar_cluster::plan::Plan;
-use belljar_cluster::plan::engine::EngineChoice;
 use belljar_cluster::plan::error::PlanError;
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
+use belljar_cluster::scenario::engine::EngineChoice;
 use belljar_cluster::scenario::quantity::{Bytes, Duration};
 use belljar_cluster::scenario::{Hosts, Scenario};
 use belljar_images::Recipe;

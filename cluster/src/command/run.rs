@@ -18,13 +18,13 @@ use belljar_cluster::observe::control::{Client, Desk, Server};
 use belljar_cluster::observe::follow::Follower;
 use belljar_cluster::observe::progress::Progress;
 use belljar_cluster::plan::Plan;
-use belljar_cluster::plan::engine::Engine;
 use belljar_cluster::plan::template;
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
-use belljar_cluster::results::summary::{HostSummary, Summary, render};
 use belljar_cluster::run::checkpoint::{Choice, Tell};
 use belljar_cluster::run::coordinator::{Checkpoints, Ending, Run, Setup};
 use belljar_cluster::run::sandbox::Sandbox;
+use belljar_cluster::run::summary::{HostSummary, Summary, render};
+use belljar_cluster::scenario::engine::Engine;
 use belljar_cluster::scenario::{Hosts, Scenario};
 
 use super::conclusion::{conclude, what_is_kept};

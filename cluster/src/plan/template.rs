@@ -16,11 +16,11 @@ use belljar_vmm::{Identity, Node, NodeError, NodeStop, Snapshot, SnapshotError};
 use twox_hash::{XxHash3_64, XxHash3_128};
 
 use crate::plan::Plan;
-use crate::plan::engine::Engine;
 use crate::plan::parts::{MTU, Parts, PartsError};
 use crate::run::runner::real_function;
 use crate::run::sandbox::{Sandbox, SandboxError};
 use crate::scenario::Results;
+use crate::scenario::engine::Engine;
 
 /// What init says when nothing is missing but who it is.
 const WORD: &[u8] = b"snapshot\n";

@@ -13,10 +13,10 @@ use std::thread::{self, JoinHandle};
 use belljar_sim::Time;
 use belljar_vmm::NodeError;
 
-use crate::plan::engine::Engine;
 use crate::run::horizon::{Ahead, Promise, Step, Turn};
 use crate::run::runner::Runner;
 use crate::run::sandbox::{Sandbox, SandboxError};
+use crate::scenario::engine::Engine;
 
 mod known;
 mod pause;

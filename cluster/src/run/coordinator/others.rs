@@ -17,9 +17,9 @@ use super::{Run, RunError};
 use crate::hosts::{Exchange, ExchangeError, Final, HEAD, Message, News, Record};
 use crate::results::run_directory::RunDirectory;
 use crate::results::stream::Stream;
-use crate::results::summary::NodeReport;
 use crate::run::ending::Ending;
 use crate::run::recorder::LeftOver;
+use crate::run::report::NodeReport;
 use crate::run::runner::{Lengths, named, write_lines};
 
 /// How long one waits for news before looking whether somebody wants the run to stop.

@@ -17,7 +17,6 @@ use super::{Checkpointer, Checkpoints, Others, Run, RunError};
 use crate::hosts::Exchange;
 use crate::observe::control::{INPUT_FILE, Viewer};
 use crate::plan::Plan;
-use crate::plan::engine::Engine;
 use crate::plan::parts::Parts;
 use crate::plan::template;
 use crate::results::capture::Captures;
@@ -32,6 +31,7 @@ use crate::run::host_memory::MemoryGuard;
 use crate::run::recorder::{Recorder, selection};
 use crate::run::runner::{KeepError, Lengths, Logs, Runner};
 use crate::run::sandbox::Sandbox;
+use crate::scenario::engine::Engine;
 
 /// Files that a run opens besides its nodes' consoles, generously.
 const SPARE_FILES: u64 = 1024;
@@ -157,7 +157,7 @@ impl Setup<'_> {
         let (captures, links, recorder) = match self.directory {
             Some(directory) => (
                 Captures::start(directory, &mut fabric, &plan.pcap)?,
-                LinkLog::start(plan, directory)?,
+                LinkLog::start(plan.network.statistics, &plan.topology, directory)?,
                 Recorder::create(plan, directory)?,
             ),
             None => {
@@ -255,7 +255,7 @@ impl Setup<'_> {
         let (captures, links, recorder) = match directory {
             Some(directory) => (
                 Captures::resume(directory, &mut fabric, &plan.pcap, of.captures.clone())?,
-                LinkLog::resume(plan, directory, of.links)?,
+                LinkLog::resume(plan.network.statistics, &plan.topology, directory, of.links)?,
                 Recorder::resume(plan, directory, &of.recorder)?,
             ),
             None => {

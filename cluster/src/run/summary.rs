@@ -15,11 +15,13 @@ use serde::Serialize;
 
 use crate::observe::control::INPUT_FILE;
 use crate::plan::Plan;
-use crate::plan::engine::Engine;
 use crate::results::outputs::{self, NodeOutputs};
 use crate::run::checkpoint::Report;
 use crate::run::coordinator::{Ending, Run};
+use crate::run::polls;
 use crate::run::recorder::selection;
+use crate::run::report::{NodeReport, NodeSummary};
+use crate::scenario::engine::Engine;
 
 /// Results of a run, as far as they depend on the scenario alone.
 #[derive(Debug, Serialize)]
@@ -47,24 +49,6 @@ pub struct Summary {
     pub warnings: Vec<String>,
 }
 
-/// One node.
-#[derive(Debug, Serialize)]
-pub struct NodeSummary {
-    /// Its number.
-    pub node: u32,
-    /// When its init was through, in picoseconds.
-    pub ready_ps: Option<u64>,
-    /// Instructions retired, stubs left out.
-    pub instructions: u64,
-    /// Frames sent.
-    pub frames_sent: u64,
-    /// Frames for it that its network card dropped, as the guest did not take them in time.
-    pub frames_dropped: u64,
-    /// What its time went into, with a time model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub time: Option<TimeSummary>,
-}
-
 /// One link.
 #[derive(Debug, Serialize)]
 pub struct LinkSummary {
@@ -76,12 +60,10 @@ pub struct LinkSummary {
     pub down: LinkStatistics,
 }
 
+/// How far virtual time was from what it should have been.
 mod clock;
-mod polls;
-mod report;
 
 pub use clock::ClockSummary;
-pub use report::{NodeReport, TimeSummary};
 
 /// Figures about this host.
 #[derive(Debug, Serialize)]

@@ -9,7 +9,7 @@ use belljar_tracer::NodeTracer;
 use belljar_vmm::Node;
 use serde::{Deserialize, Serialize};
 
-use super::{NodeSummary, polls};
+use crate::run::polls;
 use crate::run::runner::Runner;
 
 /// What the time of a node's processors went into, in cycles of their clock.
@@ -41,6 +41,24 @@ impl TimeSummary {
             idle: account.idle,
         })
     }
+}
+
+/// One node, as far as it depends on the scenario alone.
+#[derive(Debug, Serialize)]
+pub struct NodeSummary {
+    /// Its number.
+    pub node: u32,
+    /// When its init was through, in picoseconds.
+    pub ready_ps: Option<u64>,
+    /// Instructions retired, stubs left out.
+    pub instructions: u64,
+    /// Frames sent.
+    pub frames_sent: u64,
+    /// Frames for it that its network card dropped, as the guest did not take them in time.
+    pub frames_dropped: u64,
+    /// What its time went into, with a time model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<TimeSummary>,
 }
 
 /// One node's results, and figures about the host that ran it.

@@ -10,7 +10,7 @@ use belljar_cpu::EngineReport;
 use belljar_sim::Span;
 use serde::Serialize;
 
-use super::NodeReport;
+use crate::run::report::NodeReport;
 
 /// The clocks' errors of all nodes together, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
