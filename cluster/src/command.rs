@@ -4,18 +4,31 @@
 //! typed in the library. Called by `main`, which parses the arguments. The short subcommands are in this
 //! file.
 
+/// `belljar agent`: a host's part in a run that another host started.
 pub(crate) mod agent;
+/// `belljar sbatch-script`: a batch script of Slurm's on nodes, as it is.
 pub(crate) mod batch;
+/// `belljar bisect`: prints the first instruction at which two runs differ.
 pub(crate) mod bisect;
+/// `belljar boot`: arguments to a plan of one node, its end to an exit code.
 pub(crate) mod boot;
+/// How a run ends for the one who started it.
 mod conclusion;
+/// `belljar watch` and `belljar console`.
 pub(crate) mod look;
+/// `belljar mpirun`: a program of the user's own on nodes, without a scenario.
 pub(crate) mod mpirun;
+/// `belljar new`: a scenario to start from.
 pub(crate) mod new;
+/// Results on standard output.
 mod output;
+/// `belljar run`, `belljar resume` and `belljar checkpoint`.
 pub(crate) mod run;
+/// `belljar submit`, and what it shares with `belljar sweep`.
 pub(crate) mod submit;
+/// `belljar sweep`: runs of one scenario with all combinations of some values, and their table.
 pub(crate) mod sweep;
+/// `belljar trace`, and the table that ends a run.
 pub(crate) mod trace;
 
 use std::fs;

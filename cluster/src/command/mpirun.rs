@@ -26,8 +26,11 @@ use super::output::{print, say};
 use super::run;
 use crate::HostArguments;
 
+/// The scenario of a request.
 mod draft;
+/// What `belljar mpirun` calls a run, and the command that starts its ranks.
 mod launch;
+/// Options as users of MPICH's and Open MPI's `mpirun` write them.
 mod words;
 
 use launch::{command, name};

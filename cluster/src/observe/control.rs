@@ -12,9 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::checkpoint::Report;
 
+/// The client's side of the control socket.
 mod client;
+/// Where a run and those who look at it meet.
 mod desk;
+/// The run's side of the socket: threads of their own, which never run a guest.
 mod server;
+/// The state of a run, as its control socket shows it.
 mod view;
 
 pub use client::{Client, ControlError};

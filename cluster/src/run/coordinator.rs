@@ -30,13 +30,21 @@ use crate::run::sandbox::Sandbox;
 use belljar_fabric::Fabric;
 use belljar_sim::{Span, Time};
 
+/// What a run does for those who look at it, between rounds.
 mod attend;
+/// Checkpoints of a run, taken between its rounds.
 mod checkpoint;
+/// The nodes' files, asked for when the run has ended.
 mod collect;
+/// Checkpoints of a run on several hosts.
 mod cut;
+/// A run's dealings with the other hosts that it runs on.
 mod others;
+/// A run's making: from the start, or from a checkpoint.
 mod prepare;
+/// A run made again from a checkpoint, before its directory is touched.
 mod restored;
+/// Runs in which no node has anything left to do.
 mod standstill;
 
 use checkpoint::Checkpointer;

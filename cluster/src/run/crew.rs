@@ -18,7 +18,9 @@ use crate::run::runner::Runner;
 use crate::run::sandbox::{Sandbox, SandboxError};
 use crate::scenario::engine::Engine;
 
+/// What the run and its threads tell each other of a node.
 mod known;
+/// How threads wait for the next round.
 mod pause;
 
 use known::Known;

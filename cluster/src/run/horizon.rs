@@ -11,7 +11,9 @@
 use belljar_fabric::Distances;
 use belljar_sim::{Random, Seed, Span, Time};
 
+/// Nodes that run past their ends within a round.
 mod ahead;
+/// When each node could first hear of any other, by way of their access switches.
 mod hearing;
 
 pub(crate) use ahead::{Ahead, Promise, Step};

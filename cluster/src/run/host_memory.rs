@@ -3,7 +3,9 @@
 //!
 //! All files are open from the start: a run asks again when it can open none any more.
 
+/// Limits of memory of the control groups that this process is in.
 mod cgroup;
+/// What ends a run in order before the host's memory is used up.
 mod guard;
 
 use std::fmt;

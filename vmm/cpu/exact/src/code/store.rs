@@ -30,7 +30,9 @@ use crate::code::pool::Pool;
 use crate::code::probed::ProbedCode;
 use crate::code::ways::Ways;
 
+/// Where code that is relative to its page is entered.
 mod doors;
+/// A node's part in a pool.
 mod pooled;
 /// There is an exit stub for so many bytes of code at most, to bound memory.
 const BYTES_PER_SITE: usize = 64;

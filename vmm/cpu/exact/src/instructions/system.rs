@@ -22,19 +22,33 @@ use crate::processor::left::Next;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 
+/// Bit strings in memory, and shifts of two words by more than their length.
 mod bits;
+/// The guest's breakpoints in DR0 to DR3.
 mod breakpoints;
+/// Control and debug registers, cache and TLB control.
 mod control;
+/// Reads and writes of debug registers.
 mod debug;
+/// Control transfers that change privilege or code segment.
 mod flow;
+/// FXSAVE, XSAVE and the x87's own instructions.
 mod fpu;
+/// Gathers and scatters, lane by lane.
 mod gather;
+/// Instructions that only 16- and 32-bit code has.
 mod legacy;
+/// Model-specific registers that belong to the processor itself.
 mod msr;
+/// Operands of instructions that are carried out in Rust.
 mod operand;
+/// Who may use which I/O ports.
 mod ports;
+/// Structures of many bytes in guest memory, which may cross pages.
 mod span;
+/// String instructions, with and without REP.
 mod string;
+/// The function of every helper that the translator names.
 mod table;
 
 pub(crate) use flow::CodeDescriptor;

@@ -17,10 +17,14 @@ use crate::processor::mmu::{Request, is_canonical, map};
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 
+/// Alignment checks in user mode (RFLAGS.AC under CR0.AM).
 mod aligned;
 pub(crate) use aligned::DataAccess;
+/// Accesses of host code to linear addresses.
 mod linear;
+/// Masked accesses that missed the TLB.
 mod masked;
+/// Which exception an access raises where there is more than one reason.
 mod refine;
 
 /// Why host code could not finish an access to guest memory.

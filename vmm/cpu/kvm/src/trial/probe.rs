@@ -4,6 +4,7 @@
 //! time; the error names the step at which KVM failed. `belljar doctor` asks, and each run under
 //! this engine before it makes machines.
 
+/// The trial guest's program: what kernels do.
 mod program;
 
 use std::sync::Arc;

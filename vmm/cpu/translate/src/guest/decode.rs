@@ -11,6 +11,7 @@ use crate::guest::analyse::{Class, classify, legacy};
 use crate::guest::features::Features;
 use crate::guest::size::CodeSize;
 
+/// Instructions of more bytes than any may have: a #GP, and no #UD.
 mod length;
 use length::is_too_long;
 

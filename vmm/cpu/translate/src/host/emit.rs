@@ -19,20 +19,35 @@ use crate::host::shared::{Character, Shared};
 use crate::host::site::{CheckForm, Site, SiteId, SiteKind};
 use crate::prices::classes::Prices;
 
+/// Guest addresses, and the check that turns one into a host address.
 mod access;
+/// RCPSS, RSQRTSS and their like, in lanes.
 mod approximate;
+/// Code after the block: what leaves translated code, and what seldom runs.
 mod cold;
+/// Counting guest instructions, and the entry of a block.
 mod count;
+/// Jumps, calls and returns.
 mod flow;
+/// Groups of accesses: one check, which remembers where it last led.
 mod group;
+/// What scratch and lent registers hold from one access to the next.
 mod held;
+/// One guest instruction, by its class.
 mod instruction;
+/// Saved flags: put away while checks change them.
 mod kept;
+/// The deferred stack pointer of a trace.
 mod lag;
+/// 16- and 32-bit code, emitted as 64-bit code.
 mod legacy;
+/// Instructions that compute: registers as they stand, memory through a check.
 mod operands;
+/// Guarded loops: rounds of a loop that are checked and counted together.
 mod rounds;
+/// System instructions that kernels and the C library's clocks run often.
 mod system;
+/// Flags and results that an instruction leaves undefined.
 mod undefined;
 
 use held::{Held, Lending};

@@ -14,7 +14,9 @@ use crate::processor::devices::Answer;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 
+/// What string instructions cost under a time model.
 mod cost;
+/// What a string instruction does, and with which registers.
 mod operation;
 
 use cost::Trail;

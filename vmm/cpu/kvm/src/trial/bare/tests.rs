@@ -8,6 +8,7 @@ use belljar_cpu::{Exit, Registers, SegmentRegister, ShutdownCause, Vcpu};
 
 use kvm_bindings::{Msrs, kvm_msr_entry};
 
+/// Traced calls of a guest that is interrupted on its way to them.
 mod calls;
 
 use super::*;
