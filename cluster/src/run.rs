@@ -7,8 +7,6 @@
 pub mod checkpoint;
 /// Rounds of virtual time, from the first to the last.
 pub mod coordinator;
-/// Host threads that take turns.
-pub(crate) mod crew;
 /// How a run ends.
 pub(crate) mod ending;
 /// Why a run could not continue.
@@ -31,3 +29,5 @@ pub mod sandbox;
 pub(crate) mod stopwatch;
 /// What is told of a run at its end.
 pub mod summary;
+/// Host threads that take turns.
+pub(crate) mod workers;

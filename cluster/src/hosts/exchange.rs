@@ -19,9 +19,9 @@ use super::message::{Message, NodeTold, Progress, Record, Send};
 use super::partition::Partition;
 use super::remote::RemoteNodes;
 use crate::results::stream::Stream;
-use crate::run::crew::Crew;
 use crate::run::ending::Closing;
 use crate::run::recorder::Recorder;
+use crate::run::workers::Workers;
 
 /// The host that has the run directory.
 pub(crate) const HEAD: u32 = 0;
@@ -191,7 +191,7 @@ impl Exchange {
     /// Tells the others what is new.
     pub(crate) fn publish(
         &mut self,
-        crew: &Crew,
+        workers: &Workers,
         ready: u32,
         recorder: &mut Recorder,
         closing: &Closing,
@@ -202,8 +202,8 @@ impl Exchange {
             ..Progress::default()
         };
         self.first_told = Time::MAX;
-        for node in crew.numbers() {
-            let (next, taken) = (crew.next(node), self.taken[node as usize]);
+        for node in workers.numbers() {
+            let (next, taken) = (workers.next(node), self.taken[node as usize]);
             self.first_told = self.first_told.min(next);
             if self.told[node as usize] != (next, taken) {
                 self.told[node as usize] = (next, taken);

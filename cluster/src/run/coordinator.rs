@@ -17,7 +17,6 @@ use crate::observe::watch::{Probe, STATE_FOLDER, Sample, StateLog, Watch};
 use crate::results::capture::Captures;
 use crate::results::link_log::LinkLog;
 use crate::results::run_directory::RunDirectory;
-use crate::run::crew::Crew;
 use crate::run::ending::Closing;
 pub use crate::run::ending::Ending;
 use crate::run::error::RunError;
@@ -27,6 +26,7 @@ use crate::run::recorder::Recorder;
 use crate::run::report::NodeReport;
 use crate::run::runner::{Runner, Word};
 use crate::run::sandbox::Sandbox;
+use crate::run::workers::Workers;
 use belljar_fabric::Fabric;
 use belljar_sim::{Span, Time};
 
@@ -59,7 +59,7 @@ const NAP: Duration = Duration::from_millis(10);
 
 /// A run in progress.
 pub struct Run {
-    crew: Crew,
+    workers: Workers,
     fabric: Fabric,
     captures: Captures,
     links: Option<LinkLog>,
@@ -100,7 +100,7 @@ impl Run {
     /// When the host refuses the files.
     pub fn log_states(&mut self, directory: &RunDirectory, every: u64) -> Result<(), RunError> {
         directory.folder(STATE_FOLDER)?;
-        for mut runner in self.crew.runners() {
+        for mut runner in self.workers.runners() {
             let file = directory.file(&Runner::states_file(runner.index))?;
             runner.watch(Watch::Log(StateLog::new(every, file)));
         }
@@ -109,15 +109,15 @@ impl Run {
 
     /// Has a node looked at, and the run ended after the last place.
     pub fn probe(&mut self, node: u32, probe: Probe) {
-        if self.crew.holds(node) {
-            self.crew.runner(node).watch(Watch::Probe(probe));
+        if self.workers.holds(node) {
+            self.workers.runner(node).watch(Watch::Probe(probe));
         }
     }
 
     /// What [`probe`](Self::probe) found at that node.
     pub fn take_samples(&mut self, node: u32) -> Vec<Sample> {
-        if self.crew.holds(node) {
-            self.crew.runner(node).take_samples()
+        if self.workers.holds(node) {
+            self.workers.runner(node).take_samples()
         } else {
             Vec::new()
         }
@@ -135,8 +135,8 @@ impl Run {
     }
 
     /// The nodes.
-    pub fn crew(&self) -> &Crew {
-        &self.crew
+    pub fn workers(&self) -> &Workers {
+        &self.workers
     }
 
     /// What all nodes have to say of themselves, in order, when it has ended.
@@ -244,12 +244,12 @@ impl Run {
         self.advance_fabric(end, settled)?;
         let frames = self.fabric.next_time();
         // What other hosts do is heard between rounds only.
-        let open = self.others.is_none() && self.crew.goes_on();
+        let open = self.others.is_none() && self.workers.goes_on();
         self.horizons.turns(frames, cap, open, &mut self.turns);
         if self.others.is_some() && (self.turns.is_empty() || self.is_congested()) {
             return self.wait();
         }
-        self.crew
+        self.workers
             .round(&self.turns)
             .map_err(|(node, source)| RunError::Node { node, source })?;
         let moved = self.collect()?;
@@ -269,12 +269,12 @@ impl Run {
         for delivery in self.fabric.advance(end) {
             let (node, time) = (delivery.host, delivery.time);
             let exchange = self.others.as_mut().map(|others| &mut others.exchange);
-            let next = if self.crew.holds(node) {
-                self.crew.deliver(node, time, delivery.frame.to_vec());
+            let next = if self.workers.holds(node) {
+                self.workers.deliver(node, time, delivery.frame.to_vec());
                 exchange
                     .into_iter()
                     .for_each(|exchange| exchange.give(node));
-                Some(self.crew.next(node))
+                Some(self.workers.next(node))
             } else {
                 exchange.and_then(|exchange| exchange.remote.arrives(node, time))
             };
@@ -300,13 +300,13 @@ impl Run {
     fn collect(&mut self) -> Result<bool, RunError> {
         let mut moved = false;
         for turn in &self.turns {
-            let next = self.crew.next(turn.node);
+            let next = self.workers.next(turn.node);
             moved |= next != self.horizons.next(turn.node);
             self.horizons.set(turn.node, next);
-            if !self.crew.spoke(turn.node) {
+            if !self.workers.spoke(turn.node) {
                 continue;
             }
-            let mut runner = self.crew.runner(turn.node);
+            let mut runner = self.workers.runner(turn.node);
             for (time, frame) in runner.node_mut().take_frames() {
                 moved = true;
                 let sequence = runner.sent;
@@ -351,7 +351,7 @@ impl Run {
         let end = self.closing.end();
         if let Some(end) = end.filter(|_| !ending.is_broken_off()) {
             self.advance_fabric(end, end)?;
-            for mut runner in self.crew.runners() {
+            for mut runner in self.workers.runners() {
                 let node = runner.index;
                 runner
                     .run_to(end)
@@ -360,7 +360,7 @@ impl Run {
         }
         self.captures.finish()?;
         self.log_links(Time::MAX)?;
-        for mut runner in self.crew.runners() {
+        for mut runner in self.workers.runners() {
             runner.finish().map_err(|source| RunError::Console {
                 node: runner.index,
                 source,

@@ -46,7 +46,7 @@ impl Run {
                 desk.publish(Look {
                     paused: work.paused,
                     rounds: self.rounds,
-                    ..self.viewer.look(self.now, &self.crew, &self.fabric)
+                    ..self.viewer.look(self.now, &self.workers, &self.fabric)
                 });
             }
             if !desk.hold(self.now) {
@@ -66,11 +66,15 @@ impl Run {
             );
             return Ok(());
         }
-        let clocks = self.crew.runners().map(|runner| runner.node().now()).max();
+        let clocks = self
+            .workers
+            .runners()
+            .map(|runner| runner.node().now())
+            .max();
         let at = clocks.map_or(self.now, |latest| latest.max(self.now));
         self.input += desk.log(at, node, &bytes).map_err(RunError::Input)?;
-        self.crew.type_in(node, at, bytes);
-        self.horizons.set(node, self.crew.next(node));
+        self.workers.type_in(node, at, bytes);
+        self.horizons.set(node, self.workers.next(node));
         self.typed += 1;
         Ok(())
     }
@@ -79,7 +83,7 @@ impl Run {
         if let Some(others) = &mut self.others {
             others.flush()?;
         }
-        for mut runner in self.crew.runners() {
+        for mut runner in self.workers.runners() {
             runner.flush().map_err(|source| RunError::Console {
                 node: runner.index,
                 source,

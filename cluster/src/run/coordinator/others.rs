@@ -261,11 +261,11 @@ impl Run {
         let Some(others) = &mut self.others else {
             return Ok(());
         };
-        let own = self.crew.numbers().map(|node| self.crew.next(node));
+        let own = self.workers.numbers().map(|node| self.workers.next(node));
         let first = own.min().unwrap_or(belljar_sim::Time::MAX);
         if in_any_case || others.exchange.is_worth_telling(first) {
             let exchange = &mut others.exchange;
-            exchange.publish(&self.crew, self.ready, &mut self.recorder, &self.closing)?;
+            exchange.publish(&self.workers, self.ready, &mut self.recorder, &self.closing)?;
         }
         Ok(())
     }
@@ -277,7 +277,7 @@ impl Run {
         &mut self,
         ending: Ending,
     ) -> Result<(Vec<LeftOver>, Ending), RunError> {
-        let runners = self.crew.runners();
+        let runners = self.workers.runners();
         let mut left: Vec<(NodeReport, LeftOver)> = runners
             .map(|runner| (NodeReport::of(&runner), LeftOver::of(&runner)))
             .collect();

@@ -24,13 +24,13 @@ use crate::results::link_log::LinkLog;
 use crate::results::outputs;
 use crate::results::run_directory::RunDirectory;
 use crate::run::checkpoint::{CheckpointError, Choice, Found, identity, read_input};
-use crate::run::crew::Crew;
 use crate::run::ending::Closing;
 use crate::run::horizon::Horizons;
 use crate::run::host_memory::MemoryGuard;
 use crate::run::recorder::{Recorder, selection};
 use crate::run::runner::{KeepError, Lengths, Logs, Runner};
 use crate::run::sandbox::Sandbox;
+use crate::run::workers::Workers;
 use crate::scenario::engine::Engine;
 
 /// Files that a run opens besides its nodes' consoles, generously.
@@ -129,9 +129,9 @@ impl Run {
             Checkpointer::resume(checkpoints, folder, plan, found, kept)
         })?;
         for (at, node, bytes) in pieces {
-            if run.crew.holds(node) {
-                run.crew.type_in(node, at, bytes);
-                run.horizons.set(node, run.crew.next(node));
+            if run.workers.holds(node) {
+                run.workers.type_in(node, at, bytes);
+                run.horizons.set(node, run.workers.next(node));
                 run.typed += 1;
             }
         }
@@ -330,11 +330,11 @@ impl Setup<'_> {
         let mut pages = self.exchange.as_ref().map(|_| PageKeeper::new(pages));
         // Before any thread has a filter of its own, which would be in the way.
         self.sandbox.map_or(Ok(()), Sandbox::close_process)?;
-        let crew = Crew::new(begun.runners, self.threads, plan.engine, self.sandbox)?;
+        let workers = Workers::new(begun.runners, self.threads, plan.engine, self.sandbox)?;
         let mut horizons = Horizons::new(Distances::new(&plan.topology), plan.nodes);
         for node in 0..plan.nodes {
-            if crew.holds(node) {
-                horizons.set(node, crew.next(node));
+            if workers.holds(node) {
+                horizons.set(node, workers.next(node));
             } else {
                 horizons.set(node, begun.now);
                 horizons.leave(node);
@@ -342,13 +342,13 @@ impl Setup<'_> {
         }
         if let Some(checkpointer) = &mut checkpointer {
             let nodes = &mut checkpointer.pages.nodes;
-            nodes.resize(crew.len(), KeptPages::default());
+            nodes.resize(workers.len(), KeptPages::default());
             checkpointer.begin_at(begun.first);
         }
         let begin = |mut exchange: Exchange| {
             exchange.begin(plan.nodes, horizons.distances(), begun.now);
             // What their boot wrote, also of nodes that sleep for long.
-            for mut runner in crew.runners() {
+            for mut runner in workers.runners() {
                 exchange.write(runner.index, runner.take_relayed());
             }
             let cuts = Cuts {
@@ -366,7 +366,7 @@ impl Setup<'_> {
             others: self.exchange.map(begin).transpose()?,
             ready: begun.ready,
             reports: Vec::new(),
-            crew,
+            workers,
             fabric: begun.fabric,
             captures: begun.captures,
             links: begun.links,

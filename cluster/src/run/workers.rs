@@ -71,14 +71,14 @@ struct Call {
 const ELSEWHERE: u32 = u32::MAX;
 
 /// The nodes that this host runs, and the threads that run them.
-pub struct Crew {
+pub struct Workers {
     shared: Arc<Shared>,
     /// Rounds to come in which nodes do not run past their ends.
     rest: u32,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Crew {
+impl Workers {
     /// `runners`, in order of their numbers, run by `threads` threads, the caller's among them; the others enter
     /// `sandbox` before they do anything else.
     ///
@@ -122,14 +122,14 @@ impl Crew {
                 }
             })
         });
-        let crew = Self {
+        let workers = Self {
             rest: 0,
             threads: helpers.collect(),
             shared,
         };
         drop(tell);
         hear.iter().collect::<Result<(), _>>()?;
-        Ok(crew)
+        Ok(workers)
     }
 
     /// Number of nodes here.
@@ -225,7 +225,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for Workers {
     fn drop(&mut self) {
         self.shared.call.quit.store(true, Ordering::Release);
         for thread in self.threads.drain(..) {
