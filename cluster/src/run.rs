@@ -3,6 +3,8 @@
 //! What a run does follows from its plan alone; host threads and clocks reach no result. Called by the commands
 //! with a plan, and it fills what `results` keeps.
 
+/// How far each node may run before anybody else must be heard.
+pub mod bounds;
 /// A whole run at a point between its rounds, as files from which it continues.
 pub mod checkpoint;
 /// Rounds of virtual time, from the first to the last.
@@ -11,8 +13,6 @@ pub mod coordinator;
 pub(crate) mod ending;
 /// Why a run could not continue.
 pub mod error;
-/// How far each node may run before anybody else must be heard.
-pub mod horizon;
 /// What memory this host can give.
 pub mod host_memory;
 /// Calls by which programs wait in loops.

@@ -2,7 +2,7 @@
 //!
 //! Every host has the whole network, and is told of every frame that any node sends. So
 //! each works out by itself when frames arrive at its own nodes, and how far it may run
-//! them ([`Horizons`](crate::run::horizon::Horizons)): as far as no frame that it has not heard
+//! them ([`Bounds`](crate::run::bounds::Bounds)): as far as no frame that it has not heard
 //! of can reach them. What it knows of others' nodes may be old; then they are further than
 //! it knows, and it runs less far than it might, never too far. Nothing is agreed on,
 //! and nobody waits for a host from which nothing can come in time.

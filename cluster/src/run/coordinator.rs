@@ -1,7 +1,7 @@
 //! The run: rounds of virtual time in which nodes run side by side.
 //!
 //! Within a round no node can hear of what another does in it (see
-//! [`horizon`](crate::run::horizon)). The host's threads only decide who computes a node's
+//! [`bounds`](crate::run::bounds)). The host's threads only decide who computes a node's
 //! turn, and rounds only decide how far nodes run at once: what comes out is put into the
 //! order of virtual time, and a run ends at a point of virtual time.
 
@@ -17,10 +17,10 @@ use crate::observe::watch::{Probe, STATE_FOLDER, Sample, StateLog, Watch};
 use crate::results::capture::Captures;
 use crate::results::link_log::LinkLog;
 use crate::results::run_directory::RunDirectory;
+use crate::run::bounds::{Bounds, Turn};
 use crate::run::ending::Closing;
 pub use crate::run::ending::Ending;
 use crate::run::error::RunError;
-use crate::run::horizon::{Horizons, Turn};
 use crate::run::host_memory::MemoryGuard;
 use crate::run::recorder::Recorder;
 use crate::run::report::NodeReport;
@@ -63,7 +63,7 @@ pub struct Run {
     fabric: Fabric,
     captures: Captures,
     links: Option<LinkLog>,
-    horizons: Horizons,
+    bounds: Bounds,
     turns: Vec<Turn>,
     recorder: Recorder,
     now: Time,
@@ -227,25 +227,25 @@ impl Run {
     /// One round: the fabric advances as far as nobody can disturb it any more, then
     /// nodes run as far as nobody can disturb them.
     fn round(&mut self, stop: &AtomicBool) -> Result<Option<Ending>, RunError> {
-        let settled = self.horizons.settled(self.fabric.next_time());
+        let settled = self.bounds.settled(self.fabric.next_time());
         if settled == Time::MAX && self.closing.is_open() {
             return Ok(Some(Ending::Deadlock));
         }
         let cap = self.cap();
         if settled >= self.closing.cap() {
             self.now = self.closing.cap();
-            return Ok(self.closing.pass(self.horizons.distances().longest()));
+            return Ok(self.closing.pass(self.bounds.distances().longest()));
         }
         if settled >= cap {
             return self.cut(stop);
         }
         self.now = self.now.max(settled);
-        let end = settled + self.horizons.distances().hop();
+        let end = settled + self.bounds.distances().hop();
         self.advance_fabric(end, settled)?;
         let frames = self.fabric.next_time();
         // What other hosts do is heard between rounds only.
         let open = self.others.is_none() && self.workers.goes_on();
-        self.horizons.turns(frames, cap, open, &mut self.turns);
+        self.bounds.turns(frames, cap, open, &mut self.turns);
         if self.others.is_some() && (self.turns.is_empty() || self.is_congested()) {
             return self.wait();
         }
@@ -279,7 +279,7 @@ impl Run {
                 exchange.and_then(|exchange| exchange.remote.arrives(node, time))
             };
             if let Some(next) = next {
-                self.horizons.set(node, next);
+                self.bounds.set(node, next);
             }
         }
         self.captures.write(self.fabric.take_captured(), settled)?;
@@ -301,8 +301,8 @@ impl Run {
         let mut moved = false;
         for turn in &self.turns {
             let next = self.workers.next(turn.node);
-            moved |= next != self.horizons.next(turn.node);
-            self.horizons.set(turn.node, next);
+            moved |= next != self.bounds.next(turn.node);
+            self.bounds.set(turn.node, next);
             if !self.workers.spoke(turn.node) {
                 continue;
             }
@@ -339,7 +339,7 @@ impl Run {
             }
         }
         if self.recorder.is_full() {
-            self.recorder.settle(self.horizons.first())?;
+            self.recorder.settle(self.bounds.first())?;
         }
         Ok(moved)
     }

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use belljar_sim::Time;
 use belljar_vmm::NodeError;
 
-use crate::run::horizon::{Ahead, Promise, Step, Turn};
+use crate::run::bounds::{Ahead, Promise, Step, Turn};
 use crate::run::runner::Runner;
 use crate::run::sandbox::{Sandbox, SandboxError};
 use crate::scenario::engine::Engine;

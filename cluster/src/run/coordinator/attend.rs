@@ -74,7 +74,7 @@ impl Run {
         let at = clocks.map_or(self.now, |latest| latest.max(self.now));
         self.input += desk.log(at, node, &bytes).map_err(RunError::Input)?;
         self.workers.type_in(node, at, bytes);
-        self.horizons.set(node, self.workers.next(node));
+        self.bounds.set(node, self.workers.next(node));
         self.typed += 1;
         Ok(())
     }

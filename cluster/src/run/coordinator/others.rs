@@ -168,7 +168,7 @@ impl Run {
                 for told in progress.nodes {
                     let remote = &mut others.exchange.remote;
                     if let Some(next) = remote.told(told.node, told.next, told.taken) {
-                        self.horizons.set(told.node, next);
+                        self.bounds.set(told.node, next);
                     }
                 }
                 if let Some(cause) = progress.cause {

@@ -23,9 +23,9 @@ use crate::results::capture::Captures;
 use crate::results::link_log::LinkLog;
 use crate::results::outputs;
 use crate::results::run_directory::RunDirectory;
+use crate::run::bounds::Bounds;
 use crate::run::checkpoint::{CheckpointError, Choice, Found, identity, read_input};
 use crate::run::ending::Closing;
-use crate::run::horizon::Horizons;
 use crate::run::host_memory::MemoryGuard;
 use crate::run::recorder::{Recorder, selection};
 use crate::run::runner::{KeepError, Lengths, Logs, Runner};
@@ -131,7 +131,7 @@ impl Run {
         for (at, node, bytes) in pieces {
             if run.workers.holds(node) {
                 run.workers.type_in(node, at, bytes);
-                run.horizons.set(node, run.workers.next(node));
+                run.bounds.set(node, run.workers.next(node));
                 run.typed += 1;
             }
         }
@@ -331,13 +331,13 @@ impl Setup<'_> {
         // Before any thread has a filter of its own, which would be in the way.
         self.sandbox.map_or(Ok(()), Sandbox::close_process)?;
         let workers = Workers::new(begun.runners, self.threads, plan.engine, self.sandbox)?;
-        let mut horizons = Horizons::new(Distances::new(&plan.topology), plan.nodes);
+        let mut bounds = Bounds::new(Distances::new(&plan.topology), plan.nodes);
         for node in 0..plan.nodes {
             if workers.holds(node) {
-                horizons.set(node, workers.next(node));
+                bounds.set(node, workers.next(node));
             } else {
-                horizons.set(node, begun.now);
-                horizons.leave(node);
+                bounds.set(node, begun.now);
+                bounds.leave(node);
             }
         }
         if let Some(checkpointer) = &mut checkpointer {
@@ -346,7 +346,7 @@ impl Setup<'_> {
             checkpointer.begin_at(begun.first);
         }
         let begin = |mut exchange: Exchange| {
-            exchange.begin(plan.nodes, horizons.distances(), begun.now);
+            exchange.begin(plan.nodes, bounds.distances(), begun.now);
             // What their boot wrote, also of nodes that sleep for long.
             for mut runner in workers.runners() {
                 exchange.write(runner.index, runner.take_relayed());
@@ -370,7 +370,7 @@ impl Setup<'_> {
             fabric: begun.fabric,
             captures: begun.captures,
             links: begun.links,
-            horizons,
+            bounds,
             turns: Vec::new(),
             recorder: begun.recorder,
             now: begun.now,

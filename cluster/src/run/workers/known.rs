@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use belljar_sim::{Span, Time};
 use belljar_vmm::NodeError;
 
-use crate::run::horizon::Turn;
+use crate::run::bounds::Turn;
 use crate::run::runner::Runner;
 
 /// How long a node sleeps that gives memory back, in virtual time.

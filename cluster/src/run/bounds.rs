@@ -74,7 +74,7 @@ struct Place {
 
 /// What bounds the nodes of a cluster.
 #[derive(Debug)]
-pub struct Horizons {
+pub struct Bounds {
     distances: Distances,
     places: Vec<Place>,
     /// When each node does anything next.
@@ -87,7 +87,7 @@ pub struct Horizons {
     hearing: Hearing,
 }
 
-impl Horizons {
+impl Bounds {
     /// Of a cluster of `nodes` nodes that are `distances` apart and do nothing before time zero.
     pub fn new(distances: Distances, nodes: u32) -> Self {
         let place = |node| {

@@ -16,29 +16,29 @@ fn link(ns: u64) -> LinkSpec {
     }
 }
 
-fn star(nodes: u32) -> Horizons {
+fn star(nodes: u32) -> Bounds {
     let topology = Topology::star(nodes, link(1000), SWITCH).unwrap();
-    Horizons::new(Distances::new(&topology), nodes)
+    Bounds::new(Distances::new(&topology), nodes)
 }
 
 fn us(us: u64) -> Time {
     Time::ZERO + Span::from_us(us)
 }
 
-fn turns(horizons: &mut Horizons, frames: Option<Time>) -> Vec<Turn> {
+fn turns(bounds: &mut Bounds, frames: Option<Time>) -> Vec<Turn> {
     let mut turns = Vec::new();
-    horizons.turns(frames, Time::MAX, false, &mut turns);
+    bounds.turns(frames, Time::MAX, false, &mut turns);
     turns
 }
 
 #[test]
 fn busy_nodes_run_a_lookahead_beyond_each_other() {
-    let mut horizons = star(3);
+    let mut bounds = star(3);
     for node in 0..3 {
-        horizons.set(node, us(10));
+        bounds.set(node, us(10));
     }
-    let lookahead = horizons.distances().least(0, 1);
-    let turns = turns(&mut horizons, None);
+    let lookahead = bounds.distances().least(0, 1);
+    let turns = turns(&mut bounds, None);
     assert_eq!(turns.len(), 3);
     assert!(turns.iter().all(|turn| turn.end == us(10) + lookahead));
     assert_eq!(turns[0].echo, lookahead + lookahead);
@@ -46,26 +46,26 @@ fn busy_nodes_run_a_lookahead_beyond_each_other() {
 
 #[test]
 fn a_node_alone_runs_up_to_what_the_next_could_tell_it() {
-    let mut horizons = star(3);
+    let mut bounds = star(3);
     for (node, next) in [(0, us(10)), (1, us(900)), (2, Time::MAX)] {
-        horizons.set(node, next);
+        bounds.set(node, next);
     }
-    let lookahead = horizons.distances().least(0, 1);
-    let found = turns(&mut horizons, None);
+    let lookahead = bounds.distances().least(0, 1);
+    let found = turns(&mut bounds, None);
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].node, found[0].end), (0, us(900) + lookahead));
     // A frame on its way bounds it, too.
-    let tail = horizons.distances().tail(0);
-    let found = turns(&mut horizons, Some(us(11)));
+    let tail = bounds.distances().tail(0);
+    let found = turns(&mut bounds, Some(us(11)));
     assert_eq!(found[0].end, us(11) + tail);
 }
 
 #[test]
 fn a_node_that_is_far_ahead_waits_until_its_turn_is_worth_it() {
-    let mut horizons = star(2);
-    horizons.set(0, us(10));
-    horizons.set(1, us(12));
-    let found = turns(&mut horizons, None);
+    let mut bounds = star(2);
+    bounds.set(0, us(10));
+    bounds.set(1, us(12));
+    let found = turns(&mut bounds, None);
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].node, 0);
     assert!(found[0].end > us(14), "{found:?}");
@@ -73,12 +73,12 @@ fn a_node_that_is_far_ahead_waits_until_its_turn_is_worth_it() {
 
 #[test]
 fn turns_cut_at_random_come_to_their_end() {
-    let mut horizons = star(2);
-    horizons.rough = Some(Rough::Random(Box::new(Random::new(Seed(1), "rounds", 0))));
+    let mut bounds = star(2);
+    bounds.rough = Some(Rough::Random(Box::new(Random::new(Seed(1), "rounds", 0))));
     // Less than there are parts to cut it into.
     let end = us(1) + Span::from_ps(100);
     let next = us(1);
-    let reached = (0..10_000).filter_map(|_| horizons.roughly(next, end, true));
+    let reached = (0..10_000).filter_map(|_| bounds.roughly(next, end, true));
     let ends: Vec<Time> = reached.collect();
     assert!(ends.iter().all(|&at| next < at && at <= end));
     assert!(ends.contains(&end));
@@ -86,9 +86,9 @@ fn turns_cut_at_random_come_to_their_end() {
 
 #[test]
 fn a_turn_alone_comes_back_in_time() {
-    let mut horizons = star(1);
-    horizons.set(0, us(10));
-    assert_eq!(turns(&mut horizons, None)[0].end, us(2010));
+    let mut bounds = star(1);
+    bounds.set(0, us(10));
+    assert_eq!(turns(&mut bounds, None)[0].end, us(2010));
 }
 
 proptest! {
@@ -101,20 +101,20 @@ proptest! {
         let nodes = acts.len() as u32;
         let topology = Topology::tree(nodes, fanout, link(1000), link(3000), SWITCH).unwrap();
         let distances = Distances::new(&topology);
-        let mut horizons = Horizons::new(distances, nodes);
+        let mut bounds = Bounds::new(distances, nodes);
         // What was listened to in an earlier round is forgotten.
-        horizons.turns(None, Time::MAX, false, &mut Vec::new());
+        bounds.turns(None, Time::MAX, false, &mut Vec::new());
         let next: Vec<Time> = acts.iter().map(|ns| Time::from_ps(ns * 1000)).collect();
         for (node, &next) in (0..).zip(&next) {
-            horizons.set(node, next);
+            bounds.set(node, next);
         }
-        let (soon, _) = horizons.who_is_soon(horizons.first());
-        horizons.hearing.pass_on(&horizons.distances);
+        let (soon, _) = bounds.who_is_soon(bounds.first());
+        bounds.hearing.pass_on(&bounds.distances);
         for &node in &soon {
             let others = soon.iter().filter(|other| **other != node);
             let heard =
-                others.map(|&other| next[other as usize] + horizons.distances.least(other, node));
-            let found = horizons.hearing.of(node, &horizons.places[node as usize]);
+                others.map(|&other| next[other as usize] + bounds.distances.least(other, node));
+            let found = bounds.hearing.of(node, &bounds.places[node as usize]);
             prop_assert_eq!(found, heard.min().unwrap_or(Time::MAX));
         }
     }
@@ -140,7 +140,7 @@ fn model() -> impl Strategy<Value = Model> {
 
 /// A model while it runs.
 struct Nodes {
-    horizons: Horizons,
+    bounds: Bounds,
     /// What each node does when, and how many more nodes hear of it.
     due: Vec<Vec<(Time, u32)>>,
     /// How far each node has run.
@@ -160,7 +160,7 @@ impl Nodes {
             acts.collect()
         };
         Self {
-            horizons: Horizons::new(Distances::new(&topology), nodes),
+            bounds: Bounds::new(Distances::new(&topology), nodes),
             due: model.own.iter().map(times).collect(),
             clocks: vec![Time::ZERO; nodes as usize],
             sent: Vec::new(),
@@ -179,14 +179,14 @@ impl Nodes {
         for (node, due) in (0..).zip(&mut self.due) {
             due.sort_unstable();
             let next = due.first().map_or(Time::MAX, |(time, _)| *time);
-            self.horizons.set(node, next);
+            self.bounds.set(node, next);
         }
         let mut turns = Vec::new();
-        let first = self.horizons.first();
+        let first = self.bounds.first();
         if first < Time::MAX {
             let begun = (first + self.act).as_ps() / window.as_ps();
             let cap = Time::from_ps((begun + 1).saturating_mul(window.as_ps()));
-            self.horizons.turns(None, cap, open, &mut turns);
+            self.bounds.turns(None, cap, open, &mut turns);
             assert!(!turns.is_empty());
         }
         turns
@@ -207,7 +207,7 @@ impl Nodes {
             let to = (turn.node + 1 + hops) % self.due.len() as u32;
             if hops > 0 && to != turn.node {
                 end = end.min(time + turn.echo);
-                let span = self.horizons.distances().least(turn.node, to);
+                let span = self.bounds.distances().least(turn.node, to);
                 self.sent.push((to as usize, time + span, hops - 1));
                 spoke = true;
             }
@@ -322,7 +322,7 @@ fn silent_nodes_go_on_to_the_end_of_time() {
     let mut nodes = Nodes::new(&model, 4, Span::ZERO);
     let turns = nodes.turns(Span::MAX, true);
     assert_eq!(turns.len(), 4);
-    let lookahead = nodes.horizons.distances().least(0, 1);
+    let lookahead = nodes.bounds.distances().least(0, 1);
     assert!(
         turns
             .iter()
