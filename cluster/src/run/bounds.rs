@@ -16,7 +16,7 @@ mod ahead;
 /// When each node could first hear of any other, by way of their access switches.
 mod hearing;
 
-pub(crate) use ahead::{Ahead, Promise, Step};
+pub(crate) use ahead::{Ahead, NullMessage, Step};
 use hearing::Hearing;
 
 /// Access switches with nodes about to act up to which each pair is looked at. For more, what the

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use belljar_sim::Time;
 use belljar_vmm::NodeError;
 
-use crate::run::bounds::{Ahead, Promise, Step, Turn};
+use crate::run::bounds::{Ahead, NullMessage, Step, Turn};
 use crate::run::runner::Runner;
 use crate::run::sandbox::{Sandbox, SandboxError};
 use crate::scenario::engine::Engine;
@@ -46,7 +46,7 @@ struct Shared {
     /// What is known of each node since its last turn, and its next one.
     known: Vec<Known>,
     /// What nodes let each other know in rounds in which they run past their ends.
-    promises: Vec<Promise>,
+    null_messages: Vec<NullMessage>,
     /// Whether a thread waited too long in such a round.
     lost_patience: AtomicBool,
     /// Number of threads.
@@ -93,7 +93,7 @@ impl Workers {
         let shared = Arc::new(Shared {
             places: places(&runners),
             known: runners.iter().map(Known::of).collect(),
-            promises: runners.iter().map(|_| Promise::none()).collect(),
+            null_messages: runners.iter().map(|_| NullMessage::none()).collect(),
             lost_patience: AtomicBool::new(false),
             numbers: runners.iter().map(|runner| runner.index).collect(),
             runners: runners.into_iter().map(Mutex::new).collect(),
@@ -252,10 +252,10 @@ impl Shared {
     /// Calls all threads to a round.
     fn offer(&self, turns: &[Turn]) {
         if turns.iter().any(Turn::goes_on) {
-            self.promises.iter().for_each(Promise::clear);
+            self.null_messages.iter().for_each(NullMessage::clear);
             for turn in turns {
                 let place = self.place(turn.node);
-                self.promises[place].begin(self.known[place].next(), turn);
+                self.null_messages[place].begin(self.known[place].next(), turn);
             }
         }
         // Those of the others first: the caller's lane is the first.
@@ -322,7 +322,7 @@ impl Shared {
     fn run(&self, place: usize, runner: &mut Runner, mut turn: Turn) -> Result<(), NodeError> {
         let (known, is_large) = (&self.known[place], self.is_large());
         let ahead = turn.goes_on();
-        let mut ahead = ahead.then(|| Ahead::new(&self.promises, place, &turn));
+        let mut ahead = ahead.then(|| Ahead::new(&self.null_messages, place, &turn));
         known.run(runner, turn, is_large)?;
         while let Some(ahead) = &mut ahead
             && !known.spoke()

@@ -18,14 +18,14 @@ use super::{Turn, half};
 /// own: all others look at it while they wait.
 #[repr(align(128))]
 #[derive(Debug)]
-pub(crate) struct Promise {
+pub(crate) struct NullMessage {
     /// Nothing comes out of it before this, in picoseconds.
     silent: AtomicU64,
     /// It sends no later null message in this round.
     stays: AtomicBool,
 }
 
-impl Promise {
+impl NullMessage {
     /// Of a node that has no turn: what it does bounds others by their [`reach`](Turn::reach).
     pub(crate) fn none() -> Self {
         Self {
@@ -70,7 +70,7 @@ pub(crate) enum Step {
 /// A node's way through a round. When it is dropped the others know that it stays where it is.
 #[derive(Debug)]
 pub(crate) struct Ahead<'a> {
-    promises: &'a [Promise],
+    null_messages: &'a [NullMessage],
     own: usize,
     nearest: Span,
     reach: Time,
@@ -88,9 +88,9 @@ pub(crate) struct Ahead<'a> {
 
 impl<'a> Ahead<'a> {
     /// Of the node with this `turn`, in which it may run past its end; its null message is the one at `own`.
-    pub(crate) fn new(promises: &'a [Promise], own: usize, turn: &Turn) -> Self {
+    pub(crate) fn new(null_messages: &'a [NullMessage], own: usize, turn: &Turn) -> Self {
         Self {
-            promises,
+            null_messages,
             own,
             nearest: turn.nearest(),
             reach: turn.reach,
@@ -107,8 +107,8 @@ impl<'a> Ahead<'a> {
     pub(crate) fn step(&mut self, next: Time) -> Step {
         if next > self.promised {
             // Once: whoever writes here takes the line from all who look at it.
-            let promise = &self.promises[self.own];
-            promise.silent.store(next.as_ps(), Ordering::Release);
+            let null_message = &self.null_messages[self.own];
+            null_message.silent.store(next.as_ps(), Ordering::Release);
             self.promised = next;
             self.end = self.end.max(next);
         }
@@ -137,10 +137,10 @@ impl<'a> Ahead<'a> {
     }
 
     fn look(&mut self) {
-        let others = self.promises.iter().enumerate();
+        let others = self.null_messages.iter().enumerate();
         let others = others.filter(|(place, _)| *place != self.own);
         let first = others
-            .map(|(_, promise)| promise.look())
+            .map(|(_, null_message)| null_message.look())
             // Of equals one that stays: nobody gets beyond it.
             .min_by_key(|(silent, stays)| (*silent, !stays));
         let (least, stays) = first.unwrap_or((Time::MAX, true));
@@ -152,6 +152,8 @@ impl<'a> Ahead<'a> {
 
 impl Drop for Ahead<'_> {
     fn drop(&mut self) {
-        self.promises[self.own].stays.store(true, Ordering::Release);
+        self.null_messages[self.own]
+            .stays
+            .store(true, Ordering::Release);
     }
 }

@@ -228,12 +228,13 @@ impl Nodes {
     /// Runs a round in which nodes run past their ends, a step of anybody at a time. How many pieces of turns
     /// were run.
     fn go_on(&mut self, turns: &[Turn], random: &mut Random) -> u32 {
-        let promises: Vec<Promise> = self.due.iter().map(|_| Promise::none()).collect();
+        let null_messages: Vec<NullMessage> =
+            self.due.iter().map(|_| NullMessage::none()).collect();
         for turn in turns {
-            promises[turn.node as usize].begin(self.next(turn.node), turn);
+            null_messages[turn.node as usize].begin(self.next(turn.node), turn);
         }
         let way = |turn: &Turn| {
-            let ahead = || Ahead::new(&promises, turn.node as usize, turn);
+            let ahead = || Ahead::new(&null_messages, turn.node as usize, turn);
             (*turn, turn.goes_on().then(ahead))
         };
         let mut ways: Vec<_> = turns.iter().map(way).collect();
