@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::hosts::Send;
-use crate::observe::control::{Desk, Viewer};
+use crate::observe::control::{Mailbox, Viewer};
 use crate::observe::progress::{Progress, Snapshot};
 use crate::observe::watch::{Probe, STATE_FOLDER, Sample, StateLog, Watch};
 use crate::results::capture::Captures;
@@ -70,7 +70,7 @@ pub struct Run {
     /// Virtual time at which it began here.
     begun_at: Time,
     closing: Closing,
-    desk: Option<Arc<Desk>>,
+    mailbox: Option<Arc<Mailbox>>,
     /// The other hosts, if there are any.
     others: Option<Others>,
     /// Virtual time from one checkpoint to the next.

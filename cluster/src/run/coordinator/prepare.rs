@@ -376,7 +376,7 @@ impl Setup<'_> {
             now: begun.now,
             begun_at: begun.first,
             closing: begun.closing,
-            desk: None,
+            mailbox: None,
             checkpointer,
             collection,
             standstill: Standstill::default(),

@@ -26,7 +26,7 @@ const LATE: u64 = 100_000_000_000;
 
 /// What clients want of a run, and what the run tells them.
 #[derive(Debug, Default)]
-pub struct Desk {
+pub struct Mailbox {
     /// The run has something to do here.
     called: AtomicBool,
     inner: Mutex<Inner>,
@@ -98,7 +98,7 @@ pub(crate) struct Work {
     pub(crate) checkpoint: bool,
 }
 
-impl Desk {
+impl Mailbox {
     /// Whether the run has something to do here.
     pub(crate) fn is_called(&self) -> bool {
         self.called.load(Ordering::Relaxed)
@@ -312,60 +312,61 @@ mod tests {
 
     #[test]
     fn who_asks_is_answered_by_the_run() {
-        let desk = Desk::default();
-        assert!(!desk.is_called());
+        let mailbox = Mailbox::default();
+        assert!(!mailbox.is_called());
         thread::scope(|scope| {
-            let asking = scope.spawn(|| desk.look());
-            while !desk.is_called() {
+            let asking = scope.spawn(|| mailbox.look());
+            while !mailbox.is_called() {
                 thread::yield_now();
             }
-            assert!(desk.take().look);
+            assert!(mailbox.take().look);
             let rounds = 17;
-            desk.publish(Look {
+            mailbox.publish(Look {
                 rounds,
                 ..Look::default()
             });
             assert_eq!(asking.join().unwrap().unwrap().rounds, 17);
         });
-        assert!(!desk.is_called());
-        desk.close();
-        assert_eq!(desk.look(), None);
+        assert!(!mailbox.is_called());
+        mailbox.close();
+        assert_eq!(mailbox.look(), None);
     }
 
     #[test]
     fn virtual_time_waits_as_long_as_a_client_wants_it() {
-        let desk = Desk::default();
-        assert!(!desk.hold(Time::ZERO));
-        desk.pause(1, true);
-        desk.pause(2, true);
-        assert!(desk.take().paused && desk.hold(Time::ZERO));
-        desk.leave(1);
-        assert!(desk.hold(Time::ZERO) && desk.is_attended());
-        desk.pause(2, false);
-        assert!(!desk.hold(Time::ZERO) && !desk.is_attended());
+        let mailbox = Mailbox::default();
+        assert!(!mailbox.hold(Time::ZERO));
+        mailbox.pause(1, true);
+        mailbox.pause(2, true);
+        assert!(mailbox.take().paused && mailbox.hold(Time::ZERO));
+        mailbox.leave(1);
+        assert!(mailbox.hold(Time::ZERO) && mailbox.is_attended());
+        mailbox.pause(2, false);
+        assert!(!mailbox.hold(Time::ZERO) && !mailbox.is_attended());
     }
 
     #[test]
     fn a_paced_run_waits_until_it_is_time() {
-        let desk = Desk::default();
-        desk.pace(1, Some(1.0));
+        let mailbox = Mailbox::default();
+        mailbox.pace(1, Some(1.0));
         let later = Time::from_ps(60_000_000_000);
         let start = Instant::now();
-        assert!(!desk.hold(Time::ZERO));
-        while desk.hold(later) {}
+        assert!(!mailbox.hold(Time::ZERO));
+        while mailbox.hold(later) {}
         assert!(start.elapsed() >= Duration::from_millis(60));
     }
 
     #[test]
     fn only_so_much_waits_to_be_typed() {
-        let desk = Desk::default();
+        let mailbox = Mailbox::default();
         let type_in = |count| {
-            desk.type_in(3, vec![b'x'; count], tempfile::tempfile)
+            mailbox
+                .type_in(3, vec![b'x'; count], tempfile::tempfile)
                 .unwrap()
         };
         assert!(type_in(MOST_TYPED));
         assert!(!type_in(1));
-        assert_eq!(desk.take().typed, [(3, vec![b'x'; MOST_TYPED])]);
+        assert_eq!(mailbox.take().typed, [(3, vec![b'x'; MOST_TYPED])]);
         assert!(type_in(1));
     }
 }
