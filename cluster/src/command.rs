@@ -37,7 +37,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::doctor as examination;
-use belljar_cluster::hosts::Outlook;
+use belljar_cluster::hosts::Preview;
 use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::run_disk;
 use belljar_cluster::plan::template;
@@ -81,11 +81,11 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
     let plan = Plan::resolve(&scenario, &arguments.scenario.scenario)?;
     say(&plan)?;
     let hosts = run::with_arguments(scenario.hosts.clone(), &arguments.hosts)?;
-    match Outlook::new(&plan, &hosts)? {
-        Some(outlook) => say(outlook)?,
+    match Preview::new(&plan, &hosts)? {
+        Some(preview) => say(preview)?,
         None => {
             say("hosts      this one alone")?;
-            say(format!("memory     {}", host_memory::outlook(&plan)))?;
+            say(format!("memory     {}", host_memory::preview(&plan)))?;
         }
     }
     if let Some(path) = &arguments.run_disk {

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`Muster`](muster::Muster) | finding hosts and starting an [agent] on each |
 //! | [`placement`], [`Partition`] | who runs which nodes |
-//! | [`Outlook`] | the same before any host was asked |
+//! | [`Preview`] | the same before any host was asked |
 //! | [`Exchange`] | what hosts tell each other while nodes run |
 
 /// A host's part in a run that another host started.
@@ -23,12 +23,12 @@ mod list;
 mod message;
 /// Finding a run's hosts and starting agents on them.
 pub mod muster;
-/// Which nodes would go where, told before any host is asked.
-mod outlook;
 /// Which host runs which nodes.
 mod partition;
 /// Which nodes go to which host.
 pub mod placement;
+/// Which nodes would go where, told before any host is asked.
+mod preview;
 /// Handing other hosts what they need to run their nodes.
 mod provision;
 /// What one host knows of nodes that others run.
@@ -41,7 +41,7 @@ pub(crate) use exchange::{HEAD, News};
 pub use list::HostListError;
 pub(crate) use message::{Final, Kept, Message, Record, Send};
 pub use message::{reread, samples};
-pub use outlook::{Outlook, OutlookError};
 pub use partition::Partition;
+pub use preview::{Preview, PreviewError};
 pub use provision::{Given, ProvisionError};
 pub use store::StoreError;

@@ -87,7 +87,7 @@ pub(crate) fn room() -> Option<Room> {
 }
 
 /// What this host can give, and whether that is likely to do for all nodes of `plan`, in words.
-pub fn outlook(plan: &Plan) -> String {
+pub fn preview(plan: &Plan) -> String {
     let Some(room) = room() else {
         return "this host does not say what memory it has".to_owned();
     };

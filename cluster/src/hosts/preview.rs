@@ -17,7 +17,7 @@ use crate::scenario::Hosts;
 
 /// Why nothing can be told.
 #[derive(Debug, thiserror::Error)]
-pub enum OutlookError {
+pub enum PreviewError {
     /// It is not known which hosts.
     #[error(transparent)]
     List(#[from] HostListError),
@@ -29,7 +29,7 @@ pub enum OutlookError {
 /// Where the nodes of a plan would go. [`Display`](fmt::Display) is what `belljar check`
 /// prints of it.
 #[derive(Debug)]
-pub struct Outlook {
+pub struct Preview {
     way: Way,
     /// What the hosts have was known.
     known: bool,
@@ -40,13 +40,13 @@ pub struct Outlook {
     apart: Option<Span>,
 }
 
-impl Outlook {
+impl Preview {
     /// Where the nodes of `plan` would go on the hosts that `hosts` asks for; `None` where
     /// that is this one alone.
     ///
     /// # Errors
-    /// See [`OutlookError`].
-    pub fn new(plan: &Plan, hosts: &Hosts) -> Result<Option<Self>, OutlookError> {
+    /// See [`PreviewError`].
+    pub fn new(plan: &Plan, hosts: &Hosts) -> Result<Option<Self>, PreviewError> {
         let Some(list) = HostList::of(hosts)? else {
             return Ok(None);
         };
@@ -70,7 +70,7 @@ impl Outlook {
     }
 }
 
-impl fmt::Display for Outlook {
+impl fmt::Display for Preview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let way = match self.way {
             Way::Local => "as processes here".to_owned(),
