@@ -165,7 +165,7 @@ impl Emitter {
         self.end_access(access);
         match follow {
             Follow::Return(expected) => self.expect_return(expected),
-            Follow::Guess(expected) => {
+            Follow::Predicted(expected) => {
                 self.expect_return(expected);
                 self.jump_to_guest(expected);
             }

@@ -18,7 +18,7 @@ const RSP: usize = 4;
 impl ExactVcpu {
     /// Has `trace`, at whose beginning the guest stands, compare the address that it returns
     /// to at its end with the one on the stack, where that is in its page.
-    pub(crate) fn guess_return(&self, trace: &mut GuestBlock, mode: Mode) {
+    pub(crate) fn predict_return(&self, trace: &mut GuestBlock, mode: Mode) {
         let run = &trace.instructions;
         if run.last().is_none_or(|last| last.class != Class::Ret) {
             return;
@@ -34,7 +34,7 @@ impl ExactVcpu {
         if let Some(expected) = expected.filter(|&to| to / PAGE_SIZE == trace.rip / PAGE_SIZE)
             && let Some(last) = trace.instructions.last_mut()
         {
-            last.follow = Follow::Guess(expected);
+            last.follow = Follow::Predicted(expected);
         }
     }
 
