@@ -27,6 +27,8 @@ mod approximate;
 mod cold;
 /// Counting guest instructions, and the entry of a block.
 mod count;
+/// The deferred stack pointer of a trace.
+mod deferred;
 /// Jumps, calls and returns.
 mod flow;
 /// Groups of accesses: one check, which remembers where it last led.
@@ -37,8 +39,6 @@ mod held;
 mod instruction;
 /// Saved flags: put away while checks change them.
 mod kept;
-/// The deferred stack pointer of a trace.
-mod lag;
 /// 16- and 32-bit code, emitted as 64-bit code.
 mod legacy;
 /// Instructions that compute: registers as they stand, memory through a check.
@@ -50,9 +50,9 @@ mod system;
 /// Flags and results that an instruction leaves undefined.
 mod undefined;
 
+use deferred::Deferred;
 use held::{Held, Lending};
 use kept::Keeps;
-use lag::Lag;
 use rounds::Rounds;
 
 /// Host code and what belongs to it, ready to be placed.
@@ -112,7 +112,7 @@ struct Cold {
     kind: ColdKind,
     index: u16,
     /// How far RSP has to catch up there.
-    lag: Lag,
+    deferred: Deferred,
     /// The flags are put away there.
     flags_kept: bool,
     /// It belongs to rounds that were counted together.
@@ -181,7 +181,7 @@ pub struct Emitter {
     /// Where guest registers stand, and what lent ones hold.
     allocation: Allocation,
     lending: Lending,
-    lag: Lag,
+    deferred: Deferred,
     /// Over which instructions flags are put away, and whether they are so now.
     keeps: Keeps,
     flags_kept: bool,
@@ -235,7 +235,7 @@ impl Emitter {
             itself: None,
             allocation: Allocation::default(),
             lending: [None; LENT],
-            lag: Lag::default(),
+            deferred: Deferred::default(),
             keeps: Keeps::default(),
             flags_kept: false,
             zeroes: Vec::new(),
@@ -350,7 +350,7 @@ impl Emitter {
                 }
             }
             self.keep_over(index);
-            self.begin_lag(guest);
+            self.begin_deferred(guest);
             let zeroes = self.zeroes[index];
             if zeroes {
                 self.keep_count(&guest.instruction);
@@ -405,7 +405,7 @@ impl Emitter {
             ..Allocation::default()
         };
         self.lending = [None; LENT];
-        self.lag = Lag::default();
+        self.deferred = Deferred::default();
         self.keeps.clear();
         self.flags_kept = false;
         self.rounds = None;

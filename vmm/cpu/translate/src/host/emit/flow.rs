@@ -126,7 +126,7 @@ impl Emitter {
             hole,
             kind,
             index: self.index,
-            lag: self.lag,
+            deferred: self.deferred,
             flags_kept: self.flags_kept,
             in_rounds: self.rounds.is_some(),
         });

@@ -14,7 +14,7 @@ use crate::host::asm::{RSP, Reg};
 
 /// How far the guest's RSP is from the host's, and whether it may be.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Lag {
+pub(super) struct Deferred {
     bytes: i32,
     /// The present instruction lets it wait.
     allowed: bool,
@@ -25,37 +25,41 @@ const FARTHEST: i32 = 1 << 12;
 
 impl Emitter {
     /// Before `guest`, the present instruction: lets RSP catch up unless it may wait.
-    pub(super) fn begin_lag(&mut self, guest: &GuestInstruction) {
-        self.lag.allowed = self.lag.bytes.abs() < FARTHEST && self.may_lag(guest);
-        if !self.lag.allowed {
+    pub(super) fn begin_deferred(&mut self, guest: &GuestInstruction) {
+        self.deferred.allowed = self.deferred.bytes.abs() < FARTHEST && self.may_defer(guest);
+        if !self.deferred.allowed {
             self.catch_up();
         }
     }
 
     /// Moves the guest's RSP by `bytes`. Changes no flag.
     pub(super) fn move_stack(&mut self, bytes: i32) {
-        self.lag.bytes += bytes;
-        if !self.lag.allowed {
+        self.deferred.bytes += bytes;
+        if !self.deferred.allowed {
             self.catch_up();
         }
     }
 
     /// Lets the host's RSP be the guest's. Changes no flag.
     pub(super) fn catch_up(&mut self) {
-        if self.lag.bytes != 0 {
-            self.asm.lea(RSP, RSP, self.lag.bytes);
-            self.lag.bytes = 0;
+        if self.deferred.bytes != 0 {
+            self.asm.lea(RSP, RSP, self.deferred.bytes);
+            self.deferred.bytes = 0;
         }
     }
 
     /// What must be added to host register `register` for the guest's value.
     pub(super) fn lag_of(&self, register: Reg) -> i32 {
-        if register == RSP { self.lag.bytes } else { 0 }
+        if register == RSP {
+            self.deferred.bytes
+        } else {
+            0
+        }
     }
 
     /// Whether `guest` neither faults, nor leaves but for code that is put off, nor takes RSP
     /// other than by a checked address.
-    fn may_lag(&self, guest: &GuestInstruction) -> bool {
+    fn may_defer(&self, guest: &GuestInstruction) -> bool {
         let uses = self.plan.uses.get(self.index as usize);
         let checked = uses.is_some_and(Option::is_some);
         let instruction = &guest.instruction;
