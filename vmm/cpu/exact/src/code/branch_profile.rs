@@ -17,12 +17,12 @@ pub(crate) type Counts = [i32; 2];
 
 /// What was counted of jumps that traces were led past.
 #[derive(Debug, Default)]
-pub(crate) struct Ways {
+pub(crate) struct BranchProfile {
     /// By the jump's physical address.
     known: BTreeMap<u64, Counts>,
 }
 
-impl Ways {
+impl BranchProfile {
     /// What is known of the jump at physical address `jump` when its ways were run `counted`
     /// times by now, which is no more than [`HOT_RUNS`] each.
     pub(crate) fn learn(&mut self, jump: u64, counted: Counts) -> Counts {
@@ -47,14 +47,18 @@ mod tests {
 
     #[test]
     fn what_was_counted_first_stays_known_when_both_ways_are_hot() {
-        let mut ways = Ways::default();
+        let mut profile = BranchProfile::default();
         let both = [HOT_RUNS; 2];
-        assert_eq!(ways.learn(1, [3, 30]), [3, 30]);
-        assert_eq!(ways.learn(1, [HOT_RUNS, 34]), [HOT_RUNS, 34], "more runs");
-        assert_eq!(ways.learn(1, [HOT_RUNS, 500]), [HOT_RUNS, 34]);
-        assert_eq!(ways.learn(1, both), [HOT_RUNS, 34]);
-        assert_eq!(ways.learn(2, both), both, "never counted");
-        ways.clear();
-        assert_eq!(ways.learn(1, both), both);
+        assert_eq!(profile.learn(1, [3, 30]), [3, 30]);
+        assert_eq!(
+            profile.learn(1, [HOT_RUNS, 34]),
+            [HOT_RUNS, 34],
+            "more runs"
+        );
+        assert_eq!(profile.learn(1, [HOT_RUNS, 500]), [HOT_RUNS, 34]);
+        assert_eq!(profile.learn(1, both), [HOT_RUNS, 34]);
+        assert_eq!(profile.learn(2, both), both, "never counted");
+        profile.clear();
+        assert_eq!(profile.learn(1, both), both);
     }
 }
