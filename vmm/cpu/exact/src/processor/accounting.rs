@@ -6,13 +6,13 @@
 use belljar_translate::prices::classes::Prices;
 use belljar_translate::prices::timing::Timing;
 
-use crate::processor::ledger::caches::Caches;
+use crate::processor::accounting::caches::Caches;
 
 /// The model of the guest's caches.
 pub(crate) mod caches;
 
 /// A time model at work.
-pub(crate) struct Ledger {
+pub(crate) struct Accounting {
     pub prices: Prices,
     pub caches: Option<Caches>,
     /// Cycles that caches and memory took so far.
@@ -20,7 +20,7 @@ pub(crate) struct Ledger {
     pub spent_in_memory: u64,
 }
 
-impl Ledger {
+impl Accounting {
     pub(crate) fn new(timing: &Timing) -> Self {
         Self {
             prices: Prices::new(&timing.costs),
