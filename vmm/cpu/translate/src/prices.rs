@@ -1,6 +1,6 @@
 //! What running code costs where time is modelled.
 //!
-//! Costs are numbers of a scenario; they follow from an instruction's class alone. The emitter and the accounting ask.
+//! Costs are numbers of a scenario; they follow from an instruction's class alone. The emitter and cycle accounting ask.
 
 /// The class of cost that each instruction belongs to.
 pub mod classes;

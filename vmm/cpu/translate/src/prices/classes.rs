@@ -2,7 +2,7 @@
 //!
 //! Every instruction has exactly one class, found by its code and its features; a test holds that
 //! no vector instruction lacks one. Prices are never zero, so that time passes whatever a guest
-//! runs. The emitter adds prices up per block; the accounting charges for what runs in Rust.
+//! runs. The emitter adds prices up per block; cycle accounting charges for what runs in Rust.
 
 use iced_x86::{
     Code, CpuidFeature as C, FlowControl, Instruction, InstructionInfoFactory, Mnemonic as M,
