@@ -6,12 +6,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use belljar_cluster::plan::engine::EngineChoice;
 use belljar_cluster::scenario::LaunchKind;
+use belljar_cluster::scenario::engine::EngineChoice;
 use belljar_cluster::scenario::quantity::{Bytes, Duration, Rate};
 use clap::{Args, Parser, Subcommand};
 
+/// The subcommands: from parsed arguments to the library, and from its results to the terminal.
 mod command;
+/// What the program's parts have to say while it works, on standard error.
 mod notes;
 
 #[derive(Parser)]

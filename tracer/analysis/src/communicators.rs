@@ -4,11 +4,17 @@
 //! communicator make new ones from it in the same order, so the calls of one time are
 //! found by counting: same parent, same sequence number (MPI-4.0, 7.4.2).
 
+/// Gathers what events tell of communicators, process by process.
 mod collect;
+/// The members of groups (MPI-4.0, 7.3.2).
 mod groups;
+/// What one process's events tell of its communicators, before others are heard.
 mod history;
+/// An ordered set of processes, by their jobs and ranks.
 mod members;
+/// Puts the processes' histories together, communicator by communicator.
 mod resolve;
+/// With whom a member exchanges data in neighbourhood collectives.
 mod topology;
 
 use std::collections::BTreeMap;

@@ -4,8 +4,11 @@
 //! output where it begins, and the caller is told. Called by `belljar trace`; statistics begin here, too,
 //! with the same filter.
 
+/// An event as a JSON object.
 mod json;
+/// An event as a line of text.
 mod text;
+/// Names of values: ranks, communicators, datatypes, operations.
 mod words;
 
 use std::io;

@@ -10,9 +10,13 @@
 //! only the times of it remain. With a time model, whose chunks have a kind of their own,
 //! columns of what the time went into follow; without one the file is of [`VERSION`].
 
+/// A chunk of events with what their nodes' time went into.
 mod accounts;
+/// Reading a trace.
 mod reader;
+/// A chunk of events with structure and timing apart.
 mod timing;
+/// Writing a trace.
 mod writer;
 
 use std::path::PathBuf;

@@ -4,10 +4,15 @@
 //! it stays unknown, nothing is guessed. What depends on others is tried again in rounds, within a budget,
 //! as a trace may be hostile. Called by `collect`.
 
+/// Communicators of groups whose members alone call, so that nothing counts the calls.
 mod apart;
+/// Jobs that meet: one spawns another (MPI-4.0, 11.8), or two come to one port (11.9).
 mod jobs;
+/// Constructors whose outcome follows from what the parent's members passed.
 mod outcome;
+/// Intercommunicators and what is merged from them: two groups that meet.
 mod pairs;
+/// What is made of an intercommunicator.
 mod sides;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
