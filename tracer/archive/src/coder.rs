@@ -213,7 +213,11 @@ impl Number {
             got = got << 1 | u64::from(bit);
         }
         let rest = length - 1 - adapting;
-        let mask = if rest == 0 { 0 } else { u64::MAX >> (64 - rest) };
+        let mask = if rest == 0 {
+            0
+        } else {
+            u64::MAX >> (64 - rest)
+        };
         (got << rest) | coder.raw(rest, value & mask)
     }
 

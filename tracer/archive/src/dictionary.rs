@@ -9,14 +9,16 @@ use std::collections::BTreeMap;
 use belljar_trace::codec;
 use bincode::{Decode, Encode};
 
-use crate::frame::MOST;
 use crate::signature::Signature;
 
 /// Signatures that are kept, at most, before the dictionary is emptied.
 const MOST_SIGNATURES: usize = 1 << 17;
 
 /// Bytes of all signatures, at most, before the dictionary is emptied.
-const MOST_BYTES: usize = 32 << 20;
+const MOST_BYTES: usize = 8 << 20;
+
+/// Bytes of a chunk's new signatures, at most.
+const MOST_NEW: usize = 16 << 20;
 
 /// zstd's level: signatures are few.
 const LEVEL: i32 = 12;
@@ -45,7 +47,7 @@ impl Dictionary {
         self.stored
     }
 
-    /// Bytes of signatures that are not in the file yet, about.
+    /// Bytes of all signatures.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -104,7 +106,7 @@ impl Dictionary {
             raw.extend(encoded(signature));
         }
         self.stored = self.signatures.len();
-        if raw.len() > MOST {
+        if raw.len() > MOST_NEW {
             return Err(format!("signatures of {} bytes are too many", raw.len()));
         }
         let mut section = (raw.len() as u32).to_le_bytes().to_vec();
@@ -117,7 +119,10 @@ impl Dictionary {
     pub(crate) fn keep_small(&mut self) -> bool {
         let large = self.signatures.len() > MOST_SIGNATURES || self.bytes > MOST_BYTES;
         if large {
-            *self = Self { emptied: true, ..Self::default() };
+            *self = Self {
+                emptied: true,
+                ..Self::default()
+            };
         }
         large
     }
@@ -126,7 +131,7 @@ impl Dictionary {
     pub(crate) fn add(&mut self, section: &[u8]) -> Result<usize, String> {
         let head = section.first_chunk().ok_or("a dictionary is too short")?;
         let length = u32::from_le_bytes(*head) as usize;
-        if length > MOST {
+        if length > MOST_NEW {
             return Err("a dictionary's length is impossible".to_owned());
         }
         let raw = zstd::bulk::decompress(&section[4..], length)
@@ -134,7 +139,9 @@ impl Dictionary {
         let (emptied, mut raw) = raw.split_first().ok_or("a dictionary is empty")?;
         if *emptied != 0 {
             self.signatures.clear();
+            self.bytes = 0;
         }
+        self.bytes += raw.len();
         let known = self.signatures.len();
         while !raw.is_empty() {
             let (signature, used) = codec::decode_first::<Signature>(raw)
@@ -143,7 +150,8 @@ impl Dictionary {
             raw = &raw[used..];
         }
         self.stored = self.signatures.len();
-        if self.stored > MOST_SIGNATURES + 2 * crate::structure::CHUNK_CALLS {
+        let most = MOST_SIGNATURES + 2 * crate::structure::CHUNK_CALLS;
+        if self.stored > most || self.bytes > MOST_BYTES + MOST_NEW {
             return Err("a dictionary has more signatures than there can be".to_owned());
         }
         Ok(known)

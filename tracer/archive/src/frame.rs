@@ -70,7 +70,9 @@ pub(crate) fn take(
 ) -> Result<Option<Chunk>, String> {
     let mut head = Vec::with_capacity(HEAD);
     let failed = |error: std::io::Error| error.to_string();
-    file.take(HEAD as u64).read_to_end(&mut head).map_err(failed)?;
+    file.take(HEAD as u64)
+        .read_to_end(&mut head)
+        .map_err(failed)?;
     if head.is_empty() {
         return Ok(None);
     }
@@ -86,7 +88,9 @@ pub(crate) fn take(
     }
     let payload = if wanted(kind) {
         let mut payload = Vec::new();
-        file.take(length as u64).read_to_end(&mut payload).map_err(failed)?;
+        file.take(length as u64)
+            .read_to_end(&mut payload)
+            .map_err(failed)?;
         if payload.len() < length {
             return Err(broken());
         }
@@ -97,7 +101,8 @@ pub(crate) fn take(
     } else {
         // The last byte is read, so that a chunk that is cut short is noticed.
         if length > 0 {
-            file.seek(SeekFrom::Current(length as i64 - 1)).map_err(failed)?;
+            file.seek(SeekFrom::Current(length as i64 - 1))
+                .map_err(failed)?;
             if file.read(&mut [0]).map_err(failed)? == 0 {
                 return Err(broken());
             }
@@ -105,5 +110,9 @@ pub(crate) fn take(
         None
     };
     let length = (HEAD + length) as u64;
-    Ok(Some(Chunk { kind, payload, length }))
+    Ok(Some(Chunk {
+        kind,
+        payload,
+        length,
+    }))
 }

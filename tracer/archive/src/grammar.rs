@@ -107,7 +107,10 @@ impl Grammar {
 
     /// The pairs that are there most often, down to half as often as the first.
     fn frequent_pairs(&self) -> Vec<u64> {
-        let windows = self.sequences.iter().flat_map(|sequence| sequence.windows(2));
+        let windows = self
+            .sequences
+            .iter()
+            .flat_map(|sequence| sequence.windows(2));
         let mut pairs: Vec<u64> = windows.map(|pair| key(pair[0], pair[1])).collect();
         pairs.sort_unstable();
         let counted = pairs.chunk_by(|a, b| a == b);
@@ -141,7 +144,8 @@ impl Grammar {
         let mut numbers = Table::for_keys(frequent.len());
         for pair in frequent {
             *numbers.slot(pair) = (pair, self.symbol());
-            self.rules.push(Rule::Pair((pair >> 32) as u32, pair as u32));
+            self.rules
+                .push(Rule::Pair((pair >> 32) as u32, pair as u32));
         }
         for sequence in &mut self.sequences {
             replace(sequence, &mut numbers);

@@ -58,7 +58,15 @@ pub struct Sizes {
 impl Sizes {
     /// All of them.
     pub fn total(&self) -> u64 {
-        let Self { structure, signatures, operands, gaps, durations, rest, other } = *self;
+        let Self {
+            structure,
+            signatures,
+            operands,
+            gaps,
+            durations,
+            rest,
+            other,
+        } = *self;
         structure + signatures + operands + gaps + durations + rest + other
     }
 }

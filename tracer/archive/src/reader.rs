@@ -124,7 +124,12 @@ impl Chunks {
         let broken = "it ends without a footer: the run was broken off";
         let mut length = 0;
         let mut payloads: [Vec<u8>; 4] = Default::default();
-        let order = [Kind::Dictionary, Kind::Structure, Kind::Operands, Kind::Times];
+        let order = [
+            Kind::Dictionary,
+            Kind::Structure,
+            Kind::Operands,
+            Kind::Times,
+        ];
         for (kind, payload) in order.into_iter().zip(&mut payloads) {
             let wanted = |kind| all || !matches!(kind, Kind::Operands | Kind::Times);
             let chunk = frame::take(&mut self.file, wanted)?.ok_or(broken)?;
@@ -135,7 +140,11 @@ impl Chunks {
                     return Ok((None, length));
                 }
                 it if it == kind => *payload = chunk.payload.unwrap_or_default(),
-                it => return Err(format!("a chunk of kind {it:?} stands where {kind:?} belongs")),
+                it => {
+                    return Err(format!(
+                        "a chunk of kind {it:?} stands where {kind:?} belongs"
+                    ));
+                }
             }
         }
         let [dictionary, structure, operands, times] = payloads;
@@ -146,11 +155,20 @@ impl Chunks {
         self.threads += structure.fresh.len();
         self.calls += structure.calls as u64;
         self.chunks += 1;
-        Ok((Some(Sections { structure, operands, times }), length))
+        Ok((
+            Some(Sections {
+                structure,
+                operands,
+                times,
+            }),
+            length,
+        ))
     }
 
     fn end(&mut self, payload: &[u8]) -> Result<(), String> {
-        let (length, packed) = payload.split_first_chunk().ok_or("its footer is too short")?;
+        let (length, packed) = payload
+            .split_first_chunk()
+            .ok_or("its footer is too short")?;
         let length = u32::from_le_bytes(*length) as usize;
         if length > frame::MOST {
             return Err("its footer's length is impossible".to_owned());
@@ -159,7 +177,9 @@ impl Chunks {
         let footer: Footer = codec::decode(&footer).map_err(|error| error.to_string())?;
         if (footer.calls, footer.chunks) != (self.calls, self.chunks) {
             let (told, found) = (footer.calls, self.calls);
-            return Err(format!("its footer speaks of {told} calls, {found} were found"));
+            return Err(format!(
+                "its footer speaks of {told} calls, {found} were found"
+            ));
         }
         if !matches!(self.file.read(&mut [0; 1]), Ok(0)) {
             return Err("something follows its footer".to_owned());
@@ -245,7 +265,10 @@ impl ArchiveReader {
         }
         self.sequences = sections.structure.unfolded();
         self.read_operands(&sections.structure, &sections.operands);
-        if self.read_times(&sections.structure, &sections.times).is_none() {
+        if self
+            .read_times(&sections.structure, &sections.times)
+            .is_none()
+        {
             let reason = "a chunk's times are too short".to_owned();
             self.chunks.damaged(self.start, reason);
             return false;

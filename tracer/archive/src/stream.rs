@@ -148,7 +148,9 @@ impl Outlook {
     }
 
     fn activate(&mut self, communicator: Option<u32>, request: u64) {
-        self.next = request.max(self.next).wrapping_add(u64::from(request >= self.next));
+        self.next = request
+            .max(self.next)
+            .wrapping_add(u64::from(request >= self.next));
         if self.active.len() == MOST_REQUESTS {
             self.active.remove(0);
         }
@@ -163,7 +165,10 @@ impl Outlook {
     pub(crate) fn complete(&mut self, request: u64) -> (u64, Option<u32>) {
         let mut newest_first = self.active.iter().rev();
         match newest_first.position(|active| active.request == request) {
-            Some(later) => (later as u64, self.completed(later as u64).and_then(|it| it.1)),
+            Some(later) => (
+                later as u64,
+                self.completed(later as u64).and_then(|it| it.1),
+            ),
             None => (ELSEWHERE, None),
         }
     }

@@ -59,7 +59,13 @@ impl Models {
             0 => Implementation::Mpich,
             _ => Implementation::OpenMpi,
         };
-        Stream { node, process, thread, rank, implementation }
+        Stream {
+            node,
+            process,
+            thread,
+            rank,
+            implementation,
+        }
     }
 }
 
@@ -87,7 +93,9 @@ impl Telling<'_> {
         match rule.map(|rule| self.grammar.rules[rule as usize]) {
             None => {
                 let signature = i64::from(self.signatures[symbol as usize]);
-                models.signature.code_signed(coder, signature - self.expected);
+                models
+                    .signature
+                    .code_signed(coder, signature - self.expected);
                 self.expected = signature + 1;
             }
             Some(Rule::Pair(first, second)) => {
@@ -140,7 +148,9 @@ pub(crate) fn encode(structure: &Structure, known: usize) -> Vec<u8> {
     for stream in &structure.fresh {
         models.code_stream(&mut coder, stream);
     }
-    models.number.code(&mut coder, structure.threads.len() as u64);
+    models
+        .number
+        .code(&mut coder, structure.threads.len() as u64);
     let sequences = &structure.grammar.sequences;
     models.number.code(&mut coder, sequences.len() as u64);
     let mut expected = 0;
@@ -179,7 +189,7 @@ struct Hearing<'a> {
     models: Models,
     coder: Decoder<'a>,
     definitions: Vec<Definition>,
-    /// How many terminals each sequence may still get.
+    /// How many signatures there are.
     signatures: usize,
     expected: i64,
 }
@@ -196,7 +206,10 @@ impl Hearing<'_> {
             return None;
         }
         let definition = if coder.bit(&mut models.terminal[place], false) {
-            let signature = models.signature.code_signed(coder, 0).checked_add(self.expected)?;
+            let signature = models
+                .signature
+                .code_signed(coder, 0)
+                .checked_add(self.expected)?;
             self.expected = signature + 1;
             let signature = u32::try_from(signature).ok()?;
             Definition::Terminal(signature).checked(self.signatures)?
@@ -235,10 +248,14 @@ pub(crate) fn decode(
 ) -> Option<Structure> {
     let (mut models, mut coder) = (Models::default(), Decoder::new(bytes));
     let within = |number: u64, most: usize| {
-        usize::try_from(number).ok().filter(|number| *number <= most)
+        usize::try_from(number)
+            .ok()
+            .filter(|number| *number <= most)
     };
     let calls = within(models.number.code(&mut coder, 0), CHUNK_CALLS)?;
-    let fresh = within(models.number.code(&mut coder, 0), calls)?;
+    // A thread takes a bit at least: threads differ. So what is kept of them is bounded by the file.
+    let most_fresh = calls.min(64 + 8 * bytes.len());
+    let fresh = within(models.number.code(&mut coder, 0), most_fresh)?;
     let nobody = Stream {
         node: 0,
         process: 0,
@@ -279,7 +296,13 @@ pub(crate) fn decode(
         heard.push(symbols.collect::<Option<Vec<u32>>>()?);
     }
     let (grammar, signatures) = settle(&hearing.definitions, heard);
-    let structure = Structure { calls, fresh, threads: told, grammar, signatures };
+    let structure = Structure {
+        calls,
+        fresh,
+        threads: told,
+        grammar,
+        signatures,
+    };
     structure.adds_up().then_some(structure)
 }
 

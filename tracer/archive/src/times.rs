@@ -139,7 +139,9 @@ impl TimesModel {
         times: &Times,
     ) -> Times {
         let mut told = Times::default();
-        let same = coders.rest.bit(&mut self.same_vcpu, times.vcpu == clocks.vcpu);
+        let same = coders
+            .rest
+            .bit(&mut self.same_vcpu, times.vcpu == clocks.vcpu);
         told.vcpu = if same {
             clocks.vcpu
         } else {
@@ -156,13 +158,18 @@ impl TimesModel {
                 ..contexts[1]
             };
             duration = times.exit.wrapping_sub(times.entry);
-            duration = self.durations.code(&mut coders.durations, context, duration);
+            duration = self
+                .durations
+                .code(&mut coders.durations, context, duration);
         }
         told.exit = told.entry.wrapping_add(duration);
-        let accounted = coders.rest.bit(&mut self.accounted, times.accounts.is_some());
+        let accounted = coders
+            .rest
+            .bit(&mut self.accounted, times.accounts.is_some());
         if accounted {
             let accounts = times.accounts.unwrap_or_default();
-            let accounts = self.code_accounts(&mut coders.rest, &clocks.account, contexts, &accounts);
+            let accounts =
+                self.code_accounts(&mut coders.rest, &clocks.account, contexts, &accounts);
             clocks.account = accounts[1];
             told.accounts = Some(accounts);
         }
@@ -198,12 +205,22 @@ impl TimesModel {
 }
 
 fn sums(account: &Account) -> [u64; 4] {
-    let Account { instructions, caches, memory, idle } = *account;
+    let Account {
+        instructions,
+        caches,
+        memory,
+        idle,
+    } = *account;
     [instructions, caches, memory, idle]
 }
 
 fn account([instructions, caches, memory, idle]: [u64; 4]) -> Account {
-    Account { instructions, caches, memory, idle }
+    Account {
+        instructions,
+        caches,
+        memory,
+        idle,
+    }
 }
 
 /// The contexts of a call's gap and of its duration.
@@ -241,7 +258,9 @@ pub(crate) fn merge<C: Coder>(
     let mut number = Number::default();
     let mut next = vec![0; threads.len()];
     let head = |next: &[usize], thread: usize| {
-        threads[thread].get(next[thread]).map(|key| (*key, thread as u32))
+        threads[thread]
+            .get(next[thread])
+            .map(|key| (*key, thread as u32))
     };
     let mut heads: BTreeSet<(OrderKey, u32)> = (0..threads.len())
         .filter_map(|thread| head(&next, thread))
@@ -251,7 +270,9 @@ pub(crate) fn merge<C: Coder>(
         let told = actual.get(step).copied().unwrap_or(0);
         let mut thread = first.1;
         if !coder.bit(&mut likely, told == thread) {
-            thread = number.code(coder, told.into()).min(threads.len() as u64 - 1) as u32;
+            thread = number
+                .code(coder, told.into())
+                .min(threads.len() as u64 - 1) as u32;
         }
         // A thread without a call left: of a damaged file. The likely one will do.
         let at = head(&next, thread as usize).unwrap_or(first);

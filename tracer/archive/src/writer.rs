@@ -226,7 +226,10 @@ impl ArchiveWriter {
         }
         let known = self.dictionary.stored();
         let structure = self.structure();
-        let dictionary = self.dictionary.take_new().map_err(|reason| self.unencodable(reason))?;
+        let dictionary = self
+            .dictionary
+            .take_new()
+            .map_err(|reason| self.unencodable(reason))?;
         let structure = structure::encode(&structure, known);
         let operands = self.operands_section();
         let (times, [gaps, durations, rest]) = self.times_section();
@@ -415,7 +418,10 @@ impl Saved {
         let signatures = self.dictionary.slots();
         let threads = self.threads.len();
         let thread = |thread: &Thread| {
-            let slots = thread.calls.iter().map(|call| signatures.get(*call as usize));
+            let slots = thread
+                .calls
+                .iter()
+                .map(|call| signatures.get(*call as usize));
             let slots: Option<usize> = slots.sum();
             thread.times.len() == thread.calls.len() && slots == Some(thread.operands.len())
         };
@@ -432,6 +438,8 @@ impl Saved {
             && calls <= CHUNK_CALLS
             && self.known_threads <= threads as u64
             && self.threads.iter().all(thread)
-            && counted.into_iter().all(|(thread, count)| thread.calls.len() == *count)
+            && counted
+                .into_iter()
+                .all(|(thread, count)| thread.calls.len() == *count)
     }
 }
