@@ -42,6 +42,7 @@ impl Bit {
         u64::from(self.chance.clamp(32, u16::MAX - 31))
     }
 
+    #[inline]
     fn learn(&mut self, bit: bool) {
         let target = if bit { 65_535 } else { 0 };
         let old = i64::from(self.chance);
@@ -77,6 +78,7 @@ impl Encoder {
         }
     }
 
+    #[inline]
     fn halve(&mut self, bit: bool, chance: u64) {
         let middle = self.low + ((self.high - self.low) >> 16) * chance;
         if bit {
@@ -105,6 +107,7 @@ impl Encoder {
 }
 
 impl Coder for Encoder {
+    #[inline]
     fn bit(&mut self, model: &mut Bit, bit: bool) -> bool {
         self.halve(bit, model.chance());
         model.learn(bit);
@@ -148,6 +151,7 @@ impl<'a> Decoder<'a> {
         self.at = (self.at << 8) | u64::from(*next);
     }
 
+    #[inline]
     fn halve(&mut self, chance: u64) -> bool {
         let middle = self.low + ((self.high - self.low) >> 16) * chance;
         let bit = self.at <= middle;
@@ -166,6 +170,7 @@ impl<'a> Decoder<'a> {
 }
 
 impl Coder for Decoder<'_> {
+    #[inline]
     fn bit(&mut self, model: &mut Bit, _: bool) -> bool {
         let bit = self.halve(model.chance());
         model.learn(bit);

@@ -153,18 +153,28 @@ impl Grammar {
         true
     }
 
-    /// The length of a sequence when unfolded, for each symbol; `None` when one is longer than `most`.
+    /// The length of each symbol when unfolded; `None` when one is longer than `most` or lies deeper than
+    /// [`DEEPEST`]: one of those cannot be unfolded.
     pub(crate) fn lengths(&self, most: u64) -> Option<Vec<u64>> {
-        let mut lengths: Vec<u64> = vec![1; self.terminals as usize];
+        let mut measures: Vec<(u64, usize)> = vec![(1, 0); self.terminals as usize];
         for rule in &self.rules {
-            let of = |symbol: u32| lengths.get(symbol as usize).copied();
-            let length = match *rule {
-                Rule::Pair(first, second) => of(first)?.checked_add(of(second)?)?,
-                Rule::Repeat(symbol, times) => of(symbol)?.checked_mul(times.into())?,
+            let of = |symbol: u32| measures.get(symbol as usize).copied();
+            let (length, depth) = match *rule {
+                Rule::Pair(first, second) => {
+                    let (first, second) = (of(first)?, of(second)?);
+                    (first.0.checked_add(second.0)?, first.1.max(second.1))
+                }
+                Rule::Repeat(symbol, times) => {
+                    let (length, depth) = of(symbol)?;
+                    (length.checked_mul(times.into())?, depth)
+                }
             };
-            lengths.push(Some(length).filter(|it| *it <= most)?);
+            if length > most || depth >= DEEPEST {
+                return None;
+            }
+            measures.push((length, depth + 1));
         }
-        Some(lengths)
+        Some(measures.into_iter().map(|it| it.0).collect())
     }
 
     /// A sequence of terminals again. `into` gets them.
@@ -244,6 +254,20 @@ mod tests {
         let grammar = Grammar::of(5, vec![sequence.clone()]);
         assert_eq!(unfolded(&grammar), [sequence]);
         assert!(grammar.rules.len() < 12, "{grammar:?}");
-        assert!(grammar.sequences[0].len() < 5, "{grammar:?}");
+        assert!(grammar.sequences[0].len() < 8, "{grammar:?}");
+    }
+
+    #[test]
+    fn what_is_too_long_or_too_deep_is_refused() {
+        let grammar = |rules| Grammar {
+            terminals: 1,
+            rules,
+            sequences: Vec::new(),
+        };
+        let chain = |length| (0..length).map(|symbol| Rule::Pair(symbol, 0)).collect();
+        assert!(grammar(chain(100)).lengths(1 << 16).is_some());
+        assert!(grammar(chain(1000)).lengths(1 << 16).is_none());
+        let doubled = (0..17).map(|symbol| Rule::Repeat(symbol, 2)).collect();
+        assert!(grammar(doubled).lengths(1 << 16).is_none());
     }
 }

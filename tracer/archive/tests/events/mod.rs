@@ -13,7 +13,7 @@ fn number() -> impl Strategy<Value = u64> + Clone {
 }
 
 /// So many calls, and fewer, that have all there can be.
-pub fn any_events(most: usize) -> impl Strategy<Value = Vec<Event>> {
+pub(crate) fn any_events(most: usize) -> impl Strategy<Value = Vec<Event>> {
     let numbers = prop::collection::vec(number(), 40);
     prop::collection::vec(
         numbers.prop_map(|numbers| event(&mut numbers.into_iter())),
@@ -165,7 +165,7 @@ fn call(name: &str, rank: u32, arguments: Vec<u64>) -> Event {
 }
 
 /// A ring: each rank asks for its place, then receives, sends and waits so many times.
-pub fn ring(ranks: u32, turns: u32) -> Vec<Event> {
+pub(crate) fn ring(ranks: u32, turns: u32) -> Vec<Event> {
     let mut events = Vec::new();
     for rank in 0..ranks {
         let mut size = call("MPI_Comm_size", rank, vec![0x4400_0000, 0x7ffe_0000]);
