@@ -214,7 +214,7 @@ impl Number {
         for step in 1..=adapting {
             let bit = value >> (length - 1 - step) & 1 == 1;
             let bit = coder.bit(&mut self.leading[length as usize][node], bit);
-            node = 2 * node | usize::from(bit);
+            node = (2 * node) | usize::from(bit);
             got = got << 1 | u64::from(bit);
         }
         let rest = length - 1 - adapting;
@@ -239,7 +239,7 @@ pub(crate) fn tree<C: Coder>(coder: &mut C, bits: &mut [Bit], depth: u32, value:
     let mut node = 1usize;
     for position in (0..depth).rev() {
         let bit = coder.bit(&mut bits[node], value >> position & 1 == 1);
-        node = 2 * node | usize::from(bit);
+        node = (2 * node) | usize::from(bit);
     }
     node as u32 - (1 << depth)
 }
