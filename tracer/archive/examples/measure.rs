@@ -64,9 +64,8 @@ fn measure(path: &Path) -> Result<(), Box<dyn Error>> {
     let calls = events.len().max(1);
     let written = speed(calls, || write().map(drop))?;
     let read = speed(calls, || {
-        Ok({
-            ArchiveReader::open(&into)?.for_each(drop);
-        })
+        ArchiveReader::open(&into)?.for_each(drop);
+        Ok(())
     })?;
     let structure = speed(calls, || {
         let mut reader = StructureReader::open(&into)?;

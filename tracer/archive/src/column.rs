@@ -14,7 +14,7 @@ const FINE: usize = 8;
 const COARSE_BITS: u32 = 5;
 
 /// Coarse contexts, as a power of two.
-const COARSE_TABLE_BITS: u32 = 8;
+const COARSE_TABLE_BITS: u32 = 12;
 
 /// A number's contexts, as keys: calls of the same keys are alike.
 #[derive(Clone, Copy, Debug)]

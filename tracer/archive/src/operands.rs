@@ -1,7 +1,8 @@
 //! Words that differ from call to call: pointers, displacements, large handles.
 //!
-//! Each is told in the context of its thread, its call's signature and its place among the arguments, by a
-//! [`Column`] of differences. Called by the writer and the reader.
+//! Each is told in the context of its thread, its call's signature and its place among the arguments, else in
+//! that of thread and place, since calls of several functions have the same buffers. A [`Column`] of differences
+//! tells them. Called by the writer and the reader.
 
 use crate::coder::Coder;
 use crate::column::{Column, Context, mix};
@@ -32,10 +33,9 @@ impl Operands {
         let mut before = 0;
         for (at, slot) in signature.slots.iter().enumerate() {
             let own = u64::from(thread) << 32 | u64::from(number);
-            let function = u64::from(thread) << 32 | u64::from(signature.event.function);
             let context = Context {
                 fine: mix(own, (*slot).into()),
-                coarse: mix(function, (*slot).into()),
+                coarse: mix(thread.into(), (*slot).into()),
                 before,
             };
             let operand = operands.get(at).copied().unwrap_or(0);
