@@ -100,7 +100,11 @@ impl TraceHeader {
             .collect()
     }
 
-    fn check(&self) -> Result<(), &'static str> {
+    /// Sees that it can be this program's.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), &'static str> {
         if self.functions_hash != functions_hash() {
             return Err(
                 "its functions are numbered differently: another version of Belljar wrote it",
