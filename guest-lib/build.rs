@@ -9,6 +9,7 @@ use std::process::Command;
 
 use belljar_abi as abi;
 
+/// Rules by which unwinders find the callers of traced calls.
 #[path = "build/unwind.rs"]
 mod unwind;
 

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use belljar_cluster::run::horizon::Horizons;
+use belljar_cluster::run::bounds::Bounds;
 use belljar_fabric::{
     Distances, Fabric, FatTree, Frame, LinkSpec, Mac, PartSpecs, Routing, SwitchSpec, Topology,
 };
@@ -68,20 +68,20 @@ fn bookkeeping() {
     let topology = Topology::star(NODES, link(), switch()).unwrap();
     let distances = Distances::new(&topology);
     let lookahead = distances.nearest(0);
-    let mut horizons = Horizons::new(distances, NODES);
+    let mut bounds = Bounds::new(distances, NODES);
     for node in NODES / HOSTS..NODES {
-        horizons.leave(node);
+        bounds.leave(node);
     }
     let mut turns = Vec::new();
     let mut taken = 0;
     let start = Instant::now();
     for round in 0..ROUNDS {
         let now = Time::ZERO + Span::from_ps(lookahead.as_ps() * round);
-        horizons.set((round % u64::from(NODES)) as u32, now);
+        bounds.set((round % u64::from(NODES)) as u32, now);
         // As a run's round does: before the network advances, for the turns, and after them.
-        black_box(horizons.settled(None));
-        horizons.turns(None, Time::MAX, false, &mut turns);
-        black_box(horizons.first());
+        black_box(bounds.settled(None));
+        bounds.turns(None, Time::MAX, false, &mut turns);
+        black_box(bounds.first());
         taken += turns.len();
     }
     let each = nanoseconds(start) / ROUNDS as f64 / f64::from(NODES);

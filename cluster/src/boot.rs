@@ -20,12 +20,12 @@ use belljar_sim::{Frequency, Random, Seed, Span, Time};
 use belljar_vmm::{DiskConfig, KernelError, KernelImage, Node, NodeConfig, NodeError, NodeStop};
 
 use crate::observe::keyboard::Keyboard;
-use crate::plan::engine::{Engine, KvmOptions};
 use crate::plan::parts::{DISK_LATENCY, START_DATE};
 use crate::plan::processors::{Maker, Virtualisation};
 use crate::run::host_memory;
-use crate::run::runner::real_function;
+use crate::run::runner::pass_on;
 use crate::run::sandbox::{Reach, Sandbox, SandboxError};
+use crate::scenario::engine::{Engine, KvmOptions};
 
 /// How far a node runs before its console is looked at.
 const STEP: Span = Span::from_ms(1);
@@ -244,8 +244,7 @@ impl Booted {
                 NodeStop::Limit if self.node.now() >= self.limit => return Ok(BootEnding::Limit),
                 NodeStop::Limit | NodeStop::Paused => {}
                 NodeStop::Magic { .. } => {
-                    let target = real_function(&self.node.registers(), &self.node);
-                    self.node.complete_magic(target);
+                    pass_on(&mut self.node);
                     continue;
                 }
                 ended => return Ok(BootEnding::Node(ended)),

@@ -4,18 +4,31 @@
 //! typed in the library. Called by `main`, which parses the arguments. The short subcommands are in this
 //! file.
 
+/// `belljar agent`: a host's part in a run that another host started.
 pub(crate) mod agent;
+/// `belljar sbatch-script`: a batch script of Slurm's on nodes, as it is.
 pub(crate) mod batch;
+/// `belljar bisect`: prints the first instruction at which two runs differ.
 pub(crate) mod bisect;
+/// `belljar boot`: arguments to a plan of one node, its end to an exit code.
 pub(crate) mod boot;
+/// How a run ends for the one who started it.
 mod conclusion;
+/// `belljar watch` and `belljar console`.
 pub(crate) mod look;
+/// `belljar mpirun`: a program of the user's own on nodes, without a scenario.
 pub(crate) mod mpirun;
+/// `belljar new`: a scenario to start from.
 pub(crate) mod new;
+/// Results on standard output.
 mod output;
+/// `belljar run`, `belljar resume` and `belljar checkpoint`.
 pub(crate) mod run;
+/// `belljar submit`, and what it shares with `belljar sweep`.
 pub(crate) mod submit;
+/// `belljar sweep`: runs of one scenario with all combinations of some values, and their table.
 pub(crate) mod sweep;
+/// `belljar trace`, and the table that ends a run.
 pub(crate) mod trace;
 
 use std::fs;
@@ -24,13 +37,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::doctor as examination;
-use belljar_cluster::hosts::Outlook;
+use belljar_cluster::hosts::Preview;
 use belljar_cluster::plan::Plan;
-use belljar_cluster::plan::engine::Engine;
 use belljar_cluster::plan::run_disk;
 use belljar_cluster::plan::template;
 use belljar_cluster::run::host_memory;
 use belljar_cluster::run::sandbox::Sandbox;
+use belljar_cluster::scenario::engine::Engine;
 use belljar_cluster::scenario::{Scenario, Standalone, schema};
 use belljar_images::{CacheError, ImageError, LockUse, Progress, Recipe};
 
@@ -68,11 +81,11 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
     let plan = Plan::resolve(&scenario, &arguments.scenario.scenario)?;
     say(&plan)?;
     let hosts = run::with_arguments(scenario.hosts.clone(), &arguments.hosts)?;
-    match Outlook::new(&plan, &hosts)? {
-        Some(outlook) => say(outlook)?,
+    match Preview::new(&plan, &hosts)? {
+        Some(preview) => say(preview)?,
         None => {
             say("hosts      this one alone")?;
-            say(format!("memory     {}", host_memory::outlook(&plan)))?;
+            say(format!("memory     {}", host_memory::preview(&plan)))?;
         }
     }
     if let Some(path) = &arguments.run_disk {

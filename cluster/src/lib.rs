@@ -2,9 +2,23 @@
 //!
 //! A [`Scenario`](scenario::Scenario) is what a file says; a [`Plan`](plan::Plan) is
 //! that resolved; a [`Run`](run::coordinator::Run) carries it out and fills a
-//! [`RunDirectory`](results::run_directory::RunDirectory). So data flows from room to room: `scenario`, `plan`,
-//! `run`, `results`; `observe` looks at runs, `hosts` spreads one over machines, and what stands next to the
-//! rooms makes scenarios of something else, or does without one.
+//! [`RunDirectory`](results::run_directory::RunDirectory).
+//!
+//! The rooms, from top to bottom, and which others each imports:
+//!
+//! | room | what is in it | imports |
+//! |---|---|---|
+//! | [`sweep`], [`boot`], [`doctor`] | what commands do besides runs | those below |
+//! | [`observe`] | runs looked at; a run's state hashes | `run`, `plan`, `results`, `scenario` |
+//! | [`hosts`] | one run on several hosts | `run`, `plan`, `results`, `scenario`, `observe` |
+//! | [`run`] | rounds, host threads, checkpoints, the summary | `plan`, `results`, `scenario`, `hosts`, `observe` |
+//! | [`plan`] | a scenario resolved | `mpirun`, `batch`, `results`, `scenario`, and of `run` sandbox, host memory and runner |
+//! | [`mpirun`] | programs without a scenario; what is in a guest's root | `scenario`, and of `plan` its large files |
+//! | [`results`] | what a run leaves | `scenario` |
+//! | [`batch`], [`scenario`] | what files say | none |
+//!
+//! So `scenario` and `results` know nobody above them. `run`, `hosts` and `observe` know one another: a run tells other
+//! hosts, and those who look, how far it is; an agent and `bisect` make runs of their own.
 
 /// Batch scripts as Slurm's users have them.
 pub mod batch;

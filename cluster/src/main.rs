@@ -6,12 +6,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use belljar_cluster::plan::engine::EngineChoice;
 use belljar_cluster::scenario::LaunchKind;
+use belljar_cluster::scenario::engine::EngineChoice;
 use belljar_cluster::scenario::quantity::{Bytes, Duration, Rate};
 use clap::{Args, Parser, Subcommand};
 
+/// The subcommands: from parsed arguments to the library, and from its results to the terminal.
 mod command;
+/// What the program's parts have to say while it works, on standard error.
 mod notes;
 
 #[derive(Parser)]
@@ -68,7 +70,7 @@ enum Command {
     Schema,
     /// Traces of MPI calls.
     #[command(subcommand)]
-    Trace(TraceCommand),
+    Trace(command::trace::TraceCommand),
     /// Guest images.
     #[command(subcommand)]
     Image(ImageCommand),
@@ -310,55 +312,6 @@ struct BuildArguments {
     verbose: bool,
 }
 
-#[derive(Subcommand)]
-enum TraceCommand {
-    /// List the calls.
-    Dump(DumpArguments),
-    /// Sum the calls up: per function, per rank, by size, and who sent to whom.
-    Stat(StatArguments),
-}
-
-#[derive(Args)]
-struct FilterArguments {
-    /// Only calls of this rank; may be repeated.
-    #[arg(long, value_name = "RANK")]
-    rank: Vec<u32>,
-    /// Only calls of functions of this name or pattern, such as `MPI_I*`; may be repeated.
-    #[arg(long, value_name = "NAME")]
-    function: Vec<String>,
-    /// Only calls from this virtual time on, such as `1.5 s`.
-    #[arg(long, value_name = "TIME")]
-    from: Option<String>,
-    /// Only calls before this virtual time.
-    #[arg(long, value_name = "TIME")]
-    to: Option<String>,
-}
-
-#[derive(Args)]
-struct DumpArguments {
-    /// A run directory, or a trace file.
-    trace: PathBuf,
-    /// One JSON object a line.
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    filter: FilterArguments,
-}
-
-#[derive(Args)]
-struct StatArguments {
-    /// A run directory, or a trace file.
-    trace: PathBuf,
-    /// Instead, cycles per instruction: core + caches + memory + idle + MPI.
-    #[arg(long)]
-    cpi: bool,
-    /// As JSON.
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    filter: FilterArguments,
-}
-
 fn main() -> ExitCode {
     notes::tell();
     let words = command::mpirun::plain(std::env::args_os());
@@ -380,8 +333,7 @@ fn main() -> ExitCode {
         Command::Agent => command::agent::agent(),
         Command::Doctor => command::doctor(),
         Command::Schema => command::schema(),
-        Command::Trace(TraceCommand::Dump(arguments)) => command::trace::dump(&arguments),
-        Command::Trace(TraceCommand::Stat(arguments)) => command::trace::stat(&arguments),
+        Command::Trace(command) => command::trace::run(&command),
         Command::Image(ImageCommand::Build(arguments)) => command::build_image(&arguments),
         Command::Image(ImageCommand::List) => command::list_images(),
         Command::Image(ImageCommand::Verify { recipe }) => command::verify_image(&recipe),

@@ -8,15 +8,25 @@
 //!
 //! Called by `belljar mpirun`, and by [`Plan`](crate::plan::Plan) for the check.
 
+/// What an ELF file says of its machine, its loader and its libraries.
 mod binary;
+/// Whether the workload's programs can run on its image.
 pub mod check;
+/// Picks the image that fits some programs.
 pub mod choose;
+/// The scenario of a request, as a text for people.
 pub mod compose;
+/// Why a program cannot run on the nodes.
 mod error;
+/// An image's file tree as the guest will see it.
 mod guest_root;
+/// Shared libraries on this host, where its dynamic loader would find them.
 mod host_loader;
+/// Which shared libraries a program gets, and where from.
 pub mod library;
+/// The two MPI implementations that images have, by the names of their libraries and launchers.
 mod mpi;
+/// What is asked for on the command line.
 pub mod request;
 
 pub use binary::Binary;

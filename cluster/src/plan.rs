@@ -15,16 +15,14 @@ use belljar_sim::{Frequency, Span, Time};
 
 use crate::mpirun::GuestRoot;
 use crate::mpirun::check::{self, Workload};
-use crate::plan::engine::{Engine, EngineChoice, KvmOptions};
 use crate::plan::error::PlanError;
 use crate::plan::large_files::LargeFiles;
 use crate::results::outputs::Wanted;
+use crate::scenario::engine::{Engine, EngineChoice, KvmOptions};
 use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace};
 
 /// A plan in words.
 mod describe;
-/// Which engine carries a scenario's nodes.
-pub mod engine;
 /// Why a scenario cannot be carried out.
 pub mod error;
 /// The files that a scenario names.

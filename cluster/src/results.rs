@@ -14,5 +14,3 @@ pub mod outputs;
 pub mod run_directory;
 /// What nodes write that a run keeps as text.
 pub mod stream;
-/// What is told of a run at its end.
-pub mod summary;

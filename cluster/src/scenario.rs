@@ -12,9 +12,11 @@ use belljar_images::toml_error;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::plan::engine::{EngineChoice, KvmOptions};
+use crate::scenario::engine::{EngineChoice, KvmOptions};
 use crate::scenario::quantity::{Bytes, Duration, Rate};
 
+/// Which engine carries a scenario's nodes.
+pub mod engine;
 /// Folders and patterns of files, made into single files.
 mod files;
 /// `[hosts]`.

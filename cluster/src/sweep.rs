@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The table of a sweep: a row for each combination, failed ones too.
 mod table;
 
 pub use table::{Outcome, Table};

@@ -5,18 +5,31 @@
 //! on its seeds and on mutations of them; `cargo xtask fuzz TARGET` lets libFuzzer look
 //! for bytes that reach what none reached before.
 
+/// Kernel files of any content.
 mod boot;
+/// Checkpoints that came from anybody: records and packs of pages.
 mod checkpoint;
+/// Arbitrary code, in every mode and at both privilege levels.
 mod code;
+/// Files that people are sent: traces and scenarios.
 mod files;
+/// A small machine for hostile code.
 mod machine;
+/// Mutations of inputs.
 pub mod mutate;
+/// Networks from files, and their saved states.
 mod network;
+/// What talks to a run: other hosts of it, and clients of its control socket.
 mod peers;
+/// Devices that are nothing but registers.
 mod registers;
+/// Archives of root file systems and container images.
 mod root;
+/// Saved states of nodes, restored and run on.
 mod state;
+/// virtio devices under hostile drivers.
 mod virtio;
+/// Page walks through arbitrary tables.
 mod walk;
 
 /// One fuzz target.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use belljar_cluster::hosts;
-use belljar_cluster::observe::control::{self, Desk};
+use belljar_cluster::observe::control::{self, Mailbox};
 use belljar_images::Recipe;
 
 /// Nodes of the run that is asked.
@@ -29,11 +29,11 @@ pub(crate) fn message_seeds() -> Vec<Vec<u8>> {
 
 /// Answers a client that sends these bytes; every answer is a line.
 pub(crate) fn control(data: &[u8]) {
-    let desk = Arc::new(Desk::default());
+    let mailbox = Arc::new(Mailbox::default());
     // A run that is ending: nobody waits for its answers.
-    desk.close();
+    mailbox.close();
     let folder = tempfile::tempdir().expect("the host has a folder for files");
-    let answers = control::answers(folder.path(), NODES, &desk, data).expect("a folder opens");
+    let answers = control::answers(folder.path(), NODES, &mailbox, data).expect("a folder opens");
     let lines = answers.split(|&byte| byte == b'\n').count();
     assert!(
         answers.ends_with(b"\n") && lines >= 2,

@@ -5,7 +5,9 @@
 //! what comes of it (the byte, the fault with its error code and address, accessed and
 //! dirty bits) is what the [second walker](reference) says.
 
+/// A page walker of its own, after the Intel SDM.
 mod reference;
+/// Tables that the input makes.
 mod tables;
 
 use arbitrary::{Result, Unstructured};

@@ -12,7 +12,9 @@
 #![no_builtins]
 #![crate_type = "cdylib"]
 
+/// Introduces a process to the host when it first calls MPI.
 mod process;
+/// Looks for symbols in what is loaded, in the order of loading.
 mod search;
 
 use core::arch::x86_64::__cpuid;

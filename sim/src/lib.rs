@@ -2,10 +2,16 @@
 //!
 //! Nothing here knows of guests, networks or hosts, and nothing depends on the host's clock or threads. All
 //! other crates that simulate build on it.
+//!
+//! `queue` imports the times of `time`; `random` and `codec` import nothing here.
 
+/// The binary form of saved state: bincode's standard encoding of serde's data model.
 mod codec;
+/// The event queue and its total order.
 mod queue;
+/// The only random generator.
 mod random;
+/// Virtual time in whole picoseconds, and its relation to processor cycles.
 mod time;
 
 pub use codec::{CodecError, check, decode, encode};

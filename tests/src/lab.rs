@@ -3,8 +3,11 @@
 //! it. The outside network is never touched, and nothing is left: all processes are
 //! in one process namespace whose first process ends with the test, however that ends.
 
+/// The files of a lab's hosts: users, keys, the settings of Slurm, munge and sshd.
 mod files;
+/// A host of a lab.
 mod host;
+/// A wire that takes its time, for hosts of a lab.
 mod wire;
 
 use std::fs;

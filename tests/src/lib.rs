@@ -4,11 +4,17 @@
 //! it ended. A test that lacks what it needs (the binary, root, a new QEMU) is skipped, said loudly.
 #![allow(clippy::print_stderr)]
 
+/// What the ranks of a run called.
 mod calls;
+/// Digests of whole runs, which stand in the tree: the same on every host.
 mod digest;
+/// A lab of physical hosts on one machine, with Debian's Slurm and sshd.
 pub mod lab;
+/// A machine with KVM for tests.
 mod machine;
+/// What a run of `belljar` left: how it ended, its output, its directory.
 mod outcome;
+/// Scenarios made of few words.
 mod scenario;
 
 use std::env;

@@ -14,6 +14,43 @@ pub struct BadAddress(pub u64);
 /// Memory of a guest process, by linear address, seen through the page tables that
 /// are in force at a magic exit. Accesses change nothing but the bytes written: no
 /// accessed or dirty bits, no faults in the guest.
+///
+/// ```
+/// use belljar_tracer::{BadAddress, GuestMemory};
+///
+/// /// Eight bytes, mapped at 0x1000.
+/// struct Word([u8; 8]);
+///
+/// impl Word {
+///     fn at(&mut self, linear: u64, bytes: usize) -> Option<&mut [u8]> {
+///         let start = usize::try_from(linear.checked_sub(0x1000)?).ok()?;
+///         self.0.get_mut(start..start.checked_add(bytes)?)
+///     }
+/// }
+///
+/// impl GuestMemory for Word {
+///     fn read(&self, linear: u64, into: &mut [u8]) -> Result<(), BadAddress> {
+///         let mut word = Word(self.0);
+///         let from = word.at(linear, into.len()).ok_or(BadAddress(linear))?;
+///         into.copy_from_slice(from);
+///         Ok(())
+///     }
+///
+///     fn write(&mut self, linear: u64, from: &[u8]) -> Result<(), BadAddress> {
+///         let into = self.at(linear, from.len()).ok_or(BadAddress(linear))?;
+///         into.copy_from_slice(from);
+///         Ok(())
+///     }
+/// }
+///
+/// let mut memory = Word([0; 8]);
+/// memory.write(0x1004, &[7])?;
+/// let mut byte = [0];
+/// memory.read(0x1004, &mut byte)?;
+/// assert_eq!(byte, [7]);
+/// assert_eq!(memory.read(0x1008, &mut byte), Err(BadAddress(0x1008)));
+/// # Ok::<(), BadAddress>(())
+/// ```
 pub trait GuestMemory {
     /// Fills `into` with the bytes at `linear`.
     ///

@@ -4,8 +4,11 @@
 //! program that means harm loses names of its own objects, nothing else. Called by `node` at entry and
 //! return of each call.
 
+/// Which requests a call of the `Wait` and `Test` families completed.
 mod completion;
+/// What a call's arguments say when it is entered.
 mod entry;
+/// What a call's outputs say when it returns.
 mod leave;
 
 use std::collections::BTreeMap;

@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_abi::{
     FACT_LEAF, IMPLEMENTATION_MPICH, IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN,
-    OPEN_MPI_OBJECTS, RESOLVERS_OFFSET, RETURN_OFFSET, STUB_BASE, TABLE_OFFSET, fact,
+    OPEN_MPI_OBJECTS, RESOLVERS_OFFSET, RETURN_OFFSET, STUB_BASE, fact,
 };
 use belljar_trace::{Event, Implementation};
 
+use crate::interception::library::table_entry;
 use crate::memory::{BadAddress, GuestMemory};
 use crate::node::{MagicRegisters, NodeTracer};
 use crate::selection::Selection;
@@ -110,9 +111,10 @@ impl Guest {
         memory.map(HEAP, 0x40000);
         memory.map(STUB_BASE, belljar_abi::STUB_LENGTH);
         for operation in 0..belljar_abi::OPERATIONS as u64 {
-            let entry = STUB_BASE + TABLE_OFFSET + 8 * operation;
             let function = LIBRARY + 16 * operation;
-            memory.write(entry, &function.to_le_bytes()).unwrap();
+            memory
+                .write(table_entry(operation), &function.to_le_bytes())
+                .unwrap();
         }
         for (offset, address) in [(RETURN_OFFSET, RETURNED), (RESOLVERS_OFFSET, RESOLVERS)] {
             memory

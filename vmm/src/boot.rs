@@ -4,14 +4,23 @@
 //! not fit into memory is an error that names it, and nothing of a kernel file can write outside
 //! guest RAM. `Node::new` calls `load` once, for the first processor.
 
+/// ACPI tables of a hardware-reduced machine.
 mod acpi;
+/// Compressed kernels, told apart by magic.
 mod decompress;
+/// ELF files of either class: what to load where, and the PVH entry point.
 mod elf;
+/// The processor's state at a kernel's entry.
 mod entry;
-mod kernel;
-mod layout;
+/// Kernel files: a bzImage or an ELF file.
+pub(crate) mod kernel;
+/// Where things lie in guest-physical memory.
+pub(crate) mod layout;
+/// Kernels after the Multiboot specification, version 0.6.96.
 mod multiboot;
+/// The PVH convention: a 32-bit entry that the ELF file names in a note.
 mod pvh;
+/// `struct boot_params`, the zero page.
 mod zero_page;
 
 use belljar_cpu::{GuestRam, Registers, SystemRegisters};

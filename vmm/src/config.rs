@@ -10,7 +10,8 @@ use belljar_cpu::InstructionSet;
 use belljar_devices::virtio::Disk;
 use belljar_sim::{Frequency, Seed, Span};
 
-use crate::boot::{KernelImage, MAX_SLOTS};
+use crate::boot::kernel::KernelImage;
+use crate::boot::layout::MAX_SLOTS;
 
 const MIB: u64 = 1 << 20;
 /// The least that a distribution's kernel boots with.

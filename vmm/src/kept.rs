@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryRegion};
 
+/// Which pages of this process's memory are its own.
 mod pagemap;
 
 pub use pagemap::PageMap;

@@ -4,16 +4,27 @@
 //! comes from outside comes with its virtual time. The cluster's runner, `belljar boot` and the
 //! fuzz targets run nodes; a node calls nobody, but returns a `NodeStop`.
 
+/// What arrives at a node from outside, in the order of time, then of asking.
 mod arrivals;
+/// A node's devices and the two buses that lead to them.
 mod devices;
+/// From a processor's exit to what has to be done about it.
 mod exits;
+/// A node's state from outside: hashes of all of it, and its parts.
 mod inspect;
+/// A node's memory as the process sees it that runs on the processor.
 mod memory;
+/// One of a node's processors: an engine, and what the node knows of its turn.
 mod processor;
+/// Whose turn it is: a node's processors run one after the other.
 mod rotation;
+/// A node's state apart from its RAM, saved and taken over.
 mod saved;
+/// Why a run of a node ended.
 mod stops;
+/// A short way through turns in which a node does nothing but run.
 mod stretch;
+/// The run loop: turn by turn, exit by exit.
 mod turns;
 
 use std::sync::Arc;

@@ -11,6 +11,7 @@
 //! written under another name and then renamed: it is whole or it is not there. Every byte of it is looked at
 //! when it is opened: the header and the pages it names have checksums, all else is zero.
 
+/// The pages of RAM that are worth keeping.
 mod pages;
 
 use std::fs::File;

@@ -17,13 +17,21 @@ use crate::shell::{Profile, build_belljar};
 
 use qemu::{Link, Machine};
 
+/// `cargo xtask bench hpl`: Linpack on four nodes, against QEMU.
 mod cluster;
+/// `cargo xtask bench engine`: the exact engine against the bare processor and QEMU.
 mod engine;
+/// `cargo xtask bench hosts`: what it costs to run on several hosts.
 mod hosts;
+/// `cargo xtask bench kvm`: what the kvm engine costs on this host's virtualisation.
 mod kvm;
+/// Charts as SVG.
 mod plot;
+/// The peer: QEMU's system emulation in counted mode.
 mod qemu;
+/// `cargo xtask bench scale`: what many nodes cost.
 mod scale;
+/// `cargo xtask bench share`: where the host's time goes while guests run.
 mod share;
 
 /// Runs of each side for each row, unless said otherwise.

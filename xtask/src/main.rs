@@ -9,16 +9,26 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// `cargo xtask bench`: Belljar against QEMU's system emulation.
 mod bench;
+/// `docs/` as a book: its table of contents, and links to files.
 #[cfg(test)]
 mod book;
+/// `cargo xtask check`: what one runs before a commit.
 mod check;
+/// `cargo xtask demo`: from nothing to a traced run.
 mod demo;
+/// `cargo xtask fuzz`: property tests without an end.
 mod fuzz;
+/// `cargo xtask generate`: the table of MPI functions, from the headers that are installed.
 mod generate;
+/// `cargo xtask test`: groups of tests, and what they need.
 mod groups;
+/// `cargo xtask kvm-unit-tests DIR`: the cases of a built kvm-unit-tests tree.
 mod kvm_unit_tests;
+/// Debian packages that the project's commands need on the host.
 mod packages;
+/// Running other programs, and saying so.
 mod shell;
 
 #[derive(Parser)]

@@ -9,6 +9,7 @@ use std::fmt;
 use std::io;
 use std::process::Command;
 
+/// Slurm's lists of counts, such as `4(x2),2`: 4, 4 and 2.
 mod counts;
 
 pub use counts::CountsError;

@@ -7,7 +7,9 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+/// What Slurm tells of a job.
 mod record;
+/// Batch scripts.
 mod script;
 
 pub use record::{JobRecord, JobState};

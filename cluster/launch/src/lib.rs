@@ -15,18 +15,33 @@
 //!
 //! What the rule cannot cover is a host that vanishes without a word, so that the other
 //! side's connection never ends: agents watch their peers for that.
+//!
+//! `local`, `srun` and `ssh` are the ways to start agents; each imports what it needs of `child` (an agent that is
+//! a process of this host), `agent`, `lines` and `signals`, and none imports another. [`job`] stands by itself.
 
+/// An agent that was started, to whoever started it.
 mod agent;
+/// The Slurm job that this process is part of: its hosts and what it has on them.
 pub mod allocation;
+/// Agents that a child of this process is, or stands for.
 mod child;
+/// Waiting on the host's clock.
 mod deadline;
+/// Why an agent was not started.
 mod error;
+/// Jobs of Slurm: batch scripts, handing them in, and what becomes of them.
 pub mod job;
+/// Lines of an agent's output.
 mod lines;
+/// Agents on this host, as children of this process.
 mod local;
+/// Words for shells.
 mod quote;
+/// Names of signals.
 mod signals;
+/// Agents on the hosts of a Slurm job.
 mod srun;
+/// Agents on hosts that ssh reaches.
 pub mod ssh;
 
 use std::path::PathBuf;
@@ -53,6 +68,19 @@ pub struct AgentCommand {
 ///
 /// A call may take as long as the way's time limits allow; calls for different hosts may
 /// be made from different threads at once.
+///
+/// ```
+/// use belljar_launch::{AgentCommand, Launch, Local};
+///
+/// let command = AgentCommand {
+///     program: "/bin/sh".into(),
+///     arguments: vec!["-c".into(), "echo ready".into()],
+/// };
+/// let way: Box<dyn Launch> = Box::new(Local::default());
+/// let agent = way.start("here", &command)?;
+/// assert_eq!(agent.lines().recv()?, "ready");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Launch: Send + Sync {
     /// Starts `agent` on `host`.
     ///

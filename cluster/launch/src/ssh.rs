@@ -17,10 +17,15 @@ use ssh2::Channel;
 use crate::lines::{self, Tell, to_standard_error};
 use crate::{Agent, AgentCommand, Launch, LaunchError};
 
+/// Where a host is: `[USER@]HOST[:PORT]`.
 mod address;
+/// Files of known hosts, as `sshd(8)` describes them: patterns, hashed names, revoked keys.
 mod known;
+/// From a host's name to a session in which the user is let in.
 mod login;
+/// The thread of a connection: between an agent's streams and whoever started it.
 mod pump;
+/// What is done on a host before the agent runs: the program is copied where it is absent.
 mod remote;
 
 use address::Address;

@@ -10,6 +10,9 @@
 //! What messages mean is not known here: they are bytes that arrive whole, in order, or not
 //! at all. A host that is slow still says every second that it is there; one that says
 //! nothing for long is given up.
+//!
+//! `mesh` is on top: it takes connections from `listener` and holds a `link` to each peer. Both need `handshake`,
+//! which needs `key`; `record` and `peer` import none of the others.
 
 /// Two hosts prove to each other that they have the run's key.
 mod handshake;

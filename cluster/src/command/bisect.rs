@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use belljar_cluster::observe::bisect::{Difference, bisect as find};
 use belljar_cluster::observe::watch::Sample;
-use belljar_cluster::plan::engine::Engine;
+use belljar_cluster::scenario::engine::Engine;
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 
 use super::output::{say, show};

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use belljar_cluster::boot::{BootEnding, BootPlan, Booted};
 use belljar_cluster::observe::keyboard::Keyboard;
-use belljar_cluster::plan::engine::{Engine, KvmOptions};
+use belljar_cluster::scenario::engine::{Engine, KvmOptions};
 use belljar_cpu::{InstructionSet, Level};
 use belljar_sim::Time;
 use belljar_vmm::NodeStop;

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use belljar_cluster::results::run_directory::RunDirectory;
-use belljar_cluster::results::summary::{HostSummary, Summary, render};
 use belljar_cluster::run::checkpoint::{self, Found};
 use belljar_cluster::run::coordinator::Ending;
+use belljar_cluster::run::summary::{HostSummary, Summary, render};
 
 use super::output::print;
 use super::{exit_code, trace};

@@ -14,9 +14,9 @@ use belljar_cluster::mpirun::choose::{self, Asked, Choice, Source, name_in_guest
 use belljar_cluster::mpirun::compose::{LIBRARIES, Naming, copied};
 use belljar_cluster::mpirun::request::{self, Layout, Part, Wishes};
 use belljar_cluster::plan::Plan;
-use belljar_cluster::plan::engine::EngineChoice;
 use belljar_cluster::plan::error::PlanError;
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
+use belljar_cluster::scenario::engine::EngineChoice;
 use belljar_cluster::scenario::quantity::{Bytes, Duration};
 use belljar_cluster::scenario::{Hosts, Scenario};
 use belljar_images::Recipe;
@@ -26,8 +26,11 @@ use super::output::{print, say};
 use super::run;
 use crate::HostArguments;
 
+/// The scenario of a request.
 mod draft;
+/// What `belljar mpirun` calls a run, and the command that starts its ranks.
 mod launch;
+/// Options as users of MPICH's and Open MPI's `mpirun` write them.
 mod words;
 
 use launch::{command, name};

@@ -14,17 +14,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, bail};
 use belljar_cluster::hosts::muster::{Agents, Muster};
 use belljar_cluster::hosts::{Exchange, Given};
-use belljar_cluster::observe::control::{Client, Desk, Server};
+use belljar_cluster::observe::control::{Client, Mailbox, Server};
 use belljar_cluster::observe::follow::Follower;
 use belljar_cluster::observe::progress::Progress;
 use belljar_cluster::plan::Plan;
-use belljar_cluster::plan::engine::Engine;
 use belljar_cluster::plan::template;
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
-use belljar_cluster::results::summary::{HostSummary, Summary, render};
 use belljar_cluster::run::checkpoint::{Choice, Tell};
 use belljar_cluster::run::coordinator::{Checkpoints, Ending, Run, Setup};
 use belljar_cluster::run::sandbox::Sandbox;
+use belljar_cluster::run::summary::{HostSummary, Summary, render};
+use belljar_cluster::scenario::engine::Engine;
 use belljar_cluster::scenario::{Hosts, Scenario};
 
 use super::conclusion::{conclude, what_is_kept};
@@ -185,8 +185,8 @@ impl Task<'_> {
         let stop = stop_on_signal()?;
         let mut sandbox = sandbox(self.host.no_sandbox, plan.engine)?;
         // Before the sandbox closes: no socket is made after that.
-        let desk = Arc::new(Desk::default());
-        let server = serve(directory.path(), plan, &desk);
+        let mailbox = Arc::new(Mailbox::default());
+        let server = serve(directory.path(), plan, &mailbox);
         if let Some(server) = &server {
             let listening = |sandbox: Sandbox| sandbox.listening(server.listener());
             sandbox = sandbox.map(listening).transpose()?;
@@ -200,7 +200,7 @@ impl Task<'_> {
             directory: Some(directory),
             threads,
             sandbox: sandbox.as_ref(),
-            checkpoints: Some(checkpoints(&desk)?),
+            checkpoints: Some(checkpoints(&mailbox)?),
             exchange,
         };
         let mut run = match &mut choice {
@@ -217,7 +217,7 @@ impl Task<'_> {
         if let Some(every) = self.state_hash {
             run.log_states(directory, every)?;
         }
-        run.attend_to(desk);
+        run.attend_to(mailbox);
         stop.fetch_or(self.collect, Ordering::Relaxed);
         let follower =
             (!self.host.quiet).then(|| Follower::start(directory.path(), progress.line()));
@@ -300,12 +300,12 @@ pub(super) fn with_arguments(mut hosts: Hosts, arguments: &HostsArguments) -> Re
     Ok(hosts)
 }
 
-/// Checkpoints for whoever asks for one by the control socket (`desk`) or by SIGUSR1.
-fn checkpoints(desk: &Arc<Desk>) -> Result<Checkpoints> {
+/// Checkpoints for whoever asks for one by the control socket (`mailbox`) or by SIGUSR1.
+fn checkpoints(mailbox: &Arc<Mailbox>) -> Result<Checkpoints> {
     let wanted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGUSR1, wanted.clone())
         .context("cannot watch for SIGUSR1")?;
-    let desk = desk.clone();
+    let mailbox = mailbox.clone();
     let tell: Tell = Arc::new(move |number, outcome| {
         match outcome {
             Ok(report) => tracing::info!("{report}"),
@@ -313,14 +313,14 @@ fn checkpoints(desk: &Arc<Desk>) -> Result<Checkpoints> {
                 tracing::warn!("checkpoint {number} failed, the run continues without: {why}");
             }
         }
-        desk.tell_checkpoint(number, outcome);
+        mailbox.tell_checkpoint(number, outcome);
     });
     Ok(Checkpoints { wanted, tell })
 }
 
 /// Lets others look at the run; without that it runs all the same.
-fn serve(directory: &Path, plan: &Plan, desk: &Arc<Desk>) -> Option<Server> {
-    match Server::open(directory, &plan.name, plan.nodes, desk.clone()) {
+fn serve(directory: &Path, plan: &Plan, mailbox: &Arc<Mailbox>) -> Option<Server> {
+    match Server::open(directory, &plan.name, plan.nodes, mailbox.clone()) {
         Ok(server) => Some(server),
         Err(error) => {
             eprintln!("warning: belljar watch and console will not find this run: {error}");

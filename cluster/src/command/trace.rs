@@ -16,9 +16,94 @@ use belljar_cluster::scenario::quantity::Duration;
 use belljar_cluster::scenario::{Nodes, Scenario};
 use belljar_sim::Time;
 use belljar_trace::{TRACE_FILE, TraceState};
+use clap::{Args, Subcommand};
 
 use super::output::{Harmless, read_or_not, show};
-use crate::{DumpArguments, FilterArguments, StatArguments};
+
+#[derive(Subcommand)]
+pub(crate) enum TraceCommand {
+    /// List the calls.
+    Dump(DumpArguments),
+    /// Sum the calls up: per function, per rank, by size, and who sent to whom.
+    Stat(StatArguments),
+    /// Say who waited for whom, and why: late senders and receivers, barriers, collective operations.
+    #[command(after_help = "Example: belljar trace wait belljar-runs/hpl-4 --function 'MPI_*Recv'")]
+    Wait(WaitArguments),
+    /// Follow the critical path: what determined how long the program took, by rank and function.
+    #[command(after_help = "Example: belljar trace path belljar-runs/hpl-4")]
+    Path(PathArguments),
+}
+
+#[derive(Args)]
+pub(crate) struct FilterArguments {
+    /// Only calls of this rank; may be repeated.
+    #[arg(long, value_name = "RANK")]
+    rank: Vec<u32>,
+    /// Only calls of functions of this name or pattern, such as `MPI_I*`; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    function: Vec<String>,
+    /// Only calls from this virtual time on, such as `1.5 s`.
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Only calls before this virtual time.
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct DumpArguments {
+    /// A run directory, or a trace file.
+    trace: PathBuf,
+    /// One JSON object a line.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    filter: FilterArguments,
+}
+
+#[derive(Args)]
+pub(crate) struct StatArguments {
+    /// A run directory, or a trace file.
+    trace: PathBuf,
+    /// Instead, cycles per instruction: core + caches + memory + idle + MPI.
+    #[arg(long)]
+    cpi: bool,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    filter: FilterArguments,
+}
+
+#[derive(Args)]
+pub(crate) struct WaitArguments {
+    /// A run directory, or a trace file.
+    trace: PathBuf,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    filter: FilterArguments,
+}
+
+#[derive(Args)]
+pub(crate) struct PathArguments {
+    /// A run directory, or a trace file.
+    trace: PathBuf,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `belljar trace`.
+pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
+    match command {
+        TraceCommand::Dump(arguments) => dump(arguments),
+        TraceCommand::Stat(arguments) => stat(arguments),
+        TraceCommand::Wait(arguments) => wait(arguments),
+        TraceCommand::Path(arguments) => path(arguments),
+    }
+}
 
 /// The trace of a run directory, or the file itself.
 fn trace_file(path: &Path) -> PathBuf {
@@ -55,7 +140,7 @@ fn remark(state: &TraceState) {
 }
 
 /// `belljar trace dump`.
-pub(crate) fn dump(arguments: &DumpArguments) -> Result<ExitCode> {
+fn dump(arguments: &DumpArguments) -> Result<ExitCode> {
     let format = if arguments.json {
         DumpFormat::Json
     } else {
@@ -76,7 +161,7 @@ pub(crate) fn dump(arguments: &DumpArguments) -> Result<ExitCode> {
 }
 
 /// `belljar trace stat`.
-pub(crate) fn stat(arguments: &StatArguments) -> Result<ExitCode> {
+fn stat(arguments: &StatArguments) -> Result<ExitCode> {
     let path = trace_file(&arguments.trace);
     if arguments.cpi {
         return cpi(arguments, &path);
@@ -85,6 +170,25 @@ pub(crate) fn stat(arguments: &StatArguments) -> Result<ExitCode> {
     results(&state, |out| match arguments.json {
         true => statistics.write_json(out),
         false => statistics.write(out),
+    })
+}
+
+/// `belljar trace wait`.
+fn wait(arguments: &WaitArguments) -> Result<ExitCode> {
+    let path = trace_file(&arguments.trace);
+    let (waiting, state) = belljar_analysis::waiting(&path, &filter(&arguments.filter)?)?;
+    results(&state, |out| match arguments.json {
+        true => waiting.write_json(out),
+        false => waiting.write(out),
+    })
+}
+
+/// `belljar trace path`.
+fn path(arguments: &PathArguments) -> Result<ExitCode> {
+    let (path, state) = belljar_analysis::critical_path(&trace_file(&arguments.trace))?;
+    results(&state, |out| match arguments.json {
+        true => path.write_json(out),
+        false => path.write(out),
     })
 }
 

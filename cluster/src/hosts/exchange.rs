@@ -2,7 +2,7 @@
 //!
 //! Every host has the whole network, and is told of every frame that any node sends. So
 //! each works out by itself when frames arrive at its own nodes, and how far it may run
-//! them ([`Horizons`](crate::run::horizon::Horizons)): as far as no frame that it has not heard
+//! them ([`Bounds`](crate::run::bounds::Bounds)): as far as no frame that it has not heard
 //! of can reach them. What it knows of others' nodes may be old; then they are further than
 //! it knows, and it runs less far than it might, never too far. Nothing is agreed on,
 //! and nobody waits for a host from which nothing can come in time.
@@ -19,9 +19,9 @@ use super::message::{Message, NodeTold, Progress, Record, Send};
 use super::partition::Partition;
 use super::remote::RemoteNodes;
 use crate::results::stream::Stream;
-use crate::run::crew::Crew;
 use crate::run::ending::Closing;
 use crate::run::recorder::Recorder;
+use crate::run::workers::Workers;
 
 /// The host that has the run directory.
 pub(crate) const HEAD: u32 = 0;
@@ -191,7 +191,7 @@ impl Exchange {
     /// Tells the others what is new.
     pub(crate) fn publish(
         &mut self,
-        crew: &Crew,
+        workers: &Workers,
         ready: u32,
         recorder: &mut Recorder,
         closing: &Closing,
@@ -202,8 +202,8 @@ impl Exchange {
             ..Progress::default()
         };
         self.first_told = Time::MAX;
-        for node in crew.numbers() {
-            let (next, taken) = (crew.next(node), self.taken[node as usize]);
+        for node in workers.numbers() {
+            let (next, taken) = (workers.next(node), self.taken[node as usize]);
             self.first_told = self.first_told.min(next);
             if self.told[node as usize] != (next, taken) {
                 self.told[node as usize] = (next, taken);

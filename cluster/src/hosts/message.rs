@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::partition::Partition;
 use crate::results::outputs::Word;
 use crate::results::stream::Stream;
-use crate::results::summary::NodeReport;
 use crate::run::ending::Cause;
+use crate::run::report::NodeReport;
 
 /// A message between two hosts of a run.
 #[derive(Debug, Serialize, Deserialize)]

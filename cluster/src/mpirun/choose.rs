@@ -14,6 +14,7 @@ use belljar_images::{Image, Recipe};
 use super::request::Part;
 use super::{GuestRoot, HostLoader, Mpi, ProgramError};
 
+/// One image, tried with the programs of a request.
 mod trial;
 
 use trial::Trial;

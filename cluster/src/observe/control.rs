@@ -5,20 +5,24 @@
 //! [`Reply`] to each [`Request`]. Looking changes no result. Typing does, so what was typed
 //! is kept with its virtual time in [`INPUT_FILE`].
 //!
-//! The run's own thread never touches the socket: it looks at a [`Desk`] between rounds, which
+//! The run's own thread never touches the socket: it looks at a [`Mailbox`] between rounds, which
 //! costs it one load while nobody asks.
 
 use serde::{Deserialize, Serialize};
 
 use crate::run::checkpoint::Report;
 
+/// The client's side of the control socket.
 mod client;
-mod desk;
+/// Where a run and those who look at it meet.
+mod mailbox;
+/// The run's side of the socket: threads of their own, which never run a guest.
 mod server;
+/// The state of a run, as its control socket shows it.
 mod view;
 
 pub use client::{Client, ControlError};
-pub use desk::Desk;
+pub use mailbox::Mailbox;
 pub use server::{Server, ServerError, answers};
 pub(crate) use view::Viewer;
 

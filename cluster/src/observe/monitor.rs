@@ -14,7 +14,9 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, TableState};
 use crate::observe::control::Look;
 use crate::results::stream::Stream;
 
+/// A run that is over, from what it left.
 mod finished;
+/// The end of a console's file, for a screen that is not the guest's terminal.
 mod tail;
 
 pub use finished::{FinishedError, finished};

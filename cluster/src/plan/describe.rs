@@ -6,9 +6,9 @@
 use std::fmt;
 
 use super::{Plan, network};
-use crate::plan::engine::Engine;
 use crate::plan::time_model;
 use crate::scenario::Trace;
+use crate::scenario::engine::Engine;
 use crate::scenario::quantity::{Bytes, Rate};
 
 /// The plan as `belljar check` prints it.

@@ -12,8 +12,8 @@ use belljar_sim::{Random, Seed};
 use belljar_vmm::VcpuParts;
 
 use crate::plan::Plan;
-use crate::plan::engine::{Engine, KvmOptions};
 use crate::scenario::Results;
+use crate::scenario::engine::{Engine, KvmOptions};
 
 /// Bytes of translated code that nodes share, and of all that each has for itself together.
 /// Tables take three times as much.

@@ -16,11 +16,11 @@ use belljar_vmm::{Identity, Node, NodeError, NodeStop, Snapshot, SnapshotError};
 use twox_hash::{XxHash3_64, XxHash3_128};
 
 use crate::plan::Plan;
-use crate::plan::engine::Engine;
 use crate::plan::parts::{MTU, Parts, PartsError};
-use crate::run::runner::real_function;
+use crate::run::runner::pass_on;
 use crate::run::sandbox::{Sandbox, SandboxError};
 use crate::scenario::Results;
+use crate::scenario::engine::Engine;
 
 /// What init says when nothing is missing but who it is.
 const WORD: &[u8] = b"snapshot\n";
@@ -293,10 +293,7 @@ fn boot(plan: &Plan, mut node: Node) -> Result<(Node, Vec<u8>), TemplateError> {
 fn run(node: &mut Node, end: Time) -> Result<NodeStop, NodeError> {
     loop {
         match node.run_ahead(end, Span::MAX)? {
-            NodeStop::Magic { .. } => {
-                let target = real_function(&node.registers(), node);
-                node.complete_magic(target);
-            }
+            NodeStop::Magic { .. } => pass_on(node),
             other => return Ok(other),
         }
     }

@@ -16,10 +16,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
 
 use belljar_fabric::{Fabric, LinkRecord, LinkWindow, Topology};
-use belljar_sim::Time;
+use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Plan;
 use crate::results::run_directory::{RunDirectory, RunDirectoryError};
 
 /// Its name in a run directory.
@@ -52,17 +51,21 @@ impl LinkLogState {
 }
 
 impl LinkLog {
-    /// Starts the file where the plan wants one.
+    /// Starts the file, whose lines are about windows of this length; none where no length is given.
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn start(plan: &Plan, directory: &RunDirectory) -> Result<Option<Self>, RunDirectoryError> {
-        let Some(length) = plan.network.statistics else {
+    pub fn start(
+        window: Option<Span>,
+        topology: &Topology,
+        directory: &RunDirectory,
+    ) -> Result<Option<Self>, RunDirectoryError> {
+        let Some(length) = window else {
             return Ok(None);
         };
         let log = Self {
             file: directory.file(LINKS_FILE)?,
-            names: names(&plan.topology),
+            names: names(topology),
             length: length.as_ps(),
             next: Time::ZERO,
         };
@@ -85,16 +88,17 @@ impl LinkLog {
     /// # Errors
     /// When it cannot be continued.
     pub(crate) fn resume(
-        plan: &Plan,
+        window: Option<Span>,
+        topology: &Topology,
         directory: &RunDirectory,
         saved: Option<LinkLogState>,
     ) -> Result<Option<Self>, RunDirectoryError> {
-        let (Some(saved), Some(length)) = (saved, plan.network.statistics) else {
-            return Self::start(plan, directory);
+        let (Some(saved), Some(length)) = (saved, window) else {
+            return Self::start(window, topology, directory);
         };
         Ok(Some(Self {
             file: directory.resume_file(LINKS_FILE, saved.length)?,
-            names: names(&plan.topology),
+            names: names(topology),
             length: length.as_ps(),
             next: saved.next,
         }))

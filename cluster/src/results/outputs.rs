@@ -6,8 +6,11 @@
 //! the run directory, within the limit, beneath the node's own folder. A [`Keeper`] does that for all
 //! nodes, on the host that has the run directory.
 
+/// What a node answers when it is asked for files.
 mod answer;
+/// Where the nodes' files are put, in a thread of its own.
 mod keeper;
+/// Files of a node, put into the run directory as they come.
 mod received;
 
 use serde::{Deserialize, Serialize};

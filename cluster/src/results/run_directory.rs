@@ -11,7 +11,6 @@ use std::thread;
 use std::time::Duration;
 
 use crate::results::folder::{self, Folder};
-use crate::run::sandbox::Reach;
 
 /// The scenario as it was run, in a run directory: with all overrides applied, and with
 /// copies of the files that it is made of next to it, so that it can be run again.
@@ -162,15 +161,6 @@ impl RunDirectory {
     /// The directory as it is named now.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// The files that a run opens while guests run, and at its end: its own, and the folder's
-    /// name.
-    pub fn reach(&self) -> Reach {
-        let above = self.path.parent().filter(|above| *above != Path::new(""));
-        Reach::nothing()
-            .writing(&self.path)
-            .renaming_in(above.unwrap_or(Path::new(".")))
     }
 
     /// Opens a new file in it for writing, in place of what stands there.

@@ -25,11 +25,17 @@ use belljar_vmm::{KeptError, NodeError, SnapshotError};
 
 use crate::run::runner::KeepError;
 
+/// From which checkpoint a run continues: the newest of which everything is whole.
 mod choice;
+/// The checkpoint from which a run continues.
 mod found;
+/// What was typed into consoles, read again.
 mod input;
+/// The thread that makes checkpoints last, while the run continues.
 mod keeper;
+/// Everything of a run that is not in its files or its nodes' pages.
 mod record;
+/// A run directory with two small checkpoints, for tests and fuzzing.
 pub mod sample;
 
 pub use choice::Choice;

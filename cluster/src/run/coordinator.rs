@@ -1,7 +1,7 @@
 //! The run: rounds of virtual time in which nodes run side by side.
 //!
 //! Within a round no node can hear of what another does in it (see
-//! [`horizon`](crate::run::horizon)). The host's threads only decide who computes a node's
+//! [`bounds`](crate::run::bounds)). The host's threads only decide who computes a node's
 //! turn, and rounds only decide how far nodes run at once: what comes out is put into the
 //! order of virtual time, and a run ends at a point of virtual time.
 
@@ -11,32 +11,40 @@ use std::thread;
 use std::time::Duration;
 
 use crate::hosts::Send;
-use crate::observe::control::{Desk, Viewer};
+use crate::observe::control::{Mailbox, Viewer};
 use crate::observe::progress::{Progress, Snapshot};
 use crate::observe::watch::{Probe, STATE_FOLDER, Sample, StateLog, Watch};
 use crate::results::capture::Captures;
 use crate::results::link_log::LinkLog;
 use crate::results::run_directory::RunDirectory;
-use crate::results::summary::NodeReport;
-use crate::run::crew::Crew;
+use crate::run::bounds::{Bounds, Turn};
 use crate::run::ending::Closing;
 pub use crate::run::ending::Ending;
 use crate::run::error::RunError;
-use crate::run::horizon::{Horizons, Turn};
 use crate::run::host_memory::MemoryGuard;
 use crate::run::recorder::Recorder;
+use crate::run::report::NodeReport;
 use crate::run::runner::{Runner, Word};
 use crate::run::sandbox::Sandbox;
+use crate::run::workers::Workers;
 use belljar_fabric::Fabric;
 use belljar_sim::{Span, Time};
 
+/// What a run does for those who look at it, between rounds.
 mod attend;
+/// Checkpoints of a run, taken between its rounds.
 mod checkpoint;
+/// The nodes' files, asked for when the run has ended.
 mod collect;
+/// Checkpoints of a run on several hosts.
 mod cut;
+/// A run's dealings with the other hosts that it runs on.
 mod others;
+/// A run's making: from the start, or from a checkpoint.
 mod prepare;
+/// A run made again from a checkpoint, before its directory is touched.
 mod restored;
+/// Runs in which no node has anything left to do.
 mod standstill;
 
 use checkpoint::Checkpointer;
@@ -51,18 +59,18 @@ const NAP: Duration = Duration::from_millis(10);
 
 /// A run in progress.
 pub struct Run {
-    crew: Crew,
+    workers: Workers,
     fabric: Fabric,
     captures: Captures,
     links: Option<LinkLog>,
-    horizons: Horizons,
+    bounds: Bounds,
     turns: Vec<Turn>,
     recorder: Recorder,
     now: Time,
     /// Virtual time at which it began here.
     begun_at: Time,
     closing: Closing,
-    desk: Option<Arc<Desk>>,
+    mailbox: Option<Arc<Mailbox>>,
     /// The other hosts, if there are any.
     others: Option<Others>,
     /// Virtual time from one checkpoint to the next.
@@ -92,7 +100,7 @@ impl Run {
     /// When the host refuses the files.
     pub fn log_states(&mut self, directory: &RunDirectory, every: u64) -> Result<(), RunError> {
         directory.folder(STATE_FOLDER)?;
-        for mut runner in self.crew.runners() {
+        for mut runner in self.workers.runners() {
             let file = directory.file(&Runner::states_file(runner.index))?;
             runner.watch(Watch::Log(StateLog::new(every, file)));
         }
@@ -101,15 +109,15 @@ impl Run {
 
     /// Has a node looked at, and the run ended after the last place.
     pub fn probe(&mut self, node: u32, probe: Probe) {
-        if self.crew.holds(node) {
-            self.crew.runner(node).watch(Watch::Probe(probe));
+        if self.workers.holds(node) {
+            self.workers.runner(node).watch(Watch::Probe(probe));
         }
     }
 
     /// What [`probe`](Self::probe) found at that node.
     pub fn take_samples(&mut self, node: u32) -> Vec<Sample> {
-        if self.crew.holds(node) {
-            self.crew.runner(node).take_samples()
+        if self.workers.holds(node) {
+            self.workers.runner(node).take_samples()
         } else {
             Vec::new()
         }
@@ -127,8 +135,8 @@ impl Run {
     }
 
     /// The nodes.
-    pub fn crew(&self) -> &Crew {
-        &self.crew
+    pub fn workers(&self) -> &Workers {
+        &self.workers
     }
 
     /// What all nodes have to say of themselves, in order, when it has ended.
@@ -219,29 +227,29 @@ impl Run {
     /// One round: the fabric advances as far as nobody can disturb it any more, then
     /// nodes run as far as nobody can disturb them.
     fn round(&mut self, stop: &AtomicBool) -> Result<Option<Ending>, RunError> {
-        let settled = self.horizons.settled(self.fabric.next_time());
+        let settled = self.bounds.settled(self.fabric.next_time());
         if settled == Time::MAX && self.closing.is_open() {
             return Ok(Some(Ending::Deadlock));
         }
         let cap = self.cap();
         if settled >= self.closing.cap() {
             self.now = self.closing.cap();
-            return Ok(self.closing.pass(self.horizons.distances().longest()));
+            return Ok(self.closing.pass(self.bounds.distances().longest()));
         }
         if settled >= cap {
             return self.cut(stop);
         }
         self.now = self.now.max(settled);
-        let end = settled + self.horizons.distances().hop();
+        let end = settled + self.bounds.distances().hop();
         self.advance_fabric(end, settled)?;
         let frames = self.fabric.next_time();
         // What other hosts do is heard between rounds only.
-        let open = self.others.is_none() && self.crew.goes_on();
-        self.horizons.turns(frames, cap, open, &mut self.turns);
+        let open = self.others.is_none() && self.workers.goes_on();
+        self.bounds.turns(frames, cap, open, &mut self.turns);
         if self.others.is_some() && (self.turns.is_empty() || self.is_congested()) {
             return self.wait();
         }
-        self.crew
+        self.workers
             .round(&self.turns)
             .map_err(|(node, source)| RunError::Node { node, source })?;
         let moved = self.collect()?;
@@ -261,17 +269,17 @@ impl Run {
         for delivery in self.fabric.advance(end) {
             let (node, time) = (delivery.host, delivery.time);
             let exchange = self.others.as_mut().map(|others| &mut others.exchange);
-            let next = if self.crew.holds(node) {
-                self.crew.deliver(node, time, delivery.frame.to_vec());
+            let next = if self.workers.holds(node) {
+                self.workers.deliver(node, time, delivery.frame.to_vec());
                 exchange
                     .into_iter()
                     .for_each(|exchange| exchange.give(node));
-                Some(self.crew.next(node))
+                Some(self.workers.next(node))
             } else {
                 exchange.and_then(|exchange| exchange.remote.arrives(node, time))
             };
             if let Some(next) = next {
-                self.horizons.set(node, next);
+                self.bounds.set(node, next);
             }
         }
         self.captures.write(self.fabric.take_captured(), settled)?;
@@ -292,13 +300,13 @@ impl Run {
     fn collect(&mut self) -> Result<bool, RunError> {
         let mut moved = false;
         for turn in &self.turns {
-            let next = self.crew.next(turn.node);
-            moved |= next != self.horizons.next(turn.node);
-            self.horizons.set(turn.node, next);
-            if !self.crew.spoke(turn.node) {
+            let next = self.workers.next(turn.node);
+            moved |= next != self.bounds.next(turn.node);
+            self.bounds.set(turn.node, next);
+            if !self.workers.spoke(turn.node) {
                 continue;
             }
-            let mut runner = self.crew.runner(turn.node);
+            let mut runner = self.workers.runner(turn.node);
             for (time, frame) in runner.node_mut().take_frames() {
                 moved = true;
                 let sequence = runner.sent;
@@ -331,7 +339,7 @@ impl Run {
             }
         }
         if self.recorder.is_full() {
-            self.recorder.settle(self.horizons.first())?;
+            self.recorder.settle(self.bounds.first())?;
         }
         Ok(moved)
     }
@@ -343,7 +351,7 @@ impl Run {
         let end = self.closing.end();
         if let Some(end) = end.filter(|_| !ending.is_broken_off()) {
             self.advance_fabric(end, end)?;
-            for mut runner in self.crew.runners() {
+            for mut runner in self.workers.runners() {
                 let node = runner.index;
                 runner
                     .run_to(end)
@@ -352,7 +360,7 @@ impl Run {
         }
         self.captures.finish()?;
         self.log_links(Time::MAX)?;
-        for mut runner in self.crew.runners() {
+        for mut runner in self.workers.runners() {
             runner.finish().map_err(|source| RunError::Console {
                 node: runner.index,
                 source,

@@ -3,7 +3,9 @@
 //!
 //! All files are open from the start: a run asks again when it can open none any more.
 
+/// Limits of memory of the control groups that this process is in.
 mod cgroup;
+/// What ends a run in order before the host's memory is used up.
 mod guard;
 
 use std::fmt;
@@ -85,7 +87,7 @@ pub(crate) fn room() -> Option<Room> {
 }
 
 /// What this host can give, and whether that is likely to do for all nodes of `plan`, in words.
-pub fn outlook(plan: &Plan) -> String {
+pub fn preview(plan: &Plan) -> String {
     let Some(room) = room() else {
         return "this host does not say what memory it has".to_owned();
     };

@@ -16,13 +16,18 @@ use crate::observe::watch::{Sample, Watch};
 use crate::results::stream::Stream;
 use crate::run::stopwatch::Stopwatch;
 
+/// A node that is asked for its files once the run has ended.
 mod asked;
+/// Where a node's MPI calls are handed to its tracer.
 mod calls;
+/// Where one output of a node goes.
 mod console;
+/// All outputs of one node, each with its file in the run directory.
 mod logs;
+/// A node's state and the host's state that belongs to it, saved and taken over.
 mod saved;
 
-pub(crate) use calls::real_function;
+pub(crate) use calls::pass_on;
 pub use console::ConsoleLog;
 pub(crate) use console::write_lines;
 pub(crate) use logs::{Lengths, Logs, named};

@@ -8,8 +8,11 @@
 //! host's kernel has Landlock, every file that is not open yet and not in their [`Reach`].
 //! No thread can take its filter or its domain off again.
 
+/// The calls of the host's kernel that threads have left, as seccomp filters.
 mod calls;
+/// The files that a process can still open once guests run.
 mod reach;
+/// A Landlock domain for all threads of this process.
 mod threads;
 
 use std::fs::File;

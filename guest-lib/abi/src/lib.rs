@@ -78,7 +78,9 @@ pub const MAGIC_INT3: [u8; 2] = [0xcc, 0x90];
 /// engine traps it wherever it stands.
 pub const FACT_LEAF: u32 = 0x4a42_0001;
 
+/// How a function of the MPI C binding is described.
 mod function;
+/// The table of MPI functions, made from the headers by `cargo xtask generate`.
 mod functions;
 
 pub use function::{Base, Function, Parameter};

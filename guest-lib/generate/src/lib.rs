@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use lang_c::driver::{Config, parse};
 
+/// Function prototypes in a parsed header.
 mod prototypes;
+/// The table as Rust source.
 mod render;
 
 pub use belljar_abi::Base;

@@ -6,11 +6,19 @@
 //! these follows its inode where it fits. [`layout`] says where each stands, [`writer`] puts it there and [`reader`]
 //! finds it again.
 
+/// Extended attributes as they follow an inode.
 mod attributes;
+/// Directories as blocks of names.
 mod directory;
+/// The bytes of inodes and of the superblock.
 mod inode;
+/// Where everything stands in an image.
 mod layout;
+/// Where one node stands in an image.
+mod place;
+/// Reads the files and links of an uncompressed image.
 mod reader;
+/// Writes a tree as an image.
 mod writer;
 
 pub use reader::{ErofsError, RootFile, RootTree, root_tree};

@@ -13,17 +13,29 @@ use std::sync::Arc;
 
 use crate::{FileTree, NodeId};
 
+/// One layer's entries, applied to the tree of those below it.
 mod apply;
+/// The files that a container image consists of, in a folder or in an archive of it.
 mod blobs;
+/// Compressed streams, told by their first bytes.
 mod compression;
+/// What a container's configuration says of its processes.
 mod config;
+/// What `docker save` and `podman save` write.
 mod docker;
+/// The entries of a tar stream, in order.
 mod entries;
+/// Why a source can't be read, and bounds on what a hostile one costs.
 mod error;
+/// A folder that is a root file system, as unpacked or installed on the host.
 mod folder;
+/// Layers of a container image, or the one that a plain archive is.
 mod layers;
+/// OCI image layouts: index, manifest, configuration and layers.
 mod oci;
+/// Apptainer's and Singularity's images (SIF).
 mod sif;
+/// Squashfs 4.0 images, of a file of their own or of a partition in another.
 mod squashfs;
 #[cfg(test)]
 mod tests;
@@ -40,6 +52,29 @@ const SIF_ENVIRONMENT: &[u8] = b".singularity.d/env/10-docker2singularity.sh";
 const LONGEST_SCRIPT: u64 = 1 << 20;
 
 /// Takes the bytes of a tree's files.
+///
+/// ```
+/// use std::io::{self, Read};
+///
+/// use belljar_rootfs::{FileSink, NodeId};
+///
+/// /// Adds up how long files are, and keeps none.
+/// #[derive(Default)]
+/// struct Count(u64);
+///
+/// impl FileSink for Count {
+///     fn wants(&self, _: NodeId) -> bool {
+///         true
+///     }
+///
+///     fn file(&mut self, _: NodeId, data: &mut dyn Read) -> io::Result<()> {
+///         self.0 += io::copy(data, &mut io::sink())?;
+///         Ok(())
+///     }
+/// }
+///
+/// assert_eq!(Count::default().0, 0);
+/// ```
 pub trait FileSink {
     /// Whether it takes a file's bytes.
     fn wants(&self, id: NodeId) -> bool;

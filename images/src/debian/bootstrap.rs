@@ -13,6 +13,7 @@ use crate::progress::Progress;
 use crate::recipe::pattern::literal_part;
 use crate::recipe::{Recipe, Spec};
 
+/// What the chroot is given: hook, files, source packages and script.
 mod input;
 
 pub(crate) use input::{OUTPUT, output_folder};

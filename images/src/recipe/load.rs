@@ -5,9 +5,11 @@
 use super::check::{self, bad, is_relative};
 use super::{
     BTreeMap, BTreeSet, Home, Layer, Path, PathBuf, RecipeError, Spec, Tree, built_in, merge,
-    read_bounded, root, toml_error,
+    read_bounded, toml_error,
 };
 
+/// The built-in recipe with the kernel and the initramfs for such file systems.
+pub(super) const ROOT_BASE: &str = "container";
 /// Most recipes that stand one upon the other.
 const MOST_LAYERS: usize = 8;
 
@@ -57,7 +59,7 @@ pub(super) fn load(path: &Path) -> Result<Loaded, RecipeError> {
         }
         let (mut spec, layer) = read(&at)?;
         if spec.root.is_some() && spec.extends.is_none() {
-            spec.extends = Some(root::BASE.to_owned());
+            spec.extends = Some(ROOT_BASE.to_owned());
         }
         next = match (&spec.extends, &layer.home) {
             (None, _) => None,
@@ -76,7 +78,7 @@ pub(super) fn load(path: &Path) -> Result<Loaded, RecipeError> {
         take_in(&at, &spec, &mut layers[number])?;
         whole = Some(match whole {
             None => spec,
-            Some(base) if base.root.is_some() => return Err(root::extended(&at, &spec)),
+            Some(base) if base.root.is_some() => return Err(extended(&at, &spec)),
             Some(base) => merge::over(base, spec),
         });
     }
@@ -88,6 +90,14 @@ pub(super) fn load(path: &Path) -> Result<Loaded, RecipeError> {
     check::whole(path, &spec)?;
     let base = bases.into_iter().next();
     Ok(Loaded { spec, layers, base })
+}
+
+/// Why nothing can stand upon a recipe with a root file system.
+fn extended(path: &Path, spec: &Spec) -> RecipeError {
+    let base = spec.extends.as_deref().unwrap_or_default();
+    let problem =
+        "has a [root], to which nothing is added; name its container image in a recipe of your own";
+    bad(path, "extends", base, problem)
 }
 
 /// One recipe's text, without the files that it names.

@@ -1,6 +1,6 @@
 //! Container images and root file systems in the place of recipes, and in recipes.
 //!
-//! What is none of them is a recipe's file or name. Whatever stands for a recipe extends [`BASE`], with nothing
+//! What is none of them is a recipe's file or name. Whatever stands for a recipe extends [`load::ROOT_BASE`], with nothing
 //! added. Called by [`Recipe::load`](super::Recipe::load).
 
 use std::fs::File;
@@ -10,9 +10,6 @@ use super::check::bad;
 use super::load::{self, Loaded};
 use super::{BTreeMap, Home, Layer, Path, PathBuf, RecipeError, RecipeRoot, Spec, merge};
 use crate::build::root_source::RootSource;
-
-/// The built-in recipe with the kernel and the initramfs for such file systems.
-pub(super) const BASE: &str = "container";
 
 /// The path and the tag, if `path` stands for a container image or a root file system.
 pub(super) fn named(path: &Path) -> Option<(PathBuf, Option<String>)> {
@@ -54,7 +51,7 @@ fn is_one(path: &Path) -> bool {
 
 /// The recipe that has the file system at `source` and nothing else.
 pub(super) fn load(path: &Path, source: &Path, tag: Option<String>) -> Result<Loaded, RecipeError> {
-    let base = PathBuf::from(BASE);
+    let base = PathBuf::from(load::ROOT_BASE);
     let Loaded {
         spec, mut layers, ..
     } = load::load(&base)?;
@@ -94,14 +91,6 @@ pub(super) fn of(path: &Path, loaded: &Loaded) -> Result<Option<RecipeRoot>, Rec
     })?;
     let base = base.clone();
     Ok(Some(RecipeRoot { source, base }))
-}
-
-/// Why nothing can stand upon a recipe with a root file system.
-pub(super) fn extended(path: &Path, spec: &Spec) -> RecipeError {
-    let base = spec.extends.as_deref().unwrap_or_default();
-    let problem =
-        "has a [root], to which nothing is added; name its container image in a recipe of your own";
-    bad(path, "extends", base, problem)
 }
 
 /// A file's name without folder and ending, as a recipe may be called.

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::debian::digest::Sha256Hex;
-use crate::recipe::RecipeError;
+use crate::recipe::error::RecipeError;
 use crate::recipe::pattern::Pattern;
 
 /// Most files and folders in a tree, and the deepest.

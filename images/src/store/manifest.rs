@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::debian::digest;
-use crate::store::verified::{self, Trust};
 
 /// Begins the last line of a manifest, for TOML a comment.
 const SEAL: &str = "# SHA-256 of all above: ";
@@ -184,15 +183,6 @@ impl Image {
             check_size(path, part)?;
         }
         Ok(image)
-    }
-
-    /// Reads all of its files from the disk and compares them with their digests, whatever is known of
-    /// them already.
-    ///
-    /// # Errors
-    /// [`ManifestError`], naming the first file that can't be read or is another one.
-    pub fn verify(&self) -> Result<(), ManifestError> {
-        verified::check(self, Trust::Nothing)
     }
 
     /// Its files: their names in its folder, where they are, and what they were built as.

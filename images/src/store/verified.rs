@@ -78,6 +78,17 @@ pub(crate) enum Trust {
     Nothing,
 }
 
+impl Image {
+    /// Reads all of its files from the disk and compares them with their digests, whatever is known of
+    /// them already.
+    ///
+    /// # Errors
+    /// [`ManifestError`], naming the first file that can't be read or is another one.
+    pub fn verify(&self) -> Result<(), ManifestError> {
+        check(self, Trust::Nothing)
+    }
+}
+
 /// Checks every file of `image` against its manifest.
 ///
 /// # Errors

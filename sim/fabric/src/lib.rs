@@ -3,16 +3,29 @@
 //! A [`Topology`] says what is connected to what; a [`Fabric`] carries frames over
 //! it. Hosts are numbered from 0; the fabric knows them by their MAC addresses.
 //! Delivery times are a function of what was sent when, and of nothing else.
+//!
+//! From top to bottom: `network` has frames under way; `routing` and `distance` look at a `topology`; `windows` and
+//! `topology` know a `link`, and that `frame` and `impairment`. None imports one above it.
 
+/// How soon hosts can hear of each other.
 mod distance;
+/// What tells flows apart.
 mod flow;
+/// Ethernet frames: their addresses and the time that they take on a wire.
 mod frame;
+/// GraphML: networks as other tools write them.
 pub mod graphml;
+/// What goes wrong on a link: frames lost, delay that varies, outages.
 mod impairment;
+/// One direction of a link: a queue in front of a wire.
 mod link;
+/// Frames on their way: a topology in operation.
 mod network;
+/// Which way frames go.
 mod routing;
+/// What is connected to what.
 mod topology;
+/// What links carry over time: figures by windows of equal length.
 mod windows;
 
 pub use distance::Distances;

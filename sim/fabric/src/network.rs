@@ -17,6 +17,7 @@ use crate::routing::{Router, Routing, RoutingError};
 use crate::topology::{Endpoint, LinkId, Topology};
 use crate::windows::{LinkRecord, Windows};
 
+/// A fabric's running state as plain values.
 mod state;
 
 pub use state::{FabricState, RestoreError};

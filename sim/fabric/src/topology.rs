@@ -8,10 +8,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::link::LinkSpec;
 
+/// What makes parts a network.
 mod check;
+/// Dragonflies: groups of switches, each joined to all others.
 mod dragonfly;
+/// Extended generalized fat trees.
 mod fat_tree;
+/// Measures of a network: its diameter and its bandwidth between halves.
 mod measure;
+/// Tori: switches on a grid whose edges are joined.
 mod torus;
 
 pub use check::TopologyError;

@@ -30,7 +30,13 @@ int main(int argc, char **argv)
 "#;
 
 /// Compiles `source` into `name` in `dir`; `false`, said loudly, where there is no `compiler`.
-fn compiled(dir: &Dir, compiler: &str, name: &str, source: &str, flags: &[&str]) -> bool {
+pub(crate) fn compiled(
+    dir: &Dir,
+    compiler: &str,
+    name: &str,
+    source: &str,
+    flags: &[&str],
+) -> bool {
     let file = dir.write(&format!("{name}.c"), source);
     let mut command = Command::new(compiler);
     command.current_dir(dir.path(""));

@@ -1,5 +1,7 @@
 //! The trace against an independent count.
 
+mod waiting;
+
 use std::collections::BTreeMap;
 use std::process::{Child, Stdio};
 
@@ -138,6 +140,8 @@ fn results_that_nobody_reads_are_no_failure() {
         &["trace", "dump", "out"],
         &["trace", "stat", "out"],
         &["trace", "stat", "--cpi", "out"],
+        &["trace", "wait", "out"],
+        &["trace", "path", "out"],
     ] {
         let mut command = dir.command(arguments);
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());

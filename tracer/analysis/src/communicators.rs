@@ -4,11 +4,17 @@
 //! communicator make new ones from it in the same order, so the calls of one time are
 //! found by counting: same parent, same sequence number (MPI-4.0, 7.4.2).
 
+/// Gathers what events tell of communicators, process by process.
 mod collect;
+/// The members of groups (MPI-4.0, 7.3.2).
 mod groups;
+/// What one process's events tell of its communicators, before others are heard.
 mod history;
+/// An ordered set of processes, by their jobs and ranks.
 mod members;
+/// Puts the processes' histories together, communicator by communicator.
 mod resolve;
+/// With whom a member exchanges data in neighbourhood collectives.
 mod topology;
 
 use std::collections::BTreeMap;
@@ -26,6 +32,8 @@ pub type ProcessKey = (u32, u32);
 /// A communicator, seen from one of its members.
 #[derive(Clone, Debug)]
 struct View {
+    /// The number that all of its members have for it, those of both sides of an intercommunicator.
+    identity: u32,
     /// Its members.
     members: Members,
     /// The members of the remote group, for an intercommunicator.
@@ -83,6 +91,19 @@ impl Communicators {
     pub fn remote_members(&self, process: ProcessKey, communicator: u32) -> Option<&Members> {
         let view = self.views.get(&(process, communicator))?;
         view.remote.as_ref()
+    }
+
+    /// The number of a process's communicator that all of its members, those of the remote group too, have for it.
+    /// `None` when the trace does not tell its members.
+    pub fn identity(&self, process: ProcessKey, communicator: u32) -> Option<u32> {
+        let view = self.views.get(&(process, communicator))?;
+        Some(view.identity)
+    }
+
+    /// A process's rank in its communicator (in the local group, for an intercommunicator).
+    pub fn rank(&self, process: ProcessKey, communicator: u32) -> Option<u32> {
+        let view = self.views.get(&(process, communicator))?;
+        Some(view.rank)
     }
 
     /// Who a peer in a process's communicator is. `None` when it is no rank, or the trace does

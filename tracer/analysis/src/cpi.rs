@@ -5,6 +5,7 @@
 //! with what a processor waited outside MPI apart. Core is what is left of the time
 //! between calls, so that the sum holds to the cycle.
 
+/// Cycles per instruction as text and as JSON.
 mod render;
 
 use std::collections::BTreeMap;

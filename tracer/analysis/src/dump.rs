@@ -4,8 +4,11 @@
 //! output where it begins, and the caller is told. Called by `belljar trace`; statistics begin here, too,
 //! with the same filter.
 
+/// An event as a JSON object.
 mod json;
+/// An event as a line of text.
 mod text;
+/// Names of values: ranks, communicators, datatypes, operations.
 mod words;
 
 use std::io;
@@ -17,6 +20,7 @@ use belljar_trace::{Event, TraceError, TraceHeader, TraceReader, TraceState, mat
 use crate::communicators::{Collector, Communicators};
 use crate::cpi::{CpiCollector, CpiStatistics, Ratio};
 use crate::stat::{StatCollector, Statistics};
+use crate::waiting::{WaitCollector, Waiting};
 
 /// Which events are wanted. An empty list, like `None`, wants all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -138,6 +142,22 @@ pub fn statistics(path: &Path, filter: &Filter) -> Result<(Statistics, TraceStat
     // What a filter leaves out was not unrecorded.
     let summary = reader.summary().filter(|_| *filter == Filter::default());
     Ok((collector.finish(summary), reader.state().clone()))
+}
+
+/// Waiting times in the wanted calls of the trace at `path`, and whether it is complete. All calls are matched, wanted
+/// or not.
+///
+/// # Errors
+/// [`TraceError`] when the file cannot be read as a trace.
+pub fn waiting(path: &Path, filter: &Filter) -> Result<(Waiting, TraceState), TraceError> {
+    let communicators = communicators(path)?;
+    let mut reader = TraceReader::open(path)?;
+    let header = reader.header().clone();
+    let mut collector = WaitCollector::new(&header, &communicators);
+    for event in reader.by_ref() {
+        collector.observe(&event, filter.wants(&event, &header));
+    }
+    Ok((collector.finish(), reader.state().clone()))
 }
 
 /// Cycles per instruction from the wanted events of the trace at `path`, and whether it

@@ -14,16 +14,27 @@ mod communicators;
 mod cpi;
 /// Events as text and as JSON.
 mod dump;
+/// Which receive got which message.
+mod matching;
+/// The chain of calls that determines how long a program took.
+mod path;
+/// Traces for tests.
+#[cfg(test)]
+mod ranks;
 /// Sums over calls, ranks, sizes and intervals.
 mod stat;
 /// Columns of text.
 mod table;
+/// Who waits for whom.
+mod waiting;
 
 pub use communicators::{Collector, Communicators, Member, Members, ProcessKey};
 pub use cpi::{CpiCollector, CpiPart, CpiStat, CpiStatistics, Ratio};
 pub use dump::{
-    AnalysisError, DumpFormat, Filter, communicators, cpi, dump, statistics, write_event,
+    AnalysisError, DumpFormat, Filter, communicators, cpi, dump, statistics, waiting, write_event,
 };
+pub use path::{CriticalPath, PathFunction, PathRank, critical_path};
 pub use stat::{
     FunctionStat, IntervalStat, RankStat, SizeStat, StatCollector, Statistics, TrafficStat,
 };
+pub use waiting::{CallWait, FunctionWait, KindWait, RankWait, WaitCollector, WaitKind, Waiting};

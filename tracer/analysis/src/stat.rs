@@ -4,7 +4,9 @@
 //! counted as unknown and not guessed. Made by [`collect`], shown by `render`; called by `belljar trace
 //! stat` and at a run's end.
 
+/// Gathers statistics, event by event.
 mod collect;
+/// Statistics as text.
 mod render;
 
 use serde::Serialize;

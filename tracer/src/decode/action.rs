@@ -3,6 +3,7 @@
 //! Worked out once, for all functions of the table, from their names and parameters. Called at each call's
 //! entry and return, by `process`.
 
+/// Families of collective operations, by names.
 mod operation;
 
 use std::sync::LazyLock;

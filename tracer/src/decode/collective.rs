@@ -3,6 +3,7 @@
 //! Counted are the bytes of a process's own buffers (MPI-4.0, chapter 6), each once:
 //! what an algorithm makes of them is not.
 
+/// Collective operations with a count for each member or neighbour.
 mod vectors;
 
 use belljar_trace::{Amount, Collective, Phase, Share, Who};

@@ -18,6 +18,12 @@ use crate::launch;
 use crate::memory::{GuestMemory, Reader};
 use crate::node::{MagicRegisters, NodeTracer, R11, RAX, RBX, RDI, RSI, RSP};
 
+/// Linear address of the word in the library's table that says where `operation` leads. Any number may
+/// come from a guest: beyond the table it is an address of that guest's like any other.
+pub fn table_entry(operation: u64) -> u64 {
+    (STUB_BASE + TABLE_OFFSET).wrapping_add(operation.wrapping_mul(8))
+}
+
 impl NodeTracer {
     /// Handles a magic exit of `vcpu` at cycle `at`: returns the value for R11, where the
     /// guest continues. Writes nothing to the guest but return addresses on its stacks and in
@@ -98,7 +104,7 @@ impl NodeTracer {
         registers: &MagicRegisters,
         memory: &mut dyn GuestMemory,
     ) -> u64 {
-        let entry = STUB_BASE + TABLE_OFFSET + 8 * registers.gpr[R11];
+        let entry = table_entry(registers.gpr[R11]);
         let word = Reader(memory).u64(entry).unwrap_or(0);
         let target = word & TARGET;
         if word & (UNRESOLVED | PASSED_BY) != 0 || self.is_own_call(function, registers, memory) {

@@ -9,6 +9,7 @@
 //!
 //! Files are hostile: what does not fit together is left out.
 
+/// An ELF file as far as probes need it.
 mod elf;
 
 use std::ops::Range;

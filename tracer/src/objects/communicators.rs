@@ -3,8 +3,11 @@
 //! What needs other processes' arguments is worked out when the trace is read. Numbers are the process's
 //! own, in the order of making. Called by `process` when a constructor returns or a program asks.
 
+/// How a process makes its groups.
 mod groups;
+/// How a process meets others: spawned processes, ports, sessions.
 mod meetings;
+/// How a process makes its communicators, and what it knows of them at once.
 mod shapes;
 
 use belljar_trace::{Fact, Making, NewCommunicator, Peer, SELF, WORLD};

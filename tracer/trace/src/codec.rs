@@ -37,10 +37,14 @@ pub fn check<T: Decode<()>>(bytes: &[u8]) -> Result<(), CodecError> {
     decode::<T>(bytes).map(drop)
 }
 
+/// Decodes the record that `bytes` begin with. Returns its number of bytes, too.
+pub fn decode_first<T: Decode<()>>(bytes: &[u8]) -> Result<(T, usize), CodecError> {
+    bincode::decode_from_slice(bytes, CONFIGURATION).map_err(|error| CodecError(described(&error)))
+}
+
 /// Decodes a record that fills the whole of `bytes`.
 pub fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T, CodecError> {
-    let (record, used) = bincode::decode_from_slice(bytes, CONFIGURATION)
-        .map_err(|error| CodecError(described(&error)))?;
+    let (record, used) = decode_first(bytes)?;
     if used == bytes.len() {
         Ok(record)
     } else {

@@ -10,9 +10,13 @@
 //! only the times of it remain. With a time model, whose chunks have a kind of their own,
 //! columns of what the time went into follow; without one the file is of [`VERSION`].
 
+/// A chunk of events with what their nodes' time went into.
 mod accounts;
+/// Reading a trace.
 mod reader;
+/// A chunk of events with structure and timing apart.
 mod timing;
+/// Writing a trace.
 mod writer;
 
 use std::path::PathBuf;
@@ -96,7 +100,11 @@ impl TraceHeader {
             .collect()
     }
 
-    fn check(&self) -> Result<(), &'static str> {
+    /// Sees that it can be this program's.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), &'static str> {
         if self.functions_hash != functions_hash() {
             return Err(
                 "its functions are numbered differently: another version of Belljar wrote it",

@@ -21,6 +21,10 @@
 //! ```
 //!
 //! The format is described field by field in `docs/trace-format.md`.
+//!
+//! From top to bottom: `file` reads and writes; `saved` is a writer's state in a checkpoint; `event` has calls,
+//! `object` and `launch` what they name; `codec`, `account`, `counters` and `datatypes` are below all. None imports one
+//! above it.
 
 /// What a node's time went into.
 mod account;

@@ -3,23 +3,39 @@
 //! Everything above an engine talks to it through [`Vcpu`]: run until a virtual
 //! cycle, look at why it stopped, answer, run on. Exits are plain values; an
 //! engine never calls upward.
+//!
+//! Nearly every file stands by itself. `memory` has RAM with its `watch` and the pages `beside` it; `saved` and
+//! `state` are made of `registers`.
 
 use std::sync::Arc;
 
 use belljar_sim::Seed;
 
+/// What a processor's time went into.
 mod account;
+/// Pages of guest RAM that have a second host address.
 mod beside;
+/// What CPUID answers.
 mod cpuid;
+/// Why a vCPU came back to its caller.
 mod exit;
+/// Which instructions a guest's processor has.
 mod isa;
+/// Guest physical memory.
 mod memory;
+/// Places in the files of guest programs at which the host looks in.
 mod probes;
+/// Architectural registers as plain values.
 mod registers;
+/// What an engine tells of a run.
 mod report;
+/// A processor's whole state, from which any engine continues.
 mod saved;
+/// Architectural state as a list of named values, for comparing.
 mod state;
+/// Watching guest pages that hold translated code.
 mod watch;
+/// The layout of an XSAVE area.
 mod xstate;
 
 pub use account::TimeAccount;
@@ -100,6 +116,23 @@ pub enum Access {
 /// [`set_system`](Vcpu::set_system) once, then [`run`](Vcpu::run) again and again;
 /// after an exit that asks a question (`PioRead`, `MmioRead`, `MsrRead`) exactly
 /// one [`complete_read`](Vcpu::complete_read) or [`refuse_msr`](Vcpu::refuse_msr) before the next `run`.
+///
+/// ```
+/// use belljar_cpu::{CpuError, Cycles, Exit, Vcpu};
+///
+/// /// Runs a vCPU for at most `until`, with registers of all devices zero, and says when it halted.
+/// fn halted(vcpu: &mut impl Vcpu, until: Cycles) -> Result<Option<Cycles>, CpuError> {
+///     loop {
+///         match vcpu.run(until)? {
+///             Exit::Deadline => return Ok(None),
+///             Exit::Halt => return Ok(Some(vcpu.now())),
+///             Exit::PioRead { .. } | Exit::MmioRead { .. } => vcpu.complete_read(0),
+///             Exit::MsrRead { .. } | Exit::MsrWrite { .. } => vcpu.refuse_msr(),
+///             _ => {}
+///         }
+///     }
+/// }
+/// ```
 pub trait Vcpu {
     /// Runs guest code until the virtual clock reaches `until` (the first
     /// instruction boundary at which `now() >= until`), or until something

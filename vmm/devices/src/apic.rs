@@ -5,9 +5,13 @@
 //! called, with times that the caller gives in the processor's cycles. `interrupts` has one for
 //! each processor; the node's run loop asks it for the vector to take.
 
+/// The guest's reads and writes of the local APIC's registers.
 mod access;
+/// A set of interrupt vectors, as IRR, ISR and TMR hold them.
 mod bits;
+/// Interrupt messages between local APICs, and to them from the IO-APIC.
 mod message;
+/// The local APIC's timer: one-shot, periodic and TSC-deadline, in virtual cycles.
 mod timer;
 
 use belljar_cpu::Cycles;

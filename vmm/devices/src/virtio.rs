@@ -4,13 +4,21 @@
 //! A device does its work at the guest's queue notification, at once and in no
 //! virtual time; only a disk's answers take as long as its latency says.
 
+/// virtio-blk: requests are answered a fixed latency after their notification, in order.
 mod block;
+/// A descriptor chain, checked as a whole before a device touches it.
 mod chain;
+/// virtio-console: the one port `hvc0`, bytes in and bytes out.
 mod console;
+/// What a virtio block device stores.
 mod disk;
+/// virtio-rng: random bytes from the scenario's seed.
 mod entropy;
+/// The register window of a virtio-mmio device, version 2.
 mod mmio;
+/// virtio-net: whole frames in and out, without offloads.
 mod net;
+/// One virtqueue: rust-vmm's ring with every chain checked before use.
 mod queue;
 
 use std::io;
@@ -40,6 +48,47 @@ pub enum DeviceError {
 }
 
 /// One kind of virtio device behind [`Mmio`].
+///
+/// ```
+/// use belljar_cpu::{Cycles, GuestRam};
+/// use belljar_devices::virtio::{Device, DeviceError, Mmio, Virtqueue, Window};
+///
+/// /// A device that is there and does nothing.
+/// struct Idle;
+///
+/// impl Device for Idle {
+///     const KIND: u32 = 42;
+///     const QUEUES: &'static [u16] = &[64];
+///     type State = ();
+///
+///     fn save(&self) {}
+///
+///     fn load(&mut self, (): (), _live: bool, _ram: &GuestRam) -> Option<()> {
+///         Some(())
+///     }
+///
+///     fn features(&self) -> u64 {
+///         0
+///     }
+///
+///     fn config(&self) -> Vec<u8> {
+///         Vec::new()
+///     }
+///
+///     fn notify(
+///         &mut self,
+///         _queue: usize,
+///         _queues: &mut [Virtqueue],
+///         _ram: &GuestRam,
+///         _now: Cycles,
+///     ) -> Result<(), DeviceError> {
+///         Ok(())
+///     }
+/// }
+///
+/// // The register DeviceID, as a driver reads it first.
+/// assert_eq!(Mmio::new(Idle).read(8, 4), 42);
+/// ```
 pub trait Device: Send {
     /// The device type's number in the specification.
     const KIND: u32;
@@ -97,5 +146,6 @@ pub trait Device: Send {
     fn reset(&mut self) {}
 }
 
+/// A guest's driver, for the tests.
 #[cfg(test)]
 mod driver;

@@ -371,5 +371,6 @@ fn format_error(path: &Path, reason: &str) -> KernelError {
     }
 }
 
+/// Small kernels for tests: an ELF file with one segment, and a bzImage around one.
 #[cfg(test)]
 pub(crate) mod synthetic;

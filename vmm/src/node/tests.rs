@@ -1,6 +1,9 @@
 //! A node with processors that follow scripts: ends, devices, timers, interrupts, frames and calls.
+/// However time is cut into runs, and by whichever way, a node does the same.
 mod cutting;
+/// A processor for the tests.
 mod fake;
+/// Nodes of several processors, each with a script of its own.
 mod vcpus;
 
 use std::path::Path;

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use super::{Bench, median};
 use series::{Seconds, Step};
 
+/// One row of commands after another, in one guest or on the bare processor.
 mod series;
 
 /// A kernel: repeats against the bare processor, and against QEMU, which may be slow.

@@ -19,10 +19,15 @@ use lab::Lab;
 use model::{CLOCK, Costs, Fit, Large, Measured, Model};
 use pace::Watch;
 
+/// Least squares.
 mod fit;
+/// The lab that the hosts are in: a process of the tests'.
 mod lab;
+/// What a run on many hosts would take, from what runs on few take.
 mod model;
+/// How fast virtual time goes in a run.
 mod pace;
+/// Hosts' figures as tables, JSON and lines to draw.
 mod report;
 
 /// Nodes, all busy.

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{Bench, median, plot};
 
+/// Programs on many nodes, from their start to their end.
 mod whole;
 
 /// Clones that are made and not run.

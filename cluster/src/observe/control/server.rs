@@ -1,7 +1,7 @@
 //! The run's side of the socket: threads of their own, which never run a guest.
 //!
 //! Only the user who runs it, or root, is served. What clients send is hostile: lines have a limit, and
-//! nothing of them reaches the run but as a request that waits at the [`Desk`] until a round is over.
+//! nothing of them reaches the run but as a request that waits at the [`Mailbox`] until a round is over.
 //! Opened by `belljar run`.
 
 use std::fs::{self, File, Permissions};
@@ -17,7 +17,7 @@ use std::thread;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::geteuid;
 
-use super::{Desk, Hello, INPUT_FILE, LONGEST_REQUEST, Reply, Request, SOCKET, VERSION};
+use super::{Hello, INPUT_FILE, LONGEST_REQUEST, Mailbox, Reply, Request, SOCKET, VERSION};
 use crate::results::folder::Folder;
 
 /// Clients that are served at a time.
@@ -38,19 +38,19 @@ pub struct ServerError {
 pub struct Server {
     path: PathBuf,
     listener: Arc<UnixListener>,
-    desk: Arc<Desk>,
+    mailbox: Arc<Mailbox>,
 }
 
 /// What threads that serve clients share.
 struct Office {
-    desk: Arc<Desk>,
+    mailbox: Arc<Mailbox>,
     hello: Hello,
     directory: Folder,
     clients: AtomicUsize,
 }
 
 impl Server {
-    /// Listens in the run directory `directory` for requests to `desk`, for the user alone.
+    /// Listens in the run directory `directory` for requests to `mailbox`, for the user alone.
     ///
     /// # Errors
     /// When the host refuses the socket.
@@ -58,7 +58,7 @@ impl Server {
         directory: &Path,
         name: &str,
         nodes: u32,
-        desk: Arc<Desk>,
+        mailbox: Arc<Mailbox>,
     ) -> Result<Self, ServerError> {
         let path = directory.join(SOCKET);
         let fail = |source| ServerError {
@@ -67,14 +67,14 @@ impl Server {
         };
         let listener = Arc::new(bind(directory).map_err(fail)?);
         fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(fail)?;
-        let office = Office::new(directory, name, nodes, &desk).map_err(fail)?;
+        let office = Office::new(directory, name, nodes, &mailbox).map_err(fail)?;
         let office = Arc::new(office);
         let accepting = listener.clone();
         thread::spawn(move || accept(&accepting, &office));
         Ok(Self {
             path,
             listener,
-            desk,
+            mailbox,
         })
     }
 
@@ -86,7 +86,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.desk.close();
+        self.mailbox.close();
         // Gone already: then there is nothing to remove.
         let _ = fs::remove_file(&self.path);
     }
@@ -118,7 +118,7 @@ fn accept(listener: &UnixListener, office: &Arc<Office>) {
         let serving = thread::Builder::new().spawn(move || {
             // A client that goes away in the middle is no matter of the run's.
             let _ = office.serve(client, &stream, &stream);
-            office.desk.leave(client);
+            office.mailbox.leave(client);
             office.clients.fetch_sub(1, Ordering::Relaxed);
         });
         if serving.is_err() {
@@ -134,9 +134,9 @@ fn is_ours(stream: &UnixStream) -> bool {
 }
 
 impl Office {
-    fn new(directory: &Path, name: &str, nodes: u32, desk: &Arc<Desk>) -> io::Result<Self> {
+    fn new(directory: &Path, name: &str, nodes: u32, mailbox: &Arc<Mailbox>) -> io::Result<Self> {
         Ok(Self {
-            desk: desk.clone(),
+            mailbox: mailbox.clone(),
             hello: Hello {
                 belljar_control: VERSION,
                 name: name.to_owned(),
@@ -174,7 +174,7 @@ impl Office {
 
     fn answer(&self, client: u64, request: Request) -> Reply {
         match request {
-            Request::Look => match self.desk.look() {
+            Request::Look => match self.mailbox.look() {
                 Some(look) => return Reply::Look(look),
                 None => return Reply::Refused("the run is ending".into()),
             },
@@ -186,7 +186,7 @@ impl Office {
             }
             Request::Type { node, bytes } => {
                 let open = || self.directory.append(INPUT_FILE);
-                match self.desk.type_in(node, bytes, open) {
+                match self.mailbox.type_in(node, bytes, open) {
                     Ok(true) => {}
                     Ok(false) => {
                         return Reply::Refused("too much waits to be typed already".into());
@@ -197,14 +197,14 @@ impl Office {
                 }
             }
             Request::Checkpoint => {
-                let outcome = self.desk.checkpoint();
+                let outcome = self.mailbox.checkpoint();
                 return outcome.map_or_else(Reply::Refused, Reply::Checkpoint);
             }
-            Request::Pause(paused) => self.desk.pause(client, paused),
+            Request::Pause(paused) => self.mailbox.pause(client, paused),
             Request::Pace(Some(ratio)) if !(1e-6..=1e6).contains(&ratio) => {
                 return Reply::Refused(format!("pace is {ratio}; it must be from 1e-6 to 1e6"));
             }
-            Request::Pace(ratio) => self.desk.pace(client, ratio),
+            Request::Pace(ratio) => self.mailbox.pace(client, ratio),
         }
         Reply::Done
     }
@@ -215,8 +215,13 @@ impl Office {
 ///
 /// # Errors
 /// When the directory can't be opened.
-pub fn answers(directory: &Path, nodes: u32, desk: &Arc<Desk>, sent: &[u8]) -> io::Result<Vec<u8>> {
-    let office = Office::new(directory, "", nodes, desk)?;
+pub fn answers(
+    directory: &Path,
+    nodes: u32,
+    mailbox: &Arc<Mailbox>,
+    sent: &[u8],
+) -> io::Result<Vec<u8>> {
+    let office = Office::new(directory, "", nodes, mailbox)?;
     let mut answers = Vec::new();
     office.serve(1, sent, &mut answers)?;
     Ok(answers)

@@ -9,7 +9,7 @@ use belljar_fabric::{Fabric, LinkId, LinkStatistics};
 use belljar_sim::Time;
 
 use super::{LinkLook, Look, NodeLook};
-use crate::run::crew::Crew;
+use crate::run::workers::Workers;
 
 /// Links that a look names.
 const LINKS: usize = 16;
@@ -23,11 +23,11 @@ pub(crate) struct Viewer {
 
 impl Viewer {
     /// How nodes and network stand at `now`.
-    pub(crate) fn look(&mut self, now: Time, crew: &Crew, fabric: &Fabric) -> Look {
+    pub(crate) fn look(&mut self, now: Time, workers: &Workers, fabric: &Fabric) -> Look {
         let mut calls: BTreeMap<u16, u64> = BTreeMap::new();
         // Of nodes on other hosts nothing is known here.
         let mut nodes = vec![NodeLook::default(); fabric.topology().hosts() as usize];
-        for runner in crew.runners() {
+        for runner in workers.runners() {
             let mut own = 0;
             let counters = runner.tracer().map(|tracer| tracer.counters());
             for (&function, &count) in counters.iter().flat_map(|counters| &counters.calls) {

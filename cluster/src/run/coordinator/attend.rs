@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Run, RunError};
-use crate::observe::control::{Desk, Look};
+use crate::observe::control::{Look, Mailbox};
 
 impl Run {
-    /// Does from now on what requests at `desk` ask for.
-    pub fn attend_to(&mut self, desk: Arc<Desk>) {
-        self.desk = Some(desk);
+    /// Does from now on what requests at `mailbox` ask for.
+    pub fn attend_to(&mut self, mailbox: Arc<Mailbox>) {
+        self.mailbox = Some(mailbox);
     }
 
     /// How many pieces of input were typed into consoles.
@@ -22,34 +22,36 @@ impl Run {
 
     /// Whether somebody holds virtual time back, and may yet type something.
     pub(super) fn is_attended(&self) -> bool {
-        self.desk.as_ref().is_some_and(|desk| desk.is_attended())
+        self.mailbox
+            .as_ref()
+            .is_some_and(|mailbox| mailbox.is_attended())
     }
 
     /// Does what the control socket's requests ask for, and waits as long as virtual time is held
     /// back.
     pub(super) fn attend(&mut self, stop: &AtomicBool) -> Result<(), RunError> {
-        let called = self.desk.as_ref().filter(|desk| desk.is_called());
-        let Some(desk) = called.cloned() else {
+        let called = self.mailbox.as_ref().filter(|mailbox| mailbox.is_called());
+        let Some(mailbox) = called.cloned() else {
             return Ok(());
         };
         while !stop.load(Ordering::Relaxed) {
-            let work = desk.take();
+            let work = mailbox.take();
             for (node, bytes) in work.typed {
-                self.type_in(&desk, node, bytes)?;
+                self.type_in(&mailbox, node, bytes)?;
             }
             if work.checkpoint {
                 let number = self.keep();
-                desk.take_checkpoint(number);
+                mailbox.take_checkpoint(number);
             }
             if work.look {
                 self.flush_consoles()?;
-                desk.publish(Look {
+                mailbox.publish(Look {
                     paused: work.paused,
                     rounds: self.rounds,
-                    ..self.viewer.look(self.now, &self.crew, &self.fabric)
+                    ..self.viewer.look(self.now, &self.workers, &self.fabric)
                 });
             }
-            if !desk.hold(self.now) {
+            if !mailbox.hold(self.now) {
                 break;
             }
         }
@@ -58,7 +60,7 @@ impl Run {
 
     /// Types `bytes` into a console at a time that nobody is beyond: nodes have run ahead as
     /// far as this one could not disturb them, not knowing that it would be typed into.
-    fn type_in(&mut self, desk: &Desk, node: u32, bytes: Vec<u8>) -> Result<(), RunError> {
+    fn type_in(&mut self, mailbox: &Mailbox, node: u32, bytes: Vec<u8>) -> Result<(), RunError> {
         if self.others.is_some() {
             // Hosts would have to agree on a time that none is beyond.
             tracing::warn!(
@@ -66,11 +68,15 @@ impl Run {
             );
             return Ok(());
         }
-        let clocks = self.crew.runners().map(|runner| runner.node().now()).max();
+        let clocks = self
+            .workers
+            .runners()
+            .map(|runner| runner.node().now())
+            .max();
         let at = clocks.map_or(self.now, |latest| latest.max(self.now));
-        self.input += desk.log(at, node, &bytes).map_err(RunError::Input)?;
-        self.crew.type_in(node, at, bytes);
-        self.horizons.set(node, self.crew.next(node));
+        self.input += mailbox.log(at, node, &bytes).map_err(RunError::Input)?;
+        self.workers.type_in(node, at, bytes);
+        self.bounds.set(node, self.workers.next(node));
         self.typed += 1;
         Ok(())
     }
@@ -79,7 +85,7 @@ impl Run {
         if let Some(others) = &mut self.others {
             others.flush()?;
         }
-        for mut runner in self.crew.runners() {
+        for mut runner in self.workers.runners() {
             runner.flush().map_err(|source| RunError::Console {
                 node: runner.index,
                 source,

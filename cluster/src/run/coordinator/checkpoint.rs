@@ -18,8 +18,8 @@ use crate::results::run_directory::RunDirectory;
 use crate::run::checkpoint::{
     CheckpointError, FOLDER, Found, Keeper, NodeRecord, Record, Report, RunRecord, Tell, Work,
 };
-use crate::run::crew::Crew;
 use crate::run::stopwatch::Stopwatch;
+use crate::run::workers::Workers;
 
 /// How a run keeps checkpoints.
 pub struct Checkpoints {
@@ -92,13 +92,13 @@ impl PageKeeper {
     /// it was written.
     pub(super) fn write<W: Write>(
         &mut self,
-        crew: &Crew,
+        workers: &Workers,
         number: u32,
         to: W,
     ) -> io::Result<(u64, W)> {
         self.tidy();
         let mut pack = PackWriter::new(number, to);
-        for (runner, kept) in crew.runners().zip(&mut self.nodes) {
+        for (runner, kept) in workers.runners().zip(&mut self.nodes) {
             kept.update(runner.node().ram(), self.map.as_ref(), &mut pack)?;
         }
         let pages = u64::from(pack.pages());
@@ -231,7 +231,7 @@ impl Run {
         }
         let (pages, pack) = checkpointer
             .pages
-            .write(&self.crew, number, file)
+            .write(&self.workers, number, file)
             .map_err(written(number))?;
         let packs = checkpointer.pages.packs.clone();
         let needed = packs.keys().copied().collect();
@@ -280,7 +280,7 @@ impl Run {
 
     /// Everything of the nodes here but their pages, in their order.
     pub(super) fn node_parts(&mut self, pages: &PageKeeper) -> Result<Vec<Vec<u8>>, RunError> {
-        let runners = self.crew.runners().zip(&pages.nodes);
+        let runners = self.workers.runners().zip(&pages.nodes);
         let parts = runners.map(|(mut runner, pages)| {
             let node = NodeRecord {
                 runner: runner.save()?,

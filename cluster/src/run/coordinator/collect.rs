@@ -75,7 +75,7 @@ impl Run {
                 Ok(())
             }
         };
-        for mut runner in self.crew.runners() {
+        for mut runner in self.workers.runners() {
             let node = runner.index;
             let mut said = Ok(());
             let asked = runner.ask(&collection.wanted, |bytes| {

@@ -138,7 +138,7 @@ impl Run {
         let written = written(number);
         let (pages, pack) = checkpointer
             .pages
-            .write(&self.crew, number, file)
+            .write(&self.workers, number, file)
             .map_err(written)?;
         let parts = self.node_parts(&checkpointer.pages)?;
         let run = self.run_record(checkpointer, BTreeMap::new())?;
@@ -159,7 +159,7 @@ impl Run {
             pack,
             pages,
             packs: checkpointer.pages.packs.clone(),
-            parts: self.crew.numbers().zip(parts).collect(),
+            parts: self.workers.numbers().zip(parts).collect(),
             awaited: hosts,
             hosts,
             failed: None,
@@ -209,7 +209,7 @@ impl Run {
             exchange: &others.exchange,
             pack,
         };
-        let outcome = pages.write(&self.crew, pack, stream);
+        let outcome = pages.write(&self.workers, pack, stream);
         let outcome = outcome.map(|(count, _)| count).map_err(written(number));
         let mut kept = Kept {
             number,
@@ -226,7 +226,7 @@ impl Run {
         match parts {
             Ok((count, parts)) => {
                 kept.pages = count;
-                for (node, part) in self.crew.numbers().zip(parts) {
+                for (node, part) in self.workers.numbers().zip(parts) {
                     for piece in part.chunks(PIECE) {
                         let piece = Message::KeptNode(number, node, piece.to_vec());
                         others.exchange.tell_slowly(HEAD, &piece)?;

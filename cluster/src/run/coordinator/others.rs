@@ -17,9 +17,9 @@ use super::{Run, RunError};
 use crate::hosts::{Exchange, ExchangeError, Final, HEAD, Message, News, Record};
 use crate::results::run_directory::RunDirectory;
 use crate::results::stream::Stream;
-use crate::results::summary::NodeReport;
 use crate::run::ending::Ending;
 use crate::run::recorder::LeftOver;
+use crate::run::report::NodeReport;
 use crate::run::runner::{Lengths, named, write_lines};
 
 /// How long one waits for news before looking whether somebody wants the run to stop.
@@ -168,7 +168,7 @@ impl Run {
                 for told in progress.nodes {
                     let remote = &mut others.exchange.remote;
                     if let Some(next) = remote.told(told.node, told.next, told.taken) {
-                        self.horizons.set(told.node, next);
+                        self.bounds.set(told.node, next);
                     }
                 }
                 if let Some(cause) = progress.cause {
@@ -261,11 +261,11 @@ impl Run {
         let Some(others) = &mut self.others else {
             return Ok(());
         };
-        let own = self.crew.numbers().map(|node| self.crew.next(node));
+        let own = self.workers.numbers().map(|node| self.workers.next(node));
         let first = own.min().unwrap_or(belljar_sim::Time::MAX);
         if in_any_case || others.exchange.is_worth_telling(first) {
             let exchange = &mut others.exchange;
-            exchange.publish(&self.crew, self.ready, &mut self.recorder, &self.closing)?;
+            exchange.publish(&self.workers, self.ready, &mut self.recorder, &self.closing)?;
         }
         Ok(())
     }
@@ -277,7 +277,7 @@ impl Run {
         &mut self,
         ending: Ending,
     ) -> Result<(Vec<LeftOver>, Ending), RunError> {
-        let runners = self.crew.runners();
+        let runners = self.workers.runners();
         let mut left: Vec<(NodeReport, LeftOver)> = runners
             .map(|runner| (NodeReport::of(&runner), LeftOver::of(&runner)))
             .collect();

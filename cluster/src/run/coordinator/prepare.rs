@@ -17,21 +17,21 @@ use super::{Checkpointer, Checkpoints, Others, Run, RunError};
 use crate::hosts::Exchange;
 use crate::observe::control::{INPUT_FILE, Viewer};
 use crate::plan::Plan;
-use crate::plan::engine::Engine;
 use crate::plan::parts::Parts;
 use crate::plan::template;
 use crate::results::capture::Captures;
 use crate::results::link_log::LinkLog;
 use crate::results::outputs;
 use crate::results::run_directory::RunDirectory;
+use crate::run::bounds::Bounds;
 use crate::run::checkpoint::{CheckpointError, Choice, Found, identity, read_input};
-use crate::run::crew::Crew;
 use crate::run::ending::Closing;
-use crate::run::horizon::Horizons;
 use crate::run::host_memory::MemoryGuard;
 use crate::run::recorder::{Recorder, selection};
 use crate::run::runner::{KeepError, Lengths, Logs, Runner};
 use crate::run::sandbox::Sandbox;
+use crate::run::workers::Workers;
+use crate::scenario::engine::Engine;
 
 /// Files that a run opens besides its nodes' consoles, generously.
 const SPARE_FILES: u64 = 1024;
@@ -129,9 +129,9 @@ impl Run {
             Checkpointer::resume(checkpoints, folder, plan, found, kept)
         })?;
         for (at, node, bytes) in pieces {
-            if run.crew.holds(node) {
-                run.crew.type_in(node, at, bytes);
-                run.horizons.set(node, run.crew.next(node));
+            if run.workers.holds(node) {
+                run.workers.type_in(node, at, bytes);
+                run.bounds.set(node, run.workers.next(node));
                 run.typed += 1;
             }
         }
@@ -157,7 +157,7 @@ impl Setup<'_> {
         let (captures, links, recorder) = match self.directory {
             Some(directory) => (
                 Captures::start(directory, &mut fabric, &plan.pcap)?,
-                LinkLog::start(plan, directory)?,
+                LinkLog::start(plan.network.statistics, &plan.topology, directory)?,
                 Recorder::create(plan, directory)?,
             ),
             None => {
@@ -255,7 +255,7 @@ impl Setup<'_> {
         let (captures, links, recorder) = match directory {
             Some(directory) => (
                 Captures::resume(directory, &mut fabric, &plan.pcap, of.captures.clone())?,
-                LinkLog::resume(plan, directory, of.links)?,
+                LinkLog::resume(plan.network.statistics, &plan.topology, directory, of.links)?,
                 Recorder::resume(plan, directory, &of.recorder)?,
             ),
             None => {
@@ -330,25 +330,25 @@ impl Setup<'_> {
         let mut pages = self.exchange.as_ref().map(|_| PageKeeper::new(pages));
         // Before any thread has a filter of its own, which would be in the way.
         self.sandbox.map_or(Ok(()), Sandbox::close_process)?;
-        let crew = Crew::new(begun.runners, self.threads, plan.engine, self.sandbox)?;
-        let mut horizons = Horizons::new(Distances::new(&plan.topology), plan.nodes);
+        let workers = Workers::new(begun.runners, self.threads, plan.engine, self.sandbox)?;
+        let mut bounds = Bounds::new(Distances::new(&plan.topology), plan.nodes);
         for node in 0..plan.nodes {
-            if crew.holds(node) {
-                horizons.set(node, crew.next(node));
+            if workers.holds(node) {
+                bounds.set(node, workers.next(node));
             } else {
-                horizons.set(node, begun.now);
-                horizons.leave(node);
+                bounds.set(node, begun.now);
+                bounds.leave(node);
             }
         }
         if let Some(checkpointer) = &mut checkpointer {
             let nodes = &mut checkpointer.pages.nodes;
-            nodes.resize(crew.len(), KeptPages::default());
+            nodes.resize(workers.len(), KeptPages::default());
             checkpointer.begin_at(begun.first);
         }
         let begin = |mut exchange: Exchange| {
-            exchange.begin(plan.nodes, horizons.distances(), begun.now);
+            exchange.begin(plan.nodes, bounds.distances(), begun.now);
             // What their boot wrote, also of nodes that sleep for long.
-            for mut runner in crew.runners() {
+            for mut runner in workers.runners() {
                 exchange.write(runner.index, runner.take_relayed());
             }
             let cuts = Cuts {
@@ -366,17 +366,17 @@ impl Setup<'_> {
             others: self.exchange.map(begin).transpose()?,
             ready: begun.ready,
             reports: Vec::new(),
-            crew,
+            workers,
             fabric: begun.fabric,
             captures: begun.captures,
             links: begun.links,
-            horizons,
+            bounds,
             turns: Vec::new(),
             recorder: begun.recorder,
             now: begun.now,
             begun_at: begun.first,
             closing: begun.closing,
-            desk: None,
+            mailbox: None,
             checkpointer,
             collection,
             standstill: Standstill::default(),

@@ -73,7 +73,7 @@ impl Run {
         } else {
             self.standstill.count += 1;
             if self.standstill.count >= ROUNDS {
-                let who = format!("at {}, {}", self.now, self.horizons.who_waits());
+                let who = format!("at {}, {}", self.now, self.bounds.who_waits());
                 return Ok(Some(Ending::Standstill { who }));
             }
         }
@@ -90,7 +90,7 @@ impl Run {
         let own = others.exchange.own();
         if self.standstill.count == WAITS {
             let name = others.exchange.partition().name(own);
-            let who = format!("host {name} at {}: {}", self.now, self.horizons.who_waits());
+            let who = format!("host {name} at {}: {}", self.now, self.bounds.who_waits());
             if !others.exchange.is_head() {
                 others.exchange.tell(HEAD, &Message::Waiting(who.clone()))?;
             }

@@ -3,10 +3,10 @@
 //!
 //! The node stands still meanwhile, and continues by itself. Called by the runner's loop.
 
-use belljar_abi::{MAGIC_ADDRESS, STUB_BASE, TABLE_OFFSET, TARGET};
+use belljar_abi::{MAGIC_ADDRESS, TARGET};
 use belljar_cpu::{Registers, SegmentRegister, TimeAccount};
 use belljar_trace::Account;
-use belljar_tracer::{GuestMemory, MagicRegisters};
+use belljar_tracer::{GuestMemory, MagicRegisters, table_entry};
 use belljar_vmm::Node;
 
 use super::Runner;
@@ -121,15 +121,20 @@ fn account(time: TimeAccount) -> Account {
     }
 }
 
+/// Has a call that nobody traces continue in the real function.
+pub(crate) fn pass_on(node: &mut Node) {
+    let target = real_function(&node.registers(), node);
+    node.complete_magic(target);
+}
+
 /// Where an untraced call continues: the real function, from the library's table.
-pub(crate) fn real_function(registers: &Registers, node: &Node) -> u64 {
+fn real_function(registers: &Registers, node: &Node) -> u64 {
     let operation = registers.gpr[Registers::R11];
     if registers.rip != MAGIC_ADDRESS {
         return operation;
     }
     let mut address = [0; 8];
-    let slot = (STUB_BASE + TABLE_OFFSET).wrapping_add(operation.wrapping_mul(8));
-    match node.read_virtual(slot, &mut address) {
+    match node.read_virtual(table_entry(operation), &mut address) {
         Ok(()) => u64::from_le_bytes(address) & TARGET,
         Err(_) => 0,
     }

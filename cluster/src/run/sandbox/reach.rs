@@ -13,6 +13,7 @@ use landlock::{
 
 use super::SandboxError;
 use super::threads;
+use crate::results::run_directory::RunDirectory;
 
 /// The rights that are taken away where no rule gives them. Kernels that know fewer take fewer.
 const KNOWN: ABI = ABI::V5;
@@ -85,6 +86,17 @@ impl Reach {
             }
         }
         Ok(ruleset.into())
+    }
+}
+
+impl RunDirectory {
+    /// The files that a run opens while guests run, and at its end: its own, and the folder's
+    /// name.
+    pub fn reach(&self) -> Reach {
+        let above = self.path().parent().filter(|above| *above != Path::new(""));
+        Reach::nothing()
+            .writing(self.path())
+            .renaming_in(above.unwrap_or(Path::new(".")))
     }
 }
 

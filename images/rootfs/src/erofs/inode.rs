@@ -2,7 +2,7 @@
 //!
 //! `struct erofs_inode_extended` and `struct erofs_super_block` of `fs/erofs/erofs_fs.h`.
 
-use super::layout::Place;
+use super::place::Place;
 use super::{BLOCK, INODE};
 use crate::tree::{Node, NodeKind};
 

@@ -9,7 +9,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::layout::{Layout, Place, Unfit};
+use super::layout::{Layout, Unfit};
+use super::place::Place;
 use super::{BLOCK, attributes, directory, inode};
 use crate::tree::{FileTree, NodeId, NodeKind};
 

@@ -14,9 +14,13 @@ use super::error::{Budget, shown};
 use crate::source::FileSink;
 use crate::{FileTree, NodeId, NodeKind};
 
+/// Extended attributes: a table of sets, each a run of names and values.
 mod attributes;
+/// The bytes of files: blocks, and ends in shared fragment blocks.
 mod data;
+/// Inodes of a squashfs, and the entries of directories.
 mod inode;
+/// The superblock, and chains of metadata blocks.
 mod metadata;
 
 use data::{Contents, Fragments};

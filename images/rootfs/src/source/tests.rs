@@ -9,9 +9,13 @@ use tar::{Builder, EntryType, Header};
 use super::*;
 use crate::NodeKind;
 
+/// OCI layouts and what `docker save` writes.
 mod containers;
+/// Damaged and hostile sources: errors, never a panic.
 mod hostile;
+/// What layers do to those below them.
 mod layers;
+/// Folders, plain archives, squashfs and Apptainer images.
 mod others;
 
 /// An entry of a tar archive that a test makes.

@@ -4,10 +4,15 @@
 //! it stays unknown, nothing is guessed. What depends on others is tried again in rounds, within a budget,
 //! as a trace may be hostile. Called by `collect`.
 
+/// Communicators of groups whose members alone call, so that nothing counts the calls.
 mod apart;
+/// Jobs that meet: one spawns another (MPI-4.0, 11.8), or two come to one port (11.9).
 mod jobs;
+/// Constructors whose outcome follows from what the parent's members passed.
 mod outcome;
+/// Intercommunicators and what is merged from them: two groups that meet.
 mod pairs;
+/// What is made of an intercommunicator.
 mod sides;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -233,12 +238,14 @@ impl<'a> Resolver<'a> {
 
     fn views(mut self) -> BTreeMap<(ProcessKey, u32), View> {
         let mut views: BTreeMap<(ProcessKey, u32), View> = BTreeMap::new();
-        for global in std::mem::take(&mut self.globals) {
+        for (index, global) in (0usize..).zip(std::mem::take(&mut self.globals)) {
+            let identity = global.other_side.unwrap_or(index).min(index) as u32;
             for (process, number) in &global.local {
                 let Some(history) = self.histories.get(process) else {
                     continue;
                 };
                 let view = View {
+                    identity,
                     members: global.members.clone(),
                     remote: global.remote.clone(),
                     rank: history.rank,

@@ -1,8 +1,12 @@
 //! Communicators of scripted processes, resolved from their events.
 
+/// Traces that contradict themselves.
 mod contradictions;
+/// Which processes belong to a job: by what launchers tell them.
 mod jobs;
+/// Jobs that meet: spawned ones, ports, groups of sessions.
 mod meetings;
+/// What collective operations move, where the process alone could not know it.
 mod volumes;
 
 use belljar_sim::Frequency;

@@ -3,6 +3,8 @@
 //! A block is found only for the physical address of its bytes and its mode, and is forgotten when they change.
 //! `find` and `run` are the callers.
 
+/// How often conditional jumps were taken, kept for traces made anew.
+pub(crate) mod branch_profile;
 /// What guest code is translated as: a block, a stub, a trace.
 pub(crate) mod form;
 /// Blocks by physical address, RIP and mode.
@@ -21,5 +23,3 @@ pub(crate) mod relative;
 pub(crate) mod share;
 /// A node's own translated code: blocks, exit stubs and links.
 pub(crate) mod store;
-/// How often conditional jumps were taken, kept for traces made anew.
-pub(crate) mod ways;

@@ -2,14 +2,14 @@
 //!
 //! Nothing here changes what the guest does, only how fast. `run` is the caller.
 
-/// Where a trace's return leads, predicted.
-pub(crate) mod guess;
 /// Blocks that run often become traces.
 pub(crate) mod hot;
 /// The block at a RIP, translated if need be.
 pub(crate) mod lookup;
 /// Catching up with what other vCPUs did to shared code.
 pub(crate) mod news;
+/// Where a trace's return leads, predicted.
+pub(crate) mod prediction;
 /// Users' code that reaches a probe, or returns from one.
 pub(crate) mod probed;
 /// Code that is translated once for all places where its page is mapped.

@@ -5,9 +5,12 @@
 
 #![allow(clippy::print_stderr)]
 
+/// A guest without a kernel: flat 64-bit code over identity-mapped pages.
 #[path = "../tests/bare/mod.rs"]
 mod bare;
+/// Host code as text that is the same wherever things happen to lie.
 mod listing;
+/// The samples: short blocks that stand for what guests are made of.
 mod samples;
 
 use std::collections::BTreeSet;

@@ -6,6 +6,8 @@
 pub(crate) mod apart;
 /// The x87's functions, as the engine defines them.
 pub(crate) mod defined;
+/// How an instruction that is carried out in Rust ended.
+pub(crate) mod done;
 /// Exceptions and interrupts, delivered through the IDT.
 pub(crate) mod exception;
 /// Instructions that translated code does not do by itself.

@@ -39,7 +39,7 @@ mod run;
 #[cfg(test)]
 extern crate self as belljar_exact;
 
-pub use belljar_translate::prices::classes::CostClass;
+pub use belljar_translate::prices::cost_class::CostClass;
 pub use belljar_translate::prices::timing::{
     CacheLevel, CacheModel, Costs, LEVEL_NAMES, LINE_BYTES, TICKS_PER_CYCLE, Timing, TimingError,
 };

@@ -16,5 +16,7 @@ pub(crate) mod flush;
 pub(crate) mod lines;
 /// Which bytes the mask of a vector access lets through.
 pub(crate) mod masked;
+/// What of an access lies within one page.
+pub(crate) mod piece;
 /// Slots that are filled too often.
 pub(crate) mod refill;

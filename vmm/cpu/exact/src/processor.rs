@@ -2,6 +2,8 @@
 //!
 //! Registers and the clock are whole at each instruction boundary. The rooms above change them.
 
+/// A time model at work: prices, caches, and what was spent.
+pub(crate) mod accounting;
 /// What is remembered of linear addresses beyond the TLB.
 pub(crate) mod addresses;
 /// Ticks and retired instructions as time.
@@ -14,8 +16,6 @@ pub(crate) mod enter;
 pub(crate) mod guards;
 /// What the host's processor and kernel must have.
 pub(crate) mod host;
-/// A time model at work: prices, caches, and what was spent.
-pub(crate) mod ledger;
 /// How translated code was left.
 pub(crate) mod left;
 /// Page tables: from linear to physical addresses, and RAM itself.

@@ -14,6 +14,19 @@ use kvm_bindings::{CpuId, KVM_CAP_VCPU_ATTRIBUTES, KVM_MAX_CPUID_ENTRIES, KVM_SY
 use kvm_ioctls::{Cap, Kvm};
 use nix::unistd::{Gid, Group};
 
+/// What stops a guest at magic instructions.
+pub(crate) mod breakpoints;
+/// Calls of KVM that kvm-ioctls does not make, and the host's clocks.
+pub(crate) mod ioctl;
+/// A node's memory under KVM.
+pub(crate) mod machine;
+/// Which of a host's ways guests are run by.
+pub(crate) mod means;
+/// Which model-specific registers KVM keeps.
+pub(crate) mod msr;
+/// How a guest's time stamp counter is moved.
+pub(crate) mod tsc;
+
 /// The device.
 const DEVICE: &str = "/dev/kvm";
 /// The version of the interface, the same since 2007.

@@ -12,12 +12,26 @@ use belljar_cpu::{CpuError, CpuidTable, Cycles, Exit, InstructionSet, ShutdownCa
 use kvm_bindings::{CpuId, kvm_sregs};
 use kvm_ioctls::{SyncReg, VcpuFd};
 
-use crate::clock::{Clock, Costs, HostTime};
-use crate::decode::{Io, Meaning, RawExit, decode};
-use crate::history::{History, Step};
-use crate::machine::{Machine, failed};
-use crate::means::Means;
-use crate::{cpuid, debug, ioctl, page, preempt, xstate};
+use crate::exits::decode::{Io, Meaning, RawExit, decode};
+use crate::exits::history::{History, Step};
+use crate::exits::page;
+use crate::host::ioctl;
+use crate::host::machine::{Machine, failed};
+use crate::host::means::Means;
+use crate::state::cpuid;
+use crate::state::xstate;
+use crate::vcpu::clock::{Clock, Costs, HostTime};
+
+/// What a vCPU does at magic instructions.
+mod calls;
+/// A clock that runs while the guest does.
+pub(crate) mod clock;
+/// The `Vcpu` trait, which nodes call.
+pub(crate) mod interface;
+/// The timer that ends a turn.
+pub(crate) mod preempt;
+/// A vCPU's whole state.
+pub(crate) mod saved;
 
 /// What a [`KvmVcpu`] is made from.
 pub struct KvmConfig {
@@ -115,7 +129,7 @@ impl KvmVcpu {
             .map_err(|_| CpuError::Internal("too many CPUID leaves".to_owned()))?;
         fd.set_cpuid2(&list)
             .map_err(failed("set what CPUID answers"))?;
-        debug::watch(&fd, config.means.breakpoints)?;
+        config.means.breakpoints.watch(&fd)?;
         fd.set_sync_valid_reg(SyncReg::Register);
         let registers = fd.get_regs().map_err(failed("read registers"))?;
         fd.sync_regs_mut().regs = registers;
@@ -173,7 +187,7 @@ impl KvmVcpu {
                 return Ok(Exit::Deadline);
             }
             if !self.unfinished
-                && let Some(exit) = debug::call_ahead(self)?
+                && let Some(exit) = self.call_ahead()?
             {
                 return Ok(exit);
             }
@@ -271,7 +285,7 @@ impl KvmVcpu {
                 self.unfinished = true;
                 None
             }
-            Meaning::Breakpoint(at) => debug::magic_exit(self, at)?,
+            Meaning::Breakpoint(at) => self.magic_exit(at)?,
             Meaning::Nothing => None,
             Meaning::Failure(failure) => {
                 return Err(CpuError::Unusable(format!(

@@ -27,6 +27,15 @@ const INTERRUPT_USED: u32 = 1;
 const INTERRUPT_CONFIG: u32 = 2;
 
 /// A device's registers as the bus sees them, whatever the device.
+///
+/// ```
+/// use belljar_devices::virtio::Window;
+///
+/// /// Whether a driver finds a virtio device there: by the register MagicValue.
+/// fn is_virtio(window: &dyn Window) -> bool {
+///     window.read(0, 4) == u64::from(u32::from_le_bytes(*b"virt"))
+/// }
+/// ```
 pub trait Window {
     /// A load of `len` bytes at `offset`.
     fn read(&self, offset: u64, len: u8) -> u64;

@@ -2,15 +2,15 @@
 use super::*;
 use crate::observe::control::{Client, ControlError, Look};
 
-/// A thread that answers the requests of `desk` until it is closed.
-fn attended(desk: &Arc<Desk>) -> thread::JoinHandle<Vec<(u32, Vec<u8>)>> {
-    let desk = desk.clone();
+/// A thread that answers the requests of `mailbox` until it is closed.
+fn attended(mailbox: &Arc<Mailbox>) -> thread::JoinHandle<Vec<(u32, Vec<u8>)>> {
+    let mailbox = mailbox.clone();
     thread::spawn(move || {
         let mut typed = Vec::new();
         while typed.len() < 2 {
-            let work = desk.take();
+            let work = mailbox.take();
             if work.look {
-                desk.publish(Look {
+                mailbox.publish(Look {
                     rounds: 5,
                     paused: work.paused,
                     ..Look::default()
@@ -29,11 +29,11 @@ fn a_client_looks_types_and_pauses() {
     // Longer than a socket's address may be.
     let directory = folder.path().join("x".repeat(120) + ".incomplete");
     fs::create_dir(&directory).unwrap();
-    let desk = Arc::new(Desk::default());
-    let server = Server::open(&directory, "test", 2, desk.clone()).unwrap();
+    let mailbox = Arc::new(Mailbox::default());
+    let server = Server::open(&directory, "test", 2, mailbox.clone()).unwrap();
     let mode = fs::metadata(directory.join(SOCKET)).unwrap().permissions();
     assert_eq!(mode.mode() & 0o777, 0o600);
-    let run = attended(&desk);
+    let run = attended(&mailbox);
 
     let mut client = Client::connect(&folder.path().join("x".repeat(120))).unwrap();
     assert_eq!(client.hello.name, "test");
@@ -57,9 +57,9 @@ fn a_client_looks_types_and_pauses() {
     assert_eq!(typed, [(1, b"echo hi\n".to_vec()), (0, b"y".to_vec())]);
     assert!(directory.join(INPUT_FILE).exists());
 
-    assert!(desk.is_attended());
+    assert!(mailbox.is_attended());
     drop(client);
-    while desk.is_attended() {
+    while mailbox.is_attended() {
         thread::yield_now();
     }
     drop(server);
@@ -70,8 +70,8 @@ fn a_client_looks_types_and_pauses() {
 #[test]
 fn hostile_peers_are_refused_or_cut_off() {
     let folder = tempfile::tempdir().unwrap();
-    let desk = Arc::new(Desk::default());
-    let _server = Server::open(folder.path(), "test", 1, desk).unwrap();
+    let mailbox = Arc::new(Mailbox::default());
+    let _server = Server::open(folder.path(), "test", 1, mailbox).unwrap();
     let talk = |bytes: &[u8]| {
         let mut stream = UnixStream::connect(folder.path().join(SOCKET)).unwrap();
         let _ = stream.write_all(bytes);

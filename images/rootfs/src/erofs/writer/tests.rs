@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::tree::Node;
 
+/// What can't be written, and what is told of it.
 mod errors;
+/// What was written, as Linux and erofs-utils see it.
 mod judges;
+/// What was written, read by our reader.
 mod reading;
 
 /// A file of so many bytes, or what else stands at a path.

@@ -32,8 +32,11 @@ use belljar_translate::host::shared::Character;
 use belljar_translate::host::site::{BlockId, POOLED, Site, SiteId};
 use belljar_translate::host::stubs;
 
+/// The bytes of a pool's pages: found by their hash, then compared.
 mod contents;
+/// Which block of a pool stands where: a hash table that is read while one adds to it.
 mod index;
+/// What changes when something is added to a pool.
 mod writer;
 
 use contents::Contents;

@@ -22,15 +22,17 @@ use belljar_translate::host::shared::{Character, Shared};
 use belljar_translate::host::site::{BlockId, POOLED, Site, SiteId};
 use belljar_translate::host::stubs;
 
+use crate::code::branch_profile::BranchProfile;
 use crate::code::form::Form;
 use crate::code::index::{BlockIndex, Found};
 use crate::code::news::NewsLog;
 use crate::code::pages::CodePages;
 use crate::code::pool::Pool;
 use crate::code::probed::ProbedCode;
-use crate::code::ways::Ways;
 
+/// Where code that is relative to its page is entered.
 mod doors;
+/// A node's part in a pool.
 mod pooled;
 /// There is an exit stub for so many bytes of code at most, to bound memory.
 const BYTES_PER_SITE: usize = 64;
@@ -63,7 +65,7 @@ pub(crate) struct Store {
     /// Instructions whose accesses seldom go where the last one went.
     scattered: BTreeSet<u64>,
     /// Which ways its conditional jumps went.
-    pub ways: Ways,
+    pub profile: BranchProfile,
     /// What code was translated under, by the numbers that are part of modes.
     features: Vec<Features>,
     /// Where users' code is to be seen.
@@ -106,7 +108,7 @@ impl Store {
             heats: 0..0,
             lines: false,
             scattered: BTreeSet::new(),
-            ways: Ways::default(),
+            profile: BranchProfile::default(),
             features: Vec::new(),
             probed: ProbedCode::default(),
             news: NewsLog::default(),
@@ -229,7 +231,7 @@ impl Store {
         self.slots.end = self.slots.start;
         self.heats.end = self.heats.start;
         self.scattered.clear();
-        self.ways.clear();
+        self.profile.clear();
         self.probed.forget_pages();
         self.flushes += 1;
         self.pages.clear()

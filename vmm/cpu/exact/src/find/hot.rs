@@ -125,7 +125,7 @@ impl ExactVcpu {
 
     fn renamed_trace(&mut self, rip: u64, physical: u64, mode: Mode) -> Option<GuestBlock> {
         let mut trace = self.trace(rip, physical, mode)?;
-        self.guess_return(&mut trace, mode);
+        self.predict_return(&mut trace, mode);
         let mut registers = self.context.gpr;
         trace.renamed = choose(&trace.instructions);
         if let Some(pairs) = trace.renamed {

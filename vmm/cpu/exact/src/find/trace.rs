@@ -113,7 +113,7 @@ impl ExactVcpu {
                 let (taken, not) = (instruction.near_branch64(), instruction.next_ip());
                 let counted = [taken, not].map(|next| self.runs(page, next, mode));
                 let jump = page + instruction.ip() % PAGE_SIZE;
-                let [jumps, stays] = self.store.ways.learn(jump, counted);
+                let [jumps, stays] = self.store.profile.learn(jump, counted);
                 if jumps.max(stays) < HOT_RUNS / SELDOM {
                     return Step::End;
                 }

@@ -4,7 +4,9 @@
 //! They are few and fixed, so that a change of the emitter shows in listings that can be read.
 //! `golden` translates all of `FILES`.
 
+/// Loops that become hot.
 mod hot;
+/// Code that counts its addresses from its page.
 mod relative;
 
 use belljar_abi::STUB_BASE;

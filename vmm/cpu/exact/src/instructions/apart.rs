@@ -11,7 +11,7 @@
 use belljar_translate::guest::analyse::touches_x87;
 use iced_x86::{Instruction, Mnemonic};
 
-use crate::instructions::system::Done;
+use crate::instructions::done::Done;
 use crate::memory::access::Stop;
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::x87::{FxImage, begin_x87, end_x87, is_reset, load_x87, spoil_x87};

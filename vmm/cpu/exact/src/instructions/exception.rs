@@ -13,6 +13,7 @@ use crate::processor::left::Next;
 use crate::processor::state::{Entered, Fault};
 use crate::processor::vcpu::ExactVcpu;
 
+/// Exceptions and interrupts outside long mode.
 mod legacy;
 
 /// A 64-bit interrupt or trap gate.

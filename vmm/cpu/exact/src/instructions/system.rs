@@ -15,44 +15,43 @@ use belljar_translate::host::site::BlockId;
 use iced_x86::{Instruction, Mnemonic as M};
 
 use crate::instructions::apart::{keeps_reset, uses_x87};
+use crate::instructions::done::Done;
 use crate::memory::access::Stop;
 use crate::processor::devices::Answer;
 use crate::processor::left::Next;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 
+/// Bit strings in memory, and shifts of two words by more than their length.
 mod bits;
+/// The guest's breakpoints in DR0 to DR3.
 mod breakpoints;
+/// Control and debug registers, cache and TLB control.
 mod control;
+/// Reads and writes of debug registers.
 mod debug;
+/// Control transfers that change privilege or code segment.
 mod flow;
+/// FXSAVE, XSAVE and the x87's own instructions.
 mod fpu;
+/// Gathers and scatters, lane by lane.
 mod gather;
+/// Instructions that only 16- and 32-bit code has.
 mod legacy;
+/// Model-specific registers that belong to the processor itself.
 mod msr;
+/// Operands of instructions that are carried out in Rust.
 mod operand;
+/// Who may use which I/O ports.
 mod ports;
+/// Structures of many bytes in guest memory, which may cross pages.
 mod span;
+/// String instructions, with and without REP.
 mod string;
+/// The function of every helper that the translator names.
 mod table;
 
 pub(crate) use flow::CodeDescriptor;
-
-/// How a helper ended when nothing went wrong.
-pub(crate) enum Done {
-    /// Continue after the instruction.
-    Next,
-    /// The helper set RIP.
-    Jumped,
-    /// Counted, but not done: the same instruction continues.
-    Part,
-    /// As `Part`; then tell the caller.
-    PartExit(Exit),
-    /// Done; then tell the caller.
-    Exit(Exit),
-    /// Not done and not counted: ask the caller, then run it again.
-    Again(Exit),
-}
 
 /// Different encodings that are remembered as not implemented.
 const MAX_UNIMPLEMENTED: usize = 64;

@@ -10,25 +10,22 @@ use belljar_translate::host::site::{BlockId, CheckForm};
 use belljar_translate::prices::timing::LINE_BYTES;
 
 use crate::memory::lines::Payment;
+use crate::memory::piece::{NO_PIECE, Piece};
 use crate::processor::devices::{Answer, DEVICE_BYTES};
 use crate::processor::left::Next;
 use crate::processor::mmu::{Request, is_canonical, map};
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 
+/// Alignment checks in user mode (RFLAGS.AC under CR0.AM).
 mod aligned;
 pub(crate) use aligned::DataAccess;
+/// Accesses of host code to linear addresses.
 mod linear;
+/// Masked accesses that missed the TLB.
 mod masked;
+/// Which exception an access raises where there is more than one reason.
 mod refine;
-
-/// A part of a guest access within one page.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece {
-    pub physical: u64,
-    start: usize,
-    pub bytes: usize,
-}
 
 /// Why host code could not finish an access to guest memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,24 +41,6 @@ impl From<Fault> for Stop {
         Self::Fault(fault)
     }
 }
-
-impl Piece {
-    /// An access of `bytes` bytes that lie in one page.
-    pub(crate) fn whole(physical: u64, bytes: usize) -> Self {
-        Self {
-            physical,
-            start: 0,
-            bytes,
-        }
-    }
-}
-
-/// No second piece.
-const NO_PIECE: Piece = Piece {
-    physical: 0,
-    start: 0,
-    bytes: 0,
-};
 
 impl ExactVcpu {
     /// Translates for an access at the current privilege level.

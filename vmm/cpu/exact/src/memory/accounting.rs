@@ -6,7 +6,8 @@
 
 use belljar_translate::host::block::Charge;
 use belljar_translate::host::site::BlockId;
-use belljar_translate::prices::classes::{CostClass, Prices};
+use belljar_translate::prices::classes::Prices;
+use belljar_translate::prices::cost_class::CostClass;
 use belljar_translate::prices::timing::TICKS_PER_CYCLE;
 
 use crate::processor::vcpu::ExactVcpu;
@@ -21,7 +22,7 @@ impl ExactVcpu {
 
     /// Instructions retired, in the middle of a run too.
     pub(crate) fn retired_now(&self) -> u64 {
-        if self.ledger.is_none() {
+        if self.accounting.is_none() {
             return self.ticks_now();
         }
         self.clock.retired.wrapping_add(self.context.retired as u64)
@@ -47,7 +48,10 @@ impl ExactVcpu {
 
     /// Ticks that any instruction takes at least.
     pub(crate) fn cheapest(&self) -> u32 {
-        let prices = self.ledger.as_ref().map(|ledger| &ledger.prices);
+        let prices = self
+            .accounting
+            .as_ref()
+            .map(|accounting| &accounting.prices);
         prices.map_or(1, Prices::cheapest)
     }
 
@@ -81,7 +85,7 @@ impl ExactVcpu {
 
     /// What an event that stands for an instruction takes.
     pub(crate) fn charge_of_event(&self) -> Charge {
-        let ticks = if self.ledger.is_some() {
+        let ticks = if self.accounting.is_some() {
             TICKS_PER_CYCLE
         } else {
             1
@@ -94,10 +98,9 @@ impl ExactVcpu {
 
     /// What a system instruction takes.
     pub(crate) fn charge_of_system(&self) -> Charge {
-        let ticks = self
-            .ledger
-            .as_ref()
-            .map_or(1, |ledger| ledger.prices.of_class(CostClass::System));
+        let ticks = self.accounting.as_ref().map_or(1, |accounting| {
+            accounting.prices.of_class(CostClass::System)
+        });
         Charge {
             ticks: i64::from(ticks),
             instructions: 1,

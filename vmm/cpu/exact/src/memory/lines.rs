@@ -9,8 +9,8 @@ use belljar_translate::context::{LINE_ENTRIES, Lines, line_index};
 use belljar_translate::host::site::BlockId;
 use belljar_translate::prices::timing::{LINE_BYTES, TICKS_PER_CYCLE};
 
-use crate::memory::access::Piece;
-use crate::processor::ledger::caches::Found;
+use crate::memory::piece::Piece;
+use crate::processor::accounting::caches::Found;
 use crate::processor::vcpu::ExactVcpu;
 
 /// How an access pays for what caches and memory take.
@@ -27,9 +27,9 @@ pub(crate) enum Payment {
 impl ExactVcpu {
     /// Whether there is a cache model.
     pub(crate) fn has_caches(&self) -> bool {
-        self.ledger
+        self.accounting
             .as_ref()
-            .is_some_and(|ledger| ledger.caches.is_some())
+            .is_some_and(|accounting| accounting.caches.is_some())
     }
 
     /// Accounts for an access of `bytes` bytes, one at least, at a guest-physical
@@ -54,17 +54,17 @@ impl ExactVcpu {
     }
 
     fn touch_line(&mut self, line: u64) {
-        let Some(ledger) = self.ledger.as_deref_mut() else {
+        let Some(accounting) = self.accounting.as_deref_mut() else {
             return;
         };
-        let Some(caches) = &mut ledger.caches else {
+        let Some(caches) = &mut accounting.caches else {
             return;
         };
         let (found, before) = caches.access(line);
         match found {
             Found::Nearest => {}
-            Found::Cache(cycles) => ledger.spent_in_caches += u64::from(cycles),
-            Found::Memory(cycles) => ledger.spent_in_memory += u64::from(cycles),
+            Found::Cache(cycles) => accounting.spent_in_caches += u64::from(cycles),
+            Found::Memory(cycles) => accounting.spent_in_memory += u64::from(cycles),
         }
         self.context.count -= ticks(found);
         if let Some(before) = before {
@@ -108,7 +108,7 @@ impl ExactVcpu {
         write: bool,
         payment: Payment,
     ) -> Option<u64> {
-        let caches = self.ledger.as_ref()?.caches.as_ref()?;
+        let caches = self.accounting.as_ref()?.caches.as_ref()?;
         let pays = match payment {
             Payment::None => false,
             Payment::Due => true,
@@ -130,9 +130,9 @@ impl ExactVcpu {
     /// changes where another is found.
     fn covers(&self, pieces: &[Piece; 2]) -> bool {
         let caches = self
-            .ledger
+            .accounting
             .as_ref()
-            .and_then(|ledger| ledger.caches.as_ref());
+            .and_then(|accounting| accounting.caches.as_ref());
         let Some(caches) = caches else {
             return true;
         };

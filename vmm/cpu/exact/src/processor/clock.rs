@@ -2,7 +2,7 @@
 //! what they cost.
 //!
 //! It is computed from the sum of all ticks and not added up in steps, so that the time is the same
-//! however runs are cut. The vCPU has one; `ledger` settles ticks into it at the end of a run, and
+//! however runs are cut. The vCPU has one; `accounting` settles ticks into it at the end of a run, and
 //! `dispatch` asks it how many ticks there are until a cycle.
 
 use belljar_cpu::Cycles;

@@ -183,6 +183,7 @@ impl Memory {
     }
 }
 
+/// Paging outside long mode: 4-byte entries, and PAE's.
 mod legacy;
 
 pub(crate) use legacy::has_good_pointers;

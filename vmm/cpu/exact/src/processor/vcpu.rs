@@ -15,13 +15,13 @@ use belljar_translate::host::shared::{Character, Counter};
 use belljar_translate::prices::timing::{TICKS_PER_CYCLE, Timing};
 
 use crate::code::share::{CodeShare, Lease};
+use crate::processor::accounting::Accounting;
 use crate::processor::addresses::Addresses;
 use crate::processor::clock::{Clock, CyclesPerInstruction};
 use crate::processor::devices::{Answer, Pending};
 use crate::processor::enter::Door;
 use crate::processor::guards::Guards;
 use crate::processor::host::host_requirements;
-use crate::processor::ledger::Ledger;
 use crate::processor::left::Uncovered;
 use crate::processor::mmu::Memory;
 use crate::processor::seams::Seams;
@@ -79,7 +79,7 @@ pub struct ExactVcpu {
     pub(crate) features_number: u8,
     pub(crate) random: Random,
     /// The time model, if there is one.
-    pub(crate) ledger: Option<Box<Ledger>>,
+    pub(crate) accounting: Option<Box<Accounting>>,
     /// Ticks granted to the present run.
     pub(crate) granted: i64,
     /// The present run may end where the budget does not cover a whole block.
@@ -141,21 +141,23 @@ impl ExactVcpu {
         let door = Door::new(Vectors::of(&config.instruction_set));
         context.leave = door.leave_address();
         context.free = FREE_INSTRUCTIONS;
-        let ledger = config.timing.as_ref().map(Ledger::new).map(Box::new);
+        let accounting = config.timing.as_ref().map(Accounting::new).map(Box::new);
         let character = Character {
             counter: counter(door.width()),
-            prices: ledger.as_ref().map(|ledger| ledger.prices.clone()),
+            prices: accounting
+                .as_ref()
+                .map(|accounting| accounting.prices.clone()),
             host_results: config.host_results,
         };
-        let has_caches = ledger
+        let has_caches = accounting
             .as_ref()
-            .is_some_and(|ledger| ledger.caches.is_some());
+            .is_some_and(|accounting| accounting.caches.is_some());
         let parts = can_part(character.counter, character.prices.is_some());
         let mut store = Lease::new(share, &character, has_caches)?;
         let features =
             Features::new(&config.instruction_set).with_host_results(config.host_results);
         let features_number = store.number_of(&features).unwrap_or(0);
-        let ratio = match ledger {
+        let ratio = match accounting {
             None => config.ratio,
             Some(_) => CyclesPerInstruction {
                 cycles: 1,
@@ -185,7 +187,7 @@ impl ExactVcpu {
             instruction_set: config.instruction_set,
             features_number,
             random: config.random,
-            ledger,
+            accounting,
             granted: 0,
             at_ease: false,
             stop_at: u64::MAX,

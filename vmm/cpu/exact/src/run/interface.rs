@@ -71,11 +71,11 @@ impl Vcpu for ExactVcpu {
     }
 
     fn account(&self) -> Option<TimeAccount> {
-        let ledger = self.ledger.as_ref()?;
+        let accounting = self.accounting.as_ref()?;
         Some(TimeAccount {
             instructions: self.retired_now(),
-            caches: ledger.spent_in_caches,
-            memory: ledger.spent_in_memory,
+            caches: accounting.spent_in_caches,
+            memory: accounting.spent_in_memory,
             idle: self.clock.idle(),
         })
     }

@@ -11,8 +11,8 @@ use belljar_translate::architecture::flag;
 use belljar_translate::context::ARITHMETIC;
 use serde::{Deserialize, Serialize};
 
+use crate::processor::accounting::caches::Contents;
 use crate::processor::devices::{Answer, Replies, Stores};
-use crate::processor::ledger::caches::Contents;
 use crate::processor::vcpu::{ExactVcpu, VectorState};
 
 /// This engine's name in saved states.
@@ -76,13 +76,13 @@ impl ExactVcpu {
     }
 
     fn own(&self) -> Own {
-        let ledger = self.ledger.as_ref();
+        let accounting = self.accounting.as_ref();
         Own {
             flags: self.state.flags,
             ticks: self.clock.ticks,
             random: self.random.clone(),
-            spent: ledger.map_or((0, 0), |l| (l.spent_in_caches, l.spent_in_memory)),
-            caches: ledger.and_then(|l| Some(l.caches.as_ref()?.contents())),
+            spent: accounting.map_or((0, 0), |l| (l.spent_in_caches, l.spent_in_memory)),
+            caches: accounting.and_then(|l| Some(l.caches.as_ref()?.contents())),
             window_wanted: self.context.window_wanted != 0,
             nmi_window_wanted: self.nmi_window_wanted,
             answer: self.pending.answer,
@@ -152,7 +152,7 @@ impl ExactVcpu {
     fn load_own(&mut self, own: Own) -> Result<(), CpuError> {
         self.state.flags = own.flags & !(flag::IF | ARITHMETIC) | flag::FIXED;
         self.random = own.random;
-        let model = self.ledger.as_mut().and_then(|l| l.caches.as_mut());
+        let model = self.accounting.as_mut().and_then(|l| l.caches.as_mut());
         let fits = match (model, &own.caches) {
             (Some(model), Some(contents)) => model.fill(contents),
             (None, None) => true,
@@ -162,8 +162,8 @@ impl ExactVcpu {
             let why = "it was saved under another time model";
             return Err(CpuError::State(why.to_owned()));
         }
-        if let Some(ledger) = &mut self.ledger {
-            (ledger.spent_in_caches, ledger.spent_in_memory) = own.spent;
+        if let Some(accounting) = &mut self.accounting {
+            (accounting.spent_in_caches, accounting.spent_in_memory) = own.spent;
         }
         self.context.window_wanted = own.window_wanted.into();
         self.nmi_window_wanted = own.nmi_window_wanted;

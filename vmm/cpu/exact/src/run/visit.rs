@@ -64,7 +64,7 @@ impl ExactVcpu {
     /// Has translated code read the time-stamp counter by itself, where it may and where
     /// an instruction takes a cycle.
     fn show_tsc(&mut self) {
-        let plain = self.ledger.is_none() && self.clock.counts_cycles();
+        let plain = self.accounting.is_none() && self.clock.counts_cycles();
         let open = plain && self.state.system.cr4 & cr4::TSD == 0;
         self.context.tsc_hidden = u64::from(!open);
         let ticks = self.clock.ticks.wrapping_add(self.granted as u64);

@@ -11,6 +11,7 @@ use crate::guest::analyse::{Class, classify, legacy};
 use crate::guest::features::Features;
 use crate::guest::size::CodeSize;
 
+/// Instructions of more bytes than any may have: a #GP, and no #UD.
 mod length;
 use length::is_too_long;
 
@@ -33,7 +34,7 @@ pub struct GuestInstruction {
 impl GuestInstruction {
     /// Whether a run whose last instruction this is continues after it.
     pub(crate) fn falls_off(&self) -> bool {
-        !matches!(self.follow, Follow::Leave | Follow::Guess(_))
+        !matches!(self.follow, Follow::Leave | Follow::Predicted(_))
     }
 }
 
@@ -74,7 +75,7 @@ pub enum Follow {
     /// With the instruction at this address if that is where a return leads.
     Return(u64),
     /// The run ends with a return, which mostly leads to this address.
-    Guess(u64),
+    Predicted(u64),
 }
 
 impl Follow {

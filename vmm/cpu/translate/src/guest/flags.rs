@@ -10,6 +10,7 @@ use crate::guest::analyse::{Class, classify};
 use crate::guest::decode::{GuestInstruction, MAX_INSTRUCTIONS, options};
 use crate::guest::features::Features;
 
+/// Flags that manuals leave undefined: in this engine they are zero.
 pub mod undefined;
 
 use undefined::{ALL_FLAGS, Count};

@@ -4,9 +4,13 @@
 //! Encodings follow the Intel SDM, volume 2. Registers are host registers by
 //! their number in the encoding.
 
+/// Words of the context, which GS points at, and entries of its tables, by S1.
 mod context;
+/// The budget in a register that the guest has not, or does not use.
 mod counter;
+/// The arithmetic flags by way of RAX.
 mod flags;
+/// Jumps, and the holes for where they lead.
 mod jumps;
 
 /// A host register's number.

@@ -19,25 +19,40 @@ use crate::host::shared::{Character, Shared};
 use crate::host::site::{CheckForm, Site, SiteId, SiteKind};
 use crate::prices::classes::Prices;
 
+/// Guest addresses, and the check that turns one into a host address.
 mod access;
+/// RCPSS, RSQRTSS and their like, in lanes.
 mod approximate;
+/// Code after the block: what leaves translated code, and what seldom runs.
 mod cold;
+/// Counting guest instructions, and the entry of a block.
 mod count;
+/// The deferred stack pointer of a trace.
+mod deferred;
+/// Jumps, calls and returns.
 mod flow;
+/// Groups of accesses: one check, which remembers where it last led.
 mod group;
+/// What scratch and lent registers hold from one access to the next.
 mod held;
+/// One guest instruction, by its class.
 mod instruction;
+/// Saved flags: put away while checks change them.
 mod kept;
-mod lag;
+/// 16- and 32-bit code, emitted as 64-bit code.
 mod legacy;
+/// Instructions that compute: registers as they stand, memory through a check.
 mod operands;
+/// Guarded loops: rounds of a loop that are checked and counted together.
 mod rounds;
+/// System instructions that kernels and the C library's clocks run often.
 mod system;
+/// Flags and results that an instruction leaves undefined.
 mod undefined;
 
+use deferred::Deferred;
 use held::{Held, Lending};
 use kept::Keeps;
-use lag::Lag;
 use rounds::Rounds;
 
 /// Host code and what belongs to it, ready to be placed.
@@ -97,7 +112,7 @@ struct Cold {
     kind: ColdKind,
     index: u16,
     /// How far RSP has to catch up there.
-    lag: Lag,
+    deferred: Deferred,
     /// The flags are put away there.
     flags_kept: bool,
     /// It belongs to rounds that were counted together.
@@ -166,7 +181,7 @@ pub struct Emitter {
     /// Where guest registers stand, and what lent ones hold.
     allocation: Allocation,
     lending: Lending,
-    lag: Lag,
+    deferred: Deferred,
     /// Over which instructions flags are put away, and whether they are so now.
     keeps: Keeps,
     flags_kept: bool,
@@ -220,7 +235,7 @@ impl Emitter {
             itself: None,
             allocation: Allocation::default(),
             lending: [None; LENT],
-            lag: Lag::default(),
+            deferred: Deferred::default(),
             keeps: Keeps::default(),
             flags_kept: false,
             zeroes: Vec::new(),
@@ -335,7 +350,7 @@ impl Emitter {
                 }
             }
             self.keep_over(index);
-            self.begin_lag(guest);
+            self.begin_deferred(guest);
             let zeroes = self.zeroes[index];
             if zeroes {
                 self.keep_count(&guest.instruction);
@@ -390,7 +405,7 @@ impl Emitter {
             ..Allocation::default()
         };
         self.lending = [None; LENT];
-        self.lag = Lag::default();
+        self.deferred = Deferred::default();
         self.keeps.clear();
         self.flags_kept = false;
         self.rounds = None;

@@ -2,69 +2,15 @@
 //!
 //! Every instruction has exactly one class, found by its code and its features; a test holds that
 //! no vector instruction lacks one. Prices are never zero, so that time passes whatever a guest
-//! runs. The emitter adds prices up per block; the ledger charges for what runs in Rust.
+//! runs. The emitter adds prices up per block; cycle accounting charges for what runs in Rust.
 
 use iced_x86::{
     Code, CpuidFeature as C, FlowControl, Instruction, InstructionInfoFactory, Mnemonic as M,
     OpAccess, OpKind,
 };
 
+use crate::prices::cost_class::CostClass;
 use crate::prices::timing::Costs;
-
-/// Declares the classes: variant, name in scenarios, default in ticks, what it is.
-macro_rules! classes {
-    ($($variant:ident $name:literal $ticks:literal $doc:literal;)*) => {
-        /// Instructions that cost the same, and what an access to memory costs besides.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum CostClass { $(#[doc = $doc] $variant,)* }
-
-        /// How many classes there are.
-        pub(crate) const COST_CLASSES: usize = CostClass::ALL.len();
-
-        impl CostClass {
-            /// All classes.
-            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
-
-            /// The name in scenarios.
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-
-            /// The cost where a scenario does not say, in ticks: the reciprocal
-            /// throughput of common members of the class on Intel Skylake, rounded, after
-            /// A. Fog, "Instruction tables" (agner.org/optimize/instruction_tables.pdf).
-            pub fn default_ticks(self) -> u32 {
-                match self { $(Self::$variant => $ticks,)* }
-            }
-        }
-    };
-}
-
-classes! {
-    Integer "integer" 250 "Moves, arithmetic, logic and shifts on general registers.";
-    Multiply "multiply" 1000 "Integer multiplication.";
-    Divide "divide" 20000 "Integer division.";
-    Branch "branch" 1000 "Jumps, calls and returns.";
-    Fp "fp" 500 "Scalar floating point, the x87's too.";
-    FpDivide "fp-divide" 4000 "Scalar floating-point division and square root.";
-    VectorInteger "vector-integer" 333 "Packed integers; moves, logic and shuffles of vectors and masks.";
-    VectorFp "vector-fp" 500 "Packed floating point.";
-    VectorFpDivide "vector-fp-divide" 5000 "Packed floating-point division and square root.";
-    Crypto "crypto" 1000 "AES, SHA, carry-less multiplication, CRC32.";
-    Transcendental "transcendental" 60000 "The x87's sines, logarithms and their like.";
-    String "string" 1000 "String instructions: each element, or each 64 bytes of REP MOVS and REP STOS.";
-    Atomic "atomic" 18000 "Read-modify-write under LOCK, XCHG with memory, fences.";
-    System "system" 60000 "System calls and registers, far transfers, CPUID, saving of state.";
-    Load "load" 500 "Added for each operand in memory that is read.";
-    Store "store" 1000 "Added for each operand in memory that is written.";
-}
-
-impl CostClass {
-    /// Whether it is added to another class' cost.
-    pub fn is_surcharge(self) -> bool {
-        matches!(self, Self::Load | Self::Store)
-    }
-}
 
 /// What each instruction costs.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! looked for in [caches](crate::prices::timing::CacheModel). Both are functions of the guest's instructions
 //! and addresses alone.
 
-use crate::prices::classes::{COST_CLASSES, CostClass};
+use crate::prices::cost_class::{COST_CLASSES, CostClass};
 
 /// Ticks of the vCPU's clock in a cycle, where there is a time model: the resolution
 /// of costs.

@@ -9,8 +9,8 @@ use belljar_translate::context::ARITHMETIC;
 use belljar_translate::guest::flags::undefined::{self, Count};
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
-use super::Done;
 use super::operand::check_segment;
+use crate::instructions::done::Done;
 use crate::memory::access::Stop;
 use crate::processor::mmu::is_canonical;
 use crate::processor::state::Fault;

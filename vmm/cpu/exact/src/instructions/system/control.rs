@@ -8,7 +8,7 @@ use belljar_cpu::{Exit, Feature, SegmentRegister, SystemRegisters};
 use belljar_translate::architecture::{attribute, cr0, cr4, efer};
 use iced_x86::{Instruction, Mnemonic, Register};
 
-use super::Done;
+use crate::instructions::done::Done;
 use crate::memory::access::Stop;
 use crate::processor::mmu::has_good_pointers;
 use crate::processor::state::Fault;

@@ -10,8 +10,8 @@ use belljar_translate::context::{ARITHMETIC, ENTERED_KERNEL, NOT_CROSSED};
 use belljar_translate::guest::mode::Mode;
 use iced_x86::{Code, Instruction, Mnemonic};
 
-use super::Done;
 use super::operand::{check_stack_address, mask};
+use crate::instructions::done::Done;
 use crate::memory::access::Stop;
 use crate::processor::mmu::is_canonical;
 use crate::processor::state::{Entered, Fault};

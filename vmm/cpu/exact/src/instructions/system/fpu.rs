@@ -5,8 +5,8 @@
 use belljar_translate::architecture::vector;
 use iced_x86::{Instruction, Mnemonic};
 
-use super::Done;
 use super::operand::check_segment;
+use crate::instructions::done::Done;
 use crate::memory::access::Stop;
 use crate::processor::mmu::is_canonical;
 use crate::processor::state::Fault;

@@ -7,8 +7,8 @@
 
 use iced_x86::{Instruction, Mnemonic as M, OpKind, Register};
 
-use super::Done;
 use super::operand::check_segment;
+use crate::instructions::done::Done;
 use crate::memory::access::Stop;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;

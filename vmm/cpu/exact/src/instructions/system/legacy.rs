@@ -10,7 +10,8 @@ use belljar_translate::context::ARITHMETIC;
 use iced_x86::{Code, Instruction, Mnemonic as M, Register};
 
 use super::operand::mask;
-use super::{Done, width};
+use super::width;
+use crate::instructions::done::Done;
 use crate::memory::access::Stop;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;

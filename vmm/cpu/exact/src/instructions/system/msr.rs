@@ -7,7 +7,7 @@
 use belljar_cpu::{Exit, Registers};
 use iced_x86::{Instruction, Mnemonic};
 
-use super::Done;
+use crate::instructions::done::Done;
 use crate::memory::access::Stop;
 use crate::processor::devices::Answer;
 use crate::processor::mmu::is_canonical;

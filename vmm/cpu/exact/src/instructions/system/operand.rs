@@ -7,7 +7,8 @@
 use belljar_cpu::SegmentRegister;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
-use super::{Done, width};
+use super::width;
+use crate::instructions::done::Done;
 use crate::memory::access::Stop;
 use crate::processor::mmu::is_canonical;
 use crate::processor::state::Fault;

@@ -7,14 +7,16 @@ use belljar_cpu::{Exit, PAGE_SIZE, Registers};
 use belljar_translate::architecture::flag;
 use iced_x86::{Instruction, Register};
 
-use super::Done;
 use super::operand::mask;
+use crate::instructions::done::Done;
 use crate::memory::access::Stop;
 use crate::processor::devices::Answer;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 
+/// What string instructions cost under a time model.
 mod cost;
+/// What a string instruction does, and with which registers.
 mod operation;
 
 use cost::Trail;

@@ -5,7 +5,7 @@
 use belljar_translate::guest::analyse::helper::Helper;
 use iced_x86::Instruction;
 
-use super::Done;
+use crate::instructions::done::Done;
 use crate::memory::access::Stop;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;

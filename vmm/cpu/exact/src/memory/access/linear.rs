@@ -8,7 +8,8 @@
 use belljar_cpu::PAGE_SIZE;
 use belljar_translate::context::tlb_index;
 
-use super::{Piece, Stop};
+use super::Stop;
+use crate::memory::piece::Piece;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 

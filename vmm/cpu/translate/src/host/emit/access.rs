@@ -220,7 +220,7 @@ impl Emitter {
         self.cold.push(Cold {
             hole,
             index: self.index,
-            lag: self.lag,
+            deferred: self.deferred,
             flags_kept: self.flags_kept,
             in_rounds: self.rounds.is_some(),
             kind: ColdKind::Miss {

@@ -40,7 +40,7 @@ impl Emitter {
             std::mem::swap(&mut now, &mut self.cold);
             for cold in now.drain(..) {
                 self.index = cold.index;
-                self.lag = cold.lag;
+                self.deferred = cold.deferred;
                 self.flags_kept = cold.flags_kept;
                 self.asm.land(cold.hole);
                 self.emit_one(cold, &mut sites);

@@ -126,7 +126,7 @@ impl Emitter {
             hole,
             kind,
             index: self.index,
-            lag: self.lag,
+            deferred: self.deferred,
             flags_kept: self.flags_kept,
             in_rounds: self.rounds.is_some(),
         });
@@ -165,7 +165,7 @@ impl Emitter {
         self.end_access(access);
         match follow {
             Follow::Return(expected) => self.expect_return(expected),
-            Follow::Guess(expected) => {
+            Follow::Predicted(expected) => {
                 self.expect_return(expected);
                 self.jump_to_guest(expected);
             }

@@ -9,7 +9,7 @@
 use iced_x86::OpKind;
 
 use super::Emitter;
-use super::lag::computes;
+use super::deferred::computes;
 use crate::context::at;
 use crate::guest::analyse::Class;
 use crate::guest::decode::GuestInstruction;

@@ -8,7 +8,7 @@ use belljar_cpu::{DescriptorTable, Segment, SegmentRegister};
 use belljar_translate::architecture::vector;
 use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 
-use crate::instructions::system::Done;
+use crate::instructions::done::Done;
 use crate::memory::access::Stop;
 use crate::processor::mmu::is_canonical;
 use crate::processor::state::Fault;

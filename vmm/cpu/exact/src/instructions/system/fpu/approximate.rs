@@ -8,7 +8,7 @@
 use belljar_translate::defined::reciprocal::{self, Approximation};
 use iced_x86::{Instruction, Mnemonic as M, OpKind, Register};
 
-use crate::instructions::system::Done;
+use crate::instructions::done::Done;
 use crate::instructions::system::operand::check_segment;
 use crate::memory::access::Stop;
 use crate::processor::vcpu::ExactVcpu;

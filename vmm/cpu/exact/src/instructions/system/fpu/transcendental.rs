@@ -8,7 +8,7 @@ use iced_x86::{Instruction, Mnemonic as M};
 use crate::instructions::defined::extended::{Control, Extended, Kind, Rounded, round, status};
 use crate::instructions::defined::functions;
 use crate::instructions::defined::wide::Wide;
-use crate::instructions::system::Done;
+use crate::instructions::done::Done;
 use crate::memory::access::Stop;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;

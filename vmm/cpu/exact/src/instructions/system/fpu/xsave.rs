@@ -12,7 +12,7 @@ use belljar_translate::architecture::{cr4, xcr0};
 use iced_x86::{Instruction, Mnemonic as M};
 
 use super::{LEGACY_END, MXCSR_OFFSET, XMM_OFFSET, mxcsr_of};
-use crate::instructions::system::Done;
+use crate::instructions::done::Done;
 use crate::instructions::system::span::Part;
 use crate::memory::access::Stop;
 use crate::processor::state::Fault;

@@ -70,8 +70,8 @@ impl ExactVcpu {
             Operation::Move | Operation::Store => (done * op.size as u64).div_ceil(LINE_BYTES),
             _ => done,
         };
-        if let Some(ledger) = &self.ledger {
-            let ticks = ledger.prices.of_elements(units, u64::from(paid));
+        if let Some(accounting) = &self.accounting {
+            let ticks = accounting.prices.of_elements(units, u64::from(paid));
             self.context.count -= ticks as i64;
         }
     }

@@ -1,0 +1,219 @@
+//! What a node has to say of itself at the end of a run, wherever it ran.
+//!
+//! Made on the host that ran the node and sent to the one with the run directory. What depends on the
+//! scenario alone is kept apart from figures about the host.
+
+use std::collections::BTreeMap;
+
+use belljar_tracer::NodeTracer;
+use belljar_vmm::Node;
+use serde::{Deserialize, Serialize};
+
+use crate::run::polls;
+use crate::run::runner::Runner;
+
+/// What the time of a node's processors went into, in cycles of their clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimeSummary {
+    /// All of it.
+    pub cycles: u64,
+    /// The core: what is left.
+    pub core: u64,
+    /// Caches after the first level.
+    pub caches: u64,
+    /// Memory.
+    pub memory: u64,
+    /// Without an instruction.
+    pub idle: u64,
+}
+
+impl TimeSummary {
+    fn of(node: &Node) -> Option<Self> {
+        let account = node.account()?;
+        // Each processor has its own.
+        let cycles = node.now_cycles() * node.vcpus() as u64;
+        let elsewhere = account.caches + account.memory + account.idle;
+        Some(Self {
+            cycles,
+            core: cycles.saturating_sub(elsewhere),
+            caches: account.caches,
+            memory: account.memory,
+            idle: account.idle,
+        })
+    }
+}
+
+/// One node, as far as it depends on the scenario alone.
+#[derive(Debug, Serialize)]
+pub struct NodeSummary {
+    /// Its number.
+    pub node: u32,
+    /// When its init was through, in picoseconds.
+    pub ready_ps: Option<u64>,
+    /// Instructions retired, stubs left out.
+    pub instructions: u64,
+    /// Frames sent.
+    pub frames_sent: u64,
+    /// Frames for it that its network card dropped, as the guest did not take them in time.
+    pub frames_dropped: u64,
+    /// What its time went into, with a time model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<TimeSummary>,
+}
+
+/// One node's results, and figures about the host that ran it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeReport {
+    node: u32,
+    ready_ps: Option<u64>,
+    instructions: u64,
+    frames_sent: u64,
+    frames_dropped: u64,
+    time: Option<TimeSummary>,
+    warnings: Vec<String>,
+    /// Instructions retired here, not where it was cloned or resumed from.
+    pub(super) executed: u64,
+    /// Host seconds that it ran.
+    pub(super) seconds: f64,
+    /// Calls by which its programs waited in loops.
+    polls: BTreeMap<String, u64>,
+    /// Of both, what came after its init was through.
+    pub(super) worked: (u64, f64),
+    /// What its engine counted of its own doings.
+    pub(super) counters: BTreeMap<String, u64>,
+}
+
+impl NodeReport {
+    pub(crate) fn of(runner: &Runner) -> Self {
+        let counters = runner.node().engine_report().counters;
+        let named = |(name, count): (&str, u64)| (name.to_owned(), count);
+        let (worked, time) = runner.worked();
+        Self {
+            node: runner.index,
+            ready_ps: runner.ready.map(|time| time.as_ps()),
+            instructions: runner.node().retired(),
+            frames_sent: runner.sent,
+            frames_dropped: runner.node().net_counters().dropped,
+            time: TimeSummary::of(runner.node()),
+            warnings: warnings(runner),
+            executed: runner.executed(),
+            seconds: runner.host_time().as_secs_f64(),
+            worked: (worked, time.as_secs_f64()),
+            polls: runner
+                .tracer()
+                .map(|tracer| polls::of(tracer.counters()))
+                .unwrap_or_default(),
+            counters: counters.into_iter().map(named).collect(),
+        }
+    }
+
+    /// Its number.
+    pub fn node(&self) -> u32 {
+        self.node
+    }
+
+    /// What a person should read before trusting the results.
+    pub(super) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Frames for it that its network card dropped.
+    pub(super) fn frames_dropped(&self) -> u64 {
+        self.frames_dropped
+    }
+
+    pub(super) fn polls(&self) -> &BTreeMap<String, u64> {
+        &self.polls
+    }
+
+    /// What depends on the scenario alone.
+    pub(super) fn summary(&self) -> NodeSummary {
+        NodeSummary {
+            node: self.node,
+            ready_ps: self.ready_ps,
+            instructions: self.instructions,
+            frames_sent: self.frames_sent,
+            frames_dropped: self.frames_dropped,
+            time: self.time,
+        }
+    }
+}
+
+/// Most programs that a node's warnings name.
+const MOST_PROGRAMS: usize = 8;
+
+/// Programs whose calls, if they made any, were not seen.
+fn hidden_programs(runner: &Runner) -> Vec<String> {
+    let programs = runner
+        .tracer()
+        .map(NodeTracer::silent_programs)
+        .unwrap_or_default();
+    let named = programs.iter().take(MOST_PROGRAMS);
+    let mut lines: Vec<String> = named
+        .map(|(name, (rank, times))| {
+            format!(
+                "node {}: a launcher started {name} ({times} times, as rank {rank} for one), and no MPI call of that rank was seen; a program with MPI linked in must not be stripped of its symbols",
+                runner.index
+            )
+        })
+        .collect();
+    if programs.len() > MOST_PROGRAMS {
+        let more = programs.len() - MOST_PROGRAMS;
+        lines.push(format!(
+            "node {}: so it is with {more} more programs",
+            runner.index
+        ));
+    }
+    lines
+}
+
+fn warnings(runner: &Runner) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let report = runner.node().engine_report();
+    for missing in &report.unimplemented {
+        let bytes: String = missing
+            .bytes
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        warnings.push(format!(
+            "node {}: an instruction at {:#x} is not implemented and raised #UD {} times: {bytes}",
+            runner.index, missing.rip, missing.count
+        ));
+    }
+    for stream in runner.logs.full() {
+        warnings.push(format!(
+            "node {} wrote more to its {} than is kept of it, see its end",
+            runner.index,
+            stream.what()
+        ));
+    }
+    if let Some(line) = &runner.out_of_memory {
+        warnings.push(format!(
+            "node {} ran out of memory; raise nodes.memory; its kernel says: {line}",
+            runner.index
+        ));
+    }
+    if let Some(line) = &runner.refused_memory {
+        warnings.push(format!(
+            "node {} had no memory for what a program asked for; raise nodes.memory if it does not bear that; its kernel says: {line}",
+            runner.index
+        ));
+    }
+    let told = report.warnings.iter();
+    warnings.extend(told.map(|text| format!("node {}: {text}", runner.index)));
+    if report.stubs_abused {
+        warnings.push(format!(
+            "node {}: the guest ran other code among the library's stubs, which count from then on",
+            runner.index
+        ));
+    }
+    warnings.extend(hidden_programs(runner));
+    for (slot, complaint) in runner.node().complaints() {
+        warnings.push(format!(
+            "node {}: virtio device {slot}: {complaint}",
+            runner.index
+        ));
+    }
+    warnings
+}

@@ -1,0 +1,307 @@
+//! What is told of a run at its end.
+//!
+//! `summary.json` is the same for equal scenarios; all that depends on the host is in `host.json`; a few
+//! lines are for people. Made by the commands that run a scenario, once the run has ended.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use belljar_fabric::{Fabric, LinkStatistics};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+use serde::Serialize;
+
+use crate::observe::control::INPUT_FILE;
+use crate::plan::Plan;
+use crate::results::outputs::{self, NodeOutputs};
+use crate::run::checkpoint::Report;
+use crate::run::coordinator::{Ending, Run};
+use crate::run::polls;
+use crate::run::recorder::selection;
+use crate::run::report::{NodeReport, NodeSummary};
+use crate::scenario::engine::Engine;
+
+/// Results of a run, as far as they depend on the scenario alone.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// Seed.
+    pub seed: u64,
+    /// How it ended, in words.
+    pub ending: String,
+    /// The workload's exit code, if it came to that.
+    pub exit_code: Option<i32>,
+    /// Virtual time at the end, in picoseconds.
+    pub virtual_time_ps: u64,
+    /// MPI calls recorded.
+    pub mpi_calls: u64,
+    /// The nodes.
+    pub nodes: Vec<NodeSummary>,
+    /// What links carried.
+    pub links: Vec<LinkSummary>,
+    /// What came of the nodes' files, where any are wanted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<NodeOutputs>,
+    /// What to know before trusting the results.
+    pub warnings: Vec<String>,
+}
+
+/// One link.
+#[derive(Debug, Serialize)]
+pub struct LinkSummary {
+    /// Its name.
+    pub link: String,
+    /// Away from the host.
+    pub up: LinkStatistics,
+    /// Towards it.
+    pub down: LinkStatistics,
+}
+
+/// How far virtual time was from what it should have been.
+mod clock;
+
+pub use clock::ClockSummary;
+
+/// Figures about this host.
+#[derive(Debug, Serialize)]
+pub struct HostSummary {
+    /// Host seconds.
+    pub seconds: f64,
+    /// Of these, host seconds until all nodes were made.
+    pub prepared: f64,
+    /// Processor seconds of this host, of all threads together.
+    pub processor_seconds: f64,
+    /// Virtual time that passed here, not where nodes were cloned or resumed from, over host time.
+    pub speed: f64,
+    /// Million guest instructions per host second, all nodes together.
+    pub mips: f64,
+    /// Million guest instructions per second of host time in which a core ran nodes, boot apart.
+    pub core_mips: f64,
+    /// For each node, per host second that it ran.
+    pub node_mips: Vec<f64>,
+    /// For each node, what its engine counted of its own doings.
+    pub engines: Vec<BTreeMap<String, u64>>,
+    /// How far virtual time was from what it should have been, under engine kvm.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<ClockSummary>,
+    /// Rounds, in each of which some nodes had their turn.
+    pub rounds: u64,
+    /// The hosts' names, where there were several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// Host threads, on this one.
+    pub threads: usize,
+    /// Checkpoints that were kept.
+    pub checkpoints: Vec<Report>,
+}
+
+impl Summary {
+    /// Gathers the results of `run`, which has ended.
+    pub fn of(plan: &Plan, run: &Run, ending: &Ending) -> Self {
+        let nodes = run.reports().iter().map(NodeReport::summary);
+        let topology = run.fabric().topology();
+        let links = run
+            .fabric()
+            .statistics()
+            .into_iter()
+            .zip(0..)
+            .map(|([up, down], link)| LinkSummary {
+                link: topology.link_name(link),
+                up,
+                down,
+            });
+        Self {
+            scenario: plan.name.clone(),
+            seed: plan.seed,
+            ending: ending.to_string(),
+            exit_code: match ending {
+                Ending::Workload(code) => Some(*code),
+                _ => None,
+            },
+            virtual_time_ps: run.now().as_ps(),
+            mpi_calls: run.events(),
+            nodes: nodes.collect(),
+            links: links.collect(),
+            outputs: run.outputs().to_vec(),
+            warnings: warnings(plan, run),
+        }
+    }
+}
+
+/// What a person should read before trusting the results.
+fn warnings(plan: &Plan, run: &Run) -> Vec<String> {
+    let of_nodes = run.reports().iter().flat_map(NodeReport::warnings);
+    let mut warnings: Vec<String> = of_nodes.cloned().collect();
+    let at_cards = run.reports().iter().map(NodeReport::frames_dropped).sum();
+    warnings.extend(lost_frames(run.fabric(), at_cards));
+    let polls = run.reports().iter().map(NodeReport::polls);
+    warnings.extend(polls::told(polls, &selection(plan)));
+    warnings.extend(outputs::warnings(run.outputs()));
+    if run.typed() > 0 {
+        warnings.push(format!(
+            "{} pieces of input were typed into consoles, see {INPUT_FILE}: a run without them differs",
+            run.typed()
+        ));
+    }
+    warnings
+}
+
+/// What became of frames that did not arrive.
+fn lost_frames(fabric: &Fabric, at_cards: u64) -> impl Iterator<Item = String> {
+    let statistics = fabric.statistics();
+    let sum = |count: fn(&LinkStatistics) -> u64| statistics.iter().flatten().map(count).sum();
+    let fates = [
+        (
+            sum(|link| link.drops),
+            "frames were dropped at full switch queues",
+        ),
+        (
+            sum(|link| link.lost),
+            "frames were lost on links with losses",
+        ),
+        (
+            sum(|link| link.failed),
+            "frames were lost on links that failed",
+        ),
+        (
+            fabric.unroutable(),
+            "frames had no way left to their destination",
+        ),
+        (
+            at_cards,
+            "frames were dropped by network cards, whose nodes did not take them in time, see frames_dropped",
+        ),
+    ];
+    let some = fates.into_iter().filter(|(count, _)| *count > 0);
+    some.map(|(count, fate)| format!("{count} {fate}"))
+}
+
+/// The lines that end a run on the terminal.
+pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String {
+    let mut text = String::new();
+    let virtual_time = summary.virtual_time_ps as f64 / 1e12;
+    let instructions: u64 = summary.nodes.iter().map(|node| node.instructions).sum();
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{}: {}", summary.scenario, summary.ending);
+    let _ = writeln!(
+        text,
+        "{virtual_time:.6} s of virtual time on {} nodes in {:.1} s: {:.3} x real time",
+        summary.nodes.len(),
+        host.seconds,
+        host.speed
+    );
+    let _ = writeln!(
+        text,
+        "{} instructions, {} MPI calls recorded, {} frames, {} rounds",
+        instructions,
+        summary.mpi_calls,
+        summary
+            .nodes
+            .iter()
+            .map(|node| node.frames_sent)
+            .sum::<u64>(),
+        host.rounds
+    );
+    let _ = match &host.clock {
+        None => writeln!(
+            text,
+            "speed: {:.0} million instructions per second and core, boot apart; of all nodes {:.0} per second; each: {}",
+            host.core_mips,
+            host.mips,
+            node_speeds(&host.node_mips)
+        ),
+        Some(clock) => writeln!(text, "{clock}"),
+    };
+    if let Some(longest) = host
+        .checkpoints
+        .iter()
+        .map(|one| one.pause)
+        .reduce(f64::max)
+    {
+        let count = host.checkpoints.len();
+        let _ = writeln!(
+            text,
+            "{count} checkpoints, for each of which the run stood still for {:.0} ms at most",
+            longest * 1e3
+        );
+    }
+    if !summary.outputs.is_empty() {
+        let sum = |count: fn(&NodeOutputs) -> u64| summary.outputs.iter().map(count).sum();
+        let (files, bytes): (u64, u64) = (sum(|it| it.files), sum(|it| it.bytes));
+        let folder = directory.join(outputs::FOLDER);
+        let folder = folder.display();
+        let _ = writeln!(text, "{files} output files, {bytes} bytes, in {folder}");
+    }
+    for warning in &summary.warnings {
+        let _ = writeln!(text, "warning: {warning}");
+    }
+    let _ = writeln!(text, "run directory: {}", directory.display());
+    text
+}
+
+/// How fast each node ran while it ran, in million instructions per second; of many, the slowest and
+/// the fastest.
+fn node_speeds(mips: &[f64]) -> String {
+    const FEW: usize = 8;
+    if mips.len() <= FEW {
+        let each: Vec<String> = mips.iter().map(|mips| format!("{mips:.0}")).collect();
+        each.join(", ")
+    } else {
+        let low = mips.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = mips.iter().copied().fold(0.0, f64::max);
+        format!("{low:.0} to {high:.0}")
+    }
+}
+
+impl HostSummary {
+    /// Figures for a run with the results `summary`; what `took` how long is making the
+    /// nodes, and all.
+    pub fn of(
+        plan: &Plan,
+        summary: &Summary,
+        run: &Run,
+        took: [Duration; 2],
+        threads: usize,
+    ) -> Self {
+        let reports = || run.reports().iter();
+        let [prepared, elapsed] = took;
+        let seconds = elapsed.as_secs_f64().max(1e-9);
+        let executed: u64 = reports().map(|report| report.executed).sum();
+        let mips = |executed: u64, seconds: f64| executed as f64 / 1e6 / seconds.max(1e-9);
+        let worked = reports().fold((0, 0.0), |(sum, time), report| {
+            (sum + report.worked.0, time + report.worked.1)
+        });
+        let passed = summary
+            .virtual_time_ps
+            .saturating_sub(run.begun_at().as_ps());
+        Self {
+            seconds,
+            prepared: prepared.as_secs_f64(),
+            processor_seconds: processor_seconds(),
+            speed: passed as f64 / 1e12 / seconds,
+            mips: mips(executed, seconds),
+            core_mips: mips(worked.0, worked.1),
+            node_mips: reports()
+                .map(|report| mips(report.executed, report.seconds))
+                .collect(),
+            engines: reports().map(|report| report.counters.clone()).collect(),
+            clock: (plan.engine == Engine::Kvm).then(|| ClockSummary::of(run.reports())),
+            rounds: run.rounds,
+            hosts: run.hosts(),
+            threads,
+            checkpoints: Vec::new(),
+        }
+    }
+}
+
+/// What this process took of the host's processors; zero where the host does not tell.
+fn processor_seconds() -> f64 {
+    let usage = getrusage(UsageWho::RUSAGE_SELF);
+    usage.map_or(0.0, |usage| {
+        let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+        seconds(usage.user_time()) + seconds(usage.system_time())
+    })
+}

@@ -1,0 +1,411 @@
+//! Host threads that run nodes side by side.
+//!
+//! A round is short, some ten microseconds of work, so threads wait for the next
+//! one awake, and only doze off when none comes. A node stays with one thread, in whose
+//! caches its state is, unless that thread has more to do than others. Nothing depends
+//! on who runs what.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use belljar_sim::Time;
+use belljar_vmm::NodeError;
+
+use crate::run::bounds::{Ahead, NullMessage, Step, Turn};
+use crate::run::runner::Runner;
+use crate::run::sandbox::{Sandbox, SandboxError};
+use crate::scenario::engine::Engine;
+
+/// What the run and its threads tell each other of a node.
+mod known;
+/// How threads wait for the next round.
+mod pause;
+
+use known::Known;
+use pause::pause;
+
+/// Nodes from which on those that sleep long give host memory back.
+const MANY: usize = 16;
+/// Looks of a thread whose node waits for others to get further, some hundred microseconds, before
+/// it takes it that the host has set one of their threads aside.
+const PATIENCE: u32 = 10_000;
+/// Rounds after that in which nodes do not run past their ends, so that their turns are taken by whichever
+/// threads run: where the host has too few processors for all, a node in whose turn a thread waits
+/// would come to stand when that is set aside.
+const REST: u32 = 1_000;
+
+/// The nodes of this host, and the state of the present round.
+struct Shared {
+    runners: Vec<Mutex<Runner>>,
+    /// Their numbers.
+    numbers: Vec<u32>,
+    /// Where in that list a node is, by its number; [`ELSEWHERE`] for others.
+    places: Vec<u32>,
+    /// What is known of each node since its last turn, and its next one.
+    known: Vec<Known>,
+    /// What nodes let each other know in rounds in which they run past their ends.
+    null_messages: Vec<NullMessage>,
+    /// Whether a thread waited too long in such a round.
+    lost_patience: AtomicBool,
+    /// Number of threads.
+    lanes: usize,
+    /// A thread that has nothing to do takes turns of others.
+    lends: bool,
+    call: Call,
+    /// Whether there is a failure.
+    failed: AtomicBool,
+    failure: Mutex<Option<(u32, NodeError)>>,
+}
+
+/// What all threads look at while they wait: nothing else lies in its cache lines.
+#[repr(align(128))]
+struct Call {
+    /// Counts rounds, to wake who waits.
+    round: AtomicU64,
+    quit: AtomicBool,
+}
+
+/// The place of a node that another host runs.
+const ELSEWHERE: u32 = u32::MAX;
+
+/// The nodes that this host runs, and the threads that run them.
+pub struct Workers {
+    shared: Arc<Shared>,
+    /// Rounds to come in which nodes do not run past their ends.
+    rest: u32,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    /// `runners`, in order of their numbers, run by `threads` threads, the caller's among them; the others enter
+    /// `sandbox` before they do anything else.
+    ///
+    /// # Errors
+    /// When the host refuses a thread its filter.
+    pub fn new(
+        runners: Vec<Runner>,
+        threads: usize,
+        engine: Engine,
+        sandbox: Option<&Sandbox>,
+    ) -> Result<Self, SandboxError> {
+        let shared = Arc::new(Shared {
+            places: places(&runners),
+            known: runners.iter().map(Known::of).collect(),
+            null_messages: runners.iter().map(|_| NullMessage::none()).collect(),
+            lost_patience: AtomicBool::new(false),
+            numbers: runners.iter().map(|runner| runner.index).collect(),
+            runners: runners.into_iter().map(Mutex::new).collect(),
+            lanes: threads.max(1),
+            // KVM makes whoever changes a processor's thread wait, for milliseconds.
+            lends: engine == Engine::Exact,
+            call: Call {
+                round: AtomicU64::new(0),
+                quit: AtomicBool::new(false),
+            },
+            failed: AtomicBool::new(false),
+            failure: Mutex::new(None),
+        });
+        let (tell, hear) = channel();
+        let helpers = (1..threads).map(|lane| {
+            let (shared, tell, sandbox) = (shared.clone(), tell.clone(), sandbox.cloned());
+            thread::spawn(move || {
+                let entered = sandbox.map_or(Ok(()), |sandbox| sandbox.enter());
+                let may_work = entered.is_ok();
+                // Nobody listens any more once another thread was refused.
+                let _ = tell.send(entered);
+                // Whoever starts the workers waits until all are through here.
+                drop(tell);
+                if may_work {
+                    shared.work(lane);
+                }
+            })
+        });
+        let workers = Self {
+            rest: 0,
+            threads: helpers.collect(),
+            shared,
+        };
+        drop(tell);
+        hear.iter().collect::<Result<(), _>>()?;
+        Ok(workers)
+    }
+
+    /// Number of nodes here.
+    pub fn len(&self) -> usize {
+        self.shared.runners.len()
+    }
+
+    /// Whether `node` runs here.
+    pub fn holds(&self, node: u32) -> bool {
+        let place = self.shared.places.get(node as usize);
+        place.is_some_and(|place| *place != ELSEWHERE)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.shared.runners.is_empty()
+    }
+
+    /// Whether nodes should run past their ends, as far as others let them, in the next round. Each
+    /// of them needs a thread that waits for the others while it is in the node's turn.
+    pub(crate) fn goes_on(&self) -> bool {
+        let Shared { lends, lanes, .. } = *self.shared;
+        lends && lanes > 1 && self.len() <= lanes && self.rest == 0
+    }
+
+    /// A node, between rounds.
+    ///
+    /// # Panics
+    /// When it is not [here](Self::holds).
+    pub fn runner(&self, node: u32) -> MutexGuard<'_, Runner> {
+        lock(&self.shared.runners[self.shared.place(node)])
+    }
+
+    /// All nodes here in order, between rounds.
+    pub fn runners(&self) -> impl Iterator<Item = MutexGuard<'_, Runner>> {
+        self.shared.runners.iter().map(lock)
+    }
+
+    /// The numbers of all nodes here, in order.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.shared.numbers.iter().copied()
+    }
+
+    /// When a node does something next.
+    pub fn next(&self, node: u32) -> Time {
+        self.shared.known(node).next()
+    }
+
+    /// Whether anything may have come out of a node in its last turn.
+    pub(crate) fn spoke(&self, node: u32) -> bool {
+        self.shared.known(node).spoke()
+    }
+
+    /// Gives a node a frame that arrives at `time`.
+    pub fn deliver(&self, node: u32, time: Time, frame: Vec<u8>) {
+        let mut runner = self.runner(node);
+        runner.node_mut().deliver_frame(time, frame);
+        self.shared.note(node, &runner);
+    }
+
+    /// Types `bytes` into a node's serial console at `time`.
+    pub fn type_in(&self, node: u32, time: Time, bytes: Vec<u8>) {
+        let mut runner = self.runner(node);
+        runner.node_mut().write_console(time, bytes);
+        self.shared.note(node, &runner);
+    }
+
+    /// Runs nodes as `turns` say, no node twice.
+    ///
+    /// # Errors
+    /// The failure of the node with the lowest number, with that number.
+    pub(crate) fn round(&mut self, turns: &[Turn]) -> Result<(), (u32, NodeError)> {
+        if let Some(alone) = Arc::get_mut(&mut self.shared) {
+            return alone.run_all(turns);
+        }
+        let shared = &*self.shared;
+        if let [turn] = turns
+            && (shared.lends || shared.lane_of(turn.node) == 0)
+        {
+            // Not worth waking anybody, and there is no other node that could let it run further.
+            let reach = turn.end;
+            shared.take(Turn { reach, ..*turn });
+        } else {
+            shared.offer(turns);
+            shared.take_turns(0);
+            shared.wait_for(turns);
+            self.rest = match shared.lost_patience.swap(false, Ordering::Relaxed) {
+                true => REST,
+                false => self.rest.saturating_sub(1),
+            };
+        }
+        shared.outcome()
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.shared.call.quit.store(true, Ordering::Release);
+        for thread in self.threads.drain(..) {
+            // A panic there was met as a poisoned node already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn place(&self, node: u32) -> usize {
+        self.places[node as usize] as usize
+    }
+
+    fn known(&self, node: u32) -> &Known {
+        &self.known[self.place(node)]
+    }
+
+    /// The thread that a node stays with.
+    fn lane_of(&self, node: u32) -> usize {
+        self.place(node) % self.lanes
+    }
+
+    /// Calls all threads to a round.
+    fn offer(&self, turns: &[Turn]) {
+        if turns.iter().any(Turn::goes_on) {
+            self.null_messages.iter().for_each(NullMessage::clear);
+            for turn in turns {
+                let place = self.place(turn.node);
+                self.null_messages[place].begin(self.known[place].next(), turn);
+            }
+        }
+        // Those of the others first: the caller's lane is the first.
+        for turn in turns.iter().rev() {
+            self.known(turn.node).offer(turn);
+        }
+        // Nobody else counts. An addition would wait until all of the above is seen.
+        let round = self.call.round.load(Ordering::Relaxed);
+        self.call.round.store(round + 1, Ordering::Release);
+    }
+
+    /// Waits until all `turns` are done with.
+    fn wait_for(&self, turns: &[Turn]) {
+        let mut waited = 0;
+        for turn in turns {
+            let known = self.known(turn.node);
+            while !known.is_done() {
+                pause(&mut waited, false);
+            }
+        }
+    }
+
+    fn work(&self, lane: usize) {
+        let mut seen = 0;
+        let mut waited = 0;
+        while !self.call.quit.load(Ordering::Acquire) {
+            let round = self.call.round.load(Ordering::Acquire);
+            // The lane's first turn is there a little before the call.
+            if round == seen && !self.known.get(lane).is_some_and(Known::waits) {
+                pause(&mut waited, true);
+                continue;
+            }
+            seen = round;
+            waited = 0;
+            self.take_turns(lane);
+        }
+    }
+
+    /// Takes turns until none is left, those of its own lane first. What a thread finds
+    /// that comes late from an earlier round belongs to the present one.
+    fn take_turns(&self, lane: usize) {
+        for other in 0..if self.lends { self.lanes } else { 1 } {
+            let first = (lane + other) % self.lanes;
+            for place in (first..self.known.len()).step_by(self.lanes) {
+                if let Some(turn) = self.known[place].claim(self.numbers[place]) {
+                    self.take(turn);
+                }
+            }
+        }
+    }
+
+    fn take(&self, turn: Turn) {
+        let place = self.place(turn.node);
+        let done = self.known[place].will_be_done();
+        let mut runner = lock(&self.runners[place]);
+        if let Err(error) = self.run(place, &mut runner, turn) {
+            self.fail(turn.node, error);
+        }
+        drop(runner);
+        drop(done);
+    }
+
+    /// Runs the node through its turn and as far past its end as others let it.
+    fn run(&self, place: usize, runner: &mut Runner, mut turn: Turn) -> Result<(), NodeError> {
+        let (known, is_large) = (&self.known[place], self.is_large());
+        let ahead = turn.goes_on();
+        let mut ahead = ahead.then(|| Ahead::new(&self.null_messages, place, &turn));
+        known.run(runner, turn, is_large)?;
+        while let Some(ahead) = &mut ahead
+            && !known.spoke()
+            && let Some(end) = self.next_end(ahead, known.next())
+        {
+            turn.end = end;
+            known.run(runner, turn, is_large)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until others let a node run further that does nothing before `next`. To where; none if
+    /// they will not in this round.
+    fn next_end(&self, ahead: &mut Ahead<'_>, next: Time) -> Option<Time> {
+        for _ in 0..PATIENCE {
+            match ahead.step(next) {
+                Step::Run(end) => return Some(end),
+                Step::Stop => return None,
+                Step::Wait => {}
+            }
+        }
+        self.lost_patience.store(true, Ordering::Relaxed);
+        None
+    }
+
+    /// Runs nodes as `turns` say where there is but one thread: locks and atomic counters would
+    /// take a good part of a short turn.
+    fn run_all(&mut self, turns: &[Turn]) -> Result<(), (u32, NodeError)> {
+        let is_large = self.is_large();
+        for turn in turns {
+            let place = self.place(turn.node);
+            let runner = self.runners[place].get_mut();
+            let runner = runner.unwrap_or_else(|_| panicked());
+            if let Err(error) = self.known[place].run(runner, *turn, is_large) {
+                self.fail(turn.node, error);
+            }
+        }
+        self.outcome()
+    }
+
+    /// How the round went: the failure of the node with the lowest number.
+    fn outcome(&self) -> Result<(), (u32, NodeError)> {
+        if !self.failed.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        lock(&self.failure).take().map_or(Ok(()), Err)
+    }
+
+    /// Whether there are so many nodes that those which sleep give memory back.
+    fn is_large(&self) -> bool {
+        self.runners.len() >= MANY
+    }
+
+    fn note(&self, node: u32, runner: &Runner) {
+        self.known(node).note(runner);
+    }
+
+    fn fail(&self, node: u32, error: NodeError) {
+        let mut failure = lock(&self.failure);
+        if failure.as_ref().is_none_or(|(first, _)| node < *first) {
+            *failure = Some((node, error));
+        }
+        self.failed.store(true, Ordering::Relaxed);
+    }
+}
+
+fn places(runners: &[Runner]) -> Vec<u32> {
+    let numbers = runners.iter().map(|runner| runner.index as usize);
+    let mut places = vec![ELSEWHERE; numbers.max().map_or(0, |last| last + 1)];
+    for (place, runner) in (0..).zip(runners) {
+        places[runner.index as usize] = place;
+    }
+    places
+}
+
+/// A node whose thread panicked is in no state to continue: the panic is passed on.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned: PoisonError<_>| {
+        drop(poisoned);
+        panicked()
+    })
+}
+
+fn panicked() -> ! {
+    panic!("a host thread panicked while it ran a node")
+}

@@ -1,0 +1,258 @@
+//! Calls that may wait, until it is known for how long.
+//!
+//! A call waits for as many operations as it completes. For each of them somebody else may have come late: the
+//! one who came last counts. Called by `collect`.
+
+use std::collections::BTreeMap;
+
+use belljar_abi::FUNCTIONS;
+
+use super::{CallWait, FunctionWait, KindWait, RankWait, WaitKind, Waiting};
+use crate::communicators::{Member, ProcessKey};
+
+/// Calls of the list of those that waited longest.
+const LONGEST: usize = 10;
+
+/// The number of a call.
+pub(super) type Call = u64;
+
+/// Somebody who came late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cause {
+    /// When they came, in picoseconds.
+    pub(super) at: u64,
+    /// What kind of waiting that makes.
+    pub(super) kind: WaitKind,
+    /// Who.
+    pub(super) by: Member,
+}
+
+/// A call that may wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entered {
+    /// Its process.
+    pub(super) process: ProcessKey,
+    /// Its process, by its rank.
+    pub(super) member: Member,
+    /// The function.
+    pub(super) function: u16,
+    /// When it was entered, in picoseconds.
+    pub(super) entry: u64,
+    /// When it returned.
+    pub(super) exit: u64,
+    /// Whether it is wanted in the result.
+    pub(super) counts: bool,
+}
+
+#[derive(Debug)]
+struct Open {
+    entered: Entered,
+    /// Operations of which it is not known yet whether somebody came late.
+    operations: u32,
+    last: Option<Cause>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct FunctionSum {
+    calls: u64,
+    waited: u64,
+    total: u64,
+    waiting: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct KindSum {
+    calls: u64,
+    waiting: u64,
+    max: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct RankSum {
+    member: Member,
+    mpi: u64,
+    waiting: u64,
+}
+
+/// A call that waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wait {
+    /// Its process.
+    pub(crate) process: ProcessKey,
+    /// Until when, in picoseconds.
+    pub(crate) until: u64,
+    /// For whom.
+    pub(crate) by: Member,
+}
+
+/// All calls, and what they waited.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    /// Every call that waited, where somebody wants them.
+    pub(super) waits: Option<Vec<Wait>>,
+    open: BTreeMap<Call, Open>,
+    next: Call,
+    functions: BTreeMap<u16, FunctionSum>,
+    kinds: BTreeMap<WaitKind, KindSum>,
+    ranks: BTreeMap<ProcessKey, RankSum>,
+    caused: BTreeMap<Member, u64>,
+    longest: Vec<CallWait>,
+}
+
+impl Calls {
+    /// Takes a call with so many operations that it has to complete; its number.
+    pub(super) fn enter(&mut self, entered: Entered, operations: u32) -> Call {
+        let number = self.next;
+        self.next += 1;
+        if entered.counts {
+            let time = entered.exit.saturating_sub(entered.entry);
+            let function = self.functions.entry(entered.function).or_default();
+            function.calls += 1;
+            function.total = function.total.saturating_add(time);
+            let rank = self.ranks.entry(entered.process).or_insert(RankSum {
+                member: entered.member,
+                mpi: 0,
+                waiting: 0,
+            });
+            rank.mpi = rank.mpi.saturating_add(time);
+        }
+        if operations > 0 {
+            let open = Open {
+                entered,
+                operations,
+                last: None,
+            };
+            self.open.insert(number, open);
+        }
+        number
+    }
+
+    /// Of one more operation of a call it is known who came late for it, if anybody did.
+    pub(super) fn resolve(&mut self, call: Call, cause: Option<Cause>) {
+        let Some(open) = self.open.get_mut(&call) else {
+            return;
+        };
+        let later = |cause: &Cause| open.last.is_none_or(|last| last.at < cause.at);
+        if let Some(cause) = cause.filter(later) {
+            open.last = Some(cause);
+        }
+        open.operations -= 1;
+        if open.operations == 0
+            && let Some(open) = self.open.remove(&call)
+        {
+            self.close(&open);
+        }
+    }
+
+    /// Adds up what a call waited.
+    fn close(&mut self, open: &Open) {
+        let entered = &open.entered;
+        let Some(cause) = open.last.filter(|_| entered.counts) else {
+            return;
+        };
+        let waiting = cause.at.min(entered.exit).saturating_sub(entered.entry);
+        if waiting == 0 {
+            return;
+        }
+        if let Some(waits) = &mut self.waits {
+            waits.push(Wait {
+                process: entered.process,
+                until: entered.entry + waiting,
+                by: cause.by,
+            });
+        }
+        let function = self.functions.entry(entered.function).or_default();
+        function.waited += 1;
+        function.waiting = function.waiting.saturating_add(waiting);
+        let kind = self.kinds.entry(cause.kind).or_default();
+        kind.calls += 1;
+        kind.waiting = kind.waiting.saturating_add(waiting);
+        kind.max = kind.max.max(waiting);
+        if let Some(rank) = self.ranks.get_mut(&entered.process) {
+            rank.waiting = rank.waiting.saturating_add(waiting);
+        }
+        let caused = self.caused.entry(cause.by).or_default();
+        *caused = caused.saturating_add(waiting);
+        self.longest.push(CallWait {
+            kind: cause.kind,
+            job: entered.member.job,
+            rank: entered.member.rank,
+            function: name(entered.function),
+            at_ps: entered.entry,
+            waiting_ps: waiting,
+            for_job: cause.by.job,
+            for_rank: cause.by.rank,
+        });
+        if self.longest.len() >= 2 * LONGEST {
+            self.cut();
+        }
+    }
+
+    /// Keeps the longest only; of equal ones the first.
+    fn cut(&mut self) {
+        self.longest.sort_by_key(|call| {
+            (
+                std::cmp::Reverse(call.waiting_ps),
+                call.at_ps,
+                call.job,
+                call.rank,
+            )
+        });
+        self.longest.truncate(LONGEST);
+    }
+
+    /// No more calls come: what open ones are known to have waited for counts.
+    pub(super) fn end(&mut self) {
+        for open in std::mem::take(&mut self.open).into_values() {
+            self.close(&open);
+        }
+    }
+
+    /// The sums.
+    pub(super) fn finish(mut self) -> Waiting {
+        self.end();
+        self.cut();
+        let kinds = WaitKind::ALL.map(|kind| {
+            let sum = self.kinds.get(&kind).copied().unwrap_or_default();
+            KindWait {
+                kind,
+                calls: sum.calls,
+                waiting_ps: sum.waiting,
+                max_ps: sum.max,
+            }
+        });
+        let functions = self.functions.iter().filter(|(_, sum)| sum.waited > 0);
+        let mut functions: Vec<FunctionWait> = functions
+            .map(|(function, sum)| FunctionWait {
+                function: name(*function),
+                calls: sum.calls,
+                waited: sum.waited,
+                total_ps: sum.total,
+                waiting_ps: sum.waiting,
+            })
+            .collect();
+        functions.sort_by_key(|stat| (std::cmp::Reverse(stat.waiting_ps), stat.function));
+        let ranks = self.ranks.iter().map(|(process, sum)| RankWait {
+            job: sum.member.job,
+            rank: sum.member.rank,
+            node: process.0,
+            mpi_ps: sum.mpi,
+            waiting_ps: sum.waiting,
+            caused_ps: self.caused.get(&sum.member).copied().unwrap_or(0),
+        });
+        let mut ranks: Vec<RankWait> = ranks.collect();
+        ranks.sort_by_key(|stat| (stat.job, stat.rank, stat.node));
+        Waiting {
+            kinds: kinds.to_vec(),
+            functions,
+            ranks,
+            longest: self.longest,
+            ..Waiting::default()
+        }
+    }
+}
+
+fn name(function: u16) -> &'static str {
+    let function = FUNCTIONS.get(usize::from(function));
+    function.map_or("MPI_?", |function| function.name)
+}

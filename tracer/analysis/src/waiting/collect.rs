@@ -1,0 +1,513 @@
+//! From the events of a trace, in its order, to waiting times.
+//!
+//! What is kept are operations whose partner did not come yet and calls that wait for them: in a trace of a
+//! run these are as many as processes are apart. A receive that asked for any message and for no status cannot be matched;
+//! it is counted, and what comes after it on its communicator may be matched with the message before. Called by
+//! `dump`'s [`waiting`](crate::waiting()).
+
+use std::collections::BTreeMap;
+
+use belljar_abi::Base;
+use belljar_trace::{
+    Collective, Completion, Direction, Ending, Event, Peer, Phase, Status, TraceHeader, Transfer,
+    Who,
+};
+
+use super::calls::{Call, Calls, Cause, Entered, Wait};
+use super::{WaitKind, Waiting};
+use crate::communicators::{Communicators, Member, ProcessKey};
+use crate::matching::{Channel, Matcher, Operation, Wanted};
+
+/// A side of a message, or a process's part in a collective operation.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    member: Member,
+    /// When its call was entered, in picoseconds.
+    posted: u64,
+    /// The call that completes it, and when that returned.
+    completed: Option<(Call, u64)>,
+    /// Whether its partners are known, and then who of them came late.
+    cause: Option<Option<Cause>>,
+    /// For a receive, where from.
+    receive: Option<Receive>,
+}
+
+/// A receive that was posted.
+#[derive(Clone, Copy, Debug)]
+struct Receive {
+    /// Its communicator, by the number that all members have for it.
+    communicator: u32,
+    /// The same, by the process's own number.
+    number: u32,
+    /// Whether it is known what it gets, or got.
+    known: bool,
+}
+
+/// What depends on whom in a collective operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dependence {
+    /// All on all.
+    All(WaitKind),
+    /// All on this one.
+    OnRoot(Option<Member>),
+    /// This one on all.
+    OfRoot(Option<Member>),
+    /// Each on those of lower ranks.
+    OnLower,
+    /// On a part of them that is not looked at.
+    Other,
+}
+
+/// A collective operation, as far as its processes came to it: their ranks, and their parts.
+#[derive(Debug)]
+struct Gathering {
+    dependence: Dependence,
+    size: u32,
+    parts: Vec<(u32, Operation)>,
+}
+
+/// Gathers [`Waiting`] from all events of a trace, in its order.
+#[derive(Debug)]
+pub struct WaitCollector<'a> {
+    header: &'a TraceHeader,
+    communicators: &'a Communicators,
+    calls: Calls,
+    parts: BTreeMap<Operation, Part>,
+    next: Operation,
+    matcher: Matcher,
+    requests: BTreeMap<(ProcessKey, u64), Vec<Operation>>,
+    /// How many collective operations each process began on each communicator.
+    begun: BTreeMap<(u32, ProcessKey), u64>,
+    gatherings: BTreeMap<(u32, u64), Gathering>,
+    messages: u64,
+    collectives: u64,
+    unresolved: u64,
+}
+
+impl<'a> WaitCollector<'a> {
+    /// Nothing gathered yet from the trace with this header, whose communicators are `communicators`.
+    pub fn new(header: &'a TraceHeader, communicators: &'a Communicators) -> Self {
+        Self {
+            header,
+            communicators,
+            calls: Calls::default(),
+            parts: BTreeMap::new(),
+            next: 0,
+            matcher: Matcher::default(),
+            requests: BTreeMap::new(),
+            begun: BTreeMap::new(),
+            gatherings: BTreeMap::new(),
+            messages: 0,
+            collectives: 0,
+            unresolved: 0,
+        }
+    }
+
+    /// The same, which keeps every call that waited, for [`waits`](Self::waits).
+    pub(crate) fn keeping(header: &'a TraceHeader, communicators: &'a Communicators) -> Self {
+        let mut own = Self::new(header, communicators);
+        own.calls.waits = Some(Vec::new());
+        own
+    }
+
+    /// All calls that waited, in no order.
+    pub(crate) fn waits(mut self) -> Vec<Wait> {
+        self.calls.end();
+        self.calls.waits.unwrap_or_default()
+    }
+
+    /// Takes an event into account. Its time counts if it `counts`; what it sends and receives is matched in any case.
+    pub fn observe(&mut self, event: &Event, counts: bool) {
+        let process = (event.node, event.process);
+        let Some(job) = self.communicators.job(process).filter(|_| event.depth == 0) else {
+            return;
+        };
+        let member = Member {
+            job,
+            rank: event.rank,
+        };
+        let mut done = Vec::new();
+        let mut begun = Vec::new();
+        for transfer in &event.transfers {
+            if let Some(part) = self.message(event, member, transfer) {
+                match transfer.phase {
+                    Phase::Begun => begun.push(part),
+                    _ => done.push(part),
+                }
+            }
+        }
+        for collective in &event.collectives {
+            if let Some(part) = self.collective(event, member, collective) {
+                match collective.phase {
+                    Phase::Begun => begun.push(part),
+                    _ => done.push(part),
+                }
+            }
+        }
+        self.request(event, begun);
+        for completion in &event.completed {
+            done.extend(self.complete(event, completion));
+        }
+        let Some(exit) = event.exit else {
+            return;
+        };
+        let entered = Entered {
+            process,
+            member,
+            function: event.function,
+            entry: self.time(event, event.entry),
+            exit: self.time(event, exit),
+            counts: counts && event.selected,
+        };
+        let call = self.calls.enter(entered, done.len() as u32);
+        for operation in done {
+            if let Some(part) = self.parts.get_mut(&operation) {
+                part.completed = Some((call, entered.exit));
+            }
+            self.settle(operation);
+        }
+    }
+
+    fn time(&self, event: &Event, cycles: u64) -> u64 {
+        self.header.frequency(event.node).time_of(cycles).as_ps()
+    }
+
+    fn part(&mut self, event: &Event, member: Member) -> Operation {
+        let part = Part {
+            member,
+            posted: self.time(event, event.entry),
+            completed: None,
+            cause: None,
+            receive: None,
+        };
+        self.parts.insert(self.next, part);
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// The requests that the call returned stand for these parts.
+    fn request(&mut self, event: &Event, begun: Vec<Operation>) {
+        let process = (event.node, event.process);
+        match event.started.as_slice() {
+            // One request may stand for several, as that of MPI_Isendrecv.
+            [request] => {
+                self.requests.insert((process, *request), begun);
+            }
+            requests if requests.len() == begun.len() => {
+                for (request, part) in requests.iter().zip(begun) {
+                    self.requests.insert((process, *request), vec![part]);
+                }
+            }
+            // Which is whose is not told; nothing is known to wait for them.
+            _ => {}
+        }
+    }
+
+    /// A message that a call sends or receives.
+    fn message(&mut self, event: &Event, member: Member, transfer: &Transfer) -> Option<Operation> {
+        let parameters = event.description().parameters;
+        let one_sided = parameters.iter().any(|of| of.base == Base::Win);
+        let absent = matches!(transfer.peer, Peer::Null | Peer::Invalid(_));
+        if one_sided || absent || transfer.phase == Phase::Prepared {
+            return None;
+        }
+        let process = (event.node, event.process);
+        let Some((number, communicator)) = transfer.communicator.and_then(|number| {
+            let identity = self.communicators.identity(process, number)?;
+            Some((number, identity))
+        }) else {
+            self.unresolved += 1;
+            return None;
+        };
+        let peer = self.communicators.peer(process, number, transfer.peer);
+        if peer.is_none() && transfer.peer != Peer::Any {
+            self.unresolved += 1;
+            return None;
+        }
+        let part = self.part(event, member);
+        match (transfer.direction, peer, transfer.tag) {
+            (Direction::Send, Some(to), Some(tag)) => {
+                let channel = Channel {
+                    communicator,
+                    from: member,
+                    to,
+                    tag,
+                };
+                if let Some(receive) = self.matcher.send(channel, part) {
+                    self.pair(part, receive);
+                }
+            }
+            (Direction::Send, ..) => {
+                self.unresolved += 1;
+                self.parts.remove(&part);
+                return None;
+            }
+            (Direction::Receive, from, tag) => {
+                let wanted = Wanted { from, tag };
+                let known = from.is_some() && tag.is_some();
+                if let Some(own) = self.parts.get_mut(&part) {
+                    own.receive = Some(Receive {
+                        communicator,
+                        number,
+                        known,
+                    });
+                }
+                let mut found = Vec::new();
+                let to = (communicator, member);
+                self.matcher.receive(to, wanted, part, &mut found);
+                self.pair_all(found);
+                if transfer.phase == Phase::Done && event.exit.is_some() {
+                    self.received(process, part, event.status);
+                }
+            }
+        }
+        Some(part)
+    }
+
+    /// A receive is complete, with this status if the program asked for one.
+    fn received(&mut self, process: ProcessKey, part: Operation, status: Option<Status>) {
+        let Some(own) = self.parts.get_mut(&part) else {
+            return;
+        };
+        let Some(receive) = own.receive.filter(|receive| !receive.known) else {
+            return;
+        };
+        own.receive = Some(Receive {
+            known: true,
+            ..receive
+        });
+        let to = (receive.communicator, own.member);
+        let got = status.and_then(|status| {
+            let from = self
+                .communicators
+                .peer(process, receive.number, status.source)?;
+            Some((from, status.tag))
+        });
+        match got {
+            Some(got) => {
+                let mut found = Vec::new();
+                self.matcher.got(to, part, got, &mut found);
+                self.pair_all(found);
+            }
+            None => {
+                self.unresolved += 1;
+                self.withdraw(part);
+            }
+        }
+    }
+
+    fn pair_all(&mut self, found: Vec<(Operation, Operation)>) {
+        for (send, receive) in found {
+            self.pair(send, receive);
+        }
+    }
+
+    /// A send and a receive belong together.
+    fn pair(&mut self, send: Operation, receive: Operation) {
+        self.messages += 1;
+        let (Some(sender), Some(receiver)) = (self.parts.get(&send), self.parts.get(&receive))
+        else {
+            return;
+        };
+        let late = |kind, by: &Part| {
+            Some(Cause {
+                at: by.posted,
+                kind,
+                by: by.member,
+            })
+        };
+        let for_receive = late(WaitKind::LateSender, sender);
+        let for_send = late(WaitKind::LateReceiver, receiver);
+        self.resolve(receive, for_receive);
+        self.resolve(send, for_send);
+    }
+
+    /// A part's partners are known, and who of them came late.
+    fn resolve(&mut self, part: Operation, cause: Option<Cause>) {
+        if let Some(own) = self.parts.get_mut(&part) {
+            own.cause = Some(cause);
+        }
+        self.settle(part);
+    }
+
+    /// Tells the call that completes a part, once all of it is known.
+    fn settle(&mut self, part: Operation) {
+        let Some(own) = self.parts.get(&part) else {
+            return;
+        };
+        let (Some((call, exit)), Some(cause)) = (own.completed, own.cause) else {
+            return;
+        };
+        self.parts.remove(&part);
+        // A send that returned before its receive was posted waited for nobody.
+        let cause = cause.filter(|cause| cause.kind != WaitKind::LateReceiver || exit > cause.at);
+        self.calls.resolve(call, cause);
+    }
+
+    /// Parts that a request stood for, which a call completes.
+    fn complete(&mut self, event: &Event, completion: &Completion) -> Vec<Operation> {
+        let process = (event.node, event.process);
+        let parts = self.requests.remove(&(process, completion.request));
+        let parts = parts.unwrap_or_default();
+        let cancelled = completion.status.is_some_and(|status| status.cancelled);
+        for part in &parts {
+            match completion.ending {
+                Ending::Well if !cancelled => self.received(process, *part, completion.status),
+                _ => self.withdraw(*part),
+            }
+        }
+        parts
+    }
+
+    /// A part comes to nothing.
+    fn withdraw(&mut self, part: Operation) {
+        let own = self.parts.get(&part);
+        if let Some((receive, member)) = own.and_then(|own| Some((own.receive?, own.member))) {
+            let mut found = Vec::new();
+            let to = (receive.communicator, member);
+            self.matcher.withdraw(to, part, &mut found);
+            self.pair_all(found);
+        }
+        self.resolve(part, None);
+    }
+
+    /// A process's part in a collective operation.
+    fn collective(
+        &mut self,
+        event: &Event,
+        member: Member,
+        collective: &Collective,
+    ) -> Option<Operation> {
+        if collective.phase == Phase::Prepared {
+            return None;
+        }
+        let process = (event.node, event.process);
+        let number = collective.communicator?;
+        let identity = self.communicators.identity(process, number);
+        let place = self.communicators.rank(process, number);
+        let (Some(identity), Some(rank)) = (identity, place) else {
+            self.unresolved += 1;
+            return None;
+        };
+        let begun = self.begun.entry((identity, process)).or_default();
+        let turn = *begun;
+        *begun += 1;
+        let part = self.part(event, member);
+        let members = self.communicators.members(process, number);
+        let remote = self.communicators.remote_members(process, number);
+        let sides = [members, remote].into_iter().flatten();
+        let size = sides.map(|side| side.len()).sum();
+        let dependence = match remote {
+            Some(_) => Dependence::Other,
+            None => self.dependence(event, process, number, collective),
+        };
+        let gathering = self.gatherings.entry((identity, turn));
+        let gathering = gathering.or_insert(Gathering {
+            dependence,
+            size,
+            parts: Vec::new(),
+        });
+        gathering.parts.push((rank, part));
+        if gathering.parts.len() >= gathering.size as usize
+            && let Some(gathering) = self.gatherings.remove(&(identity, turn))
+        {
+            self.collectives += 1;
+            self.gathered(&gathering);
+        }
+        Some(part)
+    }
+
+    /// What depends on whom.
+    fn dependence(
+        &self,
+        event: &Event,
+        process: ProcessKey,
+        number: u32,
+        collective: &Collective,
+    ) -> Dependence {
+        let name = event.name().to_ascii_lowercase();
+        let moves = |who| collective.sent.who == who || collective.received.who == who;
+        let nothing = collective.sent.bytes == Some(0) && collective.received.bytes == Some(0);
+        let root = collective.root.map(|root| match root {
+            Peer::Rank(rank) => {
+                let members = self.communicators.members(process, number);
+                members.and_then(|members| members.get(rank))
+            }
+            _ => None,
+        });
+        match root {
+            _ if name.contains("neighbor") => Dependence::Other,
+            _ if name.contains("scan") => Dependence::OnLower,
+            None if name.contains("barrier") || (name.contains("start") && nothing) => {
+                Dependence::All(WaitKind::Barrier)
+            }
+            None => Dependence::All(WaitKind::AllToAll),
+            Some(root) if collective.received.who == Who::Root => Dependence::OfRoot(root),
+            Some(root) if moves(Who::Root) => Dependence::OnRoot(root),
+            Some(_) => Dependence::Other,
+        }
+    }
+
+    /// All processes have come to a collective operation.
+    fn gathered(&mut self, gathering: &Gathering) {
+        let mut parts: Vec<(u32, Operation, Part)> = Vec::new();
+        for (rank, operation) in &gathering.parts {
+            if let Some(part) = self.parts.get(operation) {
+                parts.push((*rank, *operation, *part));
+            }
+        }
+        parts.sort_by_key(|(rank, ..)| *rank);
+        let cause = |kind, by: &Part| Cause {
+            at: by.posted,
+            kind,
+            by: by.member,
+        };
+        let later = |one: &(u32, Operation, Part)| one.2.posted;
+        let root_of = |root| parts.iter().find(|(.., part)| Some(part.member) == root);
+        let mut lower: Option<Cause> = None;
+        let mut causes = Vec::new();
+        for (_, operation, part) in &parts {
+            let found = match gathering.dependence {
+                Dependence::All(kind) => {
+                    let last = parts.iter().max_by_key(|one| later(one));
+                    last.map(|(.., last)| cause(kind, last))
+                }
+                Dependence::OnRoot(root) => {
+                    root_of(root).map(|(.., root)| cause(WaitKind::LateBroadcast, root))
+                }
+                Dependence::OfRoot(root) if Some(part.member) == root => {
+                    let others = parts.iter().filter(|(.., one)| one.member != part.member);
+                    let first = others.min_by_key(|one| later(one));
+                    first.map(|(.., first)| cause(WaitKind::EarlyReduce, first))
+                }
+                Dependence::OnLower => {
+                    let before = lower;
+                    let own = cause(WaitKind::EarlyScan, part);
+                    if lower.is_none_or(|lower| lower.at < own.at) {
+                        lower = Some(own);
+                    }
+                    before
+                }
+                Dependence::OfRoot(_) | Dependence::Other => None,
+            };
+            causes.push((*operation, found.filter(|found| found.by != part.member)));
+        }
+        for (operation, cause) in causes {
+            self.resolve(operation, cause);
+        }
+    }
+
+    /// The waiting times.
+    pub fn finish(self) -> Waiting {
+        let (lone_sends, lone_receives) = self.matcher.alone();
+        Waiting {
+            messages: self.messages,
+            lone_sends,
+            lone_receives,
+            collectives: self.collectives,
+            lone_collectives: self.gatherings.len() as u64,
+            unresolved: self.unresolved,
+            ..self.calls.finish()
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Waiting times as text and as JSON.
+//!
+//! Both have the same figures. Called by `belljar trace wait`.
+
+use std::io;
+
+use super::{RankWait, Waiting};
+use crate::table::{Table, count, percent, time};
+
+impl Waiting {
+    /// Writes the waiting times as text tables.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        self.write_ranks(out)?;
+        self.write_kinds(out)?;
+        self.write_functions(out)?;
+        self.write_longest(out)?;
+        writeln!(
+            out,
+            "Matched: {} messages and {} collective operations. All ranks have one clock: these times are exact, and none was corrected.",
+            count(self.messages),
+            count(self.collectives)
+        )?;
+        for (number, what) in [
+            (self.lone_sends, "sends have no receive"),
+            (self.lone_receives, "receives have no send"),
+            (
+                self.lone_collectives,
+                "collective operations lack processes",
+            ),
+            (
+                self.unresolved,
+                "messages and parts of operations are of communicators, or got from somebody, that the trace does not tell",
+            ),
+        ] {
+            if number > 0 {
+                writeln!(out, "  {} {what}", count(number))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_ranks(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        let jobs = self.ranks.iter().any(|stat| stat.job > 0);
+        writeln!(out, "Ranks")?;
+        let mut table = Table::new([
+            if jobs { "job.rank" } else { "rank" },
+            "node",
+            "MPI",
+            "waiting",
+            "of MPI",
+            "others wait for it",
+        ]);
+        for stat in &self.ranks {
+            let RankWait {
+                node,
+                mpi_ps,
+                waiting_ps,
+                caused_ps,
+                ..
+            } = *stat;
+            table.row(vec![
+                name(jobs, stat.job, stat.rank),
+                node.to_string(),
+                time(mpi_ps),
+                time(waiting_ps),
+                percent(waiting_ps, mpi_ps),
+                time(caused_ps),
+            ]);
+        }
+        table.write(out)?;
+        writeln!(out)
+    }
+
+    fn write_kinds(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        writeln!(out, "Causes")?;
+        let whole = self.kinds.iter().map(|stat| stat.waiting_ps);
+        let whole = whole.fold(0u64, u64::saturating_add);
+        let mut table = Table::new(["cause", "calls", "waiting", "share", "longest"]);
+        for stat in self.kinds.iter().filter(|stat| stat.calls > 0) {
+            table.row(vec![
+                stat.kind.name().to_owned(),
+                count(stat.calls),
+                time(stat.waiting_ps),
+                percent(stat.waiting_ps, whole),
+                time(stat.max_ps),
+            ]);
+        }
+        table.write(out)?;
+        if whole == 0 {
+            writeln!(out, "  no call waited for another process")?;
+        }
+        writeln!(out)
+    }
+
+    fn write_functions(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        if self.functions.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "Functions that waited")?;
+        let mut table = Table::new(["function", "calls", "waited", "total", "waiting", "share"]);
+        for stat in &self.functions {
+            table.row(vec![
+                stat.function.to_owned(),
+                count(stat.calls),
+                count(stat.waited),
+                time(stat.total_ps),
+                time(stat.waiting_ps),
+                percent(stat.waiting_ps, stat.total_ps),
+            ]);
+        }
+        table.write(out)?;
+        writeln!(out)
+    }
+
+    fn write_longest(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        if self.longest.is_empty() {
+            return Ok(());
+        }
+        let jobs = self
+            .longest
+            .iter()
+            .any(|call| call.job > 0 || call.for_job > 0);
+        writeln!(out, "Calls that waited longest")?;
+        let mut table = Table::new(["cause", "rank", "function", "at", "waiting", "for rank"]);
+        for call in &self.longest {
+            table.row(vec![
+                call.kind.name().to_owned(),
+                name(jobs, call.job, call.rank),
+                call.function.to_owned(),
+                time(call.at_ps),
+                time(call.waiting_ps),
+                name(jobs, call.for_job, call.for_rank),
+            ]);
+        }
+        table.write(out)?;
+        writeln!(out)
+    }
+
+    /// Writes the waiting times as one JSON object.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, self)?;
+        writeln!(out)
+    }
+}
+
+/// A process's name for people.
+fn name(jobs: bool, job: u32, rank: u32) -> String {
+    match jobs {
+        true => format!("{job}.{rank}"),
+        false => rank.to_string(),
+    }
+}

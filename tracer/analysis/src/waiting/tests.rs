@@ -1,0 +1,176 @@
+//! Traces of which all waiting times were worked out by hand.
+
+use belljar_tracer::scripted::int;
+
+use super::{CallWait, WaitCollector, WaitKind, Waiting};
+use crate::ranks::{ANY, BUFFER, BYTE, NO_REQUEST, Ranks, SUM, WORLD};
+
+impl Ranks {
+    fn waiting(self) -> Waiting {
+        let trace = self.trace();
+        let mut collector = WaitCollector::new(&trace.header, &trace.communicators);
+        for event in &trace.events {
+            collector.observe(event, true);
+        }
+        collector.finish()
+    }
+}
+
+/// Kind, rank, function, nanoseconds and for whom, the longest first.
+fn calls(found: &Waiting) -> Vec<(WaitKind, u32, &'static str, u64, u32)> {
+    let call = |call: &CallWait| {
+        let nanoseconds = call.waiting_ps / 1000;
+        (
+            call.kind,
+            call.rank,
+            call.function,
+            nanoseconds,
+            call.for_rank,
+        )
+    };
+    found.longest.iter().map(call).collect()
+}
+
+#[test]
+fn receives_wait_for_late_senders_and_sends_for_late_receivers() {
+    let mut ranks = Ranks::new(2);
+    // Sent 700 after the receive was entered.
+    ranks.send(0, (1700, 1800), 1, 1);
+    ranks.receive(1, (1000, 2500), 0, 0, 1);
+    // Received 300 after the send was entered, which returned later still.
+    ranks.send(0, (3000, 4000), 1, 2);
+    ranks.receive(1, (3300, 4000), 0, 0, 2);
+    // Sent and gone before anybody asks.
+    ranks.send(0, (5000, 5100), 1, 3);
+    ranks.receive(1, (6000, 6100), 0, 0, 3);
+    let found = ranks.waiting();
+    let expected = [
+        (WaitKind::LateSender, 1, "MPI_Recv", 700, 0),
+        (WaitKind::LateReceiver, 0, "MPI_Send", 300, 1),
+    ];
+    assert_eq!(calls(&found), expected);
+    assert_eq!(found.messages, 3);
+    let [first, second] = found.ranks[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!((first.waiting_ps, first.caused_ps), (300_000, 700_000));
+    assert_eq!((second.waiting_ps, second.caused_ps), (700_000, 300_000));
+    assert_eq!(first.mpi_ps, 1_200_000);
+    let alone = (found.lone_sends, found.lone_receives, found.unresolved);
+    assert_eq!(alone, (0, 0, 0));
+}
+
+#[test]
+fn a_wildcard_waits_for_the_one_whose_message_it_got() {
+    let mut ranks = Ranks::new(3);
+    ranks.receive(0, (1000, 3000), ANY, 2, 7);
+    ranks.receive(0, (4000, 4100), ANY, 1, 7);
+    ranks.send(1, (3500, 3600), 0, 7);
+    ranks.send(2, (2000, 2100), 0, 7);
+    let found = ranks.waiting();
+    assert_eq!(
+        calls(&found),
+        [(WaitKind::LateSender, 0, "MPI_Recv", 1000, 2)]
+    );
+    assert_eq!(found.messages, 2);
+}
+
+#[test]
+fn a_wildcard_without_a_status_is_counted_and_holds_nobody_up() {
+    let mut ranks = Ranks::new(2);
+    let any = [BUFFER, int(4), BYTE, int(ANY), int(7), WORLD, 1];
+    ranks.call(0, (1000, 2000), "MPI_Recv", &any);
+    ranks.send(1, (1500, 1600), 0, 7);
+    ranks.receive(0, (3000, 4000), 1, 1, 8);
+    ranks.send(1, (3500, 3600), 0, 8);
+    let found = ranks.waiting();
+    assert_eq!(
+        calls(&found),
+        [(WaitKind::LateSender, 0, "MPI_Recv", 500, 1)]
+    );
+    assert_eq!((found.unresolved, found.lone_sends), (1, 1));
+}
+
+#[test]
+fn the_call_that_completes_a_request_waits() {
+    let mut ranks = Ranks::new(2);
+    let (request, status) = (ranks.guests[1].handles(&[0]), ranks.guests[1].room(24));
+    let post = [BUFFER, int(4), BYTE, int(0), int(1), WORLD, request];
+    ranks.call_and(1, (1000, 1100), "MPI_Irecv", &post, |guest| {
+        guest.put_handle(request, 0xac00_0001);
+    });
+    ranks.call_and(1, (2000, 3000), "MPI_Wait", &[request, status], |guest| {
+        guest.put_handle(request, NO_REQUEST);
+        guest.put_status(status, 0, 1, 4);
+    });
+    ranks.send(0, (2600, 2700), 1, 1);
+    let found = ranks.waiting();
+    assert_eq!(
+        calls(&found),
+        [(WaitKind::LateSender, 1, "MPI_Wait", 600, 0)]
+    );
+}
+
+#[test]
+fn collective_operations_wait_by_what_they_depend_on() {
+    let mut ranks = Ranks::new(3);
+    let all = |ranks: &mut Ranks, entries: [u64; 3], exit: u64, name: &str, arguments: &[u64]| {
+        for (rank, entry) in entries.into_iter().enumerate() {
+            ranks.call(rank, (entry, exit), name, arguments);
+        }
+    };
+    all(
+        &mut ranks,
+        [1000, 1900, 1400],
+        2000,
+        "MPI_Barrier",
+        &[WORLD],
+    );
+    let root = |root| [BUFFER, int(4), BYTE, int(root), WORLD];
+    all(&mut ranks, [2500, 2900, 2100], 3000, "MPI_Bcast", &root(0));
+    let reduce = [BUFFER, 0x6000, int(4), BYTE, SUM, int(1), WORLD];
+    all(&mut ranks, [3650, 3100, 3350], 4000, "MPI_Reduce", &reduce);
+    let sum = [BUFFER, 0x6000, int(4), BYTE, SUM, WORLD];
+    all(&mut ranks, [4100, 4200, 4260], 5000, "MPI_Allreduce", &sum);
+    all(&mut ranks, [5500, 5100, 5200], 6000, "MPI_Scan", &sum);
+    let found = ranks.waiting();
+    let expected = [
+        (WaitKind::Barrier, 0, "MPI_Barrier", 900, 1),
+        (WaitKind::Barrier, 2, "MPI_Barrier", 500, 1),
+        (WaitKind::LateBroadcast, 2, "MPI_Bcast", 400, 0),
+        (WaitKind::EarlyScan, 1, "MPI_Scan", 400, 0),
+        (WaitKind::EarlyScan, 2, "MPI_Scan", 300, 0),
+        // Before any of the others came.
+        (WaitKind::EarlyReduce, 1, "MPI_Reduce", 250, 2),
+        (WaitKind::AllToAll, 0, "MPI_Allreduce", 160, 2),
+        (WaitKind::AllToAll, 1, "MPI_Allreduce", 60, 2),
+    ];
+    assert_eq!(calls(&found), expected);
+    assert_eq!((found.collectives, found.lone_collectives), (5, 0));
+    let barrier = &found.kinds[WaitKind::ALL
+        .iter()
+        .position(|kind| *kind == WaitKind::Barrier)
+        .unwrap()];
+    let sums = (barrier.calls, barrier.waiting_ps, barrier.max_ps);
+    assert_eq!(sums, (2, 1_400_000, 900_000));
+}
+
+#[test]
+fn what_has_no_partner_is_counted() {
+    let mut ranks = Ranks::new(2);
+    ranks.send(0, (1000, 1100), 1, 1);
+    ranks.receive(1, (1000, 1100), 0, 0, 2);
+    ranks.call(0, (2000, 2100), "MPI_Barrier", &[WORLD]);
+    let found = ranks.waiting();
+    let alone = (
+        found.lone_sends,
+        found.lone_receives,
+        found.lone_collectives,
+    );
+    assert_eq!(alone, (1, 1, 1));
+    assert!(calls(&found).is_empty());
+    let mut text = Vec::new();
+    found.write(&mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("1 sends have no receive"), "{text}");
+}

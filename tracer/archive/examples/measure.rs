@@ -1,0 +1,113 @@
+//! Converts run directories' traces and prints how many bytes a call takes, by what they tell, and how many
+//! millions of calls are written and read in a second of the processor's time, and how many the reader of
+//! structure alone goes over.
+//!
+//! `cargo run --release -p belljar-archive --example measure -- RUN-DIRECTORY...`
+#![allow(clippy::print_stdout)] // A program of its own: it prints.
+
+use std::error::Error;
+use std::path::Path;
+use std::time::Duration;
+
+use belljar_archive::{ArchiveReader, ArchiveState, ArchiveWriter, Sizes, StructureReader};
+use belljar_trace::{Event, TRACE_FILE, TraceReader};
+
+/// How long, at least, writing and reading is repeated for a speed.
+const LONG_ENOUGH: Duration = Duration::from_millis(500);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!(
+        "{:24} {:>8} {:>6} {:>6}  {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6}  {:>6} {:>6} {:>6}",
+        "trace",
+        "calls",
+        "before",
+        "now",
+        "struct",
+        "signat",
+        "operan",
+        "gaps",
+        "durat",
+        "rest",
+        "other",
+        "M wr/s",
+        "M rd/s",
+        "M st/s",
+    );
+    for path in std::env::args().skip(1) {
+        measure(Path::new(&path))?;
+    }
+    Ok(())
+}
+
+fn measure(path: &Path) -> Result<(), Box<dyn Error>> {
+    let file = path.join(TRACE_FILE);
+    let mut reader = TraceReader::open(&file)?;
+    let header = reader.header().clone();
+    let events: Vec<Event> = reader.by_ref().collect();
+    let summary = reader.summary().cloned().unwrap_or_default();
+    let into = std::env::temp_dir().join(format!("measure-{}.bjt", std::process::id()));
+    let write = || -> Result<Sizes, Box<dyn Error>> {
+        let mut writer = ArchiveWriter::create(&into, &header)?;
+        for event in &events {
+            writer.push(event.clone())?;
+        }
+        Ok(writer.finish(&summary)?)
+    };
+    let sizes = write()?;
+    let mut back = ArchiveReader::open(&into)?;
+    assert!(
+        back.by_ref().eq(events.iter().cloned()),
+        "{}: other calls came back",
+        path.display()
+    );
+    assert_eq!(*back.state(), ArchiveState::Complete);
+    let calls = events.len().max(1);
+    let written = speed(calls, || write().map(drop))?;
+    let read = speed(calls, || {
+        ArchiveReader::open(&into)?.for_each(drop);
+        Ok(())
+    })?;
+    let structure = speed(calls, || {
+        let mut reader = StructureReader::open(&into)?;
+        while reader.advance().is_some() {}
+        Ok(())
+    })?;
+    let before = std::fs::metadata(&file)?.len();
+    let each = |bytes: u64| bytes as f64 / calls as f64;
+    println!(
+        "{:24} {calls:8} {:6.2} {:6.2}  {:6.3} {:6.3} {:6.3} {:6.3} {:6.3} {:6.3} {:6.3}  {written:6.2} {read:6.2} {structure:6.1}",
+        path.file_name().unwrap_or_default().to_string_lossy(),
+        each(before),
+        each(sizes.total()),
+        each(sizes.structure),
+        each(sizes.signatures),
+        each(sizes.operands),
+        each(sizes.gaps),
+        each(sizes.durations),
+        each(sizes.rest),
+        each(sizes.other),
+    );
+    std::fs::remove_file(&into)?;
+    Ok(())
+}
+
+/// Time of the processor that this thread took, which others on the machine do not change much.
+fn taken() -> Result<Duration, Box<dyn Error>> {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+    let nanoseconds = told.split(' ').next().unwrap_or_default();
+    Ok(Duration::from_nanos(nanoseconds.parse()?))
+}
+
+/// Millions of calls a second.
+fn speed(
+    calls: usize,
+    mut work: impl FnMut() -> Result<(), Box<dyn Error>>,
+) -> Result<f64, Box<dyn Error>> {
+    let start = taken()?;
+    let mut times = 0;
+    while taken()? - start < LONG_ENOUGH {
+        work()?;
+        times += 1;
+    }
+    Ok((times * calls) as f64 / (taken()? - start).as_secs_f64() / 1e6)
+}

@@ -1,0 +1,279 @@
+//! A binary arithmetic coder whose probabilities adapt.
+//!
+//! Models are written once, over [`Coder`]: an [`Encoder`] writes the bits that it is given, a [`Decoder`] gives
+//! back what was written and ignores what it is given. So both sides cannot differ. A decoder takes any bytes,
+//! and zeros after their end: what it says then means nothing, but it always says something. Called by all
+//! sections of a chunk but the dictionary.
+
+/// How many times a probability has to be seen before it adapts at its slowest.
+const SLOWEST: u8 = 30;
+
+/// The probability that a bit is set, as far as bits before it tell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bit {
+    /// In 65536ths.
+    chance: u16,
+    /// Bits seen, up to [`SLOWEST`].
+    seen: u8,
+}
+
+impl Default for Bit {
+    fn default() -> Self {
+        Self {
+            chance: 1 << 15,
+            seen: 0,
+        }
+    }
+}
+
+/// Reciprocals in 65536ths: by how much a probability moves after so many bits.
+const RATES: [u32; SLOWEST as usize + 1] = {
+    let mut rates = [0; SLOWEST as usize + 1];
+    let mut seen = 0;
+    while seen < rates.len() {
+        rates[seen] = 131_072 / (2 * seen as u32 + 3);
+        seen += 1;
+    }
+    rates
+};
+
+impl Bit {
+    fn chance(self) -> u64 {
+        u64::from(self.chance.clamp(32, u16::MAX - 31))
+    }
+
+    #[inline]
+    fn learn(&mut self, bit: bool) {
+        let target = if bit { 65_535 } else { 0 };
+        let old = i64::from(self.chance);
+        let step = ((target - old) * i64::from(RATES[usize::from(self.seen)])) >> 16;
+        self.chance = (old + step).clamp(0, 65_535) as u16;
+        self.seen = (self.seen + 1).min(SLOWEST);
+    }
+}
+
+/// Writes bits, or reads them back.
+pub(crate) trait Coder {
+    /// One bit under a probability, which learns of it.
+    fn bit(&mut self, model: &mut Bit, bit: bool) -> bool;
+
+    /// The lowest `count` bits of `value`, at most 64, each as likely as not.
+    fn raw(&mut self, count: u32, value: u64) -> u64;
+}
+
+/// Writes bits.
+#[derive(Debug)]
+pub(crate) struct Encoder {
+    low: u64,
+    high: u64,
+    bytes: Vec<u8>,
+}
+
+impl Encoder {
+    pub(crate) fn new() -> Self {
+        Self {
+            low: 0,
+            high: u64::MAX,
+            bytes: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn halve(&mut self, bit: bool, chance: u64) {
+        let middle = self.low + ((self.high - self.low) >> 16) * chance;
+        if bit {
+            self.high = middle;
+        } else {
+            self.low = middle + 1;
+        }
+        while (self.low ^ self.high) >> 56 == 0 {
+            self.bytes.push((self.high >> 56) as u8);
+            self.low <<= 8;
+            self.high = (self.high << 8) | 0xff;
+        }
+    }
+
+    /// All bits as bytes.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        if self.low != 0 {
+            // The shortest number in the interval, zeros being understood after it.
+            self.bytes.push((self.high >> 56) as u8);
+        }
+        while self.bytes.last() == Some(&0) {
+            self.bytes.pop();
+        }
+        self.bytes
+    }
+}
+
+impl Coder for Encoder {
+    #[inline]
+    fn bit(&mut self, model: &mut Bit, bit: bool) -> bool {
+        self.halve(bit, model.chance());
+        model.learn(bit);
+        bit
+    }
+
+    fn raw(&mut self, count: u32, value: u64) -> u64 {
+        for position in (0..count).rev() {
+            self.halve(value >> position & 1 == 1, 1 << 15);
+        }
+        value
+    }
+}
+
+/// Reads bits.
+#[derive(Debug)]
+pub(crate) struct Decoder<'a> {
+    low: u64,
+    high: u64,
+    at: u64,
+    bytes: &'a [u8],
+}
+
+impl<'a> Decoder<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        let mut decoder = Self {
+            low: 0,
+            high: u64::MAX,
+            at: 0,
+            bytes,
+        };
+        for _ in 0..8 {
+            decoder.shift();
+        }
+        decoder
+    }
+
+    fn shift(&mut self) {
+        let (next, rest) = self.bytes.split_first().unwrap_or((&0, &[]));
+        self.bytes = rest;
+        self.at = (self.at << 8) | u64::from(*next);
+    }
+
+    #[inline]
+    fn halve(&mut self, chance: u64) -> bool {
+        let middle = self.low + ((self.high - self.low) >> 16) * chance;
+        let bit = self.at <= middle;
+        if bit {
+            self.high = middle;
+        } else {
+            self.low = middle + 1;
+        }
+        while (self.low ^ self.high) >> 56 == 0 {
+            self.low <<= 8;
+            self.high = (self.high << 8) | 0xff;
+            self.shift();
+        }
+        bit
+    }
+}
+
+impl Coder for Decoder<'_> {
+    #[inline]
+    fn bit(&mut self, model: &mut Bit, _: bool) -> bool {
+        let bit = self.halve(model.chance());
+        model.learn(bit);
+        bit
+    }
+
+    fn raw(&mut self, count: u32, _: u64) -> u64 {
+        (0..count).fold(0, |value, _| value << 1 | u64::from(self.halve(1 << 15)))
+    }
+}
+
+/// Numbers of 64 bits: how long they are and their leading bits adapt, the others are as they are.
+#[derive(Clone, Debug)]
+pub(crate) struct Number {
+    lengths: Box<[Bit; 128]>,
+    leading: Box<[[Bit; 1 << LEADING]; 65]>,
+}
+
+/// How many bits after a number's highest adapt.
+const LEADING: u32 = 3;
+
+impl Default for Number {
+    fn default() -> Self {
+        Self {
+            lengths: Box::new([Bit::default(); 128]),
+            leading: Box::new([[Bit::default(); 1 << LEADING]; 65]),
+        }
+    }
+}
+
+impl Number {
+    /// One number.
+    pub(crate) fn code<C: Coder>(&mut self, coder: &mut C, value: u64) -> u64 {
+        let length = tree(coder, &mut self.lengths[..], 7, 64 - value.leading_zeros());
+        let length = length.min(64);
+        if length < 2 {
+            return u64::from(length);
+        }
+        let (mut node, mut got) = (1usize, 1u64);
+        let adapting = LEADING.min(length - 1);
+        for step in 1..=adapting {
+            let bit = value >> (length - 1 - step) & 1 == 1;
+            let bit = coder.bit(&mut self.leading[length as usize][node], bit);
+            node = (2 * node) | usize::from(bit);
+            got = got << 1 | u64::from(bit);
+        }
+        let rest = length - 1 - adapting;
+        let mask = if rest == 0 {
+            0
+        } else {
+            u64::MAX >> (64 - rest)
+        };
+        (got << rest) | coder.raw(rest, value & mask)
+    }
+
+    /// One number that may be negative.
+    pub(crate) fn code_signed<C: Coder>(&mut self, coder: &mut C, value: i64) -> i64 {
+        let folded = (value << 1 ^ value >> 63).cast_unsigned();
+        let folded = self.code(coder, folded);
+        (folded >> 1).cast_signed() ^ -(folded & 1).cast_signed()
+    }
+}
+
+/// `depth` bits of `value`, highest first, each under those before it. `bits` has `1 << depth` of them.
+pub(crate) fn tree<C: Coder>(coder: &mut C, bits: &mut [Bit], depth: u32, value: u32) -> u32 {
+    let mut node = 1usize;
+    for position in (0..depth).rev() {
+        let bit = coder.bit(&mut bits[node], value >> position & 1 == 1);
+        node = (2 * node) | usize::from(bit);
+    }
+    node as u32 - (1 << depth)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn numbers_come_back(numbers in prop::collection::vec((any::<u64>(), 0..64u32), 0..500)) {
+            let numbers: Vec<u64> = numbers.iter().map(|(number, shift)| number >> shift).collect();
+            let (mut coder, mut model, mut signed) = (Encoder::new(), Number::default(), Number::default());
+            for number in &numbers {
+                model.code(&mut coder, *number);
+                signed.code_signed(&mut coder, number.cast_signed());
+            }
+            let bytes = coder.finish();
+            let (mut coder, mut model, mut signed) = (Decoder::new(&bytes), Number::default(), Number::default());
+            for number in &numbers {
+                prop_assert_eq!(model.code(&mut coder, 0), *number);
+                prop_assert_eq!(signed.code_signed(&mut coder, 0), number.cast_signed());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_certain_costs_little() {
+        let (mut coder, mut model) = (Encoder::new(), Bit::default());
+        for _ in 0..100_000 {
+            coder.bit(&mut model, true);
+        }
+        assert!(coder.finish().len() < 60);
+    }
+}

@@ -1,0 +1,248 @@
+//! Numbers that recur in their context: times, and operands.
+//!
+//! A [`Column`] tells each number first by where it was before: what followed the number before it last time,
+//! one of the last few of its own (fine) context, one of its coarse context's; only what is new is spelled out.
+//! Contexts are hashes; tables are of a fixed size and forget, on both sides alike. A column is fresh in each
+//! chunk. Called by `times` and `operands`.
+
+use crate::coder::{Bit, Coder, Number, tree};
+
+/// Numbers that a fine context remembers.
+const FINE: usize = 8;
+
+/// Numbers that a coarse context remembers, as a power of two.
+const COARSE_BITS: u32 = 5;
+
+/// Coarse contexts, as a power of two.
+const COARSE_TABLE_BITS: u32 = 12;
+
+/// A number's contexts, as keys: calls of the same keys are alike.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context {
+    /// The narrow one.
+    pub(crate) fine: u64,
+    /// The wide one, and a default for the narrow one.
+    pub(crate) coarse: u64,
+    /// What is likely to go before the same number.
+    pub(crate) before: u64,
+}
+
+/// Mixes keys.
+pub(crate) fn mix(first: u64, second: u64) -> u64 {
+    let mixed = (first ^ second.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ second
+}
+
+/// Numbers of a fine context, the last one first.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    key: u64,
+    numbers: [u64; FINE],
+    count: u8,
+    /// Whether the last numbers were among them, one bit each, the last one lowest.
+    hits: u8,
+    stride: u64,
+}
+
+/// What followed a context and a number.
+#[derive(Clone, Copy, Debug, Default)]
+struct Follower {
+    key: u64,
+    number: u64,
+    /// How often it was right, in a row.
+    trust: u8,
+}
+
+#[derive(Clone, Debug)]
+struct Coarse {
+    numbers: Vec<u64>,
+    known: Bit,
+    places: [Bit; 1 << COARSE_BITS],
+    spelled: Number,
+    last: u64,
+}
+
+impl Default for Coarse {
+    fn default() -> Self {
+        Self {
+            numbers: Vec::new(),
+            known: Bit::default(),
+            places: [Bit::default(); 1 << COARSE_BITS],
+            spelled: Number::default(),
+            last: 0,
+        }
+    }
+}
+
+/// Numbers of one kind.
+#[derive(Debug)]
+pub(crate) struct Column {
+    /// Whether new numbers are told by their difference from the last one.
+    differences: bool,
+    followers: Vec<Follower>,
+    recents: Vec<Recent>,
+    coarse: Vec<Option<Box<Coarse>>>,
+    follows: [[Bit; 64]; 4],
+    strides: [Bit; 2],
+    hits: [[Bit; 32]; FINE + 1],
+    places: [[Bit; FINE]; FINE + 1],
+}
+
+impl Column {
+    /// For about `count` numbers.
+    pub(crate) fn new(count: usize, differences: bool) -> Self {
+        let length = count.next_power_of_two().max(16);
+        Self {
+            differences,
+            followers: vec![Follower::default(); 2 * length],
+            recents: vec![Recent::default(); length],
+            coarse: vec![None; 1 << COARSE_TABLE_BITS],
+            follows: [[Bit::default(); 64]; 4],
+            strides: [Bit::default(); 2],
+            hits: [[Bit::default(); 32]; FINE + 1],
+            places: [[Bit::default(); FINE]; FINE + 1],
+        }
+    }
+
+    /// About how many numbers it is for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.recents.len()
+    }
+
+    /// One number, in its context.
+    pub(crate) fn code<C: Coder>(&mut self, coder: &mut C, context: Context, value: u64) -> u64 {
+        let fine = (context.fine >> 24) as usize & (self.recents.len() - 1);
+        if self.recents[fine].key != context.fine {
+            self.recents[fine] = Recent {
+                key: context.fine,
+                ..Recent::default()
+            };
+        }
+        let follow_key = mix(context.fine, context.before);
+        let follow = (follow_key >> 24) as usize & (self.followers.len() - 1);
+        let follower = self.followers[follow];
+        let recent = self.recents[fine];
+        let guess = (follower.key == follow_key).then_some(follower.number);
+        let (value, known) = match self.code_guess(coder, guess, follower.trust, &recent, value) {
+            Some(value) => (value, true),
+            None => self.code_other(coder, context, guess, &recent, value),
+        };
+        let trust = if guess == Some(value) {
+            (follower.trust + 1).min(3)
+        } else {
+            0
+        };
+        self.followers[follow] = Follower {
+            key: follow_key,
+            number: value,
+            trust,
+        };
+        remember(&mut self.recents[fine], value, known);
+        value
+    }
+
+    fn code_guess<C: Coder>(
+        &mut self,
+        coder: &mut C,
+        guess: Option<u64>,
+        trust: u8,
+        recent: &Recent,
+        value: u64,
+    ) -> Option<u64> {
+        let guess = guess?;
+        let model = &mut self.follows[usize::from(trust)][usize::from(recent.hits & 63)];
+        coder.bit(model, value == guess).then_some(guess)
+    }
+
+    /// A number that is not the guess; and whether its context knew it.
+    fn code_other<C: Coder>(
+        &mut self,
+        coder: &mut C,
+        context: Context,
+        guess: Option<u64>,
+        recent: &Recent,
+        value: u64,
+    ) -> (u64, bool) {
+        let count = usize::from(recent.count);
+        let rest = |number: &u64| Some(*number) != guess;
+        let mut candidates = [0; FINE];
+        let mut left = 0;
+        for number in recent.numbers[..count].iter().filter(|it| rest(it)) {
+            candidates[left] = *number;
+            left += 1;
+        }
+        if left > 0 {
+            let place = candidates[..left].iter().position(|it| *it == value);
+            let model = &mut self.hits[left][usize::from(recent.hits & 31)];
+            if coder.bit(model, place.is_some()) {
+                let place = place.unwrap_or(0);
+                for (at, candidate) in candidates[..left - 1].iter().enumerate() {
+                    if coder.bit(&mut self.places[left][at], at == place) {
+                        return (*candidate, true);
+                    }
+                }
+                return (candidates[left - 1], true);
+            }
+        }
+        if self.differences && count > 0 {
+            let next = recent.numbers[0].wrapping_add(recent.stride);
+            let fits = value == next;
+            if coder.bit(&mut self.strides[usize::from(recent.stride == 0)], fits) {
+                return (next, false);
+            }
+        }
+        (self.code_coarse(coder, context, recent, value), false)
+    }
+
+    fn code_coarse<C: Coder>(
+        &mut self,
+        coder: &mut C,
+        context: Context,
+        recent: &Recent,
+        value: u64,
+    ) -> u64 {
+        let slot = (context.coarse >> 24) as usize & ((1 << COARSE_TABLE_BITS) - 1);
+        let coarse = self.coarse[slot].get_or_insert_default();
+        let place = coarse.numbers.iter().position(|it| *it == value);
+        if coder.bit(&mut coarse.known, place.is_some()) {
+            let place = place.unwrap_or(0) as u32;
+            let place = tree(coder, &mut coarse.places, COARSE_BITS, place) as usize;
+            // A place that is none: of a damaged file. Any number will do.
+            let place = place.min(coarse.numbers.len().saturating_sub(1));
+            if let Some(number) = coarse.numbers.get(place).copied() {
+                coarse.numbers[..=place].rotate_right(1);
+                coarse.last = number;
+                return number;
+            }
+        }
+        let base = match (self.differences, recent.count) {
+            (false, _) => 0,
+            (true, 0) => coarse.last,
+            (true, _) => recent.numbers[0],
+        };
+        let difference = value.wrapping_sub(base).cast_signed();
+        let difference = coarse.spelled.code_signed(coder, difference);
+        let value = base.wrapping_add(difference.cast_unsigned());
+        if coarse.numbers.len() == 1 << COARSE_BITS {
+            coarse.numbers.pop();
+        }
+        coarse.numbers.insert(0, value);
+        coarse.last = value;
+        value
+    }
+}
+
+fn remember(recent: &mut Recent, value: u64, known: bool) {
+    let count = usize::from(recent.count);
+    recent.hits = recent.hits << 1 | u8::from(known);
+    if count > 0 {
+        recent.stride = value.wrapping_sub(recent.numbers[0]);
+    }
+    let place = recent.numbers[..count].iter().position(|it| *it == value);
+    let place = place.unwrap_or_else(|| {
+        recent.count = (recent.count + 1).min(FINE as u8);
+        usize::from(recent.count) - 1
+    });
+    recent.numbers[place] = value;
+    recent.numbers[..=place].rotate_right(1);
+}

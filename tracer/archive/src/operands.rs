@@ -1,0 +1,46 @@
+//! Words that differ from call to call: pointers, displacements, large handles.
+//!
+//! Each is told in the context of its thread, its call's signature and its place among the arguments, else in
+//! that of thread and place, since calls of several functions have the same buffers. A [`Column`] of differences
+//! tells them. Called by the writer and the reader.
+
+use crate::coder::Coder;
+use crate::column::{Column, Context, mix};
+use crate::signature::Signature;
+
+/// The operands of a chunk.
+pub(crate) struct Operands {
+    column: Column,
+}
+
+impl Operands {
+    /// For a chunk of so many calls.
+    pub(crate) fn new(calls: usize) -> Self {
+        Self {
+            column: Column::new(calls, true),
+        }
+    }
+
+    /// The operands of a thread's next call.
+    pub(crate) fn code<C: Coder>(
+        &mut self,
+        coder: &mut C,
+        (thread, number): (u32, u32),
+        signature: &Signature,
+        operands: &[u64],
+        mut told: impl FnMut(u64),
+    ) {
+        let mut before = 0;
+        for (at, slot) in signature.slots.iter().enumerate() {
+            let own = u64::from(thread) << 32 | u64::from(number);
+            let context = Context {
+                fine: mix(own, (*slot).into()),
+                coarse: mix(thread.into(), (*slot).into()),
+                before,
+            };
+            let operand = operands.get(at).copied().unwrap_or(0);
+            before = self.column.code(coder, context, operand);
+            told(before);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A call without what differs between ranks and iterations.
+//!
+//! A [`Signature`] is an event without its thread and times, with ranks relative, requests symbolic, and zeros
+//! for those argument words that are told apart as operands: pointers, displacements, large handles.
+//! [`abstract_from`] makes it of an event and [`restore`] makes the event of it; what they need besides is in
+//! an [`Outlook`] that both change alike. Called by the writer and the readers.
+
+use belljar_abi::Base;
+use belljar_trace::{Accounts, Event, Fact};
+use bincode::{Decode, Encode};
+
+use crate::stream::{ELSEWHERE, Outlook, Stream};
+
+/// The slot of an operand that is a call's result.
+pub(crate) const RESULT: u8 = 254;
+
+/// The slot of an operand that is a completed request.
+pub(crate) const REQUEST: u8 = 255;
+
+/// A call without thread, times and operands.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct Signature {
+    pub(crate) event: Event,
+    /// Where each operand goes: an argument's index, [`RESULT`] or [`REQUEST`].
+    pub(crate) slots: Vec<u8>,
+}
+
+/// Takes out of `event` what its signature has not: afterwards it is the signature's, with `slots`
+/// for the words that went to `operands`, which both are emptied first.
+pub(crate) fn abstract_from(
+    event: &mut Event,
+    outlook: &mut Outlook,
+    slots: &mut Vec<u8>,
+    operands: &mut Vec<u64>,
+) {
+    slots.clear();
+    operands.clear();
+    let fact = short_fact(event);
+    take_arguments(event, outlook, slots, operands);
+    let own = event.rank;
+    let communicator = event.communicator;
+    for transfer in &mut event.transfers {
+        outlook.relative_peer(transfer.communicator, &mut transfer.peer);
+    }
+    if let Some(status) = &mut event.status {
+        outlook.relative_peer(communicator, &mut status.source);
+    }
+    let of = starting(event);
+    for request in &mut event.started {
+        *request = outlook.start(of, *request);
+    }
+    for completion in &mut event.completed {
+        let (told, of) = outlook.complete(completion.request);
+        if told == ELSEWHERE {
+            slots.push(REQUEST);
+            operands.push(completion.request);
+        }
+        completion.request = told;
+        if let Some(status) = &mut completion.status {
+            outlook.relative_peer(of, &mut status.source);
+        }
+    }
+    if let Some(Fact::Rank { rank, .. }) = &mut event.fact {
+        *rank = rank.wrapping_sub(own);
+    }
+    outlook.learn(fact.as_ref());
+    forget_place(event);
+}
+
+/// The facts that an [`Outlook`] learns from.
+fn short_fact(event: &Event) -> Option<Fact> {
+    match &event.fact {
+        Some(fact @ (Fact::Rank { .. } | Fact::Size { .. } | Fact::Launch(_))) => {
+            Some(fact.clone())
+        }
+        _ => None,
+    }
+}
+
+/// The communicator of the requests that a call starts.
+fn starting(event: &Event) -> Option<u32> {
+    let transfer = event.transfers.first();
+    transfer.map_or(event.communicator, |transfer| transfer.communicator)
+}
+
+fn forget_place(event: &mut Event) {
+    (event.node, event.process, event.thread, event.rank) = (0, 0, 0, 0);
+    (event.vcpu, event.entry) = (0, 0);
+    event.implementation = belljar_trace::Implementation::Mpich;
+    event.exit = event.exit.map(|_| 0);
+    event.accounts = Accounts(None);
+}
+
+/// What becomes of an argument word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Treatment {
+    Keep,
+    Relative,
+    Apart,
+}
+
+fn treatment(event: &Event, index: usize) -> Treatment {
+    let Some(parameter) = event.description().parameters.get(index) else {
+        return Treatment::Apart;
+    };
+    match (parameter.base, parameter.pointer) {
+        (Base::Int, 0) => match parameter.name {
+            "dest" | "source" | "target_rank" => Treatment::Relative,
+            _ => Treatment::Keep,
+        },
+        (Base::Count | Base::Fint | Base::Double, 0) => Treatment::Keep,
+        _ => Treatment::Apart,
+    }
+}
+
+/// Whether a word is as good as a constant: null, `MPI_IN_PLACE`, or a handle of MPICH's.
+fn is_constant(event: &Event, index: usize, word: u64) -> bool {
+    let parameter = event.description().parameters.get(index);
+    let handle = parameter.is_some_and(|it| {
+        it.pointer == 0 && !matches!(it.base, Base::Aint | Base::Offset | Base::Callback)
+    });
+    word <= 1 || word == u64::MAX || handle && u32::try_from(word).is_ok()
+}
+
+fn take_arguments(
+    event: &mut Event,
+    outlook: &Outlook,
+    slots: &mut Vec<u8>,
+    operands: &mut Vec<u64>,
+) {
+    for index in 0..event.arguments.len() {
+        let word = event.arguments[index];
+        match treatment(event, index) {
+            Treatment::Relative => {
+                if let Some(rank) = rank_of(word) {
+                    let distance = outlook.relative(event.communicator, rank);
+                    event.arguments[index] = distance.into();
+                }
+            }
+            Treatment::Apart if index < usize::from(RESULT) && !is_constant(event, index, word) => {
+                slots.push(index as u8);
+                operands.push(word);
+                event.arguments[index] = 0;
+            }
+            _ => {}
+        }
+    }
+    if let Some(result) = &mut event.result
+        && !matches!(*result, 0 | 1)
+        && u32::try_from(result.unsigned_abs()).is_err()
+    {
+        slots.push(RESULT);
+        operands.push(result.cast_unsigned());
+        *result = 0;
+    }
+}
+
+/// A rank argument that is no constant such as `MPI_ANY_SOURCE`: those are negative.
+fn rank_of(word: u64) -> Option<u32> {
+    u32::try_from(word).ok()
+}
+
+/// The event again whose signature this is: times and vCPU are zero. `None` when the signature, the
+/// operands and what was told before do not fit together.
+pub(crate) fn restore(
+    signature: &Signature,
+    stream: &Stream,
+    outlook: &mut Outlook,
+    operands: &[u64],
+) -> Option<Event> {
+    let mut event = signature.event.clone();
+    (event.node, event.process) = (stream.node, stream.process);
+    (event.thread, event.rank) = (stream.thread, stream.rank);
+    event.implementation = stream.implementation;
+    if signature.slots.len() != operands.len() {
+        return None;
+    }
+    put_arguments(&mut event, outlook, &signature.slots, operands)?;
+    for transfer in &mut event.transfers {
+        outlook.absolute_peer(transfer.communicator, &mut transfer.peer);
+    }
+    if let Some(status) = &mut event.status {
+        outlook.absolute_peer(event.communicator, &mut status.source);
+    }
+    let of = starting(&event);
+    for request in &mut event.started {
+        *request = outlook.started(of, *request);
+    }
+    let mut apart = requests_apart(signature, operands);
+    for completion in &mut event.completed {
+        let (request, of) = match completion.request {
+            ELSEWHERE => (apart.next()?, None),
+            later => outlook.completed(later)?,
+        };
+        completion.request = request;
+        if let Some(status) = &mut completion.status {
+            outlook.absolute_peer(of, &mut status.source);
+        }
+    }
+    if let Some(Fact::Rank { rank, .. }) = &mut event.fact {
+        *rank = rank.wrapping_add(stream.rank);
+    }
+    outlook.learn(event.fact.as_ref());
+    Some(event)
+}
+
+fn requests_apart<'a>(
+    signature: &'a Signature,
+    operands: &'a [u64],
+) -> impl Iterator<Item = u64> + 'a {
+    let slots = signature.slots.iter().zip(operands);
+    slots.filter_map(|(slot, operand)| (*slot == REQUEST).then_some(*operand))
+}
+
+fn put_arguments(
+    event: &mut Event,
+    outlook: &Outlook,
+    slots: &[u8],
+    operands: &[u64],
+) -> Option<()> {
+    for (slot, operand) in slots.iter().zip(operands) {
+        match *slot {
+            REQUEST => {}
+            RESULT => event.result = Some(operand.cast_signed()),
+            index => *event.arguments.get_mut(usize::from(index))? = *operand,
+        }
+    }
+    for index in 0..event.arguments.len() {
+        if treatment(event, index) == Treatment::Relative
+            && let Some(distance) = rank_of(event.arguments[index])
+        {
+            let rank = outlook.absolute(event.communicator, distance);
+            event.arguments[index] = rank.into();
+        }
+    }
+    Some(())
+}

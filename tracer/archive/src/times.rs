@@ -1,0 +1,285 @@
+//! When the calls of a chunk were entered and left, on which vCPU, and in which order the file had them.
+//!
+//! A call's gap (from the exit of its thread's call before it) is told in the context of the two calls'
+//! signatures, its duration in that of its own, both by [`Column`]s that all threads share. Accounts are
+//! columns alike. The file's order is by exit and node, as a run writes calls; where it is another one, the
+//! thread whose call comes next is told. One code path writes and reads. Called by the writer and the reader.
+
+use std::collections::BTreeSet;
+
+use belljar_trace::Account;
+use bincode::{Decode, Encode};
+
+use crate::coder::{Bit, Coder, Decoder, Encoder, Number};
+use crate::column::{Column, Context, mix};
+use crate::signature::Signature;
+
+/// The times of a call, and where it ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct Times {
+    pub(crate) vcpu: u32,
+    pub(crate) entry: u64,
+    /// The same as `entry` for a call that was not left.
+    pub(crate) exit: u64,
+    pub(crate) accounts: Option<[Account; 2]>,
+}
+
+/// A call's signature, and the function of that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct Called {
+    pub(crate) signature: u32,
+    pub(crate) function: u16,
+    pub(crate) left: bool,
+}
+
+impl Called {
+    pub(crate) fn of(number: u32, signature: &Signature) -> Self {
+        Self {
+            signature: number,
+            function: signature.event.function,
+            left: signature.event.exit.is_some(),
+        }
+    }
+}
+
+impl Times {
+    /// Where a run puts such a call, of this node, in its file.
+    pub(crate) fn key(&self, called: Called, node: u32) -> OrderKey {
+        (if called.left { self.exit } else { u64::MAX }, node)
+    }
+}
+
+/// Where a thread's clocks stand after its last call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct Clocks {
+    vcpu: u32,
+    exit: u64,
+    account: Account,
+    called: Called,
+    /// The last numbers told.
+    gap: u64,
+    duration: u64,
+}
+
+/// Coders of the parts of the section, which are stored apart.
+pub(crate) struct Parts<C> {
+    pub(crate) gaps: C,
+    pub(crate) durations: C,
+    /// vCPUs, accounts, order.
+    pub(crate) rest: C,
+}
+
+impl Parts<Encoder> {
+    pub(crate) fn for_writing() -> Self {
+        Self {
+            gaps: Encoder::new(),
+            durations: Encoder::new(),
+            rest: Encoder::new(),
+        }
+    }
+
+    /// The section: the lengths of the first two parts (32 bits each, little endian), the parts. And
+    /// the lengths of all three.
+    pub(crate) fn finish(self) -> (Vec<u8>, [usize; 3]) {
+        let parts = [self.gaps, self.durations, self.rest].map(Encoder::finish);
+        let mut section = (parts[0].len() as u32).to_le_bytes().to_vec();
+        section.extend((parts[1].len() as u32).to_le_bytes());
+        parts.iter().for_each(|part| section.extend(part));
+        (section, parts.map(|part| part.len()))
+    }
+}
+
+impl<'a> Parts<Decoder<'a>> {
+    /// `None` where the section is too short for what it says.
+    pub(crate) fn of(section: &'a [u8]) -> Option<Self> {
+        let (gaps, section) = section.split_first_chunk()?;
+        let (durations, section) = section.split_first_chunk()?;
+        let (gaps, section) = section.split_at_checked(u32::from_le_bytes(*gaps) as usize)?;
+        let split = section.split_at_checked(u32::from_le_bytes(*durations) as usize);
+        let (durations, rest) = split?;
+        Some(Self {
+            gaps: Decoder::new(gaps),
+            durations: Decoder::new(durations),
+            rest: Decoder::new(rest),
+        })
+    }
+}
+
+/// The columns of a chunk.
+pub(crate) struct TimesModel {
+    same_vcpu: Bit,
+    vcpus: Number,
+    gaps: Column,
+    durations: Column,
+    accounted: Bit,
+    account_gaps: Vec<Column>,
+    account_durations: Vec<Column>,
+}
+
+impl TimesModel {
+    /// For a chunk of `count` calls.
+    pub(crate) fn new(count: usize) -> Self {
+        Self {
+            same_vcpu: Bit::default(),
+            vcpus: Number::default(),
+            gaps: Column::new(count, false),
+            durations: Column::new(count, false),
+            accounted: Bit::default(),
+            account_gaps: Vec::new(),
+            account_durations: Vec::new(),
+        }
+    }
+
+    /// The times of a thread's next call.
+    pub(crate) fn code<C: Coder>(
+        &mut self,
+        coders: &mut Parts<C>,
+        clocks: &mut Clocks,
+        called: Called,
+        times: &Times,
+    ) -> Times {
+        let mut told = Times::default();
+        let same = coders
+            .rest
+            .bit(&mut self.same_vcpu, times.vcpu == clocks.vcpu);
+        told.vcpu = if same {
+            clocks.vcpu
+        } else {
+            self.vcpus.code(&mut coders.rest, times.vcpu.into()) as u32
+        };
+        let contexts = contexts(clocks, called);
+        let gap = times.entry.wrapping_sub(clocks.exit);
+        let gap = self.gaps.code(&mut coders.gaps, contexts[0], gap);
+        told.entry = clocks.exit.wrapping_add(gap);
+        let mut duration = 0;
+        if called.left {
+            let context = Context {
+                before: mix(gap, clocks.duration),
+                ..contexts[1]
+            };
+            duration = times.exit.wrapping_sub(times.entry);
+            duration = self
+                .durations
+                .code(&mut coders.durations, context, duration);
+        }
+        told.exit = told.entry.wrapping_add(duration);
+        let accounted = coders
+            .rest
+            .bit(&mut self.accounted, times.accounts.is_some());
+        if accounted {
+            let accounts = times.accounts.unwrap_or_default();
+            let accounts =
+                self.code_accounts(&mut coders.rest, &clocks.account, contexts, &accounts);
+            clocks.account = accounts[1];
+            told.accounts = Some(accounts);
+        }
+        (clocks.vcpu, clocks.exit, clocks.called) = (told.vcpu, told.exit, called);
+        (clocks.gap, clocks.duration) = (gap, duration);
+        told
+    }
+
+    fn code_accounts<C: Coder>(
+        &mut self,
+        coder: &mut C,
+        before: &Account,
+        contexts: [Context; 2],
+        accounts: &[Account; 2],
+    ) -> [Account; 2] {
+        let count = self.gaps.capacity();
+        let fresh = || (0..4).map(|_| Column::new(count, false)).collect();
+        if self.account_gaps.is_empty() {
+            (self.account_gaps, self.account_durations) = (fresh(), fresh());
+        }
+        let (before, entry, exit) = (sums(before), sums(&accounts[0]), sums(&accounts[1]));
+        let mut told = [[0; 4]; 2];
+        for sum in 0..4 {
+            let gap = entry[sum].wrapping_sub(before[sum]);
+            let gap = self.account_gaps[sum].code(coder, contexts[0], gap);
+            told[0][sum] = before[sum].wrapping_add(gap);
+            let duration = exit[sum].wrapping_sub(entry[sum]);
+            let duration = self.account_durations[sum].code(coder, contexts[1], duration);
+            told[1][sum] = told[0][sum].wrapping_add(duration);
+        }
+        told.map(account)
+    }
+}
+
+fn sums(account: &Account) -> [u64; 4] {
+    let Account {
+        instructions,
+        caches,
+        memory,
+        idle,
+    } = *account;
+    [instructions, caches, memory, idle]
+}
+
+fn account([instructions, caches, memory, idle]: [u64; 4]) -> Account {
+    Account {
+        instructions,
+        caches,
+        memory,
+        idle,
+    }
+}
+
+/// The contexts of a call's gap and of its duration.
+fn contexts(clocks: &Clocks, called: Called) -> [Context; 2] {
+    let pair = |before: u64, own: u64| mix(before << 32 | own, 0x67);
+    let last = clocks.called;
+    [
+        Context {
+            fine: pair(last.signature.into(), called.signature.into()),
+            coarse: pair(last.function.into(), called.function.into()),
+            before: mix(clocks.duration, clocks.gap),
+        },
+        Context {
+            fine: mix(called.signature.into(), 0x64),
+            coarse: mix(called.function.into(), 0x64),
+            before: 0,
+        },
+    ]
+}
+
+/// What the file's order goes by: when a call was left, and its node.
+pub(crate) type OrderKey = (u64, u32);
+
+/// Merges the calls of a chunk's threads. `threads` has the keys of each thread's calls in order; `chosen`
+/// is asked which thread is next, and told the one that is likely. Returns nothing.
+///
+/// When writing, `actual` has the thread of each call in the file's order; when reading it is empty.
+pub(crate) fn merge<C: Coder>(
+    coder: &mut C,
+    threads: &[Vec<OrderKey>],
+    actual: &[u32],
+    mut take: impl FnMut(u32),
+) {
+    let mut likely = Bit::default();
+    let mut number = Number::default();
+    let mut next = vec![0; threads.len()];
+    let head = |next: &[usize], thread: usize| {
+        threads[thread]
+            .get(next[thread])
+            .map(|key| (*key, thread as u32))
+    };
+    let mut heads: BTreeSet<(OrderKey, u32)> = (0..threads.len())
+        .filter_map(|thread| head(&next, thread))
+        .collect();
+    let mut step = 0;
+    while let Some(first) = heads.first().copied() {
+        let told = actual.get(step).copied().unwrap_or(0);
+        let mut thread = first.1;
+        if !coder.bit(&mut likely, told == thread) {
+            thread = number
+                .code(coder, told.into())
+                .min(threads.len() as u64 - 1) as u32;
+        }
+        // A thread without a call left: of a damaged file. The likely one will do.
+        let at = head(&next, thread as usize).unwrap_or(first);
+        heads.remove(&at);
+        take(at.1);
+        next[at.1 as usize] += 1;
+        heads.extend(head(&next, at.1 as usize));
+        step += 1;
+    }
+}

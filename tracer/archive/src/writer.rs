@@ -1,0 +1,445 @@
+//! Writes a trace, chunk by chunk, while its run goes on.
+//!
+//! What is written depends on the calls and their order alone. A chunk of calls is four sections, written at
+//! once when there are [`CHUNK_CALLS`] calls or when they weigh much; only what is needed to tell the next ones
+//! is kept. [`save`](ArchiveWriter::save) and [`resume`](ArchiveWriter::resume) continue it to the same bytes.
+//! Called by the run's recorder and by conversions.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use belljar_trace::{Event, TraceHeader, TraceSummary, codec};
+use bincode::{Decode, Encode};
+
+use crate::coder::Encoder;
+use crate::dictionary::{Dictionary, SavedDictionary};
+use crate::error::ArchiveError;
+use crate::frame::{self, Kind};
+use crate::grammar::Grammar;
+use crate::operands::Operands;
+use crate::signature::{Signature, abstract_from};
+use crate::stream::{Outlook, Stream};
+use crate::structure::{self, CHUNK_CALLS, Structure};
+use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge};
+use crate::{Footer, MAGIC, Sizes, VERSION};
+
+/// Bytes of new signatures, texts of operands and the like, at most, in a chunk.
+const CHUNK_WEIGHT: usize = 4 << 20;
+
+/// A thread and its calls since the last chunk.
+#[derive(Clone, Debug, Encode, Decode)]
+struct Thread {
+    stream: Stream,
+    outlook: Outlook,
+    clocks: Clocks,
+    last: u32,
+    calls: Vec<u32>,
+    operands: Vec<u64>,
+    times: Vec<Times>,
+}
+
+/// What a writer is to be continued from.
+#[derive(Encode, Decode)]
+struct Saved {
+    length: u64,
+    calls: u64,
+    chunks: u64,
+    known_threads: u64,
+    threads: Vec<Thread>,
+    order: Vec<u32>,
+    weight: u64,
+    dictionary: SavedDictionary,
+    sizes: Sizes,
+}
+
+/// Writes a trace of this format.
+#[derive(Debug)]
+pub struct ArchiveWriter {
+    file: File,
+    path: PathBuf,
+    length: u64,
+    calls: u64,
+    chunks: u64,
+    /// Threads that are in the file.
+    known_threads: usize,
+    threads: Vec<Thread>,
+    numbers: BTreeMap<Stream, u32>,
+    /// The thread of each call since the last chunk.
+    order: Vec<u32>,
+    weight: usize,
+    dictionary: Dictionary,
+    sizes: Sizes,
+    slots: Vec<u8>,
+    operands: Vec<u64>,
+}
+
+impl ArchiveWriter {
+    /// Creates the file (an older one is replaced) and writes the header.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Io`] when the host refuses it.
+    pub fn create(path: &Path, header: &TraceHeader) -> Result<Self, ArchiveError> {
+        let failed = |source| ArchiveError::io("create", path, source);
+        let mut writer = Self::over(File::create(path).map_err(failed)?, path);
+        let mut start = MAGIC.to_vec();
+        start.extend_from_slice(&VERSION.to_le_bytes());
+        let header = writer.encoded(header)?;
+        frame::put(&mut start, Kind::Header, &header);
+        writer.sizes.other += start.len() as u64;
+        writer.write(&start)?;
+        Ok(writer)
+    }
+
+    fn over(file: File, path: &Path) -> Self {
+        Self {
+            file,
+            path: path.to_owned(),
+            length: 0,
+            calls: 0,
+            chunks: 0,
+            known_threads: 0,
+            threads: Vec::new(),
+            numbers: BTreeMap::new(),
+            order: Vec::new(),
+            weight: 0,
+            dictionary: Dictionary::default(),
+            sizes: Sizes::default(),
+            slots: Vec::new(),
+            operands: Vec::new(),
+        }
+    }
+
+    /// How far it is, to be [continued](Self::resume) later.
+    ///
+    /// # Errors
+    /// When there is more of it than can be read again.
+    pub fn save(&self) -> Result<Vec<u8>, ArchiveError> {
+        self.encoded(&Saved {
+            length: self.length,
+            calls: self.calls,
+            chunks: self.chunks,
+            known_threads: self.known_threads as u64,
+            threads: self.threads.clone(),
+            order: self.order.clone(),
+            weight: self.weight as u64,
+            dictionary: self.dictionary.save(),
+            sizes: self.sizes,
+        })
+    }
+
+    /// Continues the trace in `file`, which is at `path`, where its writer was [saved](Self::save).
+    /// What the file holds beyond that is kept until it is written over.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] when the file is shorter than it was, or when `saved` is no such state.
+    pub fn resume(mut file: File, path: &Path, saved: &[u8]) -> Result<Self, ArchiveError> {
+        let state = |reason: String| ArchiveError::State {
+            path: path.to_owned(),
+            reason,
+        };
+        let failed = |source| ArchiveError::io("continue", path, source);
+        let saved: Saved = codec::decode(saved).map_err(|error| state(error.to_string()))?;
+        let there = file.metadata().map_err(failed)?.len();
+        if there < saved.length {
+            let length = saved.length;
+            return Err(state(format!("it has {there} bytes and had {length}")));
+        }
+        let sound = saved.is_sound();
+        if !sound {
+            return Err(state("its parts do not fit together".to_owned()));
+        }
+        file.seek(SeekFrom::Start(saved.length)).map_err(failed)?;
+        let mut writer = Self::over(file, path);
+        (writer.length, writer.calls, writer.chunks) = (saved.length, saved.calls, saved.chunks);
+        writer.known_threads = saved.known_threads as usize;
+        let streams = saved.threads.iter().map(|thread| thread.stream);
+        writer.numbers = streams.zip(0..).collect();
+        (writer.threads, writer.order) = (saved.threads, saved.order);
+        writer.weight = saved.weight as usize;
+        writer.dictionary = Dictionary::load(saved.dictionary);
+        writer.sizes = saved.sizes;
+        Ok(writer)
+    }
+
+    /// Adds a call. It reaches the file when a chunk is full, or with [`flush`](Self::flush).
+    ///
+    /// # Errors
+    /// [`ArchiveError`] when a chunk could not be written; its calls are lost then.
+    pub fn push(&mut self, mut event: Event) -> Result<(), ArchiveError> {
+        let times = Times {
+            vcpu: event.vcpu,
+            entry: event.entry,
+            exit: event.exit.unwrap_or(event.entry),
+            accounts: event.accounts.0,
+        };
+        let number = self.thread(&event);
+        let thread = &mut self.threads[number as usize];
+        let (slots, operands) = (&mut self.slots, &mut self.operands);
+        abstract_from(&mut event, &mut thread.outlook, slots, operands);
+        let signature = Signature {
+            event,
+            slots: std::mem::take(slots),
+        };
+        let before = self.dictionary.bytes();
+        let (call, slots) = self.dictionary.number(thread.last, signature);
+        self.slots = slots;
+        thread.last = call;
+        thread.calls.push(call);
+        thread.operands.extend_from_slice(operands);
+        thread.times.push(times);
+        self.order.push(number);
+        self.weight += self.dictionary.bytes() - before + 8 * self.operands.len();
+        if self.order.len() >= CHUNK_CALLS || self.weight >= CHUNK_WEIGHT {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn thread(&mut self, event: &Event) -> u32 {
+        let stream = Stream::of(event);
+        let next = self.threads.len() as u32;
+        let number = *self.numbers.entry(stream).or_insert(next);
+        if number == next {
+            self.threads.push(Thread {
+                stream,
+                outlook: Outlook::new(&stream),
+                clocks: Clocks::default(),
+                last: 0,
+                calls: Vec::new(),
+                operands: Vec::new(),
+                times: Vec::new(),
+            });
+        }
+        number
+    }
+
+    /// Writes what was added as a chunk of its own: for runs that are broken off. In a run that
+    /// must be the same each time, call it at points of virtual time only.
+    ///
+    /// # Errors
+    /// As for [`push`](Self::push).
+    pub fn flush(&mut self) -> Result<(), ArchiveError> {
+        if self.order.is_empty() {
+            return Ok(());
+        }
+        let known = self.dictionary.stored();
+        let structure = self.structure();
+        let dictionary = self
+            .dictionary
+            .take_new()
+            .map_err(|reason| self.unencodable(reason))?;
+        let structure = structure::encode(&structure, known);
+        let operands = self.operands_section();
+        let (times, [gaps, durations, rest]) = self.times_section();
+        let mut bytes = Vec::new();
+        let sections = [
+            (Kind::Dictionary, &dictionary),
+            (Kind::Structure, &structure),
+            (Kind::Operands, &operands),
+            (Kind::Times, &times),
+        ];
+        for (kind, section) in sections {
+            frame::put(&mut bytes, kind, section);
+        }
+        let sizes = &mut self.sizes;
+        sizes.signatures += dictionary.len() as u64;
+        sizes.structure += structure.len() as u64;
+        sizes.operands += operands.len() as u64;
+        sizes.gaps += gaps as u64;
+        sizes.durations += durations as u64;
+        sizes.rest += rest as u64;
+        sizes.other += (4 * frame::HEAD + 8) as u64;
+        self.calls += self.order.len() as u64;
+        self.chunks += 1;
+        self.known_threads = self.threads.len();
+        self.order.clear();
+        self.weight = 0;
+        for thread in &mut self.threads {
+            thread.calls.clear();
+            thread.operands.clear();
+            thread.times.clear();
+        }
+        self.dictionary.keep_small();
+        // One write a chunk: a crash of this process leaves whole chunks.
+        self.write(&bytes)
+    }
+
+    /// The chunk's grammar; afterwards new signatures are numbered as it defines them.
+    fn structure(&mut self) -> Structure {
+        let mut terminals = vec![u32::MAX; self.dictionary.signatures().len()];
+        let mut signatures = Vec::new();
+        let mut known: BTreeMap<&[u32], u32> = BTreeMap::new();
+        let mut sequences: Vec<Vec<u32>> = Vec::new();
+        let mut threads = Vec::new();
+        for (number, thread) in self.threads.iter().enumerate() {
+            if thread.calls.is_empty() {
+                continue;
+            }
+            let next = sequences.len() as u32;
+            let sequence = *known.entry(&thread.calls).or_insert(next);
+            threads.push((number as u32, sequence));
+            if sequence != next {
+                continue;
+            }
+            let dense = thread.calls.iter().map(|call| {
+                let terminal = &mut terminals[*call as usize];
+                if *terminal == u32::MAX {
+                    *terminal = signatures.len() as u32;
+                    signatures.push(*call);
+                }
+                *terminal
+            });
+            sequences.push(dense.collect());
+        }
+        let grammar = Grammar::of(signatures.len() as u32, sequences);
+        let order = structure::first_uses(&grammar);
+        let order: Vec<u32> = order.iter().map(|it| signatures[*it as usize]).collect();
+        if let Some(numbers) = self.dictionary.reorder(&order) {
+            let threads = self.threads.iter_mut();
+            let calls = threads.flat_map(|it| it.calls.iter_mut().chain([&mut it.last]));
+            for call in calls.chain(&mut signatures) {
+                *call = numbers.get(*call as usize).copied().unwrap_or(0);
+            }
+        }
+        let fresh = self.threads[self.known_threads..].iter();
+        Structure {
+            calls: self.order.len(),
+            fresh: fresh.map(|thread| thread.stream).collect(),
+            threads,
+            grammar,
+            signatures,
+        }
+    }
+
+    fn operands_section(&self) -> Vec<u8> {
+        let mut model = Operands::new(self.order.len());
+        let mut coder = Encoder::new();
+        for (number, thread) in self.threads.iter().enumerate() {
+            let mut operands = &thread.operands[..];
+            for call in &thread.calls {
+                let signature = &self.dictionary.signatures()[*call as usize];
+                let place = (number as u32, *call);
+                let (own, rest) = operands.split_at(signature.slots.len());
+                model.code(&mut coder, place, signature, own, |_| {});
+                operands = rest;
+            }
+        }
+        coder.finish()
+    }
+
+    fn times_section(&mut self) -> (Vec<u8>, [usize; 3]) {
+        let mut model = TimesModel::new(self.order.len());
+        let mut coders = Parts::for_writing();
+        let mut keys: Vec<Vec<OrderKey>> = vec![Vec::new(); self.threads.len()];
+        for (number, thread) in self.threads.iter_mut().enumerate() {
+            for (call, times) in thread.calls.iter().zip(&thread.times) {
+                let called = Called::of(*call, &self.dictionary.signatures()[*call as usize]);
+                model.code(&mut coders, &mut thread.clocks, called, times);
+                keys[number].push(times.key(called, thread.stream.node));
+            }
+        }
+        merge(&mut coders.rest, &keys, &self.order, |_| {});
+        coders.finish()
+    }
+
+    /// Calls added so far.
+    pub fn calls(&self) -> u64 {
+        self.calls + self.order.len() as u64
+    }
+
+    /// Bytes written so far, by what they tell.
+    pub fn sizes(&self) -> Sizes {
+        self.sizes
+    }
+
+    /// Writes the footer and closes the file: the trace is complete. Returns the sizes.
+    ///
+    /// # Errors
+    /// As for [`push`](Self::push).
+    pub fn finish(mut self, summary: &TraceSummary) -> Result<Sizes, ArchiveError> {
+        self.flush()?;
+        let footer = Footer {
+            calls: self.calls,
+            chunks: self.chunks,
+            summary: summary.clone(),
+        };
+        let footer = self.encoded(&footer)?;
+        let packed = zstd::bulk::compress(&footer, 12);
+        let packed = packed.map_err(|source| ArchiveError::io("write", &self.path, source))?;
+        let mut bytes = Vec::new();
+        let mut payload = (footer.len() as u32).to_le_bytes().to_vec();
+        payload.extend(packed);
+        frame::put(&mut bytes, Kind::Footer, &payload);
+        self.sizes.other += bytes.len() as u64;
+        self.write(&bytes)?;
+        self.cut()?;
+        let synced = self.file.sync_all();
+        synced.map_err(|source| ArchiveError::io("write", &self.path, source))?;
+        Ok(self.sizes)
+    }
+
+    /// Ends the file where it is written to, for a run that is broken off; what a run that was
+    /// resumed had written beyond is something else then.
+    ///
+    /// # Errors
+    /// When the host refuses.
+    pub fn cut(&mut self) -> Result<(), ArchiveError> {
+        let cut = self.file.set_len(self.length);
+        cut.map_err(|source| ArchiveError::io("write", &self.path, source))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
+        let written = self.file.write_all(bytes);
+        written.map_err(|source| ArchiveError::io("write", &self.path, source))?;
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn encoded<T: Encode + Decode<()>>(&self, record: &T) -> Result<Vec<u8>, ArchiveError> {
+        let mut bytes = Vec::new();
+        let encoded = codec::encode(record, &mut bytes).and_then(|_| codec::check::<T>(&bytes));
+        encoded.map_err(|error| self.unencodable(error.to_string()))?;
+        Ok(bytes)
+    }
+
+    fn unencodable(&self, reason: String) -> ArchiveError {
+        ArchiveError::Encode {
+            path: self.path.clone(),
+            reason,
+        }
+    }
+}
+
+impl Saved {
+    /// Whether all numbers in it mean something.
+    fn is_sound(&self) -> bool {
+        let signatures = self.dictionary.slots();
+        let threads = self.threads.len();
+        let thread = |thread: &Thread| {
+            let slots = thread
+                .calls
+                .iter()
+                .map(|call| signatures.get(*call as usize));
+            let slots: Option<usize> = slots.sum();
+            thread.times.len() == thread.calls.len() && slots == Some(thread.operands.len())
+        };
+        let calls: usize = self.threads.iter().map(|thread| thread.calls.len()).sum();
+        let mut counts = vec![0; threads];
+        let known = self.order.iter().all(|number| {
+            let count = counts.get_mut(*number as usize);
+            count.map(|count| *count += 1usize).is_some()
+        });
+        let counted = self.threads.iter().zip(&counts);
+        known
+            && self.dictionary.is_sound()
+            && calls == self.order.len()
+            && calls <= CHUNK_CALLS
+            && self.known_threads <= threads as u64
+            && self.threads.iter().all(thread)
+            && counted
+                .into_iter()
+                .all(|(thread, count)| thread.calls.len() == *count)
+    }
+}

@@ -1,0 +1,223 @@
+//! Calls to write: any at all, and those of a ring.
+
+use belljar_trace::{
+    Account, Accounts, Amount, Collective, Completion, Datatype, Direction, Ending, Event, Fact,
+    GroupMembers, Implementation, Launch, Making, NewCommunicator, Peer, Phase, Share, Status,
+    Text, Transfer, Who,
+};
+use proptest::prelude::*;
+
+/// Numbers of which small ones are frequent, and the largest not rare.
+fn number() -> impl Strategy<Value = u64> + Clone {
+    prop_oneof![6 => 0..4u64, 2 => 0..200u64, 1 => any::<u64>(), 1 => Just(u64::MAX)]
+}
+
+/// So many calls, and fewer, that have all there can be.
+pub(crate) fn any_events(most: usize) -> impl Strategy<Value = Vec<Event>> {
+    let numbers = prop::collection::vec(number(), 40);
+    prop::collection::vec(
+        numbers.prop_map(|numbers| event(&mut numbers.into_iter())),
+        0..most,
+    )
+}
+
+fn peer(next: &mut impl FnMut() -> u64) -> Peer {
+    match next() {
+        1 => Peer::Any,
+        2 => Peer::Null,
+        3 => Peer::Invalid(next() as i32),
+        other => Peer::Rank(other as u32),
+    }
+}
+
+fn status(next: &mut impl FnMut() -> u64) -> Status {
+    Status {
+        source: peer(next),
+        tag: next() as i32,
+        bytes: next(),
+        cancelled: next() == 1,
+    }
+}
+
+fn fact(next: &mut impl FnMut() -> u64) -> Option<Fact> {
+    let number = next() as u32;
+    match next() {
+        1 => Some(Fact::Rank {
+            communicator: number,
+            rank: next() as u32,
+        }),
+        2 => Some(Fact::Size {
+            communicator: number,
+            size: next() as u32,
+        }),
+        3 => Some(Fact::Launch(Launch {
+            name: None,
+            size: Some(next() as u32),
+        })),
+        4 => Some(Fact::Communicator(NewCommunicator {
+            number: Some(number),
+            parent: None,
+            sequence: 1,
+            how: Making::Split {
+                color: None,
+                key: next() as i32,
+            },
+        })),
+        5 => Some(Fact::Group {
+            number,
+            members: GroupMembers::Include(None, vec![number; 3]),
+        }),
+        _ => None,
+    }
+}
+
+/// A call made of numbers; zeros follow them.
+fn event(numbers: &mut impl Iterator<Item = u64>) -> Event {
+    let mut next = || numbers.next().unwrap_or(0);
+    let communicator = (next() != 3).then(|| next() as u32);
+    let transfers = (0..next() % 3).map(|_| Transfer {
+        direction: Direction::Receive,
+        phase: Phase::Begun,
+        communicator: (next() != 3).then(|| next() as u32),
+        peer: peer(&mut next),
+        tag: (next() != 3).then(|| next() as i32),
+        count: next(),
+        datatype: Datatype::Derived {
+            number: next() as u32,
+            size: 8,
+        },
+        bytes: next(),
+        exact: next() == 1,
+    });
+    let transfers = transfers.collect();
+    let account = |number| Account {
+        instructions: number,
+        idle: !number,
+        ..Account::default()
+    };
+    let amount = Amount {
+        bytes: None,
+        pieces: vec![next(); 2],
+        share: Share::Members,
+        who: Who::Root,
+    };
+    Event {
+        node: next() as u32 % 4,
+        vcpu: next() as u32 % 4,
+        process: next() as u32,
+        thread: next() as u32 % 4,
+        rank: next() as u32,
+        implementation: if next() == 1 {
+            Implementation::OpenMpi
+        } else {
+            Implementation::Mpich
+        },
+        function: next() as u16,
+        entry: next(),
+        exit: (next() != 3).then(&mut next),
+        result: (next() != 3).then(|| next().cast_signed()),
+        depth: next() as u16,
+        selected: next() != 3,
+        bad: (next() == 3).then(|| next() as u8),
+        transfers,
+        started: vec![next(); next() as usize % 3],
+        completed: (0..next() % 3)
+            .map(|_| Completion {
+                request: next(),
+                status: (next() != 3).then(|| status(&mut next)),
+                received: next(),
+                exact: false,
+                ending: Ending::Well,
+            })
+            .collect(),
+        status: (next() == 3).then(|| status(&mut next)),
+        fact: fact(&mut next),
+        arguments: (0..next() % 9).map(|_| next()).collect(),
+        texts: vec![
+            Text {
+                argument: 1,
+                text: "port".to_owned()
+            };
+            next() as usize % 2
+        ],
+        communicator,
+        collectives: (0..next() % 2)
+            .map(|_| Collective {
+                phase: Phase::Done,
+                communicator,
+                root: Some(peer(&mut next)),
+                sent: amount.clone(),
+                received: amount.clone(),
+            })
+            .collect(),
+        accounts: Accounts((next() == 3).then(|| [account(next()), account(next())])),
+    }
+}
+
+fn call(name: &str, rank: u32, arguments: Vec<u64>) -> Event {
+    let mut event = event(&mut std::iter::empty());
+    event.function = belljar_abi::operation(name).unwrap();
+    (event.node, event.rank, event.arguments) = (rank, rank, arguments);
+    (event.texts, event.collectives) = (Vec::new(), Vec::new());
+    (event.transfers, event.started, event.completed) = (Vec::new(), Vec::new(), Vec::new());
+    (event.result, event.communicator) = (Some(0), Some(0));
+    event
+}
+
+/// A ring: each rank asks for its place, then receives, sends and waits so many times.
+pub(crate) fn ring(ranks: u32, turns: u32) -> Vec<Event> {
+    let mut events = Vec::new();
+    for rank in 0..ranks {
+        let mut size = call("MPI_Comm_size", rank, vec![0x4400_0000, 0x7ffe_0000]);
+        size.fact = Some(Fact::Size {
+            communicator: 0,
+            size: ranks,
+        });
+        events.push(size);
+    }
+    for turn in 0..turns {
+        for rank in 0..ranks {
+            let (left, right) = ((rank + ranks - 1) % ranks, (rank + 1) % ranks);
+            let buffer = 0x5555_0000 + u64::from(rank) * 4096;
+            let arguments = |peer: u32| vec![buffer, 1, 0x4c00_080b, peer.into(), 7, 0x4400_0000];
+            let transfer = |direction, phase, peer| Transfer {
+                direction,
+                phase,
+                communicator: Some(0),
+                peer: Peer::Rank(peer),
+                tag: Some(7),
+                count: 1,
+                datatype: Datatype::Predefined(3),
+                bytes: 8,
+                exact: true,
+            };
+            let mut receive = call("MPI_Irecv", rank, arguments(left));
+            receive.arguments.push(buffer + 8);
+            receive.transfers = vec![transfer(Direction::Receive, Phase::Begun, left)];
+            receive.started = vec![turn.into()];
+            let mut send = call("MPI_Send", rank, arguments(right));
+            send.transfers = vec![transfer(Direction::Send, Phase::Done, right)];
+            let mut wait = call("MPI_Wait", rank, vec![buffer + 8, buffer + 16]);
+            wait.completed = vec![Completion {
+                request: turn.into(),
+                status: Some(Status {
+                    source: Peer::Rank(left),
+                    tag: 7,
+                    bytes: 8,
+                    cancelled: false,
+                }),
+                received: 8,
+                exact: true,
+                ending: Ending::Well,
+            }];
+            events.extend([receive, send, wait]);
+        }
+    }
+    let mut clock = 1000;
+    for event in &mut events {
+        event.entry = clock;
+        clock += 100 + clock * 7 % 13;
+        event.exit = Some(clock);
+    }
+    events
+}

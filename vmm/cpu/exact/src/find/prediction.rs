@@ -1,0 +1,49 @@
+//! Return prediction: where the return at the end of a trace is likely to lead, which is where it would
+//! lead just now.
+//!
+//! A jump through a table is foreseen worse than a comparison, and asks the block that it comes
+//! to whether it is the right one. For speed alone, as all that is hot.
+
+use belljar_cpu::{Access, PAGE_SIZE, Vcpu};
+use belljar_translate::guest::analyse::Class;
+use belljar_translate::guest::decode::{Follow, GuestBlock};
+use belljar_translate::guest::mode::Mode;
+use belljar_translate::guest::symbols::analyse;
+
+use crate::processor::vcpu::ExactVcpu;
+
+/// RSP's number, which is that of the symbol it begins with.
+const RSP: usize = 4;
+
+impl ExactVcpu {
+    /// Has `trace`, at whose beginning the guest stands, compare the address that it returns
+    /// to at its end with the one on the stack, where that is in its page.
+    pub(crate) fn predict_return(&self, trace: &mut GuestBlock, mode: Mode) {
+        let run = &trace.instructions;
+        if run.last().is_none_or(|last| last.class != Class::Ret) {
+            return;
+        }
+        let symbols = analyse(run.iter().map(|guest| (&guest.instruction, guest.class)));
+        let top = symbols.before.last().map(|registers| registers[RSP]);
+        let Some(top) = top.filter(|top| top.symbol == RSP as u32) else {
+            return;
+        };
+        let at = self.context.gpr[RSP].wrapping_add_signed(top.offset);
+        let origin = self.origin_of(mode.relative);
+        let expected = self.glance(at).map(|to| to.wrapping_sub(origin));
+        if let Some(expected) = expected.filter(|&to| to / PAGE_SIZE == trace.rip / PAGE_SIZE)
+            && let Some(last) = trace.instructions.last_mut()
+        {
+            last.follow = Follow::Predicted(expected);
+        }
+    }
+
+    /// The 8 bytes of memory at `linear`, without a trace in the guest's tables. None where no RAM
+    /// is mapped, or they are not in one page.
+    fn glance(&self, linear: u64) -> Option<u64> {
+        let physical = self.translate(linear, Access::Read)?;
+        let mut bytes = [0; 8];
+        let within = linear % PAGE_SIZE <= PAGE_SIZE - 8;
+        (within && self.memory.read(physical, &mut bytes)).then(|| u64::from_le_bytes(bytes))
+    }
+}

@@ -1,0 +1,141 @@
+//! What a vCPU came back with lately: what there is to look at when a guest comes to an
+//! end that nobody asked for. AMD's virtualisation resets a processor that shuts down, so
+//! nothing of its registers is left by then.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use belljar_cpu::Cycles;
+use kvm_bindings::kvm_regs;
+
+use crate::exits::decode::RawExit;
+
+/// Steps that are kept.
+const KEPT: usize = 32;
+
+/// One way into the guest and out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// When the guest was left, in its cycles.
+    pub at: Cycles,
+    /// The interrupt that it was given when it was entered.
+    pub interrupt: Option<u8>,
+    /// Why it came back.
+    pub exit: RawExit,
+    pub rip: u64,
+    pub rsp: u64,
+    pub rflags: u64,
+    /// The times that it came back so in a row, without anything else between.
+    pub times: u32,
+}
+
+impl Step {
+    pub(crate) fn new(
+        at: Cycles,
+        interrupt: Option<u8>,
+        exit: RawExit,
+        registers: &kvm_regs,
+    ) -> Self {
+        Self {
+            at,
+            interrupt,
+            exit,
+            rip: registers.rip,
+            rsp: registers.rsp,
+            rflags: registers.rflags,
+            times: 1,
+        }
+    }
+
+    /// Whether nothing but time passed between `earlier` and this one.
+    fn repeats(&self, earlier: &Self) -> bool {
+        let idle = |step: &Self| step.exit == RawExit::Interrupted;
+        idle(self) && idle(earlier) && self.interrupt.is_none()
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, rip, rsp, .. } = self;
+        write!(f, "{at}: ")?;
+        if let Some(vector) = self.interrupt {
+            write!(f, "interrupt {vector:#x}, then ")?;
+        }
+        write!(f, "{:x?}", self.exit)?;
+        if self.times > 1 {
+            write!(f, " {} times", self.times)?;
+        }
+        write!(f, " at rip {rip:#x} rsp {rsp:#x} rflags {:#x}", self.rflags)
+    }
+}
+
+/// The last steps of a vCPU.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    steps: VecDeque<Step>,
+}
+
+impl History {
+    pub(crate) fn note(&mut self, step: Step) {
+        if let Some(last) = self.steps.back_mut()
+            && step.repeats(last)
+        {
+            let (interrupt, times) = (last.interrupt, last.times);
+            *last = Step {
+                interrupt,
+                times: times.saturating_add(1),
+                ..step
+            };
+            return;
+        }
+        if self.steps.len() == KEPT {
+            self.steps.pop_front();
+        }
+        self.steps.push_back(step);
+    }
+
+    /// The steps in words, the last first.
+    pub(crate) fn told(&self) -> String {
+        let steps: Vec<String> = self.steps.iter().rev().map(Step::to_string).collect();
+        steps.join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(at: Cycles, interrupt: Option<u8>, exit: RawExit) -> Step {
+        let registers = kvm_regs {
+            rip: 0x1000 + at,
+            ..kvm_regs::default()
+        };
+        Step::new(at, interrupt, exit, &registers)
+    }
+
+    #[test]
+    fn the_last_steps_are_told_last_first() {
+        let mut history = History::default();
+        for at in 0..40 {
+            history.note(step(at, None, RawExit::Halt));
+        }
+        let told = history.told();
+        assert_eq!(told.split("; ").count(), KEPT);
+        assert!(told.starts_with("39: Halt at rip 0x1027"), "{told}");
+        assert!(!told.contains("7: Halt at rip 0x1007"), "{told}");
+    }
+
+    #[test]
+    fn time_that_passes_takes_no_room() {
+        let mut history = History::default();
+        history.note(step(1, None, RawExit::Halt));
+        history.note(step(2, Some(0x20), RawExit::Interrupted));
+        history.note(step(3, None, RawExit::Interrupted));
+        history.note(step(4, None, RawExit::Interrupted));
+        history.note(step(5, Some(0x21), RawExit::Interrupted));
+        let told = history.told();
+        let expected = "4: interrupt 0x20, then Interrupted 3 times at rip 0x1004";
+        assert!(told.contains(expected), "{told}");
+        assert_eq!(told.split("; ").count(), 3);
+    }
+}

@@ -1,0 +1,145 @@
+//! What entering and leaving a guest costs on this host, measured once.
+//!
+//! A trial guest reads its counter several times under the means by which guests are to be run; the
+//! least that was seen is left out of guests' time, so that none sees its clock go back. Making a
+//! vCPU asks by `Host::costs`, which measures once in a process for each of the means.
+
+use std::sync::{Arc, OnceLock};
+
+use belljar_cpu::{CpuError, Exit, Registers, Vcpu};
+
+use crate::host::Host;
+use crate::host::means::Means;
+use crate::trial::bare;
+use crate::vcpu::clock::Costs;
+
+/// Exits that are measured.
+const ROUNDS: usize = 64;
+/// Of those, how many are left out at the beginning, where nothing is in any cache.
+const WARM: usize = 8;
+/// Nanoseconds in which the trial guest must get to its next exit.
+const PATIENCE: u64 = 500_000_000;
+/// `rdtsc; shl rdx, 32; or rax, rdx; out 0x80, al; jmp` to the beginning.
+const PROGRAM: [u8; 13] = [
+    0x0f, 0x31, 0x48, 0xc1, 0xe2, 0x20, 0x48, 0x09, 0xd0, 0xe6, 0x80, 0xeb, 0xf3,
+];
+
+/// A look of the trial guest at its counter, in cycles.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    /// The clock when the guest continued.
+    before: u64,
+    /// What the guest read.
+    seen: u64,
+    /// The clock when it had told of that.
+    after: u64,
+}
+
+impl Host {
+    /// What lies between the host's look at its counter and the guest's, so that it can
+    /// be left out of the guest's time. Where there are hardware breakpoints, KVM loads
+    /// debug registers on the way in and puts the host's back on the way out.
+    /// Writing the counter takes longer than setting its offset.
+    pub(crate) fn costs(self: &Arc<Self>, means: Means) -> Result<Costs, CpuError> {
+        static KNOWN: [[OnceLock<Costs>; 2]; 2] = [const { [const { OnceLock::new() }; 2] }; 2];
+        let known = &KNOWN[means.breakpoints as usize][means.tsc as usize];
+        if let Some(costs) = known.get() {
+            return Ok(*costs);
+        }
+        let costs = least(&looks(self, means, Costs::default())?);
+        let measured = with_jitter(costs, &looks(self, means, costs)?);
+        Ok(*known.get_or_init(|| measured))
+    }
+}
+
+/// The looks of a trial guest that is run with `costs` taken out of its time.
+fn looks(host: &Arc<Host>, means: Means, costs: Costs) -> Result<Vec<Look>, CpuError> {
+    let mut vcpu = bare::processor(host, &PROGRAM, means, costs)?;
+    let mut looks = Vec::with_capacity(ROUNDS);
+    while looks.len() < ROUNDS {
+        let before = vcpu.now();
+        match vcpu.run(before + vcpu.clock.cycles(PATIENCE))? {
+            Exit::PioWrite { .. } => {
+                looks.push(Look {
+                    before,
+                    seen: vcpu.registers().gpr[Registers::RAX],
+                    after: vcpu.now(),
+                });
+            }
+            exit => {
+                return Err(CpuError::Unusable(format!(
+                    "a guest that reads its time stamp counter ended with {exit:?}"
+                )));
+            }
+        }
+    }
+    Ok(looks.split_off(WARM))
+}
+
+/// The least that was seen: the guest must never see its clock go back.
+fn least(looks: &[Look]) -> Costs {
+    let least = |cost: fn(&Look) -> u64| looks.iter().map(cost).min().unwrap_or(0);
+    Costs {
+        entry: least(|look| look.seen.saturating_sub(look.before)),
+        exit: least(|look| look.after.saturating_sub(look.seen)),
+        ..Costs::default()
+    }
+}
+
+/// `costs`, with how far clocks were off that they were taken out of: at worst, and in half
+/// of all cases.
+fn with_jitter(costs: Costs, looks: &[Look]) -> Costs {
+    let mut off: Vec<u64> = looks
+        .iter()
+        .map(|look| look.seen.abs_diff(look.before))
+        .collect();
+    off.sort_unstable();
+    Costs {
+        typical_jitter: off.get(off.len() / 2).copied().unwrap_or(0),
+        jitter: off.last().copied().unwrap_or(0),
+        ..costs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(before: u64, seen: u64, after: u64) -> Look {
+        Look {
+            before,
+            seen,
+            after,
+        }
+    }
+
+    #[test]
+    fn costs_are_the_least_that_was_seen() {
+        let looks = [
+            look(100, 190, 230),
+            look(300, 370, 500),
+            look(600, 690, 720),
+        ];
+        let costs = least(&looks);
+        assert_eq!((costs.entry, costs.exit), (70, 30));
+        // A counter that went back costs nothing, rather than everything.
+        assert_eq!(least(&[look(100, 90, 80)]), Costs::default());
+        assert_eq!(least(&[]), Costs::default());
+    }
+
+    /// One look on a host that was busy with something else must not make it unusable.
+    #[test]
+    fn one_bad_look_is_the_worst_and_not_the_typical() {
+        let costs = Costs {
+            entry: 7,
+            exit: 3,
+            ..Costs::default()
+        };
+        let looks = [9, 1_000_000, 2, 4, 5].map(|off| look(50, 50 + off, 100 + off));
+        let found = with_jitter(costs, &looks);
+        assert_eq!((found.typical_jitter, found.jitter), (5, 1_000_000));
+        assert_eq!((found.entry, found.exit), (7, 3));
+        let back = [look(50, 44, 60)];
+        assert_eq!(with_jitter(costs, &back).typical_jitter, 6);
+    }
+}

@@ -1,0 +1,128 @@
+//! Breakpoints at the magic instructions: KVM answers CPUID inside the kernel, but comes back
+//! before an instruction at an address that debug registers name, in every process, or at an
+//! INT3, wherever it stands.
+//!
+//! `vcpu` asks before it enters a guest and after each breakpoint; `breakpoints` says what stops it.
+
+use belljar_abi::{
+    FACT_ADDRESS, FACT_LEAF, MAGIC_ADDRESS, MAGIC_CPUID, MAGIC_INT3, MAGIC_JUMP, OP_RETURN,
+    function_of,
+};
+use belljar_cpu::{Access, CpuError, Exit, Registers, Vcpu};
+use kvm_bindings::KVM_GUESTDBG_INJECT_BP;
+use kvm_ioctls::SyncReg;
+use vm_memory::{Bytes, GuestAddress};
+
+use crate::host::breakpoints::Breakpoints;
+use crate::host::machine::failed;
+use crate::vcpu::KvmVcpu;
+
+/// RFLAGS.RF: the next instruction is not looked at.
+const RESUME_FLAG: u64 = 1 << 16;
+const USER: u8 = 3;
+
+/// What stands where a vCPU is about to continue.
+enum Found {
+    /// A magic instruction, in its bytes.
+    Magic([u8; 2]),
+    /// The magic instruction's page is not mapped, and a call is on its way there.
+    Absent,
+    Other,
+}
+
+impl KvmVcpu {
+    /// The magic exit of a vCPU that is about to continue with a magic instruction, before which it
+    /// happened to be stopped. Otherwise an interrupt could be taken there first. A processor
+    /// that returns from one with RFLAGS.RF set, as that of QEMU does, executes the instruction
+    /// without looking at breakpoints.
+    pub(crate) fn call_ahead(&mut self) -> Result<Option<Exit>, CpuError> {
+        let at = self.fd.sync_regs().regs.rip;
+        if !matches!(at, MAGIC_ADDRESS | FACT_ADDRESS) {
+            return Ok(None);
+        }
+        match self.found_at(at)? {
+            Found::Magic(bytes) => Ok(Some(self.call_by(bytes))),
+            Found::Absent if self.means.breakpoints == Breakpoints::Hardware => {
+                self.fault_ahead();
+                Ok(None)
+            }
+            Found::Absent | Found::Other => Ok(None),
+        }
+    }
+
+    /// The magic exit of a vCPU that stopped before the instruction at linear address `at`;
+    /// where that is none of the library's, the vCPU continues as if nobody had looked.
+    pub(crate) fn magic_exit(&mut self, at: u64) -> Result<Option<Exit>, CpuError> {
+        let found = self.found_at(at)?;
+        match (found, self.means.breakpoints) {
+            (Found::Magic(bytes), _) => return Ok(Some(self.call_by(bytes))),
+            (Found::Absent, Breakpoints::Hardware) => self.fault_ahead(),
+            (_, Breakpoints::Hardware) => {
+                self.strangers += 1;
+                self.fd.sync_regs_mut().regs.rflags |= RESUME_FLAG;
+                self.fd.set_sync_dirty_reg(SyncReg::Register);
+            }
+            (_, Breakpoints::Int3) => {
+                self.strangers += 1;
+                self.reinject()?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The magic exit at a magic instruction of these bytes.
+    fn call_by(&mut self, bytes: [u8; 2]) -> Exit {
+        self.calls_by_cpuid |= bytes == MAGIC_CPUID;
+        Exit::Magic {
+            at: self.clock.now(),
+        }
+    }
+
+    /// Has the page fault that is to come at the magic instruction come one instruction before it,
+    /// at a jump to it in the same page. Breakpoints are looked at before an instruction is
+    /// fetched, and a handler returns from a fault with RFLAGS.RF set: the magic instruction itself
+    /// would then be executed unseen.
+    fn fault_ahead(&mut self) {
+        self.fd.sync_regs_mut().regs.rip = MAGIC_JUMP;
+        self.fd.set_sync_dirty_reg(SyncReg::Register);
+    }
+
+    /// Gives the guest the exception of the INT3 before which it stands. Registers that are set
+    /// before it continues take that back; it then comes to the same INT3 again.
+    fn reinject(&mut self) -> Result<(), CpuError> {
+        let request = Breakpoints::Int3.request(KVM_GUESTDBG_INJECT_BP);
+        // KVM would lose an interrupt that is queued together with it.
+        self.interruptible = false;
+        self.fd
+            .set_guest_debug(&request)
+            .map_err(failed("give the guest its own breakpoint"))
+    }
+
+    /// What stands at `at`. A guest that was saved under INT3 continues under hardware breakpoints,
+    /// which come first.
+    fn found_at(&self, at: u64) -> Result<Found, CpuError> {
+        let registers = self.registers();
+        let leaf = registers.gpr[Registers::RAX] as u32;
+        let known = at == MAGIC_ADDRESS || (at == FACT_ADDRESS && leaf == FACT_LEAF);
+        if !known || at != registers.rip || self.kvm_system()?.ss.dpl != USER {
+            return Ok(Found::Other);
+        }
+        let Some(place) = self.translate(at, Access::Fetch) else {
+            let call = at == MAGIC_ADDRESS && is_operation(registers.gpr[Registers::R11]);
+            return Ok(if call { Found::Absent } else { Found::Other });
+        };
+        let mut bytes = [0; 2];
+        let read = self.machine.ram.read_slice(&mut bytes, GuestAddress(place));
+        let magic = read.is_ok() && matches!(bytes, MAGIC_CPUID | MAGIC_INT3);
+        Ok(if magic {
+            Found::Magic(bytes)
+        } else {
+            Found::Other
+        })
+    }
+}
+
+/// Whether `r11` is what a stub of the library puts there.
+fn is_operation(r11: u64) -> bool {
+    r11 == OP_RETURN || function_of(r11).is_some()
+}
