@@ -133,6 +133,8 @@ pub(crate) fn lint() -> Result<()> {
             "clippy",
             "--workspace",
             "--all-targets",
+            "--test",
+            "e2e",
             "--quiet",
             "--",
             "--deny",
@@ -158,25 +160,19 @@ fn deny(cargo: &str) -> Result<()> {
     Ok(())
 }
 
+/// Always with the whole workspace, as all that is built for tests: a part of it has other features of the
+/// packages that it depends on, and so builds them anew.
 fn unit() -> Result<()> {
     shell::run(
         &cargo(),
-        &[
-            "test",
-            "--workspace",
-            "--exclude",
-            "belljar-tests",
-            "--no-fail-fast",
-            "--quiet",
-        ],
+        &["test", "--workspace", "--no-fail-fast", "--quiet"],
     )
 }
 
 fn differential() -> Result<()> {
     let arguments = [
         "test",
-        "--package",
-        "belljar-exact",
+        "--workspace",
         "--test",
         "forms",
         "--test",
@@ -191,7 +187,7 @@ fn differential() -> Result<()> {
 /// The engine's tests of code that changes, becomes hot or is stopped, with guests that share
 /// what they translate.
 fn pooled() -> Result<()> {
-    let mut arguments = vec!["test", "--quiet", "--package", "belljar-exact"];
+    let mut arguments = vec!["test", "--quiet", "--workspace"];
     for test in [
         "sequences",
         "kernels",
@@ -307,8 +303,8 @@ fn end_to_end(groups: &[Group], more: &[(&str, &str)]) -> Result<()> {
     if !machine.is_empty() {
         packages::ensure_new_qemu();
         build_image(binary, "kvm-host")?;
-        let tests = shell::test_program("belljar-kvm", &["--lib"])?;
-        let digests = shell::test_program("belljar-exact", &["--test", "digests"])?;
+        let tests = shell::test_program("belljar-kvm", "belljar-kvm")?;
+        let digests = shell::test_program("belljar-exact", "digests")?;
         let environment = [
             ("BELLJAR_BIN", binary),
             ("BELLJAR_KVM_TESTS", &tests),
@@ -321,7 +317,7 @@ fn end_to_end(groups: &[Group], more: &[(&str, &str)]) -> Result<()> {
 
 /// Runs the tests of `groups` in `environment`, with `more` arguments for the harness.
 fn end_to_end_tests(groups: &[Group], environment: &[(&str, &str)], more: &[&str]) -> Result<()> {
-    let mut arguments = vec!["test", "--package", "belljar-tests", "--test", "e2e", "--"];
+    let mut arguments = vec!["test", "--workspace", "--test", "e2e", "--"];
     let filters: Vec<String> = groups
         .iter()
         .filter_map(|group| group.to_possible_value())

@@ -73,11 +73,12 @@ pub(crate) enum Profile {
 
 /// Builds `belljar` and tells where it is.
 pub(crate) fn build_belljar(profile: Profile) -> Result<PathBuf> {
+    // With the tests that run it, of the whole workspace: features are those of the unit tests' build then.
     let (options, folder): (&[&str], _) = match profile {
-        Profile::Dev => (&[], "debug"),
-        Profile::Release => (&["--release"], "release"),
+        Profile::Dev => (&["--workspace", "--test", "e2e"], "debug"),
+        Profile::Release => (&["--package", "belljar-cluster", "--release"], "release"),
     };
-    let arguments = [&["build", "--package", "belljar-cluster"], options].concat();
+    let arguments = [&["build", "--bin", "belljar"], options].concat();
     run(&cargo(), &arguments)?;
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| crate::root().join("target"), PathBuf::from);
@@ -88,12 +89,16 @@ pub(crate) fn build_belljar(profile: Profile) -> Result<PathBuf> {
     Ok(binary)
 }
 
-/// Builds those tests of `package` that `target` chooses and tells where their program is.
-pub(crate) fn test_program(package: &str, target: &[&str]) -> Result<String> {
+/// Builds the test program `name` of `package` and tells where it is: a file of its `tests` folder, or the
+/// package's own name for the tests in its library.
+pub(crate) fn test_program(package: &str, name: &str) -> Result<String> {
+    let target: &[&str] = match name == package {
+        true => &["--lib"],
+        false => &["--test", name],
+    };
     let output = Command::new(cargo())
-        .args(["test", "--no-run", "--message-format=json"])
+        .args(["test", "--workspace", "--no-run", "--message-format=json"])
         .args(target)
-        .args(["--package", package])
         .current_dir(crate::root())
         .stderr(Stdio::inherit())
         .output()
@@ -102,11 +107,34 @@ pub(crate) fn test_program(package: &str, target: &[&str]) -> Result<String> {
         bail!("the tests of {package} cannot be built ({})", output.status);
     }
     let told = String::from_utf8_lossy(&output.stdout);
-    // Programs of the package that the tests run are told before.
-    let program = told
-        .rsplit_once("\"executable\":\"")
-        .and_then(|(_, rest)| rest.split_once('"'));
-    program
-        .map(|(path, _)| path.to_owned())
-        .with_context(|| format!("cargo names no test program of {package}"))
+    let program = told.lines().find_map(|line| program_of(line, name));
+    program.with_context(|| format!("cargo names no test program {name} of {package}"))
+}
+
+/// The test program that a message of cargo tells, if it is the one of this name.
+fn program_of(message: &str, name: &str) -> Option<String> {
+    let message: serde_json::Value = serde_json::from_str(message).ok()?;
+    let own = message["target"]["name"].as_str()?.replace('_', "-") == name;
+    let program = message["executable"].as_str()?;
+    (own && message["profile"]["test"] == true).then(|| program.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_program_is_found_by_its_name() {
+        let message =
+            r#"{"target":{"name":"belljar_kvm"},"profile":{"test":true},"executable":"/t/kvm-1"}"#;
+        assert_eq!(
+            program_of(message, "belljar-kvm").as_deref(),
+            Some("/t/kvm-1")
+        );
+        assert_eq!(program_of(message, "digests"), None);
+        let library =
+            r#"{"target":{"name":"belljar_kvm"},"profile":{"test":false},"executable":null}"#;
+        assert_eq!(program_of(library, "belljar-kvm"), None);
+        assert_eq!(program_of("Compiling", "belljar-kvm"), None);
+    }
 }
