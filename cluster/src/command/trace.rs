@@ -32,6 +32,10 @@ pub(crate) enum TraceCommand {
     /// Follow the critical path: what determined how long the program took, by rank and function.
     #[command(after_help = "Example: belljar trace path belljar-runs/hpl-4")]
     Path(PathArguments),
+    /// Hold two traces against each other: the first call that differs, and what changed by function, rank and cause
+    /// of waiting.
+    #[command(after_help = "Example: belljar trace diff belljar-runs/slow belljar-runs/fast")]
+    Diff(DiffArguments),
 }
 
 #[derive(Args)]
@@ -95,6 +99,20 @@ pub(crate) struct PathArguments {
     json: bool,
 }
 
+#[derive(Args)]
+pub(crate) struct DiffArguments {
+    /// A run directory, or a trace file.
+    a: PathBuf,
+    /// Another one.
+    b: PathBuf,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    /// End with exit code 1 when the traces are not equal.
+    #[arg(long)]
+    exit_code: bool,
+}
+
 /// `belljar trace`.
 pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
     match command {
@@ -102,6 +120,7 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
         TraceCommand::Stat(arguments) => stat(arguments),
         TraceCommand::Wait(arguments) => wait(arguments),
         TraceCommand::Path(arguments) => path(arguments),
+        TraceCommand::Diff(arguments) => diff(arguments),
     }
 }
 
@@ -189,6 +208,21 @@ fn path(arguments: &PathArguments) -> Result<ExitCode> {
     results(&state, |out| match arguments.json {
         true => path.write_json(out),
         false => path.write(out),
+    })
+}
+
+/// `belljar trace diff`.
+fn diff(arguments: &DiffArguments) -> Result<ExitCode> {
+    let [a, b] = [&arguments.a, &arguments.b].map(|path| trace_file(path));
+    let (diff, [first, second]) = belljar_analysis::diff(&a, &b)?;
+    results(&first, |out| match arguments.json {
+        true => diff.write_json(out),
+        false => diff.write(out),
+    })?;
+    remark(&second);
+    Ok(match arguments.exit_code && !diff.equal {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
     })
 }
 

@@ -6,22 +6,9 @@
 use std::collections::BTreeMap;
 
 use belljar_abi::FUNCTIONS;
-use belljar_trace::Counters;
+use belljar_trace::{Counters, is_poll};
 use belljar_tracer::Selection;
 
-/// Functions that programs call again and again until something has happened.
-const POLLS: [&str; 10] = [
-    "MPI_Improbe",
-    "MPI_Iprobe",
-    "MPI_Parrived",
-    "MPI_Request_get_status",
-    "MPI_Test",
-    "MPI_Testall",
-    "MPI_Testany",
-    "MPI_Testsome",
-    "MPI_Wtick",
-    "MPI_Wtime",
-];
 /// Calls from which on they are told.
 const MANY: u64 = 1_000_000;
 /// Of so many, one is enough.
@@ -31,7 +18,7 @@ const ENOUGH: u64 = 1000;
 pub(super) fn of(counters: &Counters) -> BTreeMap<String, u64> {
     let named = counters.calls.iter().filter_map(|(&number, &calls)| {
         let name = FUNCTIONS.get(usize::from(number))?.name;
-        POLLS.contains(&name).then(|| (name.to_owned(), calls))
+        is_poll(name).then(|| (name.to_owned(), calls))
     });
     named.collect()
 }

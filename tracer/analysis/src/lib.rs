@@ -12,6 +12,8 @@
 mod communicators;
 /// Cycles per instruction, and what they went into.
 mod cpi;
+/// Two traces held against each other.
+mod diff;
 /// Events as text and as JSON.
 mod dump;
 /// Which receive got which message.
@@ -30,6 +32,7 @@ mod waiting;
 
 pub use communicators::{Collector, Communicators, Member, Members, ProcessKey};
 pub use cpi::{CpiCollector, CpiPart, CpiStat, CpiStatistics, Ratio};
+pub use diff::{Both, CallDiff, FunctionDiff, RankDiff, TraceDiff, WaitDiff, diff};
 pub use dump::{
     AnalysisError, DumpFormat, Filter, communicators, cpi, dump, statistics, waiting, write_event,
 };

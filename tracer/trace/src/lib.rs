@@ -46,6 +46,8 @@ mod launch;
 mod object;
 /// Patterns for names of functions.
 mod pattern;
+/// Calls by which programs wait in loops.
+mod polls;
 /// Events and a writer's state as bytes.
 mod saved;
 
@@ -63,4 +65,5 @@ pub use implementation::{Implementation, Peer, UNDEFINED};
 pub use launch::Launch;
 pub use object::{Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
 pub use pattern::matches;
+pub use polls::is_poll;
 pub use saved::{StateError, load_events, load_summaries, save_events, save_summaries};

@@ -1,0 +1,86 @@
+//! Which calls are the same.
+//!
+//! What a program says with a call is compared: the function, whom it reaches, tags, sizes, and what came of it.
+//! Addresses and handles are not, since they mean nothing outside of their process. Called by comparisons of
+//! sequences.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use belljar_abi::Base;
+use belljar_trace::{Amount, Event, Peer, is_poll};
+
+/// Whether a call is one of those that are compared: the program's own, and none by which it waits in a loop.
+pub(super) fn counts(event: &Event) -> bool {
+    event.depth == 0 && event.selected && !is_poll(event.name())
+}
+
+/// What is the same for calls that are the same.
+pub(super) fn of(event: &Event) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let to = &mut hasher;
+    (event.function, event.result, event.communicator).hash(to);
+    for (parameter, word) in event.description().parameters.iter().zip(&event.arguments) {
+        let number = matches!(parameter.base, Base::Int | Base::Count);
+        (number && parameter.pointer == 0).then_some(*word).hash(to);
+    }
+    for text in &event.texts {
+        (text.argument, &text.text).hash(to);
+    }
+    for transfer in &event.transfers {
+        (
+            transfer.direction as u8,
+            transfer.phase as u8,
+            transfer.communicator,
+        )
+            .hash(to);
+        (
+            peer(transfer.peer),
+            transfer.tag,
+            transfer.count,
+            transfer.bytes,
+        )
+            .hash(to);
+    }
+    for collective in &event.collectives {
+        (collective.phase as u8, collective.communicator).hash(to);
+        collective.root.map(peer).hash(to);
+        amount(&collective.sent, to);
+        amount(&collective.received, to);
+    }
+    (event.started.len(), event.completed.len()).hash(to);
+    let statuses = event
+        .completed
+        .iter()
+        .filter_map(|completion| completion.status);
+    for status in statuses.chain(event.status) {
+        (
+            peer(status.source),
+            status.tag,
+            status.bytes,
+            status.cancelled,
+        )
+            .hash(to);
+    }
+    hasher.finish()
+}
+
+fn amount(amount: &Amount, to: &mut DefaultHasher) {
+    (
+        amount.bytes,
+        &amount.pieces,
+        amount.share as u8,
+        amount.who as u8,
+    )
+        .hash(to);
+}
+
+/// A peer as a number: ranks from 0 on, the others below.
+fn peer(peer: Peer) -> i64 {
+    match peer {
+        Peer::Rank(rank) => rank.into(),
+        Peer::Any => -1,
+        Peer::Null => -2,
+        Peer::Root => -3,
+        Peer::Invalid(number) => i64::from(number) - (1 << 40),
+    }
+}

@@ -1,0 +1,179 @@
+//! What differs, as text and as JSON.
+//!
+//! Both have the same figures. Called by `belljar trace diff`.
+
+use std::io;
+
+use super::{Both, CallDiff, RankDiff, TraceDiff};
+use crate::table::{Table, count, time};
+
+/// Calls of how many ranks are shown.
+const SHOWN: usize = 4;
+
+impl TraceDiff {
+    /// Writes what differs as text.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        let calls: u64 = self.ranks.iter().map(|rank| rank.calls.a).sum();
+        if self.equal {
+            return writeln!(
+                out,
+                "Equal: {} calls of {} ranks, at the same cycles.",
+                count(calls),
+                self.ranks.len()
+            );
+        }
+        match self.same_structure {
+            true => writeln!(
+                out,
+                "The programs do the same: {} calls, at other times.",
+                count(calls)
+            )?,
+            false => writeln!(out, "The programs do not do the same.")?,
+        }
+        let Both { a, b } = self.span_ps;
+        writeln!(
+            out,
+            "From the first call to the last return: {} and {}, {}",
+            time(a),
+            time(b),
+            change(self.span_ps)
+        )?;
+        writeln!(
+            out,
+            "Runs repeat to the cycle: none of what follows is noise."
+        )?;
+        self.write_calls(out)?;
+        self.write_ranks(out)?;
+        self.write_functions(out)?;
+        self.write_waiting(out)
+    }
+
+    /// Writes what differs as one JSON object.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, self)?;
+        writeln!(out)
+    }
+
+    /// The first calls that are others, or else the first at other times.
+    fn write_calls(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        let (what, call): (_, fn(&RankDiff) -> Option<&CallDiff>) = match self.same_structure {
+            true => ("First calls at another time", |rank| rank.shifts.as_ref()),
+            false => ("First calls that are others", |rank| rank.parts.as_ref()),
+        };
+        let mut all: Vec<_> = self
+            .ranks
+            .iter()
+            .filter_map(|rank| Some((rank, call(rank)?)))
+            .collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "\n{what}")?;
+        all.sort_by_key(|(_, call)| call.after);
+        for (rank, call) in all.iter().take(SHOWN) {
+            let thread = match call.thread {
+                0 => String::new(),
+                thread => format!(", thread {thread}"),
+            };
+            writeln!(
+                out,
+                "  rank {}{thread}, after {} equal calls",
+                self.name(rank),
+                count(call.after)
+            )?;
+            for (side, line) in [("a", &call.a), ("b", &call.b)] {
+                let line = line.as_deref().unwrap_or("no more calls");
+                writeln!(out, "    {side}: {line}")?;
+            }
+        }
+        match all.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => writeln!(out, "  and {more} ranks more: --json has them"),
+        }
+    }
+
+    fn name(&self, rank: &RankDiff) -> String {
+        match self.ranks.iter().any(|rank| rank.job > 0) {
+            true => format!("{}.{}", rank.job, rank.rank),
+            false => rank.rank.to_string(),
+        }
+    }
+
+    fn write_ranks(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        writeln!(out, "\nRanks")?;
+        let mut table = Table::new([
+            "rank", "calls a", "b", "time a", "b", "change", "MPI a", "b", "change",
+        ]);
+        for rank in &self.ranks {
+            table.row(vec![
+                self.name(rank),
+                count(rank.calls.a),
+                count(rank.calls.b),
+                time(rank.span_ps.a),
+                time(rank.span_ps.b),
+                change(rank.span_ps),
+                time(rank.mpi_ps.a),
+                time(rank.mpi_ps.b),
+                change(rank.mpi_ps),
+            ]);
+        }
+        table.write(out)
+    }
+
+    fn write_functions(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        writeln!(out, "\nFunctions")?;
+        let mut table = Table::new(["function", "calls a", "b", "time a", "b", "change"]);
+        for function in &self.functions {
+            table.row(vec![
+                function.function.to_owned(),
+                count(function.calls.a),
+                count(function.calls.b),
+                time(function.total_ps.a),
+                time(function.total_ps.b),
+                change(function.total_ps),
+            ]);
+        }
+        table.write(out)
+    }
+
+    fn write_waiting(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "\nWaiting")?;
+        let mut table = Table::new(["cause", "calls a", "b", "time a", "b", "change"]);
+        for waiting in &self.waiting {
+            table.row(vec![
+                waiting.kind.name().to_owned(),
+                count(waiting.calls.a),
+                count(waiting.calls.b),
+                time(waiting.waiting_ps.a),
+                time(waiting.waiting_ps.b),
+                change(waiting.waiting_ps),
+            ]);
+        }
+        table.write(out)
+    }
+}
+
+/// By how much the second figure is another one: `+12.3 %`, `-50.0 %`, or how many times it is where it is more
+/// than ten.
+fn change(Both { a, b }: Both) -> String {
+    if a == b {
+        return "same".to_owned();
+    }
+    if a == 0 {
+        return "new".to_owned();
+    }
+    let ratio = b as f64 / a as f64;
+    match ratio {
+        10.0.. => format!("{ratio:.0} times"),
+        _ => format!("{:+.1} %", (ratio - 1.0) * 100.0),
+    }
+}

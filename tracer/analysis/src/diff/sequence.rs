@@ -1,0 +1,99 @@
+//! Sequences of calls of the same thread in two traces, compared while both are read.
+//!
+//! Traces have calls in the order of their returns, and each run has another one; so the calls of a thread that
+//! are read in one trace wait for those of the other. Where they part nothing more is kept of that thread.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use belljar_trace::Event;
+
+use super::times::Side;
+use super::{ThreadKey, identity};
+use crate::communicators::{Communicators, Member};
+
+/// Where a thread's calls differ between two traces: after how many that do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Parting {
+    /// The first that is another call.
+    pub(super) other: Option<u64>,
+    /// The first that is the same call at another time.
+    pub(super) shifted: Option<u64>,
+}
+
+/// A call that waits for its counterpart: what it is, and when.
+type Step = (u64, (u64, Option<u64>));
+
+#[derive(Debug, Default)]
+struct Thread {
+    waiting: VecDeque<Step>,
+    /// Whose calls those are.
+    of: Option<Side>,
+    same: u64,
+    parting: Parting,
+}
+
+/// The calls of all threads.
+#[derive(Debug, Default)]
+pub(super) struct Sequences {
+    threads: BTreeMap<ThreadKey, Thread>,
+}
+
+impl Sequences {
+    /// Takes a call of one of the traces.
+    pub(super) fn observe(&mut self, side: Side, event: &Event, communicators: &Communicators) {
+        if !identity::counts(event) {
+            return;
+        }
+        let Some(job) = communicators.job((event.node, event.process)) else {
+            return;
+        };
+        let member = Member {
+            job,
+            rank: event.rank,
+        };
+        let thread = self.threads.entry((member, event.thread)).or_default();
+        thread.take(side, (identity::of(event), (event.entry, event.exit)));
+    }
+
+    /// Where each thread's calls differ.
+    pub(super) fn finish(self) -> BTreeMap<ThreadKey, Parting> {
+        let threads = self.threads.into_iter();
+        threads
+            .map(|(key, thread)| (key, thread.finish()))
+            .collect()
+    }
+}
+
+impl Thread {
+    fn take(&mut self, side: Side, step: Step) {
+        if self.parting.other.is_some() {
+            return;
+        }
+        if self.waiting.is_empty() {
+            self.of = Some(side);
+        }
+        if self.of == Some(side) {
+            self.waiting.push_back(step);
+            return;
+        }
+        let Some(counterpart) = self.waiting.pop_front() else {
+            return;
+        };
+        if counterpart.0 != step.0 {
+            self.parting.other = Some(self.same);
+            self.waiting = VecDeque::new();
+            return;
+        }
+        if counterpart.1 != step.1 {
+            self.parting.shifted.get_or_insert(self.same);
+        }
+        self.same += 1;
+    }
+
+    fn finish(mut self) -> Parting {
+        if !self.waiting.is_empty() {
+            self.parting.other = Some(self.same);
+        }
+        self.parting
+    }
+}
