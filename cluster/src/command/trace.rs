@@ -3,6 +3,9 @@
 //! Results go to standard output, and what makes a trace less than whole is said on standard error after
 //! them. The analyses are the tracer's. Called by `main`, and by `conclusion` at the end of a run.
 
+/// How a program is built, by its calls.
+mod structure;
+
 use std::fs;
 use std::io::{self, ErrorKind, StdoutLock, Write};
 use std::path::{Path, PathBuf};
@@ -19,6 +22,7 @@ use belljar_trace::{TRACE_FILE, TraceState};
 use clap::{Args, Subcommand};
 
 use super::output::{Harmless, read_or_not, show};
+use structure::GraphArguments;
 
 #[derive(Subcommand)]
 pub(crate) enum TraceCommand {
@@ -32,6 +36,11 @@ pub(crate) enum TraceCommand {
     /// Follow the critical path: what determined how long the program took, by rank and function.
     #[command(after_help = "Example: belljar trace path belljar-runs/hpl-4")]
     Path(PathArguments),
+    /// Show which kind of call follows which, how often and when: the event flow graph.
+    #[command(
+        after_help = "Example: belljar trace graph belljar-runs/hpl-4 --dot | dot -Tsvg > hpl.svg"
+    )]
+    Graph(GraphArguments),
 }
 
 #[derive(Args)]
@@ -102,6 +111,7 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
         TraceCommand::Stat(arguments) => stat(arguments),
         TraceCommand::Wait(arguments) => wait(arguments),
         TraceCommand::Path(arguments) => path(arguments),
+        TraceCommand::Graph(arguments) => structure::graph(arguments),
     }
 }
 

@@ -14,6 +14,11 @@ mod communicators;
 mod cpi;
 /// Events as text and as JSON.
 mod dump;
+/// Which kind of call follows which.
+mod flow;
+/// Traces of any size, made call by call.
+#[cfg(any(test, feature = "generated"))]
+pub mod generated;
 /// Which receive got which message.
 mod matching;
 /// The chain of calls that determines how long a program took.
@@ -32,6 +37,10 @@ pub use communicators::{Collector, Communicators, Member, Members, ProcessKey};
 pub use cpi::{CpiCollector, CpiPart, CpiStat, CpiStatistics, Ratio};
 pub use dump::{
     AnalysisError, DumpFormat, Filter, communicators, cpi, dump, statistics, waiting, write_event,
+};
+pub use flow::{
+    Detail, FlowCall, FlowCollector, FlowEdge, FlowGraph, FlowGraphs, FlowNode, FlowThread,
+    GraphsOf, Label, PerThread, Spread, Temporal, flow_graphs,
 };
 pub use path::{CriticalPath, PathFunction, PathRank, critical_path};
 pub use stat::{
