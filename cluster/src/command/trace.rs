@@ -22,7 +22,7 @@ use belljar_trace::{TRACE_FILE, TraceState};
 use clap::{Args, Subcommand};
 
 use super::output::{Harmless, read_or_not, show};
-use structure::GraphArguments;
+use structure::{GraphArguments, LoopsArguments};
 
 #[derive(Subcommand)]
 pub(crate) enum TraceCommand {
@@ -41,6 +41,9 @@ pub(crate) enum TraceCommand {
         after_help = "Example: belljar trace graph belljar-runs/hpl-4 --dot | dot -Tsvg > hpl.svg"
     )]
     Graph(GraphArguments),
+    /// Tell the loops of the program, how often they are gone through, and what they take.
+    #[command(after_help = "Example: belljar trace loops belljar-runs/hpl-4")]
+    Loops(LoopsArguments),
 }
 
 #[derive(Args)]
@@ -112,6 +115,7 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
         TraceCommand::Wait(arguments) => wait(arguments),
         TraceCommand::Path(arguments) => path(arguments),
         TraceCommand::Graph(arguments) => structure::graph(arguments),
+        TraceCommand::Loops(arguments) => structure::loops(arguments),
     }
 }
 

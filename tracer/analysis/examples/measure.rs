@@ -13,7 +13,9 @@ use std::fs;
 use std::time::Instant;
 
 use belljar_analysis::generated::Stencil;
-use belljar_analysis::{Collector, Detail, FlowCollector, GraphsOf, StatCollector, WaitCollector};
+use belljar_analysis::{
+    Collector, Detail, FlowCollector, GraphsOf, LoopFinder, StatCollector, WaitCollector,
+};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -65,6 +67,19 @@ fn analysed(analysis: &str, stencil: Stencil) -> String {
             let graphs = flows.finish(&header, &communicators.resolve(), GraphsOf::Classes, true);
             format!("{} graphs", graphs.graphs.len())
         }
+        "loops" => {
+            let mut communicators = Collector::new();
+            let mut finder = LoopFinder::new(Detail::Peer, false);
+            for event in events() {
+                communicators.observe(&event, &header);
+                finder.observe(&event);
+            }
+            let communicators = communicators.resolve();
+            let mut measure = finder.measure(&communicators);
+            events().for_each(|event| measure.observe(&event));
+            let loops = measure.finish(&header, &communicators);
+            format!("{} classes", loops.classes.len())
+        }
         "stat" => {
             let communicators = communicators();
             let mut collector = StatCollector::new(&header, &communicators);
@@ -77,7 +92,7 @@ fn analysed(analysis: &str, stencil: Stencil) -> String {
             events().for_each(|event| collector.observe(&event, true));
             format!("{} messages", collector.finish().messages)
         }
-        other => panic!("{other} is no analysis: none, graph, stat or wait"),
+        other => panic!("{other} is no analysis: none, graph, loops, stat or wait"),
     }
 }
 

@@ -19,6 +19,8 @@ mod flow;
 /// Traces of any size, made call by call.
 #[cfg(any(test, feature = "generated"))]
 pub mod generated;
+/// What is repeated, how often, and what it takes.
+mod loops;
 /// Which receive got which message.
 mod matching;
 /// The chain of calls that determines how long a program took.
@@ -41,6 +43,10 @@ pub use dump::{
 pub use flow::{
     Detail, FlowCall, FlowCollector, FlowEdge, FlowGraph, FlowGraphs, FlowNode, FlowThread,
     GraphsOf, Label, PerThread, Spread, Temporal, flow_graphs,
+};
+pub use loops::{
+    ClassLoops, Iterations, LoopFinder, LoopMeasure, LoopPart, LoopStructure, Part, Phase,
+    Sequence, SequenceCall, When, loops,
 };
 pub use path::{CriticalPath, PathFunction, PathRank, critical_path};
 pub use stat::{

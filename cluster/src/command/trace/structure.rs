@@ -1,4 +1,4 @@
-//! `belljar trace graph`: how a program is built, by its calls.
+//! `belljar trace graph` and `belljar trace loops`: how a program is built, by its calls.
 //!
 //! Called by `trace`.
 
@@ -92,5 +92,36 @@ pub(super) fn graph(arguments: &GraphArguments) -> Result<ExitCode> {
             (.., true) => graphs.write_json(out),
             _ => graphs.write(out),
         }
+    })
+}
+
+#[derive(Args)]
+pub(crate) struct LoopsArguments {
+    /// A run directory, or a trace file.
+    trace: PathBuf,
+    /// What makes a call another one; each takes those before into account, too.
+    #[arg(long, value_enum, default_value = "peer")]
+    by: By,
+    /// Calls that only ask for something, as MPI_Comm_rank and MPI_Wtime, too.
+    #[arg(long)]
+    all: bool,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    filter: FilterArguments,
+}
+
+/// `belljar trace loops`.
+pub(super) fn loops(arguments: &LoopsArguments) -> Result<ExitCode> {
+    let (loops, state) = belljar_analysis::loops(
+        &trace_file(&arguments.trace),
+        &filter(&arguments.filter)?,
+        arguments.by.detail(),
+        arguments.all,
+    )?;
+    results(&state, |out| match arguments.json {
+        true => loops.write_json(out),
+        false => loops.write(out),
     })
 }

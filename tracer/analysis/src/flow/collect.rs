@@ -264,8 +264,8 @@ impl<T> Threads<T> {
 /// Gathers event flow graphs from the calls of a trace, in its order.
 #[derive(Clone, Debug)]
 pub struct FlowCollector {
-    pub(super) detail: Detail,
-    pub(super) threads: Threads<Flow>,
+    pub(crate) detail: Detail,
+    pub(crate) threads: Threads<Flow>,
 }
 
 impl FlowCollector {

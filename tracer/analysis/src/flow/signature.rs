@@ -100,7 +100,7 @@ impl Signature {
     }
 
     /// For people, with these partners: `MPI_Send to +1, tag 3`.
-    pub(super) fn words(&self, partners: &[Partner]) -> String {
+    pub(crate) fn words(&self, partners: &[Partner]) -> String {
         const SHOWN: usize = 4;
         let mut text = self.function().to_owned();
         for (index, (part, partner)) in self.parts.iter().zip(partners).enumerate() {
