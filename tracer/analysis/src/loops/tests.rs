@@ -89,8 +89,7 @@ fn of_calls(calls: &str) -> Vec<Part> {
         let times = (number * 1000, number * 1000 + 200);
         match call {
             'a' => ranks.call(0, times, "MPI_Barrier", &[WORLD]),
-            'b' => ranks.send(0, times, 0, 1),
-            _ => ranks.call(0, times, "MPI_Comm_get_parent", &[0x6000]),
+            _ => ranks.send(0, times, 0, 1),
         }
     }
     let trace = ranks.trace();
@@ -104,8 +103,8 @@ fn of_calls(calls: &str) -> Vec<Part> {
 
 #[test]
 fn loops_that_begin_with_one_call_are_told_apart() {
-    let body = of_calls(&format!(".{}", "aaaab".repeat(6)));
-    let outer = as_loop(&body[1]);
+    let body = of_calls(&"aaaab".repeat(6));
+    let outer = as_loop(&body[0]);
     assert_eq!(
         (outer.iterations.total, outer.when.clone()),
         (6, When::Always)
@@ -120,8 +119,8 @@ fn loops_that_begin_with_one_call_are_told_apart() {
 
 #[test]
 fn what_happens_in_some_iterations_says_in_which() {
-    let body = of_calls(&format!(".{}", "aab".repeat(6)));
-    let all = as_loop(&body[1]);
+    let body = of_calls(&"aab".repeat(6));
+    let all = as_loop(&body[0]);
     assert_eq!(all.iterations.total, 12);
     let Part::Sequence(even) = &all.body[1] else {
         panic!("{body:#?}");
