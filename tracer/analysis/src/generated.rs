@@ -66,7 +66,6 @@ impl Stencil {
     ///
     /// # Panics
     /// Never.
-    #[expect(clippy::missing_panics_doc, reason = "a gigahertz is a frequency")]
     pub fn header(&self) -> TraceHeader {
         let rate = Frequency::from_hz(1_000_000_000).expect("a frequency");
         TraceHeader::new("stencil", &vec![rate; self.ranks() as usize])

@@ -31,7 +31,11 @@ impl FlowGraphs {
 impl FlowGraph {
     fn write_dot(&self, graph: usize, out: &mut dyn io::Write) -> io::Result<()> {
         writeln!(out, "  subgraph \"cluster_{graph}\" {{")?;
-        writeln!(out, "    label={};", quoted(&[self.name.clone()]))?;
+        writeln!(
+            out,
+            "    label={};",
+            quoted(std::slice::from_ref(&self.name))
+        )?;
         for (number, node) in (0u32..).zip(&self.nodes) {
             let mut lines = node.lines(CALLS);
             if lines.is_empty() {
