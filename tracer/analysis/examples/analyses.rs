@@ -1,6 +1,6 @@
 //! What analyses cost: calls a second and the most memory, on a generated trace.
 //!
-//! `measure ANALYSIS [CALLS [RANKS]]` makes a trace of about so many calls (100 million) of so many ranks (1,000), call by call, and has it analysed. The
+//! `analyses ANALYSIS [CALLS [RANKS]]` makes a trace of about so many calls (100 million) of so many ranks (1,000), call by call, and has it analysed. The
 //! rate is that of making it and of the analysis together, as `none` is that of making it alone; an analysis that reads a trace twice has
 //! it made twice.
 #![allow(
