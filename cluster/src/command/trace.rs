@@ -3,6 +3,9 @@
 //! Results go to standard output, and what makes a trace less than whole is said on standard error after
 //! them. The analyses are the tracer's. Called by `main`, and by `conclusion` at the end of a run.
 
+/// How a program is built, by its calls.
+mod structure;
+
 use std::fs;
 use std::io::{self, ErrorKind, StdoutLock, Write};
 use std::path::{Path, PathBuf};
@@ -19,6 +22,7 @@ use belljar_trace::{TRACE_FILE, TraceState};
 use clap::{Args, Subcommand};
 
 use super::output::{Harmless, read_or_not, show};
+use structure::{GraphArguments, LoopsArguments};
 
 #[derive(Subcommand)]
 pub(crate) enum TraceCommand {
@@ -36,6 +40,14 @@ pub(crate) enum TraceCommand {
     /// of waiting.
     #[command(after_help = "Example: belljar trace diff belljar-runs/slow belljar-runs/fast")]
     Diff(DiffArguments),
+    /// Show which kind of call follows which, how often and when: the event flow graph.
+    #[command(
+        after_help = "Example: belljar trace graph belljar-runs/hpl-4 --dot | dot -Tsvg > hpl.svg"
+    )]
+    Graph(GraphArguments),
+    /// Tell the loops of the program, how often they are gone through, and what they take.
+    #[command(after_help = "Example: belljar trace loops belljar-runs/hpl-4")]
+    Loops(LoopsArguments),
 }
 
 #[derive(Args)]
@@ -121,6 +133,8 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
         TraceCommand::Wait(arguments) => wait(arguments),
         TraceCommand::Path(arguments) => path(arguments),
         TraceCommand::Diff(arguments) => diff(arguments),
+        TraceCommand::Graph(arguments) => structure::graph(arguments),
+        TraceCommand::Loops(arguments) => structure::loops(arguments),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The trace against an independent count.
 
+mod structure;
 mod waiting;
 
 use std::collections::BTreeMap;

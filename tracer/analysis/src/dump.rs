@@ -9,7 +9,7 @@ mod json;
 /// An event as a line of text.
 mod text;
 /// Names of values: ranks, communicators, datatypes, operations.
-mod words;
+pub(crate) mod words;
 
 use std::io;
 use std::path::Path;

@@ -16,6 +16,13 @@ mod cpi;
 mod diff;
 /// Events as text and as JSON.
 mod dump;
+/// Which kind of call follows which.
+mod flow;
+/// Traces of any size, made call by call.
+#[cfg(any(test, feature = "generated"))]
+pub mod generated;
+/// What is repeated, how often, and what it takes.
+mod loops;
 /// Which receive got which message.
 mod matching;
 /// The chain of calls that determines how long a program took.
@@ -35,6 +42,14 @@ pub use cpi::{CpiCollector, CpiPart, CpiStat, CpiStatistics, Ratio};
 pub use diff::{Both, CallDiff, FunctionDiff, RankDiff, TraceDiff, WaitDiff, diff};
 pub use dump::{
     AnalysisError, DumpFormat, Filter, communicators, cpi, dump, statistics, waiting, write_event,
+};
+pub use flow::{
+    Detail, FlowCall, FlowCollector, FlowEdge, FlowGraph, FlowGraphs, FlowNode, FlowThread,
+    GraphsOf, Label, PerThread, Spread, Temporal, flow_graphs,
+};
+pub use loops::{
+    ClassLoops, Iterations, LoopFinder, LoopMeasure, LoopPart, LoopStructure, Part, Phase,
+    Sequence, SequenceCall, When, loops,
 };
 pub use path::{CriticalPath, PathFunction, PathRank, critical_path};
 pub use stat::{

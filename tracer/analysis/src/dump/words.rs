@@ -27,7 +27,7 @@ const MPICH_OPERATIONS: [&str; 15] = [
 ];
 
 /// A peer in words: a rank is a number.
-pub(super) fn peer(peer: Peer) -> String {
+pub(crate) fn peer(peer: Peer) -> String {
     match peer {
         Peer::Rank(rank) => rank.to_string(),
         Peer::Any => "MPI_ANY_SOURCE".to_owned(),
@@ -38,7 +38,7 @@ pub(super) fn peer(peer: Peer) -> String {
 }
 
 /// A communicator in words, by its process's own number.
-pub(super) fn communicator(number: u32) -> String {
+pub(crate) fn communicator(number: u32) -> String {
     match number {
         WORLD => "MPI_COMM_WORLD".to_owned(),
         SELF => "MPI_COMM_SELF".to_owned(),
@@ -47,7 +47,7 @@ pub(super) fn communicator(number: u32) -> String {
 }
 
 /// A datatype in words.
-pub(super) fn datatype(datatype: Datatype) -> String {
+pub(crate) fn datatype(datatype: Datatype) -> String {
     match datatype {
         Datatype::Predefined(index) => PREDEFINED
             .get(usize::from(index))
@@ -59,7 +59,7 @@ pub(super) fn datatype(datatype: Datatype) -> String {
 }
 
 /// An argument in words.
-pub(super) fn argument(event: &Event, index: usize, parameter: &Parameter, word: u64) -> String {
+pub(crate) fn argument(event: &Event, index: usize, parameter: &Parameter, word: u64) -> String {
     let text = event
         .texts
         .iter()

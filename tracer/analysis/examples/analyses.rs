@@ -1,0 +1,108 @@
+//! What analyses cost: calls a second and the most memory, on a generated trace.
+//!
+//! `analyses ANALYSIS [CALLS [RANKS]]` makes a trace of about so many calls (100 million) of so many ranks (1,000), call by call, and has it analysed. The
+//! rate is that of making it and of the analysis together, as `none` is that of making it alone; an analysis that reads a trace twice has
+//! it made twice.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "it tells how long the host took"
+)]
+
+use std::fs;
+use std::time::Instant;
+
+use belljar_analysis::generated::Stencil;
+use belljar_analysis::{
+    Collector, Detail, FlowCollector, GraphsOf, LoopFinder, StatCollector, WaitCollector,
+};
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let analysis = arguments.next().unwrap_or_else(|| "graph".to_owned());
+    let mut number = |otherwise: u64| {
+        let text = arguments.next();
+        text.map_or(otherwise, |text| text.parse().expect("a number"))
+    };
+    let (calls, ranks) = (number(100_000_000), number(1000) as u32);
+    let mut stencil = Stencil {
+        width: ranks.isqrt().max(1),
+        height: (ranks / ranks.isqrt().max(1)).max(1),
+        steps: 100,
+        rounds: 5,
+        report: 10,
+    };
+    stencil.steps = (calls * 100 / stencil.calls()).max(1);
+    let before = Instant::now();
+    let told = analysed(&analysis, stencil);
+    let seconds = before.elapsed().as_secs_f64();
+    let calls = stencil.calls();
+    println!(
+        "{analysis}: {calls} calls of {} ranks in {seconds:.1} s, {:.2} million calls/s, at most {}; {told}",
+        stencil.ranks(),
+        calls as f64 / seconds / 1e6,
+        memory()
+    );
+}
+
+fn analysed(analysis: &str, stencil: Stencil) -> String {
+    let header = stencil.header();
+    let events = || stencil.events();
+    let communicators = || {
+        let mut collector = Collector::new();
+        for event in events() {
+            collector.observe(&event, &header);
+        }
+        collector.resolve()
+    };
+    match analysis {
+        "none" => format!("{} calls made", events().count()),
+        "graph" => {
+            let mut communicators = Collector::new();
+            let mut flows = FlowCollector::new(Detail::Peer);
+            for event in events() {
+                communicators.observe(&event, &header);
+                flows.observe(&event);
+            }
+            let graphs = flows.finish(&header, &communicators.resolve(), GraphsOf::Classes, true);
+            format!("{} graphs", graphs.graphs.len())
+        }
+        "loops" => {
+            let mut communicators = Collector::new();
+            let mut finder = LoopFinder::new(Detail::Peer, false);
+            for event in events() {
+                communicators.observe(&event, &header);
+                finder.observe(&event);
+            }
+            let communicators = communicators.resolve();
+            let mut measure = finder.measure(&communicators);
+            events().for_each(|event| measure.observe(&event));
+            let loops = measure.finish(&header, &communicators);
+            format!("{} classes", loops.classes.len())
+        }
+        "stat" => {
+            let communicators = communicators();
+            let mut collector = StatCollector::new(&header, &communicators);
+            events().for_each(|event| collector.observe(&event));
+            format!("{} functions", collector.finish(None).functions.len())
+        }
+        "wait" => {
+            let communicators = communicators();
+            let mut collector = WaitCollector::new(&header, &communicators);
+            events().for_each(|event| collector.observe(&event, true));
+            format!("{} messages", collector.finish().messages)
+        }
+        other => panic!("{other} is no analysis: none, graph, loops, stat or wait"),
+    }
+}
+
+/// The most memory that the process had.
+fn memory() -> String {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kilobytes.map_or_else(
+        || "an unknown amount of memory".to_owned(),
+        |kilobytes| format!("{} MiB", kilobytes / 1024),
+    )
+}

@@ -1,0 +1,254 @@
+//! Traces of any size, made call by call, of a program whose structure is known.
+//!
+//! Ranks stand in a grid. In each step a rank exchanges halos with its neighbours by nonblocking messages,
+//! and then all of them agree some times; every so many steps rank 0 gets a report. No call is kept, so that a trace of 100 million
+//! calls takes no memory, and times are a function of rank, step and call alone. Calls come step by step, and rank by rank in each. Used by
+//! tests, and by `examples/analyses.rs` for what analyses cost.
+
+use belljar_abi::FUNCTIONS;
+use belljar_sim::Frequency;
+use belljar_trace::{
+    Amount, Collective, Completion, Datatype, Direction, Ending, Event, Fact, Implementation,
+    Launch, Peer, Phase, TraceHeader, Transfer, WORLD, Who,
+};
+
+/// `MPI_BYTE`, among the predefined datatypes.
+const BYTE: Datatype = Datatype::Predefined(0);
+/// From one call's return to the next one's entry at least, in cycles.
+const GAP: u64 = 1000;
+/// What a call takes at least, in cycles.
+const CALL: u64 = 200;
+
+/// A program of which everything is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stencil {
+    /// Ranks in a row of the grid.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// Steps.
+    pub steps: u64,
+    /// `MPI_Allreduce` calls in each step.
+    pub rounds: u64,
+    /// Every how many steps, from the first on, there is a report: an `MPI_Reduce` to rank 0.
+    pub report: u64,
+}
+
+impl Stencil {
+    /// How many ranks there are.
+    pub fn ranks(&self) -> u32 {
+        self.width * self.height
+    }
+
+    /// The ranks that a rank exchanges halos with, in the order of its calls.
+    pub fn neighbors(&self, rank: u32) -> Vec<u32> {
+        let (column, row) = (rank % self.width, rank / self.width);
+        let sides = [
+            (column > 0).then(|| rank - 1),
+            (column + 1 < self.width).then(|| rank + 1),
+            (row > 0).then(|| rank - self.width),
+            (row + 1 < self.height).then(|| rank + self.width),
+        ];
+        sides.into_iter().flatten().collect()
+    }
+
+    /// How many calls all ranks make.
+    pub fn calls(&self) -> u64 {
+        let reports = self.steps.div_ceil(self.report.max(1));
+        let rank = |rank| {
+            let halos = self.neighbors(rank).len() as u64 * 2 + 1;
+            2 + self.steps * (halos + self.rounds) + reports
+        };
+        (0..self.ranks()).map(rank).sum()
+    }
+
+    /// The header of its trace: each rank is on a node of its own, of 1 GHz.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn header(&self) -> TraceHeader {
+        let rate = Frequency::from_hz(1_000_000_000).expect("a frequency");
+        TraceHeader::new("stencil", &vec![rate; self.ranks() as usize])
+    }
+
+    /// Its calls.
+    pub fn events(self) -> impl Iterator<Item = Event> {
+        let mut clocks = vec![0; self.ranks() as usize];
+        let mut calls = Calls::new();
+        // Before the first step, the steps, and after the last one.
+        (0..self.steps + 2).flat_map(move |turn| {
+            let mut events = Vec::new();
+            for rank in 0..self.ranks() {
+                let mut rank = Rank {
+                    of: self,
+                    rank,
+                    clock: &mut clocks[rank as usize],
+                    calls: &mut calls,
+                    events: &mut events,
+                };
+                match turn {
+                    0 => rank.begin(),
+                    turn if turn <= self.steps => rank.step(turn - 1),
+                    _ => rank.call("MPI_Finalize", |_| {}),
+                }
+            }
+            events
+        })
+    }
+}
+
+/// Numbers of functions by their names.
+struct Calls(Vec<(&'static str, u16)>);
+
+impl Calls {
+    fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    fn number(&mut self, name: &'static str) -> u16 {
+        if let Some((_, number)) = self.0.iter().find(|(own, _)| *own == name) {
+            return *number;
+        }
+        let number = FUNCTIONS.iter().position(|function| function.name == name);
+        let number = number.unwrap_or(usize::MAX) as u16;
+        self.0.push((name, number));
+        number
+    }
+}
+
+/// A rank that makes calls.
+struct Rank<'a> {
+    of: Stencil,
+    rank: u32,
+    /// When it returned from its last call, in cycles.
+    clock: &'a mut u64,
+    calls: &'a mut Calls,
+    events: &'a mut Vec<Event>,
+}
+
+impl Rank<'_> {
+    fn begin(&mut self) {
+        let launch = Launch {
+            name: Some("stencil".to_owned()),
+            size: Some(self.of.ranks()),
+        };
+        self.call("MPI_Init", |event| event.fact = Some(Fact::Launch(launch)));
+    }
+
+    fn step(&mut self, step: u64) {
+        let neighbors = self.of.neighbors(self.rank);
+        for (direction, name) in [
+            (Direction::Receive, "MPI_Irecv"),
+            (Direction::Send, "MPI_Isend"),
+        ] {
+            for (index, neighbor) in (0u64..).zip(&neighbors) {
+                self.call(name, |event| {
+                    event.transfers = vec![message(direction, *neighbor)];
+                    event.started = vec![request(step, direction, index)];
+                });
+            }
+        }
+        let count = neighbors.len() as u64;
+        self.call("MPI_Waitall", |event| {
+            let both = [Direction::Receive, Direction::Send];
+            let all = both
+                .into_iter()
+                .flat_map(|direction| (0..count).map(move |index| (direction, index)));
+            event.completed = all
+                .map(|(direction, index)| Completion {
+                    request: request(step, direction, index),
+                    status: None,
+                    received: match direction {
+                        Direction::Receive => 8192,
+                        Direction::Send => 0,
+                    },
+                    exact: false,
+                    ending: Ending::Well,
+                })
+                .collect();
+        });
+        for _ in 0..self.of.rounds {
+            self.call("MPI_Allreduce", |event| {
+                event.collectives = vec![operation(None)];
+            });
+        }
+        if step.is_multiple_of(self.of.report.max(1)) {
+            self.call("MPI_Reduce", |event| {
+                event.collectives = vec![operation(Some(Peer::Rank(0)))];
+            });
+        }
+    }
+
+    /// A call, some time after the one before.
+    fn call(&mut self, name: &'static str, with: impl FnOnce(&mut Event)) {
+        // What differs from call to call, and from rank to rank, and is the same each time.
+        let noise = (*self.clock ^ u64::from(self.rank) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let entry = *self.clock + GAP + (noise >> 56);
+        let exit = entry + CALL + (noise >> 40 & 0xff);
+        *self.clock = exit;
+        let mut event = Event {
+            node: self.rank,
+            vcpu: 0,
+            process: 0,
+            thread: 0,
+            rank: self.rank,
+            implementation: Implementation::Mpich,
+            function: self.calls.number(name),
+            entry,
+            exit: Some(exit),
+            result: Some(0),
+            depth: 0,
+            selected: true,
+            bad: None,
+            arguments: Vec::new(),
+            texts: Vec::new(),
+            communicator: Some(WORLD),
+            transfers: Vec::new(),
+            collectives: Vec::new(),
+            started: Vec::new(),
+            completed: Vec::new(),
+            status: None,
+            fact: None,
+            accounts: Default::default(),
+        };
+        with(&mut event);
+        self.events.push(event);
+    }
+}
+
+fn request(step: u64, direction: Direction, index: u64) -> u64 {
+    let half = match direction {
+        Direction::Receive => 0,
+        Direction::Send => 4,
+    };
+    step * 8 + half + index
+}
+
+fn message(direction: Direction, peer: u32) -> Transfer {
+    Transfer {
+        direction,
+        phase: Phase::Begun,
+        communicator: Some(WORLD),
+        peer: Peer::Rank(peer),
+        tag: Some(0),
+        count: 8192,
+        datatype: BYTE,
+        bytes: 8192,
+        exact: direction == Direction::Send,
+    }
+}
+
+/// Of eight bytes, for all or for the root.
+fn operation(root: Option<Peer>) -> Collective {
+    let received = match root {
+        Some(_) => Amount::whole(Some(8)).only(Who::Root),
+        None => Amount::whole(Some(8)),
+    };
+    Collective {
+        phase: Phase::Done,
+        communicator: Some(WORLD),
+        root,
+        sent: Amount::whole(Some(8)),
+        received,
+    }
+}

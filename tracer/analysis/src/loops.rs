@@ -1,0 +1,356 @@
+//! The loops of a program, by its calls: how they nest, how often they are gone through, and what they take.
+//!
+//! Loops are those of the event flow graph ([`crate::flow`]) of each class of threads; a second pass over the trace counts their
+//! iterations, entry by entry, so that counts are exact. The program is told as a tree of loops and sequences; what happens in some
+//! iterations alone says in which. After X. Aguilar, K. Fürlinger and E. Laure, "Automatic on-line detection of MPI application structure with
+//! event flow graphs" (Euro-Par 2015). Calls that ask the library or the process itself for something, and move nothing, are
+//! left out unless wanted: programs make them everywhere, and what is everywhere makes everything one loop. Called by `belljar trace loops`.
+
+/// Counts iterations.
+mod measure;
+/// Finds loops.
+mod nesting;
+/// As text and as JSON.
+mod render;
+/// From counts to the tree.
+mod tree;
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use belljar_abi::FUNCTIONS;
+use belljar_trace::{Event, TraceError, TraceHeader, TraceReader, TraceState, matches};
+use serde::Serialize;
+
+use crate::communicators::{Collector, Communicators};
+use crate::dump::Filter;
+use crate::flow::{Detail, FlowCollector, FlowThread, Flows, Label, PerThread, Spread};
+use measure::Walk;
+use nesting::Nesting;
+
+/// Functions whose calls tell of no structure: they ask, or describe, and move nothing.
+const ASKING: [&str; 23] = [
+    "MPI_Address",
+    "MPI_Aint_*",
+    "MPI_Attr_*",
+    "MPI_*_get_*",
+    "MPI_*_set_*",
+    "MPI_Comm_compare",
+    "MPI_Comm_rank",
+    "MPI_Comm_remote_size",
+    "MPI_Comm_size",
+    "MPI_Comm_test_inter",
+    "MPI_Error_*",
+    "MPI_Finalized",
+    "MPI_Get_address",
+    "MPI_Get_count",
+    "MPI_Get_elements*",
+    "MPI_Get_*version",
+    "MPI_Get_processor_name",
+    "MPI_Group_*",
+    "MPI_Initialized",
+    "MPI_Is_thread_main",
+    "MPI_Query_thread",
+    "MPI_Type_*",
+    "MPI_Wti*",
+];
+
+/// The loops of a trace. Times are virtual, in picoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LoopStructure {
+    /// How much of a call makes it another one.
+    pub by: Detail,
+    /// Threads that called MPI.
+    pub threads: u64,
+    /// Their calls.
+    pub calls: u64,
+    /// Calls besides these that only ask, and were left out.
+    pub left_out: u64,
+    /// By class of threads with equal graphs, in the order of their first threads.
+    pub classes: Vec<ClassLoops>,
+}
+
+/// The loops of a class of threads.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClassLoops {
+    /// Whose they are, in words.
+    pub name: String,
+    /// Whose they are.
+    pub threads: Vec<FlowThread>,
+    /// Calls of all threads.
+    pub calls: u64,
+    /// From first calls to last returns, of all threads.
+    pub time_ps: u64,
+    /// In MPI, of all threads.
+    pub in_mpi_ps: u64,
+    /// Loops that are in no other.
+    pub outermost_loops: u64,
+    /// Time in these.
+    pub outermost_ps: u64,
+    /// Before, in and after the main loop, which is the outermost loop with most time; empty without loops.
+    pub phases: Vec<Phase>,
+    /// What is called, in order.
+    pub body: Vec<Part>,
+}
+
+/// A phase of a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Phase {
+    /// Before, main loop, after.
+    pub phase: &'static str,
+    /// Calls of all threads.
+    pub calls: u64,
+    /// Time of all threads.
+    pub time_ps: u64,
+    /// In MPI, of all threads.
+    pub in_mpi_ps: u64,
+}
+
+/// A part of a program.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Part {
+    /// Calls in a row.
+    Sequence(Sequence),
+    /// What is repeated.
+    Loop(LoopPart),
+}
+
+/// Calls in a row, in the same iterations of the loop around them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sequence {
+    /// In which.
+    pub when: When,
+    /// The calls.
+    pub calls: Vec<SequenceCall>,
+}
+
+/// A kind of call of a sequence.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SequenceCall {
+    /// The function.
+    pub function: &'static str,
+    /// The call for people.
+    pub text: String,
+    /// How often it was called.
+    pub visits: PerThread,
+    /// Time in each.
+    pub in_mpi: Spread,
+}
+
+/// What is repeated.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LoopPart {
+    /// In which iterations of the loop around it.
+    pub when: When,
+    /// The call with which its iterations begin.
+    pub header: String,
+    /// Whether it is entered elsewhere, too: then its iterations are counted from there on.
+    pub irreducible: bool,
+    /// How often it is entered.
+    pub entries: PerThread,
+    /// Iterations of each entry.
+    pub iterations: Iterations,
+    /// From each entry's first call to its last one's return.
+    pub time: Spread,
+    /// Calls of all threads.
+    pub calls: u64,
+    /// In MPI, of all threads.
+    pub in_mpi_ps: u64,
+    /// What each iteration does.
+    pub body: Vec<Part>,
+}
+
+/// How often a loop is gone through when it is entered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Iterations {
+    /// Least.
+    pub min: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Most.
+    pub max: u64,
+    /// Of all entries and threads.
+    pub total: u64,
+}
+
+/// In which iterations of the loop around it something happens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "in", rename_all = "kebab-case")]
+pub enum When {
+    /// In all of them.
+    Always,
+    /// In these, each time that the loop is entered.
+    Iterations {
+        /// Which, counted from 1 each time.
+        labels: Vec<Label>,
+        /// Of how many, where it is the same number each time.
+        of: Option<u64>,
+    },
+    /// In these, if iterations are counted on from one entry of the loop to the next.
+    Overall {
+        /// Which.
+        labels: Vec<Label>,
+        /// Of how many.
+        of: u64,
+    },
+    /// In some, of which no label tells, or that differ from thread to thread.
+    Some {
+        /// So often, in all threads.
+        times: u64,
+        /// Of so many iterations.
+        of: u64,
+    },
+}
+
+/// The first pass over a trace.
+#[derive(Clone, Debug)]
+pub struct LoopFinder {
+    flows: FlowCollector,
+    all: bool,
+    left_out: u64,
+}
+
+impl LoopFinder {
+    /// Nothing found yet. Calls are told apart by so much; those that only ask count if `all` do.
+    pub fn new(detail: Detail, all: bool) -> Self {
+        Self {
+            flows: FlowCollector::new(detail),
+            all,
+            left_out: 0,
+        }
+    }
+
+    /// Takes a call into account, if the program made it itself and it was selected.
+    pub fn observe(&mut self, event: &Event) {
+        if event.depth > 0 || !event.selected {
+            return;
+        }
+        if self.all || !asks(event) {
+            self.flows.observe(event);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// The second pass. It has to see the same calls in the same order.
+    pub fn measure(self, communicators: &Communicators) -> LoopMeasure {
+        let flows = Flows::new(self.flows, communicators);
+        let nestings = flows
+            .classes
+            .iter()
+            .map(|class| Nesting::of(&flows.threads()[class.threads[0]].1));
+        let nestings: Vec<Nesting> = nestings.collect();
+        let mut walks = vec![None; flows.threads().len()];
+        for (number, class) in flows.classes.iter().enumerate() {
+            for thread in &class.threads {
+                walks[*thread] = Some(Walk::new(number, &nestings[number]));
+            }
+        }
+        LoopMeasure {
+            flows,
+            nestings,
+            walks: walks.into_iter().flatten().collect(),
+            all: self.all,
+            left_out: self.left_out,
+        }
+    }
+}
+
+/// The second pass over a trace.
+#[derive(Clone, Debug)]
+pub struct LoopMeasure {
+    flows: Flows,
+    /// By class.
+    nestings: Vec<Nesting>,
+    /// By thread.
+    walks: Vec<Walk>,
+    all: bool,
+    left_out: u64,
+}
+
+impl LoopMeasure {
+    /// Takes a call into account.
+    pub fn observe(&mut self, event: &Event) {
+        if event.depth > 0 || !event.selected || !self.all && asks(event) {
+            return;
+        }
+        let Some(thread) = self.flows.collector.threads.find(event) else {
+            return;
+        };
+        let walk = &mut self.walks[thread];
+        let flow = &self.flows.collector.threads.all[thread].1;
+        if let (Some(node), _) = flow.find(walk.at, event, self.flows.collector.detail) {
+            walk.observe(event, node, &self.nestings[walk.class]);
+        }
+    }
+
+    /// The loops of a trace with this header and these communicators.
+    pub fn finish(mut self, header: &TraceHeader, communicators: &Communicators) -> LoopStructure {
+        for walk in &mut self.walks {
+            walk.finish();
+        }
+        let classes = 0..self.flows.classes.len();
+        LoopStructure {
+            by: self.flows.collector.detail,
+            threads: self.walks.len() as u64,
+            calls: self.walks.iter().map(|walk| walk.calls).sum(),
+            left_out: self.left_out,
+            classes: classes
+                .map(|class| tree::class(&self, class, header, communicators))
+                .collect(),
+        }
+    }
+}
+
+/// Whether a call only asks.
+fn asks(event: &Event) -> bool {
+    let moves = [
+        event.transfers.len(),
+        event.collectives.len(),
+        event.started.len(),
+        event.completed.len(),
+    ];
+    let asked = ASKED.get(usize::from(event.function));
+    moves == [0; 4] && asked.copied().unwrap_or(false)
+}
+
+/// By function, whether its calls only ask.
+static ASKED: LazyLock<Vec<bool>> = LazyLock::new(|| {
+    let names = FUNCTIONS.iter().map(|function| function.name);
+    let asked = names.map(|name| ASKING.iter().any(|pattern| matches(pattern, name)));
+    asked.collect()
+});
+
+/// The loops in the wanted calls of the trace at `path`, and whether it is complete. The trace is read twice.
+///
+/// # Errors
+/// [`TraceError`] when the file cannot be read as a trace.
+pub fn loops(
+    path: &Path,
+    filter: &Filter,
+    detail: Detail,
+    all: bool,
+) -> Result<(LoopStructure, TraceState), TraceError> {
+    let mut reader = TraceReader::open(path)?;
+    let header = reader.header().clone();
+    let mut communicators = Collector::new();
+    let mut finder = LoopFinder::new(detail, all);
+    for event in reader.by_ref() {
+        communicators.observe(&event, &header);
+        if filter.wants(&event, &header) {
+            finder.observe(&event);
+        }
+    }
+    let communicators = communicators.resolve();
+    let mut measure = finder.measure(&communicators);
+    let mut reader = TraceReader::open(path)?;
+    for event in reader.by_ref().filter(|event| filter.wants(event, &header)) {
+        measure.observe(&event);
+    }
+    let loops = measure.finish(&header, &communicators);
+    Ok((loops, reader.state().clone()))
+}
+
+#[cfg(test)]
+mod tests;

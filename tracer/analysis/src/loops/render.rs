@@ -1,0 +1,214 @@
+//! Loops as text and as JSON.
+//!
+//! The text has times of one thread: means over its class. Called by `belljar trace loops`.
+
+use std::io;
+
+use super::{ClassLoops, LoopPart, LoopStructure, Part, Sequence, When};
+use crate::flow::label;
+use crate::table::{Table, count, percent, time};
+
+/// Classes that the text shows.
+const SHOWN: usize = 16;
+/// Calls of a sequence that the text lists.
+const CALLS: usize = 12;
+
+impl LoopStructure {
+    /// Writes the loops as text.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "Loops of {} threads with {} calls, by classes of threads with equal graphs; times are means of their threads",
+            count(self.threads),
+            count(self.calls)
+        )?;
+        if self.left_out > 0 {
+            let left_out = count(self.left_out);
+            writeln!(
+                out,
+                "  {left_out} calls only ask for something and are left out; --all takes them in"
+            )?;
+        }
+        for (number, class) in self.classes.iter().enumerate().take(SHOWN) {
+            writeln!(out)?;
+            writeln!(out, "Class {}: {}", number + 1, class.name)?;
+            class.write(out)?;
+        }
+        if self.classes.len() > SHOWN {
+            let rest = (self.classes.len() - SHOWN) as u64;
+            writeln!(out)?;
+            writeln!(out, "{} more classes: --json has all", count(rest))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the loops as one JSON object.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, self)?;
+        writeln!(out)
+    }
+}
+
+impl ClassLoops {
+    fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        let threads = (self.threads.len() as u64).max(1);
+        match self.phases.get(1) {
+            None => writeln!(out, "  no loops")?,
+            Some(main) => writeln!(
+                out,
+                "  {} of the time in {} outermost loops, {} in the main one",
+                percent(self.outermost_ps, self.time_ps),
+                count(self.outermost_loops),
+                percent(main.time_ps, self.time_ps)
+            )?,
+        }
+        writeln!(out)?;
+        if !self.phases.is_empty() {
+            let mut table = Table::new(["phase", "calls", "time", "share", "in MPI"]);
+            for phase in &self.phases {
+                table.row(vec![
+                    phase.phase.to_owned(),
+                    count(phase.calls / threads),
+                    time(phase.time_ps / threads),
+                    percent(phase.time_ps, self.time_ps),
+                    time(phase.in_mpi_ps / threads),
+                ]);
+            }
+            table.write(out)?;
+            writeln!(out)?;
+        }
+        let table = Table::new(["program", "calls", "time", "share", "in MPI"]);
+        let mut rows = Rows {
+            table,
+            threads,
+            whole: self.time_ps,
+        };
+        rows.body(&self.body, 0);
+        rows.table.write(out)
+    }
+}
+
+/// The tree's rows.
+struct Rows {
+    table: Table,
+    threads: u64,
+    whole: u64,
+}
+
+impl Rows {
+    fn body(&mut self, body: &[Part], depth: usize) {
+        for part in body {
+            match part {
+                Part::Sequence(part) => self.sequence(part, depth),
+                Part::Loop(part) => self.one_loop(part, depth),
+            }
+        }
+    }
+
+    fn one_loop(&mut self, part: &LoopPart, depth: usize) {
+        let irreducible = if part.irreducible {
+            ", which has several ways in"
+        } else {
+            ""
+        };
+        self.table.row(vec![
+            format!(
+                "{}LOOP ({}){}{irreducible}",
+                "  ".repeat(depth),
+                part.times(),
+                part.when.words()
+            ),
+            count(part.calls / self.threads),
+            time(part.time.total_ps / self.threads),
+            percent(part.time.total_ps, self.whole),
+            time(part.in_mpi_ps / self.threads),
+        ]);
+        self.body(&part.body, depth + 1);
+    }
+
+    fn sequence(&mut self, part: &Sequence, depth: usize) {
+        let sum = |calls: &[super::SequenceCall]| {
+            let visits = calls.iter().map(|call| call.visits.total).sum::<u64>();
+            let mpi = calls.iter().map(|call| call.in_mpi.total_ps).sum::<u64>();
+            (visits, mpi)
+        };
+        let indent = "  ".repeat(depth);
+        self.row(
+            format!("{indent}SEQ{}", part.when.words()),
+            sum(&part.calls),
+        );
+        let calls = &part.calls;
+        let (first, rest) = match calls.len() > CALLS {
+            true => (&calls[..CALLS / 2], &calls[CALLS / 2..]),
+            false => (&calls[..], &[][..]),
+        };
+        for call in first {
+            let figures = (call.visits.total, call.in_mpi.total_ps);
+            self.row(format!("{indent}  {}", call.text), figures);
+        }
+        if !rest.is_empty() {
+            let (middle, last) = rest.split_at(rest.len() - CALLS / 2);
+            self.row(
+                format!("{indent}  ... {} more ...", middle.len()),
+                sum(middle),
+            );
+            for call in last {
+                let figures = (call.visits.total, call.in_mpi.total_ps);
+                self.row(format!("{indent}  {}", call.text), figures);
+            }
+        }
+    }
+
+    fn row(&mut self, text: String, (calls, mpi): (u64, u64)) {
+        self.table.row(vec![
+            text,
+            count(calls / self.threads),
+            String::new(),
+            String::new(),
+            time(mpi / self.threads),
+        ]);
+    }
+}
+
+impl LoopPart {
+    /// How often it is gone through, for people.
+    fn times(&self) -> String {
+        let all = &self.iterations;
+        match all.min == all.max {
+            true => format!("{} times", count(all.max)),
+            false => format!(
+                "{} to {} times, {:.1} in the mean",
+                count(all.min),
+                count(all.max),
+                all.mean
+            ),
+        }
+    }
+}
+
+impl When {
+    /// For people, to be put after what happens then.
+    fn words(&self) -> String {
+        match self {
+            Self::Always => String::new(),
+            Self::Iterations { labels, of } => {
+                let of = of.map(|of| format!(" of {}", count(of)));
+                let labels = label::words(labels);
+                format!(" in iterations {labels}{}", of.unwrap_or_default())
+            }
+            Self::Overall { labels, of } => {
+                let labels = label::words(labels);
+                format!(" in iterations {labels} of {} over all", count(*of))
+            }
+            Self::Some { times, of } => {
+                format!(" {} times in {} iterations", count(*times), count(*of))
+            }
+        }
+    }
+}

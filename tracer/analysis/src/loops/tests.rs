@@ -1,0 +1,133 @@
+//! Loops of programs whose counts are known.
+
+use super::{LoopFinder, LoopPart, LoopStructure, Part, When};
+use crate::communicators::Collector;
+use crate::flow::Detail;
+use crate::generated::Stencil;
+use crate::ranks::{Ranks, WORLD};
+
+fn loops(stencil: Stencil) -> LoopStructure {
+    let header = stencil.header();
+    let mut communicators = Collector::new();
+    let mut finder = LoopFinder::new(Detail::Peer, false);
+    for event in stencil.events() {
+        communicators.observe(&event, &header);
+        finder.observe(&event);
+    }
+    let communicators = communicators.resolve();
+    let mut measure = finder.measure(&communicators);
+    for event in stencil.events() {
+        measure.observe(&event);
+    }
+    measure.finish(&header, &communicators)
+}
+
+fn as_loop(part: &Part) -> &LoopPart {
+    match part {
+        Part::Loop(part) => part,
+        Part::Sequence(_) => panic!("{part:?}"),
+    }
+}
+
+#[test]
+fn iterations_are_counted_exactly() {
+    let stencil = Stencil {
+        width: 4,
+        height: 3,
+        steps: 20,
+        rounds: 5,
+        report: 4,
+    };
+    let found = loops(stencil);
+    assert_eq!((found.threads, found.calls), (12, stencil.calls()));
+    let middle = found.classes.iter().find(|class| class.name == "ranks 5-6");
+    let middle = middle.expect("the middle");
+    let [Part::Sequence(begin), steps, Part::Sequence(end)] = &middle.body[..] else {
+        panic!("{middle:#?}");
+    };
+    assert_eq!(begin.calls[0].function, "MPI_Init");
+    assert_eq!(end.calls[0].function, "MPI_Finalize");
+    let steps = as_loop(steps);
+    let counts = |part: &LoopPart| {
+        let all = part.iterations;
+        (part.entries.max, all.min, all.max, all.total)
+    };
+    assert_eq!(counts(steps), (1, 20, 20, 40));
+    assert_eq!(steps.calls, 2 * (20 * (9 + 5) + 5));
+    let [Part::Sequence(halo), rounds, Part::Sequence(report)] = &steps.body[..] else {
+        panic!("{steps:#?}");
+    };
+    assert_eq!((halo.calls.len(), &halo.when), (9, &When::Always));
+    assert_eq!(counts(as_loop(rounds)), (20, 5, 5, 200));
+    assert_eq!(as_loop(rounds).when, When::Always);
+    assert_eq!(report.calls[0].text, "MPI_Reduce root 0");
+    let When::Iterations { labels, of } = &report.when else {
+        panic!("{report:?}");
+    };
+    assert_eq!(crate::flow::label::words(labels), "1-17 step 4");
+    assert_eq!(*of, Some(20));
+    // Phases are all of the time and of the calls.
+    let times: u64 = middle.phases.iter().map(|phase| phase.time_ps).sum();
+    let calls: u64 = middle.phases.iter().map(|phase| phase.calls).sum();
+    assert_eq!((times, calls), (middle.time_ps, middle.calls));
+    assert_eq!(middle.phases[1].time_ps, middle.outermost_ps);
+
+    let mut text = Vec::new();
+    found.write(&mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("LOOP (20 times)"), "{text}");
+    assert!(
+        text.contains("SEQ in iterations 1-17 step 4 of 20"),
+        "{text}"
+    );
+}
+
+/// The loops of a lone rank that makes these calls, one letter each.
+fn of_calls(calls: &str) -> Vec<Part> {
+    let mut ranks = Ranks::new(1);
+    for (number, call) in (1u64..).zip(calls.chars()) {
+        let times = (number * 1000, number * 1000 + 200);
+        match call {
+            'a' => ranks.call(0, times, "MPI_Barrier", &[WORLD]),
+            _ => ranks.send(0, times, 0, 1),
+        }
+    }
+    let trace = ranks.trace();
+    let mut finder = LoopFinder::new(Detail::Peer, false);
+    trace.events.iter().for_each(|event| finder.observe(event));
+    let mut measure = finder.measure(&trace.communicators);
+    trace.events.iter().for_each(|event| measure.observe(event));
+    let found = measure.finish(&trace.header, &trace.communicators);
+    found.classes[0].body.clone()
+}
+
+#[test]
+fn loops_that_begin_with_one_call_are_told_apart() {
+    let body = of_calls(&"aaaab".repeat(6));
+    let outer = as_loop(&body[0]);
+    assert_eq!(
+        (outer.iterations.total, outer.when.clone()),
+        (6, When::Always)
+    );
+    let inner = as_loop(&outer.body[0]);
+    let all = inner.iterations;
+    assert_eq!(
+        (inner.entries.total, all.min, all.max, all.total),
+        (6, 4, 4, 24)
+    );
+}
+
+#[test]
+fn what_happens_in_some_iterations_says_in_which() {
+    let body = of_calls(&"aab".repeat(6));
+    let all = as_loop(&body[0]);
+    assert_eq!(all.iterations.total, 12);
+    let Part::Sequence(even) = &all.body[1] else {
+        panic!("{body:#?}");
+    };
+    let When::Iterations { labels, of } = &even.when else {
+        panic!("{even:?}");
+    };
+    assert_eq!(crate::flow::label::words(labels), "2-12 step 2");
+    assert_eq!(*of, Some(12));
+}

@@ -1,0 +1,339 @@
+//! From counted iterations to the tree of loops and sequences.
+//!
+//! What a loop's iteration does is put in an order in which each call comes after those that lead to it, and otherwise in that of
+//! first calls. Neighbours that happen in the same iterations are one sequence. Called by `loops`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use belljar_trace::TraceHeader;
+
+use super::measure::{LoopSum, Occurrence};
+use super::nesting::Nesting;
+use super::{
+    ClassLoops, Iterations, LoopMeasure, LoopPart, Part, Phase, Sequence, SequenceCall, When,
+};
+use crate::communicators::Communicators;
+use crate::flow::{Class, END, PerThread, Spread, threads};
+
+/// What a loop, or the program, consists of: a node, or a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Item {
+    Node(u32),
+    Loop(usize),
+}
+
+/// A class and all that was measured of it.
+struct Tree<'a> {
+    measure: &'a LoopMeasure,
+    class: &'a Class,
+    nesting: &'a Nesting,
+    header: &'a TraceHeader,
+    /// By loop, and last the program: what it consists of, in order.
+    items: Vec<Vec<Item>>,
+}
+
+/// The loops of a class.
+pub(super) fn class(
+    measure: &LoopMeasure,
+    number: usize,
+    header: &TraceHeader,
+    communicators: &Communicators,
+) -> ClassLoops {
+    let class = &measure.flows.classes[number];
+    let nesting = &measure.nestings[number];
+    let flow = &measure.flows.threads()[class.threads[0]].1;
+    let edges = flow.edges.iter().map(|edge| (edge.from, edge.to));
+    let tree = Tree {
+        measure,
+        class,
+        nesting,
+        header,
+        items: ordered(nesting, edges),
+    };
+    let members = measure.flows.members(&class.threads, communicators);
+    let body = tree.body(nesting.loops.len());
+    let outermost = body.iter().filter_map(|part| match part {
+        Part::Loop(part) => Some(part.time.total_ps),
+        Part::Sequence(_) => None,
+    });
+    let outermost: Vec<u64> = outermost.collect();
+    let sum = |of: &dyn Fn(usize) -> u64| class.threads.iter().map(|thread| of(*thread)).sum();
+    ClassLoops {
+        name: threads::words(&members, communicators),
+        threads: members,
+        calls: sum(&|thread| measure.walks[thread].calls),
+        time_ps: sum(&|thread| {
+            let flow = &measure.flows.threads()[thread].1;
+            tree.ps(thread, flow.last) - tree.ps(thread, flow.first)
+        }),
+        in_mpi_ps: sum(&|thread| tree.ps(thread, measure.walks[thread].mpi)),
+        outermost_loops: outermost.len() as u64,
+        outermost_ps: outermost.iter().sum(),
+        phases: tree.phases(),
+        body,
+    }
+}
+
+/// What each loop and the program consist of, in order.
+fn ordered(nesting: &Nesting, edges: impl Iterator<Item = (u32, u32)>) -> Vec<Vec<Item>> {
+    let program = nesting.loops.len();
+    let region = |chain: &[usize], depth: usize| match depth {
+        0 => program,
+        _ => chain[depth - 1],
+    };
+    let item = |node: u32, depth: usize| match nesting.chains[node as usize].get(depth) {
+        Some(inner) => Item::Loop(*inner),
+        None => Item::Node(node),
+    };
+    // By region: items with their first nodes, and what comes after what.
+    let mut firsts: Vec<BTreeMap<Item, u32>> = vec![BTreeMap::new(); program + 1];
+    for node in END + 1..nesting.chains.len() as u32 {
+        let chain = &nesting.chains[node as usize];
+        for depth in 0..=chain.len() {
+            let items = &mut firsts[region(chain, depth)];
+            items.entry(item(node, depth)).or_insert(node);
+        }
+    }
+    let mut after: Vec<BTreeSet<(Item, Item)>> = vec![BTreeSet::new(); program + 1];
+    for (from, to) in edges.filter(|(from, to)| *from > END && *to > END) {
+        let (chain, other) = (&nesting.chains[from as usize], &nesting.chains[to as usize]);
+        let depth = chain
+            .iter()
+            .zip(other)
+            .take_while(|(one, other)| one == other)
+            .count();
+        let own = region(chain, depth);
+        let back = own != program && nesting.loops[own].header == to;
+        let (from, to) = (item(from, depth), item(to, depth));
+        if !back && from != to {
+            after[own].insert((from, to));
+        }
+    }
+    let regions = firsts.into_iter().zip(after);
+    regions
+        .map(|(items, after)| sorted(&items, &after))
+        .collect()
+}
+
+/// Items in an order in which each comes after those before it, and otherwise by their first nodes.
+fn sorted(items: &BTreeMap<Item, u32>, after: &BTreeSet<(Item, Item)>) -> Vec<Item> {
+    let mut waits: BTreeMap<Item, u32> = items.keys().map(|item| (*item, 0)).collect();
+    for (_, to) in after {
+        *waits.entry(*to).or_default() += 1;
+    }
+    let mut left: BTreeSet<(u32, Item)> =
+        items.iter().map(|(item, first)| (*first, *item)).collect();
+    let mut ready: BTreeSet<(u32, Item)> = left
+        .iter()
+        .copied()
+        .filter(|(_, item)| waits[item] == 0)
+        .collect();
+    let mut order = Vec::new();
+    // Where a loop has more ways in than one, items may wait for each other: then the first goes first.
+    while let Some(next) = ready.pop_first().or_else(|| left.first().copied()) {
+        left.remove(&next);
+        order.push(next.1);
+        for (_, to) in after
+            .range((next.1, Item::Node(0))..)
+            .take_while(|(from, _)| *from == next.1)
+        {
+            let Some(count) = waits.get_mut(to) else {
+                continue;
+            };
+            *count = count.saturating_sub(1);
+            let key = (items[to], *to);
+            if *count == 0 && left.contains(&key) {
+                ready.insert(key);
+            }
+        }
+    }
+    order
+}
+
+impl Tree<'_> {
+    fn ps(&self, thread: usize, cycles: u64) -> u64 {
+        let (key, _) = &self.measure.flows.threads()[thread];
+        self.header.frequency(key.0).time_of(cycles).as_ps()
+    }
+
+    /// What the threads of the class have.
+    fn sums(&self, number: usize) -> impl Iterator<Item = (usize, &LoopSum)> {
+        let threads = self.class.threads.iter();
+        threads.map(move |thread| (*thread, &self.measure.walks[*thread].loops[number]))
+    }
+
+    fn body(&self, region: usize) -> Vec<Part> {
+        let mut parts: Vec<Part> = Vec::new();
+        for item in &self.items[region] {
+            match item {
+                Item::Loop(number) => parts.push(Part::Loop(self.one_loop(*number, region))),
+                Item::Node(node) => {
+                    let when = self.when(region, |walk| &walk.nodes[*node as usize]);
+                    let call = self.call(*node);
+                    match parts.last_mut() {
+                        Some(Part::Sequence(sequence)) if sequence.when == when => {
+                            sequence.calls.push(call);
+                        }
+                        _ => parts.push(Part::Sequence(Sequence {
+                            when,
+                            calls: vec![call],
+                        })),
+                    }
+                }
+            }
+        }
+        parts
+    }
+
+    fn call(&self, node: u32) -> SequenceCall {
+        let all = self.measure.flows.threads();
+        let mut visits = PerThread::default();
+        let mut in_mpi = Spread::default();
+        for thread in &self.class.threads {
+            let (key, flow) = &all[*thread];
+            let own = &flow.nodes[node as usize];
+            visits.add(own.visits);
+            in_mpi.add(&own.time, self.header.frequency(key.0));
+        }
+        let (function, text) = self.words(node);
+        SequenceCall {
+            function,
+            text,
+            visits,
+            in_mpi,
+        }
+    }
+
+    fn words(&self, node: u32) -> (&'static str, String) {
+        let flow = &self.measure.flows.threads()[self.class.threads[0]].1;
+        let signature = flow.nodes[node as usize].signature.as_ref();
+        signature.map_or(("", String::new()), |signature| {
+            let partners = self.class.partners(node as usize);
+            (signature.function(), signature.words(&partners))
+        })
+    }
+
+    fn one_loop(&self, number: usize, region: usize) -> LoopPart {
+        let own = &self.nesting.loops[number];
+        let mut entries = PerThread::default();
+        let mut time = Spread::default();
+        let mut iterations = Iterations {
+            min: u64::MAX,
+            ..Iterations::default()
+        };
+        let (mut calls, mut in_mpi_ps) = (0, 0);
+        for (thread, sum) in self.sums(number) {
+            let (key, _) = &self.measure.flows.threads()[thread];
+            entries.add(sum.entries);
+            time.add(&sum.time, self.header.frequency(key.0));
+            iterations.min = iterations.min.min(sum.iterations.min);
+            iterations.max = iterations.max.max(sum.iterations.max);
+            iterations.total += sum.total;
+            calls += sum.calls;
+            in_mpi_ps += self.ps(thread, sum.mpi);
+        }
+        iterations.mean = iterations.total as f64 / entries.total.max(1) as f64;
+        LoopPart {
+            when: self.when(region, |walk| &walk.loops[number].occurrence),
+            header: self.words(own.header).1,
+            irreducible: own.irreducible,
+            entries,
+            iterations,
+            time,
+            calls,
+            in_mpi_ps,
+            body: self.body(number),
+        }
+    }
+
+    /// In which iterations of a region something happens.
+    fn when<'b>(&'b self, region: usize, of: impl Fn(&'b super::Walk) -> &'b Occurrence) -> When {
+        if region == self.nesting.loops.len() {
+            return When::Always;
+        }
+        let (mut times, mut all) = (0, 0);
+        let mut same = None;
+        let mut differs = false;
+        for (thread, sum) in self.sums(region) {
+            let occurrence = of(&self.measure.walks[thread]);
+            times += occurrence.visits;
+            all += sum.total;
+            let own = one(occurrence, sum);
+            differs |= same.as_ref().is_some_and(|same| *same != own);
+            same = Some(own);
+        }
+        match same {
+            Some(Some(when)) if !differs => when,
+            _ => When::Some { times, of: all },
+        }
+    }
+
+    fn phases(&self) -> Vec<Phase> {
+        let outermost = self.items[self.nesting.loops.len()].iter();
+        let loops = outermost.filter_map(|item| match item {
+            Item::Loop(number) => Some(*number),
+            Item::Node(_) => None,
+        });
+        let time = |number: usize| -> u64 {
+            let sums = self.sums(number);
+            sums.map(|(thread, sum)| self.ps(thread, sum.time.total))
+                .sum()
+        };
+        // Of loops with as much time, the first.
+        let Some(main) = loops.rev().max_by_key(|number| time(*number)) else {
+            return Vec::new();
+        };
+        let mut phases = ["before", "main loop", "after"].map(|phase| Phase {
+            phase,
+            calls: 0,
+            time_ps: 0,
+            in_mpi_ps: 0,
+        });
+        for (thread, sum) in self.sums(main) {
+            let walk = &self.measure.walks[thread];
+            let flow = &self.measure.flows.threads()[thread].1;
+            let (entered, calls, mpi) = sum.entered.unwrap_or((flow.first, 0, 0));
+            let before = entered.saturating_sub(flow.first);
+            let rest = flow.last.saturating_sub(flow.first);
+            let parts = [
+                (calls, before, mpi),
+                (sum.calls, sum.time.total, sum.mpi),
+                (
+                    walk.calls - calls - sum.calls,
+                    rest.saturating_sub(before).saturating_sub(sum.time.total),
+                    walk.mpi.saturating_sub(mpi).saturating_sub(sum.mpi),
+                ),
+            ];
+            for (phase, (calls, time, mpi)) in phases.iter_mut().zip(parts) {
+                phase.calls += calls;
+                phase.time_ps += self.ps(thread, time);
+                phase.in_mpi_ps += self.ps(thread, mpi);
+            }
+        }
+        phases.into()
+    }
+}
+
+/// In which iterations of a loop something happens in one thread; `None` if no label tells.
+fn one(occurrence: &Occurrence, sum: &LoopSum) -> Option<When> {
+    /// Labels that are easier to read than none.
+    const FEW: usize = 4;
+    if occurrence.visits == sum.total {
+        return Some(When::Always);
+    }
+    let few = |labels: &crate::flow::label::Labels| {
+        let list = labels.list().filter(|list| list.len() <= FEW)?;
+        Some(list.to_vec())
+    };
+    if !occurrence.differs && occurrence.entries == sum.entries {
+        let of = sum.iterations.max;
+        return Some(When::Iterations {
+            labels: few(occurrence.first()?)?,
+            of: (sum.iterations.min == of).then_some(of),
+        });
+    }
+    Some(When::Overall {
+        labels: few(&occurrence.all)?,
+        of: sum.total,
+    })
+}
