@@ -15,7 +15,7 @@ use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::quantity::Duration;
 use belljar_cluster::scenario::{Nodes, Scenario};
 use belljar_sim::Time;
-use belljar_trace::{TRACE_FILE, TraceState};
+use belljar_trace::{TRACE_FILE, TraceState, VERSION};
 use clap::{Args, Subcommand};
 
 use super::output::{Harmless, read_or_not, show};
@@ -32,6 +32,9 @@ pub(crate) enum TraceCommand {
     /// Follow the critical path: what determined how long the program took, by rank and function.
     #[command(after_help = "Example: belljar trace path belljar-runs/hpl-4")]
     Path(PathArguments),
+    /// Write a trace in another version of the format, with the same calls.
+    #[command(after_help = "Example: belljar trace convert belljar-runs/hpl-4 hpl-4.bjt --to 5")]
+    Convert(ConvertArguments),
 }
 
 #[derive(Args)]
@@ -95,6 +98,17 @@ pub(crate) struct PathArguments {
     json: bool,
 }
 
+#[derive(Args)]
+pub(crate) struct ConvertArguments {
+    /// A run directory, or a trace file.
+    trace: PathBuf,
+    /// The new file.
+    out: PathBuf,
+    /// Version of the format: 7, or for earlier Belljars 5, or 6 for runs with a time model.
+    #[arg(long, value_name = "VERSION", default_value_t = VERSION)]
+    to: u16,
+}
+
 /// `belljar trace`.
 pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
     match command {
@@ -102,6 +116,7 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
         TraceCommand::Stat(arguments) => stat(arguments),
         TraceCommand::Wait(arguments) => wait(arguments),
         TraceCommand::Path(arguments) => path(arguments),
+        TraceCommand::Convert(arguments) => convert(arguments),
     }
 }
 
@@ -190,6 +205,17 @@ fn path(arguments: &PathArguments) -> Result<ExitCode> {
         true => path.write_json(out),
         false => path.write(out),
     })
+}
+
+/// `belljar trace convert`.
+fn convert(arguments: &ConvertArguments) -> Result<ExitCode> {
+    let from = trace_file(&arguments.trace);
+    remark(&belljar_archive::convert(
+        &from,
+        &arguments.out,
+        arguments.to,
+    )?);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes results to standard output, and then what is to be said of their trace.

@@ -70,6 +70,8 @@
 mod coder;
 /// Numbers that recur in their context.
 mod column;
+/// The same calls in another version.
+mod convert;
 /// Signatures by number.
 mod dictionary;
 /// Versions 5 and 6.
@@ -103,6 +105,7 @@ use std::path::Path;
 use belljar_trace::{TraceError, TraceHeader, TraceSummary};
 use bincode::{Decode, Encode};
 
+pub use convert::convert;
 pub use earlier::EarlierWriter;
 pub use frame::Kind;
 pub use grammar::{Grammar, Rule};

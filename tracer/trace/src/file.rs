@@ -153,6 +153,16 @@ pub enum TraceError {
         /// What is wrong.
         reason: String,
     },
+    /// A trace that another version of the format cannot hold.
+    #[error("cannot convert the trace {} to version {version}: {reason}", path.display())]
+    Convert {
+        /// The file.
+        path: PathBuf,
+        /// The version that was wanted.
+        version: u16,
+        /// Why not.
+        reason: String,
+    },
     /// A record that cannot be encoded.
     #[error("a record of the trace {} cannot be encoded: {reason}; please report it", path.display())]
     Encode {

@@ -57,7 +57,8 @@ impl EarlierWriter {
         Self::over(create(path)?, path, header, true)
     }
 
-    fn over(
+    /// As [`create`](Self::create), to `file`, which is empty and at `path`.
+    pub(crate) fn over(
         file: File,
         path: &Path,
         header: &TraceHeader,
