@@ -7,17 +7,34 @@ use std::io::Write;
 use std::path::Path;
 
 use belljar_analysis::{DumpFormat, Filter, dump, statistics};
+use belljar_archive::{EarlierWriter, StructureReader, TraceReader, TraceWriter};
 use belljar_cluster::scenario::Scenario;
 use belljar_sim::Frequency;
-use belljar_trace::{MAGIC, TraceHeader, TraceSummary, TraceWriter, VERSION};
+use belljar_trace::{EARLIEST_VERSION, MAGIC, TraceHeader, TraceState, TraceSummary, VERSION};
 
-const HEAD: usize = 13;
+/// Bytes before the payload of a chunk of an earlier version: kind, two lengths, checksum.
+const EARLIER_HEAD: usize = 13;
 
-/// Reads a trace and lists and analyses what is in it.
+/// Bytes before the payload of a chunk: kind, length, checksum.
+const HEAD: usize = 9;
+
+/// The kind of the chunk with new signatures, whose payload is packed.
+const DICTIONARY: u8 = 2;
+
+/// Reads a trace of an earlier version and lists and analyses what is in it.
 ///
 /// The first byte says whether the rest is a file as it stands, or chunks whose lengths and
 /// checksums are made good: a kind, a length of two bytes, and what stands in the chunk.
 pub(crate) fn trace(data: &[u8]) {
+    analyse_file(data, earlier_chunked);
+}
+
+/// The same of the version that runs write.
+pub(crate) fn archive(data: &[u8]) {
+    analyse_file(data, chunked);
+}
+
+fn analyse_file(data: &[u8], chunked: fn(&[u8]) -> Vec<u8>) {
     let Some((&kind, rest)) = data.split_first() else {
         return;
     };
@@ -37,81 +54,182 @@ pub(crate) fn trace(data: &[u8]) {
     if let Ok((statistics, _)) = statistics(file.path(), &Filter::default()) {
         let _ = format!("{statistics:?}");
     }
+    compare_readers(file.path());
 }
 
-/// A header, and chunks of what `rest` holds.
-fn chunked(mut rest: &[u8]) -> Vec<u8> {
+/// Reads structure alone: it has the calls that the whole has, where that is complete.
+fn compare_readers(path: &Path) {
+    let Ok(mut structures) = StructureReader::open(path) else {
+        return;
+    };
+    let mut calls = 0;
+    while let Some(structure) = structures.advance() {
+        calls += structure.calls;
+    }
+    let Ok(mut reader) = TraceReader::open(path) else {
+        return;
+    };
+    let read = reader.by_ref().count();
+    if *reader.state() == TraceState::Complete {
+        assert_eq!(calls, read, "structure has other calls");
+    }
+}
+
+/// How a file of this version begins.
+fn beginning(version: u16) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
-    bytes.extend(VERSION.to_le_bytes());
-    let header = small_trace();
-    bytes.extend_from_slice(first_chunk(&header));
+    bytes.extend(version.to_le_bytes());
+    bytes
+}
+
+/// A header, and chunks of what `rest` holds, of version 5.
+fn earlier_chunked(mut rest: &[u8]) -> Vec<u8> {
+    let header = small_earlier_trace();
+    let mut bytes = beginning(EARLIEST_VERSION);
+    let stored = word(&header, bytes.len() + 5);
+    bytes.extend_from_slice(&header[bytes.len()..][..EARLIER_HEAD + stored]);
     while let [kind, low, high, after @ ..] = rest {
         let length = usize::from(u16::from_le_bytes([*low, *high])).min(after.len());
         let (payload, behind) = after.split_at(length);
-        chunk(&mut bytes, kind & 3, payload);
+        let stored = zstd::bulk::compress(payload, 1).unwrap_or_default();
+        let mut head = vec![kind & 3];
+        head.extend((payload.len() as u32).to_le_bytes());
+        head.extend((stored.len() as u32).to_le_bytes());
+        put_chunk(&mut bytes, &head, &stored);
         rest = behind;
     }
     bytes
 }
 
-fn chunk(bytes: &mut Vec<u8>, kind: u8, payload: &[u8]) {
-    let stored = zstd::bulk::compress(payload, 1).unwrap_or_default();
-    let mut head = vec![kind];
-    head.extend((payload.len() as u32).to_le_bytes());
-    head.extend((stored.len() as u32).to_le_bytes());
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&head);
-    hasher.update(&stored);
-    bytes.extend(head);
-    bytes.extend(hasher.finalize().to_le_bytes());
-    bytes.extend(stored);
+/// The same of the version that runs write.
+fn chunked(mut rest: &[u8]) -> Vec<u8> {
+    let header = small_trace();
+    let mut bytes = beginning(VERSION);
+    let stored = word(&header, bytes.len() + 1);
+    bytes.extend_from_slice(&header[bytes.len()..][..HEAD + stored]);
+    while let [kind, low, high, after @ ..] = rest {
+        let length = usize::from(u16::from_le_bytes([*low, *high])).min(after.len());
+        let (payload, behind) = after.split_at(length);
+        let kind = kind % 6;
+        let mut stored = payload.to_vec();
+        if is_packed(kind) {
+            stored = (payload.len() as u32).to_le_bytes().to_vec();
+            stored.extend(zstd::bulk::compress(payload, 1).unwrap_or_default());
+        }
+        let mut head = vec![kind];
+        head.extend((stored.len() as u32).to_le_bytes());
+        put_chunk(&mut bytes, &head, &stored);
+        rest = behind;
+    }
+    bytes
 }
 
-/// The chunk after a trace's magic and version.
-fn first_chunk(trace: &[u8]) -> &[u8] {
-    let chunks = &trace[MAGIC.len() + 2..];
-    let stored = u32::from_le_bytes([chunks[5], chunks[6], chunks[7], chunks[8]]);
-    &chunks[..HEAD + stored as usize]
+/// Dictionaries and footers are packed with zstd.
+fn is_packed(kind: u8) -> bool {
+    kind == 1 || kind == DICTIONARY
+}
+
+fn put_chunk(bytes: &mut Vec<u8>, head: &[u8], stored: &[u8]) {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(head);
+    hasher.update(stored);
+    bytes.extend_from_slice(head);
+    bytes.extend(hasher.finalize().to_le_bytes());
+    bytes.extend_from_slice(stored);
+}
+
+fn word(bytes: &[u8], at: usize) -> usize {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize
+}
+
+fn header() -> TraceHeader {
+    let rate = Frequency::from_hz(2_600_000_000).expect("it is not zero");
+    TraceHeader::new("fuzz", &[rate; 2])
+}
+
+/// A sound trace of version 5 without events.
+fn small_earlier_trace() -> Vec<u8> {
+    let file = tempfile::NamedTempFile::new().expect("the host has a folder for files");
+    let writer = EarlierWriter::create(file.path(), &header()).expect("a header can be written");
+    let written = writer.finish(&TraceSummary::default());
+    written.expect("a summary can be written");
+    std::fs::read(file.path()).expect("it was just written")
 }
 
 /// A sound trace without events.
 fn small_trace() -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().expect("the host has a folder for files");
-    let rate = Frequency::from_hz(2_600_000_000).expect("it is not zero");
-    let header = TraceHeader::new("fuzz", &[rate; 2]);
-    let writer = TraceWriter::create(file.path(), &header).expect("a header can be written");
-    writer
-        .finish(&TraceSummary::default())
-        .expect("a summary can be written");
+    let writer = TraceWriter::create(file.path(), &header(), false);
+    let writer = writer.expect("a header can be written");
+    let written = writer.finish(&TraceSummary::default());
+    written.expect("a summary can be written");
     std::fs::read(file.path()).expect("it was just written")
 }
 
 /// What stands in the chunks of a trace after its header, kinds and lengths before it.
-fn payloads(trace: &[u8]) -> Vec<u8> {
+fn earlier_payloads(trace: &[u8]) -> Vec<u8> {
     let mut rest = &trace[MAGIC.len() + 2..];
     let mut bytes = vec![1];
     let mut first = true;
-    while rest.len() >= HEAD {
-        let word =
-            |at: usize| u32::from_le_bytes([rest[at], rest[at + 1], rest[at + 2], rest[at + 3]]);
-        let (raw, stored) = (word(1) as usize, word(5) as usize);
-        let payload = zstd::bulk::decompress(&rest[HEAD..HEAD + stored], raw);
-        let payload = payload.expect("a sound trace");
+    while rest.len() >= EARLIER_HEAD {
+        let (raw, stored) = (word(rest, 1), word(rest, 5));
+        let payload = zstd::bulk::decompress(&rest[EARLIER_HEAD..][..stored], raw);
         if !first {
-            bytes.push(rest[0]);
-            bytes.extend((payload.len() as u16).to_le_bytes());
-            bytes.extend(payload);
+            put_payload(&mut bytes, rest[0], &payload.expect("a sound trace"));
         }
         first = false;
-        rest = &rest[HEAD + stored..];
+        rest = &rest[EARLIER_HEAD + stored..];
     }
     bytes
 }
 
-/// Sound traces with and without events, as files and as chunks.
+/// The same of the version that runs write.
+fn payloads(trace: &[u8]) -> Vec<u8> {
+    let mut rest = &trace[MAGIC.len() + 2..];
+    let mut bytes = vec![1];
+    while rest.len() >= HEAD {
+        let (kind, stored) = (rest[0], &rest[HEAD..][..word(rest, 1)]);
+        if is_packed(kind) {
+            let payload = zstd::bulk::decompress(&stored[4..], word(stored, 0));
+            put_payload(&mut bytes, kind, &payload.expect("a sound trace"));
+        } else if kind != 0 {
+            put_payload(&mut bytes, kind, stored);
+        }
+        rest = &rest[HEAD + stored.len()..];
+    }
+    bytes
+}
+
+fn put_payload(bytes: &mut Vec<u8>, kind: u8, payload: &[u8]) {
+    bytes.push(kind);
+    bytes.extend((payload.len() as u16).to_le_bytes());
+    bytes.extend(payload);
+}
+
+/// Sound traces of earlier versions with and without events, as files and as chunks.
 pub(crate) fn trace_seeds() -> Vec<Vec<u8>> {
+    const FILES: [&[u8]; 2] = [
+        include_bytes!("../../tracer/archive/tests/golden/version-5.bjt"),
+        include_bytes!("../../tracer/archive/tests/golden/version-6.bjt"),
+    ];
+    let small = small_earlier_trace();
+    let whole = [FILES[0], FILES[1], &small];
+    let mut seeds: Vec<Vec<u8>> = whole.map(|file| [&[0], file].concat()).into();
+    seeds.push(earlier_payloads(&small));
+    seeds
+}
+
+/// Sound traces with and without calls, as files and as chunks.
+pub(crate) fn archive_seeds() -> Vec<Vec<u8>> {
+    const FILES: [&[u8]; 2] = [
+        include_bytes!("../../tracer/archive/tests/golden/version-7.bjt"),
+        include_bytes!("../../tracer/archive/tests/golden/version-7-accounts.bjt"),
+    ];
     let small = small_trace();
-    vec![[vec![0], small.clone()].concat(), payloads(&small)]
+    let whole = [FILES[0], FILES[1], &small];
+    let files = whole.map(|file| [&[0], file].concat());
+    let chunks = whole.map(payloads);
+    files.into_iter().chain(chunks).collect()
 }
 
 /// Reads a scenario; lines that begin with `=` are overrides.

@@ -85,10 +85,17 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "trace",
-        about: "trace files, read, listed and analysed",
+        about: "trace files of versions 5 and 6, read, listed and analysed",
         run: files::trace,
         seeds: files::trace_seeds,
         longest: 4096,
+    },
+    Target {
+        name: "archive",
+        about: "trace files, read, listed and analysed, whole and their structure alone",
+        run: files::archive,
+        seeds: files::archive_seeds,
+        longest: 1 << 14,
     },
     Target {
         name: "scenario",

@@ -79,6 +79,11 @@ fn trace() {
 }
 
 #[test]
+fn archive() {
+    mutations("archive", 1000);
+}
+
+#[test]
 fn scenario() {
     mutations("scenario", 2000);
 }

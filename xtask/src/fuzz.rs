@@ -30,8 +30,10 @@ enum Target {
     Registers,
     /// Kernel files of every kind, loaded and entered.
     Boot,
-    /// Trace files, read, listed and analysed.
+    /// Trace files of versions 5 and 6, read, listed and analysed.
     Trace,
+    /// Trace files, read, listed and analysed, whole and their structure alone.
+    Archive,
     /// Scenario files and overrides.
     Scenario,
     /// Networks from GraphML files.

@@ -18,7 +18,7 @@ use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::quantity::Duration;
 use belljar_cluster::scenario::{Nodes, Scenario};
 use belljar_sim::Time;
-use belljar_trace::{TRACE_FILE, TraceState};
+use belljar_trace::{TRACE_FILE, TraceState, VERSION};
 use clap::{Args, Subcommand};
 
 use super::output::{Harmless, read_or_not, show};
@@ -48,6 +48,9 @@ pub(crate) enum TraceCommand {
     /// Tell the loops of the program, how often they are gone through, and what they take.
     #[command(after_help = "Example: belljar trace loops belljar-runs/hpl-4")]
     Loops(LoopsArguments),
+    /// Write a trace in another version of the format, with the same calls.
+    #[command(after_help = "Example: belljar trace convert belljar-runs/hpl-4 hpl-4.bjt --to 5")]
+    Convert(ConvertArguments),
 }
 
 #[derive(Args)]
@@ -125,6 +128,17 @@ pub(crate) struct DiffArguments {
     exit_code: bool,
 }
 
+#[derive(Args)]
+pub(crate) struct ConvertArguments {
+    /// A run directory, or a trace file.
+    trace: PathBuf,
+    /// The new file.
+    out: PathBuf,
+    /// Version of the format: 7, or for earlier Belljars 5, or 6 for runs with a time model.
+    #[arg(long, value_name = "VERSION", default_value_t = VERSION)]
+    to: u16,
+}
+
 /// `belljar trace`.
 pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
     match command {
@@ -135,6 +149,7 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
         TraceCommand::Diff(arguments) => diff(arguments),
         TraceCommand::Graph(arguments) => structure::graph(arguments),
         TraceCommand::Loops(arguments) => structure::loops(arguments),
+        TraceCommand::Convert(arguments) => convert(arguments),
     }
 }
 
@@ -238,6 +253,17 @@ fn diff(arguments: &DiffArguments) -> Result<ExitCode> {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     })
+}
+
+/// `belljar trace convert`.
+fn convert(arguments: &ConvertArguments) -> Result<ExitCode> {
+    let from = trace_file(&arguments.trace);
+    remark(&belljar_archive::convert(
+        &from,
+        &arguments.out,
+        arguments.to,
+    )?);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes results to standard output, and then what is to be said of their trace.

@@ -4,10 +4,10 @@
 //! rounds. Where another host writes the trace this only collects for it. Called by the coordinator after
 //! each round and at the end.
 
+use belljar_archive::TraceWriter;
 use belljar_sim::{Frequency, Span, Time};
 use belljar_trace::{
-    Event, NodeSummary, StateError, TraceError, TraceHeader, TraceSummary, TraceWriter,
-    load_events, save_events,
+    Event, NodeSummary, StateError, TraceError, TraceHeader, TraceSummary, load_events, save_events,
 };
 use belljar_tracer::{NodeTracer, Selection, Window};
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,7 @@ impl RecorderState {
         };
         let path = directory.path().join(belljar_trace::TRACE_FILE);
         let file = directory.existing_file(belljar_trace::TRACE_FILE)?;
-        TraceWriter::resume(file, &path, false, state)?;
+        TraceWriter::resume(file, &path, state)?;
         Ok(())
     }
 }
@@ -103,7 +103,7 @@ impl Recorder {
         let path = directory.path().join(belljar_trace::TRACE_FILE);
         let resume = |state: &Vec<u8>| {
             let file = directory.existing_file(belljar_trace::TRACE_FILE)?;
-            let resumed = TraceWriter::resume(file, &path, plan.timing.is_some(), state);
+            let resumed = TraceWriter::resume(file, &path, state);
             Ok::<_, RunError>(resumed?)
         };
         let held = load_events(&saved.held).map_err(|error| TraceError::State {
@@ -166,9 +166,9 @@ impl Recorder {
         self.held.sort_by_key(|event| (event.exit, event.node));
         let returned = |event: &Event| event.exit.is_none_or(|exit| exit < cycle);
         let ready = self.held.partition_point(returned);
-        writer.append(&self.held[..ready])?;
-        self.held.drain(..ready);
-        Ok(())
+        self.held
+            .drain(..ready)
+            .try_for_each(|event| writer.push(event))
     }
 
     /// Writes what is held, the calls that did not return, and, for a run that is
@@ -184,7 +184,9 @@ impl Recorder {
         };
         let mut nodes = Vec::new();
         for of in left {
-            writer.append(&of.open)?;
+            of.open
+                .into_iter()
+                .try_for_each(|event| writer.push(event))?;
             nodes.extend(of.summary);
         }
         let ended = ending.to_string();

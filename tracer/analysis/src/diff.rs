@@ -17,7 +17,8 @@ mod times;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use belljar_trace::{TraceError, TraceHeader, TraceReader, TraceState};
+use belljar_archive::TraceReader;
+use belljar_trace::{TraceError, TraceHeader, TraceState};
 use serde::Serialize;
 
 use crate::communicators::{Communicators, Member};

@@ -14,8 +14,9 @@ pub(crate) mod words;
 use std::io;
 use std::path::Path;
 
+use belljar_archive::TraceReader;
 use belljar_sim::Time;
-use belljar_trace::{Event, TraceError, TraceHeader, TraceReader, TraceState, matches};
+use belljar_trace::{Event, TraceError, TraceHeader, TraceState, matches};
 
 use crate::communicators::{Collector, Communicators};
 use crate::cpi::{CpiCollector, CpiStatistics, Ratio};

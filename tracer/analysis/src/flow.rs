@@ -31,7 +31,8 @@ pub(crate) mod threads;
 
 use std::path::Path;
 
-use belljar_trace::{TraceError, TraceHeader, TraceReader, TraceState};
+use belljar_archive::TraceReader;
+use belljar_trace::{TraceError, TraceHeader, TraceState};
 use serde::Serialize;
 
 use crate::communicators::{Collector, Communicators};

@@ -19,7 +19,8 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use belljar_abi::FUNCTIONS;
-use belljar_trace::{Event, TraceError, TraceHeader, TraceReader, TraceState, matches};
+use belljar_archive::TraceReader;
+use belljar_trace::{Event, TraceError, TraceHeader, TraceState, matches};
 use serde::Serialize;
 
 use crate::communicators::{Collector, Communicators};

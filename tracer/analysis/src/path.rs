@@ -11,7 +11,8 @@ mod render;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use belljar_trace::{Event, TraceError, TraceHeader, TraceReader, TraceState};
+use belljar_archive::TraceReader;
+use belljar_trace::{Event, TraceError, TraceHeader, TraceState};
 use serde::Serialize;
 
 use crate::communicators::{Communicators, Member, ProcessKey};

@@ -9,8 +9,8 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
-use belljar_archive::{ArchiveReader, ArchiveState, ArchiveWriter, Sizes, StructureReader};
-use belljar_trace::{Event, TRACE_FILE, TraceReader};
+use belljar_archive::{Sizes, StructureReader, TraceReader, TraceWriter};
+use belljar_trace::{Event, TRACE_FILE, TraceState};
 
 /// How long, at least, writing and reading is repeated for a speed.
 const LONG_ENOUGH: Duration = Duration::from_millis(500);
@@ -42,29 +42,29 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn measure(path: &Path) -> Result<(), Box<dyn Error>> {
     let file = path.join(TRACE_FILE);
     let mut reader = TraceReader::open(&file)?;
-    let header = reader.header().clone();
+    let (header, accounted) = (reader.header().clone(), reader.is_accounted());
     let events: Vec<Event> = reader.by_ref().collect();
     let summary = reader.summary().cloned().unwrap_or_default();
     let into = std::env::temp_dir().join(format!("measure-{}.bjt", std::process::id()));
     let write = || -> Result<Sizes, Box<dyn Error>> {
-        let mut writer = ArchiveWriter::create(&into, &header)?;
+        let mut writer = TraceWriter::create(&into, &header, accounted)?;
         for event in &events {
             writer.push(event.clone())?;
         }
         Ok(writer.finish(&summary)?)
     };
     let sizes = write()?;
-    let mut back = ArchiveReader::open(&into)?;
+    let mut back = TraceReader::open(&into)?;
     assert!(
         back.by_ref().eq(events.iter().cloned()),
         "{}: other calls came back",
         path.display()
     );
-    assert_eq!(*back.state(), ArchiveState::Complete);
+    assert_eq!(*back.state(), TraceState::Complete);
     let calls = events.len().max(1);
     let written = speed(calls, || write().map(drop))?;
     let read = speed(calls, || {
-        ArchiveReader::open(&into)?.for_each(drop);
+        TraceReader::open(&into)?.for_each(drop);
         Ok(())
     })?;
     let structure = speed(calls, || {

@@ -4,7 +4,7 @@
 //! last time, then by its bytes. The dictionary is emptied, on both sides, by a chunk that says so: when it
 //! has become too large to be kept. Called by the writer and the readers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_trace::codec;
 use bincode::{Decode, Encode};
@@ -202,11 +202,26 @@ impl SavedDictionary {
         self.signatures.iter().map(|it| it.slots.len()).collect()
     }
 
-    /// Whether its parts fit together.
+    /// How many signatures there are.
+    pub(crate) fn len(&self) -> usize {
+        self.signatures.len()
+    }
+
+    /// How many of them are in the file.
+    pub(crate) fn stored(&self) -> usize {
+        self.stored as usize
+    }
+
+    /// Whether its parts fit together: every signature is there once, as in one that grew call by call.
     pub(crate) fn is_sound(&self) -> bool {
         let count = self.signatures.len();
         let known = |number: &u32| (*number as usize) < count.max(1);
-        self.stored <= count as u64 && self.next.len() == count && self.next.iter().all(known)
+        let distinct: BTreeSet<Vec<u8>> = self.signatures.iter().map(encoded).collect();
+        self.stored <= count as u64
+            && self.next.len() == count
+            && self.next.iter().all(known)
+            && count <= MOST_SIGNATURES + crate::structure::CHUNK_CALLS
+            && distinct.len() == count
     }
 }
 

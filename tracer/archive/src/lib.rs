@@ -1,13 +1,29 @@
-//! The trace file's version 3: structure apart from times, both lossless.
+//! The trace file: written while a run goes on, read after the fact, in all its versions.
 //!
-//! An [`ArchiveWriter`] takes a run's calls one after another and an [`ArchiveReader`] gives them back, each with
-//! all its fields. A [`StructureReader`] gives who called what, as a grammar, without reading times. Nothing here
-//! knows of guests: calls are `belljar-trace`'s events. No run writes this format yet; it is what today's is to
-//! be replaced by.
+//! A [`TraceWriter`] takes a run's calls one after another, a [`TraceReader`] gives them back, each with all its
+//! fields, also from files of versions 5 and 6 (`earlier`), as far as a damaged or unfinished file is whole. A
+//! [`StructureReader`] gives who called what, as a grammar, without reading times. Nothing here knows of guests:
+//! calls are `belljar-trace`'s events. Called by runs, analyses and conversions.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), belljar_trace::TraceError> {
+//! use belljar_archive::TraceReader;
+//! use belljar_trace::TraceState;
+//!
+//! let mut trace = TraceReader::open("trace.bjt".as_ref())?;
+//! let clocks = trace.header().clone();
+//! for event in trace.by_ref() {
+//!     let entered = clocks.frequency(event.node).time_of(event.entry);
+//!     println!("{entered:?} rank {}: {}", event.rank, event.name());
+//! }
+//! assert_eq!(*trace.state(), TraceState::Complete);
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # The file
 //!
-//! A file is [`MAGIC`], [`VERSION`] (16 bits, little endian) and chunks (`frame`): kind, length and CRC-32 of
+//! A file is the magic, version 7 (16 bits, little endian) and chunks (`frame`): kind, length and CRC-32 of
 //! each, then its payload. Nothing written is ever changed. The first chunk is the header, the last the footer;
 //! between them stand groups of four, each with up to 65,536 calls and written at once:
 //!
@@ -54,10 +70,12 @@
 mod coder;
 /// Numbers that recur in their context.
 mod column;
+/// The same calls in another version.
+mod convert;
 /// Signatures by number.
 mod dictionary;
-/// Why a trace could not be written or read.
-mod error;
+/// Versions 5 and 6.
+mod earlier;
 /// Chunks in a file.
 mod frame;
 /// Sequences as a grammar with repetitions.
@@ -66,6 +84,8 @@ mod grammar;
 mod operands;
 /// Reading all of it, or structure alone.
 mod reader;
+/// A writer's state.
+mod saved;
 /// Calls without what differs between ranks and iterations.
 mod signature;
 /// What is known of a thread after each call.
@@ -74,23 +94,34 @@ mod stream;
 mod structure;
 /// When they were entered and left.
 mod times;
+/// One reader for all versions.
+mod versions;
 /// Writing it.
 mod writer;
 
-use belljar_trace::TraceSummary;
+use std::io;
+use std::path::Path;
+
+use belljar_trace::{TraceError, TraceHeader, TraceSummary};
 use bincode::{Decode, Encode};
 
-pub use belljar_trace::MAGIC;
-pub use error::ArchiveError;
+pub use convert::convert;
+pub use earlier::EarlierWriter;
 pub use frame::Kind;
 pub use grammar::{Grammar, Rule};
-pub use reader::{ArchiveReader, ArchiveState, StructureReader};
+pub use reader::StructureReader;
 pub use stream::Stream;
 pub use structure::Structure;
-pub use writer::ArchiveWriter;
+pub use versions::{TraceReader, version};
+pub use writer::TraceWriter;
 
-/// Version of the format, after [`MAGIC`] as 16 bits, little endian.
-pub const VERSION: u16 = 7;
+/// What is known before the first call.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+struct Header {
+    trace: TraceHeader,
+    /// Whether calls tell what their nodes' time went into.
+    accounted: bool,
+}
 
 /// The end of a complete trace.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -122,6 +153,10 @@ pub struct Sizes {
 impl Sizes {
     /// All of them.
     pub fn total(&self) -> u64 {
+        self.checked_total().unwrap_or(u64::MAX)
+    }
+
+    fn checked_total(&self) -> Option<u64> {
         let Self {
             structure,
             signatures,
@@ -131,6 +166,16 @@ impl Sizes {
             rest,
             other,
         } = *self;
-        structure + signatures + operands + gaps + durations + rest + other
+        let parts = [signatures, operands, gaps, durations, rest, other];
+        parts.into_iter().try_fold(structure, u64::checked_add)
+    }
+}
+
+/// What the host refused to do with a trace.
+fn failed(action: &'static str, path: &Path, source: io::Error) -> TraceError {
+    TraceError::Io {
+        action,
+        path: path.to_owned(),
+        source,
     }
 }

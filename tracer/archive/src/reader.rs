@@ -3,52 +3,37 @@
 //! An [`ArchiveReader`] gives the calls that were written, in the order of writing, as far as a damaged or
 //! unfinished file is whole. A [`StructureReader`] gives each chunk's grammar and goes past operands and times
 //! without reading them. What a file holds is anybody's: it is refused where it makes no sense, with the place.
-//! Called by analyses and conversions.
+//! Called by the reader of all versions and by analyses.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use belljar_trace::{Accounts, Event, TraceHeader, TraceSummary, codec};
+use belljar_trace::{
+    Accounts, Event, MAGIC, TraceError, TraceHeader, TraceState, TraceSummary, VERSION, codec,
+};
 
 use crate::coder::Decoder;
 use crate::dictionary::Dictionary;
-use crate::error::ArchiveError;
 use crate::frame::{self, Kind};
 use crate::operands::Operands;
 use crate::signature::restore;
 use crate::stream::{Outlook, Stream};
 use crate::structure::{self, Structure};
 use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge};
-use crate::{Footer, MAGIC, VERSION};
-
-/// How a trace ended, known once all of it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ArchiveState {
-    /// There is more to read.
-    Reading,
-    /// The footer was reached and agrees with what came before.
-    Complete,
-    /// The trace breaks off, or is damaged from here on; what was read before is whole.
-    Incomplete {
-        /// Where in the file, in bytes: the start of what is not whole.
-        offset: u64,
-        /// What is wrong there.
-        reason: String,
-    },
-}
+use crate::{Footer, Header, failed};
 
 /// What both readers do: chunks in their order, with what they add to the dictionary.
 #[derive(Debug)]
 struct Chunks {
     file: BufReader<File>,
-    header: TraceHeader,
+    header: Header,
     offset: u64,
     dictionary: Dictionary,
     threads: usize,
     calls: u64,
     chunks: u64,
-    state: ArchiveState,
+    state: TraceState,
     summary: Option<TraceSummary>,
 }
 
@@ -60,9 +45,9 @@ struct Sections {
 }
 
 impl Chunks {
-    fn open(path: &Path) -> Result<Self, ArchiveError> {
-        let failed = |source| ArchiveError::io("read", path, source);
-        let not_a_trace = |reason: &str| ArchiveError::NotATrace {
+    fn open(path: &Path) -> Result<Self, TraceError> {
+        let failed = |source| failed("read", path, source);
+        let not_a_trace = |reason: &str| TraceError::NotATrace {
             path: path.to_owned(),
             reason: reason.to_owned(),
         };
@@ -76,14 +61,14 @@ impl Chunks {
         let version = u16::from_le_bytes(version);
         if version != VERSION {
             let path = path.to_owned();
-            return Err(ArchiveError::Version { path, version });
+            return Err(TraceError::Version { path, version });
         }
         let chunk = frame::take(&mut file, |_| true).map_err(|reason| not_a_trace(&reason))?;
         let chunk = chunk.filter(|chunk| chunk.kind == Kind::Header);
         let chunk = chunk.ok_or_else(|| not_a_trace("its header is missing"))?;
-        let header: TraceHeader = codec::decode(&chunk.payload.unwrap_or_default())
+        let header: Header = codec::decode(&chunk.payload.unwrap_or_default())
             .map_err(|error| not_a_trace(&error.to_string()))?;
-        header.check().map_err(not_a_trace)?;
+        header.trace.check().map_err(not_a_trace)?;
         Ok(Self {
             file,
             header,
@@ -92,7 +77,7 @@ impl Chunks {
             threads: 0,
             calls: 0,
             chunks: 0,
-            state: ArchiveState::Reading,
+            state: TraceState::Reading,
             summary: None,
         })
     }
@@ -100,7 +85,7 @@ impl Chunks {
     /// The next chunk of calls; operands and times only if `all` of it is wanted. `None` at the end,
     /// with the state set.
     fn next(&mut self, all: bool) -> Option<Sections> {
-        if self.state != ArchiveState::Reading {
+        if self.state != TraceState::Reading {
             return None;
         }
         match self.read(all) {
@@ -116,7 +101,7 @@ impl Chunks {
     }
 
     fn damaged(&mut self, offset: u64, reason: String) {
-        self.state = ArchiveState::Incomplete { offset, reason };
+        self.state = TraceState::Incomplete { offset, reason };
         self.summary = None;
     }
 
@@ -185,7 +170,7 @@ impl Chunks {
             return Err("something follows its footer".to_owned());
         }
         self.summary = Some(footer.summary);
-        self.state = ArchiveState::Complete;
+        self.state = TraceState::Complete;
         Ok(())
     }
 }
@@ -206,7 +191,7 @@ struct Thread {
 /// Reads a trace, call by call in the order of writing; what a run left that was broken off, as far
 /// as it goes.
 #[derive(Debug)]
-pub struct ArchiveReader {
+pub(crate) struct ArchiveReader {
     chunks: Chunks,
     threads: Vec<Thread>,
     sequences: Vec<Vec<u32>>,
@@ -219,8 +204,8 @@ impl ArchiveReader {
     /// Opens a trace file and reads its header.
     ///
     /// # Errors
-    /// [`ArchiveError`] when the file cannot be read, is not a trace, or of another version.
-    pub fn open(path: &Path) -> Result<Self, ArchiveError> {
+    /// [`TraceError`] when the file cannot be read, is not a trace, or of another version.
+    pub(crate) fn open(path: &Path) -> Result<Self, TraceError> {
         Ok(Self {
             chunks: Chunks::open(path)?,
             threads: Vec::new(),
@@ -231,17 +216,22 @@ impl ArchiveReader {
     }
 
     /// What was known before the first call.
-    pub fn header(&self) -> &TraceHeader {
-        &self.chunks.header
+    pub(crate) fn header(&self) -> &TraceHeader {
+        &self.chunks.header.trace
+    }
+
+    /// Whether its calls tell what their nodes' time went into.
+    pub(crate) fn is_accounted(&self) -> bool {
+        self.chunks.header.accounted
     }
 
     /// How the trace ended, once all calls were taken.
-    pub fn state(&self) -> &ArchiveState {
+    pub(crate) fn state(&self) -> &TraceState {
         &self.chunks.state
     }
 
     /// The end of the trace, once all calls were taken, if it is complete.
-    pub fn summary(&self) -> Option<&TraceSummary> {
+    pub(crate) fn summary(&self) -> Option<&TraceSummary> {
         self.chunks.summary.as_ref()
     }
 
@@ -366,8 +356,8 @@ impl StructureReader {
     /// Opens a trace file and reads its header.
     ///
     /// # Errors
-    /// As for [`ArchiveReader::open`].
-    pub fn open(path: &Path) -> Result<Self, ArchiveError> {
+    /// As for [`TraceReader::open`](crate::TraceReader::open).
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
         let chunks = Chunks::open(path)?;
         let streams = Vec::new();
         Ok(Self { chunks, streams })
@@ -393,7 +383,7 @@ impl StructureReader {
     }
 
     /// How the trace ended, once all of it was read.
-    pub fn state(&self) -> &ArchiveState {
+    pub fn state(&self) -> &TraceState {
         &self.chunks.state
     }
 }

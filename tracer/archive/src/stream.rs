@@ -81,6 +81,11 @@ impl Outlook {
         }
     }
 
+    /// Whether it holds no more than it would have remembered.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.active.len() <= MOST_REQUESTS && self.places.len() <= MOST_COMMUNICATORS
+    }
+
     fn place(&self, communicator: Option<u32>) -> (u32, u32) {
         let place = communicator.and_then(|it| self.places.get(&it));
         let place = place.copied().unwrap_or_default();

@@ -2,7 +2,7 @@
 //!
 //! What is written depends on the calls and their order alone. A chunk of calls is four sections, written at
 //! once when there are [`CHUNK_CALLS`] calls or when they weigh much; only what is needed to tell the next ones
-//! is kept. [`save`](ArchiveWriter::save) and [`resume`](ArchiveWriter::resume) continue it to the same bytes.
+//! is kept. [`save`](TraceWriter::save) and [`resume`](TraceWriter::resume) continue it to the same bytes.
 //! Called by the run's recorder and by conversions.
 
 use std::collections::BTreeMap;
@@ -10,53 +10,29 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use belljar_trace::{Event, TraceHeader, TraceSummary, codec};
+use belljar_trace::{
+    Event, MAGIC, StateError, TraceError, TraceHeader, TraceSummary, VERSION, codec,
+};
 use bincode::{Decode, Encode};
 
 use crate::coder::Encoder;
-use crate::dictionary::{Dictionary, SavedDictionary};
-use crate::error::ArchiveError;
+use crate::dictionary::Dictionary;
 use crate::frame::{self, Kind};
 use crate::grammar::Grammar;
 use crate::operands::Operands;
+use crate::saved::{Saved, Thread};
 use crate::signature::{Signature, abstract_from};
 use crate::stream::{Outlook, Stream};
 use crate::structure::{self, CHUNK_CALLS, Structure};
 use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge};
-use crate::{Footer, MAGIC, Sizes, VERSION};
+use crate::{Footer, Header, Sizes, failed};
 
 /// Bytes of new signatures, texts of operands and the like, at most, in a chunk.
-const CHUNK_WEIGHT: usize = 4 << 20;
-
-/// A thread and its calls since the last chunk.
-#[derive(Clone, Debug, Encode, Decode)]
-struct Thread {
-    stream: Stream,
-    outlook: Outlook,
-    clocks: Clocks,
-    last: u32,
-    calls: Vec<u32>,
-    operands: Vec<u64>,
-    times: Vec<Times>,
-}
-
-/// What a writer is to be continued from.
-#[derive(Encode, Decode)]
-struct Saved {
-    length: u64,
-    calls: u64,
-    chunks: u64,
-    known_threads: u64,
-    threads: Vec<Thread>,
-    order: Vec<u32>,
-    weight: u64,
-    dictionary: SavedDictionary,
-    sizes: Sizes,
-}
+pub(crate) const CHUNK_WEIGHT: usize = 4 << 20;
 
 /// Writes a trace of this format.
 #[derive(Debug)]
-pub struct ArchiveWriter {
+pub struct TraceWriter {
     file: File,
     path: PathBuf,
     length: u64,
@@ -75,24 +51,43 @@ pub struct ArchiveWriter {
     operands: Vec<u64>,
 }
 
-impl ArchiveWriter {
-    /// Creates the file (an older one is replaced) and writes the header.
+impl TraceWriter {
+    /// Creates the file (an older one is replaced) and writes the header, of calls that tell what their nodes'
+    /// time went into if `accounted`.
     ///
     /// # Errors
-    /// [`ArchiveError::Io`] when the host refuses it.
-    pub fn create(path: &Path, header: &TraceHeader) -> Result<Self, ArchiveError> {
-        let failed = |source| ArchiveError::io("create", path, source);
-        let mut writer = Self::over(File::create(path).map_err(failed)?, path);
+    /// [`TraceError::Io`] when the host refuses it.
+    pub fn create(path: &Path, header: &TraceHeader, accounted: bool) -> Result<Self, TraceError> {
+        let file = File::create(path).map_err(|source| failed("create", path, source))?;
+        Self::over(file, path, header, accounted)
+    }
+
+    /// As [`create`](Self::create), to `file`, which is empty and at `path`.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create), and when there are more nodes than can be read of again.
+    pub fn over(
+        file: File,
+        path: &Path,
+        header: &TraceHeader,
+        accounted: bool,
+    ) -> Result<Self, TraceError> {
+        let mut writer = Self::at(file, path);
+        let sound = header.check();
+        sound.map_err(|why| writer.unencodable(why.to_owned()))?;
         let mut start = MAGIC.to_vec();
         start.extend_from_slice(&VERSION.to_le_bytes());
-        let header = writer.encoded(header)?;
+        let header = writer.encoded(&Header {
+            trace: header.clone(),
+            accounted,
+        })?;
         frame::put(&mut start, Kind::Header, &header);
         writer.sizes.other += start.len() as u64;
         writer.write(&start)?;
         Ok(writer)
     }
 
-    fn over(file: File, path: &Path) -> Self {
+    fn at(file: File, path: &Path) -> Self {
         Self {
             file,
             path: path.to_owned(),
@@ -115,8 +110,8 @@ impl ArchiveWriter {
     ///
     /// # Errors
     /// When there is more of it than can be read again.
-    pub fn save(&self) -> Result<Vec<u8>, ArchiveError> {
-        self.encoded(&Saved {
+    pub fn save(&self) -> Result<Vec<u8>, StateError> {
+        let state = Saved {
             length: self.length,
             calls: self.calls,
             chunks: self.chunks,
@@ -126,32 +121,35 @@ impl ArchiveWriter {
             weight: self.weight as u64,
             dictionary: self.dictionary.save(),
             sizes: self.sizes,
-        })
+        };
+        let mut bytes = Vec::new();
+        codec::encode(&state, &mut bytes)?;
+        codec::check::<Saved>(&bytes)?;
+        Ok(bytes)
     }
 
     /// Continues the trace in `file`, which is at `path`, where its writer was [saved](Self::save).
     /// What the file holds beyond that is kept until it is written over.
     ///
     /// # Errors
-    /// [`ArchiveError`] when the file is shorter than it was, or when `saved` is no such state.
-    pub fn resume(mut file: File, path: &Path, saved: &[u8]) -> Result<Self, ArchiveError> {
-        let state = |reason: String| ArchiveError::State {
+    /// [`TraceError`] when the file is shorter than it was, or when `saved` is no such state.
+    pub fn resume(mut file: File, path: &Path, saved: &[u8]) -> Result<Self, TraceError> {
+        let state = |reason: String| TraceError::State {
             path: path.to_owned(),
             reason,
         };
-        let failed = |source| ArchiveError::io("continue", path, source);
+        let failed = |source| failed("continue", path, source);
         let saved: Saved = codec::decode(saved).map_err(|error| state(error.to_string()))?;
         let there = file.metadata().map_err(failed)?.len();
         if there < saved.length {
             let length = saved.length;
             return Err(state(format!("it has {there} bytes and had {length}")));
         }
-        let sound = saved.is_sound();
-        if !sound {
+        if !saved.is_sound() {
             return Err(state("its parts do not fit together".to_owned()));
         }
         file.seek(SeekFrom::Start(saved.length)).map_err(failed)?;
-        let mut writer = Self::over(file, path);
+        let mut writer = Self::at(file, path);
         (writer.length, writer.calls, writer.chunks) = (saved.length, saved.calls, saved.chunks);
         writer.known_threads = saved.known_threads as usize;
         let streams = saved.threads.iter().map(|thread| thread.stream);
@@ -166,8 +164,8 @@ impl ArchiveWriter {
     /// Adds a call. It reaches the file when a chunk is full, or with [`flush`](Self::flush).
     ///
     /// # Errors
-    /// [`ArchiveError`] when a chunk could not be written; its calls are lost then.
-    pub fn push(&mut self, mut event: Event) -> Result<(), ArchiveError> {
+    /// [`TraceError`] when a chunk could not be written; its calls are lost then.
+    pub fn push(&mut self, mut event: Event) -> Result<(), TraceError> {
         let times = Times {
             vcpu: event.vcpu,
             entry: event.entry,
@@ -220,7 +218,7 @@ impl ArchiveWriter {
     ///
     /// # Errors
     /// As for [`push`](Self::push).
-    pub fn flush(&mut self) -> Result<(), ArchiveError> {
+    pub fn flush(&mut self) -> Result<(), TraceError> {
         if self.order.is_empty() {
             return Ok(());
         }
@@ -358,7 +356,7 @@ impl ArchiveWriter {
     ///
     /// # Errors
     /// As for [`push`](Self::push).
-    pub fn finish(mut self, summary: &TraceSummary) -> Result<Sizes, ArchiveError> {
+    pub fn finish(mut self, summary: &TraceSummary) -> Result<Sizes, TraceError> {
         self.flush()?;
         let footer = Footer {
             calls: self.calls,
@@ -367,7 +365,7 @@ impl ArchiveWriter {
         };
         let footer = self.encoded(&footer)?;
         let packed = zstd::bulk::compress(&footer, 12);
-        let packed = packed.map_err(|source| ArchiveError::io("write", &self.path, source))?;
+        let packed = packed.map_err(|source| failed("write", &self.path, source))?;
         let mut bytes = Vec::new();
         let mut payload = (footer.len() as u32).to_le_bytes().to_vec();
         payload.extend(packed);
@@ -376,7 +374,7 @@ impl ArchiveWriter {
         self.write(&bytes)?;
         self.cut()?;
         let synced = self.file.sync_all();
-        synced.map_err(|source| ArchiveError::io("write", &self.path, source))?;
+        synced.map_err(|source| failed("write", &self.path, source))?;
         Ok(self.sizes)
     }
 
@@ -385,61 +383,29 @@ impl ArchiveWriter {
     ///
     /// # Errors
     /// When the host refuses.
-    pub fn cut(&mut self) -> Result<(), ArchiveError> {
+    pub fn cut(&mut self) -> Result<(), TraceError> {
         let cut = self.file.set_len(self.length);
-        cut.map_err(|source| ArchiveError::io("write", &self.path, source))
+        cut.map_err(|source| failed("write", &self.path, source))
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
         let written = self.file.write_all(bytes);
-        written.map_err(|source| ArchiveError::io("write", &self.path, source))?;
+        written.map_err(|source| failed("write", &self.path, source))?;
         self.length += bytes.len() as u64;
         Ok(())
     }
 
-    fn encoded<T: Encode + Decode<()>>(&self, record: &T) -> Result<Vec<u8>, ArchiveError> {
+    fn encoded<T: Encode + Decode<()>>(&self, record: &T) -> Result<Vec<u8>, TraceError> {
         let mut bytes = Vec::new();
         let encoded = codec::encode(record, &mut bytes).and_then(|_| codec::check::<T>(&bytes));
         encoded.map_err(|error| self.unencodable(error.to_string()))?;
         Ok(bytes)
     }
 
-    fn unencodable(&self, reason: String) -> ArchiveError {
-        ArchiveError::Encode {
+    fn unencodable(&self, reason: String) -> TraceError {
+        TraceError::Encode {
             path: self.path.clone(),
             reason,
         }
-    }
-}
-
-impl Saved {
-    /// Whether all numbers in it mean something.
-    fn is_sound(&self) -> bool {
-        let signatures = self.dictionary.slots();
-        let threads = self.threads.len();
-        let thread = |thread: &Thread| {
-            let slots = thread
-                .calls
-                .iter()
-                .map(|call| signatures.get(*call as usize));
-            let slots: Option<usize> = slots.sum();
-            thread.times.len() == thread.calls.len() && slots == Some(thread.operands.len())
-        };
-        let calls: usize = self.threads.iter().map(|thread| thread.calls.len()).sum();
-        let mut counts = vec![0; threads];
-        let known = self.order.iter().all(|number| {
-            let count = counts.get_mut(*number as usize);
-            count.map(|count| *count += 1usize).is_some()
-        });
-        let counted = self.threads.iter().zip(&counts);
-        known
-            && self.dictionary.is_sound()
-            && calls == self.order.len()
-            && calls <= CHUNK_CALLS
-            && self.known_threads <= threads as u64
-            && self.threads.iter().all(thread)
-            && counted
-                .into_iter()
-                .all(|(thread, count)| thread.calls.len() == *count)
     }
 }

@@ -5,11 +5,9 @@ mod events;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use belljar_archive::{
-    ArchiveError, ArchiveReader, ArchiveState, ArchiveWriter, Sizes, StructureReader,
-};
+use belljar_archive::{Sizes, StructureReader, TraceReader, TraceWriter};
 use belljar_sim::Frequency;
-use belljar_trace::{Event, TRACE_FILE, TraceHeader, TraceReader, TraceSummary};
+use belljar_trace::{Event, TRACE_FILE, TraceError, TraceHeader, TraceState, TraceSummary};
 use proptest::prelude::*;
 
 use crate::events::{any_events, ring};
@@ -28,7 +26,7 @@ fn summary() -> TraceSummary {
 /// Writes a trace, a chunk after each so many calls, and returns its path and sizes.
 fn written(directory: &Path, events: &[Event], chunk: usize) -> (PathBuf, Sizes) {
     let path = directory.join("out.bjt");
-    let mut writer = ArchiveWriter::create(&path, &header()).unwrap();
+    let mut writer = TraceWriter::create(&path, &header(), false).unwrap();
     for events in events.chunks(chunk) {
         for event in events {
             writer.push(event.clone()).unwrap();
@@ -42,23 +40,23 @@ fn written(directory: &Path, events: &[Event], chunk: usize) -> (PathBuf, Sizes)
 }
 
 /// The calls of a trace, and how it ended.
-fn read(path: &Path) -> Result<(Vec<Event>, ArchiveState), ArchiveError> {
-    let mut reader = ArchiveReader::open(path)?;
+fn read(path: &Path) -> Result<(Vec<Event>, TraceState), TraceError> {
+    let mut reader = TraceReader::open(path)?;
     let events = reader.by_ref().collect();
     let state = reader.state().clone();
-    assert_eq!(reader.summary().is_some(), state == ArchiveState::Complete);
+    assert_eq!(reader.summary().is_some(), state == TraceState::Complete);
     Ok((events, state))
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn any_calls_come_back(events in any_events(120), chunk in 1..150usize) {
         let directory = tempfile::tempdir().unwrap();
         let (path, _) = written(directory.path(), &events, chunk);
         let (back, state) = read(&path).unwrap();
-        prop_assert_eq!(state, ArchiveState::Complete);
+        prop_assert_eq!(state, TraceState::Complete);
         prop_assert_eq!(back, events);
     }
 
@@ -66,7 +64,7 @@ proptest! {
     fn a_trace_continues_to_the_same_bytes(events in any_events(60), chunk in 1..40usize, at in 0..60usize) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("whole.bjt");
-        let mut writer = ArchiveWriter::create(&path, &header()).unwrap();
+        let mut writer = TraceWriter::create(&path, &header(), false).unwrap();
         let mut saved = (writer.save().unwrap(), 0);
         for (number, event) in events.iter().enumerate() {
             writer.push(event.clone()).unwrap();
@@ -80,7 +78,7 @@ proptest! {
         writer.finish(&summary()).unwrap();
         let whole = fs::read(&path).unwrap();
         let file = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
-        let mut writer = ArchiveWriter::resume(file, &path, &saved.0).unwrap();
+        let mut writer = TraceWriter::resume(file, &path, &saved.0).unwrap();
         for (number, event) in events.iter().enumerate().skip(saved.1) {
             writer.push(event.clone()).unwrap();
             if number % chunk == 0 {
@@ -89,6 +87,37 @@ proptest! {
         }
         writer.finish(&summary()).unwrap();
         prop_assert!(fs::read(&path).unwrap() == whole);
+    }
+
+    /// A checkpoint is anybody's: what is taken as a state can be worked with.
+    #[test]
+    fn hostile_states_are_refused_or_mean_something(
+        events in any_events(40),
+        damages in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("whole.bjt");
+        let mut writer = TraceWriter::create(&path, &header(), false).unwrap();
+        let (before, after) = events.split_at(events.len() / 2);
+        for (number, event) in before.iter().enumerate() {
+            writer.push(event.clone()).unwrap();
+            if number == before.len() / 2 {
+                writer.flush().unwrap();
+            }
+        }
+        let mut saved = writer.save().unwrap();
+        for (place, value) in damages {
+            let place = place.index(saved.len());
+            saved[place] = value;
+        }
+        let file = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        if let Ok(mut writer) = TraceWriter::resume(file, &path, &saved) {
+            for event in after {
+                writer.push(event.clone()).unwrap();
+            }
+            let _ = writer.finish(&summary());
+            let _ = read(&path).map(|(_, state)| assert!(state != TraceState::Reading));
+        }
     }
 
     /// Damage that checksums do not tell: they are made right again.
@@ -108,11 +137,11 @@ proptest! {
         fs::write(&path, bytes).unwrap();
         if let Ok((back, state)) = read(&path) {
             prop_assert!(back.len() <= 8 * (1 << 16));
-            prop_assert!(state != ArchiveState::Reading);
+            prop_assert!(state != TraceState::Reading);
         }
         if let Ok(mut reader) = StructureReader::open(&path) {
             while reader.advance().is_some() {}
-            prop_assert!(*reader.state() != ArchiveState::Reading);
+            prop_assert!(*reader.state() != TraceState::Reading);
         }
     }
 }
@@ -143,7 +172,7 @@ fn every_truncation_gives_the_whole_chunks_before_it() {
     for length in 0..bytes.len() {
         fs::write(&path, &bytes[..length]).unwrap();
         match read(&path) {
-            Ok((back, ArchiveState::Incomplete { offset, .. })) => {
+            Ok((back, TraceState::Incomplete { offset, .. })) => {
                 assert!(events.starts_with(&back), "at {length}");
                 assert!(
                     back.len() % 10 == 0 || back.len() == events.len(),
@@ -173,7 +202,7 @@ fn every_flipped_bit_is_noticed() {
         if let Ok((back, state)) = read(&path) {
             assert!(events.starts_with(&back), "at {position}");
             assert!(
-                matches!(state, ArchiveState::Incomplete { .. }),
+                matches!(state, TraceState::Incomplete { .. }),
                 "at {position}"
             );
         }
@@ -209,7 +238,7 @@ fn structure_alone_tells_what_all_of_it_tells() {
             functions[rank as usize].extend(calls);
         }
     }
-    assert_eq!(*reader.state(), ArchiveState::Complete);
+    assert_eq!(*reader.state(), TraceState::Complete);
     for rank in 0..5 {
         let own = events.iter().filter(|event| event.rank == rank);
         assert!(
@@ -226,8 +255,8 @@ fn what_is_no_state_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let (path, _) = written(directory.path(), &ring(2, 2), 10);
     let file = fs::File::open(&path).unwrap();
-    let error = ArchiveWriter::resume(file, &path, b"nothing").unwrap_err();
-    assert!(matches!(error, ArchiveError::State { .. }), "{error}");
+    let error = TraceWriter::resume(file, &path, b"nothing").unwrap_err();
+    assert!(matches!(error, TraceError::State { .. }), "{error}");
 }
 
 /// Traces of real runs are not in the tree: `BELLJAR_TRACES` names run directories, with colons between.
@@ -245,7 +274,7 @@ fn real_traces_come_back() {
         let directory = tempfile::tempdir().unwrap();
         let (path, _) = written(directory.path(), &events, usize::MAX);
         let (back, state) = read(&path).unwrap();
-        assert_eq!(state, ArchiveState::Complete);
+        assert_eq!(state, TraceState::Complete);
         assert!(back == events, "{}", run.display());
     }
 }

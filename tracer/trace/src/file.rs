@@ -1,23 +1,7 @@
-//! The trace file: written in virtual time, read after the fact.
+//! What all versions of the trace file have in common: how it begins, how reading it ends, what may fail.
 //!
-//! A file is [`MAGIC`], a version, and chunks. A chunk is a kind (one byte), the length of its
-//! payload when decompressed and as stored (32 bits each, little endian), the CRC-32 of all
-//! that and the stored payload, and the payload, compressed with zstd. Each chunk can be
-//! decoded alone; nothing written is ever changed, so what a crash leaves is good up to
-//! its last whole chunk. The first chunk is the [`TraceHeader`], then come chunks of
-//! events, the last is the footer. In a chunk of events structure is apart from
-//! timing: what is called again and again the same way compresses to almost nothing, and
-//! only the times of it remain. With a time model, whose chunks have a kind of their own,
-//! columns of what the time went into follow; without one the file is of [`VERSION`].
-
-/// A chunk of events with what their nodes' time went into.
-mod accounts;
-/// Reading a trace.
-mod reader;
-/// A chunk of events with structure and timing apart.
-mod timing;
-/// Writing a trace.
-mod writer;
+//! A file is [`MAGIC`], a version, and what that says; its header is a [`TraceHeader`]. `belljar-archive`
+//! writes and reads it. Called by that, by analyses and by runs.
 
 use std::path::PathBuf;
 
@@ -25,34 +9,20 @@ use belljar_abi::FUNCTIONS;
 use belljar_sim::Frequency;
 use bincode::{Decode, Encode};
 
-pub use reader::{TraceReader, TraceState};
-pub use writer::TraceWriter;
-
 /// The name of the trace in a run's directory.
 pub const TRACE_FILE: &str = "trace.bjt";
 
 /// What a trace file begins with.
 pub const MAGIC: [u8; 8] = *b"BelljarT";
 
-/// Version of the format, after [`MAGIC`] as 16 bits, little endian.
-pub const VERSION: u16 = 5;
+/// Version of the format that is written, after [`MAGIC`] as 16 bits, little endian.
+pub const VERSION: u16 = 7;
 
-/// Version of a file whose events tell what the time went into.
-pub const VERSION_WITH_ACCOUNTS: u16 = 6;
-
-/// Bytes before a chunk's payload: kind, raw length, stored length, CRC-32.
-const CHUNK_HEAD: usize = 1 + 4 + 4 + 4;
-
-/// Most bytes of a chunk's payload, compressed or not.
-const MAX_PAYLOAD: usize = 64 << 20;
+/// The earliest version that is read.
+pub const EARLIEST_VERSION: u16 = 5;
 
 /// Nodes that a header may speak of.
 const MAX_NODES: usize = 1 << 20;
-
-const KIND_HEADER: u8 = 0;
-const KIND_EVENTS: u8 = 1;
-const KIND_FOOTER: u8 = 2;
-const KIND_ACCOUNTED_EVENTS: u8 = 3;
 
 /// What is known of a trace before its first event.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -130,6 +100,22 @@ fn functions_hash() -> u32 {
     hasher.finalize()
 }
 
+/// How a trace ended, known once all of it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TraceState {
+    /// There is more to read.
+    Reading,
+    /// The footer was reached and agrees with what came before.
+    Complete,
+    /// The trace breaks off, or is damaged from here on; what was read before is whole.
+    Incomplete {
+        /// Where in the file, in bytes: the start of what is not whole.
+        offset: u64,
+        /// What is wrong there.
+        reason: String,
+    },
+}
+
 /// Why a trace could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
@@ -152,7 +138,7 @@ pub enum TraceError {
         reason: String,
     },
     /// A version of the format that this program does not read.
-    #[error("the trace {} has format version {version}, this program reads versions {VERSION} and {VERSION_WITH_ACCOUNTS}: read it with the Belljar that wrote it", path.display())]
+    #[error("the trace {} has format version {version}, this program reads versions {EARLIEST_VERSION} to {VERSION}: read it with the Belljar that wrote it", path.display())]
     Version {
         /// The file.
         path: PathBuf,
@@ -167,6 +153,16 @@ pub enum TraceError {
         /// What is wrong.
         reason: String,
     },
+    /// A trace that another version of the format cannot hold.
+    #[error("cannot convert the trace {} to version {version}: {reason}", path.display())]
+    Convert {
+        /// The file.
+        path: PathBuf,
+        /// The version that was wanted.
+        version: u16,
+        /// Why not.
+        reason: String,
+    },
     /// A record that cannot be encoded.
     #[error("a record of the trace {} cannot be encoded: {reason}; please report it", path.display())]
     Encode {
@@ -176,14 +172,3 @@ pub enum TraceError {
         reason: String,
     },
 }
-
-/// The end of a complete trace.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-struct Footer {
-    events: u64,
-    chunks: u64,
-    summary: crate::counters::TraceSummary,
-}
-
-#[cfg(test)]
-pub(crate) mod tests;

@@ -1,30 +1,12 @@
-//! What a run records of MPI: events, the objects that they name, and the file that holds them.
+//! What a run records of MPI: events and the objects that they name.
 //!
-//! An [`Event`] is one call, in its process's own numbers. A [`TraceWriter`] stores events in the order of
-//! their recording, and a [`TraceReader`] gives them back one by one, as far as a damaged or unfinished file
-//! is whole. Nothing here knows of guests, and nothing is concluded: events are made by `belljar-tracer`, and
-//! what follows from all of them together is worked out by `belljar-analysis`.
+//! An [`Event`] is one call, in its process's own numbers. Nothing here knows of guests, and nothing is concluded:
+//! events are made by `belljar-tracer`, `belljar-archive` writes and reads files of them, and what follows from
+//! all of them together is worked out by `belljar-analysis`.
 //!
-//! ```no_run
-//! # fn main() -> Result<(), belljar_trace::TraceError> {
-//! use belljar_trace::{TraceReader, TraceState};
-//!
-//! let mut trace = TraceReader::open("trace.bjt".as_ref())?;
-//! let clocks = trace.header().clone();
-//! for event in trace.by_ref() {
-//!     let entered = clocks.frequency(event.node).time_of(event.entry);
-//!     println!("{entered:?} rank {}: {}", event.rank, event.name());
-//! }
-//! assert_eq!(*trace.state(), TraceState::Complete);
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! The format is described field by field in `docs/trace-format.md`.
-//!
-//! From top to bottom: `file` reads and writes; `saved` is a writer's state in a checkpoint; `event` has calls,
-//! `object` and `launch` what they name; `codec`, `account`, `counters` and `datatypes` are below all. None imports one
-//! above it.
+//! From top to bottom: `file` is what the file's versions have in common; `saved` is events in a checkpoint;
+//! `event` has calls, `object` and `launch` what they name; `codec`, `account`, `counters` and `datatypes` are
+//! below all. None imports one above it.
 
 /// What a node's time went into.
 mod account;
@@ -36,7 +18,7 @@ mod counters;
 pub mod datatypes;
 /// One call of an MPI function.
 mod event;
-/// The trace file: format, reader, writer.
+/// What versions of the trace file have in common.
 mod file;
 /// MPI implementations and their numbers.
 mod implementation;
@@ -48,7 +30,7 @@ mod object;
 mod pattern;
 /// Calls by which programs wait in loops.
 mod polls;
-/// Events and a writer's state as bytes.
+/// Events as bytes.
 mod saved;
 
 pub use account::{Account, Accounts};
@@ -57,10 +39,7 @@ pub use event::{
     Amount, Collective, Completion, Direction, Ending, Event, Phase, Share, Status, Text, Transfer,
     Who,
 };
-pub use file::{
-    MAGIC, TRACE_FILE, TraceError, TraceHeader, TraceReader, TraceState, TraceWriter, VERSION,
-    VERSION_WITH_ACCOUNTS,
-};
+pub use file::{EARLIEST_VERSION, MAGIC, TRACE_FILE, TraceError, TraceHeader, TraceState, VERSION};
 pub use implementation::{Implementation, Peer, UNDEFINED};
 pub use launch::Launch;
 pub use object::{Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};

@@ -1,9 +1,7 @@
-//! Events, and a trace being written, as bytes: for runs that continue later.
+//! Events as bytes: for runs that continue later.
 //!
 //! What is loaded is what was saved. Bytes may come from anybody: those that are something else, or contradict
 //! themselves, are refused. Called for checkpoints and for what hosts of a run send each other.
-
-use bincode::{Decode, Encode};
 
 use crate::account::Account;
 use crate::codec;
@@ -76,21 +74,6 @@ pub fn save_summaries(summaries: &[NodeSummary]) -> Result<Vec<u8>, StateError> 
 /// When the bytes are something else.
 pub fn load_summaries(saved: &[u8]) -> Result<Vec<NodeSummary>, StateError> {
     Ok(codec::decode(saved)?)
-}
-
-/// How far a trace is written, and what waits to be: see [`TraceWriter::save`].
-///
-/// [`TraceWriter::save`]: crate::TraceWriter::save
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-pub(crate) struct WriterState {
-    /// Bytes of the file.
-    pub(crate) length: u64,
-    /// Events in it.
-    pub(crate) events: u64,
-    /// Chunks of events in it.
-    pub(crate) chunks: u64,
-    /// Events that will be in the next chunk, [saved](save_events).
-    pub(crate) pending: Vec<u8>,
 }
 
 #[cfg(test)]

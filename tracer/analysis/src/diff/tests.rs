@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use belljar_trace::{TraceSummary, TraceWriter};
+use belljar_archive::TraceWriter;
+use belljar_trace::TraceSummary;
 
 use super::{Both, TraceDiff, diff};
 use crate::ranks::{ANY, BUFFER, BYTE, Ranks, Trace, WORLD};
@@ -25,8 +26,10 @@ fn program(computes: u64, asks: u64, tag: u32) -> Trace {
 
 fn file(folder: &tempfile::TempDir, name: &str, trace: &Trace) -> PathBuf {
     let path = folder.path().join(name);
-    let mut writer = TraceWriter::create(&path, &trace.header).unwrap();
-    writer.append(&trace.events).unwrap();
+    let mut writer = TraceWriter::create(&path, &trace.header, false).unwrap();
+    for event in &trace.events {
+        writer.push(event.clone()).unwrap();
+    }
     writer.finish(&TraceSummary::default()).unwrap();
     path
 }

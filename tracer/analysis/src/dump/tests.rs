@@ -1,7 +1,8 @@
 //! Dumps of a small trace, and filters.
 
+use belljar_archive::TraceWriter;
 use belljar_sim::{Frequency, Time};
-use belljar_trace::{TraceHeader, TraceState, TraceSummary, TraceWriter};
+use belljar_trace::{TraceHeader, TraceState, TraceSummary};
 use belljar_tracer::scripted::{Guest, int};
 use belljar_tracer::{NodeTracer, Selection};
 
@@ -26,9 +27,10 @@ fn trace(directory: &std::path::Path) -> std::path::PathBuf {
     guest.call(&mut tracer, "MPI_Wait", &[0x10, 1]);
     guest.enter(&mut tracer, "MPI_Abort", &[WORLD, int(3)]);
     let path = directory.join("trace.bjt");
-    let mut writer = TraceWriter::create(&path, &header).unwrap();
-    writer.append(&tracer.take_events()).unwrap();
-    writer.append(&tracer.open_calls()).unwrap();
+    let mut writer = TraceWriter::create(&path, &header, false).unwrap();
+    for event in tracer.take_events().into_iter().chain(tracer.open_calls()) {
+        writer.push(event).unwrap();
+    }
     let summary = TraceSummary {
         nodes: vec![tracer.summary(9999)],
         ending: String::new(),

@@ -1,4 +1,5 @@
-//! Calls to write: any at all, and those of a ring.
+//! Calls to write: any at all, one of each kind, and those of a ring.
+#![allow(dead_code)] // Not every test has all of them.
 
 use belljar_trace::{
     Account, Accounts, Amount, Collective, Completion, Datatype, Direction, Ending, Event, Fact,
@@ -151,6 +152,90 @@ fn event(numbers: &mut impl Iterator<Item = u64>) -> Event {
             })
             .collect(),
         accounts: Accounts((next() == 3).then(|| [account(next()), account(next())])),
+    }
+}
+
+/// Events of all kinds, told apart by `number`.
+pub(crate) fn all_kinds(number: u64) -> Event {
+    let transfer = Transfer {
+        direction: Direction::Receive,
+        phase: Phase::Begun,
+        communicator: Some(2),
+        peer: Peer::Rank(number as u32),
+        tag: Some(-5),
+        count: 10,
+        datatype: Datatype::Derived {
+            number: 7,
+            size: 48,
+        },
+        bytes: 480,
+        exact: false,
+    };
+    let amount = Amount {
+        bytes: Some(number),
+        pieces: vec![number, 1],
+        share: Share::Members,
+        who: Who::Others,
+    };
+    Event {
+        node: (number % 2) as u32,
+        vcpu: 0,
+        process: 1,
+        thread: 2,
+        rank: 3,
+        implementation: Implementation::OpenMpi,
+        function: (number % 500) as u16,
+        entry: number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        exit: (!number.is_multiple_of(5)).then(|| number.wrapping_mul(77)),
+        result: (!number.is_multiple_of(7)).then_some(-1),
+        depth: 1,
+        selected: number.is_multiple_of(2),
+        bad: number.is_multiple_of(3).then_some(4),
+        arguments: vec![number, u64::MAX, 0],
+        texts: vec![Text {
+            argument: 1,
+            text: format!("text {number}"),
+        }],
+        communicator: Some(0),
+        transfers: vec![transfer],
+        collectives: vec![Collective {
+            phase: Phase::Done,
+            communicator: None,
+            root: Some(Peer::Root),
+            sent: amount.clone(),
+            received: amount,
+        }],
+        started: vec![number],
+        completed: vec![Completion {
+            request: number,
+            status: None,
+            received: 9,
+            exact: true,
+            ending: Ending::Error(number as i32),
+        }],
+        status: Some(Status {
+            source: Peer::Any,
+            tag: 3,
+            bytes: number,
+            cancelled: true,
+        }),
+        fact: match number % 3 {
+            0 => None,
+            1 => Some(Fact::Group {
+                number: 1,
+                members: GroupMembers::Include(Some(0), vec![1, 2, 3]),
+            }),
+            _ => Some(Fact::Communicator(NewCommunicator {
+                number: Some(4),
+                parent: Some(0),
+                sequence: 2,
+                how: Making::Cart {
+                    dimensions: vec![2, 3],
+                    periods: vec![true, false],
+                },
+            })),
+        },
+        accounts: Accounts::default(),
     }
 }
 

@@ -1,24 +1,39 @@
-//! Events and traces that are continued are those that were never left.
-
-use std::fs;
-use std::io::Write;
+//! Events that are loaded are those that were saved.
 
 use super::*;
 use crate::account::Accounts;
-use crate::counters::TraceSummary;
-use crate::file::TraceWriter;
-use crate::file::tests::{event, header};
+use crate::implementation::Implementation;
 
 /// Events with sums.
 fn events(count: u64) -> Vec<Event> {
-    let events = (0..count).map(|number| {
-        let sum = |instructions| Account {
-            instructions,
-            ..Account::default()
-        };
-        let mut event = event(number);
-        event.accounts = Accounts(Some([sum(number << 20), sum((number << 20) + number)]));
-        event
+    let sum = |instructions| Account {
+        instructions,
+        ..Account::default()
+    };
+    let events = (0..count).map(|number| Event {
+        node: number as u32,
+        vcpu: 0,
+        process: 1,
+        thread: 2,
+        rank: 3,
+        implementation: Implementation::OpenMpi,
+        function: number as u16,
+        entry: number << 20,
+        exit: (number > 2).then_some(number << 21),
+        result: Some(-1),
+        depth: 0,
+        selected: true,
+        bad: None,
+        arguments: vec![number, u64::MAX],
+        texts: Vec::new(),
+        communicator: Some(0),
+        transfers: Vec::new(),
+        collectives: Vec::new(),
+        started: vec![number],
+        completed: Vec::new(),
+        status: None,
+        fact: None,
+        accounts: Accounts(Some([sum(number << 20), sum((number << 20) + number)])),
     });
     events.collect()
 }
@@ -30,49 +45,5 @@ fn events_come_back_with_their_sums() {
     assert_eq!(load_events(&saved).unwrap(), events);
     for length in 0..saved.len() {
         assert!(load_events(&saved[..length]).is_err());
-    }
-}
-
-#[test]
-fn a_trace_that_is_gone_on_with_is_the_one_that_was_never_left() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    let header = header();
-    // More than a chunk before, and more than one after.
-    let events = events(20_000);
-    let (before, behind) = events.split_at(9_500);
-    for accounted in [false, true] {
-        let create = |name: &str| {
-            let create = [TraceWriter::create, TraceWriter::create_accounted];
-            create[usize::from(accounted)](&path(name), &header).unwrap()
-        };
-        let mut whole = create("whole");
-        whole.append(&events).unwrap();
-        whole.finish(&TraceSummary::default()).unwrap();
-
-        let mut broken = create("broken");
-        broken.append(before).unwrap();
-        let saved = broken.save().unwrap();
-        broken.append(behind).unwrap();
-        broken.flush().unwrap();
-        // Killed in the middle of a chunk.
-        let mut file = fs::File::options()
-            .append(true)
-            .open(path("broken"))
-            .unwrap();
-        file.write_all(&[1; 100_000]).unwrap();
-        let resume = |name: &str| {
-            let file = fs::File::options().write(true).open(path(name)).unwrap();
-            TraceWriter::resume(file, &path(name), accounted, &saved)
-        };
-        let mut resumed = resume("broken").unwrap();
-        assert_eq!(resumed.events(), before.len() as u64);
-        resumed.append(behind).unwrap();
-        resumed.finish(&TraceSummary::default()).unwrap();
-        assert!(fs::read(path("broken")).unwrap() == fs::read(path("whole")).unwrap());
-
-        fs::write(path("short"), b"BelljarT").unwrap();
-        let error = resume("short").unwrap_err();
-        assert!(error.to_string().contains("it has 8 bytes"), "{error}");
     }
 }

@@ -1,106 +1,24 @@
-//! Round trips and damage.
+//! Versions 5 and 6: round trips and damage.
+
+mod events;
 
 use std::fs;
 
+use belljar_archive::{EarlierWriter, TraceReader};
 use belljar_sim::Frequency;
+use belljar_trace::{
+    Account, Accounts, Event, MAGIC, NodeSummary, TraceError, TraceHeader, TraceState, TraceSummary,
+};
 use proptest::prelude::*;
 
-use super::*;
-use crate::account::{Account, Accounts};
-use crate::counters::{NodeSummary, TraceSummary};
-use crate::event::{
-    Amount, Collective, Completion, Direction, Event, Phase, Status, Text, Transfer, Who,
-};
-use crate::implementation::{Implementation, Peer};
-use crate::object::{Datatype, Fact, GroupMembers, Making, NewCommunicator};
+use crate::events::all_kinds as event;
 
-pub(crate) fn header() -> TraceHeader {
+/// The kind of a chunk of events.
+const KIND_EVENTS: u8 = 1;
+
+fn header() -> TraceHeader {
     let rate = |hz| Frequency::from_hz(hz).unwrap();
     TraceHeader::new("ping", &[rate(2_600_000_000), rate(1_000_000_000)])
-}
-
-/// Events of all kinds, told apart by `number`.
-pub(crate) fn event(number: u64) -> Event {
-    let transfer = Transfer {
-        direction: Direction::Receive,
-        phase: Phase::Begun,
-        communicator: Some(2),
-        peer: Peer::Rank(number as u32),
-        tag: Some(-5),
-        count: 10,
-        datatype: Datatype::Derived {
-            number: 7,
-            size: 48,
-        },
-        bytes: 480,
-        exact: false,
-    };
-    let amount = Amount {
-        bytes: Some(number),
-        pieces: vec![number, 1],
-        share: crate::event::Share::Members,
-        who: Who::Others,
-    };
-    Event {
-        node: (number % 2) as u32,
-        vcpu: 0,
-        process: 1,
-        thread: 2,
-        rank: 3,
-        implementation: Implementation::OpenMpi,
-        function: (number % 500) as u16,
-        entry: number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
-        exit: (!number.is_multiple_of(5)).then(|| number.wrapping_mul(77)),
-        result: (!number.is_multiple_of(7)).then_some(-1),
-        depth: 1,
-        selected: number.is_multiple_of(2),
-        bad: number.is_multiple_of(3).then_some(4),
-        arguments: vec![number, u64::MAX, 0],
-        texts: vec![Text {
-            argument: 1,
-            text: format!("text {number}"),
-        }],
-        communicator: Some(0),
-        transfers: vec![transfer],
-        collectives: vec![Collective {
-            phase: Phase::Done,
-            communicator: None,
-            root: Some(Peer::Root),
-            sent: amount.clone(),
-            received: amount,
-        }],
-        started: vec![number],
-        completed: vec![Completion {
-            request: number,
-            status: None,
-            received: 9,
-            exact: true,
-            ending: crate::event::Ending::Error(number as i32),
-        }],
-        status: Some(Status {
-            source: Peer::Any,
-            tag: 3,
-            bytes: number,
-            cancelled: true,
-        }),
-        fact: match number % 3 {
-            0 => None,
-            1 => Some(Fact::Group {
-                number: 1,
-                members: GroupMembers::Include(Some(0), vec![1, 2, 3]),
-            }),
-            _ => Some(Fact::Communicator(NewCommunicator {
-                number: Some(4),
-                parent: Some(0),
-                sequence: 2,
-                how: Making::Cart {
-                    dimensions: vec![2, 3],
-                    periods: vec![true, false],
-                },
-            })),
-        },
-        accounts: crate::account::Accounts::default(),
-    }
 }
 
 fn summary() -> TraceSummary {
@@ -109,7 +27,7 @@ fn summary() -> TraceSummary {
             node: 1,
             end: 99,
             processes: Vec::new(),
-            counters: crate::counters::Counters::default(),
+            counters: belljar_trace::Counters::default(),
         }],
         ending: String::new(),
     }
@@ -118,7 +36,7 @@ fn summary() -> TraceSummary {
 /// Writes a trace of several chunks and returns its bytes.
 fn written(directory: &std::path::Path, pieces: &[&[Event]], chunked: bool) -> Vec<u8> {
     let path = directory.join("out.bjt");
-    let mut writer = TraceWriter::create(&path, &header()).unwrap();
+    let mut writer = EarlierWriter::create(&path, &header()).unwrap();
     for piece in pieces {
         writer.append(piece).unwrap();
         if chunked {
@@ -270,7 +188,7 @@ fn chunk(kind: u8, raw: &[u8], raw_length: u32) -> Vec<u8> {
 /// The file up to its first chunk of events.
 fn beginning(directory: &std::path::Path) -> Vec<u8> {
     let path = directory.join("empty.bjt");
-    drop(TraceWriter::create(&path, &header()).unwrap());
+    drop(EarlierWriter::create(&path, &header()).unwrap());
     fs::read(&path).unwrap()
 }
 
@@ -323,20 +241,17 @@ fn accounts_are_kept_in_a_version_of_their_own() {
             ..event(number)
         })
         .collect();
-    let mut writer = TraceWriter::create_accounted(&path, &header()).unwrap();
+    let mut writer = EarlierWriter::create_accounted(&path, &header()).unwrap();
     writer.append(&events).unwrap();
     writer.finish(&summary()).unwrap();
     let bytes = fs::read(&path).unwrap();
-    assert_eq!(
-        bytes[MAGIC.len()..][..2],
-        VERSION_WITH_ACCOUNTS.to_le_bytes()
-    );
+    assert_eq!(bytes[MAGIC.len()..][..2], 6u16.to_le_bytes());
     let (back, state) = read(directory.path(), &bytes).unwrap();
     assert_eq!(state, TraceState::Complete);
     assert!(back == events);
     // The chunks of one version mean nothing in the other.
     let mut changed = bytes.clone();
-    changed[MAGIC.len()] = VERSION as u8;
+    changed[MAGIC.len()] = 5;
     let (none, state) = read(directory.path(), &changed).unwrap();
     assert!(none.is_empty() && matches!(state, TraceState::Incomplete { .. }));
 }

@@ -4,11 +4,10 @@
 //! what [`split`](AccountedChunk::split) took, or nothing where the parts do not fit. Called by the reader
 //! and the writer of traces with a time model.
 
+use belljar_trace::{Account, Accounts, Event};
 use bincode::{Decode, Encode};
 
 use super::timing::EventChunk;
-use crate::account::{Account, Accounts};
-use crate::event::Event;
 
 /// The payload of a chunk of events of a run with a time model.
 #[derive(Debug, Encode, Decode)]

@@ -1,23 +1,21 @@
 //! Writing a trace.
 //!
-//! Bytes depend on events and their order alone, so equal runs have equal files. What is in the file is
-//! never changed, so a file that breaks off is good up to its last whole chunk. Called by the run's
-//! recorder.
+//! Bytes depend on events and their order alone. Called by conversions to what earlier Belljars read.
 
 use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
+
+use belljar_trace::{
+    Event, Fact, GroupMembers, MAGIC, Making, TraceError, TraceHeader, TraceSummary, codec,
+};
 
 use super::accounts::AccountedChunk;
 use super::timing::EventChunk;
 use super::{
-    Footer, KIND_ACCOUNTED_EVENTS, KIND_EVENTS, KIND_FOOTER, KIND_HEADER, MAGIC, MAX_PAYLOAD,
-    TraceError, TraceHeader, VERSION, VERSION_WITH_ACCOUNTS,
+    ACCOUNTED, Footer, KIND_ACCOUNTED_EVENTS, KIND_EVENTS, KIND_FOOTER, KIND_HEADER, MAX_PAYLOAD,
+    PLAIN,
 };
-use crate::codec;
-use crate::counters::TraceSummary;
-use crate::event::Event;
-use crate::saved::{StateError, WriterState, load_events, save_events};
 
 /// Events of a chunk, at most: enough for zstd to see the repetition, few enough to
 /// lose when the host fails.
@@ -32,7 +30,7 @@ const LEVEL: i32 = 3;
 /// Writes a trace file, chunk by chunk. What it writes depends on the events and their
 /// order alone, not on how they were handed over.
 #[derive(Debug)]
-pub struct TraceWriter {
+pub struct EarlierWriter {
     file: File,
     path: PathBuf,
     accounted: bool,
@@ -40,11 +38,9 @@ pub struct TraceWriter {
     weight: usize,
     events: u64,
     chunks: u64,
-    /// Bytes written.
-    length: u64,
 }
 
-impl TraceWriter {
+impl EarlierWriter {
     /// Creates the file (an older one is replaced) and writes the header.
     ///
     /// # Errors
@@ -61,12 +57,8 @@ impl TraceWriter {
         Self::over(create(path)?, path, header, true)
     }
 
-    /// Writes the header to `file`, which is empty and at `path`, of events with accounts if
-    /// `accounted`.
-    ///
-    /// # Errors
-    /// As [`create`](Self::create), and when there are more nodes than can be read of again.
-    pub fn over(
+    /// As [`create`](Self::create), to `file`, which is empty and at `path`.
+    pub(crate) fn over(
         file: File,
         path: &Path,
         header: &TraceHeader,
@@ -80,81 +72,15 @@ impl TraceWriter {
             weight: 0,
             events: 0,
             chunks: 0,
-            length: 0,
         };
         let sound = header.check();
         sound.map_err(|why| writer.unencodable(why.to_owned()))?;
         let mut start = MAGIC.to_vec();
-        let version = if accounted {
-            VERSION_WITH_ACCOUNTS
-        } else {
-            VERSION
-        };
+        let version = if accounted { ACCOUNTED } else { PLAIN };
         start.extend_from_slice(&version.to_le_bytes());
         writer.write(&start)?;
         writer.write_chunk(KIND_HEADER, header)?;
         Ok(writer)
-    }
-
-    /// How far it is, to be [continued](Self::resume) later.
-    ///
-    /// # Errors
-    /// When more events wait for their chunk than can be read again.
-    pub fn save(&self) -> Result<Vec<u8>, StateError> {
-        let mut bytes = Vec::new();
-        let state = WriterState {
-            length: self.length,
-            events: self.events,
-            chunks: self.chunks,
-            pending: save_events(&self.pending)?,
-        };
-        codec::encode(&state, &mut bytes)?;
-        codec::check::<WriterState>(&bytes)?;
-        Ok(bytes)
-    }
-
-    /// Continues the trace in `file`, which is at `path`, of events with accounts if
-    /// `accounted`, where its writer was [saved](Self::save). What the file holds beyond
-    /// that is kept until it is written over: it is what will be written again.
-    ///
-    /// # Errors
-    /// [`TraceError`] when the file is shorter than it was, or when `saved` is no such state.
-    pub fn resume(
-        mut file: File,
-        path: &Path,
-        accounted: bool,
-        saved: &[u8],
-    ) -> Result<Self, TraceError> {
-        let state = |error: StateError| TraceError::State {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        };
-        let failed = |source| TraceError::Io {
-            action: "continue",
-            path: path.to_owned(),
-            source,
-        };
-        let saved: WriterState = codec::decode(saved).map_err(|error| state(error.into()))?;
-        let pending = load_events(&saved.pending).map_err(state)?;
-        let there = file.metadata().map_err(failed)?.len();
-        if there < saved.length {
-            let length = saved.length;
-            return Err(TraceError::State {
-                path: path.to_owned(),
-                reason: format!("it has {there} bytes and had {length}"),
-            });
-        }
-        file.seek(SeekFrom::Start(saved.length)).map_err(failed)?;
-        Ok(Self {
-            file,
-            path: path.to_owned(),
-            accounted,
-            weight: pending.iter().map(weight).fold(0, usize::saturating_add),
-            pending,
-            events: saved.events,
-            chunks: saved.chunks,
-            length: saved.length,
-        })
     }
 
     /// Adds events. They reach the file when a chunk is full, or with [`flush`](Self::flush).
@@ -208,18 +134,7 @@ impl TraceWriter {
             summary: summary.clone(),
         };
         self.write_chunk(KIND_FOOTER, &footer)?;
-        self.cut()?;
         self.file.sync_all().map_err(|source| self.failed(source))
-    }
-
-    /// Ends the file where it is written to, for a run that is broken off; what a run that
-    /// was resumed had written beyond is something else then.
-    ///
-    /// # Errors
-    /// When the host refuses.
-    pub fn cut(&mut self) -> Result<(), TraceError> {
-        let cut = self.file.set_len(self.length);
-        cut.map_err(|source| self.failed(source))
     }
 
     fn write_chunk<T>(&mut self, kind: u8, record: &T) -> Result<(), TraceError>
@@ -248,9 +163,7 @@ impl TraceWriter {
     fn write(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
         self.file
             .write_all(bytes)
-            .map_err(|source| self.failed(source))?;
-        self.length += bytes.len() as u64;
-        Ok(())
+            .map_err(|source| self.failed(source))
     }
 
     fn failed(&self, source: std::io::Error) -> TraceError {
@@ -279,7 +192,6 @@ fn create(path: &Path) -> Result<File, TraceError> {
 
 /// Roughly the bytes of an event when encoded; bounds a chunk whose events are large.
 fn weight(event: &Event) -> usize {
-    use crate::object::{Fact, GroupMembers, Making};
     let fact = match &event.fact {
         Some(Fact::Group {
             members: GroupMembers::Include(_, ranks) | GroupMembers::Exclude(_, ranks),

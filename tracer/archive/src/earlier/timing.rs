@@ -4,9 +4,8 @@
 //! [`join`](EventChunk::join) gives back what [`split`](EventChunk::split) took. Called by the reader and
 //! the writer of traces.
 
+use belljar_trace::Event;
 use bincode::{Decode, Encode};
-
-use crate::event::Event;
 
 /// The payload of a chunk of events.
 #[derive(Debug, Encode, Decode)]

@@ -1,42 +1,25 @@
 //! Reading a trace.
 //!
 //! A file may be anybody's: every chunk is checked before it is decoded, and damage ends the events where
-//! it begins, with all before it good. Called by analyses.
+//! it begins, with all before it good. Called by the reader of all versions.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
+use belljar_trace::{Event, MAGIC, TraceError, TraceHeader, TraceState, TraceSummary, codec};
+
 use super::accounts::AccountedChunk;
 use super::timing::EventChunk;
 use super::{
-    CHUNK_HEAD, Footer, KIND_ACCOUNTED_EVENTS, KIND_EVENTS, KIND_FOOTER, KIND_HEADER, MAGIC,
-    MAX_PAYLOAD, TraceError, TraceHeader, VERSION, VERSION_WITH_ACCOUNTS,
+    ACCOUNTED, CHUNK_HEAD, Footer, KIND_ACCOUNTED_EVENTS, KIND_EVENTS, KIND_FOOTER, KIND_HEADER,
+    MAX_PAYLOAD, PLAIN,
 };
-use crate::codec;
-use crate::counters::TraceSummary;
-use crate::event::Event;
-
-/// How a trace ended, known once all of it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TraceState {
-    /// There is more to read.
-    Reading,
-    /// The footer was reached and agrees with what came before.
-    Complete,
-    /// The trace breaks off, or is damaged from here on; what was read before is whole.
-    Incomplete {
-        /// Where in the file, in bytes.
-        offset: u64,
-        /// What is wrong there.
-        reason: String,
-    },
-}
 
 /// Reads a trace, event by event in the order of writing; what a run left that
 /// was broken off, as far as it goes.
 #[derive(Debug)]
-pub struct TraceReader {
+pub(crate) struct EarlierReader {
     file: BufReader<File>,
     header: TraceHeader,
     accounted: bool,
@@ -54,12 +37,12 @@ struct Chunk {
     raw: Vec<u8>,
 }
 
-impl TraceReader {
+impl EarlierReader {
     /// Opens a trace file and reads its header.
     ///
     /// # Errors
     /// [`TraceError`] when the file cannot be read, is not a trace, or of another version.
-    pub fn open(path: &Path) -> Result<Self, TraceError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, TraceError> {
         let failed = |source| TraceError::Io {
             action: "read",
             path: path.to_owned(),
@@ -76,7 +59,7 @@ impl TraceReader {
             return Err(not_a_trace("it does not begin like one".to_owned()));
         }
         let version = u16::from_le_bytes([start[MAGIC.len()], start[MAGIC.len() + 1]]);
-        if version != VERSION && version != VERSION_WITH_ACCOUNTS {
+        if version != PLAIN && version != ACCOUNTED {
             return Err(TraceError::Version {
                 path: path.to_owned(),
                 version,
@@ -96,7 +79,7 @@ impl TraceReader {
         Ok(Self {
             file,
             header,
-            accounted: version == VERSION_WITH_ACCOUNTS,
+            accounted: version == ACCOUNTED,
             offset: start.len() as u64 + length,
             events: Vec::new().into_iter(),
             read_events: 0,
@@ -107,22 +90,22 @@ impl TraceReader {
     }
 
     /// What was known before the first event.
-    pub fn header(&self) -> &TraceHeader {
+    pub(crate) fn header(&self) -> &TraceHeader {
         &self.header
     }
 
     /// Whether its events tell what their nodes' time went into.
-    pub fn is_accounted(&self) -> bool {
+    pub(crate) fn is_accounted(&self) -> bool {
         self.accounted
     }
 
     /// How the trace ended, once all events were taken.
-    pub fn state(&self) -> &TraceState {
+    pub(crate) fn state(&self) -> &TraceState {
         &self.state
     }
 
     /// The end of the trace, once all events were taken, if it is complete.
-    pub fn summary(&self) -> Option<&TraceSummary> {
+    pub(crate) fn summary(&self) -> Option<&TraceSummary> {
         self.summary.as_ref()
     }
 
@@ -185,7 +168,7 @@ impl TraceReader {
     }
 }
 
-impl Iterator for TraceReader {
+impl Iterator for EarlierReader {
     type Item = Event;
 
     fn next(&mut self) -> Option<Event> {

@@ -1,0 +1,96 @@
+//! A writer's state in a checkpoint: what is not in the file and is needed to tell more.
+//!
+//! It is as large as a chunk of calls, the dictionary and what is known of threads. Bytes may come from anybody:
+//! numbers that lead nowhere, and sums that do not add up, are refused before a writer works with them. Called
+//! by the writer.
+
+use bincode::{Decode, Encode};
+
+use crate::Sizes;
+use crate::dictionary::SavedDictionary;
+use crate::stream::{Outlook, Stream};
+use crate::structure::CHUNK_CALLS;
+use crate::times::{Clocks, Times};
+use crate::writer::CHUNK_WEIGHT;
+
+/// A thread and its calls since the last chunk.
+#[derive(Clone, Debug, Encode, Decode)]
+pub(crate) struct Thread {
+    pub(crate) stream: Stream,
+    pub(crate) outlook: Outlook,
+    pub(crate) clocks: Clocks,
+    pub(crate) last: u32,
+    pub(crate) calls: Vec<u32>,
+    pub(crate) operands: Vec<u64>,
+    pub(crate) times: Vec<Times>,
+}
+
+/// What a writer is to be continued from.
+#[derive(Encode, Decode)]
+pub(crate) struct Saved {
+    /// Bytes of the file.
+    pub(crate) length: u64,
+    /// Calls and chunks of them in it.
+    pub(crate) calls: u64,
+    pub(crate) chunks: u64,
+    /// Threads that are in the file.
+    pub(crate) known_threads: u64,
+    pub(crate) threads: Vec<Thread>,
+    /// The thread of each call since the last chunk.
+    pub(crate) order: Vec<u32>,
+    pub(crate) weight: u64,
+    pub(crate) dictionary: SavedDictionary,
+    pub(crate) sizes: Sizes,
+}
+
+impl Saved {
+    /// Whether all numbers in it mean something.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.is_of_a_file() && self.has_its_calls() && self.has_its_signatures()
+    }
+
+    /// Whether its counts can be those of a file as long as it says: a chunk takes more than a byte.
+    fn is_of_a_file(&self) -> bool {
+        let most = self.chunks.saturating_mul(CHUNK_CALLS as u64);
+        self.sizes.checked_total() == Some(self.length)
+            && self.chunks <= self.length
+            && self.calls <= most
+            && self.weight <= CHUNK_WEIGHT as u64
+            && self.known_threads <= self.threads.len() as u64
+    }
+
+    /// Whether each thread has as many calls as the order tells, with their times and operands.
+    fn has_its_calls(&self) -> bool {
+        if self.order.len() > CHUNK_CALLS {
+            return false;
+        }
+        let slots = self.dictionary.slots();
+        let mut counts = vec![0; self.threads.len()];
+        for number in &self.order {
+            match counts.get_mut(*number as usize) {
+                Some(count) => *count += 1usize,
+                None => return false,
+            }
+        }
+        self.threads.iter().zip(counts).all(|(thread, count)| {
+            let own = thread.calls.iter().map(|it| slots.get(*it as usize));
+            let operands: Option<usize> = own.sum();
+            thread.calls.len() == count
+                && thread.times.len() == count
+                && operands == Some(thread.operands.len())
+                && thread.outlook.is_sound()
+        })
+    }
+
+    /// Whether the dictionary is sound, and what is new in it was called.
+    fn has_its_signatures(&self) -> bool {
+        let mut called = vec![false; self.dictionary.len()];
+        for call in self.threads.iter().flat_map(|thread| &thread.calls) {
+            if let Some(called) = called.get_mut(*call as usize) {
+                *called = true;
+            }
+        }
+        let stored = self.dictionary.stored();
+        self.dictionary.is_sound() && called.iter().skip(stored).all(|called| *called)
+    }
+}

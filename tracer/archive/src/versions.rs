@@ -1,0 +1,107 @@
+//! One reader for traces of all versions.
+//!
+//! What a file's first bytes say decides which format's reader reads it; what comes out is alike, and so is how
+//! damage is told. Called by analyses, commands and conversions.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use belljar_trace::{
+    EARLIEST_VERSION, Event, MAGIC, TraceError, TraceHeader, TraceState, TraceSummary, VERSION,
+};
+
+use crate::earlier::EarlierReader;
+use crate::failed;
+use crate::reader::ArchiveReader;
+
+/// Reads a trace of any version, call by call in the order of writing; what a run left that was broken off,
+/// as far as it goes.
+#[derive(Debug)]
+pub struct TraceReader(Format);
+
+#[derive(Debug)]
+enum Format {
+    Earlier(Box<EarlierReader>),
+    Archive(Box<ArchiveReader>),
+}
+
+/// The version of the trace at `path`.
+///
+/// # Errors
+/// [`TraceError`] when the file cannot be read, is not a trace, or of a version that this program does not read.
+pub fn version(path: &Path) -> Result<u16, TraceError> {
+    let failed = |source| failed("read", path, source);
+    let file = File::open(path).map_err(failed)?;
+    let mut start = Vec::new();
+    let length = MAGIC.len() as u64 + 2;
+    file.take(length).read_to_end(&mut start).map_err(failed)?;
+    let version = start.strip_prefix(&MAGIC).and_then(|it| it.try_into().ok());
+    let version = version.ok_or_else(|| TraceError::NotATrace {
+        path: path.to_owned(),
+        reason: "it does not begin like one".to_owned(),
+    })?;
+    let version = u16::from_le_bytes(version);
+    if !(EARLIEST_VERSION..=VERSION).contains(&version) {
+        let path = path.to_owned();
+        return Err(TraceError::Version { path, version });
+    }
+    Ok(version)
+}
+
+impl TraceReader {
+    /// Opens a trace file and reads its header.
+    ///
+    /// # Errors
+    /// As for [`version`], and when the header is not sound.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        Ok(Self(if version(path)? == VERSION {
+            Format::Archive(Box::new(ArchiveReader::open(path)?))
+        } else {
+            Format::Earlier(Box::new(EarlierReader::open(path)?))
+        }))
+    }
+
+    /// What was known before the first call.
+    pub fn header(&self) -> &TraceHeader {
+        match &self.0 {
+            Format::Earlier(reader) => reader.header(),
+            Format::Archive(reader) => reader.header(),
+        }
+    }
+
+    /// Whether its calls tell what their nodes' time went into.
+    pub fn is_accounted(&self) -> bool {
+        match &self.0 {
+            Format::Earlier(reader) => reader.is_accounted(),
+            Format::Archive(reader) => reader.is_accounted(),
+        }
+    }
+
+    /// How the trace ended, once all calls were taken.
+    pub fn state(&self) -> &TraceState {
+        match &self.0 {
+            Format::Earlier(reader) => reader.state(),
+            Format::Archive(reader) => reader.state(),
+        }
+    }
+
+    /// The end of the trace, once all calls were taken, if it is complete.
+    pub fn summary(&self) -> Option<&TraceSummary> {
+        match &self.0 {
+            Format::Earlier(reader) => reader.summary(),
+            Format::Archive(reader) => reader.summary(),
+        }
+    }
+}
+
+impl Iterator for TraceReader {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        match &mut self.0 {
+            Format::Earlier(reader) => reader.next(),
+            Format::Archive(reader) => reader.next(),
+        }
+    }
+}
