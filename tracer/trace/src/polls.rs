@@ -24,10 +24,14 @@ pub fn is_poll(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use belljar_abi::FUNCTIONS;
+
     use super::*;
 
     #[test]
-    fn each_is_found() {
+    fn each_is_a_function_and_found() {
+        let is_one = |name: &&str| FUNCTIONS.iter().any(|function| function.name == *name);
+        assert!(POLLS.iter().all(is_one));
         assert!(POLLS.iter().all(|name| is_poll(name)));
         assert!(!is_poll("MPI_Probe"));
     }
