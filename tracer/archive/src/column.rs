@@ -2,8 +2,8 @@
 //!
 //! A [`Column`] tells each number first by where it was before: what followed the number before it last time,
 //! one of the last few of its own (fine) context, one of its coarse context's; only what is new is spelled out.
-//! Contexts are hashes; tables are of a fixed size and forget, on both sides alike. A column is fresh in each
-//! chunk. Called by `times` and `operands`.
+//! Contexts are hashes; tables are of a fixed size and forget, on both sides alike. A column begins anew in each
+//! chunk, whose memory it keeps. Called by `times` and `operands`.
 
 use crate::coder::{Bit, Coder, Number, tree};
 
@@ -36,6 +36,8 @@ pub(crate) fn mix(first: u64, second: u64) -> u64 {
 /// Numbers of a fine context, the last one first.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
+    /// The chunk that it is of.
+    chunk: u32,
     key: u64,
     numbers: [u64; FINE],
     count: u8,
@@ -47,6 +49,8 @@ struct Recent {
 /// What followed a context and a number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Follower {
+    /// The chunk that it is of.
+    chunk: u32,
     key: u64,
     number: u64,
     /// How often it was right, in a row.
@@ -79,6 +83,8 @@ impl Default for Coarse {
 pub(crate) struct Column {
     /// Whether new numbers are told by their difference from the last one.
     differences: bool,
+    /// Counts chunks: what is of an earlier one is not there any more.
+    chunk: u32,
     followers: Vec<Follower>,
     recents: Vec<Recent>,
     coarse: Vec<Option<Box<Coarse>>>,
@@ -94,6 +100,7 @@ impl Column {
         let length = count.next_power_of_two().max(16);
         Self {
             differences,
+            chunk: 0,
             followers: vec![Follower::default(); 2 * length],
             recents: vec![Recent::default(); length],
             coarse: vec![None; 1 << COARSE_TABLE_BITS],
@@ -104,6 +111,25 @@ impl Column {
         }
     }
 
+    /// Begins anew, for about `count` numbers.
+    pub(crate) fn restart(&mut self, count: usize) {
+        let length = count.next_power_of_two().max(16);
+        let Some(chunk) = self
+            .chunk
+            .checked_add(1)
+            .filter(|_| length == self.capacity())
+        else {
+            *self = Self::new(count, self.differences);
+            return;
+        };
+        self.chunk = chunk;
+        self.coarse.fill(None);
+        self.follows = [[Bit::default(); 64]; 4];
+        self.strides = [Bit::default(); 2];
+        self.hits = [[Bit::default(); 32]; FINE + 1];
+        self.places = [[Bit::default(); FINE]; FINE + 1];
+    }
+
     /// About how many numbers it is for.
     pub(crate) fn capacity(&self) -> usize {
         self.recents.len()
@@ -112,15 +138,20 @@ impl Column {
     /// One number, in its context.
     pub(crate) fn code<C: Coder>(&mut self, coder: &mut C, context: Context, value: u64) -> u64 {
         let fine = (context.fine >> 24) as usize & (self.recents.len() - 1);
-        if self.recents[fine].key != context.fine {
-            self.recents[fine] = Recent {
+        let recent = &mut self.recents[fine];
+        if recent.chunk != self.chunk || recent.key != context.fine {
+            *recent = Recent {
+                chunk: self.chunk,
                 key: context.fine,
                 ..Recent::default()
             };
         }
         let follow_key = mix(context.fine, context.before);
         let follow = (follow_key >> 24) as usize & (self.followers.len() - 1);
-        let follower = self.followers[follow];
+        let mut follower = self.followers[follow];
+        if follower.chunk != self.chunk {
+            follower = Follower::default();
+        }
         let recent = self.recents[fine];
         let guess = (follower.key == follow_key).then_some(follower.number);
         let (value, known) = match self.code_guess(coder, guess, follower.trust, &recent, value) {
@@ -133,6 +164,7 @@ impl Column {
             0
         };
         self.followers[follow] = Follower {
+            chunk: self.chunk,
             key: follow_key,
             number: value,
             trust,

@@ -9,6 +9,7 @@ use crate::column::{Column, Context, mix};
 use crate::signature::Signature;
 
 /// The operands of a chunk.
+#[derive(Debug)]
 pub(crate) struct Operands {
     column: Column,
 }
@@ -19,6 +20,11 @@ impl Operands {
         Self {
             column: Column::new(calls, true),
         }
+    }
+
+    /// Begins anew, for a chunk of so many calls.
+    pub(crate) fn restart(&mut self, calls: usize) {
+        self.column.restart(calls);
     }
 
     /// The operands of a thread's next call.

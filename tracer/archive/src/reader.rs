@@ -196,6 +196,8 @@ pub(crate) struct ArchiveReader {
     threads: Vec<Thread>,
     sequences: Vec<Vec<u32>>,
     order: std::vec::IntoIter<u32>,
+    operands: Operands,
+    times: TimesModel,
     /// Where the chunk starts that is being read.
     start: u64,
 }
@@ -211,6 +213,8 @@ impl ArchiveReader {
             threads: Vec::new(),
             sequences: Vec::new(),
             order: Vec::new().into_iter(),
+            operands: Operands::new(0),
+            times: TimesModel::new(0),
             start: 0,
         })
     }
@@ -267,7 +271,8 @@ impl ArchiveReader {
     }
 
     fn read_operands(&mut self, structure: &Structure, section: &[u8]) {
-        let mut model = Operands::new(structure.calls);
+        let model = &mut self.operands;
+        model.restart(structure.calls);
         let mut coder = Decoder::new(section);
         for (number, sequence) in &structure.threads {
             let thread = &mut self.threads[*number as usize];
@@ -284,7 +289,8 @@ impl ArchiveReader {
     }
 
     fn read_times(&mut self, structure: &Structure, section: &[u8]) -> Option<()> {
-        let mut model = TimesModel::new(structure.calls);
+        let model = &mut self.times;
+        model.restart(structure.calls);
         let mut coders = Parts::of(section)?;
         let mut keys: Vec<Vec<OrderKey>> = vec![Vec::new(); self.threads.len()];
         for (number, _) in &structure.threads {

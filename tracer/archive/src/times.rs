@@ -5,8 +5,6 @@
 //! columns alike. The file's order is by exit and node, as a run writes calls; where it is another one, the
 //! thread whose call comes next is told. One code path writes and reads. Called by the writer and the reader.
 
-use std::collections::BTreeSet;
-
 use belljar_trace::Account;
 use bincode::{Decode, Encode};
 
@@ -106,6 +104,7 @@ impl<'a> Parts<Decoder<'a>> {
 }
 
 /// The columns of a chunk.
+#[derive(Debug)]
 pub(crate) struct TimesModel {
     same_vcpu: Bit,
     vcpus: Number,
@@ -127,6 +126,20 @@ impl TimesModel {
             accounted: Bit::default(),
             account_gaps: Vec::new(),
             account_durations: Vec::new(),
+        }
+    }
+
+    /// Begins anew, for a chunk of `count` calls.
+    pub(crate) fn restart(&mut self, count: usize) {
+        self.same_vcpu = Bit::default();
+        self.vcpus = Number::default();
+        self.accounted = Bit::default();
+        let accounts = self
+            .account_gaps
+            .iter_mut()
+            .chain(&mut self.account_durations);
+        for column in accounts.chain([&mut self.gaps, &mut self.durations]) {
+            column.restart(count);
         }
     }
 
@@ -244,8 +257,8 @@ fn contexts(clocks: &Clocks, called: Called) -> [Context; 2] {
 /// What the file's order goes by: when a call was left, and its node.
 pub(crate) type OrderKey = (u64, u32);
 
-/// Merges the calls of a chunk's threads. `threads` has the keys of each thread's calls in order; `chosen`
-/// is asked which thread is next, and told the one that is likely. Returns nothing.
+/// Merges the calls of a chunk's threads. `threads` has the keys of each thread's calls in order; `take` is told
+/// whose call is next, one after another.
 ///
 /// When writing, `actual` has the thread of each call in the file's order; when reading it is empty.
 pub(crate) fn merge<C: Coder>(
@@ -256,30 +269,82 @@ pub(crate) fn merge<C: Coder>(
 ) {
     let mut likely = Bit::default();
     let mut number = Number::default();
-    let mut next = vec![0; threads.len()];
-    let head = |next: &[usize], thread: usize| {
-        threads[thread]
-            .get(next[thread])
-            .map(|key| (*key, thread as u32))
-    };
-    let mut heads: BTreeSet<(OrderKey, u32)> = (0..threads.len())
-        .filter_map(|thread| head(&next, thread))
-        .collect();
+    let mut heads = Heads::of(threads);
     let mut step = 0;
-    while let Some(first) = heads.first().copied() {
+    while let Some(first) = heads.first() {
         let told = actual.get(step).copied().unwrap_or(0);
-        let mut thread = first.1;
+        let mut thread = first;
         if !coder.bit(&mut likely, told == thread) {
-            thread = number
-                .code(coder, told.into())
-                .min(threads.len() as u64 - 1) as u32;
+            let last = threads.len() as u64 - 1;
+            thread = number.code(coder, told.into()).min(last) as u32;
         }
         // A thread without a call left: of a damaged file. The likely one will do.
-        let at = head(&next, thread as usize).unwrap_or(first);
-        heads.remove(&at);
-        take(at.1);
-        next[at.1 as usize] += 1;
-        heads.extend(head(&next, at.1 as usize));
+        let thread = match heads.has(thread) {
+            true => thread,
+            false => first,
+        };
+        take(thread);
+        heads.advance(thread);
         step += 1;
+    }
+}
+
+/// The next call of each thread, and whose is the first: a tournament, of which only a thread's own rounds are played
+/// anew when it goes on.
+struct Heads<'a> {
+    threads: &'a [Vec<OrderKey>],
+    next: Vec<u32>,
+    /// Winners: the root at 1, those of places `n` at `2 n` and `2 n + 1`, threads in the second half.
+    winners: Vec<Head>,
+}
+
+/// A thread's next call; the order of heads is that of the file. `None` is after all others: no call is left.
+type Head = Option<std::cmp::Reverse<(OrderKey, u32)>>;
+
+impl<'a> Heads<'a> {
+    fn of(threads: &'a [Vec<OrderKey>]) -> Self {
+        let places = threads.len().next_power_of_two();
+        let mut heads = Self {
+            threads,
+            next: vec![0; threads.len()],
+            winners: vec![None; 2 * places],
+        };
+        for thread in 0..threads.len() {
+            heads.winners[places + thread] = heads.head(thread);
+        }
+        for place in (1..places).rev() {
+            heads.play(place);
+        }
+        heads
+    }
+
+    fn head(&self, thread: usize) -> Head {
+        let key = self.threads[thread].get(self.next[thread] as usize)?;
+        Some(std::cmp::Reverse((*key, thread as u32)))
+    }
+
+    fn play(&mut self, place: usize) {
+        self.winners[place] = self.winners[2 * place].max(self.winners[2 * place + 1]);
+    }
+
+    /// The thread whose call is first, if any has one left.
+    fn first(&self) -> Option<u32> {
+        self.winners.get(1).copied().flatten().map(|head| head.0.1)
+    }
+
+    /// Whether a thread has a call left.
+    fn has(&self, thread: u32) -> bool {
+        self.winners[self.winners.len() / 2 + thread as usize].is_some()
+    }
+
+    /// Goes past a thread's next call.
+    fn advance(&mut self, thread: u32) {
+        self.next[thread as usize] += 1;
+        let mut place = self.winners.len() / 2 + thread as usize;
+        self.winners[place] = self.head(thread as usize);
+        while place > 1 {
+            place /= 2;
+            self.play(place);
+        }
     }
 }

@@ -49,7 +49,14 @@ pub struct TraceWriter {
     sizes: Sizes,
     slots: Vec<u8>,
     operands: Vec<u64>,
+    operands_model: Operands,
+    times_model: TimesModel,
+    /// The number of the thread that was seen last of those that share a place.
+    recent: Vec<u32>,
 }
+
+/// Threads that are found without a search, at most.
+const RECENT: usize = 256;
 
 impl TraceWriter {
     /// Creates the file (an older one is replaced) and writes the header, of calls that tell what their nodes'
@@ -103,6 +110,9 @@ impl TraceWriter {
             sizes: Sizes::default(),
             slots: Vec::new(),
             operands: Vec::new(),
+            operands_model: Operands::new(0),
+            times_model: TimesModel::new(0),
+            recent: vec![0; RECENT],
         }
     }
 
@@ -197,6 +207,13 @@ impl TraceWriter {
 
     fn thread(&mut self, event: &Event) -> u32 {
         let stream = Stream::of(event);
+        let place = event.node.wrapping_mul(5) ^ event.process.wrapping_mul(3) ^ event.thread;
+        let place = place as usize % RECENT;
+        let recent = self.recent[place];
+        let thread = self.threads.get(recent as usize);
+        if thread.is_some_and(|thread| thread.stream == stream) {
+            return recent;
+        }
         let next = self.threads.len() as u32;
         let number = *self.numbers.entry(stream).or_insert(next);
         if number == next {
@@ -210,6 +227,7 @@ impl TraceWriter {
                 times: Vec::new(),
             });
         }
+        self.recent[place] = number;
         number
     }
 
@@ -311,8 +329,9 @@ impl TraceWriter {
         }
     }
 
-    fn operands_section(&self) -> Vec<u8> {
-        let mut model = Operands::new(self.order.len());
+    fn operands_section(&mut self) -> Vec<u8> {
+        let model = &mut self.operands_model;
+        model.restart(self.order.len());
         let mut coder = Encoder::new();
         for (number, thread) in self.threads.iter().enumerate() {
             let mut operands = &thread.operands[..];
@@ -328,7 +347,8 @@ impl TraceWriter {
     }
 
     fn times_section(&mut self) -> (Vec<u8>, [usize; 3]) {
-        let mut model = TimesModel::new(self.order.len());
+        let model = &mut self.times_model;
+        model.restart(self.order.len());
         let mut coders = Parts::for_writing();
         let mut keys: Vec<Vec<OrderKey>> = vec![Vec::new(); self.threads.len()];
         for (number, thread) in self.threads.iter_mut().enumerate() {
