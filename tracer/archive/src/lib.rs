@@ -1,4 +1,4 @@
-//! The trace file: written while a run goes on, read after the fact, in all its versions.
+//! The trace file: written during a run, read after the fact, in all its versions.
 //!
 //! A [`TraceWriter`] takes a run's calls one after another, a [`TraceReader`] gives them back, each with all its
 //! fields, also from files of versions 5 and 6 (`earlier`), as far as a damaged or unfinished file is whole. A

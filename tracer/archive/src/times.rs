@@ -290,7 +290,7 @@ pub(crate) fn merge<C: Coder>(
 }
 
 /// The next call of each thread, and whose is the first: a tournament, of which only a thread's own rounds are played
-/// anew when it goes on.
+/// anew when it continues.
 struct Heads<'a> {
     threads: &'a [Vec<OrderKey>],
     next: Vec<u32>,

@@ -1,4 +1,4 @@
-//! Writes a trace, chunk by chunk, while its run goes on.
+//! Writes a trace, chunk by chunk, during its run.
 //!
 //! What is written depends on the calls and their order alone. A chunk of calls is four sections, written at
 //! once when there are [`CHUNK_CALLS`] calls or when they weigh much; only what is needed to tell the next ones

@@ -1,6 +1,6 @@
 //! Calls by which programs wait in loops.
 //!
-//! How often they are made depends on how long a program waits, not on what it does. Used where a run tells of
+//! How often they are made depends on how long a program waits, not on what it does. Used where a run reports
 //! them, and by analyses that ask what a program does.
 
 /// Functions that programs call again and again until something has happened.

@@ -13,7 +13,7 @@ impl FlowGraph {
         for to in next.iter().flatten() {
             follows[*to as usize] = true;
         }
-        // What is in a chain has a first node, or it would be a loop without a way in, which no walk comes to.
+        // What is in a chain has a first node, or it would be a loop without a way in, which no walk reaches.
         let heads = (0..self.nodes.len()).filter(|node| !follows[*node]);
         let mut inside: Vec<Option<FlowEdge>> = vec![None; self.nodes.len()];
         let mut edges = Vec::new();
