@@ -83,7 +83,7 @@ impl Default for Coarse {
 pub(crate) struct Column {
     /// Whether new numbers are told by their difference from the last one.
     differences: bool,
-    /// Counts chunks: what is of an earlier one is not there any more.
+    /// Counts chunks: an entry that an earlier chunk left is ignored.
     chunk: u32,
     followers: Vec<Follower>,
     recents: Vec<Recent>,
