@@ -6,7 +6,8 @@
 #![allow(clippy::print_stderr)]
 
 /// A guest without a kernel: flat 64-bit code over identity-mapped pages.
-#[path = "../tests/bare/mod.rs"]
+#[allow(dead_code, missing_docs, unreachable_pub)]
+#[path = "../testing/src/bare.rs"]
 mod bare;
 /// Host code as text that is the same wherever things happen to lie.
 mod listing;

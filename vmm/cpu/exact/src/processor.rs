@@ -4,31 +4,21 @@
 
 /// A time model at work: prices, caches, and what was spent.
 pub(crate) mod accounting;
-/// What is remembered of linear addresses beyond the TLB.
-pub(crate) mod addresses;
 /// Ticks and retired instructions as time.
 pub(crate) mod clock;
-/// What an instruction has asked of devices, and has yet to tell them.
-pub(crate) mod devices;
 /// The one way into translated code, and the one way out.
 pub(crate) mod enter;
-/// What keeps a guest from running for ever without a counted instruction.
-pub(crate) mod guards;
 /// What the host's processor and kernel must have.
 pub(crate) mod host;
-/// How translated code was left.
-pub(crate) mod left;
 /// Page tables: from linear to physical addresses, and RAM itself.
 pub(crate) mod mmu;
-/// Seams that group checks met lately.
-pub(crate) mod seams;
 /// Faults of the host's processor in translated code.
 pub(crate) mod signals;
 /// Registers that translated code does not hold, and what faults are.
 pub(crate) mod state;
 /// What a vCPU counts of its own work.
 pub(crate) mod statistics;
-/// The vCPU: all of its fields, and how it is made.
+/// The vCPU: its parts, and how it is made.
 pub(crate) mod vcpu;
 /// The x87, and when the host's holds the guest's.
 pub(crate) mod x87;

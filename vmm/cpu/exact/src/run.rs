@@ -10,5 +10,7 @@ pub(crate) mod inspect;
 pub(crate) mod interface;
 /// A vCPU's state as it is stored in checkpoints.
 pub(crate) mod saved;
+/// One turn of the run loop: its state, and what holds for the next instruction alone.
+pub(crate) mod turn;
 /// One visit to translated code, and what its exit asks for.
 pub(crate) mod visit;

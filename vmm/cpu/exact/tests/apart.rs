@@ -2,11 +2,9 @@
 //! whoever counts where.
 #![allow(missing_docs)]
 
-mod bare;
-
-use bare::{DATA, Guest, assemble};
 use belljar_cpu::{Exit, InstructionSet, Registers, Vcpu};
 use belljar_exact::{Costs, Timing};
+use belljar_exact_testing::bare::{DATA, Guest, assemble};
 use iced_x86::code_asm::*;
 
 /// Of an FXSAVE image: which registers are in use, and the registers.

@@ -2,10 +2,8 @@
 //! operand, against a plain model.
 #![allow(missing_docs)]
 
-mod bare;
-
-use bare::{CODE, DATA, Guest};
 use belljar_cpu::{Registers, Vcpu};
+use belljar_exact_testing::bare::{CODE, DATA, Guest};
 use belljar_sim::{Random, Seed};
 use iced_x86::code_asm::*;
 

@@ -1,10 +1,9 @@
 //! Breakpoints in the debug registers.
 #![allow(missing_docs)]
 
-mod bare;
-
-use bare::{CODE, DATA, Guest, HANDLERS, STACK};
 use belljar_cpu::{Exit, StateItem, Vcpu};
+use belljar_exact_testing::bare;
+use belljar_exact_testing::bare::{CODE, DATA, Guest, HANDLERS, STACK};
 use iced_x86::code_asm::*;
 
 /// Enables breakpoint `number` for `kind` (0: code, 1: writes, 3: accesses) and `length`.

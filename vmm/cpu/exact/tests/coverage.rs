@@ -2,18 +2,14 @@
 //! valid in 64-bit mode runs, or raises another exception than #UD, or is listed.
 #![allow(missing_docs, clippy::print_stderr)]
 
-mod bare;
-mod encoding;
-mod host;
-mod machine;
-
+use belljar_exact_testing::{bare, machine};
 use std::collections::BTreeSet;
 
-use bare::{CODE, DATA, Guest};
 use belljar_cpu::{Exit, Feature, InstructionSet, Registers, Vcpu};
+use belljar_exact_testing::bare::{CODE, DATA, Guest};
+use belljar_exact_testing::encoding::{Dice, is_offered, make};
+use belljar_exact_testing::host::host_set;
 use belljar_sim::{Random, Seed};
-use encoding::{Dice, is_offered, make};
-use host::host_set;
 use iced_x86::{Code, CpuidFeature, Decoder, Mnemonic as M};
 
 /// Undefined by intent.

@@ -1,10 +1,8 @@
 //! Code that runs over the end of a page, and pages that change after it.
 #![allow(missing_docs)]
 
-mod bare;
-
-use bare::{DATA, Guest};
 use belljar_cpu::{Registers, Vcpu};
+use belljar_exact_testing::bare::{DATA, Guest};
 use iced_x86::code_asm::*;
 
 /// The first of two linear pages; each round runs from its end into the second.

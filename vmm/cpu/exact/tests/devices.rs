@@ -2,10 +2,8 @@
 //! once, in the order of the instruction, whatever its width.
 #![allow(missing_docs)]
 
-mod bare;
-
-use bare::{CODE, DATA, FAR, Guest, STACK};
 use belljar_cpu::{Exit, Registers, Vcpu};
+use belljar_exact_testing::bare::{CODE, DATA, FAR, Guest, STACK};
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 

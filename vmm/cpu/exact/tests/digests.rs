@@ -14,25 +14,19 @@
 //! with `BELLJAR_STRICT=1`: a processor is added to the line once that passes there.
 #![allow(missing_docs, clippy::print_stderr)]
 
-mod bare;
-mod encoding;
-mod host;
-mod machine;
-mod program;
-
 use std::arch::x86_64::__cpuid;
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::path::PathBuf;
 
 use belljar_cpu::{InstructionSet, Level};
+use belljar_exact_testing::encoding::{Dice, has_memory_form, is_comparable, make};
+use belljar_exact_testing::machine::guest::Engine;
+use belljar_exact_testing::machine::inputs::{self, inputs, is_wild};
+use belljar_exact_testing::machine::{END, Outcome};
+use belljar_exact_testing::program::{Generator, assemble};
 use belljar_sim::{Random, Seed};
-use encoding::{Dice, has_memory_form, is_comparable, make};
 use iced_x86::Code;
-use machine::guest::Engine;
-use machine::inputs::{self, inputs, is_wild};
-use machine::{END, Outcome};
-use program::{Generator, assemble};
 use twox_hash::XxHash3_64;
 
 /// Encodings of each form, and inputs for each encoding.

@@ -1,11 +1,10 @@
 //! The engine on bare guests: counting, stopping, faults, self-modifying code.
 #![allow(missing_docs)]
 
-mod bare;
-
-use bare::{CODE, DATA, Guest};
 use belljar_cpu::{Exit, Registers, Vcpu};
 use belljar_exact::ExactVcpu;
+use belljar_exact_testing::bare;
+use belljar_exact_testing::bare::{CODE, DATA, Guest};
 use iced_x86::code_asm::*;
 
 fn assemble(build: impl FnOnce(&mut CodeAssembler)) -> Vec<u8> {

@@ -9,25 +9,19 @@
 //! which address.
 //!
 //! `BELLJAR_SEED` picks other cases, `BELLJAR_EFFORT` multiplies them.
-#![allow(missing_docs, unsafe_code, clippy::print_stderr)]
+#![allow(missing_docs, clippy::print_stderr)]
 
-mod bare;
-mod encoding;
-mod host;
-mod machine;
-mod native;
-
+use belljar_exact_testing::encoding::{Dice, Form, has_memory_form, is_comparable, make};
+use belljar_exact_testing::host::{host_set, number};
+use belljar_exact_testing::machine::defined::{is_defined, settle_defined};
+use belljar_exact_testing::machine::guest::Engine;
+use belljar_exact_testing::machine::inputs::{inputs, is_wild, undefined_flags};
+use belljar_exact_testing::machine::makers::{Maker, settle};
+use belljar_exact_testing::machine::open::{open_flags, settle_order};
+use belljar_exact_testing::machine::{END, Machine, Outcome};
+use belljar_exact_testing::native::Native;
 use belljar_sim::{Random, Seed};
-use encoding::{Dice, Form, has_memory_form, is_comparable, make};
-use host::{host_set, number};
 use iced_x86::{Code, Mnemonic as M};
-use machine::defined::{is_defined, settle_defined};
-use machine::guest::Engine;
-use machine::inputs::{inputs, is_wild, undefined_flags};
-use machine::makers::{Maker, settle};
-use machine::open::{open_flags, settle_order};
-use machine::{END, Machine, Outcome};
-use native::Native;
 use std::ops::Range;
 
 /// Encodings of each form, and inputs for each encoding.

@@ -3,10 +3,8 @@
 //! flags and memory.
 #![allow(missing_docs, unsafe_code, clippy::print_stderr)]
 
-mod bare;
-
-use bare::{CODE, DATA, Guest};
 use belljar_cpu::{Exit, Registers, Vcpu};
+use belljar_exact_testing::bare::{CODE, DATA, Guest};
 use belljar_sim::{Random, Seed};
 use iced_x86::code_asm::*;
 use iced_x86::{

@@ -2,10 +2,9 @@
 //! what becomes of it is what a processor would do.
 #![allow(missing_docs)]
 
-mod bare;
-
-use bare::{CODE, DATA, Guest, STACK, assemble, is_pooled};
 use belljar_cpu::{Exit, InstructionSet, Registers, ShutdownCause, Vcpu};
+use belljar_exact_testing::bare;
+use belljar_exact_testing::bare::{CODE, DATA, Guest, STACK, assemble, is_pooled};
 use iced_x86::code_asm::*;
 
 /// Beyond 2^16 instructions a guest's own clock would have stopped it.

@@ -7,17 +7,14 @@
 //! flags and memory agree.
 #![allow(missing_docs)]
 
-mod bare;
-mod skipping;
-
 use std::collections::BTreeMap;
 
-use bare::{CODE, DATA, Guest, RAM_BYTES, assemble, is_pooled};
 use belljar_cpu::{Exit, Registers, Vcpu};
+use belljar_exact_testing::bare::{CODE, DATA, Guest, RAM_BYTES, assemble, is_pooled};
+use belljar_exact_testing::skipping::skipping;
 use iced_x86::code_asm::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use skipping::skipping;
 
 /// One step of a loop's body: what to do, and on which registers and how far.
 type Step = (u8, usize, usize, i32);

@@ -2,10 +2,8 @@
 //! waits for interrupts is told, however the code runs.
 #![allow(missing_docs)]
 
-mod bare;
-
-use bare::{CODE, DATA, Guest};
 use belljar_cpu::{Exit, Registers, Vcpu};
+use belljar_exact_testing::bare::{CODE, DATA, Guest};
 use iced_x86::code_asm::*;
 
 /// The arithmetic flags and DF.

@@ -1,11 +1,10 @@
 //! What kernels do at every entry, carried out in translated code: RDTSC and SWAPGS.
 #![allow(missing_docs)]
 
-mod bare;
-
-use bare::{CODE, DATA, Guest};
 use belljar_cpu::{Exit, Vcpu};
 use belljar_exact::CyclesPerInstruction;
+use belljar_exact_testing::bare;
+use belljar_exact_testing::bare::{CODE, DATA, Guest};
 use iced_x86::code_asm::*;
 
 const GS_BASE: u32 = 0xc000_0101;

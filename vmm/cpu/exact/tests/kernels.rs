@@ -8,10 +8,7 @@
 //! translated relative to its page. `BELLJAR_EFFORT=N` gives them N times as much to do, up to eight.
 #![allow(missing_docs, clippy::print_stderr)]
 
-mod bare;
-mod host;
-mod process;
-
+use belljar_exact_testing::bare;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,8 +16,8 @@ use std::sync::OnceLock;
 
 use belljar_cpu::{InstructionSet, Level, StateItem};
 use belljar_exact::host_requirements;
-use host::number;
-use process::{Ended, Process};
+use belljar_exact_testing::host::number;
+use belljar_exact_testing::process::{Ended, Process};
 
 const KERNELS: &str = "../../../images/programs/kernels.c";
 const CROSSING: &str = "tests/programs/crossing.c";

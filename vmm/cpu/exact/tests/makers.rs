@@ -1,18 +1,15 @@
 //! What the comparison with the host's processor allows where makers differ: each kind that
 //! was seen, on the maker's processors and on no other's, and nothing that is like it.
-#![allow(missing_docs, dead_code)]
+#![allow(missing_docs)]
 
-mod encoding;
-mod machine;
 #[path = "makers/rows.rs"]
 mod rows;
 
-// `machine` has an engine's side, which is not used here.
-mod bare;
-
+use belljar_exact_testing::machine::makers::{Maker, settle};
+use belljar_exact_testing::machine::{
+    CODE_AT, END, HALF, LAST, MEMORY_BYTES, Machine, Outcome, PAGE, Registers,
+};
 use iced_x86::{Decoder, Instruction, Register};
-use machine::makers::{Maker, settle};
-use machine::{CODE_AT, END, HALF, LAST, MEMORY_BYTES, Machine, Outcome, PAGE, Registers};
 use rows::ROWS;
 
 /// How the host differs from the engine.
@@ -36,6 +33,12 @@ pub(crate) enum Difference {
     Mmx { fault: u8 },
     /// An exception kept for the next instruction, and the fault.
     Kept { fault: u8 },
+    /// The same of a register that is empty.
+    Empty { fault: u8 },
+    /// #AC, and this for an address that is not canonical.
+    Wild { fault: u8 },
+    /// A page fault where the engine has #AC.
+    Paged,
     /// The first bytes of what faults at the others.
     Tail,
 }
@@ -75,6 +78,8 @@ fn linear_of(difference: Difference, size: u64) -> u64 {
         }
         Difference::Digest => ABSENT + 1,
         Difference::Tail => ABSENT - 3,
+        Difference::Paged => ABSENT - 3,
+        Difference::Wild { .. } => 0x7777_7777_7777_7777,
         _ => LAST + 33,
     }
 }
@@ -113,7 +118,9 @@ fn sides(text: &str, difference: Difference) -> Sides {
         D::Digest => ((14, CODE_AT), (13, CODE_AT)),
         D::Flags { fault, .. } | D::Mmx { fault } => ((fault, CODE_AT), (fault, CODE_AT)),
         D::Raised { fault, .. } => ((fault, CODE_AT), (19, CODE_AT)),
-        D::Kept { fault } => ((fault, CODE_AT), (END, next)),
+        D::Kept { fault } | D::Empty { fault } => ((fault, CODE_AT), (END, next)),
+        D::Wild { fault } => ((fault, CODE_AT), (17, CODE_AT)),
+        D::Paged => ((17, CODE_AT), (14, CODE_AT)),
     };
     let mut sides = Sides {
         found: outcome(&start, ours.0, ours.1),
@@ -160,7 +167,7 @@ impl Sides {
                 let number = self.instruction.op0_register().number();
                 host.registers.vectors[number][0] ^= 1;
             }
-            D::Digest => {}
+            D::Digest | D::Wild { .. } | D::Paged => {}
             D::Mmx { .. } => rotate(&mut host.registers),
             D::Kept { .. } => {
                 let fx = &mut host.registers.fx.0;
@@ -169,6 +176,15 @@ impl Sides {
                 }
                 fx[0] = 0x6b;
                 fx[2] |= 0x90;
+                fx[3] |= 0x80;
+            }
+            D::Empty { .. } => {
+                let fx = &mut host.registers.fx.0;
+                for machine in [&mut self.start, &mut self.found.machine] {
+                    machine.registers.fx.0[0] = 0x6a;
+                }
+                fx[0] = 0x6a;
+                fx[2] |= 0xc1;
                 fx[3] |= 0x80;
             }
             D::Tail => put(host, linear, 0xaa),
@@ -261,7 +277,7 @@ fn what_is_like_it_and_different_is_refused() {
             }
             D::Mmx { .. } => host.machine.registers.fx.0[32] ^= 1,
             // Masked after all.
-            D::Kept { .. } => {
+            D::Kept { .. } | D::Empty { .. } => {
                 for machine in [
                     &mut other.start,
                     &mut other.found.machine,
@@ -271,6 +287,9 @@ fn what_is_like_it_and_different_is_refused() {
                 }
             }
             D::Tail => host.address = Some(ABSENT + 1),
+            D::Wild { .. } => host.vector = 16,
+            // Not of the operand.
+            D::Paged => host.address = Some(ABSENT + 8),
         }
         assert!(other.is_refused_by_all(), "{text}: {difference:?}");
     }
@@ -298,6 +317,24 @@ fn flags_of_repetitions_that_fault_are_amds_alone() {
         assert_eq!(sides.are_settled(Maker::Amd), allowed, "{text}");
         assert!(!sides.are_settled(Maker::Intel), "{text}");
         sides.expected.machine.registers.flags ^= 1 << 10;
+        assert!(sides.is_refused_by_all(), "{text}");
+    }
+}
+
+#[test]
+fn flags_of_repetitions_that_a_step_ends_are_intels_alone() {
+    for (text, allowed) in [
+        ("66f2a6", true),
+        ("f348af", true),
+        ("a6", false),
+        ("f3a4", false),
+    ] {
+        let mut sides = sides(text, Difference::Flags { fault: 1, flags: 0 });
+        sides.found.machine.registers.flags ^= 0x44;
+        assert_eq!(sides.are_settled(Maker::Intel), allowed, "{text}");
+        assert!(!sides.are_settled(Maker::Amd), "{text}");
+        // Not those from before either.
+        sides.expected.machine.registers.flags ^= 1;
         assert!(sides.is_refused_by_all(), "{text}");
     }
 }

@@ -2,10 +2,11 @@
 //! paging, compatibility mode, and the ways between them.
 #![allow(missing_docs)]
 
-mod bare;
-
-use bare::{CODE, CODE_16, CODE_32, DATA, DATA_16, Guest, USER_CODE_32, USER_DATA_32};
 use belljar_cpu::{Exit, Registers, Vcpu};
+use belljar_exact_testing::bare;
+use belljar_exact_testing::bare::{
+    CODE, CODE_16, CODE_32, DATA, DATA_16, Guest, USER_CODE_32, USER_DATA_32,
+};
 use iced_x86::code_asm::*;
 
 fn assemble(bits: u32, at: u64, build: impl FnOnce(&mut CodeAssembler)) -> Vec<u8> {

@@ -1,10 +1,8 @@
 //! Non-maskable interrupts: taken whatever IF says, one at a time.
 #![allow(missing_docs)]
 
-mod bare;
-
-use bare::{CODE, Guest, HANDLERS};
 use belljar_cpu::{Exit, Vcpu};
+use belljar_exact_testing::bare::{CODE, Guest, HANDLERS};
 use iced_x86::code_asm::*;
 
 /// A guest that counts in RBX with interrupts off; its NMI handler counts in R15, asks

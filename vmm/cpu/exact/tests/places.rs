@@ -2,10 +2,9 @@
 //! them, and each sees its own addresses.
 #![allow(missing_docs)]
 
-mod bare;
-
-use bare::{CODE, DATA, FAR, Guest, HANDLERS, STACK};
 use belljar_cpu::{Exit, Registers, Vcpu};
+use belljar_exact_testing::bare;
+use belljar_exact_testing::bare::{CODE, DATA, FAR, Guest, HANDLERS, STACK};
 use iced_x86::code_asm::*;
 
 /// Where the code's pages are mapped: beyond 4 GiB, and, the last, where code is translated for

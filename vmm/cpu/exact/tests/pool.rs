@@ -5,13 +5,11 @@
 //! `BELLJAR_POOL=1` the other tests' guests share a pool, too.
 #![allow(missing_docs)]
 
-mod bare;
-
 use std::thread;
 
-use bare::{CODE, DATA, Guest, STACK};
 use belljar_cpu::{CpuidTable, Exit, GuestRam, InstructionSet, Registers, Vcpu};
 use belljar_exact::{CodePool, CodeShare, CyclesPerInstruction, ExactConfig, ExactVcpu};
+use belljar_exact_testing::bare::{CODE, DATA, Guest, STACK};
 use belljar_sim::{Random, Seed};
 use iced_x86::code_asm::*;
 use proptest::prelude::*;

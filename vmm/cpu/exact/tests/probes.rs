@@ -2,12 +2,10 @@
 //! without, to the cycle, whatever its code became meanwhile.
 #![allow(missing_docs)]
 
-mod bare;
-
 use std::sync::Arc;
 
-use bare::{CODE, FAR, Guest, HANDLERS, STACK};
 use belljar_cpu::{Exit, Probed, ProbedPage, Probes, Registers, Vcpu};
+use belljar_exact_testing::bare::{CODE, FAR, Guest, HANDLERS, STACK};
 use iced_x86::code_asm::*;
 
 /// Beyond 4 GiB, where code is translated relative to its page, and below.

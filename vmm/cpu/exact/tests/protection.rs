@@ -2,10 +2,9 @@
 //! segments, returns to 32-bit code, TF over SYSCALL and over REP.
 #![allow(missing_docs)]
 
-mod bare;
-
-use bare::{CODE, DATA, Guest, HANDLERS, USER_CODE_32, USER_DATA_32};
 use belljar_cpu::{Access, Exit, Registers, Vcpu};
+use belljar_exact_testing::bare;
+use belljar_exact_testing::bare::{CODE, DATA, Guest, HANDLERS, USER_CODE_32, USER_DATA_32};
 use iced_x86::code_asm::*;
 
 const TASK: u64 = 0xd000;

@@ -2,10 +2,8 @@
 //! pages are laid side by side, and nobody but the clock sees it.
 #![allow(missing_docs)]
 
-mod bare;
-
-use bare::{DATA, Guest, RAM_BYTES, assemble, is_pooled};
 use belljar_cpu::{Exit, PAGE_SIZE, Vcpu};
+use belljar_exact_testing::bare::{DATA, Guest, RAM_BYTES, assemble, is_pooled};
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 

@@ -6,28 +6,21 @@
 //! `BELLJAR_SEED` picks other programs, `BELLJAR_PROGRAMS` how many. What differs is
 //! cut down to as few pieces as still differ, and printed as assembly and as a row
 //! for [`ROWS`]. `fuzz` runs for `BELLJAR_SECONDS`.
-#![allow(missing_docs, unsafe_code, clippy::print_stderr)]
-
-mod bare;
-mod encoding;
-mod host;
-mod machine;
-mod native;
-mod program;
+#![allow(missing_docs, clippy::print_stderr)]
 
 use std::fmt::Write;
 use std::sync::Mutex;
 
+use belljar_exact_testing::encoding::Dice;
+use belljar_exact_testing::host::{host_set, number};
+use belljar_exact_testing::machine::guest::Engine;
+use belljar_exact_testing::machine::makers::{Maker, settle};
+use belljar_exact_testing::machine::open::{open_flags, settle_order};
+use belljar_exact_testing::machine::{CODE_AT, END, inputs};
+use belljar_exact_testing::native::Native;
+use belljar_exact_testing::program::{Generator, Piece, assemble};
 use belljar_sim::{Random, Seed};
-use encoding::Dice;
-use host::{host_set, number};
 use iced_x86::{Decoder, FlowControl, Formatter, IntelFormatter, Mnemonic};
-use machine::guest::Engine;
-use machine::makers::{Maker, settle};
-use machine::open::{open_flags, settle_order};
-use machine::{CODE_AT, END, inputs};
-use native::Native;
-use program::{Generator, Piece, assemble};
 
 /// Programs of the bounded run.
 const PROGRAMS: u64 = 6000;

@@ -1,10 +1,8 @@
 //! XSAVE and its kin, and what CPUID and XCR0 say of a level.
 #![allow(missing_docs, clippy::print_stderr)]
 
-mod bare;
-
-use bare::{CODE, DATA, Guest};
 use belljar_cpu::{Exit, InstructionSet, Level, Registers, Vcpu};
+use belljar_exact_testing::bare::{CODE, DATA, Guest};
 use iced_x86::code_asm::*;
 
 /// A guest of `level` with `code` after what switched its state on.

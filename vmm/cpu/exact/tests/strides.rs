@@ -4,10 +4,8 @@
 //! back to where the first was.
 #![allow(missing_docs)]
 
-mod bare;
-
-use bare::{CODE, DATA, Guest, RAM_BYTES, is_pooled};
 use belljar_cpu::{Exit, PAGE_SIZE, Registers, Vcpu};
+use belljar_exact_testing::bare::{CODE, DATA, Guest, RAM_BYTES, is_pooled};
 use iced_x86::code_asm::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};

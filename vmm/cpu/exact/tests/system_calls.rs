@@ -2,10 +2,9 @@
 //! never hit: it has the dispatcher carry out each instruction by itself.
 #![allow(missing_docs)]
 
-mod bare;
-
-use bare::{CODE, DATA, Guest};
 use belljar_cpu::{Exit, Registers, SystemRegisters, Vcpu};
+use belljar_exact_testing::bare;
+use belljar_exact_testing::bare::{CODE, DATA, Guest};
 use iced_x86::code_asm::*;
 
 const STAR: u32 = 0xc000_0081;

@@ -2,21 +2,17 @@
 //! instruction, and against themselves however they are stopped.
 #![allow(missing_docs, clippy::print_stderr)]
 
-mod bare;
-mod plain;
-mod skipping;
-
 use std::collections::BTreeMap;
 
-use bare::{CODE, DATA, Guest, RAM_BYTES, is_pooled};
 use belljar_cpu::{Exit, InstructionSet, Level, Registers, TimeAccount, Vcpu};
 use belljar_exact::{CacheLevel, CacheModel, Costs, Timing};
+use belljar_exact_testing::bare::{CODE, DATA, Guest, RAM_BYTES, is_pooled};
+use belljar_exact_testing::plain::Plain;
+use belljar_exact_testing::skipping::skipping;
 use iced_x86::Decoder;
 use iced_x86::code_asm::*;
-use plain::Plain;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use skipping::skipping;
 
 /// One step of a loop's body: what to do, and on which registers and how far.
 type Step = (u8, usize, usize, i32);

@@ -5,11 +5,9 @@
 //! not show: turns are carried out whole and instruction by instruction, and end the same.
 #![allow(missing_docs)]
 
-mod bare;
-
-use bare::{CODE, DATA, Guest, HANDLERS, STACK};
 use belljar_cpu::{CpuidTable, Exit, GuestRam, InstructionSet, Registers, Vcpu};
 use belljar_exact::{CodeShare, CyclesPerInstruction, ExactConfig, ExactVcpu};
+use belljar_exact_testing::bare::{CODE, DATA, Guest, HANDLERS, STACK};
 use belljar_sim::{Random, Seed};
 use iced_x86::code_asm::*;
 use proptest::prelude::*;

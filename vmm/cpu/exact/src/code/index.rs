@@ -5,6 +5,8 @@
 use belljar_translate::host::block::Block;
 use belljar_translate::host::site::BlockId;
 
+use crate::code::form::Sought;
+
 /// Chains; a power of two.
 const CHAINS: usize = 1 << 16;
 /// The end of a chain. Ids are stored plus one, so that fresh memory is a table of
@@ -63,11 +65,11 @@ impl BlockIndex {
 
     /// The newest block under `key`, which is the hot one if there is one; with `plain`,
     /// the other.
-    pub(crate) fn find(&self, key: Key, plain: bool) -> Option<Found> {
+    pub(crate) fn find(&self, key: Key, sought: Sought) -> Option<Found> {
         let mut at = self.heads[chain_of(key, CHAINS)];
         while at != END {
             let line = &self.lines[at as usize - 1];
-            if line.key == key && !(plain && line.hot) {
+            if line.key == key && !(sought == Sought::Plain && line.hot) {
                 return Some(self.found(at));
             }
             at = line.next;

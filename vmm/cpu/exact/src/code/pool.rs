@@ -43,7 +43,7 @@ use contents::Contents;
 use index::PoolIndex;
 use writer::Writer;
 
-pub(crate) use crate::code::form::Form;
+pub(crate) use crate::code::form::{Form, Sought};
 use crate::code::index::Found;
 
 /// Number of a page of the pool.
@@ -185,8 +185,8 @@ impl Pool {
 
     /// The block for `rip` in `mode` at `address`, the hot one, if there is one, unless it
     /// must be `plain`.
-    pub(crate) fn find(&self, address: u64, rip: u64, mode: Mode, plain: bool) -> Option<Found> {
-        self.index.find((rip, address, mode.bits()), plain)
+    pub(crate) fn find(&self, address: u64, rip: u64, mode: Mode, sought: Sought) -> Option<Found> {
+        self.index.find((rip, address, mode.bits()), sought)
     }
 
     /// Translates `guest`, whose bytes stand at `address`, unless somebody did so before;
@@ -199,7 +199,7 @@ impl Pool {
         form: Form,
     ) -> Option<Found> {
         let mut writer = self.writer();
-        let known = self.find(address, guest.rip, mode, !form.is_hot());
+        let known = self.find(address, guest.rip, mode, Sought::plain_if(!form.is_hot()));
         if let Some(known) = known
             && self.block(known.id).hot == form.is_hot()
         {
@@ -301,7 +301,7 @@ impl Pool {
         let block = self.block(id);
         self.writer().scattered.extend(instructions);
         self.index.retire(id);
-        let plain = self.find(block.origin.first, block.rip, block.mode, true)?;
+        let plain = self.find(block.origin.first, block.rip, block.mode, Sought::Plain)?;
         self.redirect(id, plain.id);
         Some(plain.id)
     }

@@ -23,7 +23,7 @@ use belljar_translate::host::site::{BlockId, POOLED, Site, SiteId};
 use belljar_translate::host::stubs;
 
 use crate::code::branch_profile::BranchProfile;
-use crate::code::form::Form;
+use crate::code::form::{Form, Sought};
 use crate::code::index::{BlockIndex, Found};
 use crate::code::news::NewsLog;
 use crate::code::pages::CodePages;
@@ -203,9 +203,15 @@ impl Store {
 
     /// The block for `rip` in `mode` whose first byte is at `physical`: the hot one, if
     /// there is one, unless it must be `plain`.
-    pub(crate) fn find(&self, physical: u64, rip: u64, mode: Mode, plain: bool) -> Option<Found> {
-        self.find_pooled(physical, rip, mode, plain)
-            .or_else(|| self.index.find((rip, physical, mode.bits()), plain))
+    pub(crate) fn find(
+        &self,
+        physical: u64,
+        rip: u64,
+        mode: Mode,
+        sought: Sought,
+    ) -> Option<Found> {
+        self.find_pooled(physical, rip, mode, sought)
+            .or_else(|| self.index.find((rip, physical, mode.bits()), sought))
     }
 
     /// The node's own heat counters in use.

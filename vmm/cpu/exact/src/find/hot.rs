@@ -11,7 +11,7 @@ use belljar_translate::guest::rename::{choose, rename};
 use belljar_translate::guest::size::CodeSize;
 use belljar_translate::host::site::{BlockId, POOLED};
 
-use crate::code::form::Form;
+use crate::code::form::{Form, Sought};
 use crate::processor::vcpu::ExactVcpu;
 
 impl ExactVcpu {
@@ -37,7 +37,7 @@ impl ExactVcpu {
         if mode.size != CodeSize::Long
             || origin.second.is_some()
             || !self.store.block(head).valid
-            || self.found(origin.first, rip, mode, false) != Some(head)
+            || self.found(origin.first, rip, mode, Sought::Best) != Some(head)
         {
             return;
         }
@@ -61,7 +61,7 @@ impl ExactVcpu {
         let Ok(physical) = self.fetch_address(linear) else {
             return;
         };
-        let found = self.found(physical, rip, mode, false);
+        let found = self.found(physical, rip, mode, Sought::Best);
         if let Some(hot) = found.filter(|&found| found != head) {
             return self.lead_to(hot);
         }
@@ -92,7 +92,7 @@ impl ExactVcpu {
         let page = physical & !(PAGE_SIZE - 1);
         let found = self
             .store
-            .find(page + first % PAGE_SIZE, first, mode, false)?;
+            .find(page + first % PAGE_SIZE, first, mode, Sought::Best)?;
         let block = self.store.block(found.id);
         (!block.hot && block.valid).then_some(found.id)
     }
@@ -143,9 +143,9 @@ impl ExactVcpu {
         physical: u64,
         rip: u64,
         mode: Mode,
-        plain: bool,
+        sought: Sought,
     ) -> Option<BlockId> {
-        let found = self.store.find(physical, rip, mode, plain);
+        let found = self.store.find(physical, rip, mode, sought);
         found.map(|found| found.id)
     }
 }

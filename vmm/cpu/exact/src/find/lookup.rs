@@ -15,13 +15,13 @@ use belljar_translate::guest::mode::{Mode, Origin, Pace};
 use belljar_translate::guest::size::CodeSize;
 use belljar_translate::host::site::BlockId;
 
-use crate::code::form::Form;
+use crate::code::form::{Form, Sought};
 use crate::code::index::Found;
 use crate::code::news::News;
-use crate::processor::addresses::FETCHED;
 use crate::processor::mmu::{Request, map, translate};
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
+use crate::processor::vcpu::addresses::FETCHED;
 
 impl ExactVcpu {
     /// The block at `state.rip`, translated if need be.
@@ -29,24 +29,24 @@ impl ExactVcpu {
     pub(crate) fn find_block(
         &mut self,
         mode: Mode,
-        plain: bool,
+        sought: Sought,
         linked: bool,
     ) -> Result<Found, Fault> {
         let rip = self.state.rip;
         let physical = self.fetch_address(self.state.code_address(rip))?;
-        if let Some(found) = self.relative_block((rip, physical), mode, plain, linked) {
+        if let Some(found) = self.relative_block((rip, physical), mode, sought, linked) {
             return Ok(found);
         }
-        let known = self.store.find(physical, rip, mode, plain);
+        let known = self.store.find(physical, rip, mode, sought);
         let known = known.filter(|found| !found.crosses || self.still_crosses(found.id));
         let found = match known {
             Some(found) => found,
-            None => match self.find_shared(physical, rip, mode, plain) {
+            None => match self.find_shared(physical, rip, mode, sought) {
                 Some(found) => found,
                 None => self.translate_block(rip, physical, mode)?,
             },
         };
-        if mode.pace == Pace::Full && !plain {
+        if mode.pace == Pace::Full && sought == Sought::Best {
             self.show_jumps(rip, mode, &found);
         }
         Ok(found)
@@ -63,7 +63,8 @@ impl ExactVcpu {
     /// known of what was translated for `mode`.
     pub(crate) fn known_jump(&self, mode: Mode) -> Option<u64> {
         let view = usize::from(mode.user);
-        let holds = mode.size == CodeSize::Long && self.jumps_of[view] == (mode.bits(), 0);
+        let holds =
+            mode.size == CodeSize::Long && self.addresses.jumps_of[view] == (mode.bits(), 0);
         holds.then(|| self.context.views[view].jumps.find(self.state.rip))?
     }
 
@@ -76,7 +77,7 @@ impl ExactVcpu {
                 pace: Pace::Full,
                 ..mode
             };
-            self.jumps_of[usize::from(user)] == (mode.bits(), 0)
+            self.addresses.jumps_of[usize::from(user)] == (mode.bits(), 0)
         };
         mode.size == CodeSize::Long && is_of(false) && is_of(true)
     }
@@ -87,7 +88,7 @@ impl ExactVcpu {
             fpu: self.state.has_fpu(),
             size: self.state.code_size(),
             nulls: self.state.nulls(),
-            ..self.features
+            ..self.identity.features
         }
     }
 
@@ -95,13 +96,16 @@ impl ExactVcpu {
     /// and when features have got new numbers.
     pub(crate) fn settle_features(&mut self) {
         let system = &self.state.system;
-        self.features = self.features.under(system.cr0, system.cr4, self.state.xcr0);
-        self.features_number = match self.store.number_of(&self.features) {
+        self.identity.features =
+            self.identity
+                .features
+                .under(system.cr0, system.cr4, self.state.xcr0);
+        self.identity.features_number = match self.store.number_of(&self.identity.features) {
             Some(number) => number,
             None => {
                 self.flush_code();
                 self.store.forget_features();
-                self.store.number_of(&self.features).unwrap_or(0)
+                self.store.number_of(&self.identity.features).unwrap_or(0)
             }
         };
     }
@@ -115,8 +119,8 @@ impl ExactVcpu {
         };
         let key = (mode.bits(), base);
         let view = usize::from(mode.user);
-        if self.jumps_of[view] != key {
-            self.jumps_of[view] = key;
+        if self.addresses.jumps_of[view] != key {
+            self.addresses.jumps_of[view] = key;
             self.context.views[view].jumps.flush();
         }
     }
@@ -175,7 +179,7 @@ impl ExactVcpu {
         if self.memory.is_watched(physical) {
             return;
         }
-        self.memory.watch(physical, true);
+        self.memory.watch(physical);
         let second = self.memory.second_page(physical);
         for host in self.memory.host_page(physical).into_iter().chain(second) {
             for view in &mut self.context.views {
@@ -191,7 +195,7 @@ impl ExactVcpu {
         self.statistics.flushes += 1;
         self.flush_slots();
         for page in self.store.flush() {
-            self.memory.watch(page, false);
+            self.memory.unwatch(page);
         }
         for view in &mut self.context.views {
             view.jumps.flush();
@@ -248,7 +252,7 @@ impl ExactVcpu {
     /// how the code was translated, and no result may.
     pub(crate) fn settle_flags(&mut self) {
         if self.context.flags & ARITHMETIC != 0 {
-            let dead = match self.stopped_before {
+            let dead = match self.stops.uncovered_at {
                 Some((rip, dead)) if rip == self.state.rip => dead,
                 _ => self.dead_flags(),
             };
@@ -268,8 +272,8 @@ impl ExactVcpu {
             return 0;
         };
         let mode = self.mode(Pace::Full);
-        let known = self.store.find_relative(rip, physical, mode, true);
-        if let Some(found) = known.or_else(|| self.store.find(physical, rip, mode, true)) {
+        let known = self.store.find_relative(rip, physical, mode, Sought::Plain);
+        if let Some(found) = known.or_else(|| self.store.find(physical, rip, mode, Sought::Plain)) {
             return self.store.block(found.id).dead_flags;
         }
         let mut bytes = [0u8; (MAX_INSTRUCTIONS + 1) * MAX_BYTES];
@@ -304,7 +308,7 @@ impl ExactVcpu {
         self.store.probed.forget(physical / PAGE_SIZE);
         let forgotten = self.store.forget(physical, bytes);
         for page in forgotten.clean {
-            self.memory.watch(page, false);
+            self.memory.unwatch(page);
         }
         self.statistics.modified += forgotten.blocks;
         for (rip, code, user) in forgotten.jumps {

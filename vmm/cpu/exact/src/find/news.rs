@@ -3,25 +3,48 @@
 //! A vCPU takes the store in hand before it runs, and hears the news first. `run` and everything that needs the
 //! store outside of a run come here.
 
+use std::ops::{Deref, DerefMut};
+
 use belljar_translate::context::{HOT_RUNS, POOL_SLOTS, SLOT_FILLS};
 
 use crate::code::news::News;
 use crate::processor::vcpu::ExactVcpu;
 
+/// A vCPU with the translated code in hand, which it gives back at the end, however that comes.
+pub(crate) struct InHand<'vcpu>(&'vcpu mut ExactVcpu);
+
+impl Deref for InHand<'_> {
+    type Target = ExactVcpu;
+
+    fn deref(&self) -> &ExactVcpu {
+        self.0
+    }
+}
+
+impl DerefMut for InHand<'_> {
+    fn deref_mut(&mut self) -> &mut ExactVcpu {
+        self.0
+    }
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        self.0.store.give_back();
+    }
+}
+
 impl ExactVcpu {
     /// Does something for which the translated code must be in hand.
     pub(crate) fn with_code<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
-        self.take_code();
-        let result = work(self);
-        self.store.give_back();
-        result
+        work(&mut self.hold_code())
     }
 
-    /// Takes the translated code in hand, until `store` is given back.
-    pub(crate) fn take_code(&mut self) {
+    /// Takes the translated code in hand for as long as the answer lives.
+    pub(crate) fn hold_code(&mut self) -> InHand<'_> {
         if self.store.take() {
             self.hear();
         }
+        InHand(self)
     }
 
     /// Catches up with what other vCPUs did to the code.
@@ -106,12 +129,12 @@ impl ExactVcpu {
         let memory = &mut self.context.slots.each[slot as usize];
         (memory.limit, memory.fills) = (0, SLOT_FILLS);
         // Zero is for those that were not begun.
-        self.slot_asked[slot as usize] = self.retired_now().max(1);
+        self.addresses.slot_asked[slot as usize] = self.retired_now().max(1);
     }
 
     /// Whether this vCPU fills a slot of the pool's for the first time; it may from now on.
     pub(crate) fn is_new_slot(&mut self, slot: u32) -> bool {
-        let is_new = (slot as usize) < POOL_SLOTS && self.slot_asked[slot as usize] == 0;
+        let is_new = (slot as usize) < POOL_SLOTS && self.addresses.slot_asked[slot as usize] == 0;
         if is_new {
             self.begin_slot(slot);
         }

@@ -140,7 +140,7 @@ impl ExactVcpu {
         if passing.is_some() {
             return None;
         }
-        self.passing = Some(rip);
+        self.stops.passing = Some(rip);
         Some(Exit::Return { at: self.now() })
     }
 }

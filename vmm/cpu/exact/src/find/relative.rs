@@ -16,7 +16,7 @@ use belljar_cpu::PAGE_SIZE;
 use belljar_translate::guest::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
 use belljar_translate::guest::mode::{Mode, Origin, Pace};
 
-use crate::code::form::Form;
+use crate::code::form::{Form, Sought};
 use crate::code::index::Found;
 use crate::code::relative::moves_as_one;
 use crate::processor::vcpu::ExactVcpu;
@@ -33,15 +33,15 @@ impl ExactVcpu {
         &mut self,
         (rip, physical): (u64, u64),
         mode: Mode,
-        plain: bool,
+        sought: Sought,
         linked: bool,
     ) -> Option<Found> {
-        let wants_door = mode.pace == Pace::Full && !plain && !linked;
+        let wants_door = mode.pace == Pace::Full && sought == Sought::Best && !linked;
         if wants_door && let Some(door) = self.store.find_door(rip, physical, mode) {
             self.show_jumps(rip, mode, &door);
             return Some(door);
         }
-        let known = self.store.find_relative(rip, physical, mode, plain);
+        let known = self.store.find_relative(rip, physical, mode, sought);
         let found = match known {
             Some(found) => found,
             None => self.translate_relative(rip, physical, mode)?,

@@ -8,7 +8,7 @@ use belljar_cpu::PAGE_SIZE;
 use belljar_translate::guest::decode::GuestBlock;
 use belljar_translate::guest::mode::{Mode, Origin};
 
-use crate::code::form::Form;
+use crate::code::form::{Form, Sought};
 use crate::code::index::Found;
 use crate::code::news::News;
 use crate::code::pool::PageBytes;
@@ -22,7 +22,7 @@ impl ExactVcpu {
         physical: u64,
         rip: u64,
         mode: Mode,
-        plain: bool,
+        sought: Sought,
     ) -> Option<Found> {
         if !self.store.may_share(physical, rip, mode) {
             return None;
@@ -34,7 +34,7 @@ impl ExactVcpu {
         self.watch_page(physical);
         self.statistics.pages_shared += 1;
         self.begin_heats();
-        self.store.find(physical, rip, mode, plain)
+        self.store.find(physical, rip, mode, sought)
     }
 
     /// Translates `guest` for all who share its page, if it is in one.
@@ -79,7 +79,7 @@ impl ExactVcpu {
             return;
         }
         if self.store.leave(physical, own) {
-            self.memory.watch(physical, false);
+            self.memory.unwatch(physical);
         }
         self.statistics.pages_left += 1;
         for view in &mut self.context.views {

@@ -9,6 +9,7 @@ use belljar_translate::guest::decode::{Follow, GuestBlock, GuestInstruction, MAX
 use belljar_translate::guest::mode::Mode;
 use iced_x86::Instruction;
 
+use crate::code::form::Sought;
 use crate::processor::vcpu::ExactVcpu;
 /// A loop is repeated within its trace up to this many instructions.
 const MAX_UNROLLED: usize = 96;
@@ -148,7 +149,7 @@ impl ExactVcpu {
     /// How often the block at `rip` was run, as far as it is counted.
     fn runs(&self, page: u64, rip: u64, mode: Mode) -> i32 {
         let physical = page + rip % PAGE_SIZE;
-        let block = self.found(physical, rip, mode, true);
+        let block = self.found(physical, rip, mode, Sought::Plain);
         let heat = block.and_then(|id| self.store.block(id).heat);
         heat.map_or(0, |heat| {
             let left = self.context.heat[heat as usize];
@@ -161,7 +162,7 @@ impl ExactVcpu {
     }
 
     fn begins_loop(&self, physical: u64, rip: u64, mode: Mode) -> bool {
-        self.found(physical, rip, mode, false)
+        self.found(physical, rip, mode, Sought::Best)
             .is_some_and(|id| self.store.block(id).loops)
     }
 }

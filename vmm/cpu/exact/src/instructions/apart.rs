@@ -14,6 +14,7 @@ use iced_x86::{Instruction, Mnemonic};
 use crate::instructions::done::Done;
 use crate::memory::access::Stop;
 use crate::processor::vcpu::ExactVcpu;
+use crate::processor::vcpu::budget::BudgetPlace;
 use crate::processor::x87::{FxImage, begin_x87, end_x87, is_reset, load_x87, spoil_x87};
 
 /// Whether an instruction reads or changes the x87's state.
@@ -61,20 +62,20 @@ impl ExactVcpu {
     /// Whether the budget is in MM7 while translated code runs, and the guest's x87 as after
     /// reset.
     pub(crate) fn is_apart(&self) -> bool {
-        self.apart
+        self.budget.place == BudgetPlace::Apart
     }
 
     /// Begins a run.
     pub(crate) fn begin_apart(&mut self) {
-        self.set_apart(self.parts && self.x87.is_initial());
-        if !self.apart {
+        self.move_budget(self.x87.is_initial());
+        if !self.is_apart() {
             begin_x87(&self.x87);
         }
     }
 
     /// Ends a run: the x87 is the host's again.
     pub(crate) fn end_apart(&mut self) {
-        if !self.apart {
+        if !self.is_apart() {
             return end_x87(&mut self.context, &mut self.x87);
         }
         // What joined and parted again since found it as after reset, too.
@@ -87,22 +88,23 @@ impl ExactVcpu {
     pub(crate) fn join_x87(&mut self) {
         load_x87(&FxImage::reset());
         self.context.x87_used = 1;
-        self.set_apart(false);
+        self.move_budget(false);
     }
 
     /// Leaves the x87 to the budget again if it is as after reset.
     pub(crate) fn part_x87(&mut self) {
-        self.set_apart(self.parts && is_reset());
+        self.move_budget(is_reset());
     }
 
-    fn set_apart(&mut self, apart: bool) {
+    /// Has the budget in MM7 if `wanted`, and if it may be there at all.
+    fn move_budget(&mut self, wanted: bool) {
+        self.budget.place = self.budget.place.moved(wanted);
         let [load, store] = self.store.apart_code();
-        let (enter, leave) = if apart {
+        let (enter, leave) = if self.is_apart() {
             (load, store)
         } else {
             (self.store.enter_code(), self.context.leave)
         };
-        self.apart = apart;
         self.context.target = enter;
         self.context.settle = leave;
     }

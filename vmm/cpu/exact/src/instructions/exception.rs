@@ -9,9 +9,9 @@ use belljar_translate::architecture::{flag, vector};
 
 use crate::instructions::system::CodeDescriptor;
 use crate::memory::access::Stop;
-use crate::processor::left::Next;
 use crate::processor::state::{Entered, Fault};
 use crate::processor::vcpu::ExactVcpu;
+use crate::processor::vcpu::left::Next;
 
 /// Exceptions and interrupts outside long mode.
 mod legacy;
@@ -37,6 +37,30 @@ const EXTERNAL: u32 = 1;
 /// Error-code bit: the index is one of the IDT.
 const IN_IDT: u32 = 2;
 
+/// What a handler is entered for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// An exception, after which the instruction is run again if it `restarts`.
+    Exception {
+        /// RF is set in the saved flags.
+        restarts: bool,
+    },
+    /// An interrupt from outside, or INT1.
+    Interrupt,
+    /// INT n, INT3 and INTO, whose gate the guest must be allowed to use.
+    Software,
+}
+
+impl Source {
+    /// The bit of the error code of a fault that happens meanwhile.
+    fn external_bit(self) -> u32 {
+        match self {
+            Self::Software => 0,
+            _ => EXTERNAL,
+        }
+    }
+}
+
 impl ExactVcpu {
     /// Lets the guest take `fault` at `state.rip`.
     pub(crate) fn deliver(&mut self, fault: Fault) -> Next {
@@ -55,8 +79,9 @@ impl ExactVcpu {
             match self.enter_handler(
                 current.vector,
                 current.error,
-                current.is_restartable(),
-                false,
+                Source::Exception {
+                    restarts: current.is_restartable(),
+                },
             ) {
                 Ok(()) => return Next::Boundary,
                 Err(_) if current.vector == vector::DOUBLE_FAULT => {
@@ -96,11 +121,11 @@ impl ExactVcpu {
     /// Takes external interrupt `number`.
     pub(crate) fn deliver_interrupt(&mut self, number: u8) {
         self.settle_flags();
-        if let Err(fault) = self.enter_handler(number, None, false, false) {
+        if let Err(fault) = self.enter_handler(number, None, Source::Interrupt) {
             // What goes wrong here is the fault's to tell; if even that fails the
             // next run ends with the shutdown.
             if let Next::Exit(Exit::Shutdown(cause)) = self.deliver(fault) {
-                self.shutdown = Some(cause);
+                self.stops.shutdown = Some(cause);
             }
         }
     }
@@ -108,7 +133,7 @@ impl ExactVcpu {
     /// INT n, INT3: a gate that the guest must be allowed to use; returns to the
     /// next instruction.
     pub(crate) fn software_interrupt(&mut self, number: u8, next_rip: u64) -> Result<(), Fault> {
-        self.enter_for(number, next_rip, true)?;
+        self.enter_for(number, next_rip, Source::Software)?;
         self.state.entered = Entered::Interrupt;
         Ok(())
     }
@@ -116,23 +141,22 @@ impl ExactVcpu {
     /// INT1: the debug exception, whoever may use its gate; returns to the next
     /// instruction.
     pub(crate) fn debug_interrupt(&mut self, next_rip: u64) -> Result<(), Fault> {
-        self.enter_for(vector::DEBUG, next_rip, false)?;
+        self.enter_for(vector::DEBUG, next_rip, Source::Interrupt)?;
         self.enter_debug();
         self.state.entered = Entered::Debug;
         Ok(())
     }
 
-    fn enter_for(&mut self, number: u8, next_rip: u64, software: bool) -> Result<(), Fault> {
+    fn enter_for(&mut self, number: u8, next_rip: u64, source: Source) -> Result<(), Fault> {
         let rip = std::mem::replace(&mut self.state.rip, next_rip);
-        self.enter_handler(number, None, false, software)
-            .inspect_err(|_| {
-                self.state.rip = rip;
-            })
+        self.enter_handler(number, None, source).inspect_err(|_| {
+            self.state.rip = rip;
+        })
     }
 
-    fn gate(&mut self, number: u8, software: bool) -> Result<Gate, Fault> {
+    fn gate(&mut self, number: u8, source: Source) -> Result<Gate, Fault> {
         let idt = self.state.idt();
-        let external = if software { 0 } else { EXTERNAL };
+        let external = source.external_bit();
         let refuse = |vector| Fault {
             vector,
             error: Some(u32::from(number) << 3 | IN_IDT | external),
@@ -146,7 +170,7 @@ impl ExactVcpu {
         self.system_read(idt.base.wrapping_add(at), &mut bytes)?;
         let gate = parse_gate(&bytes);
         let is_gate = gate.kind == INTERRUPT_GATE || gate.kind == TRAP_GATE;
-        if !is_gate || (software && gate.level < self.state.privilege()) {
+        if !is_gate || (source == Source::Software && gate.level < self.state.privilege()) {
             return Err(refuse(vector::PROTECTION));
         }
         if !gate.present {
@@ -159,13 +183,12 @@ impl ExactVcpu {
         &mut self,
         number: u8,
         error: Option<u32>,
-        restartable: bool,
-        software: bool,
+        source: Source,
     ) -> Result<(), Fault> {
         if !self.state.is_long_active() {
-            return self.enter_legacy_handler(number, error, restartable, software);
+            return self.enter_legacy_handler(number, error, source);
         }
-        let gate = self.gate(number, software)?;
+        let gate = self.gate(number, source)?;
         let code = self.gate_code(gate.selector)?;
         if !code.is_long() {
             return Err(Fault::protection(u32::from(gate.selector) & !3));
@@ -185,7 +208,7 @@ impl ExactVcpu {
             old_rsp
         };
         let mut rflags = self.rflags();
-        if restartable {
+        if source == (Source::Exception { restarts: true }) {
             rflags |= flag::RF;
         }
         let frame = [

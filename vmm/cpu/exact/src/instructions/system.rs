@@ -17,10 +17,10 @@ use iced_x86::{Instruction, Mnemonic as M};
 use crate::instructions::apart::{keeps_reset, uses_x87};
 use crate::instructions::done::Done;
 use crate::memory::access::Stop;
-use crate::processor::devices::Answer;
-use crate::processor::left::Next;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
+use crate::processor::vcpu::devices::Answer;
+use crate::processor::vcpu::left::Next;
 
 /// Bit strings in memory, and shifts of two words by more than their length.
 mod bits;
@@ -118,7 +118,7 @@ impl ExactVcpu {
     /// What carries out `instruction` here.
     fn handler(&self, instruction: &Instruction) -> Option<table::Handler> {
         helper_of(instruction)
-            .filter(|_| !(self.features.host_results && is_defined(instruction)))
+            .filter(|_| !(self.identity.features.host_results && is_defined(instruction)))
             .map(table::handler)
     }
 
@@ -238,7 +238,7 @@ impl ExactVcpu {
         if user && (self.state.rip == MAGIC_ADDRESS || leaf == FACT_LEAF) {
             return Ok(Done::Again(self.magic()));
         }
-        let mut answer = self.cpuid.answer(leaf, subleaf);
+        let mut answer = self.identity.cpuid.answer(leaf, subleaf);
         self.show_xsave(leaf, subleaf, &mut answer);
         self.show_apic(leaf, &mut answer);
         let places = [
@@ -290,7 +290,7 @@ impl ExactVcpu {
     pub(crate) fn tsc(&self) -> u64 {
         self.clock
             .at(self.ticks_now())
-            .wrapping_add(self.tsc_offset)
+            .wrapping_add(self.clock.tsc_offset)
     }
 
     fn rdrand(&mut self, instruction: &Instruction) -> Result<Done, Stop> {

@@ -11,11 +11,11 @@ use belljar_translate::prices::timing::LINE_BYTES;
 
 use crate::memory::lines::Payment;
 use crate::memory::piece::{NO_PIECE, Piece};
-use crate::processor::devices::{Answer, DEVICE_BYTES};
-use crate::processor::left::Next;
 use crate::processor::mmu::{Request, is_canonical, map};
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
+use crate::processor::vcpu::devices::{Answer, DEVICE_BYTES};
+use crate::processor::vcpu::left::Next;
 
 /// Alignment checks in user mode (RFLAGS.AC under CR0.AM).
 mod aligned;
@@ -101,7 +101,7 @@ impl ExactVcpu {
                 Next::Resume(resume)
             }
             Ok(Opened::Bounced) => {
-                self.bounced = linear;
+                self.pending.bounced = linear;
                 self.context.scratch = [0, self.bounce_address(linear)];
                 Next::Resume(bounce)
             }
@@ -274,7 +274,7 @@ impl ExactVcpu {
         size: u16,
         (resume, call): (u64, bool),
     ) -> Next {
-        let linear = self.bounced;
+        let linear = self.pending.bounced;
         let bytes = usize::from(size);
         let mut data = [0u8; 64];
         data[..bytes].copy_from_slice(self.bounce_slice(linear, bytes));

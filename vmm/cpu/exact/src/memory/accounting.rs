@@ -17,7 +17,7 @@ impl ExactVcpu {
     pub(crate) fn ticks_now(&self) -> u64 {
         self.clock
             .ticks
-            .wrapping_add((self.granted - self.context.count) as u64)
+            .wrapping_add((self.budget.granted - self.context.count) as u64)
     }
 
     /// Instructions retired, in the middle of a run too.
@@ -42,7 +42,7 @@ impl ExactVcpu {
 
     /// Ticks to grant to a run, for which no more instructions retire than asked for.
     pub(crate) fn ticks_to_stop(&self) -> u64 {
-        let left = self.stop_at.saturating_sub(self.clock.retired);
+        let left = self.budget.stop_at.saturating_sub(self.clock.retired);
         left.saturating_mul(u64::from(self.cheapest()))
     }
 
@@ -110,7 +110,7 @@ impl ExactVcpu {
     /// Moves what was used since the last time from the budget to the clock.
     pub(crate) fn settle_clock(&mut self) {
         (self.clock.ticks, self.clock.retired) = (self.ticks_now(), self.retired_now());
-        self.granted = 0;
+        self.budget.granted = 0;
         self.context.count = 0;
         self.context.retired = 0;
     }

@@ -9,8 +9,8 @@ use belljar_cpu::{Access, PAGE_SIZE};
 use belljar_translate::host::site::Refill;
 
 use crate::processor::mmu::{Request, map};
-use crate::processor::seams::Advice;
 use crate::processor::vcpu::ExactVcpu;
+use crate::processor::vcpu::seams::Advice;
 
 impl ExactVcpu {
     /// A slot was to be filled often, the last time for memory from linear address `low` on:

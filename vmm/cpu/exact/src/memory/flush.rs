@@ -9,9 +9,9 @@
 use belljar_cpu::{Access, PAGE_SIZE};
 use belljar_translate::architecture::{cr4, efer, is_above};
 
-use crate::processor::addresses::{FETCHED, LocalPages, NOT_FETCHED};
 use crate::processor::mmu::Mapping;
 use crate::processor::vcpu::ExactVcpu;
+use crate::processor::vcpu::addresses::{FETCHED, LocalPages, NOT_FETCHED};
 
 /// The large pages that may hold a linear address: bytes and number.
 fn large_pages(linear: u64) -> [(u64, u64); 2] {

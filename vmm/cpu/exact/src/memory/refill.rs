@@ -8,9 +8,10 @@
 use belljar_translate::context::SLOT_FILLS;
 use belljar_translate::host::site::{BlockId, POOLED, Refill};
 
+use crate::code::form::Sought;
 use crate::code::news::News;
-use crate::processor::left::Next;
 use crate::processor::vcpu::ExactVcpu;
+use crate::processor::vcpu::left::Next;
 
 /// Runs per filling of a slot below which it is not worth having.
 const WORTH: u64 = 6;
@@ -51,7 +52,7 @@ impl ExactVcpu {
         }
         let now = self.retired_now();
         let block = self.store.block(id);
-        let since = now - std::mem::replace(&mut self.slot_asked[slot as usize], now);
+        let since = now - std::mem::replace(&mut self.addresses.slot_asked[slot as usize], now);
         let runs = since / u64::from(block.counted).max(1);
         self.context.slots.each[slot as usize].fills = SLOT_FILLS;
         if runs < SLOT_FILLS as u64 * WORTH {
@@ -65,7 +66,7 @@ impl ExactVcpu {
             } else {
                 self.store.scatter(id, members);
                 self.forget_hot(id);
-                self.found(physical, rip, mode, true)
+                self.found(physical, rip, mode, Sought::Plain)
             };
             if let Some(plain) = plain
                 && let Some(heat) = self.store.block(plain).heat
@@ -79,7 +80,7 @@ impl ExactVcpu {
     fn forget_hot(&mut self, id: BlockId) {
         let clean = self.store.discard(id);
         for page in clean {
-            self.memory.watch(page, false);
+            self.memory.unwatch(page);
         }
         self.forget_jumps_to(id);
     }

@@ -37,6 +37,8 @@ pub(crate) struct Clock {
     pub ticks: u64,
     /// Instructions retired before this run: without a time model, the ticks.
     pub retired: u64,
+    /// What the guest has added to its time-stamp counter.
+    pub tsc_offset: u64,
 }
 
 impl Clock {
@@ -53,6 +55,7 @@ impl Clock {
             skipped: 0,
             ticks: 0,
             retired: 0,
+            tsc_offset: 0,
         }
     }
 

@@ -92,14 +92,17 @@ impl Memory {
         region.start == other.start && unsafe { region.watch.beside().join(region.host, low, high) }
     }
 
-    /// Watches or forgets the page that holds `physical`.
-    pub(crate) fn watch(&self, physical: u64, on: bool) {
+    /// Has writes to the page that holds `physical` noticed.
+    pub(crate) fn watch(&self, physical: u64) {
         if let Some((region, offset)) = self.region(physical) {
-            if on {
-                region.watch.watch(offset);
-            } else {
-                region.watch.unwatch(offset);
-            }
+            region.watch.watch(offset);
+        }
+    }
+
+    /// Lets the page that holds `physical` be written unnoticed.
+    pub(crate) fn unwatch(&self, physical: u64) {
+        if let Some((region, offset)) = self.region(physical) {
+            region.watch.unwatch(offset);
         }
     }
 

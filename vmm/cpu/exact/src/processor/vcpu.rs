@@ -2,32 +2,51 @@
 //!
 //! The host's requirements are checked when it is made, so that translated code may rely on them.
 //! It runs on one thread at a time, since GS, signals and the x87 are that thread's. Nodes own one
-//! per processor and call it through `interface`.
+//! per processor and call it through `interface`. Its fields are parts that each have a file and a purpose; what
+//! a room does with a part is a method of [`ExactVcpu`] in that room.
 
-use belljar_cpu::{
-    CpuError, CpuidTable, GuestRam, InstructionSet, Probed, ShutdownCause, Unimplemented,
-};
+use belljar_cpu::{CpuError, CpuidTable, GuestRam, InstructionSet, Unimplemented};
 use belljar_sim::Random;
 use belljar_translate::architecture::flag;
-use belljar_translate::context::{ARITHMETIC, Context, ContextMemory, FREE_INSTRUCTIONS, SLOTS};
+use belljar_translate::context::{ARITHMETIC, Context, ContextMemory, FREE_INSTRUCTIONS};
 use belljar_translate::guest::features::{Features, Vectors};
 use belljar_translate::host::shared::{Character, Counter};
 use belljar_translate::prices::timing::{TICKS_PER_CYCLE, Timing};
 
 use crate::code::share::{CodeShare, Lease};
 use crate::processor::accounting::Accounting;
-use crate::processor::addresses::Addresses;
 use crate::processor::clock::{Clock, CyclesPerInstruction};
-use crate::processor::devices::{Answer, Pending};
 use crate::processor::enter::Door;
-use crate::processor::guards::Guards;
 use crate::processor::host::host_requirements;
-use crate::processor::left::Uncovered;
 use crate::processor::mmu::Memory;
-use crate::processor::seams::Seams;
 use crate::processor::state::State;
 use crate::processor::statistics::Statistics;
 use crate::processor::x87::X87;
+
+/// What is remembered of linear addresses beyond the TLB.
+pub(crate) mod addresses;
+/// What a run may take.
+pub(crate) mod budget;
+/// What an instruction has asked of devices, and has yet to tell them.
+pub(crate) mod devices;
+/// What keeps a guest from running for ever without a counted instruction.
+pub(crate) mod guards;
+/// What processor the guest is told that it has.
+pub(crate) mod identity;
+/// How translated code was left.
+pub(crate) mod left;
+/// Seams that group checks met lately.
+pub(crate) mod seams;
+/// Where and why runs end.
+pub(crate) mod stops;
+
+use addresses::Addresses;
+use budget::{Budget, BudgetPlace};
+use devices::{Answer, Pending};
+use guards::Guards;
+use identity::Identity;
+use seams::Seams;
+use stops::Stops;
 
 /// What an [`ExactVcpu`] is made from.
 pub struct ExactConfig {
@@ -68,56 +87,22 @@ pub struct ExactVcpu {
     pub(crate) store: Lease,
     pub(crate) clock: Clock,
     pub(crate) x87: X87,
-    /// Whether the budget is in MM7 when it can be, and whether it is; see [`apart`](crate::instructions::apart).
-    pub(crate) parts: bool,
-    pub(crate) apart: bool,
     pub(crate) door: Door,
-    pub(crate) cpuid: CpuidTable,
-    pub(crate) instruction_set: InstructionSet,
-    pub(crate) features: Features,
-    /// Their number in the store.
-    pub(crate) features_number: u8,
+    pub(crate) identity: Identity,
     pub(crate) random: Random,
     /// The time model, if there is one.
     pub(crate) accounting: Option<Box<Accounting>>,
-    /// Ticks granted to the present run.
-    pub(crate) granted: i64,
-    /// The present run may end where the budget does not cover a whole block.
-    pub(crate) at_ease: bool,
-    /// Retired instructions at which every run ends.
-    pub(crate) stop_at: u64,
-    pub(crate) nmi_window_wanted: bool,
+    pub(crate) budget: Budget,
     /// What an instruction has asked of devices, and has yet to tell them.
     pub(crate) pending: Pending,
-    /// Linear address of the operand in the bounce buffer.
-    pub(crate) bounced: u64,
-    pub(crate) tsc_offset: u64,
     /// Streaks of what does not count.
     pub(crate) guards: Guards,
-    pub(crate) statistics: Statistics,
-    pub(crate) unimplemented: Vec<Unimplemented>,
+    pub(crate) stops: Stops,
     /// What is remembered of linear addresses beyond the TLB.
     pub(crate) addresses: Addresses,
-    /// Instructions retired when a slot was last asked for its worth.
-    pub(crate) slot_asked: Vec<u64>,
     pub(crate) seams: Seams,
-    /// An interrupt that could not be delivered at all.
-    pub(crate) shutdown: Option<ShutdownCause>,
-    /// RIP of a WRMSR that the caller may still refuse.
-    pub(crate) refusable: Option<u64>,
-    /// Under which circumstances the jump caches, supervisor's and user's, were filled:
-    /// the mode and the base of CS.
-    pub(crate) jumps_of: [(u32, u64); 2],
-    /// An exception to take before the next instruction.
-    pub(crate) refused: bool,
-    /// RIP of the block that the budget did not cover last, and the flags that are dead there.
-    pub(crate) stopped_before: Option<(u64, u32)>,
-    /// What it was at the probe of the last exit for one.
-    pub(crate) probed: Option<Probed>,
-    /// The watched return address at which it has just told that it stands there.
-    pub(crate) passing: Option<u64>,
-    /// The exit stub by which it was last left for that.
-    pub(crate) last_stop: Option<Uncovered>,
+    pub(crate) statistics: Statistics,
+    pub(crate) unimplemented: Vec<Unimplemented>,
 }
 
 impl ExactVcpu {
@@ -152,7 +137,7 @@ impl ExactVcpu {
         let has_caches = accounting
             .as_ref()
             .is_some_and(|accounting| accounting.caches.is_some());
-        let parts = can_part(character.counter, character.prices.is_some());
+        let place = budget_place(character.counter, character.prices.is_some());
         let mut store = Lease::new(share, &character, has_caches)?;
         let features =
             Features::new(&config.instruction_set).with_host_results(config.host_results);
@@ -179,36 +164,23 @@ impl ExactVcpu {
             store,
             clock: Clock::new(ratio),
             x87: X87::reset(),
-            parts,
-            apart: false,
             door,
-            cpuid: config.cpuid,
-            features,
-            instruction_set: config.instruction_set,
-            features_number,
+            identity: Identity {
+                cpuid: config.cpuid,
+                instruction_set: config.instruction_set,
+                features,
+                features_number,
+            },
             random: config.random,
             accounting,
-            granted: 0,
-            at_ease: false,
-            stop_at: u64::MAX,
-            nmi_window_wanted: false,
+            budget: Budget::new(place),
             pending: Pending::default(),
-            bounced: 0,
-            tsc_offset: 0,
             guards: Guards::new(),
+            stops: Stops::default(),
+            addresses: Addresses::default(),
+            seams: Seams::default(),
             statistics: Statistics::default(),
             unimplemented: Vec::new(),
-            addresses: Addresses::default(),
-            slot_asked: vec![0; SLOTS],
-            seams: Seams::default(),
-            shutdown: None,
-            refusable: None,
-            jumps_of: [(u32::MAX, 0); 2],
-            refused: false,
-            stopped_before: None,
-            probed: None,
-            passing: None,
-            last_stop: None,
         })
     }
 
@@ -298,7 +270,11 @@ fn counter(guest: Vectors) -> Counter {
     }
 }
 
-/// Whether a vCPU of this kind has its budget in MM7 when it can.
-pub(crate) fn can_part(counter: Counter, priced: bool) -> bool {
-    counter == Counter::Memory && !priced
+/// Where a vCPU of this kind has its budget before its first run.
+pub(crate) fn budget_place(counter: Counter, priced: bool) -> BudgetPlace {
+    if counter == Counter::Memory && !priced {
+        BudgetPlace::Joined
+    } else {
+        BudgetPlace::Fixed
+    }
 }

@@ -13,99 +13,18 @@ use belljar_translate::guest::size::CodeSize;
 use belljar_translate::host::block::Incoming;
 use belljar_translate::host::site::BlockId;
 
+use crate::code::form::Sought;
 use crate::find::probed::Hit;
-use crate::processor::devices::Answer;
 use crate::processor::enter::point_at;
-use crate::processor::left::Next;
 use crate::processor::signals::Catching;
 use crate::processor::state::{Entered, Fault};
 use crate::processor::vcpu::ExactVcpu;
+use crate::processor::vcpu::devices::Answer;
+use crate::processor::vcpu::left::Next;
+use crate::run::turn::{Beginning, DispatchState, PendingLink, StepConditions, Turn};
 
 /// The part of a budget that a run at ease may leave when it comes to a hot block.
 const EASE: i64 = 8;
-
-/// A jump that wants to be linked to the block found next.
-#[derive(Clone, Copy)]
-pub(crate) struct PendingLink {
-    pub from: BlockId,
-    pub hole: u64,
-    pub stub: u64,
-    pub generation: u64,
-    pub plain: bool,
-    /// It stands in relative code.
-    pub relative: bool,
-}
-
-/// Where a run continues, and how.
-pub(crate) struct Course {
-    pub link: Option<PendingLink>,
-    /// The jump caches do not know the next block, or lead to an entry thunk whose block
-    /// is gone.
-    pub unknown: bool,
-    /// The next block must check each access by itself.
-    plain: bool,
-    /// The next instruction must run by itself.
-    single: bool,
-    /// A hot block's instructions are more than the budget covers: none is entered any more.
-    pub slow: bool,
-    /// So are a plain block's: the rest goes in pieces.
-    pub rest: bool,
-    /// The power of two of the largest of these.
-    pub largest: u8,
-    /// What the cheapest instruction costs, in units of the budget.
-    cheapest: i64,
-}
-
-impl Course {
-    fn new(cheapest: u32) -> Self {
-        Self {
-            link: None,
-            unknown: false,
-            plain: false,
-            single: false,
-            slow: false,
-            rest: false,
-            largest: u8::MAX,
-            cheapest: i64::from(cheapest),
-        }
-    }
-
-    /// How to continue with a `budget`, by a `single` instruction if that is wanted.
-    fn pace(&self, single: bool, budget: i64) -> Pace {
-        match (self.rest, self.slow) {
-            _ if single => Pace::Piece(0),
-            (true, _) => Pace::piece_of(budget / self.cheapest, self.largest),
-            (_, true) => Pace::Slow,
-            _ => Pace::Full,
-        }
-    }
-}
-
-/// What concerns the next instruction alone.
-#[derive(Debug)]
-struct Care {
-    /// RF, which keeps a breakpoint from being hit again.
-    resumes: u64,
-    /// Interrupts wait after it.
-    shadowed: bool,
-    /// Breakpoints and single steps wait after it.
-    holds_traps: bool,
-    /// Breakpoints that the instruction before met, as bits of DR6.
-    held_hits: u64,
-    /// There are breakpoints.
-    watched: bool,
-    /// A single step ends after it.
-    stepping: bool,
-    /// Its accesses must be aligned.
-    checked: bool,
-}
-
-impl Care {
-    /// Whether it must run by itself.
-    fn wants_one(&self) -> bool {
-        self.shadowed || self.stepping || self.checked || self.watched || self.held_hits != 0
-    }
-}
 
 impl ExactVcpu {
     /// Runs until the clock shows `until` or something else ends the run.
@@ -121,13 +40,13 @@ impl ExactVcpu {
             .ticks_until(until)
             .min(self.ticks_to_stop())
             .min(i64::MAX as u64 / 2) as i64;
-        self.granted = grant;
+        self.budget.granted = grant;
         self.context.count = grant;
         let catching = Catching::start(&mut self.context)?;
         self.flush_lines();
         point_at(&mut self.context);
         self.begin_apart();
-        self.refusable = None;
+        self.pending.refusable = None;
         let exit = match self.take_refusal() {
             Some(exit) => exit,
             None => self.run_loop(),
@@ -146,10 +65,10 @@ impl ExactVcpu {
     /// What the caller left behind: a refused WRMSR, an interrupt that found no way
     /// into the guest.
     fn take_refusal(&mut self) -> Option<Exit> {
-        if let Some(cause) = self.shutdown {
+        if let Some(cause) = self.stops.shutdown {
             return Some(Exit::Shutdown(cause));
         }
-        if std::mem::take(&mut self.refused)
+        if std::mem::take(&mut self.pending.refused)
             && let Next::Exit(exit) = self.deliver(Fault::protection(0))
         {
             return Some(exit);
@@ -157,16 +76,22 @@ impl ExactVcpu {
         None
     }
 
+    /// Turn after turn, until one ends the run.
     fn run_loop(&mut self) -> Exit {
-        let mut course = Course::new(self.cheapest());
+        let mut state = DispatchState::new(self.cheapest());
         loop {
             if let Some(exit) = self.boundary() {
                 return exit;
             }
-            if let Err(exit) = self.go_on(&mut course) {
+            let done = match self.begin_turn(&mut state) {
+                Ok(Beginning::Enter(turn)) => self.finish_turn(&turn, &mut state),
+                Ok(Beginning::Raised) => Ok(()),
+                Err(exit) => Err(exit),
+            };
+            if let Err(exit) = done {
                 return exit;
             }
-            if self.at_ease && self.is_nearly_spent(&course) {
+            if self.budget.ends_early && self.is_nearly_spent(&state) {
                 return Exit::Deadline;
             }
         }
@@ -174,40 +99,41 @@ impl ExactVcpu {
 
     /// Whether so little of the budget is left that the rest is better run together with
     /// what comes next: what is cut to measure is translated for this one time.
-    fn is_nearly_spent(&self, course: &Course) -> bool {
-        let little = self.granted / EASE;
-        (course.rest || course.slow && self.context.count <= little)
-            && self.context.count < self.granted
+    fn is_nearly_spent(&self, state: &DispatchState) -> bool {
+        let little = self.budget.granted / EASE;
+        (state.rest || state.slow && self.context.count <= little)
+            && self.context.count < self.budget.granted
             && !self.state.shadow
             && !self.state.holds_traps
             && !self.in_free_stub()
     }
 
-    /// Continues with the block at `state.rip`, and with what is linked to it.
-    fn go_on(&mut self, course: &mut Course) -> Result<(), Exit> {
-        self.stopped_before = None;
-        let passing = self.passing.take().filter(|at| *at == self.state.rip);
-        let care = self.take_care();
-        if let Some(fault) = self.breakpoint_before(&care) {
+    /// What comes before the instruction at `state.rip`, and where its code is.
+    fn begin_turn(&mut self, state: &mut DispatchState) -> Result<Beginning, Exit> {
+        self.stops.uncovered_at = None;
+        let passing = self.stops.passing.take();
+        let passing = passing.filter(|at| *at == self.state.rip);
+        let conditions = self.take_conditions();
+        if let Some(fault) = self.breakpoint_before(&conditions) {
             return self.raise(fault);
         }
-        let single = std::mem::take(&mut course.single) || care.wants_one();
-        let mode = self.mode(course.pace(single, self.context.count));
-        let plain = std::mem::take(&mut course.plain);
-        let unknown = std::mem::take(&mut course.unknown);
-        let (entry, hit) = match self.entry_of(mode, (plain, unknown), course.link.take()) {
+        let single = std::mem::take(&mut state.single) || conditions.wants_one();
+        let mode = self.mode(state.pace(single, self.context.count));
+        let plain = std::mem::take(&mut state.plain);
+        let unknown = std::mem::take(&mut state.unknown);
+        let (entry, hit) = match self.entry_of(mode, (plain, unknown), state.link.take()) {
             Ok(arrival) => arrival,
             Err(fault) => return self.raise(fault),
         };
-        let probed = match hit {
-            Some(Hit::Probe(probe)) => Some((probe, self.probed_now())),
+        let probe = match hit {
+            Some(Hit::Probe(probe)) => Some(Box::new((probe, self.probed_now()))),
             Some(Hit::Return) if let Some(exit) = self.return_exit(passing) => {
-                self.give_back_care(&care);
+                self.give_back_conditions(&conditions);
                 return Err(exit);
             }
             _ => None,
         };
-        if care.checked
+        if conditions.checked
             && let Some(fault) = self.misalignment()
         {
             return self.raise(fault);
@@ -215,33 +141,46 @@ impl ExactVcpu {
         if mode.size.is_segmented() {
             self.show_segment_bases();
         }
-        let hits = if care.watched {
+        let hits = if conditions.watched {
             self.data_breakpoints()
         } else {
             0
         };
-        let before = self.retired_now();
-        let next = self.visit(entry, mode, course);
-        if self.retired_now() == before {
+        Ok(Beginning::Enter(Turn {
+            entry,
+            mode,
+            conditions,
+            single,
+            plain,
+            hits,
+            passing,
+            probe,
+            before: self.retired_now(),
+        }))
+    }
+
+    /// Runs the block that `turn` found, what is linked to it, and what comes after its last instruction.
+    fn finish_turn(&mut self, turn: &Turn, state: &mut DispatchState) -> Result<(), Exit> {
+        let next = self.visit(turn.entry, turn.mode, state);
+        let stands = self.retired_now() == turn.before;
+        if stands {
             // The code was not found where the jump caches had it, say: nothing is passed yet.
-            self.passing = passing;
+            self.stops.passing = turn.passing;
         }
         if let Next::Joined = next
-            && self.retired_now() == before
+            && stands
         {
-            // The same instruction runs again, with the same care.
-            course.single = single;
-            course.plain = plain;
-            self.give_back_care(&care);
+            // The same instruction runs again, under the same conditions.
+            state.single = turn.single;
+            state.plain = turn.plain;
+            self.give_back_conditions(&turn.conditions);
             return Ok(());
         }
-        course.plain =
-            matches!(next, Next::Plain) || course.link.as_ref().is_some_and(|wanted| wanted.plain);
-        course.single = matches!(next, Next::Single);
-        self.conclude(next, &care, hits, before)?;
-        match probed {
-            Some((probe, state)) if self.retired_now() != before => {
-                self.probed = Some(state);
+        state.follow(&next);
+        self.conclude(next, turn)?;
+        match turn.probe.as_deref() {
+            Some(&(probe, probed)) if self.retired_now() != turn.before => {
+                self.stops.probed = Some(probed);
                 Err(Exit::Probe { probe })
             }
             _ => Ok(()),
@@ -271,64 +210,34 @@ impl ExactVcpu {
                 pace: Pace::Piece(0),
                 ..mode
             };
-            let found = self.find_block(alone, plain, false)?;
+            let found = self.find_block(alone, Sought::plain_if(plain), false)?;
             return Ok((found.entry, Some(hit)));
         }
-        let found = self.find_block(mode, plain, wanted.is_some())?;
+        let found = self.find_block(mode, Sought::plain_if(plain), wanted.is_some())?;
         if let Some(wanted) = wanted {
             self.link(wanted, found.id, mode);
         }
         Ok((found.entry, None))
     }
 
-    /// Takes from the state what concerns the next instruction alone.
-    fn take_care(&mut self) -> Care {
-        let resumes = self.state.flags & flag::RF;
-        self.state.flags &= !flag::RF;
-        Care {
-            resumes,
-            shadowed: std::mem::take(&mut self.state.shadow),
-            holds_traps: std::mem::take(&mut self.state.holds_traps),
-            held_hits: std::mem::take(&mut self.state.held_hits),
-            watched: self.has_breakpoints(),
-            stepping: self.state.flags & flag::TF != 0,
-            checked: self.checks_alignment(),
-        }
-    }
-
-    /// Puts back what [`take_care`](Self::take_care) took.
-    fn give_back_care(&mut self, care: &Care) {
-        self.state.flags |= care.resumes;
-        self.state.shadow = care.shadowed;
-        self.state.holds_traps = care.holds_traps;
-        self.state.held_hits = care.held_hits;
-    }
-
-    fn breakpoint_before(&mut self, care: &Care) -> Option<Fault> {
-        if care.watched && care.resumes == 0 && !care.holds_traps {
-            self.code_breakpoint()
-        } else {
-            None
-        }
-    }
-
-    fn raise(&mut self, fault: Fault) -> Result<(), Exit> {
+    fn raise(&mut self, fault: Fault) -> Result<Beginning, Exit> {
         match self.deliver(fault) {
             Next::Exit(exit) => Err(exit),
-            _ => Ok(()),
+            _ => Ok(Beginning::Raised),
         }
     }
 
     /// What comes after an instruction: traps, and what the caller is needed for.
-    fn conclude(&mut self, next: Next, care: &Care, hits: u64, before: u64) -> Result<(), Exit> {
-        let stands = self.retired_now() == before;
-        let (hits, stepping) = self.traps_behind(hits, care);
+    fn conclude(&mut self, next: Next, turn: &Turn) -> Result<(), Exit> {
+        let conditions = &turn.conditions;
+        let stands = self.retired_now() == turn.before;
+        let (hits, stepping) = self.traps_after(turn.hits, conditions);
         let traps = stepping || hits != 0;
         match next {
             Next::Exit(exit) if stands => {
                 // The same instruction may run again.
-                self.state.flags |= care.resumes;
-                self.state.held_hits = care.held_hits;
+                self.state.flags |= conditions.resumes;
+                self.state.held_hits = conditions.held_hits;
                 Err(exit)
             }
             Next::Exit(exit) if traps => self.trap_behind(exit, hits, stepping).map_or(Ok(()), Err),
@@ -347,10 +256,10 @@ impl ExactVcpu {
 
     /// The breakpoints' bits and the single step that are told after an instruction, which
     /// itself met `hits`.
-    fn traps_behind(&mut self, hits: u64, care: &Care) -> (u64, bool) {
-        let hits = hits | care.held_hits;
+    fn traps_after(&mut self, hits: u64, conditions: &StepConditions) -> (u64, bool) {
+        let hits = hits | conditions.held_hits;
         match std::mem::take(&mut self.state.entered) {
-            Entered::Not => (hits, care.stepping),
+            Entered::Not => (hits, conditions.stepping),
             Entered::Interrupt => (hits, false),
             Entered::Debug => (0, false),
             Entered::SystemCall => (hits, self.state.flags & flag::TF != 0),
@@ -369,7 +278,7 @@ impl ExactVcpu {
             return Some(Exit::Deadline);
         }
         if (self.context.window_wanted != 0 && self.interruptible())
-            || (self.nmi_window_wanted && self.takes_nmi())
+            || (self.stops.nmi_window_wanted && self.takes_nmi())
         {
             return Some(Exit::InterruptWindow);
         }
@@ -390,7 +299,7 @@ impl ExactVcpu {
             fpu: self.state.has_fpu(),
             pace,
             free_stubs: self.guards.free_stubs,
-            features: self.features_number,
+            features: self.identity.features_number,
             relative: false,
             apart: self.is_apart(),
         }

@@ -50,7 +50,7 @@ impl ExactVcpu {
             ("pat", msrs.pat),
             ("misc_enable", msrs.misc_enable),
             ("mtrr_def_type", msrs.mtrr_default),
-            ("tsc_offset", self.tsc_offset),
+            ("tsc_offset", self.clock.tsc_offset),
             ("halted", self.state.halted.into()),
             ("shadow", self.state.shadow.into()),
             ("in_nmi", self.state.in_nmi.into()),

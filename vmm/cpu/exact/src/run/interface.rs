@@ -14,10 +14,10 @@ use belljar_sim::{Random, Seed};
 use belljar_translate::architecture::vector;
 use belljar_translate::host::cache::give_up;
 
-use crate::processor::devices::Answer;
 use crate::processor::mmu::{Request, translate};
 use crate::processor::state::State;
 use crate::processor::vcpu::ExactVcpu;
+use crate::processor::vcpu::devices::Answer;
 
 /// Bytes of translated code that a vCPU at rest keeps: what it needs to look at the clock
 /// and go back to sleep is less.
@@ -32,7 +32,10 @@ impl Vcpu for ExactVcpu {
             loop {
                 let exit = vcpu.dispatch(until)?;
                 // What no instruction was too dear for may leave room for more.
-                if exit != Exit::Deadline || vcpu.now() >= until || vcpu.retired() >= vcpu.stop_at {
+                if exit != Exit::Deadline
+                    || vcpu.now() >= until
+                    || vcpu.retired() >= vcpu.budget.stop_at
+                {
                     return Ok(exit);
                 }
             }
@@ -41,12 +44,10 @@ impl Vcpu for ExactVcpu {
 
     fn run_about(&mut self, until: Cycles) -> Result<Exit, CpuError> {
         self.settle_clock();
-        self.at_ease = self.ticks_to_stop() > self.clock.ticks_until(until);
+        self.budget.ends_early = self.ticks_to_stop() > self.clock.ticks_until(until);
         let began = self.retired_now();
-        self.take_code();
-        let exit = self.dispatch(until);
-        self.store.give_back();
-        self.at_ease = false;
+        let exit = self.hold_code().dispatch(until);
+        self.budget.ends_early = false;
         // Not moved before it is looked at: in a short turn that counts.
         if let Ok(Exit::Deadline) = exit {
             if self.retired_now() == began {
@@ -85,13 +86,13 @@ impl Vcpu for ExactVcpu {
     }
 
     fn refuse_msr(&mut self) {
-        match self.refusable.take() {
+        match self.pending.refusable.take() {
             Some(rip) => {
                 self.state.rip = rip;
                 self.state.apic_off = self.state.apic_was_off;
                 let charge = self.charge_of_system();
                 self.give(charge);
-                self.refused = true;
+                self.pending.refused = true;
             }
             None => self.pending.answer = Answer::Refused,
         }
@@ -111,7 +112,7 @@ impl Vcpu for ExactVcpu {
     }
 
     fn request_nmi_window(&mut self, wanted: bool) {
-        self.nmi_window_wanted = wanted;
+        self.stops.nmi_window_wanted = wanted;
     }
 
     fn interrupt(&mut self, vector: u8) {
@@ -147,7 +148,7 @@ impl Vcpu for ExactVcpu {
     }
 
     fn init(&mut self) {
-        let [signature, ..] = self.cpuid.answer(1, 0);
+        let [signature, ..] = self.identity.cpuid.answer(1, 0);
         self.state = State {
             xcr0: self.state.xcr0,
             msrs: self.state.msrs.clone(),
@@ -204,11 +205,11 @@ impl Vcpu for ExactVcpu {
     }
 
     fn probed(&self) -> Option<Probed> {
-        self.probed
+        self.stops.probed
     }
 
     fn stop_at(&mut self, instructions: u64) {
-        self.stop_at = instructions;
+        self.budget.stop_at = instructions;
     }
 
     fn state(&self) -> Vec<StateItem> {

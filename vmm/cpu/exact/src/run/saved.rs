@@ -12,7 +12,7 @@ use belljar_translate::context::ARITHMETIC;
 use serde::{Deserialize, Serialize};
 
 use crate::processor::accounting::caches::Contents;
-use crate::processor::devices::{Answer, Replies, Stores};
+use crate::processor::vcpu::devices::{Answer, Replies, Stores};
 use crate::processor::vcpu::{ExactVcpu, VectorState};
 
 /// This engine's name in saved states.
@@ -63,7 +63,7 @@ impl ExactVcpu {
             masks: vectors.masks,
             mxcsr: vectors.mxcsr,
             x87: self.x87().to_vec(),
-            tsc_offset: self.tsc_offset,
+            tsc_offset: self.clock.tsc_offset,
             cycles: self.now(),
             retired: self.retired(),
             halted: self.state.halted,
@@ -84,20 +84,20 @@ impl ExactVcpu {
             spent: accounting.map_or((0, 0), |l| (l.spent_in_caches, l.spent_in_memory)),
             caches: accounting.and_then(|l| Some(l.caches.as_ref()?.contents())),
             window_wanted: self.context.window_wanted != 0,
-            nmi_window_wanted: self.nmi_window_wanted,
+            nmi_window_wanted: self.stops.nmi_window_wanted,
             answer: self.pending.answer,
             replies: self.pending.replies.clone(),
             stores: self.pending.stores.clone(),
             held_hits: self.state.held_hits,
             apic_off: (self.state.apic_off, self.state.apic_was_off),
-            bounced: self.bounced,
+            bounced: self.pending.bounced,
             free: self.context.free,
             free_stubs: self.guards.free_stubs,
             magic: (self.guards.magic_streak, self.guards.magic_at),
             deliveries: (self.guards.delivery_streak, self.guards.delivered_at),
-            shutdown: self.shutdown,
-            refusable: self.refusable,
-            refused: self.refused,
+            shutdown: self.stops.shutdown,
+            refusable: self.pending.refusable,
+            refused: self.pending.refused,
             unimplemented: self.unimplemented.clone(),
         }
     }
@@ -141,7 +141,7 @@ impl ExactVcpu {
         if !self.load_msrs(&saved.msrs) {
             return Err(wrong("model-specific registers"));
         }
-        self.tsc_offset = saved.tsc_offset;
+        self.clock.tsc_offset = saved.tsc_offset;
         self.state.halted = saved.halted;
         self.state.shadow = saved.shadow;
         self.state.holds_traps = saved.holds_traps;
@@ -166,20 +166,20 @@ impl ExactVcpu {
             (accounting.spent_in_caches, accounting.spent_in_memory) = own.spent;
         }
         self.context.window_wanted = own.window_wanted.into();
-        self.nmi_window_wanted = own.nmi_window_wanted;
+        self.stops.nmi_window_wanted = own.nmi_window_wanted;
         self.pending.answer = own.answer;
         self.pending.replies = own.replies;
         self.pending.stores = own.stores;
         self.state.held_hits = own.held_hits;
         (self.state.apic_off, self.state.apic_was_off) = own.apic_off;
-        self.bounced = own.bounced;
+        self.pending.bounced = own.bounced;
         self.context.free = own.free;
         self.guards.free_stubs = own.free_stubs;
         (self.guards.magic_streak, self.guards.magic_at) = own.magic;
         (self.guards.delivery_streak, self.guards.delivered_at) = own.deliveries;
-        self.shutdown = own.shutdown;
-        self.refusable = own.refusable;
-        self.refused = own.refused;
+        self.stops.shutdown = own.shutdown;
+        self.pending.refusable = own.refusable;
+        self.pending.refused = own.refused;
         self.unimplemented = own.unimplemented;
         Ok(())
     }

@@ -13,15 +13,15 @@ use belljar_translate::host::site::{BlockId, SiteId, SiteKind};
 
 use crate::code::relative::moved;
 use crate::processor::enter::Door;
-use crate::processor::left::{Next, Uncovered};
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
-use crate::run::dispatch::{Course, PendingLink};
+use crate::processor::vcpu::left::{Next, Uncovered};
+use crate::run::turn::{DispatchState, PendingLink};
 
 impl ExactVcpu {
     /// Visits translated code at `entry`, and again as long as it only needs help
     /// in the middle of a block.
-    pub(crate) fn visit(&mut self, entry: u64, mode: Mode, course: &mut Course) -> Next {
+    pub(crate) fn visit(&mut self, entry: u64, mode: Mode, state: &mut DispatchState) -> Next {
         let mut at = entry;
         self.context.pushed_flags = self.state.flags & !(flag::RF | flag::VM);
         self.show_tsc();
@@ -34,20 +34,20 @@ impl ExactVcpu {
             let next = match self.context.exit_site {
                 EXIT_LOOKUP => {
                     self.statistics.lookups += 1;
-                    course.unknown = true;
+                    state.unknown = true;
                     self.state.rip = self.context.scratch[0];
                     Next::Boundary
                 }
                 EXIT_SIGNAL => self.host_fault(),
                 site if self.is_last_stop(site) => {
-                    let allocation = self.last_stop.map(|stop| stop.allocation);
+                    let allocation = self.stops.uncovered.map(|stop| stop.allocation);
                     self.exchange(allocation.unwrap_or_default());
-                    self.stop(course)
+                    self.stop(state)
                 }
                 site => {
                     let allocation = self.allocation_at(site);
                     self.exchange(allocation);
-                    let next = self.leave_site(site, course);
+                    let next = self.leave_site(site, state);
                     if let Next::Resume(_) = next {
                         self.exchange(allocation);
                     }
@@ -67,30 +67,30 @@ impl ExactVcpu {
         let plain = self.accounting.is_none() && self.clock.counts_cycles();
         let open = plain && self.state.system.cr4 & cr4::TSD == 0;
         self.context.tsc_hidden = u64::from(!open);
-        let ticks = self.clock.ticks.wrapping_add(self.granted as u64);
-        self.context.tsc_at_zero = self.clock.at(ticks).wrapping_add(self.tsc_offset);
+        let ticks = self.clock.ticks.wrapping_add(self.budget.granted as u64);
+        self.context.tsc_at_zero = self.clock.at(ticks).wrapping_add(self.clock.tsc_offset);
         self.context.tsc_aux = self.state.msrs.tsc_aux & 0xffff_ffff;
     }
 
     fn is_last_stop(&self, site: SiteId) -> bool {
         let is_this =
             |stop: &Uncovered| stop.site == site && stop.generation == self.store.generation();
-        self.last_stop.as_ref().is_some_and(is_this)
+        self.stops.uncovered.as_ref().is_some_and(is_this)
     }
 
     /// The budget does not cover the last stop's block.
-    fn stop(&mut self, course: &mut Course) -> Next {
-        let Some(stop) = self.last_stop else {
+    fn stop(&mut self, state: &mut DispatchState) -> Next {
+        let Some(stop) = self.stops.uncovered else {
             return Next::Boundary;
         };
         self.state.rip = stop.rip.wrapping_add(self.origin_of(stop.relative));
         self.give(stop.charge);
         match stop.pace {
-            Pace::Piece(power) => course.largest = power.saturating_sub(1),
+            Pace::Piece(power) => state.largest = power.saturating_sub(1),
             _ => {
-                self.stopped_before = Some((self.state.rip, stop.dead_flags));
-                course.slow |= stop.hot;
-                course.rest |= !stop.hot;
+                self.stops.uncovered_at = Some((self.state.rip, stop.dead_flags));
+                state.slow |= stop.hot;
+                state.rest |= !stop.hot;
             }
         }
         Next::Boundary
@@ -120,7 +120,7 @@ impl ExactVcpu {
         }
     }
 
-    fn leave_site(&mut self, id: u32, course: &mut Course) -> Next {
+    fn leave_site(&mut self, id: u32, state: &mut DispatchState) -> Next {
         let site = self.store.site(id);
         let (block, index, relative) = (site.block, site.index, site.relative);
         let origin = self.origin_of(relative);
@@ -128,8 +128,8 @@ impl ExactVcpu {
             SiteKind::Stop => {
                 let (site, generation) = (id, self.store.generation());
                 let (block, allocation) = (self.store.block(block), self.allocation_at(id));
-                self.last_stop = Some(Uncovered::new(block, (site, generation), allocation));
-                self.stop(course)
+                self.stops.uncovered = Some(Uncovered::new(block, (site, generation), allocation));
+                self.stop(state)
             }
             SiteKind::FreeSpent => {
                 self.guards.free_stubs = false;
@@ -145,7 +145,7 @@ impl ExactVcpu {
             } => {
                 self.state.rip = target.wrapping_add(origin);
                 let (from, generation) = (block, self.store.generation());
-                course.link = Some(PendingLink {
+                state.link = Some(PendingLink {
                     from,
                     hole,
                     stub,

@@ -1,6 +1,8 @@
 //! Encodings on which an Intel host and the engine were seen to differ, and how.
 
-use super::Difference::{self, Both, Digest, Flags, Half, Kept, Masked, Mmx, Place, Raised, Tail};
+use super::Difference::{
+    self, Both, Digest, Empty, Flags, Half, Kept, Masked, Mmx, Paged, Place, Raised, Tail, Wild,
+};
 
 #[rustfmt::skip]
 pub(crate) const ROWS: &[(&str, Difference)] = &[
@@ -224,4 +226,17 @@ pub(crate) const ROWS: &[(&str, Difference)] = &[
     ("c4a2e18eb49610000000", Place { ours: 0x10002000, theirs: 0x1000200e }),
     ("62b27e0c10b4ad10000000", Place { ours: 0x10002000, theirs: 0x10002002 }),
     ("41df8e00100000", Kept { fault: 14 }),
+    // By a processor of family 6, model 207.
+    ("490128", Wild { fault: 13 }),
+    ("4e0124d2", Wild { fault: 13 }),
+    ("6644019c2400100000", Wild { fault: 12 }),
+    ("6202653850a4a7e0ffffff", Wild { fault: 13 }),
+    ("41d9948980ffffff", Empty { fault: 17 }),
+    ("dd9780ffffff", Empty { fault: 14 }),
+    ("df33", Empty { fault: 14 }),
+    ("43dfbc79e0ffffff", Empty { fault: 17 }),
+    ("c463791d1c2477", Raised { fault: 17, mxcsr: 0xb268 }),
+    ("62537d0e1da44e80ffffffa8", Raised { fault: 17, mxcsr: 0x2bb8 }),
+    ("62c27d8f1384240000ffff", Paged),
+    ("62137d0c1db49680ffffffff", Paged),
 ];

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use belljar_translate::host::block::Block;
 use belljar_translate::host::site::{BlockId, POOLED};
 
+use crate::code::form::Sought;
 use crate::code::index::{Found, Key, chain_of};
 
 /// The end of a chain. Numbers are stored plus one.
@@ -44,10 +45,10 @@ impl PoolIndex {
 
     /// The newest block under `key`, which is the hot one if there is one; with `plain`,
     /// the other.
-    pub(super) fn find(&self, key: Key, plain: bool) -> Option<Found> {
+    pub(super) fn find(&self, key: Key, sought: Sought) -> Option<Found> {
         let mut at = self.heads[chain_of(key, CHAINS)].load(Ordering::Acquire);
         while let Some(line) = self.line(at) {
-            let fits = line.key == key && !(plain && line.hot);
+            let fits = line.key == key && !(sought == Sought::Plain && line.hot);
             if fits && !line.retired.load(Ordering::Relaxed) {
                 return Some(line.found(at));
             }

@@ -12,6 +12,7 @@ use belljar_translate::host::site::{BlockId, POOLED};
 use belljar_translate::host::stubs;
 
 use super::Store;
+use crate::code::form::Sought;
 use crate::code::index::Found;
 use crate::code::relative::relative;
 
@@ -33,16 +34,18 @@ impl Store {
         rip: u64,
         physical: u64,
         mode: Mode,
-        plain: bool,
+        sought: Sought,
     ) -> Option<Found> {
         let (rip, mode) = self.relative_at(rip, mode)?;
-        self.index.find((rip, physical, mode.bits()), plain)
+        self.index.find((rip, physical, mode.bits()), sought)
     }
 
     /// The entry thunk at `rip` to the block at `physical`, if it leads anywhere.
     pub(crate) fn find_door(&self, rip: u64, physical: u64, mode: Mode) -> Option<Found> {
         let (_, relative) = self.relative_at(rip, mode)?;
-        let door = self.doors.find((rip, physical, relative.bits()), false)?;
+        let door = self
+            .doors
+            .find((rip, physical, relative.bits()), Sought::Best)?;
         (self.memory.target(hole_of(&door)) != self.shared.unknown).then_some(door)
     }
 
@@ -57,7 +60,7 @@ impl Store {
     ) -> Option<Found> {
         let (_, relative) = self.relative_at(rip, mode)?;
         let key = (rip, physical, relative.bits());
-        let door = match self.doors.find(key, false) {
+        let door = match self.doors.find(key, Sought::Best) {
             Some(door) => door,
             None if !self.memory.has_room(BLOCK_ROOM) => return None,
             None => {

@@ -12,7 +12,7 @@ use belljar_translate::guest::mode::Mode;
 use belljar_translate::host::site::{BlockId, POOLED};
 
 use super::Store;
-use crate::code::form::Form;
+use crate::code::form::{Form, Sought};
 use crate::code::index::Found;
 use crate::code::pool::{PageBytes, Pool, address_in};
 
@@ -89,14 +89,14 @@ impl Store {
         physical: u64,
         rip: u64,
         mode: Mode,
-        plain: bool,
+        sought: Sought,
     ) -> Option<Found> {
         let pool = self.pool.as_ref()?;
         if !mode.is_poolable() {
             return None;
         }
         let page = self.pages.pooled(physical, rip)?;
-        pool.find(address_in(page, physical), rip, mode, plain)
+        pool.find(address_in(page, physical), rip, mode, sought)
     }
 
     /// Translates `guest`, whose bytes lie at `physical` in a shared page, for all; `None`

@@ -7,7 +7,7 @@
 use belljar_cpu::{Segment, SegmentRegister};
 use belljar_translate::architecture::{attribute, flag, vector};
 
-use super::{EXTERNAL, IN_IDT};
+use super::{IN_IDT, Source};
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 
@@ -46,11 +46,10 @@ impl ExactVcpu {
         &mut self,
         number: u8,
         error: Option<u32>,
-        restartable: bool,
-        software: bool,
+        source: Source,
     ) -> Result<(), Fault> {
         if self.state.is_protected() {
-            self.enter_gate(number, error, restartable, software)
+            self.enter_gate(number, error, source)
         } else {
             self.enter_real_handler(number)
         }
@@ -90,9 +89,9 @@ impl ExactVcpu {
         self.system_write(stack.address(), &value.to_le_bytes()[..size])
     }
 
-    fn legacy_gate(&mut self, number: u8, software: bool) -> Result<Gate, Fault> {
+    fn legacy_gate(&mut self, number: u8, source: Source) -> Result<Gate, Fault> {
         let idt = self.state.idt();
-        let external = if software { 0 } else { EXTERNAL };
+        let external = source.external_bit();
         let refuse = |vector| Fault {
             vector,
             error: Some(u32::from(number) << 3 | IN_IDT | external),
@@ -111,7 +110,7 @@ impl ExactVcpu {
             14 | 15 => 4,
             _ => return Err(refuse(vector::PROTECTION)),
         };
-        if software && level < self.state.privilege() {
+        if source == Source::Software && level < self.state.privilege() {
             return Err(refuse(vector::PROTECTION));
         }
         if raw[5] & 0x80 == 0 {
@@ -126,14 +125,8 @@ impl ExactVcpu {
         })
     }
 
-    fn enter_gate(
-        &mut self,
-        number: u8,
-        error: Option<u32>,
-        restartable: bool,
-        software: bool,
-    ) -> Result<(), Fault> {
-        let gate = self.legacy_gate(number, software)?;
+    fn enter_gate(&mut self, number: u8, error: Option<u32>, source: Source) -> Result<(), Fault> {
+        let gate = self.legacy_gate(number, source)?;
         let code = self.gate_code(gate.selector)?;
         let old_level = self.state.privilege();
         let level = if code.is_conforming() {
@@ -149,7 +142,7 @@ impl ExactVcpu {
         };
         self.check_target(&code, gate.offset)?;
         let mut rflags = self.rflags();
-        if restartable {
+        if source == (Source::Exception { restarts: true }) {
             rflags |= flag::RF;
         }
         if level < old_level {

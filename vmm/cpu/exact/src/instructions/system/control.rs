@@ -152,7 +152,7 @@ impl ExactVcpu {
 
     fn set_cr4(&mut self, value: u64) -> Result<(), Fault> {
         let mut known = CR4_KNOWN;
-        if self.instruction_set.has(Feature::Xsave) {
+        if self.identity.instruction_set.has(Feature::Xsave) {
             known |= cr4::OSXSAVE;
         }
         let drops_pae = value & CR4_PAE == 0 && self.state.is_long_active();

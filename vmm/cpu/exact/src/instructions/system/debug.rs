@@ -8,9 +8,9 @@ use belljar_cpu::Exit;
 use belljar_translate::architecture::vector;
 use iced_x86::Instruction;
 
-use crate::processor::left::Next;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
+use crate::processor::vcpu::left::Next;
 
 /// CR4.DE: DR4 and DR5 do not stand for DR6 and DR7.
 const CR4_DE: u64 = 1 << 3;

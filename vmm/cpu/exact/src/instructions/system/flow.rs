@@ -119,7 +119,7 @@ impl ExactVcpu {
         const CLEARED: u64 = flag::SYSTEM | ARITHMETIC;
         let usual =
             self.state.system.efer & efer::SCE != 0 && self.state.msrs.sfmask & CLEARED == CLEARED;
-        let awaited = self.context.window_wanted != 0 || self.nmi_window_wanted;
+        let awaited = self.context.window_wanted != 0 || self.stops.nmi_window_wanted;
         // A cache model keeps lines apart by privilege level.
         let open = usual && !awaited && !self.has_caches() && self.knows_both_sides(mode);
         self.context.crossing_closed = u64::from(!open);

@@ -9,10 +9,10 @@ use iced_x86::{Instruction, Mnemonic};
 
 use crate::instructions::done::Done;
 use crate::memory::access::Stop;
-use crate::processor::devices::Answer;
 use crate::processor::mmu::is_canonical;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
+use crate::processor::vcpu::devices::Answer;
 
 const TSC: u32 = 0x10;
 const APIC_BASE: u32 = 0x1b;
@@ -107,7 +107,7 @@ impl ExactVcpu {
         if self.write_msr(index, value)? {
             return Ok(Done::Next);
         }
-        self.refusable = Some(self.state.rip);
+        self.pending.refusable = Some(self.state.rip);
         self.state.apic_was_off = self.state.apic_off;
         if index == APIC_BASE {
             self.state.apic_off = value & APIC_ENABLE == 0;
@@ -157,7 +157,7 @@ impl ExactVcpu {
         let now = self.clock.at(self.ticks_now());
         let msrs = &mut self.state.msrs;
         match index {
-            TSC => self.tsc_offset = value.wrapping_sub(now),
+            TSC => self.clock.tsc_offset = value.wrapping_sub(now),
             SYSENTER_CS..=SYSENTER_EIP => msrs.sysenter[(index - SYSENTER_CS) as usize] = value,
             MISC_ENABLE => msrs.misc_enable = value,
             MTRR_CAP => return Err(Fault::protection(0)),

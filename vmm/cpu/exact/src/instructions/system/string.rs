@@ -10,9 +10,9 @@ use iced_x86::{Instruction, Register};
 use super::operand::mask;
 use crate::instructions::done::Done;
 use crate::memory::access::Stop;
-use crate::processor::devices::Answer;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
+use crate::processor::vcpu::devices::Answer;
 
 /// What string instructions cost under a time model.
 mod cost;

@@ -58,7 +58,7 @@ impl ExactVcpu {
         let value = gpr[Registers::RAX] & 0xffff_ffff | gpr[Registers::RDX] << 32;
         let wide = value & xcr0::AVX512;
         let valid = index == 0
-            && value & !self.instruction_set.state_components() == 0
+            && value & !self.identity.instruction_set.state_components() == 0
             && value & xcr0::X87 != 0
             && (value & xcr0::AVX == 0 || value & xcr0::SSE != 0)
             && (wide == 0 || (wide == xcr0::AVX512 && value & xcr0::AVX != 0));
@@ -217,7 +217,7 @@ impl ExactVcpu {
         let (present, format) = (word(0), word(8));
         let is_zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
         let valid = if format & COMPACTED != 0 {
-            self.instruction_set.has(Feature::Xsavec)
+            self.identity.instruction_set.has(Feature::Xsavec)
                 && format & !COMPACTED & !self.state.xcr0 == 0
                 && present & !format == 0
                 && is_zero(&header[16..])

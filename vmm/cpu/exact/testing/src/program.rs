@@ -1,6 +1,5 @@
 //! Random programs: instructions of all forms, with branches forward and loops, whose
 //! accesses stay in the arena.
-#![allow(dead_code)]
 
 use belljar_cpu::InstructionSet;
 use iced_x86::{Code, Encoder, EncodingKind, Instruction, Mnemonic as M, OpKind, Register};
@@ -12,7 +11,7 @@ use crate::machine::{HALF, INNER};
 /// A piece of a program that makes sense by itself: an instruction with what sets
 /// its registers up, or a branch over some of the pieces that follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Piece {
+pub enum Piece {
     Code(Vec<u8>),
     /// A conditional jump over `skip` pieces.
     Branch {
@@ -52,7 +51,7 @@ impl Piece {
 }
 
 /// The bytes of a program.
-pub(crate) fn assemble(pieces: &[Piece]) -> Vec<u8> {
+pub fn assemble(pieces: &[Piece]) -> Vec<u8> {
     let mut code = counters(pieces);
     let mut starts = vec![code.len()];
     for piece in pieces {
@@ -105,12 +104,12 @@ fn counters(pieces: &[Piece]) -> Vec<u8> {
 }
 
 /// Makes programs of the forms that a processor with one instruction set has.
-pub(crate) struct Generator {
+pub struct Generator {
     codes: Vec<Code>,
 }
 
 impl Generator {
-    pub(crate) fn new(set: &InstructionSet) -> Self {
+    pub fn new(set: &InstructionSet) -> Self {
         let codes = Code::values()
             .filter(|&code| is_comparable(code, set) && is_usual(code))
             .collect();
@@ -118,7 +117,7 @@ impl Generator {
     }
 
     /// From 5 to 60 pieces.
-    pub(crate) fn program(&self, dice: &mut Dice) -> Vec<Piece> {
+    pub fn program(&self, dice: &mut Dice) -> Vec<Piece> {
         let length = 5 + dice.below(56) as usize;
         // Programs of everything meet few of the same kind: stay near one place.
         let near = dice.below(self.codes.len() as u64);

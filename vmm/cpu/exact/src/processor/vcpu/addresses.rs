@@ -1,11 +1,12 @@
-//! What is remembered of linear addresses beyond the TLB: pages that code was fetched from, and what a change of
-//! address space must forget in the upper half.
+//! What is remembered of linear addresses beyond the TLB: pages that code was fetched from, what a change of
+//! address space must forget in the upper half, what the jump caches hold, and when slots were worth a question.
 //!
 //! `memory` notes it and forgets by it.
 
 use std::collections::BTreeSet;
 
 use belljar_cpu::{Access, PAGE_SIZE};
+use belljar_translate::context::SLOTS;
 
 use crate::processor::mmu::Mapping;
 
@@ -23,6 +24,10 @@ pub(crate) struct Addresses {
     pub(crate) large: BTreeSet<(u64, u64)>,
     /// What a change of address space must forget in the upper half.
     pub(crate) local_above: LocalPages,
+    /// Under which circumstances the jump caches, supervisor's and user's, were filled: the mode and the base of CS.
+    pub(crate) jumps_of: [(u32, u64); 2],
+    /// Instructions retired when a slot was last asked for its worth.
+    pub(crate) slot_asked: Vec<u64>,
 }
 
 impl Default for Addresses {
@@ -32,6 +37,8 @@ impl Default for Addresses {
             fetched: Box::new([[NOT_FETCHED; FETCHED]; 2]),
             large: BTreeSet::new(),
             local_above: LocalPages::default(),
+            jumps_of: [(u32::MAX, 0); 2],
+            slot_asked: vec![0; SLOTS],
         }
     }
 }

@@ -1,15 +1,15 @@
 //! What this host can be compared with.
-#![allow(dead_code)]
+#![allow(clippy::print_stderr)]
 
 use belljar_cpu::{Feature, InstructionSet, Level};
 
 /// A number from the environment.
-pub(crate) fn number(name: &str) -> Option<u64> {
+pub fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
 /// The highest level of this host, with every extension that it has.
-pub(crate) fn host_set() -> InstructionSet {
+pub fn host_set() -> InstructionSet {
     let level = Level::ALL
         .into_iter()
         .rfind(|&level| belljar_exact::host_requirements(&level.into()).is_ok())

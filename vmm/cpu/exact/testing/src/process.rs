@@ -1,6 +1,5 @@
 //! A static Linux program in a bare guest's user mode, without a kernel: what it asks
 //! of one is answered here, and is the same each time.
-#![allow(dead_code)]
 
 use belljar_cpu::{Exit, InstructionSet, Registers, StateItem, Vcpu};
 use belljar_exact::Statistics;
@@ -25,19 +24,19 @@ const FRAMES: u64 = 0x38_0000;
 const NO_SUCH_CALL: u64 = -38i64 as u64;
 
 /// What a program did.
-pub(crate) struct Ended {
+pub struct Ended {
     /// What it wrote, to whatever descriptor.
-    pub(crate) output: String,
-    pub(crate) retired: u64,
-    pub(crate) state: Vec<StateItem>,
-    pub(crate) memory: Vec<u8>,
-    pub(crate) statistics: Statistics,
+    pub output: String,
+    pub retired: u64,
+    pub state: Vec<StateItem>,
+    pub memory: Vec<u8>,
+    pub statistics: Statistics,
     /// The states at the stops that were asked for.
-    pub(crate) stops: Vec<(u64, Vec<StateItem>)>,
+    pub stops: Vec<(u64, Vec<StateItem>)>,
 }
 
 /// A program that is loaded.
-pub(crate) struct Process {
+pub struct Process {
     guest: Guest,
     ram_bytes: usize,
     chunks: u64,
@@ -49,12 +48,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// Loads an ELF file and puts `arguments` on its stack.
-    pub(crate) fn new(
-        file: &[u8],
-        arguments: &[&str],
-        set: &InstructionSet,
-        ram_bytes: usize,
-    ) -> Self {
+    pub fn new(file: &[u8], arguments: &[&str], set: &InstructionSet, ram_bytes: usize) -> Self {
         let mut process = Self {
             guest: Guest::with_ram(set, ram_bytes),
             ram_bytes,
@@ -160,7 +154,7 @@ impl Process {
 
     /// Runs to the end, stopping at each multiple of `step` instructions; keeps the
     /// states at multiples of `keep`.
-    pub(crate) fn run(self, step: u64, keep: u64) -> Ended {
+    pub fn run(self, step: u64, keep: u64) -> Ended {
         self.run_by(keep, |guest| {
             let retired = guest.vcpu.retired();
             guest.run(step - retired % step)
@@ -168,7 +162,7 @@ impl Process {
     }
 
     /// Runs to the end, stopping about each `step` instructions, never later.
-    pub(crate) fn run_about(self, step: u64) -> Ended {
+    pub fn run_about(self, step: u64) -> Ended {
         self.run_by(u64::MAX, |guest| {
             let until = guest.vcpu.now() + step;
             let exit = guest.vcpu.run_about(until).unwrap();

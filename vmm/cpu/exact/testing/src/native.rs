@@ -1,7 +1,8 @@
 //! Runs machine code on the host's processor, from and to a given state. What it
 //! does wrong ends as a signal, whose trap is part of what came out.
-#![allow(dead_code)]
+#![allow(unsafe_code)]
 
+/// Machine code that loads a state, and stores it.
 mod glue;
 
 use std::ptr;
@@ -97,7 +98,7 @@ fn map(at: u64, bytes: usize, protection: i32) {
 }
 
 /// The host's processor. There is one at a time.
-pub(crate) struct Native {
+pub struct Native {
     enter: u64,
 }
 
@@ -113,7 +114,8 @@ impl Drop for Native {
 }
 
 impl Native {
-    pub(crate) fn new() -> Self {
+    #[allow(clippy::new_without_default)] // it maps memory at fixed places
+    pub fn new() -> Self {
         catch_signals();
         let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         for at in [STATE, CODE_AT, GLUE] {
@@ -145,7 +147,7 @@ impl Native {
     }
 
     /// Makes `code` what [`run`](Self::run) runs.
-    pub(crate) fn load(&mut self, code: &[u8]) {
+    pub fn load(&mut self, code: &[u8]) {
         let mut text = code.to_vec();
         let back = CODE_AT + text.len() as u64 + 5;
         let away = LANDING.load(Relaxed).wrapping_sub(back) as i32;
@@ -157,7 +159,7 @@ impl Native {
     }
 
     /// Runs the code that was loaded, whose length is `length`.
-    pub(crate) fn run(&mut self, machine: &Machine, length: usize) -> Outcome {
+    pub fn run(&mut self, machine: &Machine, length: usize) -> Outcome {
         TRAP.store(u64::from(END), Relaxed);
         RIP.store(CODE_AT + length as u64, Relaxed);
         let mut after = machine.clone();

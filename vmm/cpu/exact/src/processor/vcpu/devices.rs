@@ -23,6 +23,12 @@ pub(crate) struct Pending {
     pub(crate) replies: Replies,
     /// What devices have to be told before the guest continues.
     pub(crate) stores: Stores,
+    /// Linear address of the operand in the bounce buffer.
+    pub(crate) bounced: u64,
+    /// RIP of a WRMSR that the caller may still refuse.
+    pub(crate) refusable: Option<u64>,
+    /// It was refused: an exception is to be taken before the next instruction.
+    pub(crate) refused: bool,
 }
 
 /// An answer to the question of a read exit, for when its instruction runs again.

@@ -4,7 +4,7 @@ use iced_x86::IcedError;
 use iced_x86::code_asm::CodeAssembler;
 
 /// Emits all steps. Each of `skips` is a step, modulo their number, and which flag skips it.
-pub(crate) fn skipping<S>(
+pub fn skipping<S>(
     a: &mut CodeAssembler,
     steps: &[S],
     skips: &[(usize, u8)],

@@ -1,34 +1,38 @@
 //! The machine on which code under test runs, natively and in a guest: registers,
 //! and an arena of memory with pages of every kind, at the same linear addresses.
-#![allow(dead_code)]
 
-pub(crate) mod defined;
-pub(crate) mod guest;
-pub(crate) mod inputs;
-pub(crate) mod makers;
-pub(crate) mod open;
+/// What the engine defines by itself, of an outcome.
+pub mod defined;
+/// The machine in a guest of the engine.
+pub mod guest;
+/// States in which code is begun.
+pub mod inputs;
+/// Where processors of several makers differ.
+pub mod makers;
+/// What the architecture leaves open.
+pub mod open;
 
 use std::fmt::Write;
 
 /// Bytes of a page.
-pub(crate) const PAGE: u64 = 4096;
+pub const PAGE: u64 = 4096;
 /// The memory that code under test may touch.
-pub(crate) const ARENA: u64 = 0x1000_0000;
+pub const ARENA: u64 = 0x1000_0000;
 /// Where code under test stands.
-pub(crate) const CODE_AT: u64 = 0x1200_0000;
+pub const CODE_AT: u64 = 0x1200_0000;
 /// The vector that stands for: ran to its end.
-pub(crate) const END: u8 = 3;
+pub const END: u8 = 3;
 
 /// What may be done with a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rights {
+pub enum Rights {
     None,
     Read,
     Write,
 }
 
 /// The arena's pages.
-pub(crate) const ARENA_PAGES: [Rights; 5] = [
+pub const ARENA_PAGES: [Rights; 5] = [
     Rights::Write,
     Rights::Write,
     Rights::None,
@@ -37,53 +41,53 @@ pub(crate) const ARENA_PAGES: [Rights; 5] = [
 ];
 
 /// Half the bytes of a window.
-pub(crate) const HALF: u64 = 256;
+pub const HALF: u64 = 256;
 /// A window of random data on both sides of a boundary between pages.
-pub(crate) const INNER: u64 = ARENA + PAGE - HALF;
+pub const INNER: u64 = ARENA + PAGE - HALF;
 /// One that ends where nothing is mapped.
-pub(crate) const LAST: u64 = ARENA + 2 * PAGE - HALF;
+pub const LAST: u64 = ARENA + 2 * PAGE - HALF;
 /// The page that can only be read.
-pub(crate) const CONSTANT: u64 = ARENA + 3 * PAGE;
+pub const CONSTANT: u64 = ARENA + 3 * PAGE;
 /// Bytes of each window.
 const WINDOWS: [(u64, usize); 2] = [(INNER, 2 * HALF as usize), (LAST, HALF as usize)];
-pub(crate) const MEMORY_BYTES: usize = 3 * HALF as usize;
+pub const MEMORY_BYTES: usize = 3 * HALF as usize;
 
 /// The arithmetic flags.
-pub(crate) const ARITHMETIC: u64 = 0x8d5;
+pub const ARITHMETIC: u64 = 0x8d5;
 /// Flags that user code sees change: those, DF and AC.
 const VISIBLE_FLAGS: u64 = ARITHMETIC | 1 << 10 | 1 << 18;
 
-pub(crate) fn host_has_wide() -> bool {
+pub fn host_has_wide() -> bool {
     std::arch::is_x86_feature_detected!("avx2")
 }
 
-pub(crate) fn host_has_masks() -> bool {
+pub fn host_has_masks() -> bool {
     std::arch::is_x86_feature_detected!("avx512f")
         && std::arch::is_x86_feature_detected!("avx512bw")
 }
 
 /// What the page that can only be read holds.
-pub(crate) fn constant_page() -> Vec<u8> {
+pub fn constant_page() -> Vec<u8> {
     (0..PAGE).map(|at| (at * 37 + at / 251) as u8).collect()
 }
 
 /// All registers, as the native side loads and saves them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
-pub(crate) struct Registers {
-    pub(crate) gpr: [u64; 16],
-    pub(crate) flags: u64,
-    pub(crate) host_rsp: u64,
-    pub(crate) host_mxcsr: u32,
-    pub(crate) masks: [u64; 8],
-    pub(crate) fx: Fx,
-    pub(crate) vectors: [[u8; 64]; 32],
+pub struct Registers {
+    pub gpr: [u64; 16],
+    pub flags: u64,
+    pub host_rsp: u64,
+    pub host_mxcsr: u32,
+    pub masks: [u64; 8],
+    pub fx: Fx,
+    pub vectors: [[u8; 64]; 32],
 }
 
 /// An FXSAVE image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C, align(16))]
-pub(crate) struct Fx(pub(crate) [u8; 512]);
+pub struct Fx(pub [u8; 512]);
 
 impl Default for Registers {
     fn default() -> Self {
@@ -103,17 +107,17 @@ impl Default for Registers {
 }
 
 impl Registers {
-    pub(crate) fn mxcsr(&self) -> u32 {
+    pub fn mxcsr(&self) -> u32 {
         u32::from_le_bytes(self.fx.0[24..28].try_into().unwrap())
     }
 
-    pub(crate) fn set_mxcsr(&mut self, value: u32) {
+    pub fn set_mxcsr(&mut self, value: u32) {
         self.fx.0[24..28].copy_from_slice(&value.to_le_bytes());
     }
 
     /// Drops what this host has no registers for, and puts XMM0 to XMM15 where FXRSTOR takes
     /// them from.
-    pub(crate) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         if !host_has_masks() {
             let width = if host_has_wide() { 32 } else { 16 };
             let (low, high) = self.vectors.split_at_mut(16);
@@ -130,7 +134,7 @@ impl Registers {
 
     /// Drops what is not the program's: pointers of the x87, what is reserved, flags
     /// that only the system sees.
-    pub(crate) fn clean(&mut self) {
+    pub fn clean(&mut self) {
         if !host_has_wide() {
             for number in 0..16 {
                 let place = 160 + number * 16;
@@ -151,19 +155,19 @@ impl Registers {
 
 /// Registers and the arena's windows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Machine {
-    pub(crate) registers: Registers,
-    pub(crate) memory: Vec<u8>,
+pub struct Machine {
+    pub registers: Registers,
+    pub memory: Vec<u8>,
 }
 
 impl Machine {
-    pub(crate) fn windows(&self) -> impl Iterator<Item = (u64, &[u8])> {
+    pub fn windows(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let (inner, last) = self.memory.split_at(WINDOWS[0].1);
         [(WINDOWS[0].0, inner), (WINDOWS[1].0, last)].into_iter()
     }
 
     /// Clears `bytes` bytes from `first` on, as far as windows hold them.
-    pub(crate) fn clear(&mut self, first: u64, bytes: u64) {
+    pub fn clear(&mut self, first: u64, bytes: u64) {
         for (place, window) in self.windows_mut() {
             for (at, byte) in window.iter_mut().enumerate() {
                 if (place + at as u64).wrapping_sub(first) < bytes {
@@ -173,7 +177,7 @@ impl Machine {
         }
     }
 
-    pub(crate) fn windows_mut(&mut self) -> impl Iterator<Item = (u64, &mut [u8])> {
+    pub fn windows_mut(&mut self) -> impl Iterator<Item = (u64, &mut [u8])> {
         let (inner, last) = self.memory.split_at_mut(WINDOWS[0].1);
         [(WINDOWS[0].0, inner), (WINDOWS[1].0, last)].into_iter()
     }
@@ -181,23 +185,23 @@ impl Machine {
 
 /// Where code ended, how, and what it left.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Outcome {
+pub struct Outcome {
     /// The exception, or [`END`].
-    pub(crate) vector: u8,
+    pub vector: u8,
     /// Address of the instruction that raised it.
-    pub(crate) rip: u64,
+    pub rip: u64,
     /// Error code of a page fault.
-    pub(crate) error: Option<u64>,
+    pub error: Option<u64>,
     /// Address of a page fault.
-    pub(crate) address: Option<u64>,
-    pub(crate) machine: Machine,
+    pub address: Option<u64>,
+    pub machine: Machine,
 }
 
 impl Outcome {
     /// What differs from `other`, line by line; empty when nothing does. Each flag of
     /// `open` may be zero instead: what the engine shows at a fault where the code
     /// after it overwrites it unread.
-    pub(crate) fn differences(&self, other: &Self, open: u64) -> String {
+    pub fn differences(&self, other: &Self, open: u64) -> String {
         if self == other {
             return String::new();
         }

@@ -1,5 +1,4 @@
 //! A guest without a kernel: flat 64-bit code over identity-mapped pages.
-#![allow(dead_code, missing_docs)]
 
 use std::sync::LazyLock;
 
@@ -13,25 +12,25 @@ use iced_x86::IcedError;
 use iced_x86::code_asm::CodeAssembler;
 use vm_memory::{Bytes, GuestAddress};
 
-pub(crate) const RAM_BYTES: usize = 4 << 20;
+pub const RAM_BYTES: usize = 4 << 20;
 /// How far beyond its own place [`Guest::map_all_far`] maps memory: users' code there is translated
 /// relative to its page.
-pub(crate) const BEYOND: u64 = 4 << 30;
-pub(crate) const CODE: u64 = 0x10_0000;
-pub(crate) const DATA: u64 = 0x20_0000;
-pub(crate) const STACK: u64 = 0x30_0000;
+pub const BEYOND: u64 = 4 << 30;
+pub const CODE: u64 = 0x10_0000;
+pub const DATA: u64 = 0x20_0000;
+pub const STACK: u64 = 0x30_0000;
 /// A linear address far from everything else.
-pub(crate) const FAR: u64 = 0x4000_0000_0000;
+pub const FAR: u64 = 0x4000_0000_0000;
 /// Handlers of the exceptions: `hlt` at `HANDLERS + 16 * vector`.
-pub(crate) const HANDLERS: u64 = 0x8000;
+pub const HANDLERS: u64 = 0x8000;
 const TABLES: u64 = 0x1000;
 const PAGE_TABLES: u64 = 0x4000;
 const GDT: u64 = 0x6000;
 const IDT: u64 = 0x7000;
 
-pub(crate) struct Guest {
-    pub(crate) ram: GuestRam,
-    pub(crate) vcpu: ExactVcpu,
+pub struct Guest {
+    pub ram: GuestRam,
+    pub vcpu: ExactVcpu,
     /// Page directories' entries that [`map_page`](Self::map_page) made tables for.
     tables: Vec<u64>,
 }
@@ -46,14 +45,14 @@ fn segment(selector: u16, attributes: u16) -> Segment {
 }
 
 /// What `build` writes down, for [`CODE`].
-pub(crate) fn assemble(build: impl FnOnce(&mut CodeAssembler) -> Result<(), IcedError>) -> Vec<u8> {
+pub fn assemble(build: impl FnOnce(&mut CodeAssembler) -> Result<(), IcedError>) -> Vec<u8> {
     let mut asm = CodeAssembler::new(64).unwrap();
     build(&mut asm).unwrap();
     asm.assemble(CODE).unwrap()
 }
 
 /// Whether guests share their translated code, so that some find it hot.
-pub(crate) fn is_pooled() -> bool {
+pub fn is_pooled() -> bool {
     std::env::var_os("BELLJAR_POOL").is_some()
 }
 
@@ -87,11 +86,11 @@ fn cpuid() -> CpuidTable {
 
 impl Guest {
     /// A guest at privilege level 0 with `code` at [`CODE`], interrupts off.
-    pub(crate) fn new(code: &[u8]) -> Self {
+    pub fn new(code: &[u8]) -> Self {
         Self::with_ratio(code, CyclesPerInstruction::default())
     }
 
-    pub(crate) fn with_ratio(code: &[u8], ratio: CyclesPerInstruction) -> Self {
+    pub fn with_ratio(code: &[u8], ratio: CyclesPerInstruction) -> Self {
         Self::build(
             code,
             (ratio, None),
@@ -101,23 +100,23 @@ impl Guest {
     }
 
     /// One whose processor has `set`, and whose time passes as `timing` says.
-    pub(crate) fn with_timing(code: &[u8], timing: Timing, set: &InstructionSet) -> Self {
+    pub fn with_timing(code: &[u8], timing: Timing, set: &InstructionSet) -> Self {
         let time = (CyclesPerInstruction::default(), Some(timing));
         Self::build(code, time, set, (RAM_BYTES, false))
     }
 
     /// One whose processor has `set`, with all of its state switched on.
-    pub(crate) fn with_set(set: &InstructionSet) -> Self {
+    pub fn with_set(set: &InstructionSet) -> Self {
         Self::with_ram(set, RAM_BYTES)
     }
 
     /// As [`with_set`](Self::with_set), with `ram_bytes` of memory, of which 4 MiB are mapped.
-    pub(crate) fn with_ram(set: &InstructionSet, ram_bytes: usize) -> Self {
+    pub fn with_ram(set: &InstructionSet, ram_bytes: usize) -> Self {
         Self::switched_on(set, ram_bytes, false)
     }
 
     /// As [`with_set`](Self::with_set), with the host's approximations and undefined flags.
-    pub(crate) fn with_host_results(set: &InstructionSet) -> Self {
+    pub fn with_host_results(set: &InstructionSet) -> Self {
         Self::switched_on(set, RAM_BYTES, true)
     }
 
@@ -174,7 +173,7 @@ impl Guest {
     }
 
     /// The guest as it is, in another memory and on another processor.
-    pub(crate) fn moved(&mut self) -> Self {
+    pub fn moved(&mut self) -> Self {
         let saved = Vcpu::save(&mut self.vcpu).unwrap();
         let mut other = Self::new(&[]);
         other.write(0, &self.read(0, RAM_BYTES));
@@ -184,13 +183,13 @@ impl Guest {
     }
 
     /// Runs at most `instructions`.
-    pub(crate) fn run(&mut self, instructions: u64) -> Exit {
+    pub fn run(&mut self, instructions: u64) -> Exit {
         let until = self.vcpu.now() + instructions;
         self.vcpu.run(until).unwrap()
     }
 
     /// Runs until it halts, at most `step` cycles at once.
-    pub(crate) fn halt_by_steps(&mut self, step: u64) {
+    pub fn halt_by_steps(&mut self, step: u64) {
         loop {
             match self.run(step) {
                 Exit::Deadline => {}
@@ -201,7 +200,7 @@ impl Guest {
     }
 
     /// Runs to a HLT and returns the vector of the exception whose handler it is in.
-    pub(crate) fn run_to_halt(&mut self) -> Option<u8> {
+    pub fn run_to_halt(&mut self) -> Option<u8> {
         assert_eq!(self.run(1_000_000_000), Exit::Halt);
         let rip = self.vcpu.registers().rip;
         (HANDLERS..HANDLERS + 32 * 16)
@@ -210,7 +209,7 @@ impl Guest {
     }
 
     /// Maps `pages` pages at linear address `linear`, below 1 GiB, to `physical`.
-    pub(crate) fn map(&self, linear: u64, physical: u64, pages: u64) {
+    pub fn map(&self, linear: u64, physical: u64, pages: u64) {
         const TABLE: u64 = 0x9000;
         let directory = 0x3000 + (linear >> 21) * 8;
         self.ram
@@ -225,7 +224,7 @@ impl Guest {
     }
 
     /// Maps the page at linear address `linear`, below 1 GiB, by table entry `entry`.
-    pub(crate) fn map_page(&mut self, linear: u64, entry: u64) {
+    pub fn map_page(&mut self, linear: u64, entry: u64) {
         const FIRST: u64 = 0x39_0000;
         let directory = 0x3000 + (linear >> 21) * 8;
         let number = self
@@ -243,27 +242,27 @@ impl Guest {
     }
 
     /// Maps all that is mapped below 1 GiB [`BEYOND`] as well.
-    pub(crate) fn map_all_far(&self) {
+    pub fn map_all_far(&self) {
         let at = GuestAddress(0x2000 + (BEYOND >> 30) * 8);
         self.ram.write_obj(0x3000u64 | 7, at).unwrap();
     }
 
     /// Adds the segments of user mode, selectors 0x2b and 0x33.
-    pub(crate) fn allow_user(&self) {
+    pub fn allow_user(&self) {
         let put = |at: u64, value: u64| self.ram.write_obj(value, GuestAddress(at)).unwrap();
         put(GDT + 0x28, 0x00cf_f300_0000_ffff);
         put(GDT + 0x30, 0x00af_fb00_0000_ffff);
     }
 
     /// Lets user code execute INT3.
-    pub(crate) fn allow_breakpoints(&self) {
+    pub fn allow_breakpoints(&self) {
         let at = GuestAddress(IDT + 3 * 16 + 5);
         self.ram.write_obj(0xeeu8, at).unwrap();
     }
 
     /// Maps one user page at a linear address of the lower half beyond the first
     /// 512 GiB to `physical`.
-    pub(crate) fn map_far(&self, linear: u64, physical: u64) {
+    pub fn map_far(&self, linear: u64, physical: u64) {
         let put = |at: u64, value: u64| self.ram.write_obj(value, GuestAddress(at)).unwrap();
         put(TABLES + (linear >> 39 & 0x1ff) * 8, 0xa000 | 7);
         put(0xa000 + (linear >> 30 & 0x1ff) * 8, 0xb000 | 7);
@@ -273,7 +272,7 @@ impl Guest {
 
     /// Maps the 2 MiB at each of 512 linear pages of 2 MiB from `linear` on, a multiple
     /// of 1 GiB beyond the first 512, to the same page at `physical`.
-    pub(crate) fn map_over_and_over(&self, linear: u64, physical: u64) {
+    pub fn map_over_and_over(&self, linear: u64, physical: u64) {
         let put = |at: u64, value: u64| self.ram.write_obj(value, GuestAddress(at)).unwrap();
         put(TABLES + (linear >> 39 & 0x1ff) * 8, 0xa000 | 7);
         put(0xa000 + (linear >> 30 & 0x1ff) * 8, 0xb000 | 7);
@@ -284,7 +283,7 @@ impl Guest {
     }
 
     /// Lets `vector` be handled at `handler`, on a stack of its own.
-    pub(crate) fn use_interrupt_stack(&mut self, vector: u64, handler: u64, stack: u64) {
+    pub fn use_interrupt_stack(&mut self, vector: u64, handler: u64, stack: u64) {
         const TASK: u64 = 0xd000;
         let put = |at: u64, value: u64| self.ram.write_obj(value, GuestAddress(at)).unwrap();
         put(
@@ -307,7 +306,7 @@ impl Guest {
     }
 
     /// Goes down to privilege level 3 at `rip`.
-    pub(crate) fn enter_user(&mut self, rip: u64) {
+    pub fn enter_user(&mut self, rip: u64) {
         let mut system = self.vcpu.system();
         system.segments[1] = segment(0x33, 0xa0fb);
         system.segments[2] = segment(0x2b, 0xc0f3);
@@ -317,13 +316,13 @@ impl Guest {
         self.vcpu.set_registers(&registers);
     }
 
-    pub(crate) fn read(&self, at: u64, bytes: usize) -> Vec<u8> {
+    pub fn read(&self, at: u64, bytes: usize) -> Vec<u8> {
         let mut data = vec![0; bytes];
         self.ram.read_slice(&mut data, GuestAddress(at)).unwrap();
         data
     }
 
-    pub(crate) fn write(&self, at: u64, data: &[u8]) {
+    pub fn write(&self, at: u64, data: &[u8]) {
         self.ram.write_slice(data, GuestAddress(at)).unwrap();
     }
 }
@@ -381,15 +380,15 @@ fn write_tables(ram: &GuestRam) {
 }
 
 /// A flat 32-bit code segment's selector, and a 16-bit one's with a 16-bit data segment.
-pub(crate) const CODE_32: u16 = 0x30;
-pub(crate) const CODE_16: u16 = 0x38;
-pub(crate) const DATA_16: u16 = 0x40;
-pub(crate) const USER_CODE_32: u16 = 0x4b;
-pub(crate) const USER_DATA_32: u16 = 0x53;
+pub const CODE_32: u16 = 0x30;
+pub const CODE_16: u16 = 0x38;
+pub const DATA_16: u16 = 0x40;
+pub const USER_CODE_32: u16 = 0x4b;
+pub const USER_DATA_32: u16 = 0x53;
 
 impl Guest {
     /// Adds the descriptors of 16- and 32-bit segments to the table.
-    pub(crate) fn add_legacy_segments(&mut self) {
+    pub fn add_legacy_segments(&mut self) {
         for (selector, raw) in [
             (CODE_32, 0x00cf_9b00_0000_ffffu64),
             (CODE_16, 0x0000_9b00_0000_ffff),
@@ -407,12 +406,12 @@ impl Guest {
 
     /// A guest in protected mode without paging, as a multiboot loader leaves it,
     /// with `code` of 32 bits at [`CODE`].
-    pub(crate) fn protected(code: &[u8]) -> Self {
+    pub fn protected(code: &[u8]) -> Self {
         Self::new(code).into_protected()
     }
 
     /// The same that halts, with the host's undefined flags.
-    pub(crate) fn protected_as_host() -> Self {
+    pub fn protected_as_host() -> Self {
         let time = (CyclesPerInstruction::default(), None);
         let set = InstructionSet::default();
         Self::build(&[0xf4], time, &set, (RAM_BYTES, true)).into_protected()

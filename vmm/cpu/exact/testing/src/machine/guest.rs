@@ -18,18 +18,18 @@ const INTERRUPTS_ON: u64 = 1 << 9;
 const PATIENCE: u64 = 100_000;
 
 /// A guest in which code runs in user mode until its end or an exception.
-pub(crate) struct Engine {
+pub struct Engine {
     guest: Guest,
 }
 
 impl Engine {
     /// One with the engine's own approximations and undefined flags.
-    pub(crate) fn new(set: &InstructionSet) -> Self {
+    pub fn new(set: &InstructionSet) -> Self {
         Self::of(Guest::with_set(set))
     }
 
     /// One with the host's.
-    pub(crate) fn with_host_results(set: &InstructionSet) -> Self {
+    pub fn with_host_results(set: &InstructionSet) -> Self {
         Self::of(Guest::with_host_results(set))
     }
 
@@ -61,18 +61,18 @@ impl Engine {
     }
 
     /// Makes `code` what [`run`](Self::run) runs.
-    pub(crate) fn load(&mut self, code: &[u8]) {
+    pub fn load(&mut self, code: &[u8]) {
         self.guest.write(CODE, &[code, &[0xcc]].concat());
     }
 
     /// Runs the code that was loaded, stopping each `step` instructions; also tells
     /// how many instructions retired.
-    pub(crate) fn run(&mut self, machine: &Machine, step: u64) -> (Outcome, u64) {
+    pub fn run(&mut self, machine: &Machine, step: u64) -> (Outcome, u64) {
         self.run_at(CODE_AT, machine, step)
     }
 
     /// The same for code that is mapped [`BEYOND`] away, and does not name its own place.
-    pub(crate) fn run_far(&mut self, machine: &Machine, step: u64) -> (Outcome, u64) {
+    pub fn run_far(&mut self, machine: &Machine, step: u64) -> (Outcome, u64) {
         let (mut outcome, retired) = self.run_at(CODE_AT + BEYOND, machine, step);
         outcome.rip -= BEYOND;
         outcome.address = outcome.address.map(|address| {

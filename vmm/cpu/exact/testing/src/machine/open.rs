@@ -9,7 +9,7 @@ use super::{ARITHMETIC, CODE_AT, END, Outcome};
 const LONGEST: usize = 64;
 
 /// The flags that may show as zero where `code` came to an end: none, but at exceptions.
-pub(crate) fn open_flags(code: &[u8], outcome: &Outcome) -> u64 {
+pub fn open_flags(code: &[u8], outcome: &Outcome) -> u64 {
     if outcome.vector == END {
         0
     } else {
@@ -43,7 +43,7 @@ fn overwritten(code: &[u8], rip: u64) -> u64 {
 
 /// Makes exceptions alike of a comparison of two strings neither of which is there: some
 /// processors see the first operand's before, some the second's.
-pub(crate) fn settle_order(code: &[u8], found: &mut Outcome, expected: &Outcome) {
+pub fn settle_order(code: &[u8], found: &mut Outcome, expected: &Outcome) {
     let at = expected.rip.wrapping_sub(CODE_AT) as usize;
     let Some(rest) = code.get(at..) else {
         return;

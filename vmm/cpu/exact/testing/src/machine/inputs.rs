@@ -12,7 +12,7 @@ use crate::encoding::{Dice, Form};
 const ALIGNMENT_CHECK: u64 = 1 << 18;
 
 /// Random registers and memory, without regard to any instruction.
-pub(crate) fn random(dice: &mut Dice) -> Machine {
+pub fn random(dice: &mut Dice) -> Machine {
     let mut registers = Registers {
         gpr: std::array::from_fn(|_| dice.value()),
         flags: dice.0.next_u64() & ARITHMETIC | 2,
@@ -131,7 +131,7 @@ fn float_bits(dice: &mut Dice) -> u64 {
 
 /// Where an access of `size` bytes falls: mostly into memory, aligned or not, also
 /// across pages; sometimes where it faults.
-pub(crate) fn target(dice: &mut Dice, size: u64) -> u64 {
+pub fn target(dice: &mut Dice, size: u64) -> u64 {
     let spread = (2 * HALF).saturating_sub(size).max(1);
     let choice = match dice.below(16) {
         // What is as large as a window fills it: nothing outside windows is compared.
@@ -151,7 +151,7 @@ pub(crate) fn target(dice: &mut Dice, size: u64) -> u64 {
 }
 
 /// Random state under which `form` stays in the arena, or faults.
-pub(crate) fn inputs(dice: &mut Dice, form: &Form) -> Machine {
+pub fn inputs(dice: &mut Dice, form: &Form) -> Machine {
     let mut machine = random(dice);
     let size = form.instruction.memory_size().size().max(1) as u64;
     let registers = &mut machine.registers;
@@ -264,7 +264,7 @@ fn is_whole(form: &Form) -> bool {
         && !matches!(form.instruction.memory_size().size(), 10 | 512)
 }
 
-pub(crate) fn is_bit_string(form: &Form) -> bool {
+pub fn is_bit_string(form: &Form) -> bool {
     matches!(
         form.instruction.mnemonic(),
         M::Bt | M::Bts | M::Btr | M::Btc
@@ -284,7 +284,7 @@ fn has_two_accesses(form: &Form) -> bool {
     memory.count() + usize::from(uses_stack(form)) > 1 || form.instruction.mnemonic() == M::Enter
 }
 
-pub(crate) fn uses_stack(form: &Form) -> bool {
+pub fn uses_stack(form: &Form) -> bool {
     matches!(
         form.instruction.mnemonic(),
         M::Push | M::Pop | M::Enter | M::Leave
@@ -292,7 +292,7 @@ pub(crate) fn uses_stack(form: &Form) -> bool {
 }
 
 /// Encodings in which one register has two incompatible tasks.
-pub(crate) fn is_wild(form: &Form) -> bool {
+pub fn is_wild(form: &Form) -> bool {
     if uses_stack(form) && form.base == Some(4) {
         return true;
     }
@@ -312,7 +312,7 @@ pub(crate) fn is_wild(form: &Form) -> bool {
 
 /// Flags that the architecture leaves undefined and a helper leaves as they were;
 /// everything else runs natively and must agree with the host.
-pub(crate) fn undefined_flags(form: &Form) -> u64 {
+pub fn undefined_flags(form: &Form) -> u64 {
     if is_bit_string(form) {
         ARITHMETIC & !1 & !(1 << 6)
     } else {

@@ -5,10 +5,11 @@ use iced_x86::{Mnemonic as M, OpKind};
 use super::{Case, copy};
 use crate::machine::{END, Fx, Outcome, PAGE};
 
-/// Of the status word: the exceptions and what sums them up, the direction of a rounding, and
-/// the top of the stack.
+/// Of the status word: the exceptions and what sums them up, whether the stack was empty, the direction of a
+/// rounding, and the top of the stack.
 const RAISED: u16 = 0x3f;
 const SUMMARY: u16 = 0x8080;
+const STACK_FAULT: u16 = 1 << 6;
 const ROUNDED_UP: u16 = 1 << 9;
 const TOP: u16 = 7 << 11;
 /// The tags of a stack that is full, as MMX instructions leave them.
@@ -33,7 +34,7 @@ fn physical(fx: &Fx) -> [[u8; 10]; 8] {
 
 impl Case<'_> {
     /// MMX stores that fault: top of stack and tags are those of an MMX instruction before.
-    pub(super) fn store_from_mmx(&self, found: &mut Outcome) {
+    pub(crate) fn store_from_mmx(&self, found: &mut Outcome) {
         let names_mmx = (0..self.instruction.op_count()).any(|at| {
             self.instruction.op_kind(at) == OpKind::Register
                 && self.instruction.op_register(at).is_mm()
@@ -55,7 +56,7 @@ impl Case<'_> {
 
     /// Stores that raise an exception of the x87 by what they store: it is kept for the next
     /// instruction that waits, and memory is not accessed.
-    pub(super) fn store_from_x87(&self, found: &mut Outcome) {
+    pub(crate) fn store_from_x87(&self, found: &mut Outcome) {
         let name = self.instruction.mnemonic();
         let stores = self.stores()
             && matches!(
@@ -78,7 +79,7 @@ impl Case<'_> {
             *found = self.expected.clone();
             return;
         }
-        let rest = RAISED | SUMMARY | ROUNDED_UP;
+        let rest = RAISED | SUMMARY | STACK_FAULT | ROUNDED_UP;
         let mut changed = found.machine.clone();
         let told = status(ours) & !rest | status(theirs) & rest;
         changed.registers.fx.0[2..4].copy_from_slice(&told.to_le_bytes());
@@ -89,7 +90,7 @@ impl Case<'_> {
     }
 
     /// FSTP and FBSTP of 10 bytes over the end of a page: those before it are stored.
-    pub(super) fn store_of_ten_bytes(&self, found: &mut Outcome) {
+    pub(crate) fn store_of_ten_bytes(&self, found: &mut Outcome) {
         let place = self.linear / PAGE * PAGE + PAGE;
         let stores = self.stores()
             && matches!(self.instruction.mnemonic(), M::Fstp | M::Fbstp)

@@ -1,5 +1,4 @@
 //! The time model as one would explain it, for one instruction after the other.
-#![allow(missing_docs)]
 
 use belljar_cpu::{Registers, TimeAccount};
 use belljar_exact::{CacheLevel, CostClass, Costs, TICKS_PER_CYCLE, Timing};
@@ -28,15 +27,15 @@ impl PlainCache {
 }
 
 /// The time model as one would explain it.
-pub(crate) struct Plain {
+pub struct Plain {
     costs: Costs,
     caches: Option<(Vec<PlainCache>, u64)>,
     ticks: u64,
-    pub(crate) account: TimeAccount,
+    pub account: TimeAccount,
 }
 
 impl Plain {
-    pub(crate) fn new(timing: &Timing) -> Self {
+    pub fn new(timing: &Timing) -> Self {
         let caches = timing.caches.as_ref().map(|model| {
             let level = |level: &CacheLevel| PlainCache {
                 sets: vec![Vec::new(); (level.bytes / 64 / u64::from(level.ways)) as usize],
@@ -78,12 +77,7 @@ impl Plain {
 
     /// What is done by `instruction`, with the registers `before` it and
     /// `after` it.
-    pub(crate) fn execute(
-        &mut self,
-        instruction: &Instruction,
-        before: &Registers,
-        after: &Registers,
-    ) {
+    pub fn execute(&mut self, instruction: &Instruction, before: &Registers, after: &Registers) {
         use CostClass as K;
         let elements = before.gpr[1].wrapping_sub(after.gpr[1]);
         let class = match instruction.mnemonic() {
@@ -168,7 +162,7 @@ impl Plain {
         self.ticks += more * u64::from(self.costs.ticks(CostClass::String));
     }
 
-    pub(crate) fn cycles(&self) -> u64 {
+    pub fn cycles(&self) -> u64 {
         self.ticks / u64::from(TICKS_PER_CYCLE) + self.account.caches + self.account.memory
     }
 }

@@ -1,10 +1,9 @@
 //! Random encodings of instruction forms.
-#![allow(dead_code)]
 
+/// Which forms are offered, and can be compared.
 mod choice;
 
-#[allow(unused_imports)] // each test uses some of it
-pub(crate) use choice::{has_memory_form, is_comparable, is_offered};
+pub use choice::{has_memory_form, is_comparable, is_offered};
 
 use belljar_sim::Random;
 use iced_x86::{
@@ -14,19 +13,19 @@ use iced_x86::{
 
 use crate::machine::CODE_AT;
 
-pub(crate) struct Dice(pub(crate) Random);
+pub struct Dice(pub Random);
 
 impl Dice {
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.0.next_u64() % bound
     }
 
-    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize]
     }
 
     /// A value that is often at an edge.
-    pub(crate) fn value(&mut self) -> u64 {
+    pub fn value(&mut self) -> u64 {
         match self.below(6) {
             0 => self.pick(&[
                 0,
@@ -114,22 +113,22 @@ fn general(dice: &mut Dice, size: usize, keep_off: bool) -> Register {
 
 /// An encoding under test.
 #[derive(Clone, Debug)]
-pub(crate) struct Form {
-    pub(crate) instruction: Instruction,
+pub struct Form {
+    pub instruction: Instruction,
     /// Registers that make up the address: base, and a general index with its scale.
-    pub(crate) base: Option<usize>,
-    pub(crate) index: Option<usize>,
+    pub base: Option<usize>,
+    pub index: Option<usize>,
     /// A vector of indices: its number, and the bytes of an index.
-    pub(crate) vector_index: Option<(usize, usize)>,
+    pub vector_index: Option<(usize, usize)>,
 }
 
 impl Form {
     /// Whether it accesses memory through an address that can be chosen.
-    pub(crate) fn has_address(&self) -> bool {
+    pub fn has_address(&self) -> bool {
         self.base.is_some()
     }
 
-    pub(crate) fn divides(&self) -> bool {
+    pub fn divides(&self) -> bool {
         matches!(self.instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv)
     }
 }
@@ -333,7 +332,7 @@ fn decorate(dice: &mut Dice, form: &mut Form, memory: bool) {
 }
 
 /// A random encoding of `code`: the bytes, too.
-pub(crate) fn make(dice: &mut Dice, code: Code, memory: bool) -> Option<(Form, Vec<u8>)> {
+pub fn make(dice: &mut Dice, code: Code, memory: bool) -> Option<(Form, Vec<u8>)> {
     for _ in 0..32 {
         let mut instruction = Instruction::default();
         instruction.set_code(code);

@@ -4,7 +4,7 @@ use belljar_cpu::InstructionSet;
 use iced_x86::{Code, CpuidFeature, FlowControl, Mnemonic, OpCodeOperandKind as Kind};
 
 /// Whether a processor with `set` has every feature that `code` names.
-pub(crate) fn is_offered(code: Code, set: &InstructionSet) -> bool {
+pub fn is_offered(code: Code, set: &InstructionSet) -> bool {
     use CpuidFeature as F;
     let plain = |name: &str| name.replace(['.', '_'], "").to_lowercase();
     code.cpuid_features().iter().all(|feature| {
@@ -36,7 +36,7 @@ pub(crate) fn is_offered(code: Code, set: &InstructionSet) -> bool {
 
 /// Forms that cannot be run side by side: control transfers, and those whose answer
 /// is the machine's own.
-pub(crate) fn is_comparable(code: Code, set: &InstructionSet) -> bool {
+pub fn is_comparable(code: Code, set: &InstructionSet) -> bool {
     use Mnemonic as M;
     let op_code = code.op_code();
     op_code.mode64()
@@ -112,7 +112,7 @@ fn names_system_register(code: Code) -> bool {
 }
 
 /// Whether the same form goes with a register and with memory.
-pub(crate) fn has_memory_form(code: Code) -> bool {
+pub fn has_memory_form(code: Code) -> bool {
     code.op_code().op_kinds().iter().any(|kind| {
         matches!(
             kind,
