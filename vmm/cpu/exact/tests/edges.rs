@@ -211,9 +211,7 @@ fn frames_of_enter_fault_as_on_the_host() {
         if duel.dice.below(2) == 0 {
             machine.registers.flags |= 1 << 18;
         }
-        // Whether its last look must be aligned is known of AMD's processors alone.
-        let aligned = duel.maker != Maker::Amd && machine.registers.flags >> 18 & 1 == 1;
-        let code = [ENTER, if aligned { room & !7 } else { room }, 0, level];
+        let code = [ENTER, room, 0, level];
         let place = |dice: &mut Dice| match dice.below(8) {
             0 => 0x7777_7777_7777_7777,
             1 => EDGE + dice.below(32),

@@ -3,7 +3,6 @@
 
 use iced_x86::{Mnemonic as M, OpKind, Register};
 
-use super::makers::Maker;
 use super::{
     ARENA, ARITHMETIC, CONSTANT, HALF, INNER, LAST, MEMORY_BYTES, Machine, PAGE, Registers,
 };
@@ -219,10 +218,7 @@ fn aim(dice: &mut Dice, form: &Form, registers: &mut Registers, size: u64) {
         }
         registers.settle();
     }
-    // Which of #GP and #SS comes first for what is misaligned there, too, is known of AMD's
-    // processors alone.
-    let sure = size < 16 || Maker::of_host() == Maker::Amd;
-    if form.vector_index.is_none() && is_whole(form) && sure && dice.below(32) == 0 {
+    if form.vector_index.is_none() && is_whole(form) && dice.below(32) == 0 {
         // Partly beyond what is canonical.
         aimed = (1 << 47) - 1 - dice.below(size);
     }

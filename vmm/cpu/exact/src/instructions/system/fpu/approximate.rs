@@ -11,6 +11,8 @@ use iced_x86::{Instruction, Mnemonic as M, OpKind, Register};
 use crate::instructions::done::Done;
 use crate::instructions::system::operand::check_segment;
 use crate::memory::access::Stop;
+use crate::processor::mmu::is_canonical;
+use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 
 /// Flush denormal results to zero, take denormal operands as zero: bits of MXCSR.
@@ -58,6 +60,7 @@ impl ExactVcpu {
         } else {
             [0; 64]
         };
+        self.check_lanes(instruction, (last, lanes, bytes))?;
         for lane in 0..lanes {
             let place = lane * bytes..(lane + 1) * bytes;
             if self.is_masked_out(instruction, lane) {
@@ -84,6 +87,36 @@ impl ExactVcpu {
         }
     }
 
+    /// Whether all elements of a vector operand in memory that are looked at have canonical addresses: that is
+    /// seen before any page is looked for.
+    fn check_lanes(
+        &self,
+        instruction: &Instruction,
+        (operand, lanes, bytes): (u32, usize, usize),
+    ) -> Result<(), Fault> {
+        if instruction.op_kind(operand) == OpKind::Register {
+            return Ok(());
+        }
+        for lane in (0..lanes).filter(|&lane| !self.is_masked_out(instruction, lane)) {
+            let first = self.element_address(instruction, lane, bytes);
+            check_segment(instruction, first, bytes)?;
+            if !is_canonical(first) || !is_canonical(first.wrapping_add(bytes as u64 - 1)) {
+                return Err(Fault::protection(0));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where element `lane` of the operand in memory is.
+    fn element_address(&self, instruction: &Instruction, lane: usize, bytes: usize) -> u64 {
+        let offset = if instruction.is_broadcast() {
+            0
+        } else {
+            lane * bytes
+        };
+        self.linear(instruction).wrapping_add(offset as u64)
+    }
+
     /// Element `lane` of a vector operand, of a register or of memory.
     fn lane_operand(
         &mut self,
@@ -99,13 +132,7 @@ impl ExactVcpu {
             value[..bytes].copy_from_slice(from);
             return Ok(u64::from_le_bytes(value));
         }
-        let offset = if instruction.is_broadcast() {
-            0
-        } else {
-            lane * bytes
-        };
-        let at = self.linear(instruction).wrapping_add(offset as u64);
-        check_segment(instruction, at, bytes)?;
+        let at = self.element_address(instruction, lane, bytes);
         self.load(at, bytes)
     }
 }
