@@ -19,12 +19,11 @@ use belljar_exact::{CodeShare, CyclesPerInstruction, ExactConfig, ExactVcpu};
 use belljar_sim::{Frequency, Random, Seed, Span, Time};
 use belljar_vmm::{DiskConfig, KernelError, KernelImage, Node, NodeConfig, NodeError, NodeStop};
 
+use crate::host::memory as host_memory;
+use crate::host::sandbox::{Reach, Sandbox, SandboxError};
 use crate::observe::keyboard::Keyboard;
 use crate::plan::parts::{DISK_LATENCY, START_DATE};
 use crate::plan::processors::{Maker, Virtualisation};
-use crate::run::host_memory;
-use crate::run::runner::pass_on;
-use crate::run::sandbox::{Reach, Sandbox, SandboxError};
 use crate::scenario::engine::{Engine, KvmOptions};
 
 /// How far a node runs before its console is looked at.
@@ -244,7 +243,7 @@ impl Booted {
                 NodeStop::Limit if self.node.now() >= self.limit => return Ok(BootEnding::Limit),
                 NodeStop::Limit | NodeStop::Paused => {}
                 NodeStop::Magic { .. } => {
-                    pass_on(&mut self.node);
+                    self.node.pass_on_magic();
                     continue;
                 }
                 ended => return Ok(BootEnding::Node(ended)),

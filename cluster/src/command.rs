@@ -20,6 +20,8 @@ pub(crate) mod look;
 pub(crate) mod mpirun;
 /// `belljar new`: a scenario to start from.
 pub(crate) mod new;
+/// What the program's parts have to say while it works, on standard error.
+pub(crate) mod notes;
 /// Results on standard output.
 mod output;
 /// `belljar run`, `belljar resume` and `belljar checkpoint`.
@@ -37,12 +39,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::doctor as examination;
+use belljar_cluster::host::memory as host_memory;
+use belljar_cluster::host::sandbox::Sandbox;
 use belljar_cluster::hosts::Preview;
 use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::run_disk;
 use belljar_cluster::plan::template;
-use belljar_cluster::run::host_memory;
-use belljar_cluster::run::sandbox::Sandbox;
 use belljar_cluster::scenario::engine::Engine;
 use belljar_cluster::scenario::{Scenario, Standalone, schema};
 use belljar_images::{CacheError, ImageError, LockUse, Progress, Recipe};
@@ -85,7 +87,10 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
         Some(preview) => say(preview)?,
         None => {
             say("hosts      this one alone")?;
-            say(format!("memory     {}", host_memory::preview(&plan)))?;
+            say(format!("memory     {}", {
+                let likely = plan.likely_memory();
+                host_memory::preview(plan.nodes, plan.memory, likely)
+            }))?;
         }
     }
     if let Some(path) = &arguments.run_disk {

@@ -9,7 +9,7 @@ use belljar_cpu::Level;
 use belljar_kvm::Wanted;
 use belljar_sim::Span;
 
-use crate::run::sandbox::Sandbox;
+use crate::host::sandbox::Sandbox;
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]

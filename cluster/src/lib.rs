@@ -11,9 +11,10 @@
 //! | [`sweep`], [`boot`], [`doctor`] | what commands do besides runs | those below |
 //! | [`observe`] | runs looked at; a run's state hashes | `run`, `plan`, `results`, `scenario` |
 //! | [`hosts`] | one run on several hosts | `run`, `plan`, `results`, `scenario`, `observe` |
-//! | [`run`] | rounds, host threads, checkpoints, the summary | `plan`, `results`, `scenario`, `hosts`, `observe` |
-//! | [`plan`] | a scenario resolved | `mpirun`, `batch`, `results`, `scenario`, and of `run` sandbox, host memory and runner |
-//! | [`mpirun`] | programs without a scenario; what is in a guest's root | `scenario`, and of `plan` its large files |
+//! | [`run`] | rounds, host threads, checkpoints, the summary | `plan`, `host`, `results`, `scenario`, `hosts`, `observe` |
+//! | [`plan`] | a scenario resolved | `mpirun`, `batch`, `host`, `results`, `scenario` |
+//! | [`mpirun`] | programs without a scenario; what is in a guest's root | `scenario` |
+//! | [`host`] | this host's memory, and threads that are confined | `results`, `scenario` |
 //! | [`results`] | what a run leaves | `scenario` |
 //! | [`batch`], [`scenario`] | what files say | none |
 //!
@@ -26,6 +27,8 @@ pub mod batch;
 pub mod boot;
 /// What this machine can do.
 pub mod doctor;
+/// This host: memory, and confined threads.
+pub mod host;
 /// A run on several hosts.
 pub mod hosts;
 /// Programs of the user's own, without a scenario.

@@ -13,8 +13,6 @@ use clap::{Args, Parser, Subcommand};
 
 /// The subcommands: from parsed arguments to the library, and from its results to the terminal.
 mod command;
-/// What the program's parts have to say while it works, on standard error.
-mod notes;
 
 #[derive(Parser)]
 #[command(
@@ -313,7 +311,7 @@ struct BuildArguments {
 }
 
 fn main() -> ExitCode {
-    notes::tell();
+    command::notes::tell();
     let words = command::mpirun::plain(std::env::args_os());
     let result = match Arguments::parse_from(words).command {
         Command::Run(arguments) => command::run::run(&arguments),
@@ -338,7 +336,7 @@ fn main() -> ExitCode {
         Command::Image(ImageCommand::List) => command::list_images(),
         Command::Image(ImageCommand::Verify { recipe }) => command::verify_image(&recipe),
     };
-    match notes::left_out() {
+    match command::notes::left_out() {
         0 => {}
         more => eprintln!("note: {more} more lines about guests' virtio queues are left out"),
     }

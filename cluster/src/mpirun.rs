@@ -22,6 +22,8 @@ mod error;
 mod guest_root;
 /// Shared libraries on this host, where its dynamic loader would find them.
 mod host_loader;
+/// Large files of the workload, on a disk.
+pub mod large_files;
 /// Which shared libraries a program gets, and where from.
 pub mod library;
 /// The two MPI implementations that images have, by the names of their libraries and launchers.

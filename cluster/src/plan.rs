@@ -15,8 +15,8 @@ use belljar_sim::{Frequency, Span, Time};
 
 use crate::mpirun::GuestRoot;
 use crate::mpirun::check::{self, Workload};
+use crate::mpirun::large_files::LargeFiles;
 use crate::plan::error::PlanError;
-use crate::plan::large_files::LargeFiles;
 use crate::results::outputs::Wanted;
 use crate::scenario::engine::{Engine, EngineChoice, KvmOptions};
 use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace};
@@ -29,8 +29,6 @@ pub mod error;
 mod files;
 /// A topology from a GraphML file.
 mod graph;
-/// Large files of the workload, on a disk.
-pub mod large_files;
 /// What launchers are told.
 mod launchers;
 /// Values held against their limits.

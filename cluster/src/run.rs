@@ -13,8 +13,6 @@ pub mod coordinator;
 pub(crate) mod ending;
 /// Why a run could not continue.
 pub mod error;
-/// What memory this host can give.
-pub mod host_memory;
 /// Calls by which programs wait in loops.
 pub(crate) mod polls;
 /// The calls of all nodes in one trace.
@@ -23,8 +21,6 @@ pub(crate) mod recorder;
 pub mod report;
 /// One node of a run, with its tracer and its console.
 pub mod runner;
-/// What keeps a guest that broke out inside its own run.
-pub mod sandbox;
 /// Host time that nodes take, for reports alone.
 pub(crate) mod stopwatch;
 /// What is told of a run at its end.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use belljar_cluster::run::sandbox::{Reach, Sandbox};
+use belljar_cluster::host::sandbox::{Reach, Sandbox};
 
 fn is_refused<T>(outcome: io::Result<T>) -> bool {
     matches!(outcome, Err(error) if error.raw_os_error() == Some(libc::EACCES))

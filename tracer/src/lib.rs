@@ -30,7 +30,6 @@ pub mod scripted;
 /// Which calls are recorded.
 mod selection;
 
-pub use interception::library::table_entry;
 pub use interception::targets::{PAGE, TargetPage, Targets};
 pub use memory::{BadAddress, GuestMemory};
 pub use node::{MagicRegisters, NodeTracer};

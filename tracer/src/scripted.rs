@@ -7,11 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_abi::{
     FACT_LEAF, IMPLEMENTATION_MPICH, IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN,
-    OPEN_MPI_OBJECTS, RESOLVERS_OFFSET, RETURN_OFFSET, STUB_BASE, fact,
+    OPEN_MPI_OBJECTS, RESOLVERS_OFFSET, RETURN_OFFSET, STUB_BASE, fact, table_entry,
 };
 use belljar_trace::{Event, Implementation};
 
-use crate::interception::library::table_entry;
 use crate::memory::{BadAddress, GuestMemory};
 use crate::node::{MagicRegisters, NodeTracer};
 use crate::selection::Selection;

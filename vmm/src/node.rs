@@ -12,6 +12,8 @@ mod devices;
 mod exits;
 /// A node's state from outside: hashes of all of it, and its parts.
 mod inspect;
+/// Calls of the preloaded library, and where they continue.
+mod magic;
 /// A node's memory as the process sees it that runs on the processor.
 mod memory;
 /// One of a node's processors: an engine, and what the node knows of its turn.
@@ -314,14 +316,6 @@ impl Node {
             sum.add(processor.vcpu.report());
         }
         sum
-    }
-
-    /// Ends a magic stop: the guest continues after the magic instruction with
-    /// `target` in R11. Without a magic stop it does nothing.
-    pub fn complete_magic(&mut self, target: u64) {
-        if self.magic.take().is_some() {
-            self.current_mut().vcpu.complete_magic(target);
-        }
     }
 
     /// Stops the node with [`NodeStop::Probe`] where a user's code comes to one of `probes`.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
+use belljar_cluster::host::sandbox::Sandbox;
 use belljar_cluster::hosts::muster::{Agents, Muster};
 use belljar_cluster::hosts::{Exchange, Given};
 use belljar_cluster::observe::control::{Client, Mailbox, Server};
@@ -22,7 +23,6 @@ use belljar_cluster::plan::template;
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::run::checkpoint::{Choice, Tell};
 use belljar_cluster::run::coordinator::{Checkpoints, Ending, Run, Setup};
-use belljar_cluster::run::sandbox::Sandbox;
 use belljar_cluster::run::summary::{HostSummary, Summary, render};
 use belljar_cluster::scenario::engine::Engine;
 use belljar_cluster::scenario::{Hosts, Scenario};

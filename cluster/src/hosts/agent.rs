@@ -20,6 +20,7 @@ use super::exchange::Exchange;
 use super::list::own_capacity;
 use super::message::{FileOffer, INITRD, KERNEL, ROOT, SNAPSHOT, Task};
 use super::provision::{Early, ProvisionError, take_in};
+use crate::host::sandbox::{Reach, Sandbox};
 use crate::observe::progress::Progress;
 use crate::plan::Plan;
 use crate::plan::error::PlanError;
@@ -28,7 +29,6 @@ use crate::results::run_directory::SCENARIO_FILE;
 use crate::run::checkpoint::{Choice, FOLDER as CHECKPOINT};
 use crate::run::coordinator::{Ending, Run, Setup};
 use crate::run::error::RunError;
-use crate::run::sandbox::{Reach, Sandbox};
 use crate::scenario::{Scenario, ScenarioError};
 
 /// Why a host cannot do its part.

@@ -9,7 +9,7 @@ use std::thread;
 use belljar_launch::{AllocatedHost, Allocation, AllocationError, JobId};
 
 use super::placement::Capacity;
-use crate::run::host_memory;
+use crate::host::memory as host_memory;
 use crate::scenario::{Hosts, LaunchKind};
 
 /// Why it is not known which hosts.

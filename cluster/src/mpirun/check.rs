@@ -10,7 +10,7 @@ use std::path::Path;
 use super::guest_root::interpreter_line;
 use super::library::{Closure, Lacking, Object, in_guest};
 use super::{Binary, GuestRoot, Mpi, ProgramError};
-use crate::plan::large_files::LargeFiles;
+use crate::mpirun::large_files::LargeFiles;
 
 /// The folder in which the workload's files lie.
 const HOME: &str = "/root";

@@ -10,7 +10,7 @@ use object::elf::{EM_386, EM_AARCH64, EM_X86_64};
 use super::check::{Workload, check};
 use super::library::{Closure, Found, Object, bring};
 use super::{Binary, GuestRoot, HostLoader, Mpi, ProgramError};
-use crate::plan::large_files::LargeFiles;
+use crate::mpirun::large_files::LargeFiles;
 
 /// A folder with what gcc made in it; `None` where there is no gcc.
 struct Made(tempfile::TempDir);

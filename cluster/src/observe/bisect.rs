@@ -13,6 +13,7 @@ use std::sync::atomic::AtomicBool;
 use belljar_sim::Time;
 use tempfile::TempDir;
 
+use crate::host::sandbox::{Reach, Sandbox};
 use crate::observe::progress::Progress;
 use crate::observe::watch::{Probe, STATE_FOLDER, Sample, StateLine, read_state_lines};
 use crate::plan::Plan;
@@ -20,7 +21,6 @@ use crate::plan::error::PlanError;
 use crate::results::run_directory::{RunDirectory, RunDirectoryError, SCENARIO_FILE};
 use crate::run::coordinator::{Run, Setup};
 use crate::run::error::RunError;
-use crate::run::sandbox::{Reach, Sandbox};
 use crate::scenario::{Scenario, ScenarioError};
 
 /// Places at which a node is looked at in each repetition.

@@ -10,8 +10,8 @@ use std::path::Path;
 use belljar_images::{CacheError, Image, ImageError, Recipe};
 
 use super::limits::check_names;
+use crate::mpirun::large_files::{LargeFile, LargeFiles, large_size};
 use crate::plan::error::PlanError;
-use crate::plan::large_files::{LargeFile, LargeFiles, large_size};
 use crate::scenario::{FileSource, expand};
 
 pub(super) fn find_image(recipe: &Path) -> Result<Image, PlanError> {
@@ -62,7 +62,7 @@ pub(super) fn read_files(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::large_files::LEAST;
+    use crate::mpirun::large_files::LEAST;
 
     #[test]
     fn only_what_is_several_files_comes_straight_into_the_folder() {

@@ -15,10 +15,9 @@ use belljar_sim::{Span, Time};
 use belljar_vmm::{Identity, Node, NodeError, NodeStop, Snapshot, SnapshotError};
 use twox_hash::{XxHash3_64, XxHash3_128};
 
+use crate::host::sandbox::{Sandbox, SandboxError};
 use crate::plan::Plan;
 use crate::plan::parts::{MTU, Parts, PartsError};
-use crate::run::runner::pass_on;
-use crate::run::sandbox::{Sandbox, SandboxError};
 use crate::scenario::Results;
 use crate::scenario::engine::Engine;
 
@@ -293,7 +292,7 @@ fn boot(plan: &Plan, mut node: Node) -> Result<(Node, Vec<u8>), TemplateError> {
 fn run(node: &mut Node, end: Time) -> Result<NodeStop, NodeError> {
     loop {
         match node.run_ahead(end, Span::MAX)? {
-            NodeStop::Magic { .. } => pass_on(node),
+            NodeStop::Magic { .. } => node.pass_on_magic(),
             other => return Ok(other),
         }
     }

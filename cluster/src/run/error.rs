@@ -9,6 +9,8 @@ use belljar_trace::TraceError;
 use belljar_tracer::SelectionError;
 use belljar_vmm::NodeError;
 
+use crate::host::memory::Shortage;
+use crate::host::sandbox::SandboxError;
 use crate::hosts::ExchangeError;
 use crate::observe::control::INPUT_FILE;
 use crate::plan::parts::PartsError;
@@ -18,8 +20,6 @@ use crate::results::link_log::LINKS_FILE;
 use crate::results::outputs::Refused;
 use crate::results::run_directory::RunDirectoryError;
 use crate::run::checkpoint::CheckpointError;
-use crate::run::host_memory::Shortage;
-use crate::run::sandbox::SandboxError;
 
 /// Why a run could not continue.
 #[derive(Debug, thiserror::Error)]

@@ -27,7 +27,6 @@ mod logs;
 /// A node's state and the host's state that belongs to it, saved and taken over.
 mod saved;
 
-pub(crate) use calls::pass_on;
 pub use console::ConsoleLog;
 pub(crate) use console::write_lines;
 pub(crate) use logs::{Lengths, Logs, named};

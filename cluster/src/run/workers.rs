@@ -13,9 +13,9 @@ use std::thread::{self, JoinHandle};
 use belljar_sim::Time;
 use belljar_vmm::NodeError;
 
+use crate::host::sandbox::{Sandbox, SandboxError};
 use crate::run::bounds::{Ahead, NullMessage, Step, Turn};
 use crate::run::runner::Runner;
-use crate::run::sandbox::{Sandbox, SandboxError};
 use crate::scenario::engine::Engine;
 
 /// What the run and its threads tell each other of a node.

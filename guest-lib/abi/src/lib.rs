@@ -122,6 +122,12 @@ pub const PASSED_BY: u64 = 1 << 62;
 /// What is left of a word of the table, the address.
 pub const TARGET: u64 = PASSED_BY - 1;
 
+/// Linear address of the word in the library's table that says where `operation` leads. Any number may
+/// come from a guest: beyond the table it is an address of that guest's like any other.
+pub const fn table_entry(operation: u64) -> u64 {
+    (STUB_BASE + TABLE_OFFSET).wrapping_add(operation.wrapping_mul(8))
+}
+
 /// Bytes from the place of one operation's search to that of the next one's.
 pub const RESOLVER_SIZE: u64 = 16;
 

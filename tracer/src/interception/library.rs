@@ -7,8 +7,8 @@
 //! stub of the library's. Whoever runs the node calls [`magic`](NodeTracer::magic).
 
 use belljar_abi::{
-    FACT_LEAF, IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN, PASSED_BY, STUB_BASE,
-    TABLE_OFFSET, TARGET, UNRESOLVED, fact, function_of,
+    FACT_LEAF, IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN, PASSED_BY, TARGET, UNRESOLVED,
+    fact, function_of, table_entry,
 };
 use belljar_trace::Implementation;
 
@@ -17,12 +17,6 @@ use crate::interception::replaced;
 use crate::launch;
 use crate::memory::{GuestMemory, Reader};
 use crate::node::{MagicRegisters, NodeTracer, R11, RAX, RBX, RDI, RSI, RSP};
-
-/// Linear address of the word in the library's table that says where `operation` leads. Any number may
-/// come from a guest: beyond the table it is an address of that guest's like any other.
-pub fn table_entry(operation: u64) -> u64 {
-    (STUB_BASE + TABLE_OFFSET).wrapping_add(operation.wrapping_mul(8))
-}
 
 impl NodeTracer {
     /// Handles a magic exit of `vcpu` at cycle `at`: returns the value for R11, where the

@@ -7,8 +7,8 @@ use std::env;
 
 use anyhow::Result;
 use belljar_cluster::mpirun::compose::{Draft, LIBRARIES, quoted};
+use belljar_cluster::mpirun::large_files::large_size;
 use belljar_cluster::mpirun::request;
-use belljar_cluster::plan::large_files::large_size;
 use belljar_cluster::scenario::quantity::{Bandwidth, Bytes};
 use clap::ValueEnum;
 

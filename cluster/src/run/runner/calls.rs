@@ -3,10 +3,9 @@
 //!
 //! The node stands still meanwhile, and continues by itself. Called by the runner's loop.
 
-use belljar_abi::{MAGIC_ADDRESS, TARGET};
 use belljar_cpu::{Registers, SegmentRegister, TimeAccount};
 use belljar_trace::Account;
-use belljar_tracer::{GuestMemory, MagicRegisters, table_entry};
+use belljar_tracer::{GuestMemory, MagicRegisters};
 use belljar_vmm::Node;
 
 use super::Runner;
@@ -104,7 +103,7 @@ impl Runner {
         let magic = self.seen(&registers, self.node.account());
         let target = match &mut self.tracer {
             Some(tracer) => tracer.magic(at, vcpu, &magic, &mut View(&mut self.node)),
-            None => real_function(&registers, &self.node),
+            None => self.node.real_function(&registers),
         };
         self.watch_return();
         self.node.complete_magic(target);
@@ -118,24 +117,5 @@ fn account(time: TimeAccount) -> Account {
         caches: time.caches,
         memory: time.memory,
         idle: time.idle,
-    }
-}
-
-/// Has a call that nobody traces continue in the real function.
-pub(crate) fn pass_on(node: &mut Node) {
-    let target = real_function(&node.registers(), node);
-    node.complete_magic(target);
-}
-
-/// Where an untraced call continues: the real function, from the library's table.
-fn real_function(registers: &Registers, node: &Node) -> u64 {
-    let operation = registers.gpr[Registers::R11];
-    if registers.rip != MAGIC_ADDRESS {
-        return operation;
-    }
-    let mut address = [0; 8];
-    match node.read_virtual(table_entry(operation), &mut address) {
-        Ok(()) => u64::from_le_bytes(address) & TARGET,
-        Err(_) => 0,
     }
 }

@@ -16,7 +16,6 @@ use std::path::PathBuf;
 
 use procfs::{FromBufRead, Meminfo};
 
-use crate::plan::Plan;
 use crate::scenario::quantity::Bytes;
 use cgroup::Group;
 pub(crate) use guard::MemoryGuard;
@@ -86,13 +85,14 @@ pub(crate) fn room() -> Option<Room> {
     HostMemory::open()?.room()
 }
 
-/// What this host can give, and whether that is likely to do for all nodes of `plan`, in words.
-pub fn preview(plan: &Plan) -> String {
+/// What this host can give, and whether that is likely to do for `nodes` nodes of up to `most` bytes each, which take
+/// `likely` bytes each, in words.
+pub fn preview(nodes: u32, most: u64, likely: u64) -> String {
     let Some(room) = room() else {
         return "this host does not say what memory it has".to_owned();
     };
-    let guard = MemoryGuard::new(plan.nodes as usize, plan.memory);
-    let doubts = guard.doubts(plan.likely_memory());
+    let guard = MemoryGuard::new(nodes as usize, most);
+    let doubts = guard.doubts(likely);
     doubts.unwrap_or_else(|| format!("this host can give {room}"))
 }
 
