@@ -5,6 +5,9 @@
 //! a call's words mean depends on calls before it. It writes nothing to the guest but return addresses, and
 //! believes nothing that it reads there. Called by the runner of a node, and by nobody who reads traces:
 //! those need `belljar-trace` and `belljar-analysis` only.
+//!
+//! `node` is the tracer of a node and has its processes; `interception` is how calls come to it, `decode` what their words
+//! mean, `calls` those that are open. A `process` has `objects` and a `launch`; all read the guest through `memory`.
 
 /// Calls that were entered and not left.
 mod calls;

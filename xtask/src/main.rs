@@ -1,7 +1,7 @@
 //! The project's own commands: `cargo xtask help` lists them.
 //!
 //! Each is a module with one function that is called here. They run what a person could type, and print
-//! that.
+//! that. `packages` and `shell` serve the others, which do not know one another; `check` alone runs parts of `groups`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::path::{Path, PathBuf};

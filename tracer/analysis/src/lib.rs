@@ -7,6 +7,9 @@
 //!
 //! An analysis has three parts: a collector that observes events one by one (so an analysis of many gigabytes
 //! takes no more memory than its result), the result in numbers, which is serializable, and its text for people.
+//!
+//! Analyses know one another where one continues from the other's result: `loops` from `flow`, `path` and `diff` from
+//! `waiting`. `communicators` and `matching` serve several of them, and `table` what they print.
 
 /// Which processes a communicator joins.
 mod communicators;

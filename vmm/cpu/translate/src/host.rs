@@ -13,11 +13,11 @@ pub mod block;
 pub mod cache;
 /// The emitter: from an understood block to host code and its exit stubs.
 pub mod emit;
+/// Exit stubs, and what each needs.
+pub mod exit_stub;
 /// An instruction with other operands: scratch registers, host addresses.
 pub mod rewrite;
 /// What all blocks have in common: counter, prices, shared code.
 pub mod shared;
-/// Exit stubs, and what each needs.
-pub mod site;
 /// Code that all blocks share: entry, way out, lookup of jumps.
 pub mod stubs;

@@ -3,7 +3,7 @@
 //! one short line.
 
 use belljar_translate::host::block::Block;
-use belljar_translate::host::site::BlockId;
+use belljar_translate::host::exit_stub::BlockId;
 
 use crate::code::form::Sought;
 
@@ -90,7 +90,7 @@ impl BlockIndex {
     }
 
     /// Adds what leads to a block from elsewhere: code at `entry`, and for indirect jumps.
-    pub(crate) fn add_door(&mut self, key: Key, entry: u64, indirect_entry: u64) -> Found {
+    pub(crate) fn add_thunk(&mut self, key: Key, entry: u64, indirect_entry: u64) -> Found {
         self.add_line(Line {
             key,
             hot: false,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use belljar_cpu::PAGE_SIZE;
 use belljar_translate::guest::mode::Origin;
-use belljar_translate::host::site::BlockId;
+use belljar_translate::host::exit_stub::BlockId;
 
 use crate::code::pool::PageId;
 

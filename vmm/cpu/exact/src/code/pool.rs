@@ -28,8 +28,8 @@ use belljar_translate::guest::mode::{Mode, Origin, Pace};
 use belljar_translate::host::block::{Block, Incoming, Placement};
 use belljar_translate::host::cache::{BLOCK_ROOM, CodeMemory};
 use belljar_translate::host::emit::{Emitter, Links, Tier};
+use belljar_translate::host::exit_stub::{BlockId, ExitStub, ExitStubId, POOLED};
 use belljar_translate::host::shared::Character;
-use belljar_translate::host::site::{BlockId, POOLED, Site, SiteId};
 use belljar_translate::host::stubs;
 
 /// The bytes of a pool's pages: found by their hash, then compared.
@@ -101,7 +101,7 @@ pub(crate) struct Pool {
     character: Character,
     range: Range<u64>,
     blocks: boxcar::Vec<Block>,
-    sites: boxcar::Vec<Site>,
+    sites: boxcar::Vec<ExitStub>,
     index: PoolIndex,
     contents: Contents,
     heats: AtomicU32,
@@ -149,7 +149,7 @@ impl Pool {
         }
     }
 
-    pub(crate) fn site(&self, id: SiteId) -> &Site {
+    pub(crate) fn site(&self, id: ExitStubId) -> &ExitStub {
         match self.sites.get((id & !POOLED) as usize) {
             Some(site) => site,
             None => unreachable!("the pool has no site {id:#x}"),

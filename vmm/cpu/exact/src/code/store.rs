@@ -18,8 +18,8 @@ use belljar_translate::guest::mode::{Mode, Origin, Pace};
 use belljar_translate::host::block::{Block, Incoming, Placement};
 use belljar_translate::host::cache::{BLOCK_ROOM, CodeMemory};
 use belljar_translate::host::emit::{Emitter, Links, Tier};
+use belljar_translate::host::exit_stub::{BlockId, ExitStub, ExitStubId, POOLED};
 use belljar_translate::host::shared::{Character, Shared};
-use belljar_translate::host::site::{BlockId, POOLED, Site, SiteId};
 use belljar_translate::host::stubs;
 
 use crate::code::branch_profile::BranchProfile;
@@ -30,10 +30,10 @@ use crate::code::pages::CodePages;
 use crate::code::pool::Pool;
 use crate::code::probed::ProbedCode;
 
-/// Where code that is relative to its page is entered.
-mod doors;
 /// A node's part in a pool.
 mod pooled;
+/// Where code that is relative to its page is entered.
+mod thunks;
 /// There is an exit stub for so many bytes of code at most, to bound memory.
 const BYTES_PER_SITE: usize = 64;
 /// Least room for code: for some blocks of any size.
@@ -47,7 +47,7 @@ pub(crate) struct Store {
     /// Bytes of shared code at the start of the memory.
     reserved: usize,
     blocks: Vec<Block>,
-    sites: Vec<Site>,
+    sites: Vec<ExitStub>,
     pages: CodePages,
     /// Where the code of pages stands that the node shares with others.
     pool: Option<Arc<Pool>>,
@@ -57,7 +57,7 @@ pub(crate) struct Store {
     flushes: u64,
     index: BlockIndex,
     /// The entry thunks of relative code, by their number.
-    doors: BlockIndex,
+    thunks: BlockIndex,
     /// Slots and heat counters in use: those before are the pool's.
     slots: Range<u32>,
     heats: Range<u32>,
@@ -103,7 +103,7 @@ impl Store {
             departures: 0,
             flushes: 0,
             index: BlockIndex::new(),
-            doors: BlockIndex::new(),
+            thunks: BlockIndex::new(),
             slots: 0..0,
             heats: 0..0,
             lines: false,
@@ -156,7 +156,7 @@ impl Store {
         &self.blocks[id as usize]
     }
 
-    pub(crate) fn site(&self, id: SiteId) -> &Site {
+    pub(crate) fn site(&self, id: ExitStubId) -> &ExitStub {
         if id & POOLED != 0 {
             return self.pool().site(id);
         }
@@ -233,7 +233,7 @@ impl Store {
         self.blocks.clear();
         self.sites.clear();
         self.index = BlockIndex::new();
-        self.doors = BlockIndex::new();
+        self.thunks = BlockIndex::new();
         self.slots.end = self.slots.start;
         self.heats.end = self.heats.start;
         self.scattered.clear();
@@ -266,7 +266,7 @@ impl Store {
     ) -> Found {
         let id = self.blocks.len() as BlockId;
         let base = self.memory.next();
-        let first_site = self.sites.len() as SiteId;
+        let first_site = self.sites.len() as ExitStubId;
         let counts = form == Form::Block && !self.lines && mode.pace == Pace::Full;
         let heat = counts.then_some(self.heats.end);
         let tier = if form.is_hot() {

@@ -9,7 +9,7 @@ use belljar_translate::guest::decode::GuestBlock;
 use belljar_translate::guest::mode::Mode;
 use belljar_translate::guest::rename::{choose, rename};
 use belljar_translate::guest::size::CodeSize;
-use belljar_translate::host::site::{BlockId, POOLED};
+use belljar_translate::host::exit_stub::{BlockId, POOLED};
 
 use crate::code::form::{Form, Sought};
 use crate::processor::vcpu::ExactVcpu;

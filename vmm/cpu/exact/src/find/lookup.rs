@@ -13,7 +13,7 @@ use belljar_translate::guest::features::Features;
 use belljar_translate::guest::flags::{dead_at, to_rflags};
 use belljar_translate::guest::mode::{Mode, Origin, Pace};
 use belljar_translate::guest::size::CodeSize;
-use belljar_translate::host::site::BlockId;
+use belljar_translate::host::exit_stub::BlockId;
 
 use crate::code::form::{Form, Sought};
 use crate::code::index::Found;

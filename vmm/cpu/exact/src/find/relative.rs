@@ -36,18 +36,18 @@ impl ExactVcpu {
         sought: Sought,
         linked: bool,
     ) -> Option<Found> {
-        let wants_door = mode.pace == Pace::Full && sought == Sought::Best && !linked;
-        if wants_door && let Some(door) = self.store.find_door(rip, physical, mode) {
-            self.show_jumps(rip, mode, &door);
-            return Some(door);
+        let wants_thunk = mode.pace == Pace::Full && sought == Sought::Best && !linked;
+        if wants_thunk && let Some(thunk) = self.store.find_thunk(rip, physical, mode) {
+            self.show_jumps(rip, mode, &thunk);
+            return Some(thunk);
         }
         let known = self.store.find_relative(rip, physical, mode, sought);
         let found = match known {
             Some(found) => found,
             None => self.translate_relative(rip, physical, mode)?,
         };
-        if wants_door && let Some(door) = self.store.add_door(rip, physical, mode, found) {
-            self.show_jumps(rip, mode, &door);
+        if wants_thunk && let Some(thunk) = self.store.add_thunk(rip, physical, mode, found) {
+            self.show_jumps(rip, mode, &thunk);
         }
         Some(found)
     }

@@ -18,8 +18,8 @@ use belljar_translate::context::jumps::{FIRST, Jumps};
 use belljar_translate::context::{Context, SLOT_CLUSTER, SLOTS, STEPS, Slot, Slots, Tlb, View};
 use belljar_translate::guest::decode::GuestBlock;
 use belljar_translate::host::emit::Emitted;
+use belljar_translate::host::exit_stub::ExitStubKind;
 use belljar_translate::host::shared::Shared;
-use belljar_translate::host::site::SiteKind;
 
 /// One translated block.
 pub(super) struct Listing<'a> {
@@ -120,9 +120,11 @@ impl Listing<'_> {
             near.then(|| one.near_branch64())
         });
         let sites = self.emitted.sites.iter().flat_map(|site| match site.kind {
-            SiteKind::Miss { resume, bounce, .. } => vec![resume, bounce],
-            SiteKind::Commit { resume, .. } | SiteKind::Group { resume, .. } => vec![resume],
-            SiteKind::Link { stub, .. } => vec![stub],
+            ExitStubKind::Miss { resume, bounce, .. } => vec![resume, bounce],
+            ExitStubKind::Commit { resume, .. } | ExitStubKind::Group { resume, .. } => {
+                vec![resume]
+            }
+            ExitStubKind::Link { stub, .. } => vec![stub],
             _ => vec![],
         });
         let mut labels: Vec<u64> = jumps
@@ -183,9 +185,9 @@ impl Names {
         }
     }
 
-    fn site(&self, kind: &SiteKind) -> String {
+    fn site(&self, kind: &ExitStubKind) -> String {
         match kind {
-            &SiteKind::Miss {
+            &ExitStubKind::Miss {
                 size,
                 write,
                 form,
@@ -196,11 +198,11 @@ impl Names {
                 self.place(resume),
                 self.place(bounce)
             ),
-            &SiteKind::Commit { size, resume, call } => format!(
+            &ExitStubKind::Commit { size, resume, call } => format!(
                 "commit {size} bytes, on at {}, call {call}",
                 self.place(resume)
             ),
-            &SiteKind::Link {
+            &ExitStubKind::Link {
                 target,
                 stub,
                 plain,
@@ -209,7 +211,7 @@ impl Names {
                 "link to {target:#x} from {}, plain {plain}",
                 self.place(stub)
             ),
-            &SiteKind::Group {
+            &ExitStubKind::Group {
                 span,
                 write,
                 resume,
@@ -217,7 +219,7 @@ impl Names {
                 "group of {span} bytes, write {write}, on at {}",
                 self.place(resume)
             ),
-            SiteKind::Helper(instruction) => format!("helper {:?}", instruction.code()),
+            ExitStubKind::Helper(instruction) => format!("helper {:?}", instruction.code()),
             other => format!("{other:?}"),
         }
     }

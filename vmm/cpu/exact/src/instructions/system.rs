@@ -11,7 +11,7 @@ use belljar_translate::architecture::{cr4, flag, vector};
 use belljar_translate::context::FREE_INSTRUCTIONS;
 use belljar_translate::defined::reciprocal;
 use belljar_translate::guest::analyse::helper::{helper_of, is_defined};
-use belljar_translate::host::site::BlockId;
+use belljar_translate::host::exit_stub::BlockId;
 use iced_x86::{Instruction, Mnemonic as M};
 
 use crate::instructions::apart::{keeps_reset, uses_x87};

@@ -6,7 +6,7 @@
 //! page goes through the bounce buffer of the context, on which the same host instruction runs.
 
 use belljar_cpu::{Access, Exit, PAGE_SIZE};
-use belljar_translate::host::site::{BlockId, CheckForm};
+use belljar_translate::host::exit_stub::{BlockId, CheckForm};
 use belljar_translate::prices::timing::LINE_BYTES;
 
 use crate::memory::lines::Payment;

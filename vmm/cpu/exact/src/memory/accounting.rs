@@ -5,7 +5,7 @@
 //! at a run's end.
 
 use belljar_translate::host::block::Charge;
-use belljar_translate::host::site::BlockId;
+use belljar_translate::host::exit_stub::BlockId;
 use belljar_translate::prices::classes::Prices;
 use belljar_translate::prices::cost_class::CostClass;
 use belljar_translate::prices::timing::TICKS_PER_CYCLE;

@@ -6,7 +6,7 @@
 //! guest sees depends on it.
 
 use belljar_cpu::{Access, PAGE_SIZE};
-use belljar_translate::host::site::Refill;
+use belljar_translate::host::exit_stub::Refill;
 
 use crate::processor::mmu::{Request, map};
 use crate::processor::vcpu::ExactVcpu;

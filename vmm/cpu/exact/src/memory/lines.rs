@@ -6,7 +6,7 @@
 
 use belljar_cpu::PAGE_SIZE;
 use belljar_translate::context::{LINE_ENTRIES, Lines, line_index};
-use belljar_translate::host::site::BlockId;
+use belljar_translate::host::exit_stub::BlockId;
 use belljar_translate::prices::timing::{LINE_BYTES, TICKS_PER_CYCLE};
 
 use crate::memory::piece::Piece;

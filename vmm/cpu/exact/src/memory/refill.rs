@@ -6,7 +6,7 @@
 //! plain block do the same accesses.
 
 use belljar_translate::context::SLOT_FILLS;
-use belljar_translate::host::site::{BlockId, POOLED, Refill};
+use belljar_translate::host::exit_stub::{BlockId, POOLED, Refill};
 
 use crate::code::form::Sought;
 use crate::code::news::News;

@@ -14,13 +14,13 @@ use belljar_translate::guest::features::Vectors;
 
 /// The way into translated code and the way out of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Door {
+pub(crate) struct Trampoline {
     enter: unsafe extern "sysv64" fn(),
     leave: unsafe extern "sysv64" fn(),
     width: Vectors,
 }
 
-impl Door {
+impl Trampoline {
     /// The one that keeps registers of this width.
     pub(crate) fn new(vectors: Vectors) -> Self {
         match vectors {
@@ -101,12 +101,12 @@ macro_rules! save_general {
 }
 
 /// A trampoline: `$load` and `$save` are assembly for the vector registers.
-macro_rules! door {
+macro_rules! trampoline {
     ($name:ident, $load:literal, $save:literal) => {
         mod $name {
             use super::*;
 
-            /// See [`Door::pass`].
+            /// See [`Trampoline::pass`].
             #[unsafe(naked)]
             pub(crate) unsafe extern "sysv64" fn enter() {
                 naked_asm!(
@@ -199,7 +199,7 @@ macro_rules! door {
     };
 }
 
-door!(
+trampoline!(
     xmm,
     ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
     movaps xmm\\n, gs:[{vectors} + 64 * \\n]
@@ -214,7 +214,7 @@ door!(
 // slow otherwise. So is guest code, and processors go by whether a wide instruction wrote
 // a register, not by what it wrote: uppers that are all zero are cleared by a narrow
 // load. Whether they are is asked here, as the handlers write vectors too.
-door!(
+trampoline!(
     ymm,
     "vmovaps xmm0, gs:[{vectors} + 16]
     vmovaps xmm1, gs:[{vectors} + 64 + 16]
@@ -242,7 +242,7 @@ door!(
     /* {masks} */"
 );
 // ZMM16 and above have no legacy instructions, so they serve the question here.
-door!(
+trampoline!(
     zmm,
     "vmovdqa64 zmm16, gs:[{vectors}]
     vmovdqa64 zmm17, gs:[{vectors} + 64]

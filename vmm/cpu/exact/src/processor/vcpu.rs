@@ -16,7 +16,7 @@ use belljar_translate::prices::timing::{TICKS_PER_CYCLE, Timing};
 use crate::code::share::{CodeShare, Lease};
 use crate::processor::accounting::Accounting;
 use crate::processor::clock::{Clock, CyclesPerInstruction};
-use crate::processor::enter::Door;
+use crate::processor::enter::Trampoline;
 use crate::processor::host::host_requirements;
 use crate::processor::mmu::Memory;
 use crate::processor::state::State;
@@ -87,7 +87,7 @@ pub struct ExactVcpu {
     pub(crate) store: Lease,
     pub(crate) clock: Clock,
     pub(crate) x87: X87,
-    pub(crate) door: Door,
+    pub(crate) trampoline: Trampoline,
     pub(crate) identity: Identity,
     pub(crate) random: Random,
     /// The time model, if there is one.
@@ -123,12 +123,12 @@ impl ExactVcpu {
     pub fn sharing(config: ExactConfig, share: &CodeShare) -> Result<Self, CpuError> {
         host_requirements(&config.instruction_set)?;
         let mut context = Context::mapped()?;
-        let door = Door::new(Vectors::of(&config.instruction_set));
-        context.leave = door.leave_address();
+        let trampoline = Trampoline::new(Vectors::of(&config.instruction_set));
+        context.leave = trampoline.leave_address();
         context.free = FREE_INSTRUCTIONS;
         let accounting = config.timing.as_ref().map(Accounting::new).map(Box::new);
         let character = Character {
-            counter: counter(door.width()),
+            counter: counter(trampoline.width()),
             prices: accounting
                 .as_ref()
                 .map(|accounting| accounting.prices.clone()),
@@ -164,7 +164,7 @@ impl ExactVcpu {
             store,
             clock: Clock::new(ratio),
             x87: X87::reset(),
-            door,
+            trampoline,
             identity: Identity {
                 cpuid: config.cpuid,
                 instruction_set: config.instruction_set,
@@ -215,7 +215,7 @@ impl ExactVcpu {
     /// Replaces the vector registers and masks; what the instruction set does not
     /// have stays zero.
     pub fn set_vectors(&mut self, state: &VectorState) {
-        let (count, bytes) = match self.door.width() {
+        let (count, bytes) = match self.trampoline.width() {
             Vectors::Xmm => (16, 16),
             Vectors::Ymm => (16, 32),
             Vectors::Zmm => (32, 64),

@@ -11,7 +11,7 @@ use belljar_translate::architecture::flag;
 use belljar_translate::guest::mode::{Mode, Pace};
 use belljar_translate::guest::size::CodeSize;
 use belljar_translate::host::block::Incoming;
-use belljar_translate::host::site::BlockId;
+use belljar_translate::host::exit_stub::BlockId;
 
 use crate::code::form::Sought;
 use crate::find::probed::Hit;

@@ -6,7 +6,7 @@
 use belljar_cpu::Probed;
 use belljar_translate::architecture::flag;
 use belljar_translate::guest::mode::{Mode, Pace};
-use belljar_translate::host::site::BlockId;
+use belljar_translate::host::exit_stub::BlockId;
 
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;

@@ -9,10 +9,10 @@ use belljar_translate::architecture::{cr4, flag, vector};
 use belljar_translate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
 use belljar_translate::guest::mode::{Mode, Pace};
 use belljar_translate::host::allocation::Allocation;
-use belljar_translate::host::site::{BlockId, SiteId, SiteKind};
+use belljar_translate::host::exit_stub::{BlockId, ExitStubId, ExitStubKind};
 
 use crate::code::relative::moved;
-use crate::processor::enter::Door;
+use crate::processor::enter::Trampoline;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::vcpu::left::{Next, Uncovered};
@@ -29,7 +29,7 @@ impl ExactVcpu {
         loop {
             self.context.resume = at;
             self.statistics.visits += 1;
-            enter_translated(self.door);
+            enter_translated(self.trampoline);
             self.settle_crossing();
             let next = match self.context.exit_site {
                 EXIT_LOOKUP => {
@@ -72,7 +72,7 @@ impl ExactVcpu {
         self.context.tsc_aux = self.state.msrs.tsc_aux & 0xffff_ffff;
     }
 
-    fn is_last_stop(&self, site: SiteId) -> bool {
+    fn is_last_stop(&self, site: ExitStubId) -> bool {
         let is_this =
             |stop: &Uncovered| stop.site == site && stop.generation == self.store.generation();
         self.stops.uncovered.as_ref().is_some_and(is_this)
@@ -98,10 +98,10 @@ impl ExactVcpu {
 
     /// Where guest registers stand where an exit stub leaves its block. Jumps to other blocks
     /// have put them back.
-    fn allocation_at(&self, site: SiteId) -> Allocation {
+    fn allocation_at(&self, site: ExitStubId) -> Allocation {
         let site = self.store.site(site);
         match site.kind {
-            SiteKind::Link { .. } => Allocation::default(),
+            ExitStubKind::Link { .. } => Allocation::default(),
             _ if !site.allocates => Allocation::default(),
             _ => self.store.block(site.block).allocation,
         }
@@ -125,19 +125,19 @@ impl ExactVcpu {
         let (block, index, relative) = (site.block, site.index, site.relative);
         let origin = self.origin_of(relative);
         match &site.kind {
-            SiteKind::Stop => {
+            ExitStubKind::Stop => {
                 let (site, generation) = (id, self.store.generation());
                 let (block, allocation) = (self.store.block(block), self.allocation_at(id));
                 self.stops.uncovered = Some(Uncovered::new(block, (site, generation), allocation));
                 self.stop(state)
             }
-            SiteKind::FreeSpent => {
+            ExitStubKind::FreeSpent => {
                 self.guards.free_stubs = false;
                 self.state.rip = self.rip_of_block(block);
                 self.flush_translations();
                 Next::Boundary
             }
-            &SiteKind::Link {
+            &ExitStubKind::Link {
                 target,
                 hole,
                 stub,
@@ -155,33 +155,33 @@ impl ExactVcpu {
                 });
                 Next::Boundary
             }
-            &SiteKind::Miss {
+            &ExitStubKind::Miss {
                 size,
                 write,
                 form,
                 resume,
                 bounce,
             } => self.miss(block, index, (size, write, form), (resume, bounce)),
-            &SiteKind::Commit { size, resume, call } => {
+            &ExitStubKind::Commit { size, resume, call } => {
                 self.commit((block, index), size, (resume, call))
             }
-            SiteKind::Hot => {
+            ExitStubKind::Hot => {
                 self.state.rip = self.rip_of_block(block);
                 self.ran_hot(block);
                 Next::Boundary
             }
-            &SiteKind::Group {
+            &ExitStubKind::Group {
                 span,
                 write,
                 resume,
             } => self.group_miss((block, index), span, write, resume),
-            &SiteKind::Refilled(refill) => self.refilled((block, index), refill),
-            SiteKind::Helper(instruction) => {
+            &ExitStubKind::Refilled(refill) => self.refilled((block, index), refill),
+            ExitStubKind::Helper(instruction) => {
                 let instruction = moved(instruction, origin);
                 self.statistics.helpers += 1;
                 self.help(block, index, &instruction)
             }
-            &SiteKind::Fault { vector } => {
+            &ExitStubKind::Fault { vector } => {
                 self.refund(block, index);
                 if vector == vector::INVALID_OPCODE {
                     self.note_unimplemented();
@@ -223,9 +223,9 @@ impl ExactVcpu {
 }
 
 #[allow(unsafe_code)]
-fn enter_translated(door: Door) {
+fn enter_translated(trampoline: Trampoline) {
     // SAFETY: only called after `point_at`, which points GS at the
     // context, with a target in translated code and the signal stack in place; the
     // vCPU's construction checked that the host has the guest's registers.
-    unsafe { door.pass() };
+    unsafe { trampoline.pass() };
 }

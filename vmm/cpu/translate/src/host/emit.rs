@@ -15,8 +15,8 @@ use crate::guest::mode::{Mode, Pace};
 use crate::guest::size::{CodeSize, Nulls};
 use crate::host::allocation::Allocation;
 use crate::host::asm::{Asm, Hole};
+use crate::host::exit_stub::{CheckForm, ExitStub, ExitStubId, ExitStubKind};
 use crate::host::shared::{Character, Shared};
-use crate::host::site::{CheckForm, Site, SiteId, SiteKind};
 use crate::prices::classes::Prices;
 
 /// Guest addresses, and the check that turns one into a host address.
@@ -33,6 +33,8 @@ mod deferred;
 mod flow;
 /// Groups of accesses: one check, which remembers where it last led.
 mod group;
+/// Guarded loops: rounds of a loop that are checked and counted together.
+mod guarded_loop;
 /// What scratch and lent registers hold from one access to the next.
 mod held;
 /// One guest instruction, by its class.
@@ -43,22 +45,20 @@ mod kept;
 mod legacy;
 /// Instructions that compute: registers as they stand, memory through a check.
 mod operands;
-/// Guarded loops: rounds of a loop that are checked and counted together.
-mod rounds;
 /// System instructions that kernels and the C library's clocks run often.
 mod system;
 /// Flags and results that an instruction leaves undefined.
 mod undefined;
 
 use deferred::Deferred;
+use guarded_loop::GuardedLoop;
 use held::{Held, Lending};
 use kept::Keeps;
-use rounds::Rounds;
 
 /// Host code and what belongs to it, ready to be placed.
 pub struct Emitted {
     /// Its exit stubs.
-    pub sites: Vec<Site>,
+    pub sites: Vec<ExitStub>,
     /// Where host code for an instruction begins, and its number; ascending.
     pub host_map: Box<[(u32, u16)]>,
     /// Offset of the entry for chained jumps.
@@ -116,12 +116,12 @@ struct Cold {
     /// The flags are put away there.
     flags_kept: bool,
     /// It belongs to rounds that were counted together.
-    in_rounds: bool,
+    in_guarded_loop: bool,
 }
 
 enum ColdKind {
     /// Leaves through an exit stub; with `restore`, gives RCX back first.
-    Leave { kind: SiteKind, restore: bool },
+    Leave { kind: ExitStubKind, restore: bool },
     /// A TLB miss; `body` is the hot code from the access to its end.
     Miss {
         size: u16,
@@ -188,7 +188,7 @@ pub struct Emitter {
     /// After which instructions undefined flags are made zero.
     zeroes: Vec<bool>,
     /// The rounds in emission that are counted together.
-    rounds: Option<Rounds>,
+    guarded_loop: Option<GuardedLoop>,
     /// Guest addresses of the run's instructions.
     rips: Vec<u64>,
     /// Which of them are calls.
@@ -239,7 +239,7 @@ impl Emitter {
             keeps: Keeps::default(),
             flags_kept: false,
             zeroes: Vec::new(),
-            rounds: None,
+            guarded_loop: None,
             rips: Vec::new(),
             calls: Vec::new(),
         }
@@ -278,7 +278,7 @@ impl Emitter {
         free: bool,
         tier: Tier<'_>,
         base: u64,
-        (id, first_site): (u32, SiteId),
+        (id, first_site): (u32, ExitStubId),
     ) -> Emitted {
         let run = &block.instructions;
         let flags = dead_flags(run, self.host_results);
@@ -309,10 +309,10 @@ impl Emitter {
                 self.allocation.lent = self.lend(block);
                 self.allocate();
                 self.itself = Some((block.rip, self.asm.here()));
-                if let Some(rounds) = self.plan_rounds(block, dead[0]) {
-                    let failed = self.begin_rounds(rounds);
+                if let Some(rounds) = self.plan_guarded_loop(block, dead[0]) {
+                    let failed = self.begin_guarded_loop(rounds);
                     self.body(block, &dead);
-                    self.end_rounds(failed);
+                    self.end_guarded_loop(failed);
                 }
                 if self.keeps.checks {
                     self.keep_flags();
@@ -376,13 +376,13 @@ impl Emitter {
 
     /// Whether group `group` was checked for all the rounds that are counted together.
     fn covered(&self, group: usize) -> bool {
-        let rounds = self.rounds.as_ref();
+        let rounds = self.guarded_loop.as_ref();
         rounds.is_some_and(|rounds| rounds.covers(group))
     }
 
     /// The group whose slot was checked in place of that of `group`, or `group` itself.
     fn lead(&self, group: usize) -> usize {
-        let rounds = self.rounds.as_ref();
+        let rounds = self.guarded_loop.as_ref();
         rounds.map_or(group, |rounds| rounds.lead(group))
     }
 
@@ -408,7 +408,7 @@ impl Emitter {
         self.deferred = Deferred::default();
         self.keeps.clear();
         self.flags_kept = false;
-        self.rounds = None;
+        self.guarded_loop = None;
         let rips = block
             .instructions
             .iter()
@@ -437,7 +437,7 @@ impl Emitter {
         self.rest.reverse();
     }
 
-    fn leave_from(&mut self, hole: Hole, kind: SiteKind, restore: bool) {
+    fn leave_from(&mut self, hole: Hole, kind: ExitStubKind, restore: bool) {
         self.put_off(hole, ColdKind::Leave { kind, restore });
     }
 }

@@ -126,7 +126,7 @@ pub(crate) fn verify_target(asm: &mut Asm, rip: u64, lookup: u64) {
 }
 
 /// Where relative code is entered at `rip`; see [`Mode::relative`](crate::guest::mode::Mode::relative).
-pub struct Door {
+pub struct EntryThunk {
     /// Its code.
     pub asm: Asm,
     /// Host address for those who know that they are at the right one.
@@ -134,11 +134,11 @@ pub struct Door {
 }
 
 /// Bytes from an entry thunk's entry to the `rel32` that leads to the block, and at first to `unknown`.
-pub const DOOR_HOLE: u64 = 10 + 9 + 1;
+pub const THUNK_HOLE: u64 = 10 + 9 + 1;
 
 /// Code for host address `base` that tells relative code that it runs at `rip`, and leads to
 /// it.
-pub fn door(base: u64, rip: u64, lookup: u64, unknown: u64) -> Door {
+pub fn entry_thunk(base: u64, rip: u64, lookup: u64, unknown: u64) -> EntryThunk {
     let mut asm = Asm::default();
     asm.restart(base);
     verify_target(&mut asm, rip, lookup);
@@ -146,8 +146,8 @@ pub fn door(base: u64, rip: u64, lookup: u64, unknown: u64) -> Door {
     asm.mov_imm(S1, rip & !(PAGE_SIZE - 1));
     asm.store(at::CODE_PAGE, S1);
     asm.jump_to(unknown);
-    debug_assert_eq!(asm.here() - 4, entry + DOOR_HOLE);
-    Door { asm, entry }
+    debug_assert_eq!(asm.here() - 4, entry + THUNK_HOLE);
+    EntryThunk { asm, entry }
 }
 
 /// Code that looks for the RIP in S0 in the second jump cache, and leaves by `unknown`

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use belljar_translate::host::block::Block;
-use belljar_translate::host::site::{BlockId, POOLED};
+use belljar_translate::host::exit_stub::{BlockId, POOLED};
 
 use crate::code::form::Sought;
 use crate::code::index::{Found, Key, chain_of};

@@ -10,7 +10,7 @@ use belljar_translate::guest::mode::Mode;
 use belljar_translate::host::block::Incoming;
 use belljar_translate::host::cache::{CELL_BYTES, CodeMemory};
 use belljar_translate::host::emit::Emitter;
-use belljar_translate::host::site::BlockId;
+use belljar_translate::host::exit_stub::BlockId;
 
 pub(super) struct Writer {
     pub memory: CodeMemory,

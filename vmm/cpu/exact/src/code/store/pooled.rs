@@ -9,7 +9,7 @@ use std::sync::Arc;
 use belljar_translate::context::{POOL_HEATS, POOL_SLOTS};
 use belljar_translate::guest::decode::GuestBlock;
 use belljar_translate::guest::mode::Mode;
-use belljar_translate::host::site::{BlockId, POOLED};
+use belljar_translate::host::exit_stub::{BlockId, POOLED};
 
 use super::Store;
 use crate::code::form::{Form, Sought};

@@ -23,15 +23,15 @@ unsafe extern "sysv64" fn ask() {
 /// Passes `vectors` through the trampoline of this width. They must come back as they are; what
 /// the processor says meanwhile of what is in use is returned.
 fn pass(width: Vectors, vectors: [[u8; 64]; 32]) -> u64 {
-    let door = Door::new(width);
+    let trampoline = Trampoline::new(width);
     let mut context = Context::mapped().unwrap();
     context.vectors = vectors.map(Vector);
     context.target = ask as *const () as u64;
-    context.leave = door.leave_address();
+    context.leave = trampoline.leave_address();
     point_at(&mut context);
     // SAFETY: GS points at a context whose target leaves at once by this trampoline, whose
     // registers the host has. No signal of the host's is handled by this thread.
-    unsafe { door.pass() };
+    unsafe { trampoline.pass() };
     for (number, (passed, vector)) in context.vectors.iter().zip(vectors).enumerate() {
         assert_eq!(passed.0, vector, "vector {number} through {width:?}");
     }

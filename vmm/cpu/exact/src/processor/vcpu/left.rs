@@ -7,7 +7,7 @@ use belljar_cpu::Exit;
 use belljar_translate::guest::mode::Pace;
 use belljar_translate::host::allocation::Allocation;
 use belljar_translate::host::block::{Block, Charge};
-use belljar_translate::host::site::SiteId;
+use belljar_translate::host::exit_stub::ExitStubId;
 
 /// What became of an exit from translated code.
 pub(crate) enum Next {
@@ -30,7 +30,7 @@ pub(crate) enum Next {
 /// block itself is in nobody's caches, and its loop is the one in which the next turn ends, too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Uncovered {
-    pub(crate) site: SiteId,
+    pub(crate) site: ExitStubId,
     pub(crate) generation: u64,
     pub(crate) rip: u64,
     pub(crate) relative: bool,
@@ -45,7 +45,7 @@ impl Uncovered {
     /// What a turn's end at an exit stub of `block` needs.
     pub(crate) fn new(
         block: &Block,
-        (site, generation): (SiteId, u64),
+        (site, generation): (ExitStubId, u64),
         allocation: Allocation,
     ) -> Self {
         Self {

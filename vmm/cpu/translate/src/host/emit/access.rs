@@ -11,8 +11,8 @@ use super::{Cold, ColdKind, Emitter};
 use crate::context::{LINE_ENTRIES, TLB_ENTRIES, at};
 use crate::guest::size::CodeSize;
 use crate::host::asm::{Operand, RCX, Reg, S0, S1};
+use crate::host::exit_stub::CheckForm;
 use crate::host::rewrite::general_number;
-use crate::host::site::CheckForm;
 use crate::prices::timing::LINE_BYTES;
 
 /// Guest registers of this number and above live in memory.
@@ -222,7 +222,7 @@ impl Emitter {
             index: self.index,
             deferred: self.deferred,
             flags_kept: self.flags_kept,
-            in_rounds: self.rounds.is_some(),
+            in_guarded_loop: self.guarded_loop.is_some(),
             kind: ColdKind::Miss {
                 size,
                 write,

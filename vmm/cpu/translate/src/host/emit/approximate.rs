@@ -11,8 +11,8 @@ use iced_x86::{Code, IcedError, Instruction, MemoryOperand, OpKind, Register};
 use super::Emitter;
 use crate::context::at;
 use crate::defined::reciprocal::{self, Approximation};
+use crate::host::exit_stub::ExitStubKind;
 use crate::host::shared::Counter;
-use crate::host::site::SiteKind;
 
 /// The low nibble of JNZ.
 const CONDITION_NOT_ZERO: u8 = 5;
@@ -88,7 +88,7 @@ impl Emitter {
         if self.in_lanes(&own, approximation).is_err() {
             debug_assert!(false, "an operation on vectors has no encoding");
             let hole = self.asm.jump();
-            self.leave_from(hole, SiteKind::Helper(Box::new(own)), false);
+            self.leave_from(hole, ExitStubKind::Helper(Box::new(own)), false);
         }
         if !flags_dead {
             self.end_kept_flags();
@@ -162,7 +162,7 @@ impl Emitter {
             self.reload(lanes, 0)?;
         }
         let hole = self.asm.jump_if(CONDITION_NOT_ZERO);
-        self.leave_from(hole, SiteKind::Helper(Box::new(*instruction)), false);
+        self.leave_from(hole, ExitStubKind::Helper(Box::new(*instruction)), false);
         Ok(())
     }
 

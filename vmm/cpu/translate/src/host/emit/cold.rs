@@ -8,13 +8,13 @@ use super::{Cold, ColdKind, Emitter, Links};
 use crate::context::at;
 use crate::host::asm::{Hole, RCX, S0, S1};
 use crate::host::cache::CELL_BYTES;
-use crate::host::site::{CheckForm, Refill, Site, SiteId, SiteKind};
+use crate::host::exit_stub::{CheckForm, ExitStub, ExitStubId, ExitStubKind, Refill};
 
 /// The exit stubs of the block in emission.
-struct Sites {
+struct ExitStubs {
     block: u32,
-    first: SiteId,
-    list: Vec<Site>,
+    first: ExitStubId,
+    list: Vec<ExitStub>,
 }
 
 /// A miss in the TLB and what belongs to it.
@@ -28,8 +28,8 @@ struct Miss {
 
 impl Emitter {
     /// Emits everything that was put off; returns the block's exit stubs.
-    pub(super) fn emit_cold(&mut self, (block, first): (u32, SiteId)) -> Vec<Site> {
-        let mut sites = Sites {
+    pub(super) fn emit_cold(&mut self, (block, first): (u32, ExitStubId)) -> Vec<ExitStub> {
+        let mut sites = ExitStubs {
             block,
             first,
             list: Vec::with_capacity(self.cold.len()),
@@ -50,7 +50,7 @@ impl Emitter {
         sites.list
     }
 
-    fn emit_one(&mut self, cold: Cold, sites: &mut Sites) {
+    fn emit_one(&mut self, cold: Cold, sites: &mut ExitStubs) {
         match cold.kind {
             ColdKind::Leave { kind, restore } => {
                 self.restore(restore);
@@ -59,13 +59,13 @@ impl Emitter {
             ColdKind::Link { target } => self.link_stub(cold.hole, target, false, sites),
             ColdKind::SideExit { target } => {
                 self.give_back(cold.index + 1);
-                self.leave_rounds(cold.in_rounds);
+                self.leave_guarded_loop(cold.in_guarded_loop);
                 self.jump_to_guest(target);
             }
             ColdKind::SideReturn => {
                 self.asm.mov(RCX, S1);
                 self.give_back(cold.index + 1);
-                self.leave_rounds(cold.in_rounds);
+                self.leave_guarded_loop(cold.in_guarded_loop);
                 self.jump_cached();
             }
             ColdKind::Pair {
@@ -76,7 +76,7 @@ impl Emitter {
                 self.asm.bytes(&i64::from(instructions).to_le_bytes());
             }
             ColdKind::Group { group, resume } => {
-                self.cold_check((group, resume), cold.in_rounds, sites);
+                self.cold_check((group, resume), cold.in_guarded_loop, sites);
             }
             ColdKind::Miss {
                 size,
@@ -105,7 +105,7 @@ impl Emitter {
         }
     }
 
-    fn leave(&mut self, kind: SiteKind, sites: &mut Sites) {
+    fn leave(&mut self, kind: ExitStubKind, sites: &mut ExitStubs) {
         let site = sites.first + sites.list.len() as u32;
         self.asm.store_imm32(at::EXIT_SITE, site);
         self.asm.jump_to(if self.flags_kept {
@@ -113,7 +113,7 @@ impl Emitter {
         } else {
             self.shared.leave
         });
-        sites.list.push(Site {
+        sites.list.push(ExitStub {
             block: sites.block,
             allocates: !self.allocation.is_usual(),
             relative: self.mode.relative,
@@ -122,7 +122,7 @@ impl Emitter {
         });
     }
 
-    fn link_stub(&mut self, hole: Hole, target: u64, plain: bool, sites: &mut Sites) {
+    fn link_stub(&mut self, hole: Hole, target: u64, plain: bool, sites: &mut ExitStubs) {
         let mut hole = self.asm.address_of(self.asm.hole_offset(hole));
         if let Links::Cells(first) = self.links {
             hole = first + (self.cells.len() * CELL_BYTES) as u64;
@@ -130,7 +130,7 @@ impl Emitter {
             self.cells.push(self.asm.here());
         }
         let stub = self.asm.here();
-        let kind = SiteKind::Link {
+        let kind = ExitStubKind::Link {
             target,
             hole,
             stub,
@@ -139,13 +139,18 @@ impl Emitter {
         self.leave(kind, sites);
     }
 
-    fn leave_rounds(&mut self, in_rounds: bool) {
-        if in_rounds {
-            self.give_rounds();
+    fn leave_guarded_loop(&mut self, in_guarded_loop: bool) {
+        if in_guarded_loop {
+            self.give_guarded_loop();
         }
     }
 
-    fn cold_check(&mut self, (group, resume): (usize, u32), in_rounds: bool, sites: &mut Sites) {
+    fn cold_check(
+        &mut self,
+        (group, resume): (usize, u32),
+        in_guarded_loop: bool,
+        sites: &mut ExitStubs,
+    ) {
         let exits = if self.plan.groups[group].scattered {
             self.cold_scattered(group, resume)
         } else {
@@ -155,7 +160,7 @@ impl Emitter {
         let missed_kept = self.flags_kept;
         self.end_kept_flags();
         self.give_back(self.index);
-        self.leave_rounds(in_rounds);
+        self.leave_guarded_loop(in_guarded_loop);
         self.release();
         let hole = self.asm.jump();
         self.asm.land(hole);
@@ -167,7 +172,7 @@ impl Emitter {
         }
         self.low_address(group, S0);
         let described = &self.plan.groups[group];
-        let kind = SiteKind::Group {
+        let kind = ExitStubKind::Group {
             span: described.span(),
             write: described.write,
             resume: self.asm.address_of(exits.probe),
@@ -184,17 +189,17 @@ impl Emitter {
             span: described.span(),
             write: described.write,
         };
-        self.leave(SiteKind::Refilled(refill), sites);
+        self.leave(ExitStubKind::Refilled(refill), sites);
     }
 
-    fn cold_miss(&mut self, miss: &Miss, sites: &mut Sites) {
+    fn cold_miss(&mut self, miss: &Miss, sites: &mut ExitStubs) {
         let resume = self.asm.address_of(miss.resume);
         let bounce = if miss.write {
             self.asm.here() + LEAVE_BYTES
         } else {
             resume
         };
-        let kind = SiteKind::Miss {
+        let kind = ExitStubKind::Miss {
             size: miss.size,
             write: miss.write,
             form: miss.form,
@@ -207,7 +212,7 @@ impl Emitter {
             self.host_map.push((self.asm.offset(), self.index));
             let (start, end) = miss.body;
             self.asm.repeat(start, end);
-            let kind = SiteKind::Commit {
+            let kind = ExitStubKind::Commit {
                 size: miss.size,
                 resume: self.asm.address_of(end),
                 call: self.calls[self.index as usize],

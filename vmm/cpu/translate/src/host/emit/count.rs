@@ -8,8 +8,8 @@ use super::{CONDITION_SIGN, ColdKind, Emitter};
 use crate::context::at;
 use crate::guest::mode::Pace;
 use crate::host::asm::{RCX, S0, S1};
+use crate::host::exit_stub::ExitStubKind;
 use crate::host::shared::Counter;
-use crate::host::site::SiteKind;
 use crate::host::stubs::verify_target;
 
 impl Emitter {
@@ -27,7 +27,7 @@ impl Emitter {
         }
         self.asm.decrement32(at::heat(heat));
         let hole = self.asm.jump_if(CONDITION_SIGN);
-        self.leave_from(hole, SiteKind::Hot, false);
+        self.leave_from(hole, ExitStubKind::Hot, false);
     }
 
     /// Where this code counts.
@@ -60,13 +60,18 @@ impl Emitter {
     /// cover them.
     pub(super) fn count(&mut self, instructions: i32, free: bool, flags_dead: bool) {
         if free {
-            return self.count_in_memory(at::FREE, SiteKind::FreeSpent, instructions, flags_dead);
+            return self.count_in_memory(
+                at::FREE,
+                ExitStubKind::FreeSpent,
+                instructions,
+                flags_dead,
+            );
         }
         if let Some(&ticks) = self.rest.first() {
             return self.count_priced(ticks, instructions, flags_dead);
         }
         if self.counter() == Counter::Memory {
-            return self.count_in_memory(at::COUNT, SiteKind::Stop, instructions, flags_dead);
+            return self.count_in_memory(at::COUNT, ExitStubKind::Stop, instructions, flags_dead);
         }
         self.add_to_register(at::step(-instructions));
         self.leave_if_overdrawn(flags_dead);
@@ -85,7 +90,7 @@ impl Emitter {
         }
         self.add_in_memory(at::RETIRED, instructions);
         if checked {
-            self.count_in_memory(at::COUNT, SiteKind::Stop, ticks, flags_dead);
+            self.count_in_memory(at::COUNT, ExitStubKind::Stop, ticks, flags_dead);
         } else {
             self.add_in_memory(at::COUNT, -ticks);
         }
@@ -116,16 +121,16 @@ impl Emitter {
             self.load_budget();
             self.asm.test_s1();
             let hole = self.asm.jump_if(CONDITION_SIGN);
-            self.leave_from(hole, SiteKind::Stop, false);
+            self.leave_from(hole, ExitStubKind::Stop, false);
             return;
         }
         self.asm.mov(S0, RCX);
         self.load_budget();
         self.asm.pext(RCX, S1, at::SIGN_MASK);
-        self.leave_unless_rcx_zero(SiteKind::Stop);
+        self.leave_unless_rcx_zero(ExitStubKind::Stop);
     }
 
-    fn count_in_memory(&mut self, counter: i32, kind: SiteKind, by: i32, flags_dead: bool) {
+    fn count_in_memory(&mut self, counter: i32, kind: ExitStubKind, by: i32, flags_dead: bool) {
         if flags_dead {
             self.asm.sub_imm(counter, by);
             let hole = self.asm.jump_if(CONDITION_SIGN);
@@ -141,7 +146,7 @@ impl Emitter {
     }
 
     /// S0 holds what RCX was.
-    fn leave_unless_rcx_zero(&mut self, kind: SiteKind) {
+    fn leave_unless_rcx_zero(&mut self, kind: ExitStubKind) {
         let enough = self.asm.jump_rcx_zero();
         self.asm.mov(RCX, S0);
         let hole = self.asm.jump();

@@ -7,7 +7,7 @@
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
 use super::access::Address;
-use super::{Cold, ColdKind, Emitter, Links, Rounds};
+use super::{Cold, ColdKind, Emitter, GuardedLoop, Links};
 use crate::context::at;
 use crate::guest::decode::Follow;
 use crate::guest::mode::Pace;
@@ -22,9 +22,9 @@ impl Emitter {
         self.end_kept_flags();
         self.catch_up();
         let itself = self.itself.filter(|&(rip, _)| rip == target);
-        match (self.rounds.as_ref().map(Rounds::body), itself) {
+        match (self.guarded_loop.as_ref().map(GuardedLoop::body), itself) {
             (Some(body), Some((_, entry))) => return self.end_round(body, entry),
-            (Some(_), None) => self.give_rounds(),
+            (Some(_), None) => self.give_guarded_loop(),
             _ => {}
         }
         if let Some((_, entry)) = itself {
@@ -80,7 +80,7 @@ impl Emitter {
             self.count_jump(instruction)
         };
         self.jump_to_guest(instruction.next_ip());
-        let usual = self.allocation.is_usual() && self.rounds.is_none();
+        let usual = self.allocation.is_usual() && self.guarded_loop.is_none();
         let direct = usual && self.is_chainable(target);
         if direct && instruction.is_jcc_short_or_near() {
             self.link_from(taken, target);
@@ -128,7 +128,7 @@ impl Emitter {
             index: self.index,
             deferred: self.deferred,
             flags_kept: self.flags_kept,
-            in_rounds: self.rounds.is_some(),
+            in_guarded_loop: self.guarded_loop.is_some(),
         });
     }
 

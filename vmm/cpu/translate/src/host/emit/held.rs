@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use iced_x86::Register;
 
 use super::access::FIRST_SPILLED;
-use super::{Emitter, Rounds};
+use super::{Emitter, GuardedLoop};
 use crate::context::{LENT, at};
 use crate::guest::analyse::Class;
 use crate::guest::decode::{GuestBlock, GuestInstruction};
@@ -158,7 +158,7 @@ impl Emitter {
     }
 
     /// Loads what lent registers hold in `rounds` from the first to the last.
-    pub(super) fn lend_to_rounds(&mut self, rounds: &Rounds) {
+    pub(super) fn lend_to_guarded_loop(&mut self, rounds: &GuardedLoop) {
         let registers = self.allocation.lent;
         for (place, &register) in registers.registers().iter().enumerate() {
             let Some((held, _)) = self.lending[place] else {

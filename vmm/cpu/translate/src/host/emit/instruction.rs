@@ -14,7 +14,7 @@ use crate::guest::decode::{Follow, GuestInstruction};
 use crate::guest::rename::exchange;
 use crate::guest::size::CodeSize;
 use crate::host::asm::{RCX, S0};
-use crate::host::site::SiteKind;
+use crate::host::exit_stub::ExitStubKind;
 
 impl Emitter {
     pub(super) fn instruction(&mut self, guest: &GuestInstruction, flags_dead: bool) {
@@ -68,7 +68,7 @@ impl Emitter {
             Class::Helper => self.helper(instruction),
             Class::Fault(vector) => {
                 let hole = self.asm.jump();
-                self.leave_from(hole, SiteKind::Fault { vector }, false);
+                self.leave_from(hole, ExitStubKind::Fault { vector }, false);
             }
         }
     }
@@ -85,7 +85,7 @@ impl Emitter {
     /// Lets the dispatcher carry an instruction out.
     pub(super) fn helper(&mut self, instruction: &Instruction) {
         let hole = self.asm.jump();
-        self.leave_from(hole, SiteKind::Helper(Box::new(*instruction)), false);
+        self.leave_from(hole, ExitStubKind::Helper(Box::new(*instruction)), false);
     }
 
     /// As [`helper`](Self::helper), if the context's word at `flag` is not zero. Takes S0,
@@ -112,7 +112,7 @@ impl Emitter {
         if result.is_err() {
             self.asm.cut(start);
             let hole = self.asm.jump();
-            let kind = SiteKind::Fault {
+            let kind = ExitStubKind::Fault {
                 vector: vector::INVALID_OPCODE,
             };
             self.leave_from(hole, kind, false);

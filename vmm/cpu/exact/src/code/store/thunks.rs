@@ -8,7 +8,7 @@ use belljar_cpu::PAGE_SIZE;
 use belljar_translate::guest::mode::{Mode, Pace};
 use belljar_translate::host::block::Incoming;
 use belljar_translate::host::cache::BLOCK_ROOM;
-use belljar_translate::host::site::{BlockId, POOLED};
+use belljar_translate::host::exit_stub::{BlockId, POOLED};
 use belljar_translate::host::stubs;
 
 use super::Store;
@@ -17,8 +17,8 @@ use crate::code::index::Found;
 use crate::code::relative::relative;
 
 /// Host address of the `rel32` with which an entry thunk leads to its block.
-fn hole_of(door: &Found) -> u64 {
-    door.entry + stubs::DOOR_HOLE
+fn hole_of(thunk: &Found) -> u64 {
+    thunk.entry + stubs::THUNK_HOLE
 }
 
 impl Store {
@@ -41,17 +41,17 @@ impl Store {
     }
 
     /// The entry thunk at `rip` to the block at `physical`, if it leads anywhere.
-    pub(crate) fn find_door(&self, rip: u64, physical: u64, mode: Mode) -> Option<Found> {
+    pub(crate) fn find_thunk(&self, rip: u64, physical: u64, mode: Mode) -> Option<Found> {
         let (_, relative) = self.relative_at(rip, mode)?;
-        let door = self
-            .doors
+        let thunk = self
+            .thunks
             .find((rip, physical, relative.bits()), Sought::Best)?;
-        (self.memory.target(hole_of(&door)) != self.shared.unknown).then_some(door)
+        (self.memory.target(hole_of(&thunk)) != self.shared.unknown).then_some(thunk)
     }
 
     /// Lets an entry thunk at `rip` lead to `found`, the relative block there; a new one if need be.
     /// `None` when there is no room.
-    pub(crate) fn add_door(
+    pub(crate) fn add_thunk(
         &mut self,
         rip: u64,
         physical: u64,
@@ -60,24 +60,24 @@ impl Store {
     ) -> Option<Found> {
         let (_, relative) = self.relative_at(rip, mode)?;
         let key = (rip, physical, relative.bits());
-        let door = match self.doors.find(key, Sought::Best) {
-            Some(door) => door,
+        let thunk = match self.thunks.find(key, Sought::Best) {
+            Some(thunk) => thunk,
             None if !self.memory.has_room(BLOCK_ROOM) => return None,
             None => {
                 let base = self.memory.next();
                 let lookup = self.shared.lookup[usize::from(mode.user)];
-                let door = stubs::door(base, rip, lookup, self.shared.unknown);
-                self.memory.place(door.asm.code());
-                self.doors.add_door(key, door.entry, base)
+                let thunk = stubs::entry_thunk(base, rip, lookup, self.shared.unknown);
+                self.memory.place(thunk.asm.code());
+                self.thunks.add_thunk(key, thunk.entry, base)
             }
         };
         let jump = Incoming {
-            hole: hole_of(&door),
+            hole: hole_of(&thunk),
             stub: self.shared.unknown,
             plain: false,
         };
         self.patch(jump, found.id);
-        Some(door)
+        Some(thunk)
     }
 
     /// Lets `jump`, which is block `from`'s, lead by way of the jump cache to block `id`, which

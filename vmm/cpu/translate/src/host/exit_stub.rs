@@ -8,7 +8,7 @@ use iced_x86::Instruction;
 pub type BlockId = u32;
 
 /// Index of an exit stub.
-pub type SiteId = u32;
+pub type ExitStubId = u32;
 
 /// Blocks and exit stubs with this bit in their number belong to a
 /// pool, the others to the store.
@@ -36,7 +36,7 @@ pub struct Refill {
 
 /// What left translated code, and what it needs.
 #[derive(Clone, Debug)]
-pub enum SiteKind {
+pub enum ExitStubKind {
     /// The budget does not cover this block.
     Stop,
     /// More stub instructions than a magic call needs.
@@ -106,7 +106,7 @@ pub enum SiteKind {
 
 /// A place at which a block leaves translated code.
 #[derive(Clone, Debug)]
-pub struct Site {
+pub struct ExitStub {
     /// The block that it belongs to.
     pub block: BlockId,
     /// The instruction in execution.
@@ -116,5 +116,5 @@ pub struct Site {
     /// The addresses in `kind` count from the page that runs.
     pub relative: bool,
     /// What it needs.
-    pub kind: SiteKind,
+    pub kind: ExitStubKind,
 }

@@ -21,7 +21,7 @@ use crate::guest::strides::Family;
 use crate::host::asm::{Hole, RCX, S0, S1};
 use crate::host::shared::Counter;
 
-/// Rounds at most, and what it takes at least to be worth a second form.
+/// GuardedLoop at most, and what it takes at least to be worth a second form.
 const MOST: i64 = 16;
 const LEAST: i64 = 3;
 /// Bytes that a group moves over in all rounds: it meets the end of what hangs together more
@@ -29,7 +29,7 @@ const LEAST: i64 = 3;
 const FARTHEST: i64 = 1024;
 
 /// How several rounds of the present run's loop are run.
-pub(super) struct Rounds {
+pub(super) struct GuardedLoop {
     /// How many.
     count: i64,
     /// Groups that are checked together, once for all rounds.
@@ -40,7 +40,7 @@ pub(super) struct Rounds {
     body: u64,
 }
 
-impl Rounds {
+impl GuardedLoop {
     /// Host address of the loop's first instruction.
     pub(super) fn body(&self) -> u64 {
         self.body
@@ -58,7 +58,11 @@ impl Rounds {
 
 impl Emitter {
     /// How several rounds of `block`, a planned run, may run together.
-    pub(super) fn plan_rounds(&self, block: &GuestBlock, flags_dead: bool) -> Option<Rounds> {
+    pub(super) fn plan_guarded_loop(
+        &self,
+        block: &GuestBlock,
+        flags_dead: bool,
+    ) -> Option<GuardedLoop> {
         let run = &block.instructions;
         let possible = flags_dead
             && self.counted > 0
@@ -76,7 +80,7 @@ impl Emitter {
         let lead = |family: usize| families[family].lead;
         let leads = of.iter().map(|family| family.map(lead)).collect();
         let count = shortest.min(MOST).min(STEPS as i64 / run.len() as i64);
-        (count >= LEAST).then_some(Rounds {
+        (count >= LEAST).then_some(GuardedLoop {
             count,
             families,
             leads,
@@ -86,12 +90,12 @@ impl Emitter {
 
     /// The entry of several rounds: continues after it, or takes one of the returned jumps
     /// when something does not cover them.
-    pub(super) fn begin_rounds(&mut self, mut rounds: Rounds) -> Vec<Hole> {
+    pub(super) fn begin_guarded_loop(&mut self, mut rounds: GuardedLoop) -> Vec<Hole> {
         let all = rounds.count as i32 * i32::from(self.counted);
         self.asm.spoil();
         let mut failed = vec![self.unless_covers(all)];
         for family in &rounds.families {
-            self.check_rounds(family, rounds.count, &mut failed);
+            self.check_guarded_loop(family, rounds.count, &mut failed);
         }
         if self.counter() == Counter::Memory {
             self.asm.sub_imm(at::COUNT, all);
@@ -100,10 +104,10 @@ impl Emitter {
         }
         let ahead = all - i32::from(self.counted);
         self.asm.store_imm(at::AHEAD, ahead);
-        self.lend_to_rounds(&rounds);
+        self.lend_to_guarded_loop(&rounds);
         self.asm.spoil();
         rounds.body = self.asm.here();
-        self.rounds = Some(rounds);
+        self.guarded_loop = Some(rounds);
         failed
     }
 
@@ -116,7 +120,7 @@ impl Emitter {
 
     /// Jumps if the slot of the lead of `family` does not cover all groups of it for so many
     /// rounds.
-    fn check_rounds(&mut self, family: &Family, rounds: i64, failed: &mut Vec<Hole>) {
+    fn check_guarded_loop(&mut self, family: &Family, rounds: i64, failed: &mut Vec<Hole>) {
         let group = family.lead;
         let slot = self.slot(group);
         if self.plan.groups[group].key.page.is_some() {
@@ -208,7 +212,7 @@ impl Emitter {
 
     /// Gives back the instructions of rounds to come, in code that leaves them. Changes no
     /// flag, and of the registers S1 at most.
-    pub(super) fn give_rounds(&mut self) {
+    pub(super) fn give_guarded_loop(&mut self) {
         if self.counter() != Counter::Memory {
             self.add_to_register(at::AHEAD);
         } else {
@@ -223,8 +227,8 @@ impl Emitter {
     }
 
     /// After the last of several rounds.
-    pub(super) fn end_rounds(&mut self, failed: Vec<Hole>) {
-        self.rounds = None;
+    pub(super) fn end_guarded_loop(&mut self, failed: Vec<Hole>) {
+        self.guarded_loop = None;
         self.forget_held();
         for hole in failed {
             self.asm.land(hole);
