@@ -113,14 +113,25 @@ pub(crate) fn run(group: Option<Group>) -> Result<()> {
         Some(Group::Peers) => end_to_end(&[Group::Peers], &[(LONG_PEERS, "1")]),
         Some(Group::Containers) => end_to_end(&[Group::Containers], &[(WHOLE_ROOTS, "1")]),
         Some(group) => end_to_end(&[group], &[]),
-        None => {
-            lint()?;
-            // The differential tests are among the unit tests of their crate.
-            unit()?;
-            pooled()?;
-            end_to_end(END_TO_END, &[])
-        }
+        None => everything(),
     }
+}
+
+/// All groups. Everything is built first; then the tests in an emulated machine, which take one processor for many
+/// minutes, run while unit tests do, most of which take one, too.
+fn everything() -> Result<()> {
+    lint()?;
+    shell::run(&cargo(), &["test", "--workspace", "--no-run", "--quiet"])?;
+    let binary = prepare(END_TO_END)?;
+    std::thread::scope(|scope| {
+        let machine = scope.spawn(|| in_machine(&binary, &[], Output::Named));
+        // The differential tests are among the unit tests of their crate.
+        unit()?;
+        pooled()?;
+        let machine = machine.join();
+        machine.unwrap_or_else(|_| bail!("what runs the kvm group panicked"))
+    })?;
+    on_host(END_TO_END, &binary, &[])
 }
 
 /// Format, lints, generated files, licences.
@@ -255,7 +266,12 @@ const PEERS: [&str; 2] = ["bookworm-peers", "bookworm-applications"];
 /// Builds the image of a recipe. What tests build leaves the tree as it is: locks stay what they are.
 fn build_image(binary: &str, name: &str) -> Result<()> {
     let recipe = format!("images/{name}.toml");
-    shell::run_named(name, binary, &["image", "build", "--keep-lock", &recipe])
+    shell::run_named(
+        name,
+        binary,
+        &["image", "build", "--keep-lock", &recipe],
+        &[],
+    )
 }
 
 /// How many images are built at once: much of a build waits for the mirror, or has work for one processor.
@@ -282,50 +298,78 @@ fn build_images(binary: &str, names: &[&str]) -> Result<()> {
 
 /// Runs the tests of `groups`, with `more` in their environment.
 fn end_to_end(groups: &[Group], more: &[(&str, &str)]) -> Result<()> {
-    let binary = build_belljar(Profile::Dev)?;
-    let binary = binary
-        .to_str()
-        .context("the target folder's path is not text")?;
-    build_images(binary, &images(groups))?;
-    if groups.contains(&Group::Hosts) {
-        packages::ensure_lab();
-    }
-    let (machine, others): (Vec<Group>, Vec<Group>) =
-        groups.iter().partition(|group| **group == Group::Kvm);
-    if !others.is_empty() {
-        let environment: Vec<_> = [("BELLJAR_BIN", binary)]
-            .into_iter()
-            .chain(more.iter().copied())
-            .collect();
-        end_to_end_tests(&others, &environment, &[])?;
-    }
-    // Each by itself: a machine that is emulated needs a processor.
-    if !machine.is_empty() {
-        packages::ensure_new_qemu();
-        build_image(binary, "kvm-host")?;
-        let tests = shell::test_program("belljar-kvm", "belljar-kvm")?;
-        let digests = shell::test_program("belljar-exact", "digests")?;
-        let environment = [
-            ("BELLJAR_BIN", binary),
-            ("BELLJAR_KVM_TESTS", &tests),
-            ("BELLJAR_DIGESTS", &digests),
-        ];
-        end_to_end_tests(&machine, &environment, &["--test-threads", "1"])?;
+    let binary = prepare(groups)?;
+    on_host(groups, &binary, more)?;
+    if groups.contains(&Group::Kvm) {
+        in_machine(&binary, more, Output::Plain)?;
     }
     Ok(())
 }
 
-/// Runs the tests of `groups` in `environment`, with `more` arguments for the harness.
-fn end_to_end_tests(groups: &[Group], environment: &[(&str, &str)], more: &[&str]) -> Result<()> {
-    let mut arguments = vec!["test", "--workspace", "--test", "e2e", "--"];
-    let filters: Vec<String> = groups
+/// Builds and installs what the tests of `groups` need, and tells where `belljar` is.
+fn prepare(groups: &[Group]) -> Result<String> {
+    let binary = build_belljar(Profile::Dev)?;
+    let binary = binary.into_os_string().into_string();
+    let binary = binary
+        .ok()
+        .context("the target folder's path is not text")?;
+    build_images(&binary, &images(groups))?;
+    if groups.contains(&Group::Hosts) {
+        packages::ensure_lab();
+    }
+    if groups.contains(&Group::Kvm) {
+        packages::ensure_new_qemu();
+        build_image(&binary, "kvm-host")?;
+    }
+    Ok(binary)
+}
+
+/// Runs those of `groups` that need no machine of their own.
+fn on_host(groups: &[Group], binary: &str, more: &[(&str, &str)]) -> Result<()> {
+    let groups = groups.iter().copied();
+    let groups: Vec<_> = groups.filter(|group| *group != Group::Kvm).collect();
+    if groups.is_empty() {
+        return Ok(());
+    }
+    let environment = [&[("BELLJAR_BIN", binary)], more].concat();
+    shell::run_with(&cargo(), &end_to_end_tests(&groups), &environment)
+}
+
+/// How what a group writes is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Output {
+    /// As it is.
+    Plain,
+    /// With the group's name before each line, as others run meanwhile.
+    Named,
+}
+
+/// Runs the kvm group, a test at a time: a machine that is emulated needs a processor.
+fn in_machine(binary: &str, more: &[(&str, &str)], output: Output) -> Result<()> {
+    let tests = shell::test_program("belljar-kvm", "belljar-kvm")?;
+    let digests = shell::test_program("belljar-exact", "digests")?;
+    let own = [
+        ("BELLJAR_BIN", binary),
+        ("BELLJAR_KVM_TESTS", &tests),
+        ("BELLJAR_DIGESTS", &digests),
+    ];
+    let environment = [&own, more].concat();
+    let mut arguments = end_to_end_tests(&[Group::Kvm]);
+    arguments.extend(["--test-threads", "1"].map(str::to_owned));
+    match output {
+        Output::Plain => shell::run_with(&cargo(), &arguments, &environment),
+        Output::Named => shell::run_named("kvm", &cargo(), &arguments, &environment),
+    }
+}
+
+/// Cargo's arguments for the end-to-end tests of `groups`.
+fn end_to_end_tests(groups: &[Group]) -> Vec<String> {
+    let filters = groups
         .iter()
         .filter_map(|group| group.to_possible_value())
-        .map(|value| format!("{}::", value.get_name()))
-        .collect();
-    arguments.extend(filters.iter().map(String::as_str));
-    arguments.extend(more);
-    run_with(&cargo(), &arguments, environment)
+        .map(|value| format!("{}::", value.get_name()));
+    let arguments = ["test", "--workspace", "--test", "e2e", "--"].map(str::to_owned);
+    arguments.into_iter().chain(filters).collect()
 }
 
 #[cfg(test)]

@@ -15,43 +15,59 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<()> {
 }
 
 /// As [`run`], with more environment.
-pub(crate) fn run_with(
+pub(crate) fn run_with<Argument: AsRef<str>>(
     program: &str,
-    arguments: &[&str],
+    arguments: &[Argument],
     environment: &[(&str, &str)],
 ) -> Result<()> {
-    eprintln!("$ {program} {}", arguments.join(" "));
+    let line = command_line(program, arguments);
+    eprintln!("$ {line}");
     let status = Command::new(program)
-        .args(arguments)
+        .args(arguments.iter().map(Argument::as_ref))
         .envs(environment.iter().copied())
         .current_dir(crate::root())
         .status()
         .with_context(|| format!("cannot start {program}"))?;
     if !status.success() {
-        bail!("{program} {} failed ({status})", arguments.join(" "));
+        bail!("{line} failed ({status})");
     }
     Ok(())
 }
 
-/// As [`run`], with `name` before each line that the program writes: several may run at once.
-pub(crate) fn run_named(name: &str, program: &str, arguments: &[&str]) -> Result<()> {
-    eprintln!("$ {program} {}", arguments.join(" "));
+/// The words of a command, as one types them.
+fn command_line<Argument: AsRef<str>>(program: &str, arguments: &[Argument]) -> String {
+    let words = arguments.iter().map(Argument::as_ref);
+    let words: Vec<&str> = [program].into_iter().chain(words).collect();
+    words.join(" ")
+}
+
+/// As [`run_with`], with `name` before each line that the program writes: several may run at once.
+pub(crate) fn run_named<Argument: AsRef<str>>(
+    name: &str,
+    program: &str,
+    arguments: &[Argument],
+    environment: &[(&str, &str)],
+) -> Result<()> {
+    let line = command_line(program, arguments);
+    eprintln!("$ {line}");
     let (reader, writer) = std::io::pipe().context("the host has no pipe")?;
     let other = writer.try_clone().context("the host has no pipe")?;
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(crate::root());
+    command.args(arguments.iter().map(Argument::as_ref));
+    command.envs(environment.iter().copied());
+    command.current_dir(crate::root());
     let child = command.stdout(writer).stderr(other).spawn();
     let mut child = child.with_context(|| format!("cannot start {program}"))?;
     // Its ends of the pipe: reading ends with the program's.
     drop(command);
-    for line in BufReader::new(reader).lines() {
-        eprintln!("{name}: {}", line.context("what it writes is no text")?);
+    for written in BufReader::new(reader).lines() {
+        eprintln!("{name}: {}", written.context("what it writes is no text")?);
     }
     let status = child
         .wait()
         .with_context(|| format!("cannot wait for {program}"))?;
     if !status.success() {
-        bail!("{program} {} failed ({status})", arguments.join(" "));
+        bail!("{line} failed ({status})");
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! move alike.
 //!
 //! A stride is given only where it is the same each time that the run is gone through, by constants
-//! or by a register that the run does not change. `emit/rounds` asks for families, to check the
+//! or by a register that the run does not change. `emit/guarded_loop` asks for families, to check the
 //! first and the last round of a guarded loop in place of each.
 
 use iced_x86::Register;
