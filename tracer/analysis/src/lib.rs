@@ -51,8 +51,8 @@ pub use flow::{
     GraphsOf, Label, PerThread, Spread, Temporal, flow_graphs,
 };
 pub use loops::{
-    ClassLoops, Iterations, LoopFinder, LoopMeasure, LoopPart, LoopStructure, Part, Phase,
-    Sequence, SequenceCall, When, loops,
+    ClassLoops, Iterations, LoopBalance, LoopFinder, LoopMeasure, LoopPart, LoopStructure, Part,
+    Phase, Sequence, SequenceCall, When, loops,
 };
 pub use path::{CriticalPath, PathFunction, PathRank, critical_path};
 pub use stat::{

@@ -6,6 +6,8 @@
 //! event flow graphs" (Euro-Par 2015). Calls that ask the library or the process itself for something, and move nothing, are
 //! left out unless wanted: programs make them everywhere, and what is everywhere makes everything one loop. Called by `belljar trace loops`.
 
+/// How evenly threads compute.
+mod balance;
 /// Counts iterations.
 mod measure;
 /// Finds loops.
@@ -26,6 +28,7 @@ use serde::Serialize;
 use crate::communicators::{Collector, Communicators};
 use crate::dump::Filter;
 use crate::flow::{Detail, FlowCollector, FlowThread, Flows, Label, PerThread, Spread};
+pub use balance::LoopBalance;
 use measure::Walk;
 use nesting::Nesting;
 
@@ -69,6 +72,8 @@ pub struct LoopStructure {
     pub left_out: u64,
     /// By class of threads with equal graphs, in the order of their first threads.
     pub classes: Vec<ClassLoops>,
+    /// How evenly threads compute in each loop, of all classes together.
+    pub balance: Vec<LoopBalance>,
 }
 
 /// The loops of a class of threads.
@@ -146,6 +151,8 @@ pub struct LoopPart {
     pub when: When,
     /// The call with which its iterations begin.
     pub header: String,
+    /// The function of that call.
+    pub function: &'static str,
     /// Whether it is entered elsewhere, too: then its iterations are counted from there on.
     pub irreducible: bool,
     /// How often it is entered.
@@ -158,6 +165,9 @@ pub struct LoopPart {
     pub calls: u64,
     /// In MPI, of all threads.
     pub in_mpi_ps: u64,
+    /// What each thread computes in it, outside MPI.
+    #[serde(skip)]
+    pub computing: Vec<(FlowThread, u64)>,
     /// What each iteration does.
     pub body: Vec<Part>,
 }
@@ -292,14 +302,16 @@ impl LoopMeasure {
             walk.finish();
         }
         let classes = 0..self.flows.classes.len();
+        let classes: Vec<ClassLoops> = classes
+            .map(|class| tree::class(&self, class, header, communicators))
+            .collect();
         LoopStructure {
             by: self.flows.collector.detail,
             threads: self.walks.len() as u64,
             calls: self.walks.iter().map(|walk| walk.calls).sum(),
             left_out: self.left_out,
-            classes: classes
-                .map(|class| tree::class(&self, class, header, communicators))
-                .collect(),
+            balance: balance::of(&classes),
+            classes,
         }
     }
 }

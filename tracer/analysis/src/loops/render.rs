@@ -42,6 +42,46 @@ impl LoopStructure {
             writeln!(out)?;
             writeln!(out, "{} more classes: --json has all", count(rest))?;
         }
+        self.write_balance(out)
+    }
+
+    /// How evenly threads compute, of the loops with most to save.
+    fn write_balance(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        let all = self.balance.iter().filter(|one| one.threads > 1);
+        let all: Vec<_> = all.collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        writeln!(out)?;
+        writeln!(
+            out,
+            "Load balance: what threads compute in each loop, of all classes together"
+        )?;
+        let mut table = Table::new([
+            "loop of",
+            "threads",
+            "mean",
+            "most",
+            "by rank",
+            "imbalance",
+            "percent",
+        ]);
+        for one in all.iter().take(SHOWN) {
+            table.row(vec![
+                one.path.join(" > "),
+                count(one.threads),
+                time(one.mean_ps),
+                time(one.max_ps),
+                one.most.rank.to_string(),
+                time(one.imbalance_ps),
+                format!("{:.1} %", one.imbalance_percent),
+            ]);
+        }
+        table.write(out)?;
+        if all.len() > SHOWN {
+            let rest = (all.len() - SHOWN) as u64;
+            writeln!(out, "{} more loops: --json has all", count(rest))?;
+        }
         Ok(())
     }
 

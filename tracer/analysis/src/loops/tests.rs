@@ -131,3 +131,39 @@ fn what_happens_in_some_iterations_says_in_which() {
     assert_eq!(crate::flow::label::words(labels), "2-12 step 2");
     assert_eq!(*of, Some(12));
 }
+
+/// A loop of barriers, before each of which rank 0 computes 1,000 cycles and all others as much more as `late` says.
+fn balance_of(late: &[u64]) -> Vec<super::LoopBalance> {
+    let mut ranks = Ranks::new(late.len() as u32);
+    for step in 1..=10u64 {
+        for (rank, late) in late.iter().enumerate() {
+            let entry = step * 100_000 - 1000 + late;
+            ranks.call(rank, (entry, step * 100_000), "MPI_Barrier", &[WORLD]);
+        }
+    }
+    let trace = ranks.trace();
+    let mut finder = LoopFinder::new(Detail::Peer, false);
+    trace.events.iter().for_each(|event| finder.observe(event));
+    let mut measure = finder.measure(&trace.communicators);
+    trace.events.iter().for_each(|event| measure.observe(event));
+    measure.finish(&trace.header, &trace.communicators).balance
+}
+
+#[test]
+fn imbalance_is_what_equal_work_would_save() {
+    let [even] = &balance_of(&[0, 0, 0, 0])[..] else {
+        panic!("one loop");
+    };
+    assert_eq!((even.imbalance_ps, even.imbalance_percent), (0, 0.0));
+    assert_eq!((even.path.clone(), even.threads), (vec!["MPI_Barrier"], 4));
+    // Nine gaps of 99,000 cycles, and what one computes more in each.
+    let [odd] = &balance_of(&[0, 0, 600, 0])[..] else {
+        panic!("one loop");
+    };
+    assert_eq!(odd.most.rank, 2);
+    let cycle = even.mean_ps / (9 * 99_000);
+    assert_eq!(odd.max_ps - odd.min_ps, 9 * 600 * cycle);
+    assert_eq!(odd.imbalance_ps, 9 * 450 * cycle);
+    let expected = 100.0 * (450.0 / 99_600.0) * (4.0 / 3.0);
+    assert!((odd.imbalance_percent - expected).abs() < 1e-6, "{odd:?}");
+}

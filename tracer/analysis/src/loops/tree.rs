@@ -13,7 +13,7 @@ use super::{
     ClassLoops, Iterations, LoopMeasure, LoopPart, Part, Phase, Sequence, SequenceCall, When,
 };
 use crate::communicators::Communicators;
-use crate::flow::{Class, END, PerThread, Spread, threads};
+use crate::flow::{Class, END, FlowThread, PerThread, Spread, threads};
 
 /// What a loop, or the program, consists of: a node, or a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +30,8 @@ struct Tree<'a> {
     header: &'a TraceHeader,
     /// By loop, and last the program: what it consists of, in order.
     items: Vec<Vec<Item>>,
+    /// The class's threads, in its order.
+    members: Vec<FlowThread>,
 }
 
 /// The loops of a class.
@@ -43,14 +45,15 @@ pub(super) fn class(
     let nesting = &measure.nestings[number];
     let flow = &measure.flows.threads()[class.threads[0]].1;
     let edges = flow.edges.iter().map(|edge| (edge.from, edge.to));
+    let members = measure.flows.members(&class.threads, communicators);
     let tree = Tree {
         measure,
         class,
         nesting,
         header,
         items: ordered(nesting, edges),
+        members: members.clone(),
     };
-    let members = measure.flows.members(&class.threads, communicators);
     let body = tree.body(nesting.loops.len());
     let outermost = body.iter().filter_map(|part| match part {
         Part::Loop(part) => Some(part.time.total_ps),
@@ -222,7 +225,8 @@ impl Tree<'_> {
             ..Iterations::default()
         };
         let (mut calls, mut in_mpi_ps) = (0, 0);
-        for (thread, sum) in self.sums(number) {
+        let mut computing = Vec::with_capacity(self.members.len());
+        for ((thread, sum), member) in self.sums(number).zip(&self.members) {
             let (key, _) = &self.measure.flows.threads()[thread];
             entries.add(sum.entries);
             time.add(&sum.time, self.header.frequency(key.0));
@@ -231,17 +235,21 @@ impl Tree<'_> {
             iterations.total += sum.total;
             calls += sum.calls;
             in_mpi_ps += self.ps(thread, sum.mpi);
+            let outside = sum.time.total.saturating_sub(sum.mpi);
+            computing.push((*member, self.ps(thread, outside)));
         }
         iterations.mean = iterations.total as f64 / entries.total.max(1) as f64;
         LoopPart {
             when: self.when(region, |walk| &walk.loops[number].occurrence),
             header: self.words(own.header).1,
+            function: self.words(own.header).0,
             irreducible: own.irreducible,
             entries,
             iterations,
             time,
             calls,
             in_mpi_ps,
+            computing,
             body: self.body(number),
         }
     }
