@@ -73,45 +73,100 @@ pub enum Algorithm {
 }
 
 /// Names as MPICH's tables have them, without the `MPIR_` and, in the nonblocking form, the `I` and the `_sched`.
-const NAMES: [(&str, Algorithm); 35] = [
-    ("barrier_intra_dissemination", Algorithm::BarrierDissemination),
-    ("barrier_intra_recursive_doubling", Algorithm::BarrierDissemination),
+const NAMES: [(&str, Algorithm); 36] = [
+    (
+        "barrier_intra_dissemination",
+        Algorithm::BarrierDissemination,
+    ),
+    (
+        "barrier_intra_recursive_doubling",
+        Algorithm::BarrierDissemination,
+    ),
     ("bcast_intra_binomial", Algorithm::BroadcastBinomial),
     (
         "bcast_intra_scatter_recursive_doubling_allgather",
         Algorithm::BroadcastScatterRecursiveDoublingAllgather,
     ),
-    ("bcast_intra_scatter_ring_allgather", Algorithm::BroadcastScatterRingAllgather),
+    (
+        "bcast_intra_scatter_ring_allgather",
+        Algorithm::BroadcastScatterRingAllgather,
+    ),
     ("gather_intra_binomial", Algorithm::GatherBinomial),
     ("gatherv_allcomm_linear", Algorithm::GathervLinear),
     ("scatter_intra_binomial", Algorithm::ScatterBinomial),
     ("scatterv_allcomm_linear", Algorithm::ScattervLinear),
-    ("allgather_intra_recursive_doubling", Algorithm::AllgatherRecursiveDoubling),
+    (
+        "allgather_intra_recursive_doubling",
+        Algorithm::AllgatherRecursiveDoubling,
+    ),
     ("allgather_intra_brucks", Algorithm::AllgatherBrucks),
     ("allgather_intra_ring", Algorithm::AllgatherRing),
-    ("allgatherv_intra_recursive_doubling", Algorithm::AllgathervRecursiveDoubling),
+    (
+        "allgatherv_intra_recursive_doubling",
+        Algorithm::AllgathervRecursiveDoubling,
+    ),
     ("allgatherv_intra_brucks", Algorithm::AllgathervBrucks),
     ("allgatherv_intra_ring", Algorithm::AllgathervRing),
     ("alltoall_intra_brucks", Algorithm::AlltoallBrucks),
     ("alltoall_intra_scattered", Algorithm::AlltoallScattered),
-    ("alltoall_intra_permuted_sendrecv", Algorithm::AlltoallScattered),
+    (
+        "alltoall_intra_permuted_sendrecv",
+        Algorithm::AlltoallScattered,
+    ),
     ("alltoall_intra_pairwise", Algorithm::AlltoallPairwise),
-    ("alltoall_intra_pairwise_sendrecv_replace", Algorithm::AlltoallPairwiseReplace),
+    (
+        "alltoall_intra_pairwise_sendrecv_replace",
+        Algorithm::AlltoallPairwiseReplace,
+    ),
     ("alltoallv_intra_scattered", Algorithm::AlltoallvScattered),
     ("alltoallv_intra_blocked", Algorithm::AlltoallvScattered),
-    ("alltoallv_intra_pairwise_sendrecv_replace", Algorithm::AlltoallvPairwiseReplace),
+    (
+        "alltoallv_intra_pairwise_sendrecv_replace",
+        Algorithm::AlltoallvPairwiseReplace,
+    ),
     ("reduce_intra_binomial", Algorithm::ReduceBinomial),
-    ("reduce_intra_reduce_scatter_gather", Algorithm::ReduceScatterGather),
-    ("allreduce_intra_recursive_doubling", Algorithm::AllreduceRecursiveDoubling),
-    ("allreduce_intra_reduce_scatter_allgather", Algorithm::AllreduceReduceScatterAllgather),
-    ("reduce_scatter_intra_recursive_halving", Algorithm::ReduceScatterRecursiveHalving),
-    ("reduce_scatter_intra_pairwise", Algorithm::ReduceScatterPairwise),
-    ("reduce_scatter_intra_recursive_doubling", Algorithm::ReduceScatterRecursiveDoubling),
-    ("reduce_scatter_intra_noncommutative", Algorithm::ReduceScatterNoncommutative),
-    ("scan_intra_recursive_doubling", Algorithm::ScanRecursiveDoubling),
-    ("exscan_intra_recursive_doubling", Algorithm::ScanRecursiveDoubling),
+    (
+        "reduce_intra_reduce_scatter_gather",
+        Algorithm::ReduceScatterGather,
+    ),
+    (
+        "allreduce_intra_recursive_doubling",
+        Algorithm::AllreduceRecursiveDoubling,
+    ),
+    (
+        "allreduce_intra_reduce_scatter_allgather",
+        Algorithm::AllreduceReduceScatterAllgather,
+    ),
+    (
+        "reduce_scatter_intra_recursive_halving",
+        Algorithm::ReduceScatterRecursiveHalving,
+    ),
+    (
+        "reduce_scatter_intra_pairwise",
+        Algorithm::ReduceScatterPairwise,
+    ),
+    (
+        "reduce_scatter_intra_recursive_doubling",
+        Algorithm::ReduceScatterRecursiveDoubling,
+    ),
+    (
+        "reduce_scatter_intra_noncommutative",
+        Algorithm::ReduceScatterNoncommutative,
+    ),
+    (
+        "scan_intra_recursive_doubling",
+        Algorithm::ScanRecursiveDoubling,
+    ),
+    (
+        "exscan_intra_recursive_doubling",
+        Algorithm::ScanRecursiveDoubling,
+    ),
     ("alltoallw_intra_scattered", Algorithm::AlltoallvScattered),
     ("alltoallw_intra_blocked", Algorithm::AlltoallvScattered),
+    (
+        "alltoallw_intra_pairwise_sendrecv_replace",
+        Algorithm::AlltoallvPairwiseReplace,
+    ),
 ];
 
 impl Algorithm {
@@ -151,7 +206,9 @@ impl Algorithm {
     /// The algorithm that MPICH's tables call so; `None` for one that is not known here.
     pub fn named(name: &str) -> Option<Self> {
         let name = name.strip_prefix("MPIR_")?.to_ascii_lowercase();
-        let name = name.replace("_sched_", "_").replace("_scatter_block_", "_scatter_");
+        let name = name
+            .replace("_sched_", "_")
+            .replace("_scatter_block_", "_scatter_");
         let find = |name: &str| NAMES.iter().find(|(own, _)| *own == name);
         let found = find(&name).or_else(|| {
             // The nonblocking forms of those that work in place are all called so.
@@ -160,9 +217,6 @@ impl Algorithm {
             let in_place = in_place.map(|name| format!("{name}_intra_pairwise_sendrecv_replace"));
             find(in_place.as_deref().unwrap_or(name))
         });
-        if found.is_none() && name.ends_with("alltoallw_intra_pairwise_sendrecv_replace") {
-            return Some(Self::AlltoallvPairwiseReplace);
-        }
         found.map(|(_, algorithm)| *algorithm)
     }
 

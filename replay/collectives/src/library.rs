@@ -46,7 +46,10 @@ mod tests {
     fn documents_are_found_among_other_bytes() {
         let library = b"\x7fELF\0{\"collective=a\":{}}\0\xff{\"collective=b\":{}}\0{\"collective=";
         let found = documents(library);
-        assert_eq!(found, [br#"{"collective=a":{}}"#, br#"{"collective=b":{}}"#]);
+        assert_eq!(
+            found,
+            [br#"{"collective=a":{}}"#, br#"{"collective=b":{}}"#]
+        );
         assert!(documents(b"nothing").is_empty());
     }
 }

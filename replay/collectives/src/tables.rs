@@ -254,8 +254,9 @@ impl<'de> Deserialize<'de> for Tree {
                 let mut branches = Vec::new();
                 while let Some(key) = map.next_key::<String>()? {
                     let condition: String = key.split_whitespace().collect();
-                    let condition = Condition::named(&condition)
-                        .ok_or_else(|| A::Error::custom(format!("the condition {key:?} is unknown")))?;
+                    let condition = Condition::named(&condition).ok_or_else(|| {
+                        A::Error::custom(format!("the condition {key:?} is unknown"))
+                    })?;
                     branches.push((condition, map.next_value()?));
                 }
                 Ok(Tree(branches))

@@ -10,6 +10,10 @@ use crate::schedule::Builder;
 /// Bytes of a part of a piece in the ring, at most (`MPIR_CVAR_ALLGATHERV_PIPELINE_MSG_SIZE`).
 const PIPELINE: u64 = 32768;
 
+/// Bytes of all pieces, at most, for which they are sent in parts: more than this no node holds, and the number of
+/// parts is bounded.
+const MOST_IN_PARTS: u64 = 1 << 36;
+
 /// The pieces of all ranks; `None` when there are too few.
 fn pieces(call: &Call) -> Option<Parts> {
     let pieces = call.received.get(..call.members as usize)?;
@@ -114,7 +118,11 @@ pub(crate) fn ring_pieces(call: &Call, to: &mut Builder) {
     };
     let (right, left) = (call.after(1), call.before(1));
     let largest = pieces.iter().copied().max().unwrap_or(0);
-    let chunk = if largest > PIPELINE { PIPELINE } else { largest };
+    let chunk = if largest > PIPELINE {
+        PIPELINE
+    } else {
+        largest
+    };
     let mut out = Side::new(call.rank, sum(right));
     let mut into = Side::new(left, sum(call.rank));
     while out.open > 0 || into.open > 0 {

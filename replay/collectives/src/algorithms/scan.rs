@@ -9,11 +9,7 @@ use crate::schedule::Builder;
 pub(crate) fn dissemination(call: &Call, to: &mut Builder) {
     let mut mask = 1;
     while mask < call.members {
-        to.exchange(
-            (call.after(mask), 0),
-            || vec![0],
-            (call.before(mask), 0),
-        );
+        to.exchange((call.after(mask), 0), || vec![0], (call.before(mask), 0));
         mask <<= 1;
     }
 }

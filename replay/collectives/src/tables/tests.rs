@@ -78,15 +78,42 @@ fn members_are_compared_as_mpich_does_once_data_was_asked_for() {
 #[test]
 fn every_algorithm_has_a_name() {
     for (name, algorithm) in [
-        ("MPIR_Ialltoallw_intra_sched_inplace", Algorithm::AlltoallvPairwiseReplace),
-        ("MPIR_Ialltoall_intra_sched_inplace", Algorithm::AlltoallPairwiseReplace),
-        ("MPIR_Alltoallw_intra_pairwise_sendrecv_replace", Algorithm::AlltoallvPairwiseReplace),
-        ("MPIR_Ialltoallw_intra_sched_blocked", Algorithm::AlltoallvScattered),
-        ("MPIR_Ireduce_scatter_block_intra_sched_pairwise", Algorithm::ReduceScatterPairwise),
-        ("MPIR_Ibarrier_intra_sched_recursive_doubling", Algorithm::BarrierDissemination),
-        ("MPIR_Iexscan_intra_sched_recursive_doubling", Algorithm::ScanRecursiveDoubling),
-        ("MPIR_Ireduce_intra_sched_reduce_scatter_gather", Algorithm::ReduceScatterGather),
-        ("MPIR_Igatherv_allcomm_sched_linear", Algorithm::GathervLinear),
+        (
+            "MPIR_Ialltoallw_intra_sched_inplace",
+            Algorithm::AlltoallvPairwiseReplace,
+        ),
+        (
+            "MPIR_Ialltoall_intra_sched_inplace",
+            Algorithm::AlltoallPairwiseReplace,
+        ),
+        (
+            "MPIR_Alltoallw_intra_pairwise_sendrecv_replace",
+            Algorithm::AlltoallvPairwiseReplace,
+        ),
+        (
+            "MPIR_Ialltoallw_intra_sched_blocked",
+            Algorithm::AlltoallvScattered,
+        ),
+        (
+            "MPIR_Ireduce_scatter_block_intra_sched_pairwise",
+            Algorithm::ReduceScatterPairwise,
+        ),
+        (
+            "MPIR_Ibarrier_intra_sched_recursive_doubling",
+            Algorithm::BarrierDissemination,
+        ),
+        (
+            "MPIR_Iexscan_intra_sched_recursive_doubling",
+            Algorithm::ScanRecursiveDoubling,
+        ),
+        (
+            "MPIR_Ireduce_intra_sched_reduce_scatter_gather",
+            Algorithm::ReduceScatterGather,
+        ),
+        (
+            "MPIR_Igatherv_allcomm_sched_linear",
+            Algorithm::GathervLinear,
+        ),
     ] {
         assert_eq!(Algorithm::named(name), Some(algorithm), "{name}");
     }
@@ -97,7 +124,13 @@ fn every_algorithm_has_a_name() {
 #[test]
 fn tables_are_found_in_a_library() {
     let mut library = b"\x7fELF\0{\"collective=bcast\":{\"composition=X\":{}}}\0".to_vec();
-    library.extend(TABLE.trim().replace('\n', "").replacen("{    ", "{", 1).bytes());
+    library.extend(
+        TABLE
+            .trim()
+            .replace('\n', "")
+            .replacen("{    ", "{", 1)
+            .bytes(),
+    );
     library.push(0);
     let tables = Tables::of_library(&library).unwrap();
     assert_eq!(tables, Tables::parse(TABLE.as_bytes()).unwrap());
