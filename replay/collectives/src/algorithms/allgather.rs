@@ -118,11 +118,8 @@ pub(crate) fn ring_pieces(call: &Call, to: &mut Builder) {
     };
     let (right, left) = (call.after(1), call.before(1));
     let largest = pieces.iter().copied().max().unwrap_or(0);
-    let chunk = if largest > PIPELINE {
-        PIPELINE
-    } else {
-        largest
-    };
+    let in_parts = largest > PIPELINE && sum(right).max(sum(call.rank)) <= MOST_IN_PARTS;
+    let chunk = if in_parts { PIPELINE } else { largest };
     let mut out = Side::new(call.rank, sum(right));
     let mut into = Side::new(left, sum(call.rank));
     while out.open > 0 || into.open > 0 {
