@@ -43,6 +43,9 @@ enum Condition {
     Take(String),
 }
 
+/// Makes a condition of the bound in its key.
+type Bounded = fn(u64) -> Condition;
+
 /// Conditions and what follows from them, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Tree(Vec<(Condition, Tree)>);
@@ -190,7 +193,7 @@ impl Condition {
                 _ => Self::Hierarchy,
             });
         }
-        let bounded: [(&str, fn(u64) -> Self); 8] = [
+        let bounded: [(&str, Bounded); 8] = [
             ("comm_size<=", Self::MembersUpTo),
             ("comm_size<", Self::MembersBelow),
             ("count<=", Self::CountUpTo),
