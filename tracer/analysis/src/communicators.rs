@@ -107,6 +107,11 @@ impl Communicators {
         Some(view.rank)
     }
 
+    /// How many processes the trace has.
+    pub fn processes(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// The node on which a process runs. `None` when the trace does not tell.
     pub fn node(&self, member: Member) -> Option<u32> {
         self.nodes.get(&member).copied()

@@ -39,6 +39,8 @@ pub(super) enum Unknown {
     Algorithm,
     /// The trace does not tell whether the program's own reduction is commutative.
     Reduction,
+    /// There are too many pairs.
+    Pairs,
 }
 
 impl Unknown {
@@ -58,6 +60,7 @@ impl Unknown {
             Self::Reduction => {
                 "collective calls with an operation of which it is unknown whether it is commutative"
             }
+            Self::Pairs => "messages between more pairs of ranks than are kept",
         }
     }
 }
@@ -76,8 +79,36 @@ impl Sum {
     }
 }
 
+/// Pairs that are kept, at most: those of two thousand ranks of which each talks to each.
+const MOST_PAIRS: usize = 1 << 22;
+
+/// Members of a communicator that are believed of a trace that has fewer processes.
+const MEMBERS_BELIEVED: usize = 1 << 12;
+
+/// Whether a communicator may have so many members: a trace of a few bytes could claim any number.
+pub(super) fn is_plausible(communicators: &Communicators, members: u32) -> bool {
+    members as usize <= communicators.processes().max(MEMBERS_BELIEVED)
+}
+
 /// Sums by pairs.
-pub(super) type Pairs = BTreeMap<(Member, Member), Sum>;
+#[derive(Debug, Default)]
+pub(super) struct Pairs {
+    sums: BTreeMap<(Member, Member), Sum>,
+    /// Messages of pairs for which there was no room.
+    left_out: u64,
+}
+
+impl Pairs {
+    /// So many messages, of so many bytes together.
+    pub(super) fn add(&mut self, from: Member, to: Member, messages: u64, bytes: u64) {
+        let pair = (from, to);
+        if self.sums.len() >= MOST_PAIRS && !self.sums.contains_key(&pair) {
+            self.left_out = self.left_out.saturating_add(messages);
+            return;
+        }
+        self.sums.entry(pair).or_default().add(messages, bytes);
+    }
+}
 
 /// Gathers a [`Matrix`] from the events of a trace, in its order.
 #[derive(Debug)]
@@ -106,7 +137,7 @@ impl<'a> TrafficCollector<'a> {
             header,
             communicators,
             of,
-            pairs: Pairs::new(),
+            pairs: Pairs::default(),
             unknown: BTreeMap::new(),
             span: None,
             expander: tables.map(|tables| Expander::new(communicators, tables)),
@@ -180,8 +211,8 @@ impl<'a> TrafficCollector<'a> {
         let Some(peer) = peer else {
             return self.count(Unknown::Peer);
         };
-        let pair = if receives { (peer, own) } else { (own, peer) };
-        self.pairs.entry(pair).or_default().add(1, transfer.bytes);
+        let (from, to) = if receives { (peer, own) } else { (own, peer) };
+        self.pairs.add(from, to, 1, transfer.bytes);
     }
 
     fn collective(
@@ -206,7 +237,7 @@ impl<'a> TrafficCollector<'a> {
             operation,
             collective,
             |to, bytes| {
-                pairs.entry((own, to)).or_default().add(1, bytes);
+                pairs.add(own, to, 1, bytes);
             },
         )
     }
@@ -222,15 +253,22 @@ impl<'a> TrafficCollector<'a> {
             expander.expand(&mut self.pairs);
             algorithms = expander.algorithms();
         }
-        let pairs = self.pairs.into_iter().map(|((from, to), sum)| PairTraffic {
-            job: Some(from.job),
-            from: from.rank,
-            to_job: Some(to.job),
-            to: Some(to.rank),
-            messages: sum.messages,
-            bytes: sum.bytes,
-            payload: None,
-        });
+        if self.pairs.left_out > 0 {
+            self.unknown.insert(Unknown::Pairs, self.pairs.left_out);
+        }
+        let pairs = self
+            .pairs
+            .sums
+            .into_iter()
+            .map(|((from, to), sum)| PairTraffic {
+                job: Some(from.job),
+                from: from.rank,
+                to_job: Some(to.job),
+                to: Some(to.rank),
+                messages: sum.messages,
+                bytes: sum.bytes,
+                payload: None,
+            });
         let unknown = self.unknown.into_iter().map(|(why, count)| UnknownTraffic {
             what: why.words(),
             count,

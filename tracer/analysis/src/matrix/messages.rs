@@ -10,7 +10,7 @@ use belljar_collectives::{Algorithm, Call, Choice, Operation, Tables};
 use belljar_trace::{Collective, Event, Implementation};
 
 use super::AlgorithmTraffic;
-use super::collect::{Pairs, Sum, Unknown};
+use super::collect::{Pairs, Sum, Unknown, is_plausible};
 use super::passed;
 use crate::communicators::{Communicators, Members, ProcessKey};
 
@@ -19,9 +19,6 @@ const MOST_CALLS: usize = 1 << 14;
 
 /// Pieces in them, at most.
 const MOST_PIECES: usize = 1 << 22;
-
-/// Members of a communicator whose calls are made messages of.
-const MOST_MEMBERS: u32 = 1 << 20;
 
 /// What a process's own reductions are.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,7 +92,7 @@ impl<'a> Expander<'a> {
             .communicators
             .rank(process, number)
             .ok_or(Unknown::Peer)?;
-        if members.len() > MOST_MEMBERS {
+        if !is_plausible(self.communicators, members.len()) {
             return Err(Unknown::Peer);
         }
         if !self.is_spread(identity, members) {
@@ -188,7 +185,7 @@ impl<'a> Expander<'a> {
                 let bytes = bytes.saturating_mul(count);
                 entry.1.add(count, bytes);
                 if let Some(to) = members.get(to) {
-                    pairs.entry((own, to)).or_default().add(count, bytes);
+                    pairs.add(own, to, count, bytes);
                 }
             }
         }

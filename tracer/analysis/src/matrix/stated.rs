@@ -6,7 +6,7 @@
 use belljar_collectives::Operation;
 use belljar_trace::{Collective, Event, Peer};
 
-use super::collect::Unknown;
+use super::collect::{Unknown, is_plausible};
 use super::passed::{Called, bytes, pieces};
 use crate::communicators::{Communicators, Member};
 
@@ -32,6 +32,9 @@ pub(super) fn each(
     let rank = communicators.rank(process, number).ok_or(Unknown::Peer)?;
     let remote = communicators.remote_members(process, number);
     let partners = remote.unwrap_or(own);
+    if !is_plausible(communicators, partners.len()) {
+        return Err(Unknown::Peer);
+    }
     let between = remote.is_some();
     // Within a group whoever calls has its own rank among the partners, and gives itself nothing.
     let others = partners.iter().zip(0u32..);
