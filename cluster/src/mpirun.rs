@@ -30,6 +30,8 @@ pub mod library;
 mod mpi;
 /// What is asked for on the command line.
 pub mod request;
+/// What an image's MPI library says of its collective operations.
+pub mod tables;
 
 pub use binary::Binary;
 pub use error::ProgramError;

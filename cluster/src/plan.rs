@@ -154,9 +154,16 @@ impl Plan {
     /// See [`PlanError`].
     pub fn resolve(scenario: &Scenario, path: &Path) -> Result<Self, PlanError> {
         limits::check(scenario)?;
+        Self::resolve_for(scenario, path, Self::image_of(scenario, path)?)
+    }
+
+    /// The image of `scenario`, which was read from `path`.
+    ///
+    /// # Errors
+    /// When its recipe can't be read or it has not been built.
+    pub fn image_of(scenario: &Scenario, path: &Path) -> Result<Image, PlanError> {
         let folder = path.parent().unwrap_or(Path::new("."));
-        let image = find_image(&belljar_images::place(folder, &scenario.image.recipe))?;
-        Self::resolve_for(scenario, path, image)
+        find_image(&belljar_images::place(folder, &scenario.image.recipe))
     }
 
     /// Whether the library is preloaded into the workload's programs.

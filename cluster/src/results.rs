@@ -14,3 +14,5 @@ pub mod outputs;
 pub mod run_directory;
 /// What nodes write that a run keeps as text.
 pub mod stream;
+/// Who sent how much to whom.
+pub mod wire;

@@ -1,4 +1,4 @@
-//! Files that people are sent: traces and scenarios.
+//! Files that people are sent: traces, tables and scenarios.
 //!
 //! A trace may have its lengths and checksums made good, so that mutations get as far as the decoder. What
 //! is read is listed and analysed as well. Called by name from `lib.rs`.
@@ -6,9 +6,10 @@
 use std::io::Write;
 use std::path::Path;
 
-use belljar_analysis::{DumpFormat, Filter, dump, statistics};
+use belljar_analysis::{DumpFormat, Filter, Matrix, TrafficOf, dump, statistics, traffic};
 use belljar_archive::{EarlierWriter, StructureReader, TraceReader, TraceWriter};
 use belljar_cluster::scenario::Scenario;
+use belljar_collectives::{Call, Choice, Operation, Tables};
 use belljar_sim::Frequency;
 use belljar_trace::{EARLIEST_VERSION, MAGIC, TraceHeader, TraceState, TraceSummary, VERSION};
 
@@ -54,7 +55,63 @@ fn analyse_file(data: &[u8], chunked: fn(&[u8]) -> Vec<u8>) {
     if let Ok((statistics, _)) = statistics(file.path(), &Filter::default()) {
         let _ = format!("{statistics:?}");
     }
+    let tables = Tables::parse(TABLES).expect("these are tables");
+    for tables in [None, Some(&tables)] {
+        let of = TrafficOf::default();
+        if let Ok((matrix, _)) = traffic(file.path(), &Filter::default(), of, tables) {
+            written(&matrix);
+        }
+    }
     compare_readers(file.path());
+}
+
+/// Tables with an algorithm for each of some operations.
+const TABLES: &[u8] = br#"{
+    "collective=allreduce": {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}},
+    "collective=alltoallv": {"algorithm=MPIR_Alltoallv_intra_scattered": {}},
+    "collective=bcast": {"algorithm=MPIR_Bcast_intra_scatter_ring_allgather": {}},
+    "collective=gather": {"algorithm=MPIR_Gather_intra_binomial": {}}
+}"#;
+
+/// Writes a matrix in every form.
+fn written(matrix: &Matrix) {
+    let mut out = Vec::new();
+    let all = matrix.write(&mut out).and_then(|()| {
+        matrix.write_csv(&mut out)?;
+        matrix.write_json(&mut out)?;
+        matrix.write_svg(&mut out)
+    });
+    all.expect("memory takes everything");
+    assert!(std::str::from_utf8(&out).is_ok(), "a matrix is text");
+}
+
+/// Decision tables, as a document and in a library; and a run's `wire.csv`. What they choose has a schedule.
+pub(crate) fn tables(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data)
+        && let Ok(matrix) = Matrix::of_wire(text, 1_000_000)
+    {
+        written(&matrix);
+    }
+    let found = [Tables::parse(data), Tables::of_library(data)];
+    for tables in found.into_iter().flatten() {
+        for (operation, members) in Operation::ALL.into_iter().flat_map(|it| [(it, 5), (it, 8)]) {
+            let pieces = vec![1000; members as usize];
+            let call = Call::new(operation, members, 1).elements(100, 8);
+            let call = call.pieces(pieces.clone(), pieces);
+            if let Choice::Known(algorithm) = tables.choose(&call) {
+                let steps = algorithm.schedule(&call).steps().len();
+                assert!(steps < 1000, "{algorithm:?} has {steps} steps");
+            }
+        }
+    }
+}
+
+/// Tables, a library with tables, and a `wire.csv`.
+pub(crate) fn tables_seeds() -> Vec<Vec<u8>> {
+    let document = String::from_utf8_lossy(TABLES).replace([' ', '\n'], "");
+    let library = format!("\x7fELF\0{document}\0more");
+    let wire = b"from,to,frames,bytes,payload\n0,1,3,300,100\n0,*,1,60,0\n".to_vec();
+    vec![TABLES.to_vec(), library.into_bytes(), wire]
 }
 
 /// Reads structure alone: it has the calls that the whole has, where that is complete.

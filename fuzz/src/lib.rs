@@ -11,7 +11,7 @@ mod boot;
 mod checkpoint;
 /// Arbitrary code, in every mode and at both privilege levels.
 mod code;
-/// Files that people are sent: traces and scenarios.
+/// Files that people are sent: traces, tables and scenarios.
 mod files;
 /// A small machine for hostile code.
 mod machine;
@@ -96,6 +96,13 @@ pub const TARGETS: &[Target] = &[
         run: files::archive,
         seeds: files::archive_seeds,
         longest: 1 << 14,
+    },
+    Target {
+        name: "tables",
+        about: "MPI libraries' decision tables, and what a run says of the wire",
+        run: files::tables,
+        seeds: files::tables_seeds,
+        longest: 4096,
     },
     Target {
         name: "scenario",

@@ -84,6 +84,11 @@ fn archive() {
 }
 
 #[test]
+fn tables() {
+    mutations("tables", 2000);
+}
+
+#[test]
 fn scenario() {
     mutations("scenario", 2000);
 }

@@ -21,6 +21,7 @@ use belljar_cluster::observe::progress::Progress;
 use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::template;
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
+use belljar_cluster::results::wire::{self, WIRE_FILE};
 use belljar_cluster::run::checkpoint::{Choice, Tell};
 use belljar_cluster::run::coordinator::{Checkpoints, Ending, Run, Setup};
 use belljar_cluster::run::summary::{HostSummary, Summary, render};
@@ -241,6 +242,7 @@ impl Task<'_> {
             print(render(&summary, &host, self.directory.path()))?;
             return Ok(ExitCode::SUCCESS);
         }
+        directory.write(WIRE_FILE, &wire::table(run.fabric()))?;
         conclude(self.directory, &summary, &host, &ending)
     }
 }

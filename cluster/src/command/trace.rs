@@ -3,6 +3,8 @@
 //! Results go to standard output, and what makes a trace less than whole is said on standard error after
 //! them. The analyses are the tracer's. Called by `main`, and by `conclusion` at the end of a run.
 
+/// Who sends how much to whom.
+mod matrix;
 /// How a program is built, by its calls.
 mod structure;
 
@@ -22,6 +24,7 @@ use belljar_trace::{TRACE_FILE, TraceState, VERSION};
 use clap::{Args, Subcommand};
 
 use super::output::{Harmless, read_or_not, show};
+use matrix::MatrixArguments;
 use structure::{GraphArguments, LoopsArguments};
 
 #[derive(Subcommand)]
@@ -36,6 +39,11 @@ pub(crate) enum TraceCommand {
     /// Follow the critical path: what determined how long the program took, by rank and function.
     #[command(after_help = "Example: belljar trace path belljar-runs/hpl-4")]
     Path(PathArguments),
+    /// Say who sends how much to whom: as called, as the MPI library's messages, or on the wire.
+    #[command(
+        after_help = "Example: belljar trace matrix belljar-runs/hpl-4 --by message --svg hpl.svg"
+    )]
+    Matrix(MatrixArguments),
     /// Hold two traces against each other: the first call that differs, and what changed by function, rank and cause
     /// of waiting.
     #[command(after_help = "Example: belljar trace diff belljar-runs/slow belljar-runs/fast")]
@@ -146,6 +154,7 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
         TraceCommand::Stat(arguments) => stat(arguments),
         TraceCommand::Wait(arguments) => wait(arguments),
         TraceCommand::Path(arguments) => path(arguments),
+        TraceCommand::Matrix(arguments) => matrix::matrix(arguments),
         TraceCommand::Diff(arguments) => diff(arguments),
         TraceCommand::Graph(arguments) => structure::graph(arguments),
         TraceCommand::Loops(arguments) => structure::loops(arguments),

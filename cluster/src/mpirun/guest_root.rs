@@ -98,8 +98,8 @@ impl GuestRoot {
         folders
     }
 
-    /// The first bytes of the file at the path `real`, so many at most.
-    fn start(&self, real: &str, most: u64) -> Option<Vec<u8>> {
+    /// The first bytes of the file at the path `real`, so many at most. `None` when it is none, or cannot be read.
+    pub fn start(&self, real: &str, most: u64) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         match self.files.get(real)? {
             Content::Image(file) => {

@@ -27,6 +27,8 @@ mod routing;
 mod topology;
 /// What links carry over time: figures by windows of equal length.
 mod windows;
+/// Who sent how much to whom.
+mod wire;
 
 pub use distance::Distances;
 pub use flow::FlowKey;
@@ -40,3 +42,4 @@ pub use topology::{
     TopologyError, Torus,
 };
 pub use windows::{LinkRecord, LinkWindow};
+pub use wire::{WireCount, WirePair};

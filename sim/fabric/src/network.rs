@@ -16,6 +16,7 @@ use crate::link::{Exit, LinkStatistics, Port, PortSpec, PortState};
 use crate::routing::{Router, Routing, RoutingError};
 use crate::topology::{Endpoint, LinkId, Topology};
 use crate::windows::{LinkRecord, Windows};
+use crate::wire::{Wire, WireCount, WirePair};
 
 /// A fabric's running state as plain values.
 mod state;
@@ -133,6 +134,7 @@ pub struct Fabric {
     captured: Vec<Captured>,
     deliveries: Vec<Delivery>,
     windows: Option<Windows>,
+    wire: Wire,
 }
 
 impl Fabric {
@@ -191,6 +193,7 @@ impl Fabric {
             unroutable: 0,
             captured: Vec::new(),
             deliveries: Vec::new(),
+            wire: Wire::default(),
             topology,
         }
     }
@@ -232,6 +235,11 @@ impl Fabric {
         self.unroutable
     }
 
+    /// What hosts' cards put onto their links so far, for each pair of hosts with any of it, in order.
+    pub fn wire(&self) -> impl Iterator<Item = (WirePair, WireCount)> {
+        self.wire.pairs()
+    }
+
     /// `host` sends a frame at `time`. Frames of one host must come in order of
     /// time; `sequence` counts them.
     pub fn send(&mut self, time: Time, host: u32, sequence: u64, frame: Frame) {
@@ -262,7 +270,10 @@ impl Fabric {
             match event {
                 Event::Sent { host, frame } => {
                     let link = self.topology.link_of(host);
-                    self.transmit(key.time, link, Direction::Up, frame);
+                    let sent = frame.clone();
+                    if self.transmit(key.time, link, Direction::Up, frame) {
+                        self.wire.note(host, self.topology.hosts(), &sent);
+                    }
                 }
                 Event::Arrival {
                     link,
@@ -333,7 +344,8 @@ impl Fabric {
         self.transmit(ready, link, direction, frame);
     }
 
-    fn transmit(&mut self, ready: Time, link: LinkId, direction: Direction, frame: Frame) {
+    /// Puts a frame into a link's queue. Whether there was room.
+    fn transmit(&mut self, ready: Time, link: LinkId, direction: Direction, frame: Frame) -> bool {
         let port = &mut self.ports[link as usize][direction.index()];
         let source = port_number(link, direction);
         let outcome = port.send(ready, frame.len());
@@ -342,7 +354,7 @@ impl Fabric {
             windows.note(source, ready, frame.len() as u64, &outcome);
         }
         let Ok(passage) = outcome else {
-            return;
+            return false;
         };
         if self.watched[link as usize] && passage.start < passage.leaves {
             self.captured.push(Captured {
@@ -353,11 +365,11 @@ impl Fabric {
             });
         }
         let Exit::Arrives(time) = passage.exit else {
-            return;
+            return true;
         };
         if let Endpoint::Host(host) = self.far_end(link, direction) {
             self.deliveries.push(Delivery { time, host, frame });
-            return;
+            return true;
         }
         let key = EventKey {
             time,
@@ -371,6 +383,7 @@ impl Fabric {
             frame,
         };
         self.events.push(key, event);
+        true
     }
 
     fn far_end(&self, link: LinkId, direction: Direction) -> Endpoint {

@@ -1,5 +1,6 @@
 //! The trace against an independent count.
 
+mod matrix;
 mod structure;
 mod waiting;
 

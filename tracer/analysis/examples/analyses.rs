@@ -14,8 +14,16 @@ use std::time::Instant;
 
 use belljar_analysis::generated::Stencil;
 use belljar_analysis::{
-    Collector, Detail, FlowCollector, GraphsOf, LoopFinder, StatCollector, WaitCollector,
+    Collector, Detail, FlowCollector, GraphsOf, LoopFinder, StatCollector, TrafficCollector,
+    TrafficOf, WaitCollector,
 };
+use belljar_collectives::Tables;
+
+/// What the program's collective operations become.
+const TABLES: &[u8] = br#"{
+    "collective=allreduce": {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}},
+    "collective=reduce": {"algorithm=MPIR_Reduce_intra_binomial": {}}
+}"#;
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -92,7 +100,18 @@ fn analysed(analysis: &str, stencil: Stencil) -> String {
             events().for_each(|event| collector.observe(&event, true));
             format!("{} messages", collector.finish().messages)
         }
-        other => panic!("{other} is no analysis: none, graph, loops, stat or wait"),
+        "matrix" | "messages" => {
+            let communicators = communicators();
+            let tables = Tables::parse(TABLES).expect("tables");
+            let tables = (analysis == "messages").then_some(&tables);
+            let of = TrafficOf::default();
+            let mut collector = TrafficCollector::new(&header, &communicators, of, tables);
+            events().for_each(|event| collector.observe(&event, true));
+            format!("{} pairs", collector.finish().pairs.len())
+        }
+        other => {
+            panic!("{other} is no analysis: none, graph, loops, stat, wait, matrix or messages")
+        }
     }
 }
 

@@ -60,6 +60,7 @@ pub struct Communicators {
     views: BTreeMap<(ProcessKey, u32), View>,
     jobs: BTreeMap<ProcessKey, u32>,
     sizes: Vec<u32>,
+    nodes: BTreeMap<Member, u32>,
 }
 
 impl Communicators {
@@ -104,6 +105,31 @@ impl Communicators {
     pub fn rank(&self, process: ProcessKey, communicator: u32) -> Option<u32> {
         let view = self.views.get(&(process, communicator))?;
         Some(view.rank)
+    }
+
+    /// How many processes the trace has.
+    pub fn processes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The node on which a process runs. `None` when the trace does not tell.
+    pub fn node(&self, member: Member) -> Option<u32> {
+        self.nodes.get(&member).copied()
+    }
+
+    /// The neighbours of a process in its communicator's grid, in the order of its buffers' blocks; a place outside of the
+    /// grid is `None`. `None` altogether when there is no grid, or the trace does not tell it.
+    pub fn grid_neighbors(
+        &self,
+        process: ProcessKey,
+        communicator: u32,
+    ) -> Option<Vec<Option<Member>>> {
+        let view = self.views.get(&(process, communicator))?;
+        let Some(Neighbors::Slots(slots)) = &view.neighbors else {
+            return None;
+        };
+        let member = |rank: &Option<u32>| rank.and_then(|rank| view.members.get(rank));
+        Some(slots.iter().map(member).collect())
     }
 
     /// Who a peer in a process's communicator is. `None` when it is no rank, or the trace does

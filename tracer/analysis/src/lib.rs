@@ -28,6 +28,8 @@ pub mod generated;
 mod loops;
 /// Which receive got which message.
 mod matching;
+/// Who sends how much to whom.
+mod matrix;
 /// The chain of calls that determines how long a program took.
 mod path;
 /// Traces for tests.
@@ -53,6 +55,10 @@ pub use flow::{
 pub use loops::{
     ClassLoops, Iterations, LoopBalance, LoopFinder, LoopMeasure, LoopPart, LoopStructure, Part,
     Phase, Sequence, SequenceCall, When, loops,
+};
+pub use matrix::{
+    AlgorithmTraffic, Matrix, PairTraffic, TrafficBy, TrafficCollector, TrafficOf, UnknownTraffic,
+    WireError, traffic,
 };
 pub use path::{CriticalPath, PathFunction, PathRank, critical_path};
 pub use stat::{

@@ -187,8 +187,9 @@ pub enum Share {
 pub struct Amount {
     /// Bytes, for each of `share`; `None` when they could not be known at the call.
     pub bytes: Option<u64>,
-    /// Bytes with each of `share`, in order, where the call could not tell how many they are: at
-    /// least as many as there are, if they could be read. Those that follow mean nothing.
+    /// Bytes with each member or neighbour, in order, of operations that have a count for each. Where the call could
+    /// not tell how many they are (`bytes` is `None`), at least as many as there are, if they could be read; those that follow mean
+    /// nothing. Else all of them, which `bytes` is the sum of; or none, in traces of earlier Belljars.
     pub pieces: Vec<u64>,
     /// With whom.
     pub share: Share,

@@ -10,6 +10,7 @@ use super::{Captured, Direction, Event, Fabric, KIND_ARRIVAL, KIND_SENT};
 use crate::link::{Port, PortState};
 use crate::topology::LinkId;
 use crate::windows::WindowsState;
+use crate::wire::{Wire, WireState};
 
 /// All of a [`Fabric`] that changes while it runs: frames on their way, queues, figures,
 /// what chance decided, and which links work. Together with the topology and the settings
@@ -25,6 +26,7 @@ pub struct FabricState {
     watched: Vec<LinkId>,
     captured: Vec<CapturedState>,
     windows: Option<WindowsState>,
+    wire: WireState,
 }
 
 /// A frame on its way.
@@ -96,6 +98,7 @@ impl Fabric {
                 .collect(),
             captured: captured.collect(),
             windows: self.windows.as_ref().map(super::Windows::save),
+            wire: self.wire.save(),
         }
     }
 
@@ -130,6 +133,10 @@ impl Fabric {
                 "figures that cannot be, or of no link",
             ));
         }
+        let wire = Wire::restored(state.wire, self.topology.hosts());
+        self.wire = wire.ok_or(RestoreError::Damaged(
+            "traffic of hosts that do not exist, or twice of the same",
+        ))?;
         for (ports, saved) in self.ports.iter_mut().zip(state.ports) {
             for (port, saved) in ports.iter_mut().zip(saved) {
                 *port = Port::new(port.spec().clone(), saved);

@@ -10,7 +10,7 @@ use belljar_trace::{Event, Fact, Launch, TraceHeader, WORLD};
 
 use super::history::History;
 use super::resolve::Resolver;
-use super::{Communicators, ProcessKey};
+use super::{Communicators, Member, ProcessKey};
 
 /// Gathers what events tell of communicators; then [`resolve`](Self::resolve)s it.
 #[derive(Clone, Debug, Default)]
@@ -94,7 +94,17 @@ impl Collector {
                 .max(history.world_size);
         }
         let views = Resolver::new(&self.histories, &jobs, &sizes).run();
-        Communicators { views, jobs, sizes }
+        let places = self.histories.iter().filter_map(|(process, history)| {
+            let (job, rank) = (*jobs.get(process)?, history.rank);
+            Some((Member { job, rank }, process.0))
+        });
+        let nodes = places.collect();
+        Communicators {
+            views,
+            jobs,
+            sizes,
+            nodes,
+        }
     }
 
     /// Numbers the jobs in the order of their starts. Processes with the same launch belong to one;

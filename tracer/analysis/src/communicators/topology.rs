@@ -21,8 +21,8 @@ pub(super) enum Topology {
 /// The neighbours of a member, in the order of its buffers' blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Neighbors {
-    /// In a grid: two in each dimension; whether there is one, or `MPI_PROC_NULL`.
-    Slots(Vec<bool>),
+    /// In a grid: two in each dimension; the rank of each, or `None` for `MPI_PROC_NULL`.
+    Slots(Vec<Option<u32>>),
     /// In a graph: so many to receive from, and so many to send to.
     Degrees(u32, u32),
 }
@@ -56,13 +56,28 @@ impl Topology {
                 periods,
             } => {
                 let mut place = rank;
+                // From a rank to the next one in the dimension.
+                let mut stride = 1u32;
                 let mut slots = Vec::with_capacity(2 * dimensions.len());
                 for (&size, &goes_round) in dimensions.iter().zip(periods).rev() {
                     let coordinate = place.checked_rem(size)?;
                     place /= size;
+                    let at = |there: u32| {
+                        let first = rank.checked_sub(coordinate.checked_mul(stride)?)?;
+                        first.checked_add(there.checked_mul(stride)?)
+                    };
+                    let ahead = (coordinate + 1) % size;
+                    let behind = coordinate.checked_sub(1).unwrap_or(size - 1);
                     // Turned round below: the one ahead first.
-                    slots.push(goes_round || coordinate + 1 < size);
-                    slots.push(goes_round || coordinate > 0);
+                    for (there, inside) in
+                        [(ahead, coordinate + 1 < size), (behind, coordinate > 0)]
+                    {
+                        slots.push(match goes_round || inside {
+                            true => Some(at(there)?),
+                            false => None,
+                        });
+                    }
+                    stride = stride.saturating_mul(size);
                 }
                 slots.reverse();
                 Some(Neighbors::Slots(slots))
@@ -75,7 +90,7 @@ impl Neighbors {
     /// How many there are to receive from, or to send to.
     pub(super) fn count(&self, sources: bool) -> u64 {
         match self {
-            Self::Slots(slots) => slots.iter().filter(|there| **there).count() as u64,
+            Self::Slots(slots) => slots.iter().flatten().count() as u64,
             Self::Degrees(from, _) if sources => u64::from(*from),
             Self::Degrees(_, to) => u64::from(*to),
         }
@@ -86,7 +101,7 @@ impl Neighbors {
         match self {
             Self::Slots(slots) => {
                 let pieces = pieces.get(..slots.len())?.iter().zip(slots);
-                let there = pieces.filter(|(_, there)| **there);
+                let there = pieces.filter(|(_, there)| there.is_some());
                 Some(there.fold(0, |sum, (piece, _)| sum.saturating_add(*piece)))
             }
             Self::Degrees(..) => {

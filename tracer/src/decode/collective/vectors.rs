@@ -1,7 +1,7 @@
 //! Collective operations with a count for each member or neighbour.
 //!
-//! How many there are may follow from other processes' calls, which nobody knows yet. Then as
-//! many entries are read as there can be, and kept as [`Amount::pieces`] until the trace is analysed.
+//! Each entry is kept, as [`Amount::pieces`]. How many there are may follow from other processes' calls, which nobody
+//! knows yet. Then as many are read as there can be, and what they sum up to is told when the trace is analysed.
 
 use belljar_trace::{Amount, Peer, Share};
 
@@ -183,8 +183,12 @@ impl Entries {
 
     fn sum(self, share: Share) -> Amount {
         match self {
-            Self::All(entries) => {
-                Amount::whole(Some(entries.into_iter().fold(0, u64::saturating_add)))
+            Self::All(pieces) => {
+                let sum = pieces.iter().copied().fold(0, u64::saturating_add);
+                Amount {
+                    pieces,
+                    ..Amount::whole(Some(sum))
+                }
             }
             Self::Enough(pieces) => Amount {
                 bytes: None,

@@ -1,0 +1,172 @@
+//! Gathers whose result all get.
+//!
+//! Blocks have the numbers of their ranks. With pieces, the forms are the same but for their bytes, except that the ring sends large pieces
+//! in parts.
+
+use super::parts::{Parts, numbers};
+use crate::call::Call;
+use crate::schedule::Builder;
+
+/// Bytes of a part of a piece in the ring, at most (`MPIR_CVAR_ALLGATHERV_PIPELINE_MSG_SIZE`).
+const PIPELINE: u64 = 32768;
+
+/// Bytes of all pieces, at most, for which they are sent in parts: more than this no node holds, and the number of
+/// parts is bounded.
+const MOST_IN_PARTS: u64 = 1 << 36;
+
+/// The pieces of all ranks; `None` when there are too few.
+fn pieces(call: &Call) -> Option<Parts> {
+    let pieces = call.received.get(..call.members as usize)?;
+    Some(Parts::of(pieces.iter().copied()))
+}
+
+fn equal(call: &Call) -> Parts {
+    let block = call.bytes();
+    Parts::of((0..call.members).map(|_| block))
+}
+
+/// Partners twice as far away each time.
+pub(crate) fn doubling(call: &Call, to: &mut Builder) {
+    if call.bytes() > 0 {
+        doubled(call, &equal(call), to);
+    }
+}
+
+/// The same, with pieces.
+pub(crate) fn doubling_pieces(call: &Call, to: &mut Builder) {
+    if let Some(parts) = pieces(call).filter(|parts| parts.total() > 0) {
+        doubled(call, &parts, to);
+    }
+}
+
+fn doubled(call: &Call, parts: &Parts, to: &mut Builder) {
+    let mut mask = 1;
+    while mask < call.members {
+        let partner = call.rank ^ mask;
+        let [own, other] = [call.rank, partner].map(|rank| {
+            let first = rank & !(mask - 1);
+            first..first + mask
+        });
+        to.exchange(
+            (partner, parts.bytes(own.clone())),
+            || numbers(own),
+            (partner, parts.bytes(other)),
+        );
+        mask <<= 1;
+    }
+}
+
+/// Bruck's.
+pub(crate) fn brucks(call: &Call, to: &mut Builder) {
+    if call.bytes() > 0 {
+        bruck(call, &equal(call), to);
+    }
+}
+
+/// The same, with pieces.
+pub(crate) fn brucks_pieces(call: &Call, to: &mut Builder) {
+    if let Some(parts) = pieces(call).filter(|parts| parts.total() > 0) {
+        bruck(call, &parts, to);
+    }
+}
+
+/// Each rank has the blocks from its own on, going round, and gets as many again from the one that has those after them.
+fn bruck(call: &Call, parts: &Parts, to: &mut Builder) {
+    let members = call.members;
+    let run = |first: u32, count: u32| {
+        let end = (first + count).min(members);
+        let rest = (first + count) - end;
+        parts.bytes(first..end).saturating_add(parts.bytes(0..rest))
+    };
+    let mut has = 1;
+    while has < members {
+        let count = has.min(members - has);
+        let (from, towards) = (call.after(has), call.before(has));
+        to.exchange(
+            (towards, run(call.rank, count)),
+            || (0..count).map(|index| call.after(index).into()).collect(),
+            (from, run(from, count)),
+        );
+        has += count;
+    }
+    to.copy(parts.total());
+}
+
+/// In a ring.
+pub(crate) fn ring(call: &Call, to: &mut Builder) {
+    let block = call.bytes();
+    if block == 0 {
+        return;
+    }
+    for round in 0..call.members - 1 {
+        to.exchange(
+            (call.after(1), block),
+            || vec![call.before(round).into()],
+            (call.before(1), block),
+        );
+    }
+}
+
+/// In a ring, pieces of more than [`PIPELINE`] bytes in parts. Parts of one piece have its number: only the last counts.
+pub(crate) fn ring_pieces(call: &Call, to: &mut Builder) {
+    let Some(pieces) = call.received.get(..call.members as usize) else {
+        return;
+    };
+    let sum = |but: u32| {
+        let others = pieces.iter().zip(0..).filter(|(_, rank)| *rank != but);
+        others.fold(0u64, |sum, (bytes, _)| sum.saturating_add(*bytes))
+    };
+    let (right, left) = (call.after(1), call.before(1));
+    let largest = pieces.iter().copied().max().unwrap_or(0);
+    let in_parts = largest > PIPELINE && sum(right).max(sum(call.rank)) <= MOST_IN_PARTS;
+    let chunk = if in_parts { PIPELINE } else { largest };
+    let mut out = Side::new(call.rank, sum(right));
+    let mut into = Side::new(left, sum(call.rank));
+    while out.open > 0 || into.open > 0 {
+        let (sent, received) = (out.next(pieces, chunk), into.next(pieces, chunk));
+        let blocks = || vec![out.piece.into()];
+        match (sent, received) {
+            (0, 0) => {}
+            (0, _) => to.receive(left, received),
+            (_, 0) => to.send(right, sent, blocks),
+            _ => to.exchange((right, sent), blocks, (left, received)),
+        }
+        out.advance(pieces, sent);
+        into.advance(pieces, received);
+    }
+}
+
+/// What a rank of the ring sends, or receives: pieces downward from one on, going round.
+struct Side {
+    piece: u32,
+    /// Bytes of the piece that are done.
+    done: u64,
+    /// Bytes of all that is to come.
+    open: u64,
+}
+
+impl Side {
+    fn new(piece: u32, open: u64) -> Self {
+        Self {
+            piece,
+            done: 0,
+            open,
+        }
+    }
+
+    fn next(&self, pieces: &[u64], chunk: u64) -> u64 {
+        if self.open == 0 {
+            return 0;
+        }
+        (pieces[self.piece as usize] - self.done).min(chunk)
+    }
+
+    fn advance(&mut self, pieces: &[u64], bytes: u64) {
+        self.done += bytes;
+        self.open -= bytes.min(self.open);
+        if self.done == pieces[self.piece as usize] {
+            self.done = 0;
+            self.piece = self.piece.checked_sub(1).unwrap_or(pieces.len() as u32 - 1);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! From calls to traffic, call by call in the order of the trace.
+//!
+//! A message counts where it is sent, a collective operation at each member's call for what that member sends. So nothing of a call is
+//! kept until others come; what is kept are pairs, and how often the same collective call was made. Called by
+//! [`traffic`](super::traffic).
+
+use std::collections::BTreeMap;
+
+use belljar_abi::Base;
+use belljar_collectives::Tables;
+use belljar_trace::{
+    Collective, Direction, Event, Implementation, Peer, Phase, TraceHeader, Transfer,
+};
+
+use super::messages::Expander;
+use super::{Matrix, PairTraffic, TrafficBy, TrafficOf, UnknownTraffic, passed, stated};
+use crate::communicators::{Communicators, Member};
+
+/// Why something is not in the pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Unknown {
+    /// The trace does not tell whom the communicator joins.
+    Peer,
+    /// The trace does not tell the bytes.
+    Bytes,
+    /// The trace does not tell each member's part.
+    Pieces,
+    /// It was started by `MPI_Start`.
+    Persistent,
+    /// Its communicator joins two groups.
+    Intercommunicator,
+    /// Neighbours are not those of a grid.
+    Neighbors,
+    /// The library is not MPICH.
+    Library,
+    /// Members share nodes.
+    Nodes,
+    /// The library's tables say nothing, or name an algorithm that is not known.
+    Algorithm,
+    /// The trace does not tell whether the program's own reduction is commutative.
+    Reduction,
+    /// There are too many pairs.
+    Pairs,
+}
+
+impl Unknown {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Peer => "messages or calls on communicators that could not be worked out",
+            Self::Bytes => "collective calls whose bytes the trace does not tell",
+            Self::Pieces => {
+                "collective calls of which the trace has no count for each member: it is of an earlier Belljar"
+            }
+            Self::Persistent => "persistent collective operations started",
+            Self::Intercommunicator => "collective calls between groups",
+            Self::Neighbors => "calls among neighbours of a graph",
+            Self::Library => "collective calls of another library than MPICH",
+            Self::Nodes => "collective calls of ranks that share nodes, and memory",
+            Self::Algorithm => "collective calls whose algorithm is not known",
+            Self::Reduction => {
+                "collective calls with an operation of which it is unknown whether it is commutative"
+            }
+            Self::Pairs => "messages between more pairs of ranks than are kept",
+        }
+    }
+}
+
+/// What goes from one to another.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sum {
+    pub(super) messages: u64,
+    pub(super) bytes: u64,
+}
+
+impl Sum {
+    pub(super) fn add(&mut self, messages: u64, bytes: u64) {
+        self.messages = self.messages.saturating_add(messages);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+}
+
+/// Pairs that are kept, at most: those of two thousand ranks of which each talks to each.
+const MOST_PAIRS: usize = 1 << 22;
+
+/// Members of a communicator that are believed of a trace that has fewer processes.
+const MEMBERS_BELIEVED: usize = 1 << 12;
+
+/// Whether a communicator may have so many members: a trace of a few bytes could claim any number.
+pub(super) fn is_plausible(communicators: &Communicators, members: u32) -> bool {
+    members as usize <= communicators.processes().max(MEMBERS_BELIEVED)
+}
+
+/// Sums by pairs.
+#[derive(Debug, Default)]
+pub(super) struct Pairs {
+    sums: BTreeMap<(Member, Member), Sum>,
+    /// Messages of pairs for which there was no room.
+    left_out: u64,
+}
+
+impl Pairs {
+    /// So many messages, of so many bytes together.
+    pub(super) fn add(&mut self, from: Member, to: Member, messages: u64, bytes: u64) {
+        let pair = (from, to);
+        if self.sums.len() >= MOST_PAIRS && !self.sums.contains_key(&pair) {
+            self.left_out = self.left_out.saturating_add(messages);
+            return;
+        }
+        self.sums.entry(pair).or_default().add(messages, bytes);
+    }
+}
+
+/// Gathers a [`Matrix`] from the events of a trace, in its order.
+#[derive(Debug)]
+pub struct TrafficCollector<'a> {
+    header: &'a TraceHeader,
+    communicators: &'a Communicators,
+    of: TrafficOf,
+    pairs: Pairs,
+    unknown: BTreeMap<Unknown, u64>,
+    /// From when to when, in picoseconds.
+    span: Option<(u64, u64)>,
+    /// Where messages are wanted.
+    expander: Option<Expander<'a>>,
+}
+
+impl<'a> TrafficCollector<'a> {
+    /// Nothing gathered yet from the trace with this header, whose communicators are `communicators`. With `tables`, collective operations
+    /// become messages.
+    pub fn new(
+        header: &'a TraceHeader,
+        communicators: &'a Communicators,
+        of: TrafficOf,
+        tables: Option<&'a Tables>,
+    ) -> Self {
+        Self {
+            header,
+            communicators,
+            of,
+            pairs: Pairs::default(),
+            unknown: BTreeMap::new(),
+            span: None,
+            expander: tables.map(|tables| Expander::new(communicators, tables)),
+        }
+    }
+
+    /// Takes an event into account. What it sends counts if it is `wanted`, selected and the program's own.
+    pub fn observe(&mut self, event: &Event, wanted: bool) {
+        if let Some(expander) = &mut self.expander {
+            expander.learn(event);
+        }
+        if !wanted || !event.selected || event.depth > 0 {
+            return;
+        }
+        let process = (event.node, event.process);
+        let Some(job) = self.communicators.job(process) else {
+            return;
+        };
+        let Some(exit) = event.exit else {
+            return;
+        };
+        if self.of.job.is_some_and(|own| own != job) {
+            return;
+        }
+        let rank = event.rank;
+        let own = Member { job, rank };
+        let mut counts = false;
+        for transfer in &event.transfers {
+            if self.wants(transfer.communicator) {
+                counts = true;
+                self.message(event, own, transfer);
+            }
+        }
+        for collective in &event.collectives {
+            if self.wants(collective.communicator) && collective.phase != Phase::Prepared {
+                counts = true;
+                if let Err(why) = self.collective(event, own, collective) {
+                    self.count(why);
+                }
+            }
+        }
+        if counts {
+            let rate = self.header.frequency(event.node);
+            let [entry, exit] = [event.entry, exit].map(|at| rate.time_of(at).as_ps());
+            let (first, last) = self.span.unwrap_or((entry, exit));
+            self.span = Some((first.min(entry), last.max(exit)));
+        }
+    }
+
+    fn wants(&self, communicator: Option<u32>) -> bool {
+        let of = self.of.communicator;
+        of.is_none() || of == communicator
+    }
+
+    fn count(&mut self, why: Unknown) {
+        *self.unknown.entry(why).or_default() += 1;
+    }
+
+    /// A message that the call sends, or an access to another process's memory.
+    fn message(&mut self, event: &Event, own: Member, transfer: &Transfer) {
+        let one_sided = passed::has(event, Base::Win);
+        let absent = matches!(transfer.peer, Peer::Null | Peer::Invalid(_));
+        let receives = transfer.direction == Direction::Receive;
+        if absent || transfer.phase == Phase::Prepared || receives && !one_sided {
+            return;
+        }
+        let process = (event.node, event.process);
+        let peer = transfer
+            .communicator
+            .and_then(|number| self.communicators.peer(process, number, transfer.peer));
+        let Some(peer) = peer else {
+            return self.count(Unknown::Peer);
+        };
+        let (from, to) = if receives { (peer, own) } else { (own, peer) };
+        self.pairs.add(from, to, 1, transfer.bytes);
+    }
+
+    fn collective(
+        &mut self,
+        event: &Event,
+        own: Member,
+        collective: &Collective,
+    ) -> Result<(), Unknown> {
+        let operation = passed::operation(event).ok_or(Unknown::Persistent)?;
+        // Neighbours exchange straight what they call for.
+        if let (Some(expander), passed::Called::Among(operation)) = (&mut self.expander, operation)
+        {
+            if event.implementation != Implementation::Mpich {
+                return Err(Unknown::Library);
+            }
+            return expander.take(event, operation, collective, &mut self.pairs);
+        }
+        let pairs = &mut self.pairs;
+        stated::each(
+            self.communicators,
+            event,
+            operation,
+            collective,
+            |to, bytes| {
+                pairs.add(own, to, 1, bytes);
+            },
+        )
+    }
+
+    /// The matrix.
+    pub fn finish(mut self) -> Matrix {
+        let mut algorithms = Vec::new();
+        let by = match self.expander {
+            Some(_) => TrafficBy::Message,
+            None => TrafficBy::Call,
+        };
+        if let Some(expander) = &mut self.expander {
+            expander.expand(&mut self.pairs);
+            algorithms = expander.algorithms();
+        }
+        if self.pairs.left_out > 0 {
+            self.unknown.insert(Unknown::Pairs, self.pairs.left_out);
+        }
+        let pairs = self
+            .pairs
+            .sums
+            .into_iter()
+            .map(|((from, to), sum)| PairTraffic {
+                job: Some(from.job),
+                from: from.rank,
+                to_job: Some(to.job),
+                to: Some(to.rank),
+                messages: sum.messages,
+                bytes: sum.bytes,
+                payload: None,
+            });
+        let unknown = self.unknown.into_iter().map(|(why, count)| UnknownTraffic {
+            what: why.words(),
+            count,
+        });
+        Matrix {
+            by,
+            span_ps: self.span.map_or(0, |(first, last)| last - first),
+            pairs: pairs.collect(),
+            algorithms,
+            unknown: unknown.collect(),
+        }
+    }
+}

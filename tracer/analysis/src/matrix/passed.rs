@@ -1,0 +1,109 @@
+//! What a call passes to a collective operation: which one, how many elements, of what size.
+//!
+//! Counts are among the arguments by their names; bytes are those that the tracer worked out. Called by what makes
+//! traffic of collective calls.
+
+use belljar_abi::Base;
+use belljar_collectives::{Call, Operation};
+use belljar_trace::{Amount, Collective, Event, Peer, Phase};
+
+use super::collect::Unknown;
+
+/// A collective operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Called {
+    /// Among all members.
+    Among(Operation),
+    /// Among neighbours in the communicator's topology.
+    Neighbors,
+}
+
+/// The operation of a call, by its function; `None` for one that starts what was prepared elsewhere.
+pub(super) fn operation(event: &Event) -> Option<Called> {
+    let name = event.name().strip_prefix("MPI_")?;
+    let name = name.strip_suffix("_c").unwrap_or(name);
+    let blocking = |name: &str| {
+        if name.to_ascii_lowercase().starts_with("neighbor_") {
+            return Some(Called::Neighbors);
+        }
+        Operation::named(name).map(Called::Among)
+    };
+    blocking(name).or_else(|| blocking(name.strip_prefix('I')?))
+}
+
+/// Whether one of the call's parameters is of this kind.
+pub(super) fn has(event: &Event, base: Base) -> bool {
+    let parameters = event.description().parameters;
+    parameters.iter().any(|parameter| parameter.base == base)
+}
+
+/// The word of a parameter of this name.
+pub(super) fn word(event: &Event, name: &str) -> Option<u64> {
+    let parameters = event.description().parameters;
+    let index = parameters
+        .iter()
+        .position(|parameter| parameter.name == name)?;
+    event.arguments.get(index).copied()
+}
+
+/// Bytes of the amount, as it is told.
+pub(super) fn bytes(amount: &Amount) -> Result<u64, Unknown> {
+    amount.bytes.ok_or(Unknown::Bytes)
+}
+
+/// One piece for each of so many.
+pub(super) fn pieces(amount: &Amount, count: u32) -> Result<&[u64], Unknown> {
+    amount.pieces.get(..count as usize).ok_or(Unknown::Pieces)
+}
+
+/// The call of a member with this rank of so many, with all but what is known of its reduction.
+pub(super) fn call(
+    event: &Event,
+    operation: Operation,
+    collective: &Collective,
+    (members, rank): (u32, u32),
+) -> Result<Call, Unknown> {
+    let root = match collective.root {
+        Some(Peer::Rank(root)) => root,
+        Some(_) => return Err(Unknown::Peer),
+        None => 0,
+    };
+    let call = Call {
+        nonblocking: collective.phase != Phase::Done,
+        in_place: word(event, "sendbuf").is_some_and(|it| event.implementation.in_place(it)),
+        ..Call::new(operation, members, rank).root(root)
+    };
+    let (sent, received) = (&collective.sent, &collective.received);
+    let is_root = rank == root;
+    let elements = |count: &str, amount: &Amount| {
+        let bytes = bytes(amount)?;
+        // A trace without arguments still has bytes.
+        let count = word(event, count).map_or(Ok(bytes), |count| count.cast_signed().try_into());
+        let count = count.unwrap_or(0);
+        let element = bytes.checked_div(count).unwrap_or(1);
+        Ok(call.clone().elements(count, element))
+    };
+    let own = |amount: &Amount| Ok(vec![bytes(amount)?]);
+    let all = |amount: &Amount| Ok(pieces(amount, members)?.to_vec());
+    match operation {
+        Operation::Barrier => Ok(call),
+        Operation::Gather if !is_root => elements("sendcount", sent),
+        Operation::Scatter if is_root => elements("sendcount", sent),
+        Operation::Gather | Operation::Scatter | Operation::Allgather | Operation::Alltoall => {
+            elements("recvcount", received)
+        }
+        Operation::ReduceScatterBlock => elements("recvcount", received),
+        Operation::Broadcast
+        | Operation::Reduce
+        | Operation::Allreduce
+        | Operation::Scan
+        | Operation::Exscan => elements("count", sent),
+        Operation::Gatherv if is_root => Ok(call.pieces(Vec::new(), all(received)?)),
+        Operation::Gatherv => Ok(call.pieces(own(sent)?, Vec::new())),
+        Operation::Scatterv if is_root => Ok(call.pieces(all(sent)?, Vec::new())),
+        Operation::Scatterv => Ok(call.pieces(Vec::new(), own(received)?)),
+        Operation::Allgatherv => Ok(call.pieces(Vec::new(), all(received)?)),
+        Operation::Alltoallv | Operation::Alltoallw => Ok(call.pieces(all(sent)?, all(received)?)),
+        Operation::ReduceScatter => Ok(call.pieces(all(sent)?, Vec::new())),
+    }
+}
