@@ -1,7 +1,7 @@
 //! Which algorithm an MPI library takes for which call.
 //!
 //! MPICH's tables are decision trees in JSON: keys are conditions, tried in order, and the value of the first that holds is
-//! the tree to go on with; there is no way back. A leaf names an algorithm. A library has three tables; the one for what
+//! the tree that is next; there is no way back. A leaf names an algorithm. A library has three tables; the one for what
 //! goes over a network names `MPIR_` algorithms. With one rank on each node the others pass every blocking operation of a
 //! communicator to it as it is. A file may hold anything: it is parsed once, into trees of bounded size. Called by the analysis of
 //! traffic.

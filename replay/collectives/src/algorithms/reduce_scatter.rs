@@ -99,8 +99,8 @@ pub(crate) fn noncommutative(call: &Call, to: &mut Builder) {
     }
 }
 
-/// Partners twice as far away each time: all but what the ranks behind each of them have got. Where ranks are no power of two, those
-/// without a partner get what came from others.
+/// Partners twice as far away each time. Each sends all blocks but those of the ranks that it has exchanged with so far.
+/// Where ranks are no power of two, those without a partner get what came from others.
 pub(crate) fn doubling(call: &Call, to: &mut Builder) {
     let Some(pieces) = pieces(call) else {
         return;

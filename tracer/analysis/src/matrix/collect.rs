@@ -49,7 +49,7 @@ impl Unknown {
             Self::Peer => "messages or calls on communicators that could not be worked out",
             Self::Bytes => "collective calls whose bytes the trace does not tell",
             Self::Pieces => {
-                "collective calls of which the trace has no count for each member: it is of an earlier Belljar"
+                "collective calls of which the trace has no count for each member: an earlier Belljar wrote it"
             }
             Self::Persistent => "persistent collective operations started",
             Self::Intercommunicator => "collective calls between groups",
