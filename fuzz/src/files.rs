@@ -6,7 +6,10 @@
 use std::io::Write;
 use std::path::Path;
 
-use belljar_analysis::{DumpFormat, Filter, Matrix, TrafficOf, dump, statistics, traffic};
+use belljar_analysis::{
+    Detail, DumpFormat, Filter, GraphsOf, Matrix, TrafficOf, critical_path, diff, dump,
+    flow_graphs, loops, statistics, traffic, waiting,
+};
 use belljar_archive::{EarlierWriter, StructureReader, TraceReader, TraceWriter};
 use belljar_cluster::scenario::Scenario;
 use belljar_collectives::{Call, Choice, Operation, Tables};
@@ -35,10 +38,53 @@ pub(crate) fn archive(data: &[u8]) {
     analyse_file(data, chunked);
 }
 
-fn analyse_file(data: &[u8], chunked: fn(&[u8]) -> Vec<u8>) {
-    let Some((&kind, rest)) = data.split_first() else {
+/// Reads a trace and works out what its program is and whom it waits for.
+pub(crate) fn analyses(data: &[u8]) {
+    let Some(file) = stored(data, chunked) else {
         return;
     };
+    let (path, filter) = (file.path(), Filter::default());
+    let mut out = Vec::new();
+    for detail in [Detail::Function, Detail::Size] {
+        if let Ok((found, _)) = loops(path, &filter, detail, detail == Detail::Size) {
+            let told = found
+                .write(&mut out)
+                .and_then(|()| found.write_json(&mut out));
+            told.expect("memory takes everything");
+        }
+        for of in [GraphsOf::Classes, GraphsOf::Merged] {
+            if let Ok((found, _)) = flow_graphs(path, &filter, detail, (of, true)) {
+                let told = found.write(&mut out).and_then(|()| {
+                    found.write_json(&mut out)?;
+                    found.write_dot(&mut out)?;
+                    found.write_graphml(&mut out)
+                });
+                told.expect("memory takes everything");
+            }
+        }
+    }
+    if let Ok((found, _)) = waiting(path, &filter) {
+        let told = found
+            .write(&mut out)
+            .and_then(|()| found.write_json(&mut out));
+        told.expect("memory takes everything");
+    }
+    if let Ok((found, _)) = critical_path(path) {
+        let told = found
+            .write(&mut out)
+            .and_then(|()| found.write_json(&mut out));
+        told.expect("memory takes everything");
+        assert!(found.from_ps <= found.to_ps, "the path goes back in time");
+    }
+    if let Ok((found, _)) = diff(path, path) {
+        assert!(found.equal, "a trace differs from itself");
+    }
+    assert!(std::str::from_utf8(&out).is_ok(), "what is found is text");
+}
+
+/// A file of what `data` stands for: bytes as they are, or chunks.
+fn stored(data: &[u8], chunked: fn(&[u8]) -> Vec<u8>) -> Option<tempfile::NamedTempFile> {
+    let (&kind, rest) = data.split_first()?;
     let bytes = if kind & 1 == 0 {
         rest.to_vec()
     } else {
@@ -46,6 +92,13 @@ fn analyse_file(data: &[u8], chunked: fn(&[u8]) -> Vec<u8>) {
     };
     let mut file = tempfile::NamedTempFile::new().expect("the host has a folder for files");
     file.write_all(&bytes).expect("the host stores a file");
+    Some(file)
+}
+
+fn analyse_file(data: &[u8], chunked: fn(&[u8]) -> Vec<u8>) {
+    let Some(file) = stored(data, chunked) else {
+        return;
+    };
     // What is wrong with a file is an answer; only panics are not.
     for format in [DumpFormat::Text, DumpFormat::Json] {
         let mut lines = Vec::new();

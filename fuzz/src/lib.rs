@@ -98,6 +98,13 @@ pub const TARGETS: &[Target] = &[
         longest: 1 << 14,
     },
     Target {
+        name: "analyses",
+        about: "trace files: loops, graphs, waiting, critical path, and compared with themselves",
+        run: files::analyses,
+        seeds: files::archive_seeds,
+        longest: 1 << 14,
+    },
+    Target {
         name: "tables",
         about: "MPI libraries' decision tables, and what a run says of the wire",
         run: files::tables,

@@ -84,6 +84,11 @@ fn archive() {
 }
 
 #[test]
+fn analyses() {
+    mutations("analyses", 300);
+}
+
+#[test]
 fn tables() {
     mutations("tables", 2000);
 }

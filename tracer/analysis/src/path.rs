@@ -208,21 +208,23 @@ impl Measure {
         let exit = frequency.time_of(exit).as_ps();
         let from = segments.partition_point(|(_, to)| *to <= entry);
         let own = segments[from..].iter().take_while(|(from, _)| *from < exit);
-        let on_path: u64 = own
+        let on_path = own
             .map(|(from, to)| exit.min(*to).saturating_sub(entry.max(*from)))
-            .sum();
+            .fold(0, u64::saturating_add);
         if on_path > 0 {
             let (calls, time) = self.functions.entry(event.name()).or_default();
             *calls += 1;
-            *time += on_path;
-            *self.calls.entry(process).or_default() += on_path;
+            *time = time.saturating_add(on_path);
+            let all = self.calls.entry(process).or_default();
+            *all = all.saturating_add(on_path);
         }
     }
 
     fn finish(self) -> CriticalPath {
         let mut path = self.path;
         for (process, segments) in &self.segments {
-            let time = segments.iter().map(|(from, to)| to - from).sum();
+            let time = segments.iter().map(|(from, to)| to.saturating_sub(*from));
+            let time = time.fold(0, u64::saturating_add);
             let calls = self.calls.get(process).copied().unwrap_or(0);
             let Some(extent) = self.extents.get(process).filter(|_| time > 0) else {
                 continue;

@@ -60,7 +60,8 @@ fn add(body: &[Part], path: &mut Vec<&'static str>, found: &mut Found) {
         let threads = found.entry(path.clone()).or_default();
         // A thread may go through several loops of one path.
         for (thread, time) in computing(part) {
-            *threads.entry(thread).or_default() += time;
+            let sum = threads.entry(thread).or_default();
+            *sum = sum.saturating_add(time);
         }
         add(&part.body, path, found);
         path.pop();

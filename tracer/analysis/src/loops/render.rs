@@ -175,7 +175,8 @@ impl Rows {
     fn sequence(&mut self, part: &Sequence, depth: usize) {
         let sum = |calls: &[super::SequenceCall]| {
             let visits = calls.iter().map(|call| call.visits.total).sum::<u64>();
-            let mpi = calls.iter().map(|call| call.in_mpi.total_ps).sum::<u64>();
+            let mpi = calls.iter().map(|call| call.in_mpi.total_ps);
+            let mpi = mpi.fold(0, u64::saturating_add);
             (visits, mpi)
         };
         let indent = "  ".repeat(depth);

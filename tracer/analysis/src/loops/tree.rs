@@ -60,18 +60,22 @@ pub(super) fn class(
         Part::Sequence(_) => None,
     });
     let outermost: Vec<u64> = outermost.collect();
-    let sum = |of: &dyn Fn(usize) -> u64| class.threads.iter().map(|thread| of(*thread)).sum();
+    let sum = |of: &dyn Fn(usize) -> u64| {
+        let each = class.threads.iter().map(|thread| of(*thread));
+        each.fold(0, u64::saturating_add)
+    };
     ClassLoops {
         name: threads::words(&members, communicators),
         threads: members,
         calls: sum(&|thread| measure.walks[thread].calls),
         time_ps: sum(&|thread| {
             let flow = &measure.flows.threads()[thread].1;
-            tree.ps(thread, flow.last) - tree.ps(thread, flow.first)
+            tree.ps(thread, flow.last)
+                .saturating_sub(tree.ps(thread, flow.first))
         }),
         in_mpi_ps: sum(&|thread| tree.ps(thread, measure.walks[thread].mpi)),
         outermost_loops: outermost.len() as u64,
-        outermost_ps: outermost.iter().sum(),
+        outermost_ps: outermost.iter().copied().fold(0, u64::saturating_add),
         phases: tree.phases(),
         body,
     }
@@ -234,7 +238,7 @@ impl Tree<'_> {
             iterations.max = iterations.max.max(sum.iterations.max);
             iterations.total += sum.total;
             calls += sum.calls;
-            in_mpi_ps += self.ps(thread, sum.mpi);
+            in_mpi_ps = u64::saturating_add(in_mpi_ps, self.ps(thread, sum.mpi));
             let outside = sum.time.total.saturating_sub(sum.mpi);
             computing.push((*member, self.ps(thread, outside)));
         }
@@ -285,7 +289,7 @@ impl Tree<'_> {
         let time = |number: usize| -> u64 {
             let sums = self.sums(number);
             sums.map(|(thread, sum)| self.ps(thread, sum.time.total))
-                .sum()
+                .fold(0, u64::saturating_add)
         };
         // Of loops with as much time, the first.
         let Some(main) = loops.rev().max_by_key(|number| time(*number)) else {
@@ -314,8 +318,8 @@ impl Tree<'_> {
             ];
             for (phase, (calls, time, mpi)) in phases.iter_mut().zip(parts) {
                 phase.calls += calls;
-                phase.time_ps += self.ps(thread, time);
-                phase.in_mpi_ps += self.ps(thread, mpi);
+                phase.time_ps = phase.time_ps.saturating_add(self.ps(thread, time));
+                phase.in_mpi_ps = phase.in_mpi_ps.saturating_add(self.ps(thread, mpi));
             }
         }
         phases.into()

@@ -14,7 +14,8 @@ impl CriticalPath {
     /// Those of `out`.
     pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let whole = self.to_ps.saturating_sub(self.from_ps);
-        let computing = self.ranks.iter().map(|part| part.compute_ps).sum();
+        let computing = self.ranks.iter().map(|part| part.compute_ps);
+        let computing = computing.fold(0, u64::saturating_add);
         writeln!(
             out,
             "Critical path: {} from {} to {}, {} changes of rank; {} of it outside MPI",
