@@ -210,6 +210,7 @@ impl Rank<'_> {
             status: None,
             fact: None,
             accounts: Default::default(),
+            site: Default::default(),
         };
         with(&mut event);
         self.events.push(event);

@@ -23,13 +23,13 @@
 //!
 //! # The file
 //!
-//! A file is the magic, version 7 (16 bits, little endian) and chunks (`frame`): kind, length and CRC-32 of
+//! A file is the magic, version 7, or 8 where calls have sites (16 bits, little endian), and chunks (`frame`): kind, length and CRC-32 of
 //! each, then its payload. Nothing written is ever changed. The first chunk is the header, the last the footer;
 //! between them stand groups of four, each with up to 65,536 calls and written at once:
 //!
 //! | chunk | payload |
 //! |---|---|
-//! | dictionary | the length of what follows when unpacked (32 bits), then, packed with zstd: a byte that says whether older signatures are forgotten, and the signatures that are new, by bincode |
+//! | dictionary | the length of what follows when unpacked (32 bits), then, packed with zstd: a byte that says whether older signatures are forgotten, in version 8 the sites that are new, and the signatures that are new, by bincode |
 //! | structure | threads, grammar, sequences (`structure`) |
 //! | operands | argument words that differ from call to call (`operands`) |
 //! | times | the lengths of gaps and durations (32 bits each), gaps, durations, and vCPUs, accounts and order (`times`) |
@@ -121,6 +121,23 @@ struct Header {
     trace: TraceHeader,
     /// Whether calls tell what their nodes' time went into.
     accounted: bool,
+}
+
+/// The header of a trace whose calls have sites.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+struct SitedHeader {
+    header: Header,
+    /// Frames of a site, at most.
+    frames: u8,
+}
+
+/// What calls of a trace tell besides what all tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Whether they tell what their nodes' time went into.
+    pub accounted: bool,
+    /// How many frames of their stacks they tell, at most; without any, calls have no sites.
+    pub frames: u8,
 }
 
 /// The end of a complete trace.

@@ -10,7 +10,8 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use belljar_trace::{
-    Accounts, Event, MAGIC, TraceError, TraceHeader, TraceState, TraceSummary, VERSION, codec,
+    Accounts, Event, MAGIC, MOST_FRAMES, SITES_VERSION, TraceError, TraceHeader, TraceState,
+    TraceSummary, VERSION, codec,
 };
 
 use crate::coder::Decoder;
@@ -21,13 +22,14 @@ use crate::signature::restore;
 use crate::stream::{Outlook, Stream};
 use crate::structure::{self, Structure};
 use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge};
-use crate::{Footer, Header, failed};
+use crate::{Contents, Footer, Header, SitedHeader, failed};
 
 /// What both readers do: chunks in their order, with what they add to the dictionary.
 #[derive(Debug)]
 struct Chunks {
     file: BufReader<File>,
     header: Header,
+    frames: u8,
     offset: u64,
     dictionary: Dictionary,
     threads: usize,
@@ -59,21 +61,30 @@ impl Chunks {
         let version = start.strip_prefix(&MAGIC).and_then(|it| it.try_into().ok());
         let version = version.ok_or_else(|| not_a_trace("it does not begin like one"))?;
         let version = u16::from_le_bytes(version);
-        if version != VERSION {
+        if ![VERSION, SITES_VERSION].contains(&version) {
             let path = path.to_owned();
             return Err(TraceError::Version { path, version });
         }
         let chunk = frame::take(&mut file, |_| true).map_err(|reason| not_a_trace(&reason))?;
         let chunk = chunk.filter(|chunk| chunk.kind == Kind::Header);
         let chunk = chunk.ok_or_else(|| not_a_trace("its header is missing"))?;
-        let header: Header = codec::decode(&chunk.payload.unwrap_or_default())
-            .map_err(|error| not_a_trace(&error.to_string()))?;
+        let payload = chunk.payload.unwrap_or_default();
+        let decoded = match version {
+            VERSION => codec::decode(&payload).map(|header| SitedHeader { header, frames: 0 }),
+            _ => codec::decode(&payload),
+        };
+        let SitedHeader { header, frames } =
+            decoded.map_err(|error| not_a_trace(&error.to_string()))?;
         header.trace.check().map_err(not_a_trace)?;
+        if version == SITES_VERSION && !(1..=MOST_FRAMES).contains(&frames) {
+            return Err(not_a_trace("its sites have an impossible number of frames"));
+        }
         Ok(Self {
             file,
             header,
+            frames,
             offset: length + chunk.length,
-            dictionary: Dictionary::default(),
+            dictionary: Dictionary::new(frames > 0),
             threads: 0,
             calls: 0,
             chunks: 0,
@@ -224,9 +235,12 @@ impl ArchiveReader {
         &self.chunks.header.trace
     }
 
-    /// Whether its calls tell what their nodes' time went into.
-    pub(crate) fn is_accounted(&self) -> bool {
-        self.chunks.header.accounted
+    /// What its calls tell besides what all tell.
+    pub(crate) fn contents(&self) -> Contents {
+        Contents {
+            accounted: self.chunks.header.accounted,
+            frames: self.chunks.frames,
+        }
     }
 
     /// How the trace ended, once all calls were taken.
@@ -326,6 +340,7 @@ impl ArchiveReader {
         (event.vcpu, event.entry) = (times.vcpu, times.entry);
         event.exit = event.exit.map(|_| times.exit);
         event.accounts = Accounts(times.accounts);
+        event.site = self.chunks.dictionary.site(signature.site);
         Some(event)
     }
 }
