@@ -35,6 +35,8 @@ mod path;
 /// Traces for tests.
 #[cfg(test)]
 mod ranks;
+/// By call site.
+mod sites;
 /// Sums over calls, ranks, sizes and intervals.
 mod stat;
 /// Columns of text.
@@ -61,6 +63,7 @@ pub use matrix::{
     WireError, traffic,
 };
 pub use path::{CriticalPath, PathFunction, PathRank, critical_path};
+pub use sites::{CallSites, SiteFrame, SitePlace, SiteStat, TransitionStat, call_sites};
 pub use stat::{
     FunctionStat, IntervalStat, RankStat, SizeStat, StatCollector, Statistics, TrafficStat,
 };
