@@ -225,10 +225,7 @@ end program
 
 #[test]
 fn a_fortran_call_is_of_the_line_in_the_program() {
-    for (mpi, recipe, launcher) in [
-        ("mpich", "bookworm-mpich", "mpiexec.hydra -n 2 ./first"),
-        ("openmpi", "bookworm-openmpi", "mpirun -np 2 ./first"),
-    ] {
+    for (mpi, launcher) in [("mpich", "mpiexec.hydra -n 2"), ("openmpi", "mpirun -np 2")] {
         let Some(dir) = Dir::new() else { return };
         dir.write("first.f90", FORTRAN);
         let compiler = format!("mpif90.{mpi}");
@@ -246,8 +243,8 @@ fn a_fortran_call_is_of_the_line_in_the_program() {
             eprintln!("SKIPPED: {compiler} does not work (apt install gfortran): {said}");
             return;
         }
-        let scenario = Scenario::new(2, launcher)
-            .on(recipe)
+        let scenario = Scenario::new(2, &format!("{launcher} ./first"))
+            .on("bookworm-bindings")
             .working("files = { first = \"first\" }")
             .with("[trace]\nframes = 2\n");
         let _ = dir.run(&scenario, "out", &[]).success();
