@@ -11,9 +11,10 @@ use belljar_trace::{
 };
 
 use crate::earlier::{ACCOUNTED, EarlierWriter, PLAIN};
+use crate::failed;
+use crate::header::Contents;
 use crate::versions::TraceReader;
 use crate::writer::TraceWriter;
-use crate::{Contents, failed};
 
 enum Output {
     Earlier(EarlierWriter),

@@ -80,6 +80,8 @@ mod earlier;
 mod frame;
 /// Sequences as a grammar with repetitions.
 mod grammar;
+/// What is known before the first call.
+mod header;
 /// Words that differ from call to call.
 mod operands;
 /// Reading all of it, or structure alone.
@@ -102,43 +104,19 @@ mod writer;
 use std::io;
 use std::path::Path;
 
-use belljar_trace::{TraceError, TraceHeader, TraceSummary};
+use belljar_trace::{TraceError, TraceSummary};
 use bincode::{Decode, Encode};
 
 pub use convert::convert;
 pub use earlier::EarlierWriter;
 pub use frame::Kind;
 pub use grammar::{Grammar, Rule};
+pub use header::Contents;
 pub use reader::StructureReader;
 pub use stream::Stream;
 pub use structure::Structure;
 pub use versions::{TraceReader, version};
 pub use writer::TraceWriter;
-
-/// What is known before the first call.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-struct Header {
-    trace: TraceHeader,
-    /// Whether calls tell what their nodes' time went into.
-    accounted: bool,
-}
-
-/// The header of a trace whose calls have sites.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-struct SitedHeader {
-    header: Header,
-    /// Frames of a site, at most.
-    frames: u8,
-}
-
-/// What calls of a trace tell besides what all tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Contents {
-    /// Whether they tell what their nodes' time went into.
-    pub accounted: bool,
-    /// How many frames of their stacks they tell, at most; without any, calls have no sites.
-    pub frames: u8,
-}
 
 /// The end of a complete trace.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]

@@ -10,26 +10,26 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use belljar_trace::{
-    Accounts, Event, MAGIC, MOST_FRAMES, SITES_VERSION, TraceError, TraceHeader, TraceState,
-    TraceSummary, VERSION, codec,
+    Accounts, Event, MAGIC, SITES_VERSION, TraceError, TraceHeader, TraceState, TraceSummary,
+    VERSION, codec,
 };
 
 use crate::coder::Decoder;
 use crate::dictionary::Dictionary;
 use crate::frame::{self, Kind};
+use crate::header::{Contents, Header};
 use crate::operands::Operands;
 use crate::signature::restore;
 use crate::stream::{Outlook, Stream};
 use crate::structure::{self, Structure};
 use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge};
-use crate::{Contents, Footer, Header, SitedHeader, failed};
+use crate::{Footer, failed};
 
 /// What both readers do: chunks in their order, with what they add to the dictionary.
 #[derive(Debug)]
 struct Chunks {
     file: BufReader<File>,
     header: Header,
-    frames: u8,
     offset: u64,
     dictionary: Dictionary,
     threads: usize,
@@ -68,23 +68,14 @@ impl Chunks {
         let chunk = frame::take(&mut file, |_| true).map_err(|reason| not_a_trace(&reason))?;
         let chunk = chunk.filter(|chunk| chunk.kind == Kind::Header);
         let chunk = chunk.ok_or_else(|| not_a_trace("its header is missing"))?;
-        let payload = chunk.payload.unwrap_or_default();
-        let decoded = match version {
-            VERSION => codec::decode(&payload).map(|header| SitedHeader { header, frames: 0 }),
-            _ => codec::decode(&payload),
-        };
-        let SitedHeader { header, frames } =
-            decoded.map_err(|error| not_a_trace(&error.to_string()))?;
-        header.trace.check().map_err(not_a_trace)?;
-        if version == SITES_VERSION && !(1..=MOST_FRAMES).contains(&frames) {
-            return Err(not_a_trace("its sites have an impossible number of frames"));
-        }
+        let header = Header::decode(version, &chunk.payload.unwrap_or_default())
+            .map_err(|reason| not_a_trace(&reason))?;
+        let dictionary = Dictionary::new(header.contents.frames > 0);
         Ok(Self {
             file,
             header,
-            frames,
             offset: length + chunk.length,
-            dictionary: Dictionary::new(frames > 0),
+            dictionary,
             threads: 0,
             calls: 0,
             chunks: 0,
@@ -237,10 +228,7 @@ impl ArchiveReader {
 
     /// What its calls tell besides what all tell.
     pub(crate) fn contents(&self) -> Contents {
-        Contents {
-            accounted: self.chunks.header.accounted,
-            frames: self.chunks.frames,
-        }
+        self.chunks.header.contents
     }
 
     /// How the trace ended, once all calls were taken.

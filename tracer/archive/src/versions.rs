@@ -13,8 +13,9 @@ use belljar_trace::{
 };
 
 use crate::earlier::EarlierReader;
+use crate::failed;
+use crate::header::Contents;
 use crate::reader::ArchiveReader;
-use crate::{Contents, failed};
 
 /// Reads a trace of any version, call by call in the order of writing; what a run left that was broken off,
 /// as far as it goes.

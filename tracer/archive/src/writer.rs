@@ -10,22 +10,21 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use belljar_trace::{
-    Event, MAGIC, SITES_VERSION, StateError, TraceError, TraceHeader, TraceSummary, VERSION, codec,
-};
+use belljar_trace::{Event, MAGIC, StateError, TraceError, TraceHeader, TraceSummary, codec};
 use bincode::{Decode, Encode};
 
 use crate::coder::Encoder;
 use crate::dictionary::Dictionary;
 use crate::frame::{self, Kind};
 use crate::grammar::Grammar;
+use crate::header::{Contents, Header};
 use crate::operands::Operands;
 use crate::saved::{Saved, Thread};
 use crate::signature::{Signature, abstract_from};
 use crate::stream::{Outlook, Stream};
 use crate::structure::{self, CHUNK_CALLS, Structure};
 use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge};
-use crate::{Contents, Footer, Header, SitedHeader, Sizes, failed};
+use crate::{Footer, Sizes, failed};
 
 /// Bytes of new signatures, texts of operands and the like, at most, in a chunk.
 pub(crate) const CHUNK_WEIGHT: usize = 4 << 20;
@@ -81,23 +80,12 @@ impl TraceWriter {
         header: &TraceHeader,
         contents: Contents,
     ) -> Result<Self, TraceError> {
-        let Contents { accounted, frames } = contents;
         let mut writer = Self::at(file, path);
-        writer.dictionary = Dictionary::new(frames > 0);
-        let sound = header.check();
-        sound.map_err(|why| writer.unencodable(why.to_owned()))?;
+        writer.dictionary = Dictionary::new(contents.frames > 0);
+        let trace = header.clone();
+        let header = Header { trace, contents }.encode();
+        let (version, header) = header.map_err(|reason| writer.unencodable(reason))?;
         let mut start = MAGIC.to_vec();
-        let header = Header {
-            trace: header.clone(),
-            accounted,
-        };
-        let (version, header) = match frames {
-            0 => (VERSION, writer.encoded(&header)?),
-            _ => (
-                SITES_VERSION,
-                writer.encoded(&SitedHeader { header, frames })?,
-            ),
-        };
         start.extend_from_slice(&version.to_le_bytes());
         frame::put(&mut start, Kind::Header, &header);
         writer.sizes.other += start.len() as u64;

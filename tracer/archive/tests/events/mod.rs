@@ -28,7 +28,7 @@ pub(crate) fn any_events(most: usize) -> impl Strategy<Value = Vec<Event>> {
 pub(crate) fn site(number: u64) -> Site {
     let frames = (1..=number % 4).map(|depth| Frame {
         address: 0x40_1000 + number * depth,
-        file: (number % 5 != 0).then(|| {
+        file: (!number.is_multiple_of(5)).then(|| {
             Arc::new(CodeFile {
                 path: format!("/usr/bin/program{}", number % 2),
                 build_id: vec![number as u8 % 2; 20],
@@ -173,6 +173,26 @@ fn event(numbers: &mut impl Iterator<Item = u64>) -> Event {
     }
 }
 
+/// What a call tells of objects.
+fn fact(number: u64) -> Option<Fact> {
+    match number % 3 {
+        0 => None,
+        1 => Some(Fact::Group {
+            number: 1,
+            members: GroupMembers::Include(Some(0), vec![1, 2, 3]),
+        }),
+        _ => Some(Fact::Communicator(NewCommunicator {
+            number: Some(4),
+            parent: Some(0),
+            sequence: 2,
+            how: Making::Cart {
+                dimensions: vec![2, 3],
+                periods: vec![true, false],
+            },
+        })),
+    }
+}
+
 /// Events of all kinds, told apart by `number`.
 pub(crate) fn all_kinds(number: u64) -> Event {
     let transfer = Transfer {
@@ -237,22 +257,7 @@ pub(crate) fn all_kinds(number: u64) -> Event {
             bytes: number,
             cancelled: true,
         }),
-        fact: match number % 3 {
-            0 => None,
-            1 => Some(Fact::Group {
-                number: 1,
-                members: GroupMembers::Include(Some(0), vec![1, 2, 3]),
-            }),
-            _ => Some(Fact::Communicator(NewCommunicator {
-                number: Some(4),
-                parent: Some(0),
-                sequence: 2,
-                how: Making::Cart {
-                    dimensions: vec![2, 3],
-                    periods: vec![true, false],
-                },
-            })),
-        },
+        fact: fact(number),
         accounts: Accounts::default(),
         site: Site::default(),
     }
