@@ -32,9 +32,6 @@ mod matching;
 mod matrix;
 /// The chain of calls that determines how long a program took.
 mod path;
-/// Traces for tests.
-#[cfg(test)]
-mod ranks;
 /// By call site.
 mod sites;
 /// Sums over calls, ranks, sizes and intervals.
@@ -43,6 +40,9 @@ mod stat;
 mod table;
 /// Who waits for whom.
 mod waiting;
+
+#[cfg(test)]
+pub(crate) use generated::ranks;
 
 pub use communicators::{Collector, Communicators, Member, Members, ProcessKey};
 pub use cpi::{CpiCollector, CpiPart, CpiStat, CpiStatistics, Ratio};

@@ -2,11 +2,10 @@
 //!
 //! Both are the file's own, or those of its separate debug file. Made and asked by `symbols`.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use addr2line::Context;
-use gimli::{Dwarf, EndianRcSlice, LittleEndian};
+use gimli::{Dwarf, EndianArcSlice, LittleEndian};
 
 use crate::FileSource;
 use crate::functions::Functions;
@@ -14,7 +13,7 @@ use crate::sections::{Elf, parse, section};
 use crate::separate::{common_file, debug_file};
 use crate::symbols::Place;
 
-type Slice = EndianRcSlice<LittleEndian>;
+type Slice = EndianArcSlice<LittleEndian>;
 
 /// Inlined functions that are told of one place, at most.
 const MOST_INLINED: usize = 64;
@@ -45,9 +44,9 @@ impl Module {
             }
             Some(dwarf)
         });
-        let functions = both.into_iter().flatten().map(Functions::of);
+        let functions = both.into_iter().flatten().rev().map(Functions::of);
         // The debug file has all symbols where the file was stripped of them.
-        let functions = functions.filter(|found| !found.is_empty()).last();
+        let functions = functions.into_iter().find(|found| !found.is_empty());
         Self {
             context: dwarf.and_then(|dwarf| Context::from_arc_dwarf(Arc::new(dwarf)).ok()),
             functions: functions.unwrap_or_default(),
@@ -92,8 +91,8 @@ impl Module {
 /// The debug information of a file.
 fn dwarf(elf: &Elf<'_>) -> Option<Dwarf<Slice>> {
     let load = |id: gimli::SectionId| -> Result<Slice, gimli::Error> {
-        let bytes: Rc<[u8]> = section(elf, id.name()).into();
-        Ok(EndianRcSlice::new(bytes, LittleEndian))
+        let bytes: Arc<[u8]> = section(elf, id.name()).into();
+        Ok(EndianArcSlice::new(bytes, LittleEndian))
     };
     Dwarf::load(load).ok()
 }

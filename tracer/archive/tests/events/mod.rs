@@ -174,7 +174,7 @@ fn event(numbers: &mut impl Iterator<Item = u64>) -> Event {
 }
 
 /// What a call tells of objects.
-fn fact(number: u64) -> Option<Fact> {
+fn a_fact(number: u64) -> Option<Fact> {
     match number % 3 {
         0 => None,
         1 => Some(Fact::Group {
@@ -257,7 +257,7 @@ pub(crate) fn all_kinds(number: u64) -> Event {
             bytes: number,
             cancelled: true,
         }),
-        fact: fact(number),
+        fact: a_fact(number),
         accounts: Accounts::default(),
         site: Site::default(),
     }
