@@ -5,6 +5,8 @@
 //! on its seeds and on mutations of them; `cargo xtask fuzz TARGET` lets libFuzzer look
 //! for bytes that reach what none reached before.
 
+/// Programs of any content, unwound from.
+mod binary;
 /// Kernel files of any content.
 mod boot;
 /// Checkpoints that came from anybody: records and packs of pages.
@@ -95,6 +97,13 @@ pub const TARGETS: &[Target] = &[
         about: "trace files, read, listed and analysed, whole and their structure alone",
         run: files::archive,
         seeds: files::archive_seeds,
+        longest: 1 << 14,
+    },
+    Target {
+        name: "binary",
+        about: "programs with unwind tables and debug information",
+        run: binary::target,
+        seeds: binary::seeds,
         longest: 1 << 14,
     },
     Target {

@@ -84,6 +84,11 @@ fn archive() {
 }
 
 #[test]
+fn binary() {
+    mutations("binary", 5000);
+}
+
+#[test]
 fn tables() {
     mutations("tables", 2000);
 }
