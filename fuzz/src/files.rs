@@ -281,7 +281,7 @@ fn put_payload(bytes: &mut Vec<u8>, kind: u8, payload: &[u8]) {
 
 /// Sound traces of earlier versions with and without events, as files and as chunks.
 pub(crate) fn trace_seeds() -> Vec<Vec<u8>> {
-    const FILES: [&[u8]; 3] = [
+    const FILES: [&[u8]; 2] = [
         include_bytes!("../../tracer/archive/tests/golden/version-5.bjt"),
         include_bytes!("../../tracer/archive/tests/golden/version-6.bjt"),
     ];
@@ -294,7 +294,7 @@ pub(crate) fn trace_seeds() -> Vec<Vec<u8>> {
 
 /// Sound traces with and without calls, as files and as chunks.
 pub(crate) fn archive_seeds() -> Vec<Vec<u8>> {
-    const FILES: [&[u8]; 2] = [
+    const FILES: [&[u8]; 3] = [
         include_bytes!("../../tracer/archive/tests/golden/version-7.bjt"),
         include_bytes!("../../tracer/archive/tests/golden/version-7-accounts.bjt"),
         include_bytes!("../../tracer/archive/tests/golden/version-8.bjt"),
