@@ -21,6 +21,8 @@ use crate::results::outputs::Wanted;
 use crate::scenario::engine::{Engine, EngineChoice, KvmOptions};
 use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace};
 
+/// The code that a run's processes may have.
+pub mod code;
 /// A plan in words.
 mod describe;
 /// Why a scenario cannot be carried out.

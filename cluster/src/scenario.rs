@@ -225,6 +225,8 @@ pub struct Trace {
     pub until: Option<Duration>,
     /// For a function, record only every Nth call.
     pub sample: BTreeMap<String, u64>,
+    /// How many frames of its program's stack a call tells, from where it was made on: from 0 to 64.
+    pub frames: u8,
 }
 
 impl Default for Trace {
@@ -236,6 +238,7 @@ impl Default for Trace {
             from: None,
             until: None,
             sample: BTreeMap::new(),
+            frames: 0,
         }
     }
 }

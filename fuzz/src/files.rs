@@ -3,18 +3,24 @@
 //! A trace may have its lengths and checksums made good, so that mutations get as far as the decoder. What
 //! is read is listed and analysed as well. Called by name from `lib.rs`.
 
+/// What a program is and whom it waits for, by its trace.
+mod analyses;
+
 use std::io::Write;
 use std::path::Path;
 
 use belljar_analysis::{
-    Detail, DumpFormat, Filter, GraphsOf, Matrix, TrafficOf, critical_path, diff, dump,
-    flow_graphs, loops, statistics, traffic, waiting,
+    DumpFormat, Filter, Matrix, TrafficOf, call_sites, dump, statistics, traffic,
 };
-use belljar_archive::{EarlierWriter, StructureReader, TraceReader, TraceWriter};
+use belljar_archive::{Contents, EarlierWriter, StructureReader, TraceReader, TraceWriter};
 use belljar_cluster::scenario::Scenario;
 use belljar_collectives::{Call, Choice, Operation, Tables};
 use belljar_sim::Frequency;
-use belljar_trace::{EARLIEST_VERSION, MAGIC, TraceHeader, TraceState, TraceSummary, VERSION};
+use belljar_trace::{
+    EARLIEST_VERSION, MAGIC, SITES_VERSION, TraceHeader, TraceState, TraceSummary, VERSION,
+};
+
+pub(crate) use analyses::target as analyses;
 
 /// Bytes before the payload of a chunk of an earlier version: kind, two lengths, checksum.
 const EARLIER_HEAD: usize = 13;
@@ -33,53 +39,17 @@ pub(crate) fn trace(data: &[u8]) {
     analyse_file(data, earlier_chunked);
 }
 
-/// The same of the version that runs write.
+/// The same of the versions that runs write: where the first byte has 2, of that with sites.
 pub(crate) fn archive(data: &[u8]) {
-    analyse_file(data, chunked);
+    analyse_file(data, archive_chunks(data));
 }
 
-/// Reads a trace and works out what its program is and whom it waits for.
-pub(crate) fn analyses(data: &[u8]) {
-    let Some(file) = stored(data, chunked) else {
-        return;
-    };
-    let (path, filter) = (file.path(), Filter::default());
-    let mut out = Vec::new();
-    for detail in [Detail::Function, Detail::Size] {
-        if let Ok((found, _)) = loops(path, &filter, detail, detail == Detail::Size) {
-            let told = found
-                .write(&mut out)
-                .and_then(|()| found.write_json(&mut out));
-            told.expect("memory takes everything");
-        }
-        for of in [GraphsOf::Classes, GraphsOf::Merged] {
-            if let Ok((found, _)) = flow_graphs(path, &filter, detail, (of, true)) {
-                let told = found.write(&mut out).and_then(|()| {
-                    found.write_json(&mut out)?;
-                    found.write_dot(&mut out)?;
-                    found.write_graphml(&mut out)
-                });
-                told.expect("memory takes everything");
-            }
-        }
+/// How chunks of `data` become a file.
+fn archive_chunks(data: &[u8]) -> fn(&[u8]) -> Vec<u8> {
+    match data.first().is_some_and(|kind| kind & 2 != 0) {
+        true => |rest| chunked(SITES_VERSION, rest),
+        false => |rest| chunked(VERSION, rest),
     }
-    if let Ok((found, _)) = waiting(path, &filter) {
-        let told = found
-            .write(&mut out)
-            .and_then(|()| found.write_json(&mut out));
-        told.expect("memory takes everything");
-    }
-    if let Ok((found, _)) = critical_path(path) {
-        let told = found
-            .write(&mut out)
-            .and_then(|()| found.write_json(&mut out));
-        told.expect("memory takes everything");
-        assert!(found.from_ps <= found.to_ps, "the path goes back in time");
-    }
-    if let Ok((found, _)) = diff(path, path) {
-        assert!(found.equal, "a trace differs from itself");
-    }
-    assert!(std::str::from_utf8(&out).is_ok(), "what is found is text");
 }
 
 /// A file of what `data` stands for: bytes as they are, or chunks.
@@ -107,6 +77,10 @@ fn analyse_file(data: &[u8], chunked: fn(&[u8]) -> Vec<u8>) {
     }
     if let Ok((statistics, _)) = statistics(file.path(), &Filter::default()) {
         let _ = format!("{statistics:?}");
+    }
+    if let Ok((sites, _)) = call_sites(file.path(), &Filter::default(), None) {
+        let text = sites.write(&mut Vec::new(), true);
+        text.expect("memory takes everything");
     }
     let tables = Tables::parse(TABLES).expect("these are tables");
     for tables in [None, Some(&tables)] {
@@ -211,10 +185,10 @@ fn earlier_chunked(mut rest: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The same of the version that runs write.
-fn chunked(mut rest: &[u8]) -> Vec<u8> {
-    let header = small_trace();
-    let mut bytes = beginning(VERSION);
+/// The same of a version that runs write.
+fn chunked(version: u16, mut rest: &[u8]) -> Vec<u8> {
+    let header = small_trace(version);
+    let mut bytes = beginning(version);
     let stored = word(&header, bytes.len() + 1);
     bytes.extend_from_slice(&header[bytes.len()..][..HEAD + stored]);
     while let [kind, low, high, after @ ..] = rest {
@@ -266,10 +240,15 @@ fn small_earlier_trace() -> Vec<u8> {
     std::fs::read(file.path()).expect("it was just written")
 }
 
-/// A sound trace without events.
-fn small_trace() -> Vec<u8> {
+/// A sound trace without events, of a version that runs write.
+fn small_trace(version: u16) -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().expect("the host has a folder for files");
-    let writer = TraceWriter::create(file.path(), &header(), false);
+    let contents = Contents {
+        accounted: false,
+        frames: if version == SITES_VERSION { 3 } else { 0 },
+    };
+    let own = file.reopen().expect("it was just made");
+    let writer = TraceWriter::over(own, file.path(), &header(), contents);
     let writer = writer.expect("a header can be written");
     let written = writer.finish(&TraceSummary::default());
     written.expect("a summary can be written");
@@ -331,14 +310,16 @@ pub(crate) fn trace_seeds() -> Vec<Vec<u8>> {
 
 /// Sound traces with and without calls, as files and as chunks.
 pub(crate) fn archive_seeds() -> Vec<Vec<u8>> {
-    const FILES: [&[u8]; 2] = [
+    const FILES: [&[u8]; 3] = [
         include_bytes!("../../tracer/archive/tests/golden/version-7.bjt"),
         include_bytes!("../../tracer/archive/tests/golden/version-7-accounts.bjt"),
+        include_bytes!("../../tracer/archive/tests/golden/version-8.bjt"),
     ];
-    let small = small_trace();
-    let whole = [FILES[0], FILES[1], &small];
+    let small = small_trace(VERSION);
+    let whole = [FILES[0], FILES[1], FILES[2], &small];
     let files = whole.map(|file| [&[0], file].concat());
-    let chunks = whole.map(payloads);
+    let mut chunks = whole.map(payloads);
+    chunks[2][0] |= 2;
     files.into_iter().chain(chunks).collect()
 }
 

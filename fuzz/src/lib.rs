@@ -5,6 +5,8 @@
 //! on its seeds and on mutations of them; `cargo xtask fuzz TARGET` lets libFuzzer look
 //! for bytes that reach what none reached before.
 
+/// Programs of any content, unwound from.
+mod binary;
 /// Kernel files of any content.
 mod boot;
 /// Checkpoints that came from anybody: records and packs of pages.
@@ -102,6 +104,13 @@ pub const TARGETS: &[Target] = &[
         about: "trace files: loops, graphs, waiting, critical path, and compared with themselves",
         run: files::analyses,
         seeds: files::archive_seeds,
+        longest: 1 << 14,
+    },
+    Target {
+        name: "binary",
+        about: "programs with unwind tables and debug information",
+        run: binary::target,
+        seeds: binary::seeds,
         longest: 1 << 14,
     },
     Target {

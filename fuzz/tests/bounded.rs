@@ -89,6 +89,11 @@ fn analyses() {
 }
 
 #[test]
+fn binary() {
+    mutations("binary", 5000);
+}
+
+#[test]
 fn tables() {
     mutations("tables", 2000);
 }

@@ -32,6 +32,8 @@ mod saved;
 pub mod scripted;
 /// Which calls are recorded.
 mod selection;
+/// Where in its program a call is made.
+mod sites;
 
 pub use interception::targets::{PAGE, TargetPage, Targets};
 pub use memory::{BadAddress, GuestMemory};

@@ -11,6 +11,7 @@ use belljar_abi::{Base, FUNCTIONS};
 use belljar_trace::{
     Account, Accounts, Counters, Event, Fact, Implementation, NodeSummary, ProcessInfo,
 };
+use belljar_unwind::Files;
 
 use crate::calls::{OpenCall, OpenCalls, Space};
 use crate::interception::replaced;
@@ -19,6 +20,7 @@ use crate::launch::Launched;
 use crate::memory::{GuestMemory, Reader};
 use crate::process::Process;
 use crate::selection::{CompiledSelection, Selection};
+use crate::sites::CallSites;
 
 pub(crate) const RAX: usize = 0;
 pub(crate) const RBX: usize = 3;
@@ -98,6 +100,8 @@ pub struct NodeTracer {
     /// The call that was last sent to make its process's table of replaced return addresses its
     /// own, by address space and stack pointer.
     pub(crate) detoured: Option<(Space, u64)>,
+    /// Where calls are made.
+    pub(crate) sites: CallSites,
 }
 
 impl NodeTracer {
@@ -121,12 +125,18 @@ impl NodeTracer {
             watches_returns: false,
             to_watch: None,
             detoured: None,
+            sites: CallSites::default(),
         }
     }
 
     /// Has calls found by probes, which are at `targets`.
     pub fn set_targets(&mut self, targets: Arc<Targets>) {
         self.targets = targets;
+    }
+
+    /// Has calls tell where they were made, by at most `frames` frames in code of `files`.
+    pub fn record_frames(&mut self, frames: u8, files: Arc<Files>) {
+        self.sites.begin(frames, files);
     }
 
     /// Has the returns of calls watched by the caller, who then asks
@@ -186,6 +196,7 @@ impl NodeTracer {
         }
         self.processes.remove(&space);
         self.bindings.remove(&space);
+        self.sites.end_process(space);
     }
 
     /// A process with MPI begins in an address space: whatever was there is gone.
@@ -254,6 +265,9 @@ impl NodeTracer {
         event.accounts = Accounts(registers.account.map(|account| [account; 2]));
         event.depth = depth;
         event.selected = selected;
+        if selected {
+            event.site = self.sites.find(registers, memory);
+        }
         let handles = process.enter(&mut event, Reader(memory));
         self.intercept(registers, event, handles, memory);
     }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use belljar_abi::{Base, FUNCTIONS, OPEN_MPI_OBJECTS};
-use belljar_trace::{Accounts, Event, Fact, Implementation, Launch, Peer};
+use belljar_trace::{Accounts, Event, Fact, Implementation, Launch, Peer, Site};
 use bincode::{Decode, Encode};
 
 use crate::decode::action::Action;
@@ -224,6 +224,7 @@ impl Process {
             status: None,
             fact: self.take_launch(function),
             accounts: Accounts::default(),
+            site: Site::default(),
         }
     }
 

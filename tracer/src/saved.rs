@@ -5,7 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use belljar_trace::{Account, Counters, ProcessInfo, StateError, codec, load_events, save_events};
+use belljar_trace::{
+    Account, Counters, ProcessInfo, SavedSites, StateError, codec, load_events, load_sites,
+    save_events, save_sites,
+};
+use belljar_unwind::Mappings;
 use bincode::Decode;
 
 use crate::calls::{OpenCalls, Space};
@@ -28,6 +32,8 @@ struct NodeState {
     counters: Counters,
     launched: BTreeMap<Space, Launched>,
     silent: BTreeMap<(String, u32), u64>,
+    open_sites: SavedSites,
+    mappings: BTreeMap<Space, Mappings>,
 }
 
 impl NodeTracer {
@@ -48,6 +54,9 @@ impl NodeTracer {
         codec::encode(&self.counters, &mut bytes)?;
         codec::encode(&self.launched, &mut bytes)?;
         codec::encode(&self.silent, &mut bytes)?;
+        let open = self.open.all().map(|call| &call.event);
+        codec::encode(&save_sites(open), &mut bytes)?;
+        codec::encode(&self.sites.mappings, &mut bytes)?;
         codec::check::<NodeState>(&bytes)?;
         Ok(bytes)
     }
@@ -60,13 +69,15 @@ impl NodeTracer {
     pub fn restore(node: u32, selection: &Selection, saved: &[u8]) -> Result<Self, StateError> {
         let state: NodeState = codec::decode(saved)?;
         let mut open = state.open;
-        let sound = state.processes.values().all(Process::is_sound);
+        let sound = state.processes.values().all(Process::is_sound)
+            && state.mappings.values().all(Mappings::is_sound);
         if !sound || open.all().count() != state.open_sums.len() {
             return Err(StateError::contradiction());
         }
         for (event, sums) in open.events_mut().zip(state.open_sums) {
             event.accounts.0 = sums;
         }
+        load_sites(open.events_mut(), &state.open_sites)?;
         let mut tracer = Self::new(node, selection);
         tracer.started = state.started;
         tracer.known = state.known;
@@ -76,6 +87,7 @@ impl NodeTracer {
         tracer.counters = state.counters;
         tracer.launched = state.launched;
         tracer.silent = state.silent;
+        tracer.sites.mappings = state.mappings;
         Ok(tracer)
     }
 }

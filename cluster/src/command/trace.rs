@@ -5,6 +5,8 @@
 
 /// Who sends how much to whom.
 mod matrix;
+/// Where calls are made.
+mod sites;
 /// How a program is built, by its calls.
 mod structure;
 
@@ -25,6 +27,7 @@ use clap::{Args, Subcommand};
 
 use super::output::{Harmless, read_or_not, show};
 use matrix::MatrixArguments;
+use sites::SitesArguments;
 use structure::{GraphArguments, LoopsArguments};
 
 #[derive(Subcommand)]
@@ -56,6 +59,12 @@ pub(crate) enum TraceCommand {
     /// Tell the loops of the program, how often they are gone through, and what they take.
     #[command(after_help = "Example: belljar trace loops belljar-runs/hpl-4")]
     Loops(LoopsArguments),
+    /// Sum the calls up by the places in the program that make them, with functions and lines. The run must have
+    /// recorded frames: --set trace.frames=3.
+    #[command(
+        after_help = "Example: belljar trace sites belljar-runs/hpl-4 --frames 1 --transitions"
+    )]
+    Sites(SitesArguments),
     /// Write a trace in another version of the format, with the same calls.
     #[command(after_help = "Example: belljar trace convert belljar-runs/hpl-4 hpl-4.bjt --to 5")]
     Convert(ConvertArguments),
@@ -142,7 +151,7 @@ pub(crate) struct ConvertArguments {
     trace: PathBuf,
     /// The new file.
     out: PathBuf,
-    /// Version of the format: 7, or for earlier Belljars 5, or 6 for runs with a time model.
+    /// Version of the format: 7, or 8 for traces with call sites, or for earlier Belljars 5, or 6 for runs with a time model.
     #[arg(long, value_name = "VERSION", default_value_t = VERSION)]
     to: u16,
 }
@@ -158,6 +167,7 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
         TraceCommand::Diff(arguments) => diff(arguments),
         TraceCommand::Graph(arguments) => structure::graph(arguments),
         TraceCommand::Loops(arguments) => structure::loops(arguments),
+        TraceCommand::Sites(arguments) => sites::sites(arguments),
         TraceCommand::Convert(arguments) => convert(arguments),
     }
 }

@@ -35,6 +35,8 @@ const CONFIGURED: &str = "/etc/ld.so.conf.d";
 const MOST_CONFIGURATION: u64 = 64 << 10;
 /// Links that lead from one to the next, as Linux bounds them.
 const MOST_LINKS: usize = 40;
+/// Longest file that is read as a whole, in bytes.
+const LONGEST_FILE: u64 = 4 << 30;
 /// Longest script of which the first line is read, in bytes.
 const FIRST_LINE: u64 = 256;
 
@@ -110,6 +112,11 @@ impl GuestRoot {
             }
         }
         Some(bytes)
+    }
+
+    /// What the file at `path`, from `/`, holds, through links.
+    pub fn read(&self, path: &str) -> Option<Vec<u8>> {
+        self.start(&self.real(path)?, LONGEST_FILE)
     }
 
     /// Whether a file or link has this name, in whatever folder.

@@ -106,5 +106,10 @@ fn describe_selection(trace: &Trace) -> String {
     for (function, every) in &trace.sample {
         text.push_str(&format!(", every {every}th {function}"));
     }
+    match trace.frames {
+        0 => {}
+        1 => text.push_str(", 1 frame each"),
+        frames => text.push_str(&format!(", {frames} frames each")),
+    }
     text
 }

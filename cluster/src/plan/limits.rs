@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use belljar_sim::Span;
+use belljar_trace::MOST_FRAMES;
 use belljar_tracer::Selection;
 use belljar_vmm::{MOST_VCPUS, check_clock, check_memory};
 
@@ -151,6 +152,9 @@ fn check_trace(trace: &Trace) -> Result<(), PlanError> {
         let value = format!("{} after trace.from = {}", until.0, from.0);
         return fail("trace.until", value, "later than trace.from");
     }
+    if trace.frames > MOST_FRAMES {
+        return fail("trace.frames", trace.frames.to_string(), "from 0 to 64");
+    }
     let selection = Selection {
         functions: trace.functions.clone(),
         window: None,
@@ -193,6 +197,7 @@ mod tests {
                 "trace: the sampling of `MPI_Send` is 0",
             ),
             ("trace={from=\"2 s\",until=\"1 s\"}", "trace.until is"),
+            ("trace.frames=65", "trace.frames is 65"),
             (
                 "workload.files={\".\"={text=\"x\"}}",
                 "workload.files is \".\"",

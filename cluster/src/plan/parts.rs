@@ -12,6 +12,7 @@ use belljar_devices::virtio::{Disk, DiskError};
 use belljar_fabric::Mac;
 use belljar_images::ErofsError;
 use belljar_sim::{Random, Seed, Span};
+use belljar_unwind::Files;
 use belljar_vmm::{
     DiskConfig, KernelError, KernelImage, NetConfig, Node, NodeConfig, NodeError, Snapshot,
 };
@@ -20,6 +21,7 @@ use twox_hash::XxHash3_64;
 use crate::host::memory as host_memory;
 use crate::mpirun::large_files::LargeFilesError;
 use crate::plan::Plan;
+use crate::plan::code::code_files;
 use crate::plan::probes::RunProbes;
 use crate::plan::processors::Makers;
 use crate::plan::run_disk;
@@ -76,6 +78,8 @@ pub(crate) struct Parts {
     run_disk: Disk,
     /// By what calls are seen, if not by the preloaded library.
     pub(crate) probes: Option<RunProbes>,
+    /// By what stacks of calls are unwound, where frames are recorded.
+    pub(crate) code: Option<Arc<Files>>,
     /// Whether nodes that boot take their memory in huge pages.
     huge_pages: bool,
     /// None where there are none, or only the node to be cloned is made.
@@ -117,6 +121,7 @@ impl Parts {
             makers: Makers::open(plan)?,
             root: Disk::open(&plan.image.root)?,
             probes: RunProbes::of(plan)?,
+            code: code_files(plan)?,
             huge_pages: host_memory::is_plenty_for(plan.nodes, plan.memory),
             large_files: None,
             disk_hashes: DiskHashes {

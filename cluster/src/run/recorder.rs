@@ -4,7 +4,7 @@
 //! rounds. Where another host writes the trace this only collects for it. Called by the coordinator after
 //! each round and at the end.
 
-use belljar_archive::TraceWriter;
+use belljar_archive::{Contents, TraceWriter};
 use belljar_sim::{Frequency, Span, Time};
 use belljar_trace::{
     Event, NodeSummary, StateError, TraceError, TraceHeader, TraceSummary, load_events, save_events,
@@ -63,7 +63,9 @@ impl Recorder {
             let path = directory.path().join(belljar_trace::TRACE_FILE);
             let file = directory.create_file(belljar_trace::TRACE_FILE)?;
             let accounted = plan.timing.is_some();
-            Some(TraceWriter::over(file, &path, &header(plan), accounted)?)
+            let frames = plan.trace.frames;
+            let contents = Contents { accounted, frames };
+            Some(TraceWriter::over(file, &path, &header(plan), contents)?)
         } else {
             None
         };

@@ -5,6 +5,10 @@
 //! calls takes no memory, and times are a function of rank, step and call alone. Calls come step by step, and rank by rank in each. Used by
 //! tests, and by `examples/analyses.rs` for what analyses cost.
 
+/// Traces of ranks that are told what to call.
+#[cfg(test)]
+pub(crate) mod ranks;
+
 use belljar_abi::FUNCTIONS;
 use belljar_sim::Frequency;
 use belljar_trace::{
@@ -210,6 +214,7 @@ impl Rank<'_> {
             status: None,
             fact: None,
             accounts: Default::default(),
+            site: Default::default(),
         };
         with(&mut event);
         self.events.push(event);

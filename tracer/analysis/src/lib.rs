@@ -32,15 +32,17 @@ mod matching;
 mod matrix;
 /// The chain of calls that determines how long a program took.
 mod path;
-/// Traces for tests.
-#[cfg(test)]
-mod ranks;
+/// By call site.
+mod sites;
 /// Sums over calls, ranks, sizes and intervals.
 mod stat;
 /// Columns of text.
 mod table;
 /// Who waits for whom.
 mod waiting;
+
+#[cfg(test)]
+pub(crate) use generated::ranks;
 
 pub use communicators::{Collector, Communicators, Member, Members, ProcessKey};
 pub use cpi::{CpiCollector, CpiPart, CpiStat, CpiStatistics, Ratio};
@@ -61,6 +63,7 @@ pub use matrix::{
     WireError, traffic,
 };
 pub use path::{CriticalPath, PathFunction, PathRank, critical_path};
+pub use sites::{CallSites, SiteFrame, SitePlace, SiteStat, TransitionStat, call_sites};
 pub use stat::{
     FunctionStat, IntervalStat, RankStat, SizeStat, StatCollector, Statistics, TrafficStat,
 };

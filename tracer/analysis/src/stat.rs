@@ -8,10 +8,13 @@
 mod collect;
 /// Statistics as text.
 mod render;
+/// Bytes of a call.
+mod volume;
 
 use serde::Serialize;
 
 pub use collect::StatCollector;
+pub(crate) use volume::Volume;
 
 /// Statistics of a trace. Only calls that the program itself made count, not those that the
 /// MPI implementation made within them. Times are virtual, in picoseconds.

@@ -6,10 +6,13 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use belljar_trace::{Event, TraceError, TraceHeader, TraceState, TraceSummary, VERSION};
+use belljar_trace::{
+    Event, SITES_VERSION, TraceError, TraceHeader, TraceState, TraceSummary, VERSION,
+};
 
 use crate::earlier::{ACCOUNTED, EarlierWriter, PLAIN};
 use crate::failed;
+use crate::header::Contents;
 use crate::versions::TraceReader;
 use crate::writer::TraceWriter;
 
@@ -23,13 +26,14 @@ impl Output {
         file: File,
         path: &Path,
         header: &TraceHeader,
-        accounted: bool,
+        contents: Contents,
         version: u16,
     ) -> Result<Self, TraceError> {
-        Ok(if version == VERSION {
-            let writer = TraceWriter::over(file, path, header, accounted)?;
+        Ok(if version >= VERSION {
+            let writer = TraceWriter::over(file, path, header, contents)?;
             Self::Current(Box::new(writer))
         } else {
+            let accounted = contents.accounted;
             Self::Earlier(EarlierWriter::over(file, path, header, accounted)?)
         })
     }
@@ -53,7 +57,7 @@ impl Output {
 }
 
 /// Writes the trace at `from` to the new file `to`, in this version of the format: 5 for traces without
-/// accounts, 6 for those with, 7 for all. Returns how the trace at `from` ended.
+/// accounts, 6 for those with, 7 for both, 8 for those with sites. Returns how the trace at `from` ended.
 ///
 /// # Errors
 /// [`TraceError`] when one cannot be read or the other not be written (as when it is there already), and when
@@ -65,8 +69,22 @@ pub fn convert(from: &Path, to: &Path, version: u16) -> Result<TraceState, Trace
         version,
         reason: reason.to_owned(),
     };
-    match (version, reader.is_accounted()) {
-        (PLAIN, false) | (ACCOUNTED, true) | (VERSION, _) => {}
+    let contents = reader.contents();
+    match (version, contents.frames) {
+        (SITES_VERSION, 0) => {
+            return Err(refused(
+                "it does not tell where calls were made: take version 7",
+            ));
+        }
+        (PLAIN..SITES_VERSION, 1..) => {
+            return Err(refused(
+                "it tells where calls were made, which version 8 alone can",
+            ));
+        }
+        _ => {}
+    }
+    match (version, contents.accounted) {
+        (PLAIN, false) | (ACCOUNTED, true) | (VERSION | SITES_VERSION, _) => {}
         (PLAIN, true) => return Err(refused("it tells what time went into: version 6 can, too")),
         (ACCOUNTED, false) => {
             return Err(refused(
@@ -91,10 +109,10 @@ fn copy(
     version: u16,
     refused: &dyn Fn(&str) -> TraceError,
 ) -> Result<(), TraceError> {
-    let accounted = reader.is_accounted();
-    let mut output = Output::over(file, to, &reader.header().clone(), accounted, version)?;
+    let contents = reader.contents();
+    let mut output = Output::over(file, to, &reader.header().clone(), contents, version)?;
     for call in reader.by_ref() {
-        if version != VERSION && call.accounts.0.is_some() != accounted {
+        if version < VERSION && call.accounts.0.is_some() != contents.accounted {
             return Err(refused("only some of its calls tell what time went into"));
         }
         output.push(call)?;

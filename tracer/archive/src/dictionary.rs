@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use belljar_trace::codec;
+use belljar_trace::{NewSites, Site, SiteNumbers, Sites, codec};
 use bincode::{Decode, Encode};
 
 use crate::signature::Signature;
@@ -26,6 +26,11 @@ const LEVEL: i32 = 12;
 /// Signatures by number, and numbers by signature.
 #[derive(Debug, Default)]
 pub(crate) struct Dictionary {
+    /// Whether calls have sites.
+    sited: bool,
+    /// A writer's sites, and a reader's.
+    numbered: SiteNumbers,
+    sites: Sites,
     signatures: Vec<Signature>,
     numbers: BTreeMap<Vec<u8>, u32>,
     /// What followed each signature last.
@@ -47,9 +52,30 @@ impl Dictionary {
         self.stored
     }
 
-    /// Bytes of all signatures.
+    /// An empty one, of calls that have sites if `sited`.
+    pub(crate) fn new(sited: bool) -> Self {
+        Self {
+            sited,
+            ..Self::default()
+        }
+    }
+
+    /// A writer's number for a site.
+    pub(crate) fn site_number(&mut self, site: &Site) -> u32 {
+        match self.sited {
+            true => self.numbered.number(site),
+            false => 0,
+        }
+    }
+
+    /// The site of this number that a reader was told; that all signatures have one is seen when they are read.
+    pub(crate) fn site(&self, number: u32) -> Site {
+        self.sites.get(number).unwrap_or_default()
+    }
+
+    /// Bytes of all signatures and sites.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.numbered.bytes()
     }
 
     /// The number of a signature, which comes after the call of signature `last`. Gives back the
@@ -59,7 +85,7 @@ impl Dictionary {
         if self.signatures.get(guess as usize) == Some(&signature) {
             return (guess, signature.slots);
         }
-        let bytes = encoded(&signature);
+        let bytes = encoded(&signature, self.sited);
         let number = self.signatures.len() as u32;
         let number = *self.numbers.entry(bytes).or_insert_with_key(|bytes| {
             self.bytes += bytes.len();
@@ -102,8 +128,12 @@ impl Dictionary {
     /// The section with what is new.
     pub(crate) fn take_new(&mut self) -> Result<Vec<u8>, String> {
         let mut raw = vec![u8::from(std::mem::take(&mut self.emptied))];
+        if self.sited {
+            let new = self.numbered.take_new();
+            codec::encode(&new, &mut raw).map_err(|error| error.to_string())?;
+        }
         for signature in &self.signatures[self.stored..] {
-            raw.extend(encoded(signature));
+            raw.extend(encoded(signature, self.sited));
         }
         self.stored = self.signatures.len();
         if raw.len() > MOST_NEW {
@@ -117,10 +147,11 @@ impl Dictionary {
 
     /// Empties it for the chunks to come, if it has become too large.
     pub(crate) fn keep_small(&mut self) -> bool {
-        let large = self.signatures.len() > MOST_SIGNATURES || self.bytes > MOST_BYTES;
+        let large = self.signatures.len() > MOST_SIGNATURES || self.bytes() > MOST_BYTES;
         if large {
             *self = Self {
                 emptied: true,
+                sited: self.sited,
                 ..Self::default()
             };
         }
@@ -139,13 +170,16 @@ impl Dictionary {
         let (emptied, mut raw) = raw.split_first().ok_or("a dictionary is empty")?;
         if *emptied != 0 {
             self.signatures.clear();
+            self.sites = Sites::default();
             self.bytes = 0;
         }
         self.bytes += raw.len();
         let known = self.signatures.len();
+        if self.sited {
+            raw = self.add_sites(raw)?;
+        }
         while !raw.is_empty() {
-            let (signature, used) = codec::decode_first::<Signature>(raw)
-                .map_err(|error| format!("a signature: {error}"))?;
+            let (signature, used) = self.signature(raw)?;
             self.signatures.push(signature);
             raw = &raw[used..];
         }
@@ -157,9 +191,37 @@ impl Dictionary {
         Ok(known)
     }
 
+    /// Takes the sites that a section begins with, and returns what follows them.
+    fn add_sites<'a>(&mut self, raw: &'a [u8]) -> Result<&'a [u8], String> {
+        let (new, used) =
+            codec::decode_first::<NewSites>(raw).map_err(|error| format!("sites: {error}"))?;
+        let sense = self.sites.add(&new);
+        sense.ok_or("a table of sites makes no sense")?;
+        Ok(&raw[used..])
+    }
+
+    /// The signature that `raw` begins with, and its length.
+    fn signature(&self, raw: &[u8]) -> Result<(Signature, usize), String> {
+        let failed = |error| format!("a signature: {error}");
+        if !self.sited {
+            let ((event, slots), used) = codec::decode_first(raw).map_err(failed)?;
+            let site = 0;
+            return Ok((Signature { event, slots, site }, used));
+        }
+        let (signature, used) = codec::decode_first::<Signature>(raw).map_err(failed)?;
+        match signature.site as usize <= self.sites.len() {
+            true => Ok((signature, used)),
+            false => Err("a signature's site is not there".to_owned()),
+        }
+    }
+
     /// What it is to be [made again](Self::load) of.
     pub(crate) fn save(&self) -> SavedDictionary {
+        let (sites, told) = self.numbered.all();
         SavedDictionary {
+            sited: self.sited,
+            sites,
+            told: (told.0 as u64, told.1 as u64),
             signatures: self.signatures.clone(),
             next: self.next.clone(),
             stored: self.stored as u64,
@@ -171,12 +233,15 @@ impl Dictionary {
     pub(crate) fn load(saved: SavedDictionary) -> Self {
         let mut bytes = 0;
         let numbers = saved.signatures.iter().zip(0..).map(|(signature, number)| {
-            let encoded = encoded(signature);
+            let encoded = encoded(signature, saved.sited);
             bytes += encoded.len();
             (encoded, number)
         });
         let numbers = numbers.collect();
         Self {
+            sited: saved.sited,
+            numbered: saved.numbered().unwrap_or_default(),
+            sites: Sites::default(),
             numbers,
             bytes,
             signatures: saved.signatures,
@@ -190,6 +255,10 @@ impl Dictionary {
 /// A writer's dictionary as it is saved.
 #[derive(Clone, Debug, Encode, Decode)]
 pub(crate) struct SavedDictionary {
+    sited: bool,
+    sites: NewSites,
+    /// How many files and stacks of them are in the file.
+    told: (u64, u64),
     signatures: Vec<Signature>,
     next: Vec<u32>,
     stored: u64,
@@ -197,6 +266,15 @@ pub(crate) struct SavedDictionary {
 }
 
 impl SavedDictionary {
+    /// The sites as a writer numbers them; `None` where they make no sense.
+    fn numbered(&self) -> Option<SiteNumbers> {
+        let told = (
+            usize::try_from(self.told.0).ok()?,
+            usize::try_from(self.told.1).ok()?,
+        );
+        SiteNumbers::of(&self.sites, told)
+    }
+
     /// How many operands each signature has.
     pub(crate) fn slots(&self) -> Vec<usize> {
         self.signatures.iter().map(|it| it.slots.len()).collect()
@@ -216,8 +294,14 @@ impl SavedDictionary {
     pub(crate) fn is_sound(&self) -> bool {
         let count = self.signatures.len();
         let known = |number: &u32| (*number as usize) < count.max(1);
-        let distinct: BTreeSet<Vec<u8>> = self.signatures.iter().map(encoded).collect();
+        let signatures = self.signatures.iter();
+        let distinct: BTreeSet<Vec<u8>> = signatures.map(|it| encoded(it, true)).collect();
+        let sites = self.sites.stacks.len();
+        let sited = self.signatures.iter().all(|it| it.site as usize <= sites);
         self.stored <= count as u64
+            && sited
+            && (self.sited || sites == 0)
+            && self.numbered().is_some()
             && self.next.len() == count
             && self.next.iter().all(known)
             && count <= MOST_SIGNATURES + crate::structure::CHUNK_CALLS
@@ -225,9 +309,13 @@ impl SavedDictionary {
     }
 }
 
-fn encoded(signature: &Signature) -> Vec<u8> {
+/// A signature as a file has it: with its site where calls have some.
+fn encoded(signature: &Signature, sited: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     // Into memory, of a record that has an encoding: it cannot fail.
-    let _ = codec::encode(signature, &mut bytes);
+    let _ = match sited {
+        true => codec::encode(signature, &mut bytes),
+        false => codec::encode(&(&signature.event, &signature.slots), &mut bytes),
+    };
     bytes
 }

@@ -23,13 +23,13 @@
 //!
 //! # The file
 //!
-//! A file is the magic, version 7 (16 bits, little endian) and chunks (`frame`): kind, length and CRC-32 of
+//! A file is the magic, version 7, or 8 where calls have sites (16 bits, little endian), and chunks (`frame`): kind, length and CRC-32 of
 //! each, then its payload. Nothing written is ever changed. The first chunk is the header, the last the footer;
 //! between them stand groups of four, each with up to 65,536 calls and written at once:
 //!
 //! | chunk | payload |
 //! |---|---|
-//! | dictionary | the length of what follows when unpacked (32 bits), then, packed with zstd: a byte that says whether older signatures are forgotten, and the signatures that are new, by bincode |
+//! | dictionary | the length of what follows when unpacked (32 bits), then, packed with zstd: a byte that says whether older signatures are forgotten, in version 8 the sites that are new, and the signatures that are new, by bincode |
 //! | structure | threads, grammar, sequences (`structure`) |
 //! | operands | argument words that differ from call to call (`operands`) |
 //! | times | the lengths of gaps and durations (32 bits each), gaps, durations, and vCPUs, accounts and order (`times`) |
@@ -80,6 +80,8 @@ mod earlier;
 mod frame;
 /// Sequences as a grammar with repetitions.
 mod grammar;
+/// What is known before the first call.
+mod header;
 /// Words that differ from call to call.
 mod operands;
 /// Reading all of it, or structure alone.
@@ -102,26 +104,19 @@ mod writer;
 use std::io;
 use std::path::Path;
 
-use belljar_trace::{TraceError, TraceHeader, TraceSummary};
+use belljar_trace::{TraceError, TraceSummary};
 use bincode::{Decode, Encode};
 
 pub use convert::convert;
 pub use earlier::EarlierWriter;
 pub use frame::Kind;
 pub use grammar::{Grammar, Rule};
+pub use header::Contents;
 pub use reader::StructureReader;
 pub use stream::Stream;
 pub use structure::Structure;
 pub use versions::{TraceReader, version};
 pub use writer::TraceWriter;
-
-/// What is known before the first call.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-struct Header {
-    trace: TraceHeader,
-    /// Whether calls tell what their nodes' time went into.
-    accounted: bool,
-}
 
 /// The end of a complete trace.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]

@@ -10,18 +10,20 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use belljar_trace::{
-    Accounts, Event, MAGIC, TraceError, TraceHeader, TraceState, TraceSummary, VERSION, codec,
+    Accounts, Event, MAGIC, SITES_VERSION, TraceError, TraceHeader, TraceState, TraceSummary,
+    VERSION, codec,
 };
 
 use crate::coder::Decoder;
 use crate::dictionary::Dictionary;
 use crate::frame::{self, Kind};
+use crate::header::{Contents, Header};
 use crate::operands::Operands;
 use crate::signature::restore;
 use crate::stream::{Outlook, Stream};
 use crate::structure::{self, Structure};
 use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge};
-use crate::{Footer, Header, failed};
+use crate::{Footer, failed};
 
 /// What both readers do: chunks in their order, with what they add to the dictionary.
 #[derive(Debug)]
@@ -59,21 +61,21 @@ impl Chunks {
         let version = start.strip_prefix(&MAGIC).and_then(|it| it.try_into().ok());
         let version = version.ok_or_else(|| not_a_trace("it does not begin like one"))?;
         let version = u16::from_le_bytes(version);
-        if version != VERSION {
+        if ![VERSION, SITES_VERSION].contains(&version) {
             let path = path.to_owned();
             return Err(TraceError::Version { path, version });
         }
         let chunk = frame::take(&mut file, |_| true).map_err(|reason| not_a_trace(&reason))?;
         let chunk = chunk.filter(|chunk| chunk.kind == Kind::Header);
         let chunk = chunk.ok_or_else(|| not_a_trace("its header is missing"))?;
-        let header: Header = codec::decode(&chunk.payload.unwrap_or_default())
-            .map_err(|error| not_a_trace(&error.to_string()))?;
-        header.trace.check().map_err(not_a_trace)?;
+        let header = Header::decode(version, &chunk.payload.unwrap_or_default())
+            .map_err(|reason| not_a_trace(&reason))?;
+        let dictionary = Dictionary::new(header.contents.frames > 0);
         Ok(Self {
             file,
             header,
             offset: length + chunk.length,
-            dictionary: Dictionary::default(),
+            dictionary,
             threads: 0,
             calls: 0,
             chunks: 0,
@@ -224,9 +226,9 @@ impl ArchiveReader {
         &self.chunks.header.trace
     }
 
-    /// Whether its calls tell what their nodes' time went into.
-    pub(crate) fn is_accounted(&self) -> bool {
-        self.chunks.header.accounted
+    /// What its calls tell besides what all tell.
+    pub(crate) fn contents(&self) -> Contents {
+        self.chunks.header.contents
     }
 
     /// How the trace ended, once all calls were taken.
@@ -326,6 +328,7 @@ impl ArchiveReader {
         (event.vcpu, event.entry) = (times.vcpu, times.entry);
         event.exit = event.exit.map(|_| times.exit);
         event.accounts = Accounts(times.accounts);
+        event.site = self.chunks.dictionary.site(signature.site);
         Some(event)
     }
 }

@@ -6,7 +6,7 @@
 //! an [`Outlook`] that both change alike. Called by the writer and the readers.
 
 use belljar_abi::Base;
-use belljar_trace::{Accounts, Event, Fact};
+use belljar_trace::{Accounts, Event, Fact, Site};
 use bincode::{Decode, Encode};
 
 use crate::stream::{ELSEWHERE, Outlook, Stream};
@@ -23,6 +23,8 @@ pub(crate) struct Signature {
     pub(crate) event: Event,
     /// Where each operand goes: an argument's index, [`RESULT`] or [`REQUEST`].
     pub(crate) slots: Vec<u8>,
+    /// The number of its site; 0 without one. In a file only where calls have sites.
+    pub(crate) site: u32,
 }
 
 /// Takes out of `event` what its signature has not: afterwards it is the signature's, with `slots`
@@ -89,6 +91,7 @@ fn forget_place(event: &mut Event) {
     event.implementation = belljar_trace::Implementation::Mpich;
     event.exit = event.exit.map(|_| 0);
     event.accounts = Accounts(None);
+    event.site = Site(None);
 }
 
 /// What becomes of an argument word.

@@ -8,11 +8,13 @@ use std::io::Read;
 use std::path::Path;
 
 use belljar_trace::{
-    EARLIEST_VERSION, Event, MAGIC, TraceError, TraceHeader, TraceState, TraceSummary, VERSION,
+    EARLIEST_VERSION, Event, MAGIC, SITES_VERSION, TraceError, TraceHeader, TraceState,
+    TraceSummary, VERSION,
 };
 
 use crate::earlier::EarlierReader;
 use crate::failed;
+use crate::header::Contents;
 use crate::reader::ArchiveReader;
 
 /// Reads a trace of any version, call by call in the order of writing; what a run left that was broken off,
@@ -42,7 +44,7 @@ pub fn version(path: &Path) -> Result<u16, TraceError> {
         reason: "it does not begin like one".to_owned(),
     })?;
     let version = u16::from_le_bytes(version);
-    if !(EARLIEST_VERSION..=VERSION).contains(&version) {
+    if !(EARLIEST_VERSION..=SITES_VERSION).contains(&version) {
         let path = path.to_owned();
         return Err(TraceError::Version { path, version });
     }
@@ -55,7 +57,7 @@ impl TraceReader {
     /// # Errors
     /// As for [`version`], and when the header is not sound.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
-        Ok(Self(if version(path)? == VERSION {
+        Ok(Self(if version(path)? >= VERSION {
             Format::Archive(Box::new(ArchiveReader::open(path)?))
         } else {
             Format::Earlier(Box::new(EarlierReader::open(path)?))
@@ -72,9 +74,17 @@ impl TraceReader {
 
     /// Whether its calls tell what their nodes' time went into.
     pub fn is_accounted(&self) -> bool {
+        self.contents().accounted
+    }
+
+    /// What its calls tell besides what all tell.
+    pub fn contents(&self) -> Contents {
         match &self.0 {
-            Format::Earlier(reader) => reader.is_accounted(),
-            Format::Archive(reader) => reader.is_accounted(),
+            Format::Earlier(reader) => Contents {
+                accounted: reader.is_accounted(),
+                frames: 0,
+            },
+            Format::Archive(reader) => reader.contents(),
         }
     }
 

@@ -10,22 +10,21 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use belljar_trace::{
-    Event, MAGIC, StateError, TraceError, TraceHeader, TraceSummary, VERSION, codec,
-};
+use belljar_trace::{Event, MAGIC, StateError, TraceError, TraceHeader, TraceSummary, codec};
 use bincode::{Decode, Encode};
 
 use crate::coder::Encoder;
 use crate::dictionary::Dictionary;
 use crate::frame::{self, Kind};
 use crate::grammar::Grammar;
+use crate::header::{Contents, Header};
 use crate::operands::Operands;
 use crate::saved::{Saved, Thread};
 use crate::signature::{Signature, abstract_from};
 use crate::stream::{Outlook, Stream};
 use crate::structure::{self, CHUNK_CALLS, Structure};
 use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge};
-use crate::{Footer, Header, Sizes, failed};
+use crate::{Footer, Sizes, failed};
 
 /// Bytes of new signatures, texts of operands and the like, at most, in a chunk.
 pub(crate) const CHUNK_WEIGHT: usize = 4 << 20;
@@ -66,10 +65,12 @@ impl TraceWriter {
     /// [`TraceError::Io`] when the host refuses it.
     pub fn create(path: &Path, header: &TraceHeader, accounted: bool) -> Result<Self, TraceError> {
         let file = File::create(path).map_err(|source| failed("create", path, source))?;
-        Self::over(file, path, header, accounted)
+        let frames = 0;
+        Self::over(file, path, header, Contents { accounted, frames })
     }
 
-    /// As [`create`](Self::create), to `file`, which is empty and at `path`.
+    /// As [`create`](Self::create), to `file`, which is empty and at `path`, of calls that tell `contents`. Sites of
+    /// more frames than that can be read all the same.
     ///
     /// # Errors
     /// As [`create`](Self::create), and when there are more nodes than can be read of again.
@@ -77,17 +78,15 @@ impl TraceWriter {
         file: File,
         path: &Path,
         header: &TraceHeader,
-        accounted: bool,
+        contents: Contents,
     ) -> Result<Self, TraceError> {
         let mut writer = Self::at(file, path);
-        let sound = header.check();
-        sound.map_err(|why| writer.unencodable(why.to_owned()))?;
+        writer.dictionary = Dictionary::new(contents.frames > 0);
+        let trace = header.clone();
+        let header = Header { trace, contents }.encode();
+        let (version, header) = header.map_err(|reason| writer.unencodable(reason))?;
         let mut start = MAGIC.to_vec();
-        start.extend_from_slice(&VERSION.to_le_bytes());
-        let header = writer.encoded(&Header {
-            trace: header.clone(),
-            accounted,
-        })?;
+        start.extend_from_slice(&version.to_le_bytes());
         frame::put(&mut start, Kind::Header, &header);
         writer.sizes.other += start.len() as u64;
         writer.write(&start)?;
@@ -183,14 +182,16 @@ impl TraceWriter {
             accounts: event.accounts.0,
         };
         let number = self.thread(&event);
+        let before = self.dictionary.bytes();
+        let site = self.dictionary.site_number(&event.site);
         let thread = &mut self.threads[number as usize];
         let (slots, operands) = (&mut self.slots, &mut self.operands);
         abstract_from(&mut event, &mut thread.outlook, slots, operands);
         let signature = Signature {
             event,
             slots: std::mem::take(slots),
+            site,
         };
-        let before = self.dictionary.bytes();
         let (call, slots) = self.dictionary.number(thread.last, signature);
         self.slots = slots;
         thread.last = call;

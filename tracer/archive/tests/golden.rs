@@ -5,16 +5,17 @@
 
 mod events;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::PathBuf;
 
-use belljar_archive::{TraceReader, TraceWriter, version};
+use belljar_archive::{Contents, TraceReader, TraceWriter, version};
 use belljar_sim::Frequency;
 use belljar_trace::{
-    Account, Accounts, Counters, Event, NodeSummary, TraceHeader, TraceState, TraceSummary, VERSION,
+    Account, Accounts, Counters, Event, NodeSummary, SITES_VERSION, TraceHeader, TraceState,
+    TraceSummary, VERSION,
 };
 
-use crate::events::{all_kinds, ring};
+use crate::events::{all_kinds, ring, site};
 
 fn golden(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
@@ -38,7 +39,7 @@ fn summary() -> TraceSummary {
     }
 }
 
-fn calls(accounted: bool) -> Vec<Event> {
+fn calls(contents: Contents) -> Vec<Event> {
     let sums = |number: u64| Account {
         instructions: number * 900,
         caches: number * number,
@@ -47,39 +48,45 @@ fn calls(accounted: bool) -> Vec<Event> {
     };
     let calls = (0..40).map(all_kinds).chain(ring(4, 5)).zip(0..);
     let calls = calls.map(|(call, number)| Event {
-        accounts: Accounts(accounted.then(|| [sums(number), sums(number + 1)])),
+        accounts: Accounts((contents.accounted).then(|| [sums(number), sums(number + 1)])),
+        site: site(if contents.frames > 0 { number } else { 0 }),
         ..call
     });
     calls.collect()
 }
 
-fn has(name: &str, as_version: u16, accounted: bool) {
+fn has(name: &str, as_version: u16, contents: Contents) {
     let path = golden(name);
     assert_eq!(version(&path).unwrap(), as_version);
     let mut reader = TraceReader::open(&path).unwrap();
     assert_eq!(reader.header(), &header());
-    assert_eq!(reader.is_accounted(), accounted);
-    assert!(reader.by_ref().eq(calls(accounted)), "{name}");
+    assert_eq!(reader.contents(), contents);
+    assert!(reader.by_ref().eq(calls(contents)), "{name}");
     assert_eq!(*reader.state(), TraceState::Complete);
     assert_eq!(reader.summary(), Some(&summary()));
 }
 
 #[test]
 fn version_5_is_read() {
-    has("version-5.bjt", 5, false);
+    has("version-5.bjt", 5, contents(false, 0));
 }
 
 #[test]
 fn version_6_is_read() {
-    has("version-6.bjt", 6, true);
+    has("version-6.bjt", 6, contents(true, 0));
+}
+
+fn contents(accounted: bool, frames: u8) -> Contents {
+    Contents { accounted, frames }
 }
 
 /// The file of the current version, in three chunks of calls.
-fn written(accounted: bool) -> Vec<u8> {
+fn written(contents: Contents) -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("trace.bjt");
-    let mut writer = TraceWriter::create(&path, &header(), accounted).unwrap();
-    for (number, call) in calls(accounted).into_iter().enumerate() {
+    let file = File::create(&path).unwrap();
+    let mut writer = TraceWriter::over(file, &path, &header(), contents).unwrap();
+    for (number, call) in calls(contents).into_iter().enumerate() {
         writer.push(call).unwrap();
         if number == 20 || number == 60 {
             writer.flush().unwrap();
@@ -89,16 +96,27 @@ fn written(accounted: bool) -> Vec<u8> {
     fs::read(&path).unwrap()
 }
 
+/// That the current version's file of this name is written as it was, and read.
+fn is_as_it_was(name: &str, as_version: u16, contents: Contents) {
+    let bytes = written(contents);
+    if std::env::var_os("BELLJAR_BLESS").is_some() {
+        fs::write(golden(name), &bytes).unwrap();
+    }
+    has(name, as_version, contents);
+    let same = fs::read(golden(name)).unwrap() == bytes;
+    assert!(same, "the format changed: {name} is written otherwise");
+}
+
 #[test]
 fn version_7_is_written_and_read() {
     assert_eq!(VERSION, 7);
     for (name, accounted) in [("version-7.bjt", false), ("version-7-accounts.bjt", true)] {
-        let bytes = written(accounted);
-        if std::env::var_os("BELLJAR_BLESS").is_some() {
-            fs::write(golden(name), &bytes).unwrap();
-        }
-        has(name, VERSION, accounted);
-        let same = fs::read(golden(name)).unwrap() == bytes;
-        assert!(same, "the format changed: {name} is written otherwise");
+        is_as_it_was(name, VERSION, contents(accounted, 0));
     }
+}
+
+#[test]
+fn version_8_is_written_and_read() {
+    assert_eq!(SITES_VERSION, 8);
+    is_as_it_was("version-8.bjt", SITES_VERSION, contents(true, 3));
 }

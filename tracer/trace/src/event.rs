@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::account::Accounts;
 use crate::implementation::{Implementation, Peer};
 use crate::object::{Datatype, Fact};
+use crate::site::Site;
 
 /// One call of an MPI function.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -67,6 +68,8 @@ pub struct Event {
     pub fact: Option<Fact>,
     /// What the node's time went into until entry and until exit.
     pub accounts: Accounts,
+    /// Where in the program it was called, where the run asked for frames.
+    pub site: Site,
 }
 
 impl Event {

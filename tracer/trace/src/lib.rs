@@ -5,7 +5,7 @@
 //! all of them together is worked out by `belljar-analysis`.
 //!
 //! From top to bottom: `file` is what the file's versions have in common; `saved` is events in a checkpoint;
-//! `event` has calls, `object` and `launch` what they name; `codec`, `account`, `counters` and `datatypes` are
+//! `event` has calls, `object`, `site` and `launch` what they name; `codec`, `account`, `counters` and `datatypes` are
 //! below all. None imports one above it.
 
 /// What a node's time went into.
@@ -32,6 +32,8 @@ mod pattern;
 mod polls;
 /// Events as bytes.
 mod saved;
+/// Where in a program a call was made.
+mod site;
 
 pub use account::{Account, Accounts};
 pub use counters::{Counters, NodeSummary, ProcessInfo, TraceSummary, Warnings};
@@ -39,10 +41,17 @@ pub use event::{
     Amount, Collective, Completion, Direction, Ending, Event, Phase, Share, Status, Text, Transfer,
     Who,
 };
-pub use file::{EARLIEST_VERSION, MAGIC, TRACE_FILE, TraceError, TraceHeader, TraceState, VERSION};
+pub use file::{
+    EARLIEST_VERSION, MAGIC, SITES_VERSION, TRACE_FILE, TraceError, TraceHeader, TraceState,
+    VERSION,
+};
 pub use implementation::{Implementation, Peer, UNDEFINED};
 pub use launch::Launch;
 pub use object::{Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
 pub use pattern::matches;
 pub use polls::is_poll;
-pub use saved::{StateError, load_events, load_summaries, save_events, save_summaries};
+pub use saved::{
+    SavedSites, StateError, load_events, load_sites, load_summaries, save_events, save_sites,
+    save_summaries,
+};
+pub use site::{CallStack, CodeFile, Frame, MOST_FRAMES, NewSites, Site, SiteNumbers, Sites};

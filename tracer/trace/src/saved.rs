@@ -7,6 +7,7 @@ use crate::account::Account;
 use crate::codec;
 use crate::counters::NodeSummary;
 use crate::event::Event;
+use crate::site::{NewSites, SiteNumbers, Sites};
 
 /// State that cannot be saved, or bytes that are not such state.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +30,46 @@ impl From<codec::CodecError> for StateError {
 /// What is not encoded with an event.
 type Sums = Option<[Account; 2]>;
 
-/// Events as bytes, with what their nodes' time went into.
+type SavedEvents = (Vec<Event>, Vec<Sums>, SavedSites);
+
+/// Sites of calls: the table, and the number of each call's; none at all where no call has one.
+pub type SavedSites = (NewSites, Vec<u32>);
+
+/// The sites of calls, in their order, to be [given back](load_sites).
+pub fn save_sites<'a>(events: impl Iterator<Item = &'a Event>) -> SavedSites {
+    let mut table = SiteNumbers::default();
+    let numbers: Vec<u32> = events.map(|event| table.number(&event.site)).collect();
+    match numbers.iter().any(|number| *number != 0) {
+        true => (table.take_new(), numbers),
+        false => SavedSites::default(),
+    }
+}
+
+/// Gives calls, in their order, the sites that were [saved](save_sites) of them.
+///
+/// # Errors
+/// When the sites contradict themselves, or are others' calls.
+pub fn load_sites<'a>(
+    events: impl Iterator<Item = &'a mut Event>,
+    (table, numbers): &SavedSites,
+) -> Result<(), StateError> {
+    let mut sites = Sites::default();
+    sites.add(table).ok_or_else(StateError::contradiction)?;
+    if numbers.is_empty() {
+        return Ok(());
+    }
+    let mut numbers = numbers.iter();
+    for event in events {
+        let site = numbers.next().and_then(|number| sites.get(*number));
+        event.site = site.ok_or_else(StateError::contradiction)?;
+    }
+    match numbers.next() {
+        None => Ok(()),
+        Some(_) => Err(StateError::contradiction()),
+    }
+}
+
+/// Events as bytes, with what their nodes' time went into and where they were called.
 ///
 /// # Errors
 /// When there are more than can be read again.
@@ -38,7 +78,8 @@ pub fn save_events(events: &[Event]) -> Result<Vec<u8>, StateError> {
     codec::encode(&events, &mut bytes)?;
     let sums: Vec<Sums> = events.iter().map(|event| event.accounts.0).collect();
     codec::encode(&sums, &mut bytes)?;
-    codec::check::<(Vec<Event>, Vec<Sums>)>(&bytes)?;
+    codec::encode(&save_sites(events.iter()), &mut bytes)?;
+    codec::check::<SavedEvents>(&bytes)?;
     Ok(bytes)
 }
 
@@ -47,13 +88,14 @@ pub fn save_events(events: &[Event]) -> Result<Vec<u8>, StateError> {
 /// # Errors
 /// When the bytes are something else.
 pub fn load_events(saved: &[u8]) -> Result<Vec<Event>, StateError> {
-    let (mut events, sums): (Vec<Event>, Vec<Sums>) = codec::decode(saved)?;
+    let (mut events, sums, sites): SavedEvents = codec::decode(saved)?;
     if events.len() != sums.len() {
         return Err(StateError::contradiction());
     }
     for (event, sums) in events.iter_mut().zip(sums) {
         event.accounts.0 = sums;
     }
+    load_sites(events.iter_mut(), &sites)?;
     Ok(events)
 }
 

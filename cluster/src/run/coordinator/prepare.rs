@@ -31,7 +31,6 @@ use crate::run::ending::Closing;
 use crate::run::recorder::{Recorder, selection};
 use crate::run::runner::{KeepError, Lengths, Logs, Runner};
 use crate::run::workers::Workers;
-use crate::scenario::engine::Engine;
 
 /// Files that a run opens besides its nodes' consoles, generously.
 const SPARE_FILES: u64 = 1024;
@@ -211,7 +210,7 @@ impl Setup<'_> {
         let tracer = plan.trace.enabled.then(tracer);
         let logs = Logs::begin(index, self.directory)?;
         let mut runner = Runner::new(index, node, tracer, logs);
-        begin_calls(plan, parts, &mut runner);
+        runner.begin_calls(plan, parts);
         if let Some(snapshot) = base {
             let logged = runner.log(snapshot.boot_log());
             logged.map_err(|source| RunError::Console {
@@ -250,7 +249,7 @@ impl Setup<'_> {
         let runners = runners.collect::<Result<Vec<_>, KeepError>>();
         let mut runners = runners.map_err(CheckpointError::from)?;
         for runner in &mut runners {
-            begin_calls(plan, parts, runner);
+            runner.begin_calls(plan, parts);
         }
         let (captures, links, recorder) = match directory {
             Some(directory) => (
@@ -386,15 +385,5 @@ impl Setup<'_> {
             input: begun.input,
             rounds: begun.rounds,
         })
-    }
-}
-
-/// Has a node's calls seen, by probes or through the preloaded library. The exact engine sees
-/// them return without a change of the guest.
-fn begin_calls(plan: &Plan, parts: &Parts, runner: &mut Runner) {
-    match &parts.probes {
-        Some(probes) => runner.begin_probes(probes),
-        None if plan.engine == Engine::Exact => runner.begin_returns(),
-        None => {}
     }
 }

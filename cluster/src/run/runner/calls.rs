@@ -9,7 +9,10 @@ use belljar_tracer::{GuestMemory, MagicRegisters};
 use belljar_vmm::Node;
 
 use super::Runner;
+use crate::plan::Plan;
+use crate::plan::parts::Parts;
 use crate::plan::probes::RunProbes;
+use crate::scenario::engine::Engine;
 
 /// The node's memory as the tracer sees it.
 struct View<'a>(&'a mut Node);
@@ -29,9 +32,21 @@ impl GuestMemory for View<'_> {
 }
 
 impl Runner {
+    /// Sees the node's calls from now on, in the way of the run's engine.
+    pub(crate) fn begin_calls(&mut self, plan: &Plan, parts: &Parts) {
+        if let (Some(tracer), Some(code)) = (&mut self.tracer, &parts.code) {
+            tracer.record_frames(plan.trace.frames, code.clone());
+        }
+        match &parts.probes {
+            Some(probes) => self.begin_probes(probes),
+            None if plan.engine == Engine::Exact => self.begin_returns(),
+            None => {}
+        }
+    }
+
     /// Sees calls return at their return addresses from now on: the guest's stacks stay as they are.
     /// For engines that can.
-    pub(crate) fn begin_returns(&mut self) {
+    fn begin_returns(&mut self) {
         let Some(tracer) = &mut self.tracer else {
             return;
         };
@@ -43,7 +58,7 @@ impl Runner {
     }
 
     /// Sees the node's calls by `probes` from now on.
-    pub(crate) fn begin_probes(&mut self, probes: &RunProbes) {
+    fn begin_probes(&mut self, probes: &RunProbes) {
         let Some(tracer) = &mut self.tracer else {
             return;
         };

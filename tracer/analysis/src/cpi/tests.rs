@@ -29,6 +29,7 @@ fn call(times: [u64; 2], accounts: Option<[Account; 2]>) -> Event {
         status: None,
         fact: None,
         accounts: Accounts(accounts),
+        site: Default::default(),
     }
 }
 

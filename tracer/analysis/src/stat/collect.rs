@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use belljar_abi::FUNCTIONS;
 use belljar_trace::{Direction, Event, Peer, Phase, TraceHeader, TraceSummary, Transfer};
 
-use super::{FunctionStat, IntervalStat, RankStat, SizeStat, Statistics, TrafficStat};
+use super::{FunctionStat, IntervalStat, RankStat, SizeStat, Statistics, TrafficStat, Volume};
 use crate::communicators::{Communicators, Member, ProcessKey};
 
 #[derive(Debug, Default)]
@@ -86,7 +86,15 @@ impl<'a> StatCollector<'a> {
         if event.bad.is_some() {
             self.result.bad += 1;
         }
-        let (sent, received) = self.volumes(event);
+        let Volume {
+            sent,
+            received,
+            inexact,
+            unresolved,
+        } = Volume::of(event, self.communicators);
+        self.result.unresolved_collectives += unresolved;
+        let inexact_received = &mut self.result.inexact_received;
+        *inexact_received = inexact_received.saturating_add(inexact);
         self.time(event);
         let function = self.functions.entry(event.function).or_default();
         function.calls += 1;
@@ -101,45 +109,6 @@ impl<'a> StatCollector<'a> {
         for transfer in &event.transfers {
             self.message(event, transfer);
         }
-    }
-
-    /// Bytes sent and received by a call.
-    fn volumes(&mut self, event: &Event) -> (u64, u64) {
-        let (mut sent, mut received) = (0u64, 0u64);
-        if event.exit.is_none() {
-            return (0, 0);
-        }
-        let mut receive = |bytes: u64, exact: bool| {
-            received = received.saturating_add(bytes);
-            if !exact {
-                let inexact = &mut self.result.inexact_received;
-                *inexact = inexact.saturating_add(bytes);
-            }
-        };
-        for transfer in &event.transfers {
-            match (transfer.direction, transfer.phase) {
-                (Direction::Send, Phase::Done | Phase::Begun) => {
-                    sent = sent.saturating_add(transfer.bytes);
-                }
-                (Direction::Receive, Phase::Done) => receive(transfer.bytes, transfer.exact),
-                _ => {}
-            }
-        }
-        for completion in &event.completed {
-            receive(completion.received, completion.exact);
-        }
-        for collective in &event.collectives {
-            if collective.phase == Phase::Prepared {
-                continue;
-            }
-            let (out, into) = self.communicators.volume(event, collective);
-            if out.is_none() || into.is_none() {
-                self.result.unresolved_collectives += 1;
-            }
-            sent = sent.saturating_add(out.unwrap_or(0));
-            receive(into.unwrap_or(0), true);
-        }
-        (sent, received)
     }
 
     /// Counts a message that the call sends.

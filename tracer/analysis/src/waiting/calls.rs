@@ -42,6 +42,8 @@ pub(super) struct Entered {
     pub(super) exit: u64,
     /// Whether it is wanted in the result.
     pub(super) counts: bool,
+    /// What whoever asks calls it by.
+    pub(super) label: u32,
 }
 
 #[derive(Debug)]
@@ -97,6 +99,8 @@ pub(super) struct Calls {
     ranks: BTreeMap<ProcessKey, RankSum>,
     caused: BTreeMap<Member, u64>,
     longest: Vec<CallWait>,
+    /// By label.
+    labels: BTreeMap<u32, u64>,
 }
 
 impl Calls {
@@ -161,6 +165,8 @@ impl Calls {
                 by: cause.by,
             });
         }
+        let labelled = self.labels.entry(entered.label).or_default();
+        *labelled = labelled.saturating_add(waiting);
         let function = self.functions.entry(entered.function).or_default();
         function.waited += 1;
         function.waiting = function.waiting.saturating_add(waiting);
@@ -206,6 +212,12 @@ impl Calls {
         for open in std::mem::take(&mut self.open).into_values() {
             self.close(&open);
         }
+    }
+
+    /// How long the calls of each label waited, in picoseconds.
+    pub(super) fn labelled(mut self) -> BTreeMap<u32, u64> {
+        self.end();
+        self.labels
     }
 
     /// The sums.

@@ -118,6 +118,11 @@ impl<'a> WaitCollector<'a> {
 
     /// Takes an event into account. Its time counts if it `counts`; what it sends and receives is matched in any case.
     pub fn observe(&mut self, event: &Event, counts: bool) {
+        self.observe_labelled(event, counts, 0);
+    }
+
+    /// The same, of a call that is called by a label.
+    pub(crate) fn observe_labelled(&mut self, event: &Event, counts: bool, label: u32) {
         let process = (event.node, event.process);
         let Some(job) = self.communicators.job(process).filter(|_| event.depth == 0) else {
             return;
@@ -158,6 +163,7 @@ impl<'a> WaitCollector<'a> {
             entry: self.time(event, event.entry),
             exit: self.time(event, exit),
             counts: counts && event.selected,
+            label,
         };
         let call = self.calls.enter(entered, done.len() as u32);
         for operation in done {
@@ -495,6 +501,11 @@ impl<'a> WaitCollector<'a> {
         for (operation, cause) in causes {
             self.resolve(operation, cause);
         }
+    }
+
+    /// How long the calls of each label waited, in picoseconds.
+    pub(crate) fn labelled(self) -> BTreeMap<u32, u64> {
+        self.calls.labelled()
     }
 
     /// The waiting times.

@@ -1,10 +1,12 @@
 //! Calls to write: any at all, one of each kind, and those of a ring.
 #![allow(dead_code)] // Not every test has all of them.
 
+use std::sync::Arc;
+
 use belljar_trace::{
-    Account, Accounts, Amount, Collective, Completion, Datatype, Direction, Ending, Event, Fact,
-    GroupMembers, Implementation, Launch, Making, NewCommunicator, Peer, Phase, Share, Status,
-    Text, Transfer, Who,
+    Account, Accounts, Amount, CallStack, CodeFile, Collective, Completion, Datatype, Direction,
+    Ending, Event, Fact, Frame, GroupMembers, Implementation, Launch, Making, NewCommunicator,
+    Peer, Phase, Share, Site, Status, Text, Transfer, Who,
 };
 use proptest::prelude::*;
 
@@ -20,6 +22,21 @@ pub(crate) fn any_events(most: usize) -> impl Strategy<Value = Vec<Event>> {
         numbers.prop_map(|numbers| event(&mut numbers.into_iter())),
         0..most,
     )
+}
+
+/// A place in a program, one for each number, and none for 0.
+pub(crate) fn site(number: u64) -> Site {
+    let frames = (1..=number % 4).map(|depth| Frame {
+        address: 0x40_1000 + number * depth,
+        file: (!number.is_multiple_of(5)).then(|| {
+            Arc::new(CodeFile {
+                path: format!("/usr/bin/program{}", number % 2),
+                build_id: vec![number as u8 % 2; 20],
+            })
+        }),
+    });
+    let frames: Vec<Frame> = frames.collect();
+    Site((!frames.is_empty()).then(|| Arc::new(CallStack(frames))))
 }
 
 fn peer(next: &mut impl FnMut() -> u64) -> Peer {
@@ -152,6 +169,27 @@ fn event(numbers: &mut impl Iterator<Item = u64>) -> Event {
             })
             .collect(),
         accounts: Accounts((next() == 3).then(|| [account(next()), account(next())])),
+        site: Site::default(),
+    }
+}
+
+/// What a call tells of objects.
+fn a_fact(number: u64) -> Option<Fact> {
+    match number % 3 {
+        0 => None,
+        1 => Some(Fact::Group {
+            number: 1,
+            members: GroupMembers::Include(Some(0), vec![1, 2, 3]),
+        }),
+        _ => Some(Fact::Communicator(NewCommunicator {
+            number: Some(4),
+            parent: Some(0),
+            sequence: 2,
+            how: Making::Cart {
+                dimensions: vec![2, 3],
+                periods: vec![true, false],
+            },
+        })),
     }
 }
 
@@ -219,23 +257,9 @@ pub(crate) fn all_kinds(number: u64) -> Event {
             bytes: number,
             cancelled: true,
         }),
-        fact: match number % 3 {
-            0 => None,
-            1 => Some(Fact::Group {
-                number: 1,
-                members: GroupMembers::Include(Some(0), vec![1, 2, 3]),
-            }),
-            _ => Some(Fact::Communicator(NewCommunicator {
-                number: Some(4),
-                parent: Some(0),
-                sequence: 2,
-                how: Making::Cart {
-                    dimensions: vec![2, 3],
-                    periods: vec![true, false],
-                },
-            })),
-        },
+        fact: a_fact(number),
         accounts: Accounts::default(),
+        site: Site::default(),
     }
 }
 

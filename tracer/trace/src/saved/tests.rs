@@ -1,8 +1,11 @@
 //! Events that are loaded are those that were saved.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::account::Accounts;
 use crate::implementation::Implementation;
+use crate::site::{CallStack, Frame, Site};
 
 /// Events with sums.
 fn events(count: u64) -> Vec<Event> {
@@ -34,16 +37,26 @@ fn events(count: u64) -> Vec<Event> {
         status: None,
         fact: None,
         accounts: Accounts(Some([sum(number << 20), sum((number << 20) + number)])),
+        site: Site::default(),
     });
     events.collect()
 }
 
 #[test]
-fn events_come_back_with_their_sums() {
-    let events = events(5);
-    let saved = save_events(&events).unwrap();
-    assert_eq!(load_events(&saved).unwrap(), events);
-    for length in 0..saved.len() {
-        assert!(load_events(&saved[..length]).is_err());
+fn events_come_back_with_their_sums_and_sites() {
+    let mut events = events(5);
+    for sited in [false, true] {
+        if sited {
+            let frames = (1..3).map(|address| Frame {
+                address,
+                file: None,
+            });
+            events[3].site = Site(Some(Arc::new(CallStack(frames.collect()))));
+        }
+        let saved = save_events(&events).unwrap();
+        assert_eq!(load_events(&saved).unwrap(), events);
+        for length in 0..saved.len() {
+            assert!(load_events(&saved[..length]).is_err());
+        }
     }
 }

@@ -1,0 +1,97 @@
+//! `belljar trace sites`: statistics by call site, and by transition between call sites.
+//!
+//! Functions and lines are named after the run, by the files of the run's image and workload; without them places are
+//! told by file and address. Called by `trace`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use belljar_analysis::{CallSites, SitePlace};
+use belljar_cluster::mpirun::GuestRoot;
+use belljar_cluster::plan::Plan;
+use belljar_cluster::plan::code::workload_path;
+use belljar_cluster::results::run_directory::SCENARIO_FILE;
+use belljar_cluster::scenario::Scenario;
+use belljar_symbols::{FileSource, Symbols};
+use clap::Args;
+
+use super::{FilterArguments, filter, results, trace_file};
+
+#[derive(Args)]
+pub(crate) struct SitesArguments {
+    /// A run directory, or a trace file.
+    trace: PathBuf,
+    /// Tell sites apart by this many frames, of those that the trace has; without it, by all.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..))]
+    frames: Option<u8>,
+    /// Transitions from call site to call site, too; as CSV, instead.
+    #[arg(long)]
+    transitions: bool,
+    /// As JSON, sites and transitions.
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// As CSV.
+    #[arg(long)]
+    csv: bool,
+    #[command(flatten)]
+    filter: FilterArguments,
+}
+
+/// `belljar trace sites`.
+pub(super) fn sites(arguments: &SitesArguments) -> Result<ExitCode> {
+    let path = trace_file(&arguments.trace);
+    let filter = filter(&arguments.filter)?;
+    let (mut sites, state) = belljar_analysis::call_sites(&path, &filter, arguments.frames)?;
+    if sites.frames == 0 {
+        bail!(
+            "the trace {} does not tell where calls were made: run with --set trace.frames=3",
+            path.display()
+        );
+    }
+    if let Err(error) = name(&mut sites, &path) {
+        eprintln!("warning: functions and lines are not named: {error:#}");
+    }
+    let transitions = arguments.transitions;
+    results(&state, |out| match (arguments.json, arguments.csv) {
+        (true, _) => sites.write_json(out),
+        (_, true) => sites.write_csv(out, transitions),
+        _ => sites.write(out, transitions),
+    })
+}
+
+/// The files of a run.
+struct RunFiles(GuestRoot);
+
+impl FileSource for RunFiles {
+    fn read(&self, path: &str) -> Option<Vec<u8>> {
+        self.0.read(path)
+    }
+}
+
+/// Names the places of `sites` by the files of the run whose trace is at `trace`.
+fn name(sites: &mut CallSites, trace: &Path) -> Result<()> {
+    let path = trace.with_file_name(SCENARIO_FILE);
+    let text = fs::read_to_string(&path)
+        .with_context(|| format!("cannot read the run's scenario {}", path.display()))?;
+    let plan = Plan::resolve(&Scenario::parse(&path, &text, &[])?, &path)?;
+    let mut root = GuestRoot::open(&plan.image)?;
+    for (name, content) in &plan.files {
+        root.add(&workload_path(name), content);
+    }
+    let files = RunFiles(root);
+    let mut symbols = Symbols::new(&files);
+    sites.name(|file, address| {
+        // The call is before the address that it returns to.
+        let within = address.saturating_sub(1);
+        let places = symbols.places(&file.path, &file.build_id, within);
+        let places = places.into_iter().map(|place| SitePlace {
+            function: place.function,
+            file: place.file,
+            line: place.line,
+        });
+        places.collect()
+    });
+    Ok(())
+}

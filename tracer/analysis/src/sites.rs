@@ -1,0 +1,171 @@
+//! Statistics by call site, and by transition from one call site to the next.
+//!
+//! A call site is a place in the program from which an MPI function is called: the frames of the call's stack, as many as the
+//! trace has or as are asked for. A transition is what a thread does from the return of one call to the
+//! entry of its next: the program's own work there. Names of functions and lines come from whoever asks, as files are not a trace's
+//! affair. Made by [`collect`], shown by `render`; called by `belljar trace sites`.
+
+/// Gathers statistics, event by event.
+mod collect;
+/// Statistics as text, JSON and CSV.
+mod render;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use belljar_archive::TraceReader;
+use belljar_trace::{CodeFile, TraceError, TraceState};
+use serde::Serialize;
+
+use crate::dump::{Filter, communicators};
+use collect::SiteCollector;
+
+/// Statistics by call site. Only calls that the program itself made count. Times are virtual, in picoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CallSites {
+    /// Frames that tell call sites apart, at most; 0 for a trace that has none.
+    pub frames: u8,
+    /// Time in all calls.
+    pub total_ps: u64,
+    /// Call sites, those with the largest total time first.
+    pub sites: Vec<SiteStat>,
+    /// Transitions, those with the largest total time first.
+    pub transitions: Vec<TransitionStat>,
+    /// Calls at sites that are more than were kept.
+    pub beyond: u64,
+    /// Transitions that are more than were kept.
+    pub transitions_beyond: u64,
+}
+
+/// The calls of one function from one call site.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SiteStat {
+    /// Its number, from 1 in this order.
+    pub site: u32,
+    /// The function that is called.
+    pub function: &'static str,
+    /// Where it is called, and where that function is called, and so on. Empty where the trace does not tell.
+    pub frames: Vec<SiteFrame>,
+    /// Calls.
+    pub calls: u64,
+    /// Calls that returned; the times are over these.
+    pub returned: u64,
+    /// Bytes that went out of the callers' buffers.
+    pub sent: u64,
+    /// Bytes that came into them.
+    pub received: u64,
+    /// Sum of times.
+    pub total_ps: u64,
+    /// Mean, rounded down.
+    pub mean_ps: u64,
+    /// Shortest.
+    pub min_ps: u64,
+    /// Longest.
+    pub max_ps: u64,
+    /// How much of the sum was waiting for somebody.
+    pub waiting_ps: u64,
+}
+
+/// One frame of a call site.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SiteFrame {
+    /// The file whose code it is; `None` for code of no file.
+    pub object: Option<String>,
+    /// The file's build ID in hexadecimal digits.
+    pub build_id: String,
+    /// The return address, as the file has it.
+    pub address: u64,
+    /// Functions and lines there, the innermost inlined function first; empty where nobody named them.
+    pub places: Vec<SitePlace>,
+}
+
+/// A function, and a line in it; what is not known is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SitePlace {
+    /// The function.
+    pub function: Option<String>,
+    /// The source file.
+    pub file: Option<String>,
+    /// The line.
+    pub line: Option<u32>,
+}
+
+/// What threads do from calls at one site to calls at another.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct TransitionStat {
+    /// The site of the call that returned.
+    pub from: u32,
+    /// The site of the call that was entered next.
+    pub to: u32,
+    /// How many times.
+    pub count: u64,
+    /// Sum of times from the return to the entry.
+    pub total_ps: u64,
+    /// Mean, rounded down.
+    pub mean_ps: u64,
+    /// Shortest.
+    pub min_ps: u64,
+    /// Longest.
+    pub max_ps: u64,
+    /// Harmonic mean, in seconds; an interval counts as at least one cycle.
+    pub harmonic_mean_s: f64,
+}
+
+impl CallSites {
+    /// Names the places of all frames in files by `name`, which is told file and return address.
+    pub fn name(&mut self, mut name: impl FnMut(&CodeFile, u64) -> Vec<SitePlace>) {
+        let mut known: BTreeMap<(String, u64), Vec<SitePlace>> = BTreeMap::new();
+        for frame in self.sites.iter_mut().flat_map(|site| &mut site.frames) {
+            let Some(path) = &frame.object else {
+                continue;
+            };
+            let places = known.entry((path.clone(), frame.address));
+            let places = places.or_insert_with(|| {
+                let file = CodeFile {
+                    path: path.clone(),
+                    build_id: bytes_of(&frame.build_id),
+                };
+                name(&file, frame.address)
+            });
+            frame.places.clone_from(places);
+        }
+    }
+}
+
+fn digits_of(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes_of(digits: &str) -> Vec<u8> {
+    let pairs = digits.as_bytes().chunks(2);
+    let pairs = pairs.filter_map(|pair| std::str::from_utf8(pair).ok());
+    pairs
+        .filter_map(|pair| u8::from_str_radix(pair, 16).ok())
+        .collect()
+}
+
+/// Statistics by call site of the wanted calls of the trace at `path`, told apart by at most `frames` frames (all
+/// that it has without a number), and whether it is complete. A transition counts where the call
+/// that ends it is wanted.
+///
+/// # Errors
+/// [`TraceError`] when the file cannot be read as a trace.
+pub fn call_sites(
+    path: &Path,
+    filter: &Filter,
+    frames: Option<u8>,
+) -> Result<(CallSites, TraceState), TraceError> {
+    let communicators = communicators(path)?;
+    let mut reader = TraceReader::open(path)?;
+    let header = reader.header().clone();
+    let recorded = reader.contents().frames;
+    let frames = frames.map_or(recorded, |frames| frames.min(recorded));
+    let mut collector = SiteCollector::new(&header, &communicators, frames);
+    for event in reader.by_ref() {
+        collector.observe(&event, filter.wants(&event, &header));
+    }
+    Ok((collector.finish(), reader.state().clone()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,307 @@
+//! Gathers statistics by call site, event by event.
+//!
+//! What is kept are sums by site and by transition, of as many as a program has; what would be more than a bound
+//! is counted together. Sites are numbered as they come up, and anew at the end, by their times. Called by
+//! [`call_sites`](super::call_sites).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use belljar_abi::FUNCTIONS;
+use belljar_trace::{CallStack, Event, Frame, TraceHeader};
+
+use super::{CallSites, SiteFrame, SiteStat, TransitionStat, digits_of};
+use crate::communicators::{Communicators, ProcessKey};
+use crate::stat::Volume;
+use crate::waiting::WaitCollector;
+
+/// Sites that are kept, at most.
+const MOST_SITES: usize = 1 << 17;
+
+/// Transitions that are kept, at most.
+const MOST_TRANSITIONS: usize = 1 << 19;
+
+/// Threads whose last call is remembered, at most.
+const MOST_THREADS: usize = 1 << 20;
+
+/// What libraries' names begin with that bind MPI to another language: what they call is called for the program.
+const BINDINGS: [&str; 9] = [
+    "libmpichfort.",
+    "libmpifort.",
+    "libmpichf90.",
+    "libfmpich.",
+    "libmpi_mpifh.",
+    "libmpi_usempi",
+    "libmpichcxx.",
+    "libmpicxx.",
+    "libmpi_cxx.",
+];
+
+/// Sums over times.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    count: u64,
+    total: u64,
+    min: u64,
+    max: u64,
+    reciprocal_seconds: f64,
+}
+
+impl Times {
+    fn add(&mut self, ps: u64) {
+        self.min = if self.count == 0 {
+            ps
+        } else {
+            self.min.min(ps)
+        };
+        self.max = self.max.max(ps);
+        self.count += 1;
+        self.total = self.total.saturating_add(ps);
+    }
+
+    fn mean(&self) -> u64 {
+        self.total.checked_div(self.count).unwrap_or(0)
+    }
+}
+
+#[derive(Debug)]
+struct SiteSum {
+    function: u16,
+    frames: Vec<Frame>,
+    calls: u64,
+    sent: u64,
+    received: u64,
+    times: Times,
+}
+
+/// Gathers [`CallSites`] from all events of a trace, in its order.
+#[derive(Debug)]
+pub(super) struct SiteCollector<'a> {
+    header: &'a TraceHeader,
+    communicators: &'a Communicators,
+    frames: u8,
+    waits: WaitCollector<'a>,
+    sites: Vec<SiteSum>,
+    /// Numbers from 1; those of stacks as the trace has them, and as they tell sites apart.
+    by_stack: BTreeMap<(u16, Option<Arc<CallStack>>), u32>,
+    by_frames: BTreeMap<(u16, Vec<Frame>), u32>,
+    transitions: BTreeMap<(u32, u32), Times>,
+    /// Each thread's last call that returned: its site, and the cycle.
+    left: BTreeMap<(ProcessKey, u32), (u32, u64)>,
+    beyond: u64,
+    transitions_beyond: u64,
+}
+
+impl<'a> SiteCollector<'a> {
+    /// Nothing gathered yet from the trace with this header, whose communicators are `communicators`, of sites that are
+    /// told apart by at most `frames` frames.
+    pub(super) fn new(
+        header: &'a TraceHeader,
+        communicators: &'a Communicators,
+        frames: u8,
+    ) -> Self {
+        Self {
+            header,
+            communicators,
+            frames,
+            waits: WaitCollector::new(header, communicators),
+            sites: Vec::new(),
+            by_stack: BTreeMap::new(),
+            by_frames: BTreeMap::new(),
+            transitions: BTreeMap::new(),
+            left: BTreeMap::new(),
+            beyond: 0,
+            transitions_beyond: 0,
+        }
+    }
+
+    /// Takes an event into account: its own figures if it is wanted.
+    pub(super) fn observe(&mut self, event: &Event, wanted: bool) {
+        let counts = event.selected && event.depth == 0;
+        let number = if counts { self.number(event) } else { 0 };
+        let wanted = wanted && counts && number > 0;
+        self.waits.observe_labelled(event, wanted, number);
+        if !counts {
+            return;
+        }
+        self.transition(event, number, wanted);
+        if wanted {
+            self.call(event, number);
+        }
+    }
+
+    fn call(&mut self, event: &Event, number: u32) {
+        let span = event.exit.map(|exit| self.span(event, event.entry, exit));
+        let volume = Volume::of(event, self.communicators);
+        let Some(sum) = self.sites.get_mut(number as usize - 1) else {
+            return;
+        };
+        sum.calls += 1;
+        sum.sent = sum.sent.saturating_add(volume.sent);
+        sum.received = sum.received.saturating_add(volume.received);
+        if let Some(span) = span {
+            sum.times.add(span);
+        }
+    }
+
+    fn transition(&mut self, event: &Event, number: u32, wanted: bool) {
+        let thread = ((event.node, event.process), event.thread);
+        let before = self.left.remove(&thread);
+        if let Some((from, left)) = before.filter(|(_, left)| *left <= event.entry)
+            && wanted
+        {
+            self.interval(event, (from, number), left);
+        }
+        if let Some(exit) = event.exit
+            && number > 0
+            && self.left.len() < MOST_THREADS
+        {
+            self.left.insert(thread, (number, exit));
+        }
+    }
+
+    fn interval(&mut self, event: &Event, which: (u32, u32), left: u64) {
+        let full = self.transitions.len() >= MOST_TRANSITIONS;
+        if full && !self.transitions.contains_key(&which) {
+            self.transitions_beyond += 1;
+            return;
+        }
+        let span = self.span(event, left, event.entry);
+        let rate = self.header.frequency(event.node).as_hz() as f64;
+        let times = self.transitions.entry(which).or_default();
+        times.add(span);
+        times.reciprocal_seconds += rate / (event.entry - left).max(1) as f64;
+    }
+
+    /// The number of a call's site; 0 where there are too many.
+    fn number(&mut self, event: &Event) -> u32 {
+        let key = (event.function, event.site.0.clone());
+        if let Some(number) = self.by_stack.get(&key) {
+            return *number;
+        }
+        let frames = self.apart(event);
+        let next = self.sites.len() as u32 + 1;
+        let own = (event.function, frames);
+        let full = self.sites.len() >= MOST_SITES;
+        let number = match self.by_frames.get(&own) {
+            Some(number) => *number,
+            None if full => {
+                self.beyond += 1;
+                return 0;
+            }
+            None => {
+                self.sites.push(SiteSum {
+                    function: event.function,
+                    frames: own.1.clone(),
+                    calls: 0,
+                    sent: 0,
+                    received: 0,
+                    times: Times::default(),
+                });
+                self.by_frames.insert(own, next);
+                next
+            }
+        };
+        if self.by_stack.len() >= 2 * MOST_SITES {
+            self.by_stack.clear();
+        }
+        self.by_stack.insert(key, number);
+        number
+    }
+
+    /// The frames by which a call's site is told apart: without those of bindings, as the program's line is what is asked
+    /// for.
+    fn apart(&self, event: &Event) -> Vec<Frame> {
+        let frames = event.site.0.as_ref().map_or(&[][..], |stack| &stack.0);
+        let first = frames.iter().position(|frame| !is_binding(frame));
+        let frames = &frames[first.unwrap_or(0)..];
+        frames[..frames.len().min(self.frames.into())].to_vec()
+    }
+
+    fn span(&self, event: &Event, from: u64, to: u64) -> u64 {
+        let frequency = self.header.frequency(event.node);
+        let from = frequency.time_of(from).as_ps();
+        frequency.time_of(to).as_ps().saturating_sub(from)
+    }
+
+    /// The statistics.
+    pub(super) fn finish(self) -> CallSites {
+        let waiting = self.waits.labelled();
+        let mut order: Vec<u32> = (1..=self.sites.len() as u32).collect();
+        order.retain(|number| self.sites[*number as usize - 1].calls > 0);
+        order.sort_by_key(|number| {
+            let sum = &self.sites[*number as usize - 1];
+            (std::cmp::Reverse(sum.times.total), *number)
+        });
+        let mut numbers: BTreeMap<u32, u32> = order.iter().copied().zip(1..).collect();
+        let sites = order.iter().zip(1..).map(|(number, site)| {
+            let waiting_ps = waiting.get(number).copied().unwrap_or(0);
+            stat(site, &self.sites[*number as usize - 1], waiting_ps)
+        });
+        let sites: Vec<SiteStat> = sites.collect();
+        let total = sites.iter().map(|site| site.total_ps);
+        let mut number = |own: u32| -> u32 {
+            // A call before the first that is wanted is of a site that is not in the list.
+            *numbers.entry(own).or_insert(0)
+        };
+        let transitions = self
+            .transitions
+            .iter()
+            .map(|((from, to), times)| TransitionStat {
+                from: number(*from),
+                to: number(*to),
+                count: times.count,
+                total_ps: times.total,
+                mean_ps: times.mean(),
+                min_ps: times.min,
+                max_ps: times.max,
+                harmonic_mean_s: times.count as f64 / times.reciprocal_seconds,
+            });
+        let mut transitions: Vec<TransitionStat> = transitions.collect();
+        transitions.sort_by_key(|it| (std::cmp::Reverse(it.total_ps), it.from, it.to));
+        CallSites {
+            frames: self.frames,
+            total_ps: total.fold(0, u64::saturating_add),
+            sites,
+            transitions,
+            beyond: self.beyond,
+            transitions_beyond: self.transitions_beyond,
+        }
+    }
+}
+
+fn stat(site: u32, sum: &SiteSum, waiting_ps: u64) -> SiteStat {
+    let function = FUNCTIONS.get(usize::from(sum.function));
+    let frames = sum.frames.iter().map(|frame| {
+        let file = frame.file.as_ref();
+        SiteFrame {
+            object: file.map(|file| file.path.clone()),
+            build_id: file.map_or_else(String::new, |file| digits_of(&file.build_id)),
+            address: frame.address,
+            places: Vec::new(),
+        }
+    });
+    SiteStat {
+        site,
+        function: function.map_or("MPI_?", |function| function.name),
+        frames: frames.collect(),
+        calls: sum.calls,
+        returned: sum.times.count,
+        sent: sum.sent,
+        received: sum.received,
+        total_ps: sum.times.total,
+        mean_ps: sum.times.mean(),
+        min_ps: sum.times.min,
+        max_ps: sum.times.max,
+        waiting_ps,
+    }
+}
+
+/// Whether a frame is of a library that binds MPI to another language.
+fn is_binding(frame: &Frame) -> bool {
+    let Some(file) = &frame.file else {
+        return false;
+    };
+    let name = file.path.rsplit('/').next().unwrap_or_default();
+    BINDINGS.iter().any(|binding| name.starts_with(binding))
+}

@@ -1,0 +1,226 @@
+//! Statistics by call site as text, as JSON and as CSV.
+//!
+//! All have the same figures; text shortens names. Called by `belljar trace sites`.
+
+use std::io;
+
+use super::{CallSites, SiteFrame, SitePlace, SiteStat};
+use crate::table::{Table, bytes, count, percent, time};
+
+/// Characters of a function's name that text shows.
+const LONGEST_NAME: usize = 48;
+
+impl CallSites {
+    /// Writes the statistics as text tables; those of transitions if `transitions`.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, out: &mut dyn io::Write, transitions: bool) -> io::Result<()> {
+        writeln!(out, "Call sites")?;
+        let mut table = Table::new([
+            "site", "calls", "sent", "received", "min", "mean", "max", "total", "share", "waiting",
+        ]);
+        for site in &self.sites {
+            self.rows(site, &mut table);
+        }
+        table.write(out)?;
+        if transitions {
+            writeln!(out)?;
+            self.write_transitions(out)?;
+        }
+        for (number, what) in [
+            (
+                self.beyond,
+                "calls are of further sites, which are not told",
+            ),
+            (
+                self.transitions_beyond,
+                "intervals are of further transitions, which are not told",
+            ),
+        ] {
+            if number > 0 {
+                writeln!(out, "  {} {what}", count(number))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a site: its figures, and a line for each function of its frames.
+    fn rows(&self, site: &SiteStat, table: &mut Table) {
+        let times = [site.min_ps, site.mean_ps, site.max_ps, site.total_ps];
+        let mut cells = vec![
+            format!("{:<3} {}", site.site, site.function),
+            count(site.calls),
+            bytes(site.sent),
+            bytes(site.received),
+        ];
+        cells.extend(times.map(time));
+        cells.push(percent(site.total_ps, self.total_ps));
+        cells.push(time(site.waiting_ps));
+        table.row(cells);
+        for frame in &site.frames {
+            for line in lines(frame) {
+                table.row(vec![format!("      {line}")]);
+            }
+        }
+    }
+
+    fn write_transitions(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "Transitions: from a call's return to the entry of its thread's next call"
+        )?;
+        let mut table = Table::new([
+            "from site, to site",
+            "times",
+            "min",
+            "mean",
+            "max",
+            "harmonic mean",
+            "total",
+        ]);
+        for transition in &self.transitions {
+            let times = [transition.min_ps, transition.mean_ps, transition.max_ps];
+            let mut cells = vec![
+                format!(
+                    "{}, {}",
+                    self.called(transition.from),
+                    self.called(transition.to)
+                ),
+                count(transition.count),
+            ];
+            cells.extend(times.map(time));
+            // Cut to picoseconds, as all times are.
+            cells.push(time((transition.harmonic_mean_s * 1e12) as u64));
+            cells.push(time(transition.total_ps));
+            table.row(cells);
+        }
+        table.write(out)
+    }
+
+    /// A site's number and function.
+    fn called(&self, number: u32) -> String {
+        let index = number.checked_sub(1).map(|index| index as usize);
+        let site = index.and_then(|index| self.sites.get(index));
+        site.map_or_else(
+            || "others".to_owned(),
+            |site| format!("{number} {}", site.function),
+        )
+    }
+
+    /// Writes the statistics as one JSON object, sites and transitions.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, self)?;
+        writeln!(out)
+    }
+
+    /// Writes a table as CSV, after a line with its columns: of sites, or of transitions if `transitions`.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_csv(&self, out: &mut dyn io::Write, transitions: bool) -> io::Result<()> {
+        let mut table = csv::Writer::from_writer(out);
+        if transitions {
+            for transition in &self.transitions {
+                table.serialize(transition).map_err(io::Error::other)?;
+            }
+        } else {
+            for site in &self.sites {
+                table
+                    .serialize(SiteRow::of(site))
+                    .map_err(io::Error::other)?;
+            }
+        }
+        table.flush()
+    }
+}
+
+/// What text says of a frame: a line for each function that is inlined there.
+fn lines(frame: &SiteFrame) -> Vec<String> {
+    let named = frame.places.iter().any(|place| place.function.is_some());
+    if !named {
+        return vec![unnamed(frame)];
+    }
+    let last = frame.places.len() - 1;
+    let places = frame.places.iter().enumerate();
+    let line = |(index, place): (usize, &SitePlace)| {
+        let inlined = if index < last { ", inlined" } else { "" };
+        let function = short(place.function.as_deref().unwrap_or("?"));
+        match at(place, frame) {
+            Some(at) => format!("{function} ({at}){inlined}"),
+            None => format!("{function}{inlined}"),
+        }
+    };
+    places.map(line).collect()
+}
+
+/// The line of a place, or else the file whose code it is.
+fn at(place: &SitePlace, frame: &SiteFrame) -> Option<String> {
+    match (&place.file, place.line) {
+        (Some(file), Some(line)) => Some(format!("{}:{line}", base(file))),
+        (Some(file), None) => Some(base(file).to_owned()),
+        (None, _) => frame
+            .object
+            .as_deref()
+            .map(|object| base(object).to_owned()),
+    }
+}
+
+fn unnamed(frame: &SiteFrame) -> String {
+    match &frame.object {
+        Some(object) => format!("{}+{:#x}", base(object), frame.address),
+        None => format!("{:#x}", frame.address),
+    }
+}
+
+fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+fn short(name: &str) -> String {
+    match name.char_indices().nth(LONGEST_NAME) {
+        Some((at, _)) => format!("{}...", &name[..at]),
+        None => name.to_owned(),
+    }
+}
+
+/// A row of the table of sites.
+#[derive(serde::Serialize)]
+struct SiteRow {
+    site: u32,
+    function: &'static str,
+    place: String,
+    calls: u64,
+    returned: u64,
+    sent: u64,
+    received: u64,
+    total_ps: u64,
+    mean_ps: u64,
+    min_ps: u64,
+    max_ps: u64,
+    waiting_ps: u64,
+}
+
+impl SiteRow {
+    fn of(site: &SiteStat) -> Self {
+        let frames = site.frames.iter().flat_map(lines);
+        let frames: Vec<String> = frames.collect();
+        Self {
+            site: site.site,
+            function: site.function,
+            place: frames.join(" < "),
+            calls: site.calls,
+            returned: site.returned,
+            sent: site.sent,
+            received: site.received,
+            total_ps: site.total_ps,
+            mean_ps: site.mean_ps,
+            min_ps: site.min_ps,
+            max_ps: site.max_ps,
+            waiting_ps: site.waiting_ps,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The header of a trace: what is known before the first call.
+//!
+//! In version 7 it is one record, in version 8 that and how many frames sites have. Called by the writer and the
+//! readers.
+
+use belljar_trace::{MOST_FRAMES, SITES_VERSION, TraceHeader, VERSION, codec};
+use bincode::{Decode, Encode};
+
+/// What calls of a trace tell besides what all tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Whether they tell what their nodes' time went into.
+    pub accounted: bool,
+    /// How many frames of their stacks they tell, at most; without any, calls have no sites.
+    pub frames: u8,
+}
+
+/// What is known before the first call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) trace: TraceHeader,
+    pub(crate) contents: Contents,
+}
+
+/// A header as version 7 has it.
+#[derive(Encode, Decode)]
+struct Plain {
+    trace: TraceHeader,
+    accounted: bool,
+}
+
+/// A header as version 8 has it.
+#[derive(Encode, Decode)]
+struct Sited {
+    plain: Plain,
+    frames: u8,
+}
+
+impl Header {
+    /// The version that a trace with this header has, and the header's record.
+    ///
+    /// # Errors
+    /// What is wrong with it, where it could not be read again.
+    pub(crate) fn encode(self) -> Result<(u16, Vec<u8>), String> {
+        self.trace.check()?;
+        let Contents { accounted, frames } = self.contents;
+        let plain = Plain {
+            trace: self.trace,
+            accounted,
+        };
+        let mut bytes = Vec::new();
+        let version = if frames == 0 { VERSION } else { SITES_VERSION };
+        let encoded = match frames {
+            0 => codec::encode(&plain, &mut bytes),
+            _ => codec::encode(&Sited { plain, frames }, &mut bytes),
+        };
+        encoded.map_err(|error| error.to_string())?;
+        Self::decode(version, &bytes)?;
+        Ok((version, bytes))
+    }
+
+    /// The header whose record a trace of this version has.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn decode(version: u16, payload: &[u8]) -> Result<Self, String> {
+        let decoded = match version {
+            VERSION => codec::decode(payload).map(|plain| Sited { plain, frames: 0 }),
+            _ => codec::decode(payload),
+        };
+        let Sited { plain, frames } = decoded.map_err(|error| error.to_string())?;
+        plain.trace.check()?;
+        if version == SITES_VERSION && !(1..=MOST_FRAMES).contains(&frames) {
+            return Err("its sites have an impossible number of frames".to_owned());
+        }
+        let accounted = plain.accounted;
+        Ok(Self {
+            trace: plain.trace,
+            contents: Contents { accounted, frames },
+        })
+    }
+}

@@ -1,0 +1,90 @@
+//! Where in its program a call is made, for runs that ask for frames.
+//!
+//! Found when the call is entered, from registers and memory, by [`Unwinder`]; the guest has no part in it. Stacks are
+//! kept once each, as programs call from the same places again and again. Called by `node`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use belljar_trace::{CallStack, CodeFile, Frame, MOST_FRAMES, Site};
+use belljar_unwind::{Files, Mappings, Memory, Unwinder};
+
+use crate::calls::Space;
+use crate::memory::GuestMemory;
+use crate::node::{MAX_PROCESSES, MagicRegisters};
+
+/// Stacks that are kept, at most; then they are made anew.
+const MOST_STACKS: usize = 1 << 16;
+
+/// A process's memory as the unwinder sees it.
+struct View<'a>(&'a dyn GuestMemory);
+
+impl Memory for View<'_> {
+    fn read(&self, address: u64, into: &mut [u8]) -> bool {
+        self.0.read(address, into).is_ok()
+    }
+}
+
+/// What calls of a node are told apart by.
+#[derive(Debug, Default)]
+pub(crate) struct CallSites {
+    unwinder: Option<(Unwinder, usize)>,
+    /// What is mapped in processes, as far as it came up; part of the tracer's state.
+    pub(crate) mappings: BTreeMap<Space, Mappings>,
+    stacks: BTreeMap<Vec<belljar_unwind::Frame>, Arc<CallStack>>,
+    files: BTreeMap<u32, Arc<CodeFile>>,
+}
+
+impl CallSites {
+    /// Has sites found from now on, of at most `frames` frames, in code of `files`.
+    pub(crate) fn begin(&mut self, frames: u8, files: Arc<Files>) {
+        let frames = usize::from(frames.min(MOST_FRAMES));
+        self.unwinder = (frames > 0).then(|| (Unwinder::new(files), frames));
+    }
+
+    /// Whatever process was in an address space is gone.
+    pub(crate) fn end_process(&mut self, space: Space) {
+        self.mappings.remove(&space);
+    }
+
+    /// The site of a call that is entered; none where the run does not ask.
+    pub(crate) fn find(&mut self, registers: &MagicRegisters, memory: &dyn GuestMemory) -> Site {
+        let Some((unwinder, most)) = &mut self.unwinder else {
+            return Site(None);
+        };
+        let space = registers.space();
+        if self.mappings.len() >= MAX_PROCESSES && !self.mappings.contains_key(&space) {
+            self.mappings.clear();
+        }
+        let mappings = self.mappings.entry(space).or_default();
+        let frames = unwinder.frames(&registers.gpr, mappings, &View(memory), *most);
+        if frames.is_empty() {
+            return Site(None);
+        }
+        if let Some(stack) = self.stacks.get(&frames) {
+            return Site(Some(stack.clone()));
+        }
+        if self.stacks.len() >= MOST_STACKS {
+            self.stacks.clear();
+        }
+        let known = &mut self.files;
+        let told = frames.iter().map(|frame| Frame {
+            address: frame.address,
+            file: frame.file.map(|number| {
+                let file = || code_file(number, unwinder.files());
+                known.entry(number).or_insert_with(file).clone()
+            }),
+        });
+        let stack = Arc::new(CallStack(told.collect()));
+        self.stacks.insert(frames, stack.clone());
+        Site(Some(stack))
+    }
+}
+
+fn code_file(number: u32, files: &Files) -> Arc<CodeFile> {
+    let code = files.code(number);
+    Arc::new(CodeFile {
+        path: files.path(number).unwrap_or_default().to_owned(),
+        build_id: code.map_or_else(Vec::new, |code| code.build_id().to_vec()),
+    })
+}

@@ -1,0 +1,80 @@
+//! A file's functions by their addresses, from its symbol tables.
+//!
+//! Where a place has several names, the first of the lowest order counts, so it is always the same one. Made by
+//! `module`.
+
+use object::{Object, ObjectSymbol, ObjectSymbolTable, SymbolKind};
+
+use crate::sections::Elf;
+
+/// Functions that are kept, at most.
+const MOST_FUNCTIONS: usize = 1 << 22;
+
+/// How long a function is taken to be at most, in bytes, where the table does not tell: assembly's.
+const UNTOLD: u64 = 1 << 16;
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Function {
+    start: u64,
+    /// 0 where the table does not tell.
+    size: u64,
+    name: String,
+}
+
+impl Function {
+    fn length(&self) -> u64 {
+        match self.size {
+            0 => UNTOLD,
+            told => told,
+        }
+    }
+}
+
+/// The functions of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Functions {
+    /// In the order of their addresses.
+    functions: Vec<Function>,
+}
+
+impl Functions {
+    /// Those of `elf`: by its symbol table, else by its dynamic one.
+    pub(crate) fn of(elf: &Elf<'_>) -> Self {
+        let mut functions = Vec::new();
+        for table in [elf.symbol_table(), elf.dynamic_symbol_table()] {
+            for symbol in table.iter().flat_map(|table| table.symbols()) {
+                let is_function = symbol.kind() == SymbolKind::Text && symbol.is_definition();
+                if let Ok(name) = symbol.name()
+                    && is_function
+                    && functions.len() < MOST_FUNCTIONS
+                {
+                    functions.push(Function {
+                        start: symbol.address(),
+                        size: symbol.size(),
+                        name: name.to_owned(),
+                    });
+                }
+            }
+            if !functions.is_empty() {
+                break;
+            }
+        }
+        functions.sort_unstable();
+        Self { functions }
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.functions.is_empty()
+    }
+
+    /// The name of the function at `address`.
+    pub(crate) fn at(&self, address: u64) -> Option<&str> {
+        let after = self.functions.partition_point(|it| it.start <= address);
+        let start = self.functions.get(after.checked_sub(1)?)?.start;
+        let first = self.functions.partition_point(|it| it.start < start);
+        let mut same = self.functions.get(first..after)?.iter();
+        let found = same.find(|it| address - it.start < it.length())?;
+        Some(&found.name)
+    }
+}

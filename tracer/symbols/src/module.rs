@@ -1,0 +1,98 @@
+//! One file, with all that names places in it: debug information and symbols.
+//!
+//! Both are the file's own, or those of its separate debug file. Made and asked by `symbols`.
+
+use std::sync::Arc;
+
+use addr2line::Context;
+use gimli::{Dwarf, EndianArcSlice, LittleEndian};
+
+use crate::FileSource;
+use crate::functions::Functions;
+use crate::sections::{Elf, parse, section};
+use crate::separate::{common_file, debug_file};
+use crate::symbols::Place;
+
+type Slice = EndianArcSlice<LittleEndian>;
+
+/// Inlined functions that are told of one place, at most.
+const MOST_INLINED: usize = 64;
+
+/// Addresses from here on are no program's.
+const BEYOND: u64 = 1 << 63;
+
+/// A file of a guest.
+pub(crate) struct Module {
+    context: Option<Context<Slice>>,
+    functions: Functions,
+}
+
+impl Module {
+    /// The file at `path`, which holds `data`.
+    pub(crate) fn of(path: &str, data: &[u8], files: &dyn FileSource) -> Self {
+        let separate = debug_file(path, data, files);
+        let own = parse(data);
+        let other = separate.as_deref().and_then(parse);
+        let with_lines = |elf: &&Elf<'_>| !section(elf, ".debug_info").is_empty();
+        let both = [own.as_ref(), other.as_ref()];
+        let dwarf = both.into_iter().flatten().find(with_lines).and_then(|elf| {
+            let mut dwarf = dwarf(elf)?;
+            if let Some(common) = common_file(elf.data(), files)
+                && let Some(common) = parse(&common).as_ref().and_then(self::dwarf)
+            {
+                dwarf.set_sup(common);
+            }
+            Some(dwarf)
+        });
+        let functions = both.into_iter().flatten().rev().map(Functions::of);
+        // The debug file has all symbols where the file was stripped of them.
+        let functions = functions.into_iter().find(|found| !found.is_empty());
+        Self {
+            context: dwarf.and_then(|dwarf| Context::from_arc_dwarf(Arc::new(dwarf)).ok()),
+            functions: functions.unwrap_or_default(),
+        }
+    }
+
+    /// What is at `address`: the innermost inlined function first, the function itself last.
+    pub(crate) fn places(&self, address: u64) -> Vec<Place> {
+        let mut places = self.by_lines(address).unwrap_or_default();
+        if places.is_empty() {
+            places.push(Place::default());
+        }
+        if let Some(last) = places.last_mut()
+            && last.function.is_none()
+        {
+            let name = self.functions.at(address);
+            last.function = name.map(|name| addr2line::demangle_auto(name.into(), None).into());
+        }
+        places
+    }
+
+    fn by_lines(&self, address: u64) -> Option<Vec<Place>> {
+        // No program has code there, and addr2line adds to addresses.
+        let context = self.context.as_ref().filter(|_| address < BEYOND)?;
+        let mut frames = context.find_frames(address).skip_all_loads().ok()?;
+        let mut places = Vec::new();
+        while let Ok(Some(frame)) = frames.next()
+            && places.len() < MOST_INLINED
+        {
+            let function = frame.function.as_ref();
+            let location = frame.location.as_ref();
+            places.push(Place {
+                function: function.and_then(|it| Some(it.demangle().ok()?.into_owned())),
+                file: location.and_then(|it| it.file).map(str::to_owned),
+                line: location.and_then(|it| it.line).filter(|line| *line > 0),
+            });
+        }
+        Some(places)
+    }
+}
+
+/// The debug information of a file.
+fn dwarf(elf: &Elf<'_>) -> Option<Dwarf<Slice>> {
+    let load = |id: gimli::SectionId| -> Result<Slice, gimli::Error> {
+        let bytes: Arc<[u8]> = section(elf, id.name()).into();
+        Ok(EndianArcSlice::new(bytes, LittleEndian))
+    };
+    Dwarf::load(load).ok()
+}

@@ -1,0 +1,61 @@
+//! Debug information in files of its own: where they stand, and whether they are the right ones.
+//!
+//! Places are those of GDB's manual ("Debugging Information in Separate Files"). A file that is found by its build ID must
+//! have that ID, one that is found by its name the checksum that the link tells. Called by `module`.
+
+use object::Object;
+
+use crate::FileSource;
+use crate::sections::{parse, section};
+
+/// Where systems keep debug files.
+const FOLDER: &str = "/usr/lib/debug";
+
+/// The file with the debug information of the file at `path`, which holds `data`.
+pub(crate) fn debug_file(path: &str, data: &[u8], files: &dyn FileSource) -> Option<Vec<u8>> {
+    let elf = parse(data)?;
+    let by_id = elf.build_id().ok().flatten();
+    if let Some(found) = by_id.and_then(|id| by_build_id(id, files)) {
+        return Some(found);
+    }
+    let (name, checksum) = elf.gnu_debuglink().ok()??;
+    let name = std::str::from_utf8(name).ok()?;
+    if name.contains('/') {
+        return None;
+    }
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let candidates = [
+        format!("{folder}/{name}"),
+        format!("{folder}/.debug/{name}"),
+        format!("{FOLDER}{folder}/{name}"),
+    ];
+    let mut others = candidates.iter().filter(|candidate| *candidate != path);
+    others.find_map(|candidate| {
+        let found = files.read(candidate)?;
+        (crc32fast::hash(&found) == checksum).then_some(found)
+    })
+}
+
+/// The file that several debug files have their common part in, of the debug file `data`.
+pub(crate) fn common_file(data: &[u8], files: &dyn FileSource) -> Option<Vec<u8>> {
+    let elf = parse(data)?;
+    // The path, a zero, and the build ID.
+    let link = section(&elf, ".gnu_debugaltlink");
+    let (path, id) = link.split_at(link.iter().position(|byte| *byte == 0)?);
+    let path = std::str::from_utf8(path).ok()?;
+    let id = id.get(1..)?;
+    let right = |found: &Vec<u8>| has_build_id(found, id);
+    let by_path = path.starts_with('/').then(|| files.read(path)).flatten();
+    by_path.filter(right).or_else(|| by_build_id(id, files))
+}
+
+fn by_build_id(id: &[u8], files: &dyn FileSource) -> Option<Vec<u8>> {
+    let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (first, rest) = digits.split_at_checked(2)?;
+    let found = files.read(&format!("{FOLDER}/.build-id/{first}/{rest}.debug"))?;
+    has_build_id(&found, id).then_some(found)
+}
+
+fn has_build_id(data: &[u8], id: &[u8]) -> bool {
+    parse(data).is_some_and(|elf| elf.build_id().ok().flatten() == Some(id))
+}

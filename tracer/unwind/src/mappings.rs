@@ -1,0 +1,106 @@
+//! Which file is mapped where in a process, as far as addresses came up.
+//!
+//! Before the code of a file stands its first page; it is looked for from the address downward, once for each piece of
+//! code. What was found is kept, and is state: it is saved with a run, so that a resumed run tells the same. A
+//! process that unmaps a file and maps another one in its place is told of as before.
+
+use bincode::{Decode, Encode};
+
+use crate::PAGE;
+use crate::files::{Files, MAGIC};
+use crate::rules::Memory;
+
+/// Pages before an address that are looked at: code of 256 MiB.
+const MOST_PAGES: u64 = 1 << 16;
+
+/// Pieces of code that are kept of a process, at most; then it is forgotten what was found.
+const MOST_MAPPINGS: usize = 1 << 12;
+
+/// A piece of code in a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Mapping {
+    start: u64,
+    end: u64,
+    /// The file's number and how far addresses are from the file's; none for a page of no file's.
+    found: Option<(u32, u64)>,
+}
+
+/// The pieces of code of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Mappings {
+    /// In the order of their addresses.
+    mappings: Vec<Mapping>,
+}
+
+impl Mappings {
+    /// The file whose code is at `address`: its number, and the address as it has it.
+    pub(crate) fn find(
+        &mut self,
+        address: u64,
+        files: &Files,
+        memory: &dyn Memory,
+    ) -> Option<(u32, u64)> {
+        let after = self.mappings.partition_point(|it| it.start <= address);
+        let known = after.checked_sub(1).and_then(|at| self.mappings.get(at));
+        let known = known.filter(|it| address < it.end);
+        let mapping = match known {
+            Some(mapping) => *mapping,
+            None => {
+                let mapping = search(address, files, memory);
+                self.keep(after, mapping);
+                mapping
+            }
+        };
+        let (file, bias) = mapping.found?;
+        Some((file, address.wrapping_sub(bias)))
+    }
+
+    fn keep(&mut self, at: usize, mapping: Mapping) {
+        if self.mappings.len() >= MOST_MAPPINGS {
+            self.mappings.clear();
+        }
+        self.mappings.insert(at.min(self.mappings.len()), mapping);
+    }
+
+    /// Whether they are in order, as those are that were found.
+    pub fn is_sound(&self) -> bool {
+        self.mappings.len() <= MOST_MAPPINGS
+            && self.mappings.is_sorted_by_key(|it| it.start)
+            && self.mappings.iter().all(|it| it.start < it.end)
+    }
+}
+
+/// The piece of code that has `address`; of no file's code, its page.
+fn search(address: u64, files: &Files, memory: &dyn Memory) -> Mapping {
+    let page = address / PAGE as u64;
+    let pages = (0..MOST_PAGES).map_while(|back| page.checked_sub(back));
+    let mut found = pages.filter_map(|page| {
+        let base = page * PAGE as u64;
+        let mut start = MAGIC;
+        let begins = memory.read(base, &mut start) && start == MAGIC;
+        begins.then(|| piece(base, address, files, memory))?
+    });
+    found.next().unwrap_or(Mapping {
+        start: page * PAGE as u64,
+        end: (page * PAGE as u64).saturating_add(PAGE as u64),
+        found: None,
+    })
+}
+
+/// The piece with `address` of the file that begins at `base`.
+fn piece(base: u64, address: u64, files: &Files, memory: &dyn Memory) -> Option<Mapping> {
+    let mut page = [0; PAGE];
+    if !memory.read(base, &mut page) {
+        return None;
+    }
+    let file = files.beginning_with(&page)?;
+    let code = files.code(file)?;
+    let bias = code.bias(base)?;
+    let (start, end) = code.piece(address.wrapping_sub(bias))?;
+    let (start, end) = (start.wrapping_add(bias), end.wrapping_add(bias));
+    (start..end).contains(&address).then_some(Mapping {
+        start,
+        end,
+        found: Some((file, bias)),
+    })
+}
