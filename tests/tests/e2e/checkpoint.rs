@@ -195,9 +195,10 @@ fn nodes_of_several_vcpus_and_nodes_that_booted_go_on_too() {
 #[test]
 fn what_was_typed_behind_a_checkpoint_is_typed_again() {
     let Some(dir) = Dir::new() else { return };
-    let shell = "stty -F /dev/ttyS0 -echo; echo shell is there >/dev/ttyS0; \
-                 sh </dev/ttyS0 >/dev/ttyS0 2>&1";
-    // A shell that nobody types to passes virtual time fast, and it must be met before its end.
+    // A shell that nobody types to passes virtual time fast, and it must be met before its end: the node is busy
+    // until somebody is there.
+    let shell = "stty -F /dev/ttyS0 -echo; while :; do :; done & busy=$!; read go </dev/ttyS0; kill $busy; \
+                 echo shell is there >/dev/ttyS0; sh </dev/ttyS0 >/dev/ttyS0 2>&1";
     let scenario = Scenario::new(1, shell).limited("5000 s");
     let mut run = dir.start(&scenario, "typed");
     let folder = dir.path("typed.incomplete");
@@ -210,10 +211,11 @@ fn what_was_typed_behind_a_checkpoint_is_typed_again() {
         .stdout(Stdio::null())
         .spawn()
         .expect("belljar starts");
+    let mut pipe = keys.stdin.take().expect("a pipe");
+    pipe.write_all(b"go\n").expect("a pipe");
     wait_until(&dir, "the shell", || console().contains("shell is there"));
     let (_, error, code) = dir.call(&["checkpoint", "typed"]);
     assert_eq!(code, Some(0), "{error}");
-    let mut pipe = keys.stdin.take().expect("a pipe");
     pipe.write_all(b"echo o''nce\n").expect("a pipe");
     wait_until(&dir, "an answer", || console().contains("# once"));
     run.kill().expect("a child");
@@ -229,7 +231,7 @@ fn what_was_typed_behind_a_checkpoint_is_typed_again() {
     );
     assert!(console().ends_with("# once\r\n~ # "), "{:?}", console());
     let warnings = dir.outcome("typed").summary()["warnings"].to_string();
-    assert!(warnings.contains("1 pieces of input"), "{warnings}");
+    assert!(warnings.contains("2 pieces of input"), "{warnings}");
 }
 
 /// Waits until `done`, with consoles on the disk as far as they are.
