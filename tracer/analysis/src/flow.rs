@@ -22,6 +22,8 @@ mod graph;
 mod graphml;
 /// At which visits something happened.
 pub(crate) mod label;
+/// The other side of a call, as threads with equal graphs have it.
+mod partner;
 /// Graphs as text and as JSON.
 mod render;
 /// What makes two calls the same.

@@ -17,6 +17,8 @@ mod picture;
 mod render;
 /// Collective operations as the program called them.
 mod stated;
+/// Sums by pairs.
+mod sums;
 /// What passed the network cards.
 mod wire;
 

@@ -8,7 +8,7 @@ use belljar_abi::FUNCTIONS;
 use belljar_trace::{Collective, Datatype, Direction, Event, Peer, Phase, Transfer, WORLD};
 use serde::Serialize;
 
-use super::classes::Partner;
+use super::partner::Partner;
 use crate::dump::words;
 
 /// How much of a call makes it another event. Each takes all of those before into account.

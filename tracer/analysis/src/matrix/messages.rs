@@ -10,8 +10,8 @@ use belljar_collectives::{Algorithm, Call, Choice, Operation, Tables};
 use belljar_trace::{Collective, Event, Implementation};
 
 use super::AlgorithmTraffic;
-use super::collect::{Pairs, Sum, Unknown, is_plausible};
 use super::passed;
+use super::sums::{Pairs, Sum, Unknown, is_plausible};
 use crate::communicators::{Communicators, Members, ProcessKey};
 
 /// Different calls that are kept until they are made messages of.

@@ -7,7 +7,7 @@ use belljar_abi::Base;
 use belljar_collectives::{Call, Operation};
 use belljar_trace::{Amount, Collective, Event, Peer, Phase};
 
-use super::collect::Unknown;
+use super::sums::Unknown;
 
 /// A collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@
 use belljar_collectives::Operation;
 use belljar_trace::{Collective, Event, Peer};
 
-use super::collect::{Unknown, is_plausible};
 use super::passed::{Called, bytes, pieces};
+use super::sums::{Unknown, is_plausible};
 use crate::communicators::{Communicators, Member};
 
 /// Tells `to` whom the caller gives how many bytes.
