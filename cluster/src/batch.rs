@@ -2,7 +2,7 @@
 //!
 //! What a script asks for becomes nodes, slots and a name; what has no meaning here (partitions, accounts,
 //! mail) is passed over and told. Called by `belljar sbatch-script`; the script itself is run as it is,
-//! with the variables that Slurm would set ([`Room::variables`]) and with an `srun` (`COMMANDS`).
+//! with the variables that Slurm would set ([`Room::variables`](batch::Room::variables)) and with an `srun` (`COMMANDS`).
 
 use std::collections::BTreeMap;
 

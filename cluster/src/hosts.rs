@@ -6,10 +6,10 @@
 //!
 //! | | |
 //! |---|---|
-//! | [`Muster`](muster::Muster) | finding hosts and starting an [agent] on each |
-//! | [`placement`], [`Partition`] | who runs which nodes |
-//! | [`Preview`] | the same before any host was asked |
-//! | [`Exchange`] | what hosts tell each other while nodes run |
+//! | [`Muster`](hosts::muster::Muster) | finding hosts and starting an [agent](hosts::agent) on each |
+//! | [`placement`](hosts::placement), [`Partition`](hosts::Partition) | who runs which nodes |
+//! | [`Preview`](hosts::Preview) | the same before any host was asked |
+//! | [`Exchange`](hosts::Exchange) | what hosts tell each other while nodes run |
 
 /// A host's part in a run that another host started.
 pub mod agent;

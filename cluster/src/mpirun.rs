@@ -1,8 +1,8 @@
 //! Programs of the user's own: what a binary needs, which image has it, and the scenario that runs it.
 //!
-//! [`Binary`] reads an ELF file, [`GuestRoot`] an image's file tree as the guest will see it, and
-//! [`HostLoader`] finds shared libraries on this host as the dynamic loader does. [`choose`]
-//! picks an image, [`compose`] writes the scenario. [`check`] holds the workload's programs against
+//! [`Binary`](mpirun::Binary) reads an ELF file, [`GuestRoot`](mpirun::GuestRoot) an image's file tree as the guest will see it, and
+//! [`HostLoader`](mpirun::HostLoader) finds shared libraries on this host as the dynamic loader does. [`choose`](mpirun::choose)
+//! picks an image, [`compose`](mpirun::compose) writes the scenario. [`check`](mpirun::check) holds the workload's programs against
 //! the image before any run, whoever wrote the scenario. Nothing here runs a program: files of
 //! the user's and of images are read only, and may hold anything.
 //!

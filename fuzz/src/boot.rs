@@ -1,7 +1,7 @@
 //! Kernel files of any content: opened, loaded, and entered for a while with all devices.
 //!
 //! Virtual time bounds each run, and whatever the file holds the node stops in order or runs on. Other
-//! targets make their small nodes with [`config`], too. Called by name from `lib.rs`.
+//! targets make their small nodes with [`config`](boot::config), too. Called by name from `lib.rs`.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Guest images built from Debian packages.
 //!
-//! A [`Recipe`] says what goes in; [`build`] makes an [`Image`] of it in the user's cache and
+//! A [`Recipe`] says what goes in; [`build()`] makes an [`Image`] of it in the user's cache and
 //! [`locate`] finds one made before. An image is three files: the distribution's kernel, a small
 //! initramfs and a read-only root file system. What comes from packages is checked against the
 //! packages' own checksums, and what does not is listed in the [`Manifest`]. An image is given to

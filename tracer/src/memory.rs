@@ -2,7 +2,7 @@
 //!
 //! An access changes nothing in the guest but bytes that are written, and a bad address is an error, never
 //! a fault. Arrays and texts have a limit. The runner brings a [`GuestMemory`] of its node; `arguments`
-//! reads through [`Reader`].
+//! reads through [`Reader`](memory::Reader).
 
 /// A linear address that is not mapped, or not for this access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

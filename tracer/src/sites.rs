@@ -1,6 +1,6 @@
 //! Where in its program a call is made, for runs that ask for frames.
 //!
-//! Found when the call is entered, from registers and memory, by [`Unwinder`]; the guest has no part in it. Stacks are
+//! Found when the call is entered, from registers and memory, by `Unwinder`; the guest has no part in it. Stacks are
 //! kept once each, as programs call from the same places again and again. Called by `node`.
 
 use std::collections::BTreeMap;

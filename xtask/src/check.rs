@@ -1,6 +1,6 @@
 //! `cargo xtask check`: what one runs before a commit, in a minute or two where things are built.
 //!
-//! Format, lints, generated files, the links of the docs, and the unit tests of the crates that have changes.
+//! Format, lints, generated files, the links of the docs and of the code's documentation, and the unit tests of the crates that have changes.
 //! Nothing boots; `cargo xtask test` has all the rest. Called by `main`.
 
 use std::collections::BTreeSet;

@@ -14,7 +14,7 @@ use crate::shell::{self, Profile, build_belljar, cargo, run_with};
 /// A group of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Group {
-    /// Formatting, lints, generated files.
+    /// Formatting, lints, documentation, generated files.
     Lint,
     /// Unit and property tests of all crates.
     Unit,
@@ -134,7 +134,7 @@ fn everything() -> Result<()> {
     on_host(END_TO_END, &binary, &[])
 }
 
-/// Format, lints, generated files, licences.
+/// Format, lints, documentation, generated files, licences.
 pub(crate) fn lint() -> Result<()> {
     let cargo = cargo();
     shell::run(&cargo, &["fmt", "--all", "--check"])?;
@@ -152,6 +152,15 @@ pub(crate) fn lint() -> Result<()> {
             "warnings",
         ],
     )?;
+    // What clippy has checked is not compiled again.
+    let arguments = [
+        "doc",
+        "--workspace",
+        "--no-deps",
+        "--document-private-items",
+        "--quiet",
+    ];
+    run_with(&cargo, &arguments, &[("RUSTDOCFLAGS", "--deny warnings")])?;
     crate::generate::mpi(true)?;
     deny(&cargo)
 }

@@ -1,6 +1,6 @@
 //! An agent that was started, to whoever started it.
 //!
-//! Holds the streams to and from the agent and what carries it ([`Carrier`]): a child of this process or a
+//! Holds the streams to and from the agent and what carries it ([`Carrier`](agent::Carrier)): a child of this process or a
 //! connection. No call waits for an agent without a bound, and dropping an [`Agent`] ends it. Every way to
 //! launch (local, srun, ssh) returns one; `cluster/src/hosts/muster.rs` owns those of a run.
 

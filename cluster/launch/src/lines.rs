@@ -1,6 +1,6 @@
 //! Lines of an agent's output.
 //!
-//! Whatever an agent writes becomes lines of at most [`LONGEST`] bytes; longer ones come in pieces. Called
+//! Whatever an agent writes becomes lines of at most [`LONGEST`](lines::LONGEST) bytes; longer ones come in pieces. Called
 //! by the threads that read from agents: those of `child` read pipes, that of `ssh` pieces of a channel.
 
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -5,7 +5,7 @@
 //! waiting, signals. Everything else fails with `EPERM`. The other threads of the
 //! process, which share its memory, lose the calls with which a process leaves itself:
 //! starting programs, making connections, reaching into other processes; and where the
-//! host's kernel has Landlock, every file that is not open yet and not in their [`Reach`].
+//! host's kernel has Landlock, every file that is not open yet and not in their [`Reach`](sandbox::Reach).
 //! No thread can take its filter or its domain off again.
 
 /// The calls of the host's kernel that threads have left, as seccomp filters.

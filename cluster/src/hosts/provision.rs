@@ -1,7 +1,7 @@
 //! Handing other hosts what they need to run their nodes.
 //!
 //! A file is sent only to hosts that do not have its content already, and what arrives counts only if its
-//! hash is right. Host 0 calls [`hand_out`] and every other host [`take_in`], both before any node runs.
+//! hash is right. Host 0 calls [`hand_out`](provision::hand_out) and every other host [`take_in`](provision::take_in), both before any node runs.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! The scenario of a request as a text for people: TOML with comments, to be changed and run again.
 //!
-//! [`Draft`] keeps its keys in order, each with a value and a comment, so that other values (`--set`)
+//! [`Draft`](compose::Draft) keeps its keys in order, each with a value and a comment, so that other values (`--set`)
 //! find their places. Called by `belljar mpirun`.
 
 use std::collections::BTreeMap;

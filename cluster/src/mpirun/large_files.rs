@@ -1,6 +1,6 @@
 //! Large files of the workload, which nodes read from a disk.
 //!
-//! A file is large that has at least [`LEAST`] bytes and is neither a program nor a script. It stays where it is
+//! A file is large that has at least [`LEAST`](large_files::LEAST) bytes and is neither a program nor a script. It stays where it is
 //! until nodes are made: then its bytes are copied once into an EROFS image, an unnamed file in the user's cache,
 //! which the nodes share and which goes with the run. Never is one held in memory. Equal files give equal images.
 //! Called when plans are made, and by whoever makes nodes of them.

@@ -1,8 +1,8 @@
 //! Which shared libraries a program gets, and where from.
 //!
-//! [`Closure::of`] goes through a program and what it loads, as the dynamic loader does, and asks
+//! [`Closure::of`](library::Closure::of) goes through a program and what it loads, as the dynamic loader does, and asks
 //! somebody for each library: [`HostLoader`] on this host, [`GuestRoot`] in an
-//! image, or both in turn ([`bring`]), for a program that is to be taken along.
+//! image, or both in turn ([`bring`](library::bring)), for a program that is to be taken along.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
 //! Looking at a run while it is under way, and typing into its nodes.
 //!
-//! A running `belljar run` listens on a Unix socket, [`SOCKET`], in its run directory; whoever
-//! runs it may connect. Both sides send lines of JSON: the run a [`Hello`], then one
-//! [`Reply`] to each [`Request`]. Looking changes no result. Typing does, so what was typed
-//! is kept with its virtual time in [`INPUT_FILE`].
+//! A running `belljar run` listens on a Unix socket, [`SOCKET`](control::SOCKET), in its run directory; whoever
+//! runs it may connect. Both sides send lines of JSON: the run a [`Hello`](control::Hello), then one
+//! [`Reply`](control::Reply) to each [`Request`](control::Request). Looking changes no result. Typing does, so what was typed
+//! is kept with its virtual time in [`INPUT_FILE`](control::INPUT_FILE).
 //!
-//! The run's own thread never touches the socket: it looks at a [`Mailbox`] between rounds, which
+//! The run's own thread never touches the socket: it looks at a [`Mailbox`](control::Mailbox) between rounds, which
 //! costs it one load while nobody asks.
 
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! Standard input as a guest's keyboard.
 //!
 //! A thread reads it, so a caller waits for a key only as long as it wants to. A terminal is in raw mode as
-//! long as the [`Keyboard`] lives and gets its settings back at its end. Used by `belljar boot` and
+//! long as the [`Keyboard`](keyboard::Keyboard) lives and gets its settings back at its end. Used by `belljar boot` and
 //! `belljar console`.
 
 use std::io::{self, IsTerminal, Read};

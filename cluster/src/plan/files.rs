@@ -1,7 +1,7 @@
 //! The files that a scenario names.
 //!
 //! Finds the image and reads the workload's files when the plan is made; large ones are only measured, as
-//! nodes read them from a disk. Names are checked first. Called by [`Plan::resolve`](super::Plan::resolve).
+//! nodes read them from a disk. Names are checked first. Called by `Plan::resolve`.
 
 use std::collections::BTreeMap;
 use std::fs;

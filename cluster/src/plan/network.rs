@@ -2,7 +2,7 @@
 //!
 //! A key that belongs to another topology, a link that does not exist and a route that the topology lacks
 //! are errors. Links' names are made only if they are asked for: a large network has many. Called by
-//! [`Plan::resolve`](super::Plan::resolve).
+//! `Plan::resolve`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

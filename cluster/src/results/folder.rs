@@ -2,12 +2,12 @@
 //!
 //! Run directories may come from anybody. What stands in one in the place of a file may be a
 //! link that leads elsewhere, and a run that continues would cut and write there. So every file
-//! in a [`Folder`] is opened beneath it (openat2): no name and no link leads out, a file that
+//! in a [`Folder`](folder::Folder) is opened beneath it (openat2): no name and no link leads out, a file that
 //! is new is created exclusively, and one that is written on is a plain file without a second
 //! name. A name may have folders in it, separated by `/`.
 //!
 //! What must last is synced by whoever gives the folder a name that says so
-//! ([`Folder::settle`]), files first, then folders.
+//! ([`Folder::settle`](folder::Folder::settle)), files first, then folders.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

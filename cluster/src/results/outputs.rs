@@ -2,8 +2,8 @@
 //!
 //! They are asked for after the run's last cycle, of each node by itself: what it has then is the same
 //! in every run of a scenario, whatever ended the run, and nothing that is asked changes what was
-//! recorded. What a node answers is a guest's word: [`Answer`] reads it, [`Received`] puts files into
-//! the run directory, within the limit, beneath the node's own folder. A [`Keeper`] does that for all
+//! recorded. What a node answers is a guest's word: [`Answer`](outputs::Answer) reads it, [`Received`](outputs::Received) puts files into
+//! the run directory, within the limit, beneath the node's own folder. A [`Keeper`](outputs::Keeper) does that for all
 //! nodes, on the host that has the run directory.
 
 /// What a node answers when it is asked for files.

@@ -2,13 +2,13 @@
 //!
 //! Between rounds nothing is under way but what the network holds, so that what nodes,
 //! network, tracers and files are then is all there is to keep. In the folder
-//! [`FOLDER`] of a run directory stand
+//! [`FOLDER`](checkpoint::FOLDER) of a run directory stand
 //!
 //! | file | |
 //! |---|---|
 //! | `base.snapshot` | the snapshot that all nodes are clones of, if they are |
 //! | `N.pages` | [packs](belljar_vmm::KeptPages) of pages of nodes' RAM |
-//! | `N.checkpoint` | a [`record`]: the rest, and where each page is |
+//! | `N.checkpoint` | a `record`: the rest, and where each page is |
 //!
 //! A record is written under another name when all that it speaks of is on the disk, and
 //! then renamed: it is whole or it is not there. Of the files that a run writes all the

@@ -1,7 +1,7 @@
 //! How a run ends: at a point of virtual time that follows from what the guests did.
 //!
 //! The earliest cause in virtual time wins, then the lowest node, whatever order hosts and threads found
-//! them in. The coordinator lets no node go beyond [`Closing::cap`], and on several hosts each works out
+//! them in. The coordinator lets no node go beyond [`Closing::cap`](ending::Closing::cap), and on several hosts each works out
 //! the same end.
 
 use std::fmt;

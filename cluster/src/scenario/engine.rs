@@ -1,6 +1,6 @@
 //! Which engine carries a scenario's nodes.
 //!
-//! A choice of `auto` is settled once for a run, when its plan is made; from there on an [`Engine`] is
+//! A choice of `auto` is settled once for a run, when its plan is made; from there on an [`Engine`](engine::Engine) is
 //! known. Called by plans, `belljar boot` and what makes processors.
 
 use std::fmt;

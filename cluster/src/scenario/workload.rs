@@ -1,7 +1,7 @@
 //! What nodes run: the table `workload` of a scenario.
 //!
 //! As its file says it: limits are checked, and files looked for, where a plan is made. Read by
-//! [`Scenario::parse`](super::Scenario::parse).
+//! `Scenario::parse`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

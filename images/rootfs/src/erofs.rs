@@ -3,7 +3,7 @@
 //! Uncompressed, with blocks of 4 KiB, as Linux 5.10 and newer mount them. All that stands in an image stands in
 //! little endian, after `fs/erofs/erofs_fs.h` of Linux. An image has the superblock in its first block, the
 //! inodes from the second block on, and then the whole blocks of directories, files and long links; the last part of
-//! these follows its inode where it fits. [`layout`] says where each stands, [`writer`] puts it there and [`reader`]
+//! these follows its inode where it fits. `layout` says where each stands, `writer` puts it there and `reader`
 //! finds it again.
 
 /// Extended attributes as they follow an inode.

@@ -2,10 +2,10 @@
 //!
 //! To hash an image takes longer than to open one, so it is done once for each identity of a file
 //! (device, inode, size, times of the last write and the last change). What was found whole is kept
-//! in the image's folder, in [`STAMPS`]; a file whose stamp says anything else than the file itself or the
+//! in the image's folder, in `STAMPS`; a file whose stamp says anything else than the file itself or the
 //! manifest is hashed again, and so is one that was changed so shortly before it was hashed that a later
 //! write could have left the same times. A cache that can't be written to has no stamps, and each
-//! run hashes. No stamp sees what changes below the file system: [`Image::verify`] looks at everything.
+//! run hashes. No stamp sees what changes below the file system: `Image::verify` looks at everything.
 //!
 //! Called by the cache before it gives an image to anybody.
 

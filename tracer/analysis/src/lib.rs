@@ -1,7 +1,7 @@
 //! What is worked out of a trace that is there.
 //!
 //! A trace has each call as its process saw it. Whom a communicator joins, what a collective operation moves
-//! and to which job a process belongs follow from all processes' events together: [`communicators`] works that
+//! and to which job a process belongs follow from all processes' events together: [`communicators()`] works that
 //! out in a first pass, and the other analyses use it in a second one. Nothing here knows of guests or of how
 //! calls come to be seen. Called by `belljar trace`.
 //!

@@ -3,7 +3,7 @@
 //! A call site is a place in the program from which an MPI function is called: the frames of the call's stack, as many as the
 //! trace has or as are asked for. A transition is what a thread does from the return of one call to the
 //! entry of its next: the program's own work there. Names of functions and lines come from whoever asks, as files are not a trace's
-//! affair. Made by [`collect`], shown by `render`; called by `belljar trace sites`.
+//! affair. Made by `collect`, shown by `render`; called by `belljar trace sites`.
 
 /// Gathers statistics, event by event.
 mod collect;

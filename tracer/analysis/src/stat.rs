@@ -1,7 +1,7 @@
 //! Statistics of a trace: by function, by rank, by message.
 //!
 //! Only calls that the program itself made count, and times are virtual. What the trace does not tell is
-//! counted as unknown and not guessed. Made by [`collect`], shown by `render`; called by `belljar trace
+//! counted as unknown and not guessed. Made by `collect`, shown by `render`; called by `belljar trace
 //! stat` and at a run's end.
 
 /// Gathers statistics, event by event.

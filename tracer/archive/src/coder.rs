@@ -1,6 +1,6 @@
 //! A binary arithmetic coder whose probabilities adapt.
 //!
-//! Models are written once, over [`Coder`]: an [`Encoder`] writes the bits that it is given, a [`Decoder`] gives
+//! Models are written once, over [`Coder`](coder::Coder): an [`Encoder`](coder::Encoder) writes the bits that it is given, a [`Decoder`](coder::Decoder) gives
 //! back what was written and ignores what it is given. So both sides cannot differ. A decoder takes any bytes,
 //! and zeros after their end: what it says then means nothing, but it always says something. Called by all
 //! sections of a chunk but the dictionary.

@@ -1,6 +1,6 @@
 //! Numbers that recur in their context: times, and operands.
 //!
-//! A [`Column`] tells each number first by where it was before: what followed the number before it last time,
+//! A [`Column`](column::Column) tells each number first by where it was before: what followed the number before it last time,
 //! one of the last few of its own (fine) context, one of its coarse context's; only what is new is spelled out.
 //! Contexts are hashes; tables are of a fixed size and forget, on both sides alike. A column begins anew in each
 //! chunk, whose memory it keeps. Called by `times` and `operands`.

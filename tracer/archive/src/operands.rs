@@ -1,7 +1,7 @@
 //! Words that differ from call to call: pointers, displacements, large handles.
 //!
 //! Each is told in the context of its thread, its call's signature and its place among the arguments, else in
-//! that of thread and place, since calls of several functions have the same buffers. A [`Column`] of differences
+//! that of thread and place, since calls of several functions have the same buffers. A `Column` of differences
 //! tells them. Called by the writer and the reader.
 
 use crate::coder::Coder;

@@ -1,6 +1,6 @@
 //! Reads a trace: all of it, call by call, or its structure alone.
 //!
-//! An [`ArchiveReader`] gives the calls that were written, in the order of writing, as far as a damaged or
+//! An [`ArchiveReader`](reader::ArchiveReader) gives the calls that were written, in the order of writing, as far as a damaged or
 //! unfinished file is whole. A [`StructureReader`] gives each chunk's grammar and goes past operands and times
 //! without reading them. What a file holds is anybody's: it is refused where it makes no sense, with the place.
 //! Called by the reader of all versions and by analyses.

@@ -1,9 +1,9 @@
 //! A call without what differs between ranks and iterations.
 //!
-//! A [`Signature`] is an event without its thread and times, with ranks relative, requests symbolic, and zeros
+//! A [`Signature`](signature::Signature) is an event without its thread and times, with ranks relative, requests symbolic, and zeros
 //! for those argument words that are told apart as operands: pointers, displacements, large handles.
-//! [`abstract_from`] makes it of an event and [`restore`] makes the event of it; what they need besides is in
-//! an [`Outlook`] that both change alike. Called by the writer and the readers.
+//! [`abstract_from`](signature::abstract_from) makes it of an event and [`restore`](signature::restore) makes the event of it; what they need besides is in
+//! an `Outlook` that both change alike. Called by the writer and the readers.
 
 use belljar_abi::Base;
 use belljar_trace::{Accounts, Event, Fact, Site};

@@ -1,7 +1,7 @@
 //! One thread's calls: what is known of it after each, on both sides alike.
 //!
 //! Ranks are told relative to the caller's own, requests by how many became active since, so that what
-//! ranks and iterations do alike looks alike. Both need what the thread's calls told before; an [`Outlook`]
+//! ranks and iterations do alike looks alike. Both need what the thread's calls told before; an [`Outlook`](stream::Outlook)
 //! keeps it, within bounds, and a writer's and a reader's are the same after the same calls. Called by
 //! `signature`.
 

@@ -3,7 +3,7 @@
 //! A grammar over the distinct sequences of the chunk, which threads share, and for each thread which sequence
 //! is its. A symbol is defined where it is first told, its parts first; later it is told by how many were
 //! defined since. What is decoded is checked: a chunk has as many calls as it says, no more than
-//! [`CHUNK_CALLS`]. Called by the writer and the readers.
+//! [`CHUNK_CALLS`](structure::CHUNK_CALLS). Called by the writer and the readers.
 
 use belljar_trace::Implementation;
 

@@ -1,7 +1,7 @@
 //! When the calls of a chunk were entered and left, on which vCPU, and in which order the file had them.
 //!
 //! A call's gap (from the exit of its thread's call before it) is told in the context of the two calls'
-//! signatures, its duration in that of its own, both by [`Column`]s that all threads share. Accounts are
+//! signatures, its duration in that of its own, both by `Column`s that all threads share. Accounts are
 //! columns alike. The file's order is by exit and node, as a run writes calls; where it is another one, the
 //! thread whose call comes next is told. One code path writes and reads. Called by the writer and the reader.
 

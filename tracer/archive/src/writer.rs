@@ -1,7 +1,7 @@
 //! Writes a trace, chunk by chunk, during its run.
 //!
 //! What is written depends on the calls and their order alone. A chunk of calls is four sections, written at
-//! once when there are [`CHUNK_CALLS`] calls or when they weigh much; only what is needed to tell the next ones
+//! once when there are `CHUNK_CALLS` calls or when they weigh much; only what is needed to tell the next ones
 //! is kept. [`save`](TraceWriter::save) and [`resume`](TraceWriter::resume) continue it to the same bytes.
 //! Called by the run's recorder and by conversions.
 

@@ -4,7 +4,7 @@
 //! is told there where to continue: at what the table in the guest has for it. Of all that a
 //! call passes on its way, it is recorded where it enters the MPI library. Where nobody watches
 //! returns, the return address on the stack is replaced (`replaced`), and the call ends through a
-//! stub of the library's. Whoever runs the node calls [`magic`](NodeTracer::magic).
+//! stub of the library's. Whoever runs the node calls `magic`.
 
 use belljar_abi::{
     FACT_LEAF, IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN, PASSED_BY, TARGET, UNRESOLVED,

@@ -4,7 +4,7 @@
 //! environment that its launcher gave it stands on its stack. It becomes an MPI process with
 //! its first call of an MPI library. Calls that a library makes of itself are its own
 //! affair, and not recorded. Nothing is written to the guest. Whoever runs the node calls
-//! [`probe`](NodeTracer::probe) and [`returned`](NodeTracer::returned).
+//! `probe` and `returned`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
 //! Where MPI calls come to be seen: the functions of MPI libraries, as their files have them.
 //!
-//! [`Targets`] are read from the files of a guest (its image's libraries, the workload's own
+//! [`Targets`](targets::Targets) are read from the files of a guest (its image's libraries, the workload's own
 //! programs). Each function gets a probe at its first instruction, under both of its names:
 //! whoever calls it, from wherever, by whatever name and however it was bound, comes there.
 //! So does the first instruction of every process: dynamic loaders get a probe, and programs that

@@ -1,6 +1,6 @@
 //! A bounded table of a process's objects.
 //!
-//! It never has more than [`MAX_OBJECTS`], and what it forgets is counted for the run's warnings. Used by
+//! It never has more than `MAX_OBJECTS`, and what it forgets is counted for the run's warnings. Used by
 //! `process` and its tables.
 
 use std::collections::BTreeMap;

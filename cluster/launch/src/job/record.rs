@@ -1,7 +1,7 @@
 //! What Slurm tells of a job.
 //!
 //! Reads lines of `scontrol --oneliner show job`. A line that is no record is passed over, and a state that
-//! is none of Slurm's words for ends is no end. Called by [`records`](super::records).
+//! is none of Slurm's words for ends is no end. Called by `records`.
 
 /// A job, as `scontrol` tells of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

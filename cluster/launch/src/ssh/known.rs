@@ -1,7 +1,7 @@
 //! Files of known hosts, as `sshd(8)` describes them: patterns, hashed names, revoked keys.
 //!
 //! A line that cannot be read makes no host known, and nothing is ever written to these files. Called by
-//! [`login`](super::login), which goes no further unless the key is the host's.
+//! `login`, which goes no further unless the key is the host's.
 
 use std::path::PathBuf;
 

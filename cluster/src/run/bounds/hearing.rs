@@ -2,7 +2,7 @@
 //!
 //! All that hosts at one switch can tell a node comes through it, so the first two of them are enough:
 //! switches are paired, not nodes. A node is never counted as one that it hears of. Called by
-//! [`Bounds`](super::Bounds) for the bounds of each round.
+//! `Bounds` for the bounds of each round.
 
 use belljar_fabric::Distances;
 use belljar_sim::Time;

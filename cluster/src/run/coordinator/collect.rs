@@ -1,6 +1,6 @@
 //! The nodes' files, asked for when the run has ended and all that was recorded is taken.
 //!
-//! Each node is asked by itself, where it runs; what it answers goes to the [`Keeper`] of the host that
+//! Each node is asked by itself, where it runs; what it answers goes to the `Keeper` of the host that
 //! has the run directory.
 
 use std::sync::mpsc::SyncSender;

@@ -3,7 +3,7 @@
 //! Whatever of a checkpoint can turn out to be damaged turns out here: memory is filled from packs,
 //! nodes, tracers and network are restored, and the run's files are looked at. Only when all is
 //! well the run cuts its files and continues; otherwise the checkpoint before is tried
-//! ([`Choice`]).
+//! (`Choice`).
 
 use belljar_fabric::Fabric;
 use belljar_tracer::NodeTracer;

@@ -1,6 +1,6 @@
 //! Where one output of a node goes.
 //!
-//! What a node writes to it is kept up to [`MOST_KEPT`] bytes, so that no guest fills the disk of the
+//! What a node writes to it is kept up to `MOST_KEPT` bytes, so that no guest fills the disk of the
 //! host; the last line in the file says so where that was too little. How much is kept depends on
 //! the node alone, not on the host that has the file.
 

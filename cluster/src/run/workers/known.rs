@@ -2,7 +2,7 @@
 //!
 //! A turn that is offered is taken by exactly one thread (an atomic exchange), and is marked as done even
 //! if running it panics. Each node's words lie in cache lines of their own. Used by the run's thread and
-//! the workers of [`Workers`](super::Workers).
+//! the workers of `Workers`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -1,7 +1,7 @@
 //! Gathers what events tell of communicators, process by process.
 //!
 //! Each process's events come in the order of the trace, selected or not. Nothing is concluded before all
-//! of them are there; then [`Resolver`] puts the histories together. Called by analyses in a first pass
+//! of them are there; then `Resolver` puts the histories together. Called by analyses in a first pass
 //! over the trace.
 
 use std::collections::BTreeMap;

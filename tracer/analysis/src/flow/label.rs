@@ -2,7 +2,7 @@
 //!
 //! Visits count from 1. A label stands for blocks of so many visits in a row, which begin every stride; the last
 //! block may be cut. Labels are made visit by visit and keep nothing else, so that a regular program's take no more memory the
-//! longer it runs. Past [`MOST`] of them the visits are called irregular, and their labels are given up. The
+//! longer it runs. Past `MOST` of them the visits are called irregular, and their labels are given up. The
 //! notation is that of X. Aguilar, K. Fürlinger and E. Laure, "MPI trace compression using event flow graphs"
 //! (Euro-Par 2014). Used by event flow graphs for edges and nodes, and by loops for what happens in which iterations.
 

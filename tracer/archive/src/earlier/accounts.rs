@@ -1,7 +1,7 @@
 //! A chunk of events with what their nodes' time went into.
 //!
-//! The same as a chunk of `timing` with a column for each sum; [`join`](AccountedChunk::join) gives back
-//! what [`split`](AccountedChunk::split) took, or nothing where the parts do not fit. Called by the reader
+//! The same as a chunk of `timing` with a column for each sum; [`join`](accounts::AccountedChunk::join) gives back
+//! what [`split`](accounts::AccountedChunk::split) took, or nothing where the parts do not fit. Called by the reader
 //! and the writer of traces with a time model.
 
 use belljar_trace::{Account, Accounts, Event};

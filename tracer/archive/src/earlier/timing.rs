@@ -1,7 +1,7 @@
 //! A chunk of events with structure and timing apart.
 //!
 //! What is called again and again the same way compresses to almost nothing; only times remain.
-//! [`join`](EventChunk::join) gives back what [`split`](EventChunk::split) took. Called by the reader and
+//! [`join`](timing::EventChunk::join) gives back what [`split`](timing::EventChunk::split) took. Called by the reader and
 //! the writer of traces.
 
 use belljar_trace::Event;

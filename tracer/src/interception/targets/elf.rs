@@ -1,6 +1,6 @@
 //! An ELF file as far as probes need it: symbols, code, and what the loader fills in.
 //!
-//! Only what is asked for is read of the file. Called by [`Targets`](super::Targets).
+//! Only what is asked for is read of the file. Called by `Targets`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

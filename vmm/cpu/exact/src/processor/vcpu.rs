@@ -3,7 +3,7 @@
 //! The host's requirements are checked when it is made, so that translated code may rely on them.
 //! It runs on one thread at a time, since GS, signals and the x87 are that thread's. Nodes own one
 //! per processor and call it through `interface`. Its fields are parts that each have a file and a purpose; what
-//! a room does with a part is a method of [`ExactVcpu`] in that room.
+//! a room does with a part is a method of [`ExactVcpu`](vcpu::ExactVcpu) in that room.
 
 use belljar_cpu::{CpuError, CpuidTable, GuestRam, InstructionSet, Unimplemented};
 use belljar_sim::Random;

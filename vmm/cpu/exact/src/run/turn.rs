@@ -1,7 +1,7 @@
 //! One turn of the run loop: what is decided before translated code is entered.
 //!
 //! A turn begins and ends at an instruction boundary. `dispatch` prepares it, `visit` carries it out, and both leave
-//! in [`DispatchState`] what the turn after it goes by.
+//! in [`DispatchState`](turn::DispatchState) what the turn after it goes by.
 
 use belljar_cpu::Probed;
 use belljar_translate::architecture::flag;

@@ -1,5 +1,5 @@
 //! String instructions. One with a REP prefix counts as one instruction for each
-//! [`ELEMENTS_AT_A_TIME`] repetitions, and is only left unfinished between those, by
+//! `ELEMENTS_AT_A_TIME` repetitions, and is only left unfinished between those, by
 //! a fault, or by a device; its registers then show how far it came, and it continues
 //! from there. While TF is set, each repetition counts as one, and a trap comes after it.
 
