@@ -34,6 +34,12 @@ enum Target {
     Trace,
     /// Trace files, read, listed and analysed, whole and their structure alone.
     Archive,
+    /// What programs are and whom they wait for, by trace files.
+    Analyses,
+    /// Programs with unwind tables and debug information.
+    Binary,
+    /// MPI libraries' decision tables, and what a run says of the wire.
+    Tables,
     /// Scenario files and overrides.
     Scenario,
     /// Networks from GraphML files.
