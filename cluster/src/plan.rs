@@ -135,8 +135,19 @@ pub struct Plan {
     pub outputs: Wanted,
     /// What is recorded.
     pub trace: Trace,
+    /// What samples are taken, if any are.
+    pub profile: Option<ProfilePlan>,
     /// Virtual time from one checkpoint to the next, if they are taken by themselves.
     pub checkpoint_every: Option<Span>,
+}
+
+/// The samples of what processors do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProfilePlan {
+    /// Virtual time from one to the next.
+    pub every: Span,
+    /// Most frames of a stack.
+    pub frames: u8,
 }
 
 impl Plan {
@@ -256,6 +267,7 @@ impl Plan {
                 limit: scenario.workload.output_limit.0,
             },
             trace: scenario.trace.clone(),
+            profile: profile(scenario, engine)?,
             checkpoint_every: scenario.checkpoint.every.map(|every| every.0),
         })
     }
@@ -272,6 +284,24 @@ fn sees_calls(scenario: &Scenario, engine: Engine) -> Result<(), PlanError> {
         });
     }
     Ok(())
+}
+
+/// The samples to be taken, which the engine must be able to stop for.
+fn profile(scenario: &Scenario, engine: Engine) -> Result<Option<ProfilePlan>, PlanError> {
+    let Some(every) = scenario.profile.every else {
+        return Ok(None);
+    };
+    if engine != Engine::Exact {
+        return Err(PlanError::Range {
+            key: "profile.every",
+            value: format!("given with engine \"{engine}\""),
+            limits: "left out, as only engine \"exact\" stops at given times",
+        });
+    }
+    Ok(Some(ProfilePlan {
+        every: every.0,
+        frames: scenario.profile.frames,
+    }))
 }
 
 /// The engine, which must be able to do what the scenario says of time.

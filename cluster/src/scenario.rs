@@ -96,6 +96,9 @@ pub struct Scenario {
     /// What is recorded.
     #[serde(default)]
     pub trace: Trace,
+    /// Whether samples are taken of what processors do.
+    #[serde(default)]
+    pub profile: Profile,
     /// When the whole run is kept, to be continued.
     #[serde(default)]
     pub checkpoint: Checkpoint,
@@ -110,6 +113,25 @@ pub struct Scenario {
 pub struct Checkpoint {
     /// Each time so much virtual time has gone by; never by itself when absent.
     pub every: Option<Duration>,
+}
+
+/// Samples of what processors do, for `belljar profile`.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Profile {
+    /// A sample is taken each time so much virtual time has gone by; none when absent.
+    pub every: Option<Duration>,
+    /// How many frames of a stack a sample has, at most: from 1 to 64.
+    pub frames: u8,
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self {
+            every: None,
+            frames: 32,
+        }
+    }
 }
 
 fn default_seed() -> u64 {

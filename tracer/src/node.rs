@@ -179,6 +179,12 @@ impl NodeTracer {
         &self.known
     }
 
+    /// The rank of the process whose page tables CR3 tells, if MPI has begun in it.
+    pub fn rank_in(&self, cr3: u64) -> Option<u32> {
+        let process = self.processes.get(&(cr3 & SPACE_MASK))?;
+        Some(process.rank())
+    }
+
     /// What there is to say at the end of a run, the node's clock being at cycle `end`.
     pub fn summary(&self, end: u64) -> NodeSummary {
         NodeSummary {

@@ -20,6 +20,8 @@ mod memory;
 mod processor;
 /// Whose turn it is: a node's processors run one after the other.
 mod rotation;
+/// Stops at points of virtual time.
+mod sampling;
 /// A node's state apart from its RAM, saved and taken over.
 mod saved;
 /// Why a run of a node ended.
@@ -48,6 +50,7 @@ use rotation::Rotation;
 pub use exits::ExitCounts;
 pub use inspect::StateHashes;
 pub use memory::BadAddress;
+pub use sampling::Sampling;
 pub use stops::{NodeError, NodeStop};
 
 /// What an engine is made from: a node's memory and a processor's identity.
@@ -92,6 +95,8 @@ pub struct Node {
     pause: u64,
     /// See `stretch`.
     undisturbed: Cycles,
+    /// Points of time at which it stops for its owner to look at it, if there are any.
+    sampling: Option<Sampling>,
     ended: Option<NodeStop>,
 }
 
@@ -162,6 +167,7 @@ impl Node {
             seen: None,
             pause: u64::MAX,
             undisturbed: 0,
+            sampling: None,
             ended: None,
         })
     }

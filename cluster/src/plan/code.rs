@@ -1,7 +1,7 @@
 //! The code that a run's processes may have: the programs and libraries of its image and of the workload, by which stacks
-//! of calls are unwound.
+//! are unwound.
 //!
-//! Made once for all nodes of this host, for runs that record frames; of each file its first page is read then,
+//! Made once for all nodes of this host, for runs that record frames or samples; of each file its first page is read then,
 //! and more when a process has it. Called when the nodes' parts are loaded.
 
 use std::io::{self, Read};
@@ -13,12 +13,13 @@ use object::read::ReadCache;
 
 use crate::plan::Plan;
 
-/// The code of `plan`'s files, if frames of its calls are recorded.
+/// The code of `plan`'s files, if frames of its calls, or samples, are recorded.
 ///
 /// # Errors
 /// When the image's root file system can't be read.
 pub(crate) fn code_files(plan: &Plan) -> Result<Option<Arc<Files>>, ErofsError> {
-    if !plan.trace.enabled || plan.trace.frames == 0 {
+    let has_frames = plan.trace.enabled && plan.trace.frames > 0;
+    if !has_frames && plan.profile.is_none() {
         return Ok(None);
     }
     let mut files = Files::default();

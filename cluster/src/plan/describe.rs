@@ -73,6 +73,10 @@ impl fmt::Display for Plan {
         if let Some(every) = self.checkpoint_every {
             writeln!(f, "checkpoint every {every} of virtual time")?;
         }
+        if let Some(profile) = self.profile {
+            let (every, frames) = (profile.every, profile.frames);
+            writeln!(f, "profile    every {every} of virtual time, {frames} frames each")?;
+        }
         write!(f, "trace      {}", self.describe_trace())
     }
 }

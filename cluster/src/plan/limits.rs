@@ -12,9 +12,9 @@ use belljar_vmm::{MOST_VCPUS, check_clock, check_memory};
 
 use super::SHORTEST_SLICE;
 use crate::plan::error::PlanError;
-use crate::scenario::{FileSource, HERE, Nodes, Scenario, Trace};
+use crate::scenario::{FileSource, HERE, Nodes, Profile, Scenario, Trace};
 
-/// Shortest time from one checkpoint to the next.
+/// Shortest time from one checkpoint, or sample, to the next.
 const SHORTEST_INTERVAL: Span = Span::from_us(1);
 /// Most nodes of a cluster: what the guests' addresses and the run disk are laid out for.
 const MAX_NODES: u32 = 4096;
@@ -46,6 +46,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), PlanError> {
     {
         return fail("checkpoint.every", every.0, "at least 1 us");
     }
+    check_profile(&scenario.profile)?;
     check_nodes(&scenario.nodes)?;
     let ranks = scenario.workload.ranks_per_node;
     if !(1..=MOST_RANKS).contains(&ranks) {
@@ -55,6 +56,18 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), PlanError> {
     check_names(&alone(&scenario.workload.files))?;
     check_outputs(&scenario.workload.outputs)?;
     check_trace(&scenario.trace)
+}
+
+fn check_profile(profile: &Profile) -> Result<(), PlanError> {
+    if let Some(every) = profile.every
+        && every.0 < SHORTEST_INTERVAL
+    {
+        return fail("profile.every", every.0, "at least 1 us");
+    }
+    if !(1..=MOST_FRAMES).contains(&profile.frames) {
+        return fail("profile.frames", profile.frames, "from 1 to 64");
+    }
+    Ok(())
 }
 
 fn check_nodes(nodes: &Nodes) -> Result<(), PlanError> {
@@ -198,6 +211,9 @@ mod tests {
             ),
             ("trace={from=\"2 s\",until=\"1 s\"}", "trace.until is"),
             ("trace.frames=65", "trace.frames is 65"),
+            ("profile.every=\"999 ns\"", "profile.every is 999"),
+            ("profile.frames=0", "profile.frames is 0"),
+            ("profile.frames=65", "profile.frames is 65"),
             (
                 "workload.files={\".\"={text=\"x\"}}",
                 "workload.files is \".\"",

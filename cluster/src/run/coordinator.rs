@@ -366,6 +366,9 @@ impl Run {
                 source,
             })?;
             self.recorder.take(&mut runner);
+            if let Some(others) = &mut self.others {
+                others.exchange.write(runner.index, runner.take_relayed());
+            }
         }
         let (left, ending) = self.take_leave(ending)?;
         self.recorder.finish(left, &ending)?;

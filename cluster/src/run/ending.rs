@@ -229,7 +229,8 @@ fn describe_stop(stop: NodeStop, runner: &Runner) -> String {
         NodeStop::Limit
         | NodeStop::Magic { .. }
         | NodeStop::Probe { .. }
-        | NodeStop::Return { .. } => "it stopped".into(),
+        | NodeStop::Return { .. }
+        | NodeStop::Sample { .. } => "it stopped".into(),
     }
 }
 

@@ -24,6 +24,8 @@ mod calls;
 mod console;
 /// All outputs of one node, each with its file in the run directory.
 mod logs;
+/// What a node's processors are doing every so often.
+mod profile;
 /// A node's state and the host's state that belongs to it, saved and taken over.
 mod saved;
 
@@ -62,6 +64,7 @@ pub struct Runner {
     line: String,
     control: Vec<u8>,
     watch: Option<Watch>,
+    profiler: Option<profile::Profiler>,
     /// How it ended, once it has.
     pub ended: Option<NodeStop>,
     /// When its init was through.
@@ -97,6 +100,7 @@ impl Runner {
             line: String::new(),
             control: Vec::new(),
             watch: None,
+            profiler: None,
             ended: None,
             ready: None,
             sent: 0,
@@ -207,7 +211,14 @@ impl Runner {
     /// When the host fails it.
     pub fn run_to(&mut self, end: Time) -> Result<(), NodeError> {
         if self.ended.is_none() {
-            self.node.run_until(end)?;
+            while let NodeStop::Sample {
+                number,
+                count,
+                vcpu,
+            } = self.node.run_until(end)?
+            {
+                self.sample(number, count, vcpu);
+            }
         }
         Ok(())
     }
@@ -223,6 +234,11 @@ impl Runner {
                 NodeStop::Probe { probe, vcpu } => self.probe(probe, vcpu),
                 NodeStop::Return { at, .. } => self.returned(at),
                 NodeStop::Paused => self.look(),
+                NodeStop::Sample {
+                    number,
+                    count,
+                    vcpu,
+                } => self.sample(number, count, vcpu),
                 ended => self.ended = Some(ended),
             }
         }
@@ -245,6 +261,10 @@ impl Runner {
         }
         if let Some(Watch::Log(log)) = &mut self.watch {
             log.save()?;
+        }
+        if let Some(profiler) = &mut self.profiler {
+            let bytes = profiler.writer.take();
+            self.logs.write(Stream::Profile, &bytes)?;
         }
         let bytes = self.node.take_control();
         Ok(self.listen(&bytes))
@@ -331,13 +351,16 @@ impl Runner {
         self.logs.flush()
     }
 
-    /// Writes out what is buffered of what it wrote, and the last state.
+    /// Writes out what is buffered of what it wrote, the last state, and the end of its profile.
     ///
     /// # Errors
     /// When a file cannot be written.
     pub fn finish(&mut self) -> io::Result<()> {
         if let Some(Watch::Log(log)) = &mut self.watch {
             log.end(&self.node)?;
+        }
+        if let Some(bytes) = self.end_profile() {
+            self.logs.write(Stream::Profile, &bytes)?;
         }
         self.logs.flush()
     }

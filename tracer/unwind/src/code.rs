@@ -144,6 +144,12 @@ impl Code {
         Some(base.wrapping_sub(first.start))
     }
 
+    /// Where the file's first page is mapped, if addresses in a process are so far from those of the file.
+    pub(crate) fn base(&self, bias: u64) -> Option<u64> {
+        let first = self.segments.iter().find(|it| it.offset == 0)?;
+        Some(bias.wrapping_add(first.start))
+    }
+
     /// The piece of code that has `address`, as the file has it.
     pub(crate) fn piece(&self, address: u64) -> Option<(u64, u64)> {
         let mut segments = self.segments.iter();

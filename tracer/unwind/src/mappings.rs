@@ -5,6 +5,7 @@
 //! process that unmaps a file and maps another one in its place is told of as before.
 
 use bincode::{Decode, Encode};
+use serde::{Deserialize, Serialize};
 
 use crate::PAGE;
 use crate::files::{Files, MAGIC};
@@ -17,7 +18,7 @@ const MOST_PAGES: u64 = 1 << 16;
 const MOST_MAPPINGS: usize = 1 << 12;
 
 /// A piece of code in a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct Mapping {
     start: u64,
     end: u64,
@@ -26,7 +27,7 @@ pub struct Mapping {
 }
 
 /// The pieces of code of a process.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct Mappings {
     /// In the order of their addresses.
     mappings: Vec<Mapping>,
@@ -55,6 +56,25 @@ impl Mappings {
         Some((file, address.wrapping_sub(bias)))
     }
 
+    /// Forgets files that are not mapped any more where they were found: for those who are not told when a process
+    /// ends and another one has its address space.
+    pub fn recheck(&mut self, files: &Files, memory: &dyn Memory) {
+        let mut last = None;
+        self.mappings.retain(|mapping| match mapping.found {
+            Some(found) => {
+                // The pieces of a file stand one after the other.
+                let (before, is_there) = last.unwrap_or((found, false));
+                let is_there = match last.is_some() && before == found {
+                    true => is_there,
+                    false => is_mapped(found, files, memory),
+                };
+                last = Some((found, is_there));
+                is_there
+            }
+            None => true,
+        });
+    }
+
     fn keep(&mut self, at: usize, mapping: Mapping) {
         if self.mappings.len() >= MOST_MAPPINGS {
             self.mappings.clear();
@@ -68,6 +88,14 @@ impl Mappings {
             && self.mappings.is_sorted_by_key(|it| it.start)
             && self.mappings.iter().all(|it| it.start < it.end)
     }
+}
+
+/// Whether a file is mapped so far from its own addresses.
+fn is_mapped((file, bias): (u32, u64), files: &Files, memory: &dyn Memory) -> bool {
+    let mut page = [0; PAGE];
+    let base = files.code(file).and_then(|code| code.base(bias));
+    let there = base.is_some_and(|base| memory.read(base, &mut page));
+    there && files.beginning_with(&page) == Some(file)
 }
 
 /// The piece of code that has `address`; of no file's code, its page.

@@ -302,3 +302,24 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_is_not_mapped_any_more_is_forgotten() {
+    let file = elf(&tables(&[(0x1000, 0x100, &[])]));
+    let (mut unwinder, mut memory) = unwinder(&file);
+    memory.put_words(STACK, &[0]);
+    let mut registers = [0; 16];
+    registers[RSP] = STACK;
+    let mut mappings = Mappings::default();
+    let mut at = |mappings: &mut Mappings, memory: &Pages| {
+        unwinder.frames_at((BASE + 0x1010, &registers), mappings, memory, 8)
+    };
+    let frame = |file, address| vec![Frame { file, address }];
+    assert_eq!(at(&mut mappings, &memory), frame(Some(0), 0x1010));
+    // Another program has the address space.
+    memory.put(BASE, &[0; PAGE]);
+    assert_eq!(at(&mut mappings, &memory), frame(Some(0), 0x1010));
+    let (other, _) = self::unwinder(&file);
+    mappings.recheck(other.files(), &memory);
+    assert_eq!(at(&mut mappings, &memory), frame(None, BASE + 0x1010));
+}

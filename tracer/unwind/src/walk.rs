@@ -65,8 +65,35 @@ impl Unwinder {
         memory: &dyn Memory,
         most: usize,
     ) -> Vec<Frame> {
+        let place = called(registers, memory);
+        self.walk(place, mappings, memory, most)
+    }
+
+    /// The frames of a thread whose next instruction is at `rip`, wherever that is, from that instruction's own
+    /// on, at most `most`. The first one's address is that of the instruction.
+    pub fn frames_at(
+        &mut self,
+        (rip, registers): (u64, &[u64; 16]),
+        mappings: &mut Mappings,
+        memory: &dyn Memory,
+        most: usize,
+    ) -> Vec<Frame> {
+        let place = Place {
+            registers: *registers,
+            address: rip,
+            is_next: true,
+        };
+        self.walk(Some(place), mappings, memory, most)
+    }
+
+    fn walk(
+        &mut self,
+        mut place: Option<Place>,
+        mappings: &mut Mappings,
+        memory: &dyn Memory,
+        most: usize,
+    ) -> Vec<Frame> {
         let mut frames = Vec::with_capacity(most);
-        let mut place = called(registers, memory);
         while let Some(at) = place
             && frames.len() < most
         {

@@ -55,6 +55,16 @@ pub enum NodeStop {
         /// The number of the processor.
         vcpu: u32,
     },
+    /// A processor that executes came to points of time that [`Node::sample_every`](crate::Node::sample_every) asked
+    /// for. The node continues by itself.
+    Sample {
+        /// The number of the last of them: its time is so many times the span between them.
+        number: u64,
+        /// How many of them it came to at once: one, but for instructions that take longer.
+        count: u64,
+        /// The number of the processor.
+        vcpu: u32,
+    },
 }
 
 impl From<CodecError> for NodeError {

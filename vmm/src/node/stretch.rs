@@ -43,6 +43,9 @@ impl Node {
 
     /// Something else may be due from now on.
     pub(super) fn disturb(&mut self) {
+        if self.is_undisturbed() {
+            self.note_ran();
+        }
         self.undisturbed = 0;
     }
 
@@ -50,7 +53,9 @@ impl Node {
     pub(super) fn foresee(&mut self) {
         let is_heard = self.devices.first_frame().is_some() || self.devices.has_output();
         if self.pause == Cycles::MAX && !is_heard {
-            self.undisturbed = self.next_of_current().unwrap_or(Cycles::MAX);
+            let next = self.next_of_current().into_iter();
+            let next = next.chain(self.sample_of_current()).min();
+            self.undisturbed = next.unwrap_or(Cycles::MAX);
         }
     }
 }

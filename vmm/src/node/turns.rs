@@ -169,6 +169,14 @@ impl Node {
         }
         let next = self.next_of_current().filter(|next| *next < end);
         if self.current().activity == Activity::Running {
+            if !self.current().unfinished
+                && let Some(sample) = self.take_sample()
+            {
+                self.seen = Some(sample);
+                return Ok(false);
+            }
+            let sample = self.sample_of_current().filter(|sample| *sample < end);
+            let next = next.into_iter().chain(sample).min();
             let about = about && next.is_none();
             Ok(self.execute(next.unwrap_or(end), about)? && about)
         } else {
@@ -212,6 +220,7 @@ impl Node {
             processor.vcpu.run(until)?
         };
         processor.unfinished = false;
+        self.note_ran();
         self.carry_out(&exit)?;
         Ok(exit == Exit::Deadline)
     }

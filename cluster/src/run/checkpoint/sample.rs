@@ -41,6 +41,7 @@ pub fn write(directory: &Path) -> Result<(), CheckpointError> {
     for node in 0..2 {
         let names = Stream::ALL
             .into_iter()
+            .filter(|stream| stream.is_of(false))
             .filter_map(|stream| stream.file(node));
         for name in names {
             fs::write(directory.join(name), [b'.'; CONSOLE as usize]).map_err(failed)?;

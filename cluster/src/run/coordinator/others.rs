@@ -53,7 +53,7 @@ impl Others {
     /// `lengths` says, where the run directory is.
     pub(super) fn begin(
         exchange: Exchange,
-        nodes: u32,
+        (nodes, profiled): (u32, bool),
         directory: Option<&RunDirectory>,
         lengths: Option<&[Lengths]>,
         cuts: Cuts,
@@ -62,7 +62,7 @@ impl Others {
         let mut outputs = BTreeMap::new();
         let theirs = (0..nodes).filter(|node| own.binary_search(node).is_err());
         let theirs = theirs.flat_map(|node| Stream::ALL.map(|stream| (node, stream)));
-        for (node, stream) in theirs {
+        for (node, stream) in theirs.filter(|(_, stream)| stream.is_of(profiled)) {
             let (Some(directory), Some(file)) = (directory, stream.file(node)) else {
                 continue;
             };

@@ -25,6 +25,7 @@ use crate::results::capture::Captures;
 use crate::results::link_log::LinkLog;
 use crate::results::outputs;
 use crate::results::run_directory::RunDirectory;
+use crate::results::stream::{PROFILE_FOLDER, Stream};
 use crate::run::bounds::Bounds;
 use crate::run::checkpoint::{CheckpointError, Choice, Found, identity, read_input};
 use crate::run::ending::Closing;
@@ -145,6 +146,9 @@ impl Setup<'_> {
         let plan = self.plan;
         let mut fabric = Fabric::with_settings(plan.topology.clone(), &plan.network)?;
         self.allow_files();
+        if let (Some(directory), Some(_)) = (self.directory, plan.profile) {
+            directory.folder(PROFILE_FOLDER)?;
+        }
         let own = self.own_nodes().into_iter();
         let runners = own.map(|index| self.begin_node(parts, base, index));
         let runners = runners.collect::<Result<Vec<_>, _>>()?;
@@ -208,9 +212,18 @@ impl Setup<'_> {
         let node = self.new_node(parts, base, index)?;
         let tracer = || NodeTracer::new(index, &selection(plan));
         let tracer = plan.trace.enabled.then(tracer);
-        let logs = Logs::begin(index, self.directory)?;
+        let logs = Logs::begin(index, plan.profile.is_some(), self.directory)?;
         let mut runner = Runner::new(index, node, tracer, logs);
         runner.begin_calls(plan, parts);
+        let profile = plan.profile.zip(parts.code.clone());
+        if let Some((profile, files)) = profile {
+            let bytes = runner.begin_profile(profile, files);
+            let written = runner.logs.write(Stream::Profile, &bytes);
+            written.map_err(|source| RunError::Console {
+                node: index,
+                source,
+            })?;
+        }
         if let Some(snapshot) = base {
             let logged = runner.log(snapshot.boot_log());
             logged.map_err(|source| RunError::Console {
@@ -244,7 +257,13 @@ impl Setup<'_> {
                 tracer,
                 state,
             } = restored;
-            Runner::resume(index, node, tracer, directory, state)
+            let profile = plan.profile.zip(parts.code.clone());
+            let profile = profile.zip(state.profile());
+            let mut runner = Runner::resume(index, node, tracer, directory, state)?;
+            if let Some(((profile, files), saved)) = profile {
+                runner.resume_profile(profile, files, saved)?;
+            }
+            Ok(runner)
         });
         let runners = runners.collect::<Result<Vec<_>, KeepError>>();
         let mut runners = runners.map_err(CheckpointError::from)?;
@@ -358,7 +377,8 @@ impl Setup<'_> {
                 ..Cuts::default()
             };
             let lengths = begun.lengths.as_deref();
-            Others::begin(exchange, plan.nodes, self.directory, lengths, cuts)
+            let nodes = (plan.nodes, plan.profile.is_some());
+            Others::begin(exchange, nodes, self.directory, lengths, cuts)
         };
         Ok(Run {
             checkpoint_every: plan.checkpoint_every,

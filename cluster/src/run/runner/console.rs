@@ -52,7 +52,8 @@ impl ConsoleLog {
         Ok(())
     }
 
-    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Writes `bytes` whatever was written before.
+    pub(super) fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.written += bytes.len() as u64;
         match &mut self.place {
             Place::File(file) => write_lines(file, bytes),

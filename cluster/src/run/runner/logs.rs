@@ -20,10 +20,11 @@ impl Logs {
     /// When the host refuses one.
     pub(crate) fn begin(
         node: u32,
+        profiled: bool,
         directory: Option<&RunDirectory>,
     ) -> Result<Self, RunDirectoryError> {
         let none = [0; Stream::ALL.len()];
-        Self::open(node, directory, none, |directory, file, _| {
+        Self::open((node, profiled), directory, none, |directory, file, _| {
             directory.file(file)
         })
     }
@@ -34,20 +35,21 @@ impl Logs {
     /// When one is shorter, or the host refuses it.
     pub(crate) fn resume(
         node: u32,
+        profiled: bool,
         directory: Option<&RunDirectory>,
         lengths: Lengths,
     ) -> Result<Self, RunDirectoryError> {
-        Self::open(node, directory, lengths, RunDirectory::resume_file)
+        Self::open((node, profiled), directory, lengths, RunDirectory::resume_file)
     }
 
     fn open(
-        node: u32,
+        (node, profiled): (u32, bool),
         directory: Option<&RunDirectory>,
         lengths: Lengths,
         open: impl Fn(&RunDirectory, &str, u64) -> Result<BufWriter<File>, RunDirectoryError>,
     ) -> Result<Self, RunDirectoryError> {
-        let mut logs = Self([None, None, None]);
-        for stream in Stream::ALL {
+        let mut logs = Self(Default::default());
+        for stream in Stream::ALL.into_iter().filter(|it| it.is_of(profiled)) {
             let Some(file) = stream.file(node) else {
                 continue;
             };
@@ -67,6 +69,8 @@ impl Logs {
     /// When the file cannot be written.
     pub(crate) fn write(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
         match &mut self.0[stream.number()] {
+            // As long as the run takes, and not as the node likes.
+            Some(log) if stream == Stream::Profile => log.put(bytes).map_err(|error| named(stream, error)),
             Some(log) => log.write(bytes).map_err(|error| named(stream, error)),
             None => Ok(()),
         }
@@ -76,7 +80,7 @@ impl Logs {
     pub(crate) fn full(&self) -> impl Iterator<Item = Stream> {
         let is_full = |log: &Option<ConsoleLog>| log.as_ref().is_some_and(ConsoleLog::is_full);
         let logs = Stream::ALL.into_iter().zip(&self.0);
-        logs.filter(move |(_, log)| is_full(log))
+        logs.filter(move |(stream, log)| *stream != Stream::Profile && is_full(log))
             .map(|(stream, _)| stream)
     }
 

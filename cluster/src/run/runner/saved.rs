@@ -12,6 +12,7 @@ use belljar_tracer::{NodeTracer, Selection};
 use belljar_vmm::{Node, NodeError, NodeStop};
 use serde::{Deserialize, Serialize};
 
+use super::profile::ProfilerState;
 use super::{Lengths, Logs, Runner};
 use crate::observe::watch::{STATE_FOLDER, StateLog, StateLogState, Watch};
 use crate::results::run_directory::{RunDirectory, RunDirectoryError};
@@ -35,24 +36,32 @@ pub(crate) struct RunnerState {
     out_of_memory: Option<String>,
     refused_memory: Option<String>,
     panicked: Option<String>,
+    profile: Option<ProfilerState>,
 }
 
 impl RunnerState {
     /// Of a node that did nothing but write so many bytes to its console.
     pub(crate) fn with_console(console: u64) -> Self {
         Self {
-            lengths: [console, 0, 0],
+            lengths: [console, 0, 0, 0],
             ..Self::default()
         }
     }
 
     /// The files in the run directory of node `index`, whose runner this is, and how long they are.
     pub(crate) fn files(&self, index: u32) -> Vec<(String, u64)> {
+        let profiled = self.profile.is_some();
         let outputs = Stream::ALL.into_iter().zip(self.lengths);
+        let outputs = outputs.filter(|(stream, _)| stream.is_of(profiled));
         let outputs = outputs.filter_map(|(stream, length)| Some((stream.file(index)?, length)));
         let states = self.states.iter();
         let states = states.map(|state| (Runner::states_file(index), state.length));
         outputs.chain(states).collect()
+    }
+
+    /// Takes what it takes to continue the node's profile, if it has one.
+    pub(crate) fn profile(&self) -> Option<ProfilerState> {
+        self.profile.clone()
     }
 
     /// What is known of the calls of node `index`, with `selection` as it was, if there was one.
@@ -107,6 +116,7 @@ impl Runner {
             out_of_memory: self.out_of_memory.clone(),
             refused_memory: self.refused_memory.clone(),
             panicked: self.panicked.clone(),
+            profile: self.save_profile(),
         })
     }
 
@@ -120,12 +130,13 @@ impl Runner {
         directory: Option<&RunDirectory>,
         saved: RunnerState,
     ) -> Result<Self, KeepError> {
-        let logs = Logs::resume(index, directory, saved.lengths)?;
+        let logs = Logs::resume(index, saved.profile.is_some(), directory, saved.lengths)?;
         let states = directory.zip(saved.states).map(|(directory, state)| {
             let file = directory.resume_file(&Self::states_file(index), state.length)?;
             Ok::<_, RunDirectoryError>(StateLog::resume(state, file))
         });
         let mut runner = Self {
+            profiler: None,
             limit: Time::ZERO,
             before: node.retired(),
             booting: Default::default(),
@@ -170,6 +181,12 @@ pub enum KeepError {
         node: u32,
         /// Why.
         source: StateError,
+    },
+    /// Its profile cannot be continued.
+    #[error("node {node}: its profile in the checkpoint is not that of such a node")]
+    Profile {
+        /// Which.
+        node: u32,
     },
     /// What it wrote so far cannot be written.
     #[error("cannot write {file}: {source}")]

@@ -1,0 +1,110 @@
+//! What stands in a profile's file.
+//!
+//! The file begins with [`MAGIC`] and the format's version (u32, little endian), then come records. Each is four numbers of 32
+//! bits, little endian: what it is ([`HEAD`], [`SAMPLES`], [`END`]), its bytes in the file, its bytes when unpacked,
+//! and the CRC-32 of those in the file; then these, packed by zstd. Every record of samples stands by itself.
+
+use serde::{Deserialize, Serialize};
+
+/// What a file begins with.
+pub(crate) const MAGIC: [u8; 8] = *b"BELLPROF";
+/// The version of the format.
+pub(crate) const VERSION: u32 = 1;
+
+/// A [`Head`]: the first record.
+pub(crate) const HEAD: u32 = 1;
+/// [`Samples`].
+pub(crate) const SAMPLES: u32 = 2;
+/// An [`End`]: the last record.
+pub(crate) const END: u32 = 3;
+
+/// Most bytes of a record when it is unpacked.
+pub(crate) const MOST_BYTES: u32 = 32 << 20;
+/// Samples of a record.
+pub(crate) const MOST_SAMPLES: usize = 4096;
+/// Most frames of a stack.
+pub(crate) const MOST_FRAMES: usize = 64;
+
+/// What a profile is of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// The node.
+    pub node: u32,
+    /// Its processors.
+    pub vcpus: u32,
+    /// Virtual time from one point to the next, in picoseconds.
+    pub every: u64,
+    /// The number of the first point; a point's time is its number times `every`.
+    pub first: u64,
+}
+
+/// A program or library, as the node has it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CodeFile {
+    /// Its path.
+    pub path: String,
+    /// Its build ID; empty where it has none.
+    pub build_id: Vec<u8>,
+}
+
+/// A frame of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Frame {
+    /// The file of the code, by its number.
+    pub file: Option<u32>,
+    /// An address in the instruction that runs, or in the call that waits to return: as the file has it, or as the process has
+    /// it without a file.
+    pub address: u64,
+}
+
+/// What a processor was doing at a point.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The point's number.
+    pub number: u64,
+    /// How many points it stands for: one, but for instructions that take longer.
+    pub count: u64,
+    /// The processor.
+    pub vcpu: u32,
+    /// The address space: the physical address of its page tables.
+    pub space: u64,
+    /// The process's rank in `MPI_COMM_WORLD`, where it is known to have one.
+    pub rank: Option<u32>,
+    /// The kernel's instruction, where the kernel was running.
+    pub kernel: Option<u64>,
+    /// The process's stack, by its number.
+    pub stack: u32,
+}
+
+/// Samples in the order of the points, with the stacks and files that they are about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Samples {
+    pub(crate) files: Vec<CodeFile>,
+    /// From the innermost frame outward.
+    pub(crate) stacks: Vec<Vec<Frame>>,
+    pub(crate) samples: Vec<Sample>,
+}
+
+impl Samples {
+    /// Whether all numbers are of something that is there.
+    pub(crate) fn is_sound(&self) -> bool {
+        let has_file = |frame: &Frame| {
+            frame
+                .file
+                .is_none_or(|file| (file as usize) < self.files.len())
+        };
+        let is_stack =
+            |stack: &Vec<Frame>| stack.len() <= MOST_FRAMES && stack.iter().all(has_file);
+        let has_stack = |sample: &Sample| (sample.stack as usize) < self.stacks.len();
+        self.samples.len() <= MOST_SAMPLES
+            && self.stacks.iter().all(is_stack)
+            && self.samples.iter().all(has_stack)
+    }
+}
+
+/// What a whole profile ends with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct End {
+    /// The number of the first point that the run did not come to.
+    pub(crate) next: u64,
+}

@@ -1,0 +1,141 @@
+//! Functions by their shares, folded stacks, and which form is wanted.
+//!
+//! A function's own share is of samples in it, its total share of those in it or in what it called; a function that calls
+//! itself counts once. Called by `belljar profile`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+use belljar_sim::Span;
+
+use crate::tally::Named;
+use crate::{flame, pprof};
+
+/// Functions that the table has, at most.
+const MOST_ROWS: usize = 40;
+
+/// How a profile is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Functions by their own shares, for people.
+    Table,
+    /// The same with all functions, as JSON.
+    Json,
+    /// A line for each stack: frames from the outermost inward, `;` between them, and the number of samples (Gregg,
+    /// FlameGraph).
+    Folded,
+    /// gzipped protobuf, for `pprof`.
+    Pprof,
+    /// A flame graph as SVG.
+    Svg,
+}
+
+/// What is told of a function.
+struct Row<'n> {
+    name: &'n str,
+    own: u64,
+    total: u64,
+}
+
+impl Named {
+    /// Writes the profile as `format`.
+    ///
+    /// # Errors
+    /// When `out` takes no more.
+    pub fn write(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {
+        match format {
+            Format::Table => self.write_table(out),
+            Format::Json => self.write_json(out),
+            Format::Folded => self.write_folded(out),
+            Format::Pprof => pprof::write(self, out),
+            Format::Svg => flame::write(self, out),
+        }
+    }
+
+    fn rows(&self) -> Vec<Row<'_>> {
+        let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for (stack, count) in &self.stacks {
+            if let Some(inner) = stack.last() {
+                let own = &mut sums.entry(inner).or_default().0;
+                *own = own.saturating_add(*count);
+            }
+            let names: BTreeSet<&str> = stack.iter().map(|name| &**name).collect();
+            for name in names {
+                let total = &mut sums.entry(name).or_default().1;
+                *total = total.saturating_add(*count);
+            }
+        }
+        let rows = sums.into_iter();
+        let mut rows: Vec<Row<'_>> = rows
+            .map(|(name, (own, total))| Row { name, own, total })
+            .collect();
+        rows.sort_by(|a, b| (b.own, b.total, a.name).cmp(&(a.own, a.total, b.name)));
+        rows
+    }
+
+    fn idle(&self) -> u64 {
+        self.points.saturating_sub(self.busy)
+    }
+
+    fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
+        let all = self.samples();
+        let time = |count: u64| Span::from_ps(count.saturating_mul(self.every)).to_string();
+        writeln!(
+            out,
+            "{all} samples, one each {} of virtual time: {}",
+            Span::from_ps(self.every),
+            time(all)
+        )?;
+        if self.of_all && self.points > 0 {
+            let idle = self.idle();
+            let share = share(idle, self.points);
+            writeln!(out, "processors were idle for {}, {share} of the time", time(idle))?;
+        }
+        let rows = self.rows();
+        writeln!(out, "\n    self     total      time  function")?;
+        for row in rows.iter().take(MOST_ROWS) {
+            let (own, total) = (share(row.own, all), share(row.total, all));
+            writeln!(out, "{own:>8}  {total:>8}  {:>8}  {}", time(row.own), row.name)?;
+        }
+        if rows.len() > MOST_ROWS {
+            writeln!(out, "  and {} more functions", rows.len() - MOST_ROWS)?;
+        }
+        Ok(())
+    }
+
+    fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        let rows = self.rows();
+        let function = |row: &Row<'_>| {
+            serde_json::json!({ "function": row.name, "self": row.own, "total": row.total })
+        };
+        let functions: Vec<_> = rows.iter().map(function).collect();
+        let mut told = serde_json::json!({
+            "every_ps": self.every,
+            "samples": self.samples(),
+            "functions": functions,
+        });
+        if self.of_all {
+            told["idle"] = self.idle().into();
+        }
+        serde_json::to_writer_pretty(&mut *out, &told)?;
+        writeln!(out)
+    }
+
+    fn write_folded(&self, out: &mut dyn Write) -> io::Result<()> {
+        for (stack, count) in &self.stacks {
+            let words: Vec<String> = stack.iter().map(|name| harmless(name)).collect();
+            writeln!(out, "{} {count}", words.join(";"))?;
+        }
+        Ok(())
+    }
+}
+
+/// A name without what separates frames and lines.
+fn harmless(name: &str) -> String {
+    let plain = |letter: char| if letter == ';' || letter.is_control() { '_' } else { letter };
+    name.chars().map(plain).collect()
+}
+
+fn share(part: u64, of: u64) -> String {
+    format!("{:.2} %", 100.0 * part as f64 / of.max(1) as f64)
+}

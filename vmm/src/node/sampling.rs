@@ -1,0 +1,130 @@
+//! Stops at points of virtual time at which somebody wants to know what the processors are doing.
+//!
+//! Points are the multiples of a span, the same for all processors. A processor that executes comes to each of them
+//! before the first instruction that begins at or after it; one that sleeps passes them by. Nothing that the guest
+//! does depends on stops: the processor whose turn it is continues where it was. Asked by the run loop.
+
+use belljar_cpu::Cycles;
+use belljar_sim::{Frequency, Span, Time};
+use serde::{Deserialize, Serialize};
+
+use super::{Node, NodeStop};
+
+/// How far a node's processors are with points.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sampling {
+    every: Span,
+    /// The number of the first point that there was for this node.
+    first: u64,
+    /// Of each processor.
+    places: Vec<Place>,
+}
+
+/// How far one processor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Place {
+    /// The number of the next point: its time is so many times the span.
+    number: u64,
+    /// Up to here it executed last.
+    ran_to: Cycles,
+}
+
+impl Sampling {
+    fn cycle(&self, number: u64, frequency: Frequency) -> Cycles {
+        frequency.cycle_at(Time::from_ps(number.saturating_mul(self.every.as_ps())))
+    }
+
+    /// The number of the first point at or after `cycle`.
+    fn number_at(&self, cycle: Cycles, frequency: Frequency) -> u64 {
+        let about = frequency.time_of(cycle).as_ps() / self.every.as_ps().max(1);
+        let mut numbers = about..;
+        let found = numbers.find(|number| self.cycle(*number, frequency) >= cycle);
+        found.unwrap_or(about)
+    }
+
+    /// The number of the first point that there was for this node.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+}
+
+impl Node {
+    /// Has the node stop with [`NodeStop::Sample`] each time a processor that executes comes to a multiple of
+    /// `every`, from now on.
+    pub fn sample_every(&mut self, every: Span) {
+        self.disturb();
+        let every = every.max(Span::from_ps(1));
+        let mut sampling = Sampling {
+            every,
+            first: 0,
+            places: Vec::new(),
+        };
+        sampling.first = sampling.number_at(self.now_cycles(), self.frequency);
+        let place = |processor: &super::Processor| Place {
+            number: sampling.number_at(processor.now(), self.frequency),
+            ran_to: processor.now(),
+        };
+        sampling.places = self.processors.iter().map(place).collect();
+        self.sampling = Some(sampling);
+    }
+
+    /// How far sampling is, to be [continued](Self::resume_sampling).
+    pub fn sampling(&mut self) -> Option<&Sampling> {
+        self.disturb();
+        self.sampling.as_ref()
+    }
+
+    /// Continues as another node of the same kind was to, or with none. Whether it fits this one.
+    pub fn resume_sampling(&mut self, sampling: Option<Sampling>) -> bool {
+        self.disturb();
+        let fits = sampling.as_ref().is_none_or(|it| {
+            it.places.len() == self.processors.len() && it.every > Span::from_ps(0)
+        });
+        self.sampling = sampling.filter(|_| fits);
+        fits
+    }
+
+    /// The number of the first point that is still to come for all processors.
+    pub fn next_sample(&self) -> Option<u64> {
+        let sampling = self.sampling.as_ref()?;
+        Some(sampling.number_at(self.now_cycles(), self.frequency))
+    }
+
+    /// When the processor whose turn it is comes to its next point, if there are any.
+    pub(super) fn sample_of_current(&self) -> Option<Cycles> {
+        let sampling = self.sampling.as_ref()?;
+        let place = sampling.places.get(self.rotation.current)?;
+        Some(sampling.cycle(place.number, self.frequency))
+    }
+
+    /// Notes up to when the processor whose turn it is has executed.
+    pub(super) fn note_ran(&mut self) {
+        let (now, current) = (self.current().now(), self.rotation.current);
+        if let Some(sampling) = &mut self.sampling {
+            sampling.places[current].ran_to = now;
+        }
+    }
+
+    /// The stop for points to which the processor whose turn it is has come, it being about to execute.
+    pub(super) fn take_sample(&mut self) -> Option<NodeStop> {
+        let (now, current) = (self.current().now(), self.rotation.current);
+        if self.sample_of_current()? > now {
+            return None;
+        }
+        let frequency = self.frequency;
+        let sampling = self.sampling.as_mut()?;
+        let Place { number, ran_to } = sampling.places[current];
+        let here = sampling.number_at(now, frequency);
+        // Points within the last instruction are its own, those of the sleep after it nobody's.
+        let executed = sampling.number_at(ran_to, frequency).min(here);
+        let is_here = sampling.cycle(here, frequency) == now;
+        let count = executed.saturating_sub(number) + u64::from(is_here);
+        let next = here + u64::from(is_here);
+        sampling.places[current].number = next;
+        (count > 0).then_some(NodeStop::Sample {
+            number: if is_here { here } else { executed.saturating_sub(1) },
+            count,
+            vcpu: current as u32,
+        })
+    }
+}
