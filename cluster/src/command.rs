@@ -24,6 +24,8 @@ pub(crate) mod new;
 pub(crate) mod notes;
 /// Results on standard output.
 mod output;
+/// `belljar profile`: what processors were doing.
+pub(crate) mod profile;
 /// `belljar run`, `belljar resume` and `belljar checkpoint`.
 pub(crate) mod run;
 /// `belljar submit`, and what it shares with `belljar sweep`.

@@ -69,6 +69,9 @@ enum Command {
     /// Traces of MPI calls.
     #[command(subcommand)]
     Trace(command::trace::TraceCommand),
+    /// Say what processors were doing, by samples: functions by their shares, folded stacks, a flame graph. The run must have
+    /// taken samples: --set profile.every=100us.
+    Profile(command::profile::ProfileArguments),
     /// Guest images.
     #[command(subcommand)]
     Image(ImageCommand),
@@ -332,6 +335,7 @@ fn main() -> ExitCode {
         Command::Doctor => command::doctor(),
         Command::Schema => command::schema(),
         Command::Trace(command) => command::trace::run(&command),
+        Command::Profile(arguments) => command::profile::profile(&arguments),
         Command::Image(ImageCommand::Build(arguments)) => command::build_image(&arguments),
         Command::Image(ImageCommand::List) => command::list_images(),
         Command::Image(ImageCommand::Verify { recipe }) => command::verify_image(&recipe),

@@ -28,5 +28,7 @@ pub use config::{
     ConfigError, DiskConfig, MOST_VCPUS, NetConfig, NodeConfig, check_clock, check_memory,
 };
 pub use kept::{KeptError, KeptPages, PackWriter, Packs, PageMap};
-pub use node::{BadAddress, ExitCounts, Node, NodeError, NodeStop, Sampling, StateHashes, VcpuParts};
+pub use node::{
+    BadAddress, ExitCounts, Node, NodeError, NodeStop, Sampling, StateHashes, VcpuParts,
+};
 pub use snapshot::{Identity, Snapshot, SnapshotError, first_difference};

@@ -27,6 +27,7 @@ use clap::{Args, Subcommand};
 
 use super::output::{Harmless, read_or_not, show};
 use matrix::MatrixArguments;
+pub(super) use sites::RunFiles;
 use sites::SitesArguments;
 use structure::{GraphArguments, LoopsArguments};
 
@@ -182,19 +183,21 @@ fn trace_file(path: &Path) -> PathBuf {
 }
 
 fn filter(arguments: &FilterArguments) -> Result<Filter> {
-    let time = |text: &Option<String>| -> Result<Option<Time>> {
-        let Some(text) = text else {
-            return Ok(None);
-        };
-        let span: Duration = text.parse()?;
-        Ok(Some(Time::ZERO + span.0))
-    };
     Ok(Filter {
         ranks: arguments.rank.clone(),
         functions: arguments.function.clone(),
-        from: time(&arguments.from).context("--from")?,
-        to: time(&arguments.to).context("--to")?,
+        from: time("--from", arguments.from.as_deref())?,
+        to: time("--to", arguments.to.as_deref())?,
     })
+}
+
+/// The virtual time that an option names, if it is given.
+pub(super) fn time(option: &'static str, text: Option<&str>) -> Result<Option<Time>> {
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    let span: Duration = text.parse().context(option)?;
+    Ok(Some(Time::ZERO + span.0))
 }
 
 /// Says on standard error that a trace is not whole.

@@ -75,7 +75,10 @@ impl fmt::Display for Plan {
         }
         if let Some(profile) = self.profile {
             let (every, frames) = (profile.every, profile.frames);
-            writeln!(f, "profile    every {every} of virtual time, {frames} frames each")?;
+            writeln!(
+                f,
+                "profile    every {every} of virtual time, {frames} frames each"
+            )?;
         }
         write!(f, "trace      {}", self.describe_trace())
     }

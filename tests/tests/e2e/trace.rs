@@ -1,6 +1,7 @@
 //! The trace against an independent count.
 
 mod matrix;
+mod profile;
 mod sites;
 mod structure;
 mod waiting;

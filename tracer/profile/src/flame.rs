@@ -43,8 +43,11 @@ pub(crate) fn write(profile: &Named, out: &mut dyn Write) -> io::Result<()> {
         count: all,
     };
     show(&root, all, height, out)?;
-    let stacks: Vec<(&Vec<Arc<str>>, u64)> =
-        profile.stacks.iter().map(|(stack, count)| (stack, *count)).collect();
+    let stacks: Vec<(&Vec<Arc<str>>, u64)> = profile
+        .stacks
+        .iter()
+        .map(|(stack, count)| (stack, *count))
+        .collect();
     for depth in 0..deepest {
         for flame in flames(&stacks, depth) {
             show(&flame, all, height, out)?;
@@ -100,7 +103,11 @@ fn show(flame: &Flame<'_>, all: u64, height: usize, out: &mut dyn Write) -> io::
     if room > 2 {
         let shown: String = flame.name.chars().take(room - 1).collect();
         let (x, y) = (x + 3.0, y + ROW - 6);
-        write!(out, "<text x=\"{x:.2}\" y=\"{y}\">{}</text>", escaped(&shown))?;
+        write!(
+            out,
+            "<text x=\"{x:.2}\" y=\"{y}\">{}</text>",
+            escaped(&shown)
+        )?;
     }
     writeln!(out, "</g>")
 }

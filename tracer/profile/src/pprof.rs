@@ -100,7 +100,10 @@ pub(crate) fn write(profile: &Named, out: &mut dyn Write) -> io::Result<()> {
         whole.message(5, &function);
     }
     let period = strings.kind("time", "nanoseconds");
-    strings.1.iter().for_each(|word| whole.bytes(6, word.as_bytes()));
+    strings
+        .1
+        .iter()
+        .for_each(|word| whole.bytes(6, word.as_bytes()));
     whole.number(10, nanoseconds(profile.samples()));
     whole.message(11, &period);
     whole.number(12, profile.every / 1000);

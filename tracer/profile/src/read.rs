@@ -160,7 +160,8 @@ impl<R: Read> Source<R> {
             return Err(wrong("a record was changed: its checksum is another one"));
         }
         let unpacked = zstd::bulk::decompress(&bytes, plain as usize);
-        let unpacked = unpacked.map_err(|error| wrong(&format!("a record is not packed: {error}")))?;
+        let unpacked =
+            unpacked.map_err(|error| wrong(&format!("a record is not packed: {error}")))?;
         if unpacked.len() != plain as usize {
             return Err(wrong("a record is shorter than it says"));
         }

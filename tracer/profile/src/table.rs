@@ -89,13 +89,22 @@ impl Named {
         if self.of_all && self.points > 0 {
             let idle = self.idle();
             let share = share(idle, self.points);
-            writeln!(out, "processors were idle for {}, {share} of the time", time(idle))?;
+            writeln!(
+                out,
+                "processors were idle for {}, {share} of the time",
+                time(idle)
+            )?;
         }
         let rows = self.rows();
         writeln!(out, "\n    self     total      time  function")?;
         for row in rows.iter().take(MOST_ROWS) {
             let (own, total) = (share(row.own, all), share(row.total, all));
-            writeln!(out, "{own:>8}  {total:>8}  {:>8}  {}", time(row.own), row.name)?;
+            writeln!(
+                out,
+                "{own:>8}  {total:>8}  {:>8}  {}",
+                time(row.own),
+                row.name
+            )?;
         }
         if rows.len() > MOST_ROWS {
             writeln!(out, "  and {} more functions", rows.len() - MOST_ROWS)?;
@@ -105,9 +114,7 @@ impl Named {
 
     fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
         let rows = self.rows();
-        let function = |row: &Row<'_>| {
-            serde_json::json!({ "function": row.name, "self": row.own, "total": row.total })
-        };
+        let function = |row: &Row<'_>| serde_json::json!({ "function": row.name, "self": row.own, "total": row.total });
         let functions: Vec<_> = rows.iter().map(function).collect();
         let mut told = serde_json::json!({
             "every_ps": self.every,
@@ -132,7 +139,13 @@ impl Named {
 
 /// A name without what separates frames and lines.
 fn harmless(name: &str) -> String {
-    let plain = |letter: char| if letter == ';' || letter.is_control() { '_' } else { letter };
+    let plain = |letter: char| {
+        if letter == ';' || letter.is_control() {
+            '_'
+        } else {
+            letter
+        }
+    };
     name.chars().map(plain).collect()
 }
 

@@ -136,7 +136,11 @@ fn pictures_and_protobufs_have_all_functions() {
     let (_, tally) = read_back(&written(800), Filter::default());
     let named = tally.name(Split::Node, |_, address| vec![format!("f<{address}>")]);
     let picture = text(&named, Format::Svg);
-    for part in ["f&lt;1&gt; (800 samples, 100.00 %)", "f&lt;2&gt; (600 samples, 75.00 %)", "node 1"] {
+    for part in [
+        "f&lt;1&gt; (800 samples, 100.00 %)",
+        "f&lt;2&gt; (600 samples, 75.00 %)",
+        "node 1",
+    ] {
         assert!(picture.contains(part), "{part}: {picture}");
     }
     let mut plain = Vec::new();
@@ -145,7 +149,11 @@ fn pictures_and_protobufs_have_all_functions() {
     unpacked.read_to_end(&mut plain).unwrap();
     // Two kinds of values, then samples; strings, among them the functions.
     assert_eq!(plain[..6], [0x0a, 4, 8, 1, 0x10, 2]);
-    for word in [&b"\x32\x04f<1>"[..], b"\x32\x08[kernel]", b"\x32\x0bnanoseconds"] {
+    for word in [
+        &b"\x32\x04f<1>"[..],
+        b"\x32\x08[kernel]",
+        b"\x32\x0bnanoseconds",
+    ] {
         assert!(plain.windows(word.len()).any(|part| part == word));
     }
     assert_eq!(packed, told(&named, Format::Pprof));
@@ -165,7 +173,10 @@ fn a_file_that_was_cut_is_read_as_far_as_it_is_whole() {
     changed[last] ^= 1;
     let (state, tally) = read_back(&changed, Filter::default());
     let error = state.unwrap_err().to_string();
-    assert!(error.contains("at byte ") && error.contains("checksum"), "{error}");
+    assert!(
+        error.contains("at byte ") && error.contains("checksum"),
+        "{error}"
+    );
     assert_eq!(tally.name(Split::None, names).samples(), 4096);
     let (state, _) = read_back(b"something else", Filter::default());
     assert!(state.unwrap_err().to_string().contains("at byte 0"));

@@ -9,7 +9,8 @@ use belljar_sim::encode;
 use serde::{Deserialize, Serialize};
 
 use crate::form::{
-    CodeFile, END, End, Frame, HEAD, Head, MAGIC, MOST_FRAMES, MOST_SAMPLES, Sample, Samples, VERSION,
+    CodeFile, END, End, Frame, HEAD, Head, MAGIC, MOST_FRAMES, MOST_SAMPLES, Sample, Samples,
+    VERSION,
 };
 
 /// How hard zstd works: what is written online must be cheap.

@@ -122,7 +122,11 @@ impl Node {
         let next = here + u64::from(is_here);
         sampling.places[current].number = next;
         (count > 0).then_some(NodeStop::Sample {
-            number: if is_here { here } else { executed.saturating_sub(1) },
+            number: if is_here {
+                here
+            } else {
+                executed.saturating_sub(1)
+            },
             count,
             vcpu: current as u32,
         })

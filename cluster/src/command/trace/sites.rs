@@ -61,8 +61,22 @@ pub(super) fn sites(arguments: &SitesArguments) -> Result<ExitCode> {
     })
 }
 
-/// The files of a run.
-struct RunFiles(GuestRoot);
+/// The files that a run's nodes have.
+pub(crate) struct RunFiles(GuestRoot);
+
+impl RunFiles {
+    /// Of the run whose scenario is at `path`.
+    pub(crate) fn of(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("cannot read the run's scenario {}", path.display()))?;
+        let plan = Plan::resolve(&Scenario::parse(path, &text, &[])?, path)?;
+        let mut root = GuestRoot::open(&plan.image)?;
+        for (name, content) in &plan.files {
+            root.add(&workload_path(name), content);
+        }
+        Ok(Self(root))
+    }
+}
 
 impl FileSource for RunFiles {
     fn read(&self, path: &str) -> Option<Vec<u8>> {
@@ -72,15 +86,7 @@ impl FileSource for RunFiles {
 
 /// Names the places of `sites` by the files of the run whose trace is at `trace`.
 fn name(sites: &mut CallSites, trace: &Path) -> Result<()> {
-    let path = trace.with_file_name(SCENARIO_FILE);
-    let text = fs::read_to_string(&path)
-        .with_context(|| format!("cannot read the run's scenario {}", path.display()))?;
-    let plan = Plan::resolve(&Scenario::parse(&path, &text, &[])?, &path)?;
-    let mut root = GuestRoot::open(&plan.image)?;
-    for (name, content) in &plan.files {
-        root.add(&workload_path(name), content);
-    }
-    let files = RunFiles(root);
+    let files = RunFiles::of(&trace.with_file_name(SCENARIO_FILE))?;
     let mut symbols = Symbols::new(&files);
     sites.name(|file, address| {
         // The call is before the address that it returns to.

@@ -182,6 +182,10 @@ pub(crate) fn identity(plan: &Plan, disks: DiskHashes) -> Identity {
         ("tracing", plan.trace.enabled.to_string()),
     ];
     identity.extend(more.map(|(name, value)| (name.to_owned(), value)));
+    if let Some(profile) = plan.profile {
+        let (every, frames) = (profile.every, profile.frames);
+        identity.push(("profile".to_owned(), format!("{every}, {frames} frames")));
+    }
     if let Some(hash) = disks.large_files {
         identity.push(("large files".to_owned(), format!("{hash:032x}")));
     }

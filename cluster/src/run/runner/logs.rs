@@ -39,7 +39,12 @@ impl Logs {
         directory: Option<&RunDirectory>,
         lengths: Lengths,
     ) -> Result<Self, RunDirectoryError> {
-        Self::open((node, profiled), directory, lengths, RunDirectory::resume_file)
+        Self::open(
+            (node, profiled),
+            directory,
+            lengths,
+            RunDirectory::resume_file,
+        )
     }
 
     fn open(
@@ -70,7 +75,9 @@ impl Logs {
     pub(crate) fn write(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
         match &mut self.0[stream.number()] {
             // As long as the run takes, and not as the node likes.
-            Some(log) if stream == Stream::Profile => log.put(bytes).map_err(|error| named(stream, error)),
+            Some(log) if stream == Stream::Profile => {
+                log.put(bytes).map_err(|error| named(stream, error))
+            }
             Some(log) => log.write(bytes).map_err(|error| named(stream, error)),
             None => Ok(()),
         }

@@ -222,3 +222,71 @@ fn at_a_probe_the_account_is_that_of_all_processors_before_it() {
     assert_eq!((before.caches, now.caches), (2 * CACHES, 2 * CACHES));
     assert_eq!(probed.at, 2);
 }
+
+/// Points at which a node of these scripts stopped for its owner, and what else is seen of it.
+fn sampled(
+    scripts: &[Vec<Op>],
+    every: Option<u64>,
+    cuts: &[u64],
+) -> (Vec<NodeStop>, Vec<Vec<(Cycles, Seen)>>, u64) {
+    let (mut node, logs) = cluster(scripts);
+    if let Some(every) = every {
+        node.sample_every(Span::from_ns(every));
+    }
+    let mut stops = Vec::new();
+    for cut in cuts.iter().copied().chain([6_000]) {
+        loop {
+            match node.run_until(ns(cut)).unwrap() {
+                stop @ NodeStop::Sample { .. } => stops.push(stop),
+                _ => break,
+            }
+        }
+    }
+    let seen = logs.iter().map(seen).collect();
+    (stops, seen, node.retired())
+}
+
+#[test]
+fn samples_are_of_processors_that_execute_and_change_nothing() {
+    let mut first = apic_on();
+    first.extend(start_others());
+    first.extend(std::iter::repeat_n(Op::Work, 3_000));
+    first.push(look());
+    let mut second = apic_on();
+    second.extend(std::iter::repeat_n(Op::Work, 500));
+    second.push(look());
+    let scripts = [idle_loop(first), idle_loop(second)];
+    let (none, plain, retired) = sampled(&scripts, None, &[]);
+    assert_eq!(none, []);
+    let (stops, seen, same) = sampled(&scripts, Some(100), &[]);
+    assert_eq!((seen, same), (plain, retired));
+    let of = |which: u32| -> Vec<u64> {
+        let numbers = stops.iter().filter_map(|stop| match stop {
+            NodeStop::Sample {
+                number,
+                count: 1,
+                vcpu,
+            } if *vcpu == which => Some(*number),
+            _ => None,
+        });
+        numbers.collect()
+    };
+    // Each executes from its start until it sleeps, a point each 100 cycles.
+    assert_eq!(of(0), (0..=30).collect::<Vec<u64>>());
+    assert_eq!(of(1), (1..=5).collect::<Vec<u64>>());
+    // However runs are cut.
+    let cuts: Vec<u64> = (1..60).map(|cut| cut * SLICE / 10).collect();
+    assert_eq!(
+        sampled(&scripts, Some(100), &[1_000, 2_000, 5_000]).0,
+        stops
+    );
+    let mut cut = sampled(&scripts, Some(100), &cuts).0;
+    let order = |stop: &NodeStop| match *stop {
+        NodeStop::Sample { number, vcpu, .. } => (vcpu, number),
+        _ => (0, 0),
+    };
+    cut.sort_by_key(order);
+    let mut stops = stops;
+    stops.sort_by_key(order);
+    assert_eq!(cut, stops);
+}

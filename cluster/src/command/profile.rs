@@ -1,0 +1,153 @@
+//! `belljar profile`: what processors were doing, by samples of a run with `[profile]`.
+//!
+//! Functions are named after the run, by the files of the run's image and workload; without them places are told by file.
+//! Called by `main`.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use belljar_cluster::results::run_directory::SCENARIO_FILE;
+use belljar_cluster::results::stream::PROFILE_FOLDER;
+use belljar_profile::{Filter, Format, Named, Split, State, Tally};
+use belljar_symbols::Symbols;
+use clap::{Args, ValueEnum};
+
+use super::output::show;
+use super::trace::{RunFiles, time};
+
+#[derive(Args)]
+#[command(
+    after_help = "Example: belljar run scenarios/hpl-4.toml --set profile.every=100us --out hpl-profile\n         \
+                        belljar profile hpl-profile --rank 0 --svg hpl.svg"
+)]
+pub(crate) struct ProfileArguments {
+    /// A run directory.
+    directory: PathBuf,
+    /// Folded stacks instead of the table: a line for each, for other tools.
+    #[arg(long, conflicts_with = "json")]
+    folded: bool,
+    /// As JSON, with all functions.
+    #[arg(long)]
+    json: bool,
+    /// Write it into this file, too, in the form that `pprof` reads.
+    #[arg(long, value_name = "FILE")]
+    pprof: Option<PathBuf>,
+    /// Draw a flame graph into this file, too.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Keep stacks of different nodes, or ranks, apart.
+    #[arg(long, value_name = "WHAT")]
+    by: Option<By>,
+    /// Only samples of this node; may be repeated.
+    #[arg(long, value_name = "NODE")]
+    node: Vec<u32>,
+    /// Only samples of this rank's process; may be repeated.
+    #[arg(long, value_name = "RANK")]
+    rank: Vec<u32>,
+    /// Only samples from this virtual time on, such as `1.5 s`.
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Only samples before this virtual time.
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+}
+
+/// What stacks are kept apart by.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum By {
+    Node,
+    Rank,
+}
+
+/// `belljar profile`.
+pub(crate) fn profile(arguments: &ProfileArguments) -> Result<ExitCode> {
+    let filter = Filter {
+        nodes: arguments.node.clone(),
+        ranks: arguments.rank.clone(),
+        from: time("--from", arguments.from.as_deref())?.map(|time| time.as_ps()),
+        to: time("--to", arguments.to.as_deref())?.map(|time| time.as_ps()),
+    };
+    let (tally, state) = read(&arguments.directory, filter)?;
+    let split = match arguments.by {
+        None => Split::None,
+        Some(By::Node) => Split::Node,
+        Some(By::Rank) => Split::Rank,
+    };
+    let named = name(&tally, split, &arguments.directory);
+    for (path, format) in [
+        (&arguments.pprof, Format::Pprof),
+        (&arguments.svg, Format::Svg),
+    ] {
+        if let Some(path) = path {
+            let written = write(&named, format, path);
+            written.with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    let format = match (arguments.folded, arguments.json) {
+        (true, _) => Format::Folded,
+        (_, true) => Format::Json,
+        _ => Format::Table,
+    };
+    show(|out| named.write(format, out))?;
+    if state == State::Cut {
+        eprintln!("note: the run was broken off, or is under way; this is what is known so far");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All profiles of a run.
+fn read(directory: &Path, filter: Filter) -> Result<(Tally, State)> {
+    let folder = directory.join(PROFILE_FOLDER);
+    if !folder.is_dir() {
+        bail!(
+            "{} has no profile: run with --set profile.every=100us",
+            directory.display()
+        );
+    }
+    let failed = || format!("cannot read {}", folder.display());
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(&folder).with_context(failed)? {
+        let path = entry.with_context(failed)?.path();
+        if path.extension().is_some_and(|end| end == "bjp") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    let mut tally = Tally::new(filter);
+    let mut state = State::Whole;
+    for path in paths {
+        if belljar_profile::read(&path, &mut tally)? == State::Cut {
+            state = State::Cut;
+        }
+    }
+    Ok((tally, state))
+}
+
+/// The stacks by the names of functions, as far as the run's files are there.
+fn name(tally: &Tally, split: Split, directory: &Path) -> Named {
+    match RunFiles::of(&directory.join(SCENARIO_FILE)) {
+        Ok(files) => {
+            let mut symbols = Symbols::new(&files);
+            tally.name(split, |file, address| {
+                let places = symbols.places(&file.path, &file.build_id, address);
+                places
+                    .into_iter()
+                    .filter_map(|place| place.function)
+                    .collect()
+            })
+        }
+        Err(error) => {
+            eprintln!("warning: functions are not named: {error:#}");
+            tally.name(split, |_, _| Vec::new())
+        }
+    }
+}
+
+fn write(named: &Named, format: Format, path: &Path) -> std::io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    named.write(format, &mut file)?;
+    file.flush()
+}
