@@ -223,23 +223,19 @@ fn at_a_probe_the_account_is_that_of_all_processors_before_it() {
     assert_eq!(probed.at, 2);
 }
 
-/// Points at which a node of these scripts stopped for its owner, and what else is seen of it.
-fn sampled(
-    scripts: &[Vec<Op>],
-    every: Option<u64>,
-    cuts: &[u64],
-) -> (Vec<NodeStop>, Vec<Vec<(Cycles, Seen)>>, u64) {
+/// Points at which a node stopped for its owner, what its processors saw, and how many instructions they retired.
+type Sampled = (Vec<NodeStop>, Vec<Vec<(Cycles, Seen)>>, u64);
+
+/// What is seen of a node of these scripts.
+fn sampled(scripts: &[Vec<Op>], every: Option<u64>, cuts: &[u64]) -> Sampled {
     let (mut node, logs) = cluster(scripts);
     if let Some(every) = every {
         node.sample_every(Span::from_ns(every));
     }
     let mut stops = Vec::new();
     for cut in cuts.iter().copied().chain([6_000]) {
-        loop {
-            match node.run_until(ns(cut)).unwrap() {
-                stop @ NodeStop::Sample { .. } => stops.push(stop),
-                _ => break,
-            }
+        while let stop @ NodeStop::Sample { .. } = node.run_until(ns(cut)).unwrap() {
+            stops.push(stop);
         }
     }
     let seen = logs.iter().map(seen).collect();
