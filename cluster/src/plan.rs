@@ -40,7 +40,7 @@ mod network;
 /// What the nodes of a run are made of.
 pub mod parts;
 /// Where a run's MPI calls are seen.
-pub(crate) mod probes;
+pub mod probes;
 /// What makes the processors of a run's nodes.
 pub(crate) mod processors;
 /// The disk by which a run hands its nodes the workload.
@@ -54,6 +54,7 @@ pub(crate) mod time_model;
 
 use files::{find_image, read_files};
 use network::NetworkPlan;
+use probes::own::OwnProbe;
 pub use secure_shell::SecureShell;
 
 /// The shortest turn that a vCPU can have.
@@ -137,6 +138,8 @@ pub struct Plan {
     pub trace: Trace,
     /// What samples are taken, if any are.
     pub profile: Option<ProfilePlan>,
+    /// The user's probes.
+    pub probes: Vec<OwnProbe>,
     /// Virtual time from one checkpoint to the next, if they are taken by themselves.
     pub checkpoint_every: Option<Span>,
 }
@@ -222,6 +225,7 @@ impl Plan {
                 image: &image.manifest.recipe,
             },
         )?;
+        let probes = probes::own::resolve(scenario, engine, &root, &files)?;
         let commands = launchers::wanted_commands(&root, &workload.command, &files);
         if !commands.is_empty() {
             let path = launchers::path_with_commands(environment.get("PATH"));
@@ -268,6 +272,7 @@ impl Plan {
             },
             trace: scenario.trace.clone(),
             profile: profile(scenario, engine)?,
+            probes,
             checkpoint_every: scenario.checkpoint.every.map(|every| every.0),
         })
     }

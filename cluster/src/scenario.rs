@@ -4,7 +4,6 @@
 //! absent or has its default here; what values mean together is found out by [`Plan`](crate::plan). The
 //! types are also the scenario's schema.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use belljar_cpu::{IsaError, Level};
@@ -31,6 +30,8 @@ pub mod schema;
 mod standalone;
 /// `[nodes.timing]`.
 mod timing;
+/// `[trace]`.
+mod trace;
 /// `[workload]`.
 mod workload;
 
@@ -40,6 +41,7 @@ pub use hosts::{Hosts, LaunchKind};
 pub use network::{Arp, LinkTable, Network, RoutingName, TopologyKind};
 pub use standalone::Standalone;
 pub use timing::{CachesTable, FartherCache, FirstCache, TimingTable};
+pub use trace::{ProbeTable, ProbeTime, Trace};
 pub use workload::{FileSource, Workload};
 
 /// Why a text is not a scenario.
@@ -227,41 +229,6 @@ impl TryFrom<String> for LevelName {
 
     fn try_from(name: String) -> Result<Self, IsaError> {
         name.parse().map(Self)
-    }
-}
-
-/// What is recorded.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct Trace {
-    /// Whether MPI calls are recorded.
-    pub enabled: bool,
-    /// Whether the library is preloaded, and calls are recorded through it. When absent, where
-    /// the engine has no probes by which it sees calls of unchanged programs.
-    pub library: Option<bool>,
-    /// Functions to record, by name or pattern; all when empty.
-    pub functions: Vec<String>,
-    /// Virtual time from which calls are recorded.
-    pub from: Option<Duration>,
-    /// Virtual time until which calls are recorded.
-    pub until: Option<Duration>,
-    /// For a function, record only every Nth call.
-    pub sample: BTreeMap<String, u64>,
-    /// How many frames of its program's stack a call tells, from where it was made on: from 0 to 64.
-    pub frames: u8,
-}
-
-impl Default for Trace {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            library: None,
-            functions: Vec::new(),
-            from: None,
-            until: None,
-            sample: BTreeMap::new(),
-            frames: 0,
-        }
     }
 }
 

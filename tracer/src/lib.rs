@@ -7,7 +7,7 @@
 //! those need `belljar-trace` and `belljar-analysis` only.
 //!
 //! `node` is the tracer of a node and has its processes; `interception` is how calls come to it, `decode` what their words
-//! mean, `calls` those that are open. A `process` has `objects` and a `launch`; all read the guest through `memory`.
+//! mean, `calls` those that are open; `own` is calls that probes of the user's see. A `process` has `objects` and a `launch`; all read the guest through `memory`.
 
 /// Calls that were entered and not left.
 mod calls;
@@ -23,6 +23,8 @@ mod memory;
 mod node;
 /// The MPI objects of a process.
 mod objects;
+/// Calls that probes of the user's see.
+mod own;
 /// One MPI process.
 mod process;
 /// A tracer as bytes.
@@ -35,6 +37,7 @@ mod selection;
 /// Where in its program a call is made.
 mod sites;
 
+pub use interception::targets::function::{FunctionError, check_code, functions_called};
 pub use interception::targets::{PAGE, TargetPage, Targets};
 pub use memory::{BadAddress, GuestMemory};
 pub use node::{MagicRegisters, NodeTracer};

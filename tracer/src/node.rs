@@ -3,13 +3,13 @@
 //! Calls come from probes (`probe`) or through the preloaded library (`library`); both begin and
 //! end here. Whatever the guest passes, it can only harm itself.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use belljar_abi::{Base, FUNCTIONS};
 use belljar_trace::{
-    Account, Accounts, Counters, Event, Fact, Implementation, NodeSummary, ProcessInfo,
+    Account, Accounts, Counters, Event, Fact, Implementation, NodeSummary, Probe, ProcessInfo,
 };
 use belljar_unwind::Files;
 
@@ -18,6 +18,7 @@ use crate::interception::replaced;
 use crate::interception::targets::Targets;
 use crate::launch::Launched;
 use crate::memory::{GuestMemory, Reader};
+use crate::own::OwnProbes;
 use crate::process::Process;
 use crate::selection::{CompiledSelection, Selection};
 use crate::sites::CallSites;
@@ -30,7 +31,7 @@ pub(crate) const RDI: usize = 7;
 pub(crate) const R11: usize = 11;
 
 /// The registers that carry the first six arguments, in order (System V ABI, 3.2.3).
-const ARGUMENT_REGISTERS: [usize; 6] = [RDI, RSI, 2, 1, 8, 9];
+pub(crate) const ARGUMENT_REGISTERS: [usize; 6] = [RDI, RSI, 2, 1, 8, 9];
 
 /// The page-table root in CR3; the bits around it are flags and the PCID, which Linux
 /// changes at will.
@@ -49,6 +50,8 @@ pub struct MagicRegisters {
     pub gpr: [u64; 16],
     /// Address of the magic instruction.
     pub rip: u64,
+    /// The low halves of XMM0 to XMM7; zeros where nobody asks for them.
+    pub scalars: [u64; 8],
     /// CR3: tells address spaces apart.
     pub cr3: u64,
     /// The base of FS: tells threads apart.
@@ -102,6 +105,10 @@ pub struct NodeTracer {
     pub(crate) detoured: Option<(Space, u64)>,
     /// Where calls are made.
     pub(crate) sites: CallSites,
+    /// Probes of the user's.
+    pub(crate) probes: Arc<[Probe]>,
+    /// What they saw.
+    pub(crate) own: OwnProbes,
 }
 
 impl NodeTracer {
@@ -126,6 +133,8 @@ impl NodeTracer {
             to_watch: None,
             detoured: None,
             sites: CallSites::default(),
+            probes: Arc::default(),
+            own: OwnProbes::default(),
         }
     }
 
@@ -162,11 +171,6 @@ impl NodeTracer {
     pub fn open_calls(&self) -> Vec<Event> {
         let open = self.open.all().map(|call| &call.event);
         open.filter(|event| event.selected).cloned().collect()
-    }
-
-    /// The addresses to which the open calls return.
-    pub fn open_returns(&self) -> BTreeSet<u64> {
-        self.open.all().map(|call| call.return_address).collect()
     }
 
     /// What was counted so far.

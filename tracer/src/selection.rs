@@ -126,10 +126,13 @@ impl CompiledSelection {
     /// entered at `at`, is recorded.
     pub(crate) fn selects(&self, function: u16, number: u64, at: u64) -> bool {
         let every = self.every.get(usize::from(function)).copied().unwrap_or(0);
-        let in_window = self
-            .window
-            .is_none_or(|window| window.start <= at && at < window.end);
-        in_window && every != 0 && number.is_multiple_of(every)
+        self.is_within(at) && every != 0 && number.is_multiple_of(every)
+    }
+
+    /// Whether what is entered at `at` is in the window.
+    pub(crate) fn is_within(&self, at: u64) -> bool {
+        self.window
+            .is_none_or(|window| window.start <= at && at < window.end)
     }
 }
 

@@ -353,6 +353,11 @@ impl Node {
         Some(probed)
     }
 
+    /// The low halves of XMM0 to XMM7 of the processor whose turn it is.
+    pub fn scalars(&self) -> [u64; 8] {
+        self.current().vcpu.scalars()
+    }
+
     /// Exits of the processors, by kind.
     pub fn exit_counts(&self) -> ExitCounts {
         self.counts

@@ -80,7 +80,15 @@ impl fmt::Display for Plan {
                 "profile    every {every} of virtual time, {frames} frames each"
             )?;
         }
-        write!(f, "trace      {}", self.describe_trace())
+        write!(f, "trace      {}", self.describe_trace())?;
+        for own in &self.probes {
+            for (path, places) in &own.places {
+                let places: Vec<String> = places.iter().map(|at| format!("{at:#x}")).collect();
+                let (name, places) = (&own.probe.name, places.join(", "));
+                write!(f, "\nprobe      {name}: {path} at {places}")?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ use belljar_images::{ImageError, ManifestError, RecipeError};
 use belljar_tracer::SelectionError;
 
 use super::network::error::NetworkError;
+use super::probes::own::ProbeError;
 use crate::mpirun::ProgramError;
 use crate::scenario::FilesError;
 
@@ -67,6 +68,9 @@ pub enum PlanError {
     /// The choice of calls makes no sense.
     #[error("trace: {0}")]
     Trace(#[from] SelectionError),
+    /// Probes of the user's cannot be.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
     /// A value outside its limits.
     #[error("{key} is {value}; it must be {limits}")]
     Range {

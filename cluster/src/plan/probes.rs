@@ -4,14 +4,19 @@
 //! Made once for all nodes of this host, from the very files that the guests see. The template
 //! of clones gets none, as it runs no workload. Called when the nodes' parts are loaded.
 
+/// Probes of the user's.
+pub mod own;
+
 use std::sync::Arc;
 
 use belljar_cpu::{ProbedPage, Probes};
 use belljar_images::{ErofsError, root_tree};
+use belljar_trace::Probe;
 use belljar_tracer::Targets;
 use object::read::ReadCache;
 
 use crate::plan::Plan;
+use crate::plan::code::workload_path;
 
 /// What the nodes of a run are watched with.
 #[derive(Clone)]
@@ -20,6 +25,8 @@ pub(crate) struct RunProbes {
     pub(crate) probes: Arc<Probes>,
     /// What that means.
     pub(crate) targets: Arc<Targets>,
+    /// The user's probes among them.
+    pub(crate) own: Arc<[Probe]>,
 }
 
 impl RunProbes {
@@ -39,6 +46,7 @@ impl RunProbes {
         for (name, content) in &plan.files {
             targets.add(name, &content[..]);
         }
+        add_own(plan, &mut targets)?;
         let pages = targets.pages().iter().map(|page| ProbedPage {
             bytes: page.bytes.clone(),
             places: page.places.clone(),
@@ -46,6 +54,37 @@ impl RunProbes {
         Ok(Some(Self {
             probes: Arc::new(Probes::new(pages)),
             targets: Arc::new(targets),
+            own: plan.probes.iter().map(|own| own.probe.clone()).collect(),
         }))
     }
+}
+
+/// Adds the user's probes, after all others: where there is another one, both are seen.
+fn add_own(plan: &Plan, targets: &mut Targets) -> Result<(), ErofsError> {
+    if plan.probes.is_empty() {
+        return Ok(());
+    }
+    let places = |path: &str| {
+        let probes = plan.probes.iter().zip(0..);
+        let found = probes.filter_map(|(own, number)| Some((own.places.get(path)?, number)));
+        let each = |(places, number): (&Vec<u64>, u32)| -> Vec<(u64, u32)> {
+            places.iter().map(|place| (*place, number)).collect()
+        };
+        found.flat_map(each).collect::<Vec<(u64, u32)>>()
+    };
+    for file in root_tree(&plan.image.root)?.files {
+        let found = places(&file.path);
+        if !found.is_empty() {
+            let data = ReadCache::new(file);
+            for (place, number) in found {
+                targets.add_own(&data, place, number);
+            }
+        }
+    }
+    for (name, content) in &plan.files {
+        for (place, number) in places(&workload_path(name)) {
+            targets.add_own(&content[..], place, number);
+        }
+    }
+    Ok(())
 }

@@ -4,6 +4,9 @@
 //! rounds. Where another host writes the trace this only collects for it. Called by the coordinator after
 //! each round and at the end.
 
+/// What probes of the user's saw.
+mod probes;
+
 use belljar_archive::{Contents, TraceWriter};
 use belljar_sim::{Frequency, Span, Time};
 use belljar_trace::{
@@ -17,6 +20,7 @@ use crate::results::run_directory::RunDirectory;
 use crate::run::ending::Ending;
 use crate::run::error::RunError;
 use crate::run::runner::Runner;
+use probes::{ProbeRecorder, ProbesLeft};
 
 /// Calls that wait for earlier ones of other nodes before they are put into order: enough
 /// to do it seldom.
@@ -33,6 +37,7 @@ pub(crate) struct Recorder {
     /// How many may be held until the next look.
     patience: usize,
     events: u64,
+    probes: Option<ProbeRecorder>,
 }
 
 /// What a recorder holds, and how far the trace is.
@@ -71,6 +76,7 @@ impl Recorder {
         };
         Ok(Self {
             writer,
+            probes: ProbeRecorder::create(plan, header(plan), directory)?,
             ..Self::relay(plan, false)
         })
     }
@@ -84,6 +90,7 @@ impl Recorder {
             held: Vec::new(),
             patience: BATCH,
             events: 0,
+            probes: None,
         }
     }
 
@@ -119,7 +126,14 @@ impl Recorder {
             patience: held.len() + BATCH,
             held,
             events: saved.events,
+            // Runs with them have no checkpoints.
+            probes: None,
         })
+    }
+
+    /// Whether it takes what probes of the user's saw.
+    pub(crate) fn has_probes(&self) -> bool {
+        self.probes.is_some()
     }
 
     /// Calls taken so far.
@@ -131,6 +145,9 @@ impl Recorder {
     pub(crate) fn take(&mut self, runner: &mut Runner) {
         if self.writer.is_some() || self.relays {
             self.accept(runner.take_events());
+        }
+        if let Some(probes) = &mut self.probes {
+            probes.take(runner.take_probe_records());
         }
     }
 
@@ -151,13 +168,22 @@ impl Recorder {
 
     /// Whether so much is held that it should be [settled](Self::settle).
     pub(crate) fn is_full(&self) -> bool {
-        !self.relays && self.held.len() >= self.patience
+        !self.relays && self.waiting() >= self.patience
+    }
+
+    /// How many calls and records are held.
+    fn waiting(&self) -> usize {
+        self.held.len() + self.probes.as_ref().map_or(0, ProbeRecorder::held)
     }
 
     /// Writes what returned before `settled`, which no call will do any more.
     pub(crate) fn settle(&mut self, settled: Time) -> Result<(), TraceError> {
-        self.write_before(self.clock.cycle_at(settled))?;
-        self.patience = self.held.len() + BATCH;
+        let cycle = self.clock.cycle_at(settled);
+        self.write_before(cycle)?;
+        if let Some(probes) = &mut self.probes {
+            probes.write_before(cycle)?;
+        }
+        self.patience = self.waiting() + BATCH;
         Ok(())
     }
 
@@ -184,15 +210,20 @@ impl Recorder {
         let Some(mut writer) = self.writer.take() else {
             return Ok(());
         };
-        let mut nodes = Vec::new();
+        let (mut nodes, mut own) = (Vec::new(), Vec::new());
         for of in left {
+            own.push(of.probes);
             of.open
                 .into_iter()
                 .try_for_each(|event| writer.push(event))?;
             nodes.extend(of.summary);
         }
         let ended = ending.to_string();
-        if matches!(ending, Ending::Workload(_)) {
+        let is_whole = matches!(ending, Ending::Workload(_));
+        if let Some(probes) = self.probes.take() {
+            probes.finish(own, is_whole)?;
+        }
+        if is_whole {
             writer.finish(&TraceSummary {
                 nodes,
                 ending: ended,
@@ -212,6 +243,8 @@ pub(crate) struct LeftOver {
     pub(crate) open: Vec<Event>,
     /// What it has to say.
     pub(crate) summary: Option<NodeSummary>,
+    /// What the user's probes have left.
+    pub(crate) probes: ProbesLeft,
 }
 
 impl LeftOver {
@@ -220,6 +253,9 @@ impl LeftOver {
         Self {
             open: tracer.map_or_else(Vec::new, NodeTracer::open_calls),
             summary: runner.trace_summary(),
+            probes: tracer.map_or_else(Default::default, |tracer| {
+                tracer.probes_left(runner.node().now_cycles())
+            }),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use belljar_sim::{Span, Time};
-use belljar_trace::{Event, NodeSummary};
+use belljar_trace::{Event, NodeSummary, ProbeRecord};
 use belljar_tracer::NodeTracer;
 use belljar_vmm::{Node, NodeError, NodeStop};
 
@@ -336,6 +336,12 @@ impl Runner {
         self.tracer
             .as_mut()
             .map_or_else(Vec::new, NodeTracer::take_events)
+    }
+
+    /// What probes of the user's saw since the last time.
+    pub fn take_probe_records(&mut self) -> Vec<ProbeRecord> {
+        let tracer = self.tracer.as_mut();
+        tracer.map_or_else(Vec::new, NodeTracer::take_probe_records)
     }
 
     /// What the node wrote, where another host keeps that.

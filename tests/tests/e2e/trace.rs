@@ -1,6 +1,7 @@
 //! The trace against an independent count.
 
 mod matrix;
+mod probes;
 mod profile;
 mod sites;
 mod structure;

@@ -6,6 +6,8 @@
 
 /// An event as a JSON object.
 mod json;
+/// Records of probes of the user's, among the calls of MPI.
+pub(crate) mod probes;
 /// An event as a line of text.
 mod text;
 /// Names of values: ranks, communicators, datatypes, operations.
@@ -20,8 +22,9 @@ use belljar_trace::{Event, TraceError, TraceHeader, TraceState, matches};
 
 use crate::communicators::{Collector, Communicators};
 use crate::cpi::{CpiCollector, CpiStatistics, Ratio};
-use crate::stat::{StatCollector, Statistics};
+use crate::stat::{ProbeStat, StatCollector, Statistics};
 use crate::waiting::{WaitCollector, Waiting};
+use probes::Records;
 
 /// Which events are wanted. An empty list, like `None`, wants all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,8 +91,8 @@ pub fn communicators(path: &Path) -> Result<Communicators, TraceError> {
 }
 
 /// Writes the wanted events of the trace at `path` to `out`, in the order in which they
-/// were recorded: by node, calls in the order of their returns. Returns whether
-/// the trace is complete.
+/// were recorded: by node, calls in the order of their returns, and among them, by the same
+/// time, what probes of the user's saw. Returns whether the trace is complete.
 ///
 /// # Errors
 /// [`AnalysisError`] when the trace cannot be read or the result not be written.
@@ -102,10 +105,26 @@ pub fn dump(
     let communicators = communicators(path)?;
     let mut reader = TraceReader::open(path)?;
     let header = reader.header().clone();
-    for event in reader.by_ref().filter(|event| filter.wants(event, &header)) {
-        write_event(&event, &header, &communicators, format, out)?;
+    let mut records = Records::beside(path)?;
+    let mut returned = Time::ZERO;
+    for event in reader.by_ref() {
+        if let Some(records) = &mut records {
+            let exit = event
+                .exit
+                .map(|exit| header.frequency(event.node).time_of(exit));
+            returned = exit.unwrap_or(returned);
+            records.write_before(returned, filter, format, out)?;
+        }
+        if filter.wants(&event, &header) {
+            write_event(&event, &header, &communicators, format, out)?;
+        }
     }
-    Ok(reader.state().clone())
+    let state = reader.state().clone();
+    let Some(mut records) = records else {
+        return Ok(state);
+    };
+    records.write_before(Time::MAX, filter, format, out)?;
+    Ok(records.state(state))
 }
 
 /// Writes one event as one line.
@@ -142,7 +161,14 @@ pub fn statistics(path: &Path, filter: &Filter) -> Result<(Statistics, TraceStat
     }
     // What a filter leaves out was not unrecorded.
     let summary = reader.summary().filter(|_| *filter == Filter::default());
-    Ok((collector.finish(summary), reader.state().clone()))
+    let mut statistics = collector.finish(summary);
+    let mut state = reader.state().clone();
+    if let Some(mut records) = Records::beside(path)? {
+        statistics.probes = ProbeStat::of(&mut records, filter);
+        statistics.unfollowed = records.unfollowed();
+        state = records.state(state);
+    }
+    Ok((statistics, state))
 }
 
 /// Waiting times in the wanted calls of the trace at `path`, and whether it is complete. All calls are matched, wanted

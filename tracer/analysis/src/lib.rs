@@ -65,6 +65,7 @@ pub use matrix::{
 pub use path::{CriticalPath, PathFunction, PathRank, critical_path};
 pub use sites::{CallSites, SiteFrame, SitePlace, SiteStat, TransitionStat, call_sites};
 pub use stat::{
-    FunctionStat, IntervalStat, RankStat, SizeStat, StatCollector, Statistics, TrafficStat,
+    FunctionStat, IntervalStat, ProbeRankStat, ProbeStat, ProbeSum, RankStat, SizeStat,
+    StatCollector, Statistics, TrafficStat,
 };
 pub use waiting::{CallWait, FunctionWait, KindWait, RankWait, WaitCollector, WaitKind, Waiting};

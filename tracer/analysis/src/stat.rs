@@ -6,6 +6,8 @@
 
 /// Gathers statistics, event by event.
 mod collect;
+/// Sums over what probes of the user's saw.
+mod probes;
 /// Statistics as text.
 mod render;
 /// Bytes of a call.
@@ -14,6 +16,7 @@ mod volume;
 use serde::Serialize;
 
 pub use collect::StatCollector;
+pub use probes::{ProbeRankStat, ProbeStat, ProbeSum};
 pub(crate) use volume::Volume;
 
 /// Statistics of a trace. Only calls that the program itself made count, not those that the
@@ -40,6 +43,16 @@ pub struct Statistics {
     pub unfinished: u64,
     /// Calls with a pointer that could not be read.
     pub bad: u64,
+    /// By probe of the user's, in the order of the scenario.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<ProbeStat>,
+    /// Calls that probes saw of which the return was not followed.
+    #[serde(skip_serializing_if = "is_none")]
+    pub unfollowed: u64,
+}
+
+fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The calls of one function.

@@ -27,14 +27,18 @@ pub enum Kind {
     Operands = 4,
     /// When calls were entered and left, and in which order the file had them.
     Times = 5,
+    /// Records of probes, in a file of their own.
+    Probes = 6,
 }
 
 impl Kind {
     fn of(byte: u8) -> Option<Self> {
-        use Kind::{Dictionary, Footer, Header, Operands, Structure, Times};
-        [Header, Footer, Dictionary, Structure, Operands, Times]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
+        use Kind::{Dictionary, Footer, Header, Operands, Probes, Structure, Times};
+        [
+            Header, Footer, Dictionary, Structure, Operands, Times, Probes,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u8 == byte)
     }
 }
 

@@ -84,6 +84,8 @@ mod grammar;
 mod header;
 /// Words that differ from call to call.
 mod operands;
+/// What probes of the user's saw, in a file of its own.
+mod probes;
 /// Reading all of it, or structure alone.
 mod reader;
 /// A writer's state.
@@ -112,6 +114,7 @@ pub use earlier::EarlierWriter;
 pub use frame::Kind;
 pub use grammar::{Grammar, Rule};
 pub use header::Contents;
+pub use probes::{ProbesHeader, ProbesReader, ProbesWriter};
 pub use reader::StructureReader;
 pub use stream::Stream;
 pub use structure::Structure;

@@ -30,8 +30,31 @@ impl NodeTracer {
         memory: &mut dyn GuestMemory,
     ) {
         let targets = self.targets.clone();
-        match targets.get(probe) {
-            Some(Target::Start) => self.begin_process(registers, memory),
+        let own = targets.own(probe);
+        if !own.is_empty() {
+            // An engine tells of a probe alone where a call returns to one.
+            self.returned(at, registers, memory);
+        }
+        self.come_to(targets.get(probe), (at, vcpu), registers, memory);
+        for probe in own {
+            self.begin_own((at, vcpu), *probe, registers, memory);
+        }
+    }
+
+    /// A program came to a target that every run has.
+    fn come_to(
+        &mut self,
+        target: Option<Target>,
+        (at, vcpu): (u64, u32),
+        registers: &MagicRegisters,
+        memory: &mut dyn GuestMemory,
+    ) {
+        let targets = self.targets.clone();
+        match target {
+            Some(Target::Start) => {
+                self.begin_process(registers, memory);
+                self.begin_own_task(at, registers, memory);
+            }
             Some(Target::Call {
                 file,
                 function,
@@ -46,7 +69,7 @@ impl NodeTracer {
                 self.ensure_process(at, (file, library), base, registers, memory);
                 self.begin_call(at, vcpu, function, registers, memory);
             }
-            None => {}
+            Some(Target::Own) | None => {}
         }
     }
 
@@ -59,6 +82,7 @@ impl NodeTracer {
         if let Some(call) = self.open.returned_to(space, place, registers.rip) {
             self.end_call(call, at, registers, memory);
         }
+        self.end_own(at, registers, memory);
     }
 
     /// The call last entered cannot be seen to return.

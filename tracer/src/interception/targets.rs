@@ -11,7 +11,10 @@
 
 /// An ELF file as far as probes need it.
 mod elf;
+/// Functions by name, for probes of the user's.
+pub(crate) mod function;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use belljar_abi::{FUNCTIONS, OPEN_MPI_OBJECTS};
@@ -53,6 +56,8 @@ pub(crate) enum Target {
         /// Its address in the file.
         value: u64,
     },
+    /// A place of the user's alone.
+    Own,
 }
 
 /// An MPI library.
@@ -86,6 +91,8 @@ pub struct Targets {
     libraries: Vec<Library>,
     names: Vec<String>,
     pages: Vec<TargetPage>,
+    /// The user's probes at places, by the places' numbers.
+    own: BTreeMap<u32, Vec<u32>>,
 }
 
 impl Targets {
@@ -146,23 +153,45 @@ impl Targets {
         }
     }
 
-    /// Puts a probe at address `value` of a file.
-    fn place<'data>(&mut self, elf: &Elf<'data, impl ReadRef<'data>>, value: u64, target: Target) {
-        let Some(bytes) = elf.page_of_code(value) else {
-            return;
+    /// Has the user's probe number `own` at address `value` of the file that holds `data`, besides what else is seen
+    /// there. `false` where the file has no code.
+    pub fn add_own<'data>(&mut self, data: impl ReadRef<'data>, value: u64, own: u32) -> bool {
+        let elf = Elf::parse(data);
+        let Some(place) = elf.and_then(|elf| self.place(&elf, value, Target::Own)) else {
+            return false;
         };
+        let probes = self.own.entry(place).or_default();
+        if !probes.contains(&own) {
+            probes.push(own);
+        }
+        true
+    }
+
+    /// Puts a probe at address `value` of a file; the number of the place, which may be another target's already.
+    fn place<'data>(
+        &mut self,
+        elf: &Elf<'data, impl ReadRef<'data>>,
+        value: u64,
+        target: Target,
+    ) -> Option<u32> {
+        let bytes = elf.page_of_code(value)?;
         let place = ((value % PAGE as u64) as u16, self.targets.len() as u32);
-        self.targets.push(target);
         let same = |page: &&mut TargetPage| page.bytes == bytes;
         match self.pages.iter_mut().rev().find(same) {
-            // A copy of a file that is there already, and known by the first one's name.
-            Some(page) if page.places.iter().any(|(at, _)| *at == place.0) => {}
-            Some(page) => page.places.push(place),
+            Some(page) => {
+                // A copy of a file that is there already, and known by the first one's name.
+                if let Some((_, there)) = page.places.iter().find(|(at, _)| *at == place.0) {
+                    return Some(*there);
+                }
+                page.places.push(place);
+            }
             None => self.pages.push(TargetPage {
                 bytes,
                 places: vec![place],
             }),
         }
+        self.targets.push(target);
+        Some(place.1)
     }
 
     /// These, for tests.
@@ -175,6 +204,17 @@ impl Targets {
         }
     }
 
+    /// These, each with the user's probe of its number, for tests.
+    #[cfg(test)]
+    pub(crate) fn with_own(targets: Vec<Target>) -> Self {
+        Self {
+            own: (0..targets.len() as u32)
+                .map(|number| (number, vec![number]))
+                .collect(),
+            ..Self::of(targets, Vec::new())
+        }
+    }
+
     /// The pages with probes in them.
     pub fn pages(&self) -> &[TargetPage] {
         &self.pages
@@ -183,6 +223,11 @@ impl Targets {
     /// The paths of the libraries and programs whose functions are seen.
     pub fn files(&self) -> &[String] {
         &self.names
+    }
+
+    /// The user's probes at the place of this number.
+    pub(crate) fn own(&self, probe: u32) -> &[u32] {
+        self.own.get(&probe).map_or(&[], Vec::as_slice)
     }
 
     pub(crate) fn get(&self, probe: u32) -> Option<Target> {

@@ -263,6 +263,7 @@ fn a_stack_that_cannot_be_written_leaves_a_call_without_exit() {
     let registers = MagicRegisters {
         rip: MAGIC_ADDRESS,
         cr3: guest.cr3,
+        scalars: [0; 8],
         gpr: {
             let mut gpr = [0; 16];
             gpr[4] = 0x1230;
@@ -395,6 +396,7 @@ proptest! {
                 cr3: guest.cr3,
                 fs_base: 0,
                 account: None,
+                scalars: [0; 8],
                 gpr: std::array::from_fn(|index| words[index]),
             };
             registers.gpr[4] = stack & !7;

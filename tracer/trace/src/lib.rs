@@ -5,7 +5,7 @@
 //! all of them together is worked out by `belljar-analysis`.
 //!
 //! From top to bottom: `file` is what the file's versions have in common; `saved` is events in a checkpoint;
-//! `event` has calls, `object`, `site` and `launch` what they name; `codec`, `account`, `counters` and `datatypes` are
+//! `event` has calls, `probe` those that probes of the user's see, `object`, `site` and `launch` what they name; `codec`, `account`, `counters` and `datatypes` are
 //! below all. None imports one above it.
 
 /// What a node's time went into.
@@ -30,6 +30,8 @@ mod object;
 mod pattern;
 /// Calls by which programs wait in loops.
 mod polls;
+/// What probes of the user's own record.
+mod probe;
 /// Events as bytes.
 mod saved;
 /// Where in a program a call was made.
@@ -50,6 +52,10 @@ pub use launch::Launch;
 pub use object::{Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
 pub use pattern::matches;
 pub use polls::is_poll;
+pub use probe::{
+    MOST_PROBE_ARGUMENTS, MOST_PROBE_TEXT, MOST_PROBES, PROBES_FILE, Probe, ProbeAt, ProbeRecord,
+    ProbeValue, ProbesEnd, UnknownKind, ValueKind,
+};
 pub use saved::{
     SavedSites, StateError, load_events, load_sites, load_summaries, save_events, save_sites,
     save_summaries,

@@ -250,6 +250,11 @@ pub trait Vcpu {
         None
     }
 
+    /// The low halves of XMM0 to XMM7 now: floating-point arguments, and results. Zeros where this engine has no probes.
+    fn scalars(&self) -> [u64; 8] {
+        [0; 8]
+    }
+
     /// Bounds all runs by a number of retired instructions besides the cycle asked for:
     /// a run ends with [`Exit::Deadline`] at the first boundary at which
     /// `retired() >= instructions`. `u64::MAX` is no bound.

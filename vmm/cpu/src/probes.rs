@@ -38,6 +38,8 @@ pub struct Probes {
 pub struct Probed {
     /// General registers, RIP and RFLAGS.
     pub registers: Registers,
+    /// The low halves of XMM0 to XMM7, which carry floating-point arguments.
+    pub scalars: [u64; 8],
     /// What its time had gone into, where time is more than instructions.
     pub account: Option<TimeAccount>,
     /// The virtual time.

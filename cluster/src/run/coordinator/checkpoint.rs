@@ -181,8 +181,16 @@ pub(super) fn due_behind(now: Time, every: Option<Span>) -> Time {
 impl Run {
     /// Takes a checkpoint if one is due or wanted.
     pub(super) fn keep_if_due(&mut self) {
+        let elsewhere =
+            "hosts of one run keep checkpoints at times agreed on; set checkpoint.every";
+        let probes =
+            "what trace.probe records is no part of checkpoints yet; run without it to keep some";
         if self.others.is_some() {
-            self.refuse_to_keep();
+            self.refuse_to_keep(elsewhere);
+            return;
+        }
+        if self.recorder.has_probes() {
+            self.refuse_to_keep(probes);
             return;
         }
         let due = |checkpointer: &Checkpointer| checkpointer.is_due(self.now);
@@ -211,12 +219,11 @@ impl Run {
     }
 
     /// Tells whoever wants a checkpoint now of a run on several hosts when there are any.
-    fn refuse_to_keep(&mut self) {
+    fn refuse_to_keep(&mut self, why: &str) {
         let Some(checkpointer) = &self.checkpointer else {
             return;
         };
         if checkpointer.wanted.swap(false, Ordering::Relaxed) {
-            let why = "hosts of one run keep checkpoints at times agreed on; set checkpoint.every";
             (checkpointer.tell)(checkpointer.number + 1, Err(why));
         }
     }

@@ -372,6 +372,8 @@ fn open(of: Final) -> Result<(NodeReport, LeftOver), RunError> {
         Ok(LeftOver {
             open: load_events(&of.open)?,
             summary: summaries.and_then(|mut summaries| summaries.pop()),
+            // Runs with them have one host.
+            probes: Default::default(),
         })
     };
     let left = loaded().map_err(ExchangeError::Calls)?;

@@ -64,6 +64,7 @@ impl Runner {
         };
         self.node.set_probes(&probes.probes);
         tracer.set_targets(probes.targets.clone());
+        tracer.set_own_probes(probes.own.clone());
         self.begin_returns();
     }
 
@@ -71,6 +72,7 @@ impl Runner {
     fn seen(&self, registers: &Registers, time: Option<TimeAccount>) -> MagicRegisters {
         let system = self.node.system();
         MagicRegisters {
+            scalars: [0; 8],
             gpr: registers.gpr,
             rip: registers.rip,
             cr3: system.cr3,
@@ -84,7 +86,10 @@ impl Runner {
         let Some(state) = self.node.probed() else {
             return;
         };
-        let registers = self.seen(&state.registers, state.account);
+        let registers = MagicRegisters {
+            scalars: state.scalars,
+            ..self.seen(&state.registers, state.account)
+        };
         let Some(tracer) = &mut self.tracer else {
             return;
         };
@@ -95,7 +100,10 @@ impl Runner {
 
     /// A program came to where a call returns.
     pub(super) fn returned(&mut self, at: u64) {
-        let registers = self.seen(&self.node.registers(), self.node.account());
+        let registers = MagicRegisters {
+            scalars: self.node.scalars(),
+            ..self.seen(&self.node.registers(), self.node.account())
+        };
         if let Some(tracer) = &mut self.tracer {
             tracer.returned(at, &registers, &View(&mut self.node));
         }

@@ -59,7 +59,7 @@ fn add(line: &mut String, arguments: std::fmt::Arguments<'_>) {
 }
 
 /// Seconds with all digits, to the picosecond.
-fn seconds(time: Time) -> String {
+pub(super) fn seconds(time: Time) -> String {
     const PS: u64 = 1_000_000_000_000;
     let ps = time.as_ps();
     format!("{:>5}.{:012}", ps / PS, ps % PS)

@@ -25,6 +25,7 @@ impl Statistics {
     /// Those of `out`.
     pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         self.write_functions(out, usize::MAX)?;
+        self.write_probes(out)?;
         self.write_ranks(out, usize::MAX)?;
         self.write_sizes(out)?;
         self.write_traffic(out)?;
@@ -38,6 +39,7 @@ impl Statistics {
     /// Those of `out`.
     pub fn write_page(&self, out: &mut dyn io::Write) -> io::Result<()> {
         self.write_functions(out, PAGE_FUNCTIONS)?;
+        self.write_probes(out)?;
         self.write_ranks(out, PAGE_RANKS)?;
         let jobs = 1 + self.ranks.iter().map(|stat| stat.job).max().unwrap_or(0);
         let last = self.traffic.iter().map(|stat| stat.from.max(stat.to)).max();

@@ -48,6 +48,7 @@ fn a_library_gives_its_functions_under_both_names() {
         .map(|target| match target {
             Target::Call { function, .. } => FUNCTIONS[usize::from(*function)].name,
             Target::Start => "start",
+            Target::Own => "own",
         })
         .collect();
     // The object called MPI_Finalize is no function.
@@ -137,4 +138,65 @@ fn damaged_files_add_what_is_whole_or_nothing() {
         Targets::default().add("/usr/lib/libmpi.so", &library[..at]);
     }
     Targets::default().add("/usr/bin/script", &b"#!/bin/sh\n"[..]);
+}
+
+#[test]
+fn functions_are_found_by_name_and_what_is_alike_is_told() {
+    let source = "
+        __attribute__((noinline)) static int hidden(int i) { return i + 1; }
+        int visible(int i) { return hidden(i) + 1; }
+        static int one(void) { return 1; }
+        static int other(void) { return 2; }
+        static int (*choose(void))(void) { return other; }
+        int chosen(void) __attribute__((ifunc(\"choose\")));
+        int data = 7;
+        int (*used)(void) = one;";
+    let Some(library) = compiled(source, &["-shared", "-fPIC", "-O1"]) else {
+        return;
+    };
+    let found = |name| function::functions_called(&library[..], name);
+    let [hidden, visible] = ["hidden", "visible"].map(|name| found(name).unwrap());
+    assert!(hidden.len() == 1 && visible.len() == 1 && hidden != visible);
+    assert!(function::check_code(&library[..], hidden[0]).is_ok());
+    let refused = |name| found(name).unwrap_err().to_string();
+    assert!(refused("visibel").contains("but `visible`"));
+    assert!(refused("data").contains("no function `data`"));
+    assert!(refused("chosen").contains("several versions"));
+    assert!(function::check_code(&library[..], 0x10).is_err());
+    let text = function::functions_called(&b"#!/bin/sh\n"[..], "f");
+    assert_eq!(text, Err(function::FunctionError::NotCode));
+    for at in (0..library.len()).step_by(7) {
+        let mut bytes = library.clone();
+        bytes[at] ^= 0xff;
+        let _ = function::functions_called(&bytes[..], "visible");
+        let _ = function::functions_called(&library[..at], "visible");
+    }
+}
+
+#[test]
+fn own_probes_share_places_with_those_of_functions() {
+    let Some(library) = compiled(LIBRARY, &["-shared", "-fPIC", "-O1"]) else {
+        return;
+    };
+    let mut targets = Targets::default();
+    targets.add("/usr/lib/libmpi.so.40", &library[..]);
+    let places =
+        |targets: &Targets| -> usize { targets.pages().iter().map(|page| page.places.len()).sum() };
+    let before = places(&targets);
+    let send = function::functions_called(&library[..], "MPI_Send").unwrap()[0];
+    let used = function::functions_called(&library[..], "used").unwrap()[0];
+    for own in [5, 6, 6] {
+        assert!(targets.add_own(&library[..], send, own));
+    }
+    assert_eq!(places(&targets), before);
+    assert!(targets.add_own(&library[..], used, 7));
+    assert_eq!(places(&targets), before + 1);
+    let all = 0..targets.targets.len() as u32;
+    let own = all.filter(|place| !targets.own(*place).is_empty());
+    let own: Vec<_> = own
+        .map(|place| (targets.get(place).unwrap(), targets.own(place)))
+        .collect();
+    assert!(matches!(own[0], (Target::Call { .. }, [5, 6])));
+    assert_eq!(own[1], (Target::Own, &[7][..]));
+    assert!(!targets.add_own(&library[..], 0x10, 8));
 }

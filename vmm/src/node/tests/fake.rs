@@ -164,6 +164,7 @@ impl Fake {
             Op::Probe(probe) => {
                 self.probed = Some(Probed {
                     registers: self.registers(),
+                    scalars: self.scalars(),
                     account: self.account(),
                     at: self.now,
                 });

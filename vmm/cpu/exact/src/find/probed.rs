@@ -128,9 +128,21 @@ impl ExactVcpu {
     pub(crate) fn probed_now(&self) -> Probed {
         Probed {
             registers: self.registers(),
+            scalars: self.scalars_now(),
             account: self.account(),
             at: self.now(),
         }
+    }
+
+    /// The low halves of the first vector registers.
+    pub(crate) fn scalars_now(&self) -> [u64; 8] {
+        let mut scalars = [0; 8];
+        for (scalar, vector) in scalars.iter_mut().zip(&self.context.vectors) {
+            let mut low = [0; 8];
+            low.copy_from_slice(&vector.0[..8]);
+            *scalar = u64::from_le_bytes(low);
+        }
+        scalars
     }
 
     /// The exit of a vCPU that stands at a watched return address, unless it has just come

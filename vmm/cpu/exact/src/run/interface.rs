@@ -208,6 +208,10 @@ impl Vcpu for ExactVcpu {
         self.stops.probed
     }
 
+    fn scalars(&self) -> [u64; 8] {
+        self.scalars_now()
+    }
+
     fn stop_at(&mut self, instructions: u64) {
         self.budget.stop_at = instructions;
     }

@@ -1,0 +1,331 @@
+//! Probes of the user's: from a scenario's tables to places in files.
+//!
+//! Found in the very files that the guests see, before anything runs, so that `belljar check` refuses what no run could
+//! do. Called where a plan is made.
+
+use std::collections::BTreeMap;
+
+use belljar_trace::{
+    MOST_PROBE_ARGUMENTS, MOST_PROBES, Probe, ProbeAt, UnknownKind, ValueKind, matches,
+};
+use belljar_tracer::{FunctionError, check_code, functions_called};
+
+use crate::mpirun::GuestRoot;
+use crate::plan::code::workload_path;
+use crate::scenario::engine::Engine;
+use crate::scenario::{ProbeTable, ProbeTime, Scenario};
+
+/// Most files that a probe's pattern may stand for.
+const MOST_FILES: usize = 256;
+
+/// Longest name of a probe in bytes.
+const LONGEST_NAME: usize = 128;
+
+/// What an ELF file begins with.
+const ELF: &[u8] = b"\x7fELF";
+
+/// Why probes of the user's cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// Something else of the scenario is in the way.
+    #[error("trace.probe needs {0}")]
+    Needs(&'static str),
+    /// More than there can be.
+    #[error("trace.probe has {0} probes; at most {MOST_PROBES} can be")]
+    TooMany(usize),
+    /// A table says too little, too much, or what contradicts itself.
+    #[error("trace.probe of {file}: {reason}")]
+    Table {
+        /// The file that it names.
+        file: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// A type that there is not.
+    #[error("trace.probe of {file}: {source}")]
+    Kind {
+        /// The file that it names.
+        file: String,
+        /// Which.
+        source: UnknownKind,
+    },
+    /// No such file.
+    #[error(
+        "trace.probe: neither the image nor workload.files has a file {0}; write a path from / in the image, or a name in workload.files"
+    )]
+    NoFile(String),
+    /// A pattern that stands for too much.
+    #[error("trace.probe: {0} stands for more than {MOST_FILES} files; write a narrower pattern")]
+    TooManyFiles(String),
+    /// The file has no such place.
+    #[error("trace.probe: {file} {source}")]
+    Place {
+        /// The file.
+        file: String,
+        /// Why not.
+        source: FunctionError,
+    },
+}
+
+/// A probe with its places.
+#[derive(Clone, Debug)]
+pub struct OwnProbe {
+    /// What it records.
+    pub(crate) probe: Probe,
+    /// Addresses by file: a path in the image, or of the workload's `/root/NAME`.
+    pub(crate) places: BTreeMap<String, Vec<u64>>,
+}
+
+/// The probes of `scenario`, in the files of `root` and the workload's own `files`.
+///
+/// # Errors
+/// See [`ProbeError`].
+pub(crate) fn resolve(
+    scenario: &Scenario,
+    engine: Engine,
+    root: &GuestRoot,
+    files: &BTreeMap<String, Vec<u8>>,
+) -> Result<Vec<OwnProbe>, ProbeError> {
+    let trace = &scenario.trace;
+    if trace.probe.is_empty() {
+        return Ok(Vec::new());
+    }
+    let needs = [
+        (
+            engine == Engine::Exact,
+            "engine = \"exact\": others have no probes",
+        ),
+        (trace.enabled, "trace.enabled = true"),
+        (
+            trace.library != Some(true),
+            "trace.library to be left out, or false",
+        ),
+        (
+            scenario.checkpoint.every.is_none(),
+            "checkpoint.every to be left out: what probes saw is no part of checkpoints yet",
+        ),
+    ];
+    if let Some((_, what)) = needs.iter().find(|(is, _)| !is) {
+        return Err(ProbeError::Needs(what));
+    }
+    if trace.probe.len() > MOST_PROBES {
+        return Err(ProbeError::TooMany(trace.probe.len()));
+    }
+    let tables = trace.probe.iter();
+    tables.map(|table| probe(table, root, files)).collect()
+}
+
+fn probe(
+    table: &ProbeTable,
+    root: &GuestRoot,
+    files: &BTreeMap<String, Vec<u8>>,
+) -> Result<OwnProbe, ProbeError> {
+    let wrong = |reason| ProbeError::Table {
+        file: table.file.clone(),
+        reason,
+    };
+    let kind = |name: &String| -> Result<ValueKind, ProbeError> {
+        name.parse().map_err(|source| ProbeError::Kind {
+            file: table.file.clone(),
+            source,
+        })
+    };
+    let (place, name) = match (&table.symbol, &table.address) {
+        (Some(symbol), None) => (Place::Symbol(symbol), symbol),
+        (None, Some(text)) => {
+            let digits = text.strip_prefix("0x");
+            let address = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+            let address = address.ok_or(wrong("an address is hexadecimal, such as \"0x1234\""))?;
+            (Place::Address(address), text)
+        }
+        _ => return Err(wrong("it must have one of symbol and address")),
+    };
+    let name = table.name.as_ref().unwrap_or(name);
+    if !(1..=LONGEST_NAME).contains(&name.len()) || name.contains(char::is_control) {
+        return Err(wrong(
+            "its name must have 1 to 128 bytes and no control characters",
+        ));
+    }
+    let at = match table.at {
+        ProbeTime::Entry if table.result.is_some() => {
+            return Err(wrong("with at = \"entry\" it has no result"));
+        }
+        ProbeTime::Return if !table.arguments.is_empty() => {
+            return Err(wrong(
+                "with at = \"return\" it has no arguments; write at = \"call\"",
+            ));
+        }
+        ProbeTime::Entry => ProbeAt::Entry,
+        ProbeTime::Return => ProbeAt::Return,
+        ProbeTime::Call => ProbeAt::Call,
+    };
+    if table.arguments.len() > MOST_PROBE_ARGUMENTS {
+        return Err(wrong("at most 16 arguments are recorded"));
+    }
+    Ok(OwnProbe {
+        places: places(&table.file, place, root, files)?,
+        probe: Probe {
+            name: name.clone(),
+            file: table.file.clone(),
+            at,
+            arguments: table.arguments.iter().map(kind).collect::<Result<_, _>>()?,
+            result: table.result.as_ref().map(kind).transpose()?,
+        },
+    })
+}
+
+/// What is looked for in a file.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Symbol(&'a str),
+    Address(u64),
+}
+
+impl Place<'_> {
+    fn in_file(self, data: &[u8]) -> Result<Vec<u64>, FunctionError> {
+        match self {
+            Place::Symbol(name) => functions_called(data, name),
+            Place::Address(address) => check_code(data, address).map(|()| vec![address]),
+        }
+    }
+}
+
+/// The places of a probe: in the one file, or in those that the pattern stands for and that have such a place.
+fn places(
+    file: &str,
+    place: Place<'_>,
+    root: &GuestRoot,
+    files: &BTreeMap<String, Vec<u8>>,
+) -> Result<BTreeMap<String, Vec<u64>>, ProbeError> {
+    let is_pattern = file.contains(['*', '?']);
+    let mut found = BTreeMap::new();
+    let mut refused = None;
+    for (path, data) in candidates(file, is_pattern, root, files)? {
+        if is_pattern && !data.starts_with(ELF) {
+            continue;
+        }
+        match place.in_file(&data) {
+            Ok(addresses) => {
+                found.insert(path, addresses);
+            }
+            Err(source) => {
+                refused.get_or_insert(ProbeError::Place { file: path, source });
+            }
+        }
+    }
+    match found.is_empty() {
+        false => Ok(found),
+        true => Err(refused.unwrap_or_else(|| ProbeError::NoFile(file.to_owned()))),
+    }
+}
+
+/// The files that `file` names, with what they hold; the workload's come before the image's.
+fn candidates(
+    file: &str,
+    is_pattern: bool,
+    root: &GuestRoot,
+    files: &BTreeMap<String, Vec<u8>>,
+) -> Result<Vec<(String, Vec<u8>)>, ProbeError> {
+    let wanted = |name: &str| match is_pattern {
+        true => matches(file, name),
+        false => file == name,
+    };
+    let own = files
+        .iter()
+        .filter(|(name, _)| wanted(name) || wanted(&workload_path(name)));
+    let mut found: Vec<(String, Vec<u8>)> = own
+        .map(|(name, data)| (workload_path(name), data.clone()))
+        .collect();
+    let paths: Vec<String> = match is_pattern {
+        true => {
+            let all = root.below("");
+            all.filter(|path| wanted(path)).map(str::to_owned).collect()
+        }
+        false if found.is_empty() => root.real(file).into_iter().collect(),
+        false => Vec::new(),
+    };
+    if found.len() + paths.len() > MOST_FILES {
+        return Err(ProbeError::TooManyFiles(file.to_owned()));
+    }
+    for path in paths {
+        if let Some(data) = root.read(&path) {
+            found.push((path, data));
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// What is said of a probe in an image with one file that is no program.
+    fn said(probe: &str, more: &str) -> String {
+        let text = format!(
+            "name = \"x\"\nimage = {{ recipe = \"r\" }}\nworkload = {{ command = \"\" }}\n\
+             nodes = {{ count = 1, memory = \"1 GiB\", clock = \"1 GHz\" }}\n{more}\n[[trace.probe]]\n{probe}\n"
+        );
+        let scenario = Scenario::parse(Path::new("x.toml"), &text, &[]).unwrap();
+        let mut root = GuestRoot::default();
+        root.add("/usr/bin/script", b"#!/bin/sh\n");
+        root.link("/bin", "usr/bin");
+        let files = BTreeMap::new();
+        let resolved = resolve(&scenario, Engine::Exact, &root, &files);
+        resolved.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_probed_is_told_with_what_to_write_instead() {
+        let file = "file = \"/bin/script\"";
+        for (probe, words) in [
+            ("symbol = \"f\"", "is no 64-bit ELF file"),
+            ("", "one of symbol and address"),
+            (
+                "symbol = \"f\"\naddress = \"0x1\"",
+                "one of symbol and address",
+            ),
+            ("address = \"12\"", "hexadecimal"),
+            ("symbol = \"f\"\narguments = [\"int\"]", "`int` is no type"),
+            (
+                "symbol = \"f\"\nat = \"entry\"\nresult = \"i32\"",
+                "no result",
+            ),
+            (
+                "symbol = \"f\"\nat = \"return\"\narguments = [\"i32\"]",
+                "at = \"call\"",
+            ),
+            ("symbol = \"f\"\nname = \"\"", "1 to 128 bytes"),
+        ] {
+            let error = said(&format!("{file}\n{probe}"), "");
+            assert!(error.contains(words), "{probe}: {error}");
+        }
+        let error = said("file = \"/bin/nothing\"\nsymbol = \"f\"", "");
+        assert!(error.contains("has a file /bin/nothing"), "{error}");
+        let error = said("file = \"/bin/n*\"\nsymbol = \"f\"", "");
+        assert!(error.contains("has a file /bin/n*"), "{error}");
+        for (more, words) in [
+            ("trace = { enabled = false }", "trace.enabled"),
+            ("trace = { library = true }", "trace.library"),
+        ] {
+            let probe = "file = \"f\", symbol = \"f\"";
+            let more = more.replace(" }", &format!(", probe = [{{ {probe} }}] }}"));
+            let text = format!(
+                "name = \"x\"\nimage = {{ recipe = \"r\" }}\nworkload = {{ command = \"\" }}\n\
+                 nodes = {{ count = 1, memory = \"1 GiB\", clock = \"1 GHz\" }}\n{more}\n"
+            );
+            let scenario = Scenario::parse(Path::new("x.toml"), &text, &[]).unwrap();
+            let root = GuestRoot::default();
+            let error = resolve(&scenario, Engine::Exact, &root, &BTreeMap::new());
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+            let error = resolve(&scenario, Engine::Kvm, &root, &BTreeMap::new());
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("engine = \"exact\""), "{error}");
+        }
+        let every = "checkpoint = { every = \"1 s\" }";
+        let error = said(&format!("{file}\nsymbol = \"f\""), every);
+        assert!(error.contains("checkpoint.every"), "{error}");
+    }
+}

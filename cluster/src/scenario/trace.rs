@@ -1,0 +1,85 @@
+//! What is recorded: the table `trace` of a scenario, and the probes of the user's in it.
+//!
+//! As the file says it: files and functions are looked for where a plan is made. Read by
+//! [`Scenario::parse`](super::Scenario::parse).
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::scenario::quantity::Duration;
+
+/// What is recorded.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Trace {
+    /// Whether MPI calls are recorded.
+    pub enabled: bool,
+    /// Whether the library is preloaded, and calls are recorded through it. When absent, where
+    /// the engine has no probes by which it sees calls of unchanged programs.
+    pub library: Option<bool>,
+    /// Functions to record, by name or pattern; all when empty.
+    pub functions: Vec<String>,
+    /// Virtual time from which calls are recorded.
+    pub from: Option<Duration>,
+    /// Virtual time until which calls are recorded.
+    pub until: Option<Duration>,
+    /// For a function, record only every Nth call.
+    pub sample: BTreeMap<String, u64>,
+    /// How many frames of its program's stack a call tells, from where it was made on: from 0 to 64.
+    pub frames: u8,
+    /// Functions besides MPI's whose calls are recorded.
+    pub probe: Vec<ProbeTable>,
+}
+
+impl Default for Trace {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            library: None,
+            functions: Vec::new(),
+            from: None,
+            until: None,
+            sample: BTreeMap::new(),
+            frames: 0,
+            probe: Vec::new(),
+        }
+    }
+}
+
+/// A place in a file of the guest at which calls are recorded, of whatever program.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ProbeTable {
+    /// The file: a path in the image, or the name of a file of the workload; or a pattern with `*` and `?`.
+    pub file: String,
+    /// The function's name, as the file's symbols have it.
+    pub symbol: Option<String>,
+    /// Instead, an address as the file has it, such as `"0x1234"`.
+    pub address: Option<String>,
+    /// Its name in listings; the symbol or the address when absent.
+    pub name: Option<String>,
+    /// When it records.
+    #[serde(default)]
+    pub at: ProbeTime,
+    /// Types of the function's arguments, as far as they are to be recorded: `u8` to `u64`, `i8` to `i64`, `f32`,
+    /// `f64`, `pointer`, `string`.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    /// The type of the result, if that is to be recorded.
+    pub result: Option<String>,
+}
+
+/// When a probe records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProbeTime {
+    /// When the function is entered.
+    Entry,
+    /// When it returns.
+    Return,
+    /// Both, in one record with how long it took.
+    #[default]
+    Call,
+}

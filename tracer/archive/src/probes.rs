@@ -1,0 +1,355 @@
+//! The file of what probes of the user's saw: `probes.bjc`, beside a run's trace.
+//!
+//! It is the magic, a version (16 bits, little endian), and chunks as a trace has them ([`frame`](crate::frame)): a
+//! header, records by up to [`CHUNK_RECORDS`], and at a whole run's end a footer. A chunk of records is their length
+//! when unpacked (32 bits), and bincode packed with zstd. Nothing written is ever changed. Files of anybody's are read
+//! as far as they are whole. Written by the run's recorder, read by analyses.
+
+use std::fs::File;
+use std::io::{BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use belljar_trace::{
+    MOST_PROBES, Probe, ProbeRecord, ProbesEnd, StateError, TraceError, TraceHeader, TraceState,
+    codec,
+};
+use bincode::{Decode, Encode};
+
+use crate::failed;
+use crate::frame::{self, Kind};
+
+/// What the file begins with.
+const MAGIC: [u8; 8] = *b"BelljarP";
+
+/// Version of the format.
+const VERSION: u16 = 1;
+
+/// Bytes of magic and version.
+const START: u64 = 10;
+
+/// Records of a chunk, at most.
+const CHUNK_RECORDS: usize = 1 << 13;
+
+/// How hard zstd tries.
+const LEVEL: i32 = 3;
+
+/// What is known before the first record.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct ProbesHeader {
+    /// The run.
+    pub trace: TraceHeader,
+    /// The probes, by their numbers.
+    pub probes: Vec<Probe>,
+}
+
+#[derive(Encode, Decode)]
+struct Footer {
+    records: u64,
+    end: ProbesEnd,
+}
+
+/// A writer's state.
+#[derive(Encode, Decode)]
+struct Saved {
+    length: u64,
+    records: u64,
+    pending: Vec<ProbeRecord>,
+}
+
+/// Writes such a file.
+#[derive(Debug)]
+pub struct ProbesWriter {
+    file: File,
+    path: PathBuf,
+    length: u64,
+    records: u64,
+    pending: Vec<ProbeRecord>,
+}
+
+impl ProbesWriter {
+    /// Begins in `file`, which is empty and at `path`.
+    ///
+    /// # Errors
+    /// [`TraceError`] when the host refuses it, or what is to be written could not be read again.
+    pub fn over(file: File, path: &Path, header: &ProbesHeader) -> Result<Self, TraceError> {
+        let mut writer = Self {
+            file,
+            path: path.to_owned(),
+            length: 0,
+            records: 0,
+            pending: Vec::new(),
+        };
+        if let Err(reason) = header.trace.check() {
+            return Err(writer.unencodable(reason));
+        }
+        let mut start = MAGIC.to_vec();
+        start.extend_from_slice(&VERSION.to_le_bytes());
+        let header = writer.encoded(header)?;
+        frame::put(&mut start, Kind::Header, &header);
+        writer.write(&start)?;
+        Ok(writer)
+    }
+
+    /// Adds a record. It reaches the file when a chunk is full, or with [`flush`](Self::flush).
+    ///
+    /// # Errors
+    /// [`TraceError`] when a chunk could not be written.
+    pub fn push(&mut self, record: ProbeRecord) -> Result<(), TraceError> {
+        self.pending.push(record);
+        match self.pending.len() >= CHUNK_RECORDS {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes what waits for a full chunk.
+    ///
+    /// # Errors
+    /// [`TraceError`] when the host refuses it.
+    pub fn flush(&mut self) -> Result<(), TraceError> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let records = std::mem::take(&mut self.pending);
+        let plain = self.encoded(&records)?;
+        let mut payload = (plain.len() as u32).to_le_bytes().to_vec();
+        let packed = zstd::bulk::compress(&plain, LEVEL);
+        payload.extend(packed.map_err(|source| failed("write", &self.path, source))?);
+        let mut chunk = Vec::new();
+        frame::put(&mut chunk, Kind::Probes, &payload);
+        self.write(&chunk)?;
+        self.records += records.len() as u64;
+        Ok(())
+    }
+
+    /// Writes what waits, and the end of a whole run's file.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush).
+    pub fn finish(mut self, end: ProbesEnd) -> Result<(), TraceError> {
+        self.flush()?;
+        let records = self.records;
+        let footer = self.encoded(&Footer { records, end })?;
+        let mut chunk = Vec::new();
+        frame::put(&mut chunk, Kind::Footer, &footer);
+        self.write(&chunk)?;
+        self.cut()
+    }
+
+    /// Cuts the file where it ends now: what an earlier try wrote beyond is no part of it.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush).
+    pub fn cut(&self) -> Result<(), TraceError> {
+        let cut = self.file.set_len(self.length);
+        cut.map_err(|source| failed("write", &self.path, source))
+    }
+
+    /// How far it is, to be [continued](Self::resume) later.
+    ///
+    /// # Errors
+    /// When there is more of it than can be read again.
+    pub fn save(&self) -> Result<Vec<u8>, StateError> {
+        let mut bytes = Vec::new();
+        codec::encode(&self.length, &mut bytes)?;
+        codec::encode(&self.records, &mut bytes)?;
+        codec::encode(&self.pending, &mut bytes)?;
+        codec::check::<Saved>(&bytes)?;
+        Ok(bytes)
+    }
+
+    /// Continues the file at `path` where its writer was [saved](Self::save).
+    ///
+    /// # Errors
+    /// [`TraceError`] when the file is shorter than it was, or when `saved` is no such state.
+    pub fn resume(mut file: File, path: &Path, saved: &[u8]) -> Result<Self, TraceError> {
+        let state = |reason: String| TraceError::State {
+            path: path.to_owned(),
+            reason,
+        };
+        let failed = |source| failed("continue", path, source);
+        let saved: Saved = codec::decode(saved).map_err(|error| state(error.to_string()))?;
+        let there = file.metadata().map_err(failed)?.len();
+        if there < saved.length {
+            let length = saved.length;
+            return Err(state(format!("it has {there} bytes and had {length}")));
+        }
+        file.seek(SeekFrom::Start(saved.length)).map_err(failed)?;
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            length: saved.length,
+            records: saved.records,
+            pending: saved.pending,
+        })
+    }
+
+    fn encoded<T: Encode>(&self, record: &T) -> Result<Vec<u8>, TraceError> {
+        let mut bytes = Vec::new();
+        let encoded = codec::encode(record, &mut bytes);
+        encoded.map_err(|error| self.unencodable(error))?;
+        match bytes.len() <= frame::MOST {
+            true => Ok(bytes),
+            false => Err(self.unencodable("it is larger than can be read again")),
+        }
+    }
+
+    fn unencodable(&self, reason: impl ToString) -> TraceError {
+        TraceError::Encode {
+            path: self.path.clone(),
+            reason: reason.to_string(),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
+        let written = self.file.write_all(bytes);
+        written.map_err(|source| failed("write", &self.path, source))?;
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// Reads such a file, record by record.
+#[derive(Debug)]
+pub struct ProbesReader {
+    file: BufReader<File>,
+    header: ProbesHeader,
+    offset: u64,
+    records: u64,
+    chunk: std::vec::IntoIter<ProbeRecord>,
+    state: TraceState,
+    end: Option<ProbesEnd>,
+}
+
+impl ProbesReader {
+    /// Opens the file at `path`.
+    ///
+    /// # Errors
+    /// [`TraceError`] when it is none.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        let file = File::open(path).map_err(|source| failed("open", path, source))?;
+        let mut file = BufReader::new(file);
+        let wrong = |reason: String| TraceError::NotATrace {
+            path: path.to_owned(),
+            reason,
+        };
+        let mut start = [0; START as usize];
+        std::io::Read::read_exact(&mut file, &mut start)
+            .map_err(|_| wrong("it ends too early".to_owned()))?;
+        if start[..8] != MAGIC {
+            return Err(wrong("it is no file of probes".to_owned()));
+        }
+        let version = u16::from_le_bytes([start[8], start[9]]);
+        if version != VERSION {
+            return Err(wrong(format!(
+                "its version is {version}, this program reads {VERSION}"
+            )));
+        }
+        let chunk = frame::take(&mut file, |_| true).map_err(wrong)?;
+        let chunk = chunk.filter(|chunk| chunk.kind == Kind::Header);
+        let (payload, length) = chunk
+            .and_then(|chunk| Some((chunk.payload?, chunk.length)))
+            .ok_or_else(|| wrong("it has no header".to_owned()))?;
+        let header: ProbesHeader =
+            codec::decode(&payload).map_err(|error| wrong(error.to_string()))?;
+        let checked = header.trace.check();
+        checked.map_err(|reason| wrong(reason.to_owned()))?;
+        if header.probes.len() > MOST_PROBES {
+            return Err(wrong("it has more probes than there can be".to_owned()));
+        }
+        Ok(Self {
+            file,
+            header,
+            offset: START + length,
+            records: 0,
+            chunk: Vec::new().into_iter(),
+            state: TraceState::Reading,
+            end: None,
+        })
+    }
+
+    /// What is known before the first record.
+    pub fn header(&self) -> &ProbesHeader {
+        &self.header
+    }
+
+    /// How reading ended, when it has.
+    pub fn state(&self) -> &TraceState {
+        &self.state
+    }
+
+    /// What there was to say at the end, where that is whole.
+    pub fn end(&self) -> Option<ProbesEnd> {
+        self.end
+    }
+
+    /// Reads the next chunk; false at the end.
+    fn advance(&mut self) -> Result<bool, String> {
+        let chunk = frame::take(&mut self.file, |_| true)?;
+        let chunk = chunk.ok_or("it has no end: the run did not come to its own")?;
+        let payload = chunk.payload.unwrap_or_default();
+        match chunk.kind {
+            Kind::Probes => {
+                let records = unpacked(&payload)?;
+                let probes = &self.header.probes;
+                let nodes = self.header.trace.nodes();
+                let fits = |it: &ProbeRecord| it.fits(probes) && (it.node as usize) < nodes;
+                if !records.iter().all(fits) {
+                    return Err("a record contradicts the header".to_owned());
+                }
+                self.records += records.len() as u64;
+                self.chunk = records.into_iter();
+                self.offset += chunk.length;
+                Ok(true)
+            }
+            Kind::Footer => {
+                let decoded = codec::decode(&payload);
+                let footer: Footer = decoded.map_err(|error| error.to_string())?;
+                if footer.records != self.records {
+                    return Err("its end speaks of another number of records".to_owned());
+                }
+                self.end = Some(footer.end);
+                Ok(false)
+            }
+            _ => Err("a chunk is none of this file's".to_owned()),
+        }
+    }
+}
+
+impl Iterator for ProbesReader {
+    type Item = ProbeRecord;
+
+    fn next(&mut self) -> Option<ProbeRecord> {
+        loop {
+            if let Some(record) = self.chunk.next() {
+                return Some(record);
+            }
+            if self.state != TraceState::Reading {
+                return None;
+            }
+            match self.advance() {
+                Ok(true) => {}
+                Ok(false) => self.state = TraceState::Complete,
+                Err(reason) => {
+                    let offset = self.offset;
+                    self.state = TraceState::Incomplete { offset, reason };
+                }
+            }
+        }
+    }
+}
+
+fn unpacked(payload: &[u8]) -> Result<Vec<ProbeRecord>, String> {
+    let (length, packed) = payload
+        .split_first_chunk::<4>()
+        .ok_or("a chunk is too short")?;
+    let length = u32::from_le_bytes(*length) as usize;
+    if length > frame::MOST {
+        return Err("a chunk's length is impossible".to_owned());
+    }
+    let plain = zstd::bulk::decompress(packed, length).map_err(|error| error.to_string())?;
+    if plain.len() != length {
+        return Err("a chunk has another length than it says".to_owned());
+    }
+    codec::decode(&plain).map_err(|error| error.to_string())
+}

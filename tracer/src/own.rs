@@ -1,0 +1,202 @@
+//! Calls that probes of the user's see: any function of any program, beside those of MPI.
+//!
+//! A call is entered at its probe and, where its return is wanted, open until its thread comes to its return address
+//! with its stack as it was. What jumps over a return leaves a call open; it is found to be left when another call
+//! stands in its place, when too many such calls are there, when its process ends, or at the end. All tables are
+//! bounded, and what is not followed is counted. Nothing is written to the guest. Called by `node` and `probe`.
+
+/// The calls that are open.
+mod open;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use belljar_trace::{
+    MOST_PROBE_TEXT, Probe, ProbeAt, ProbeRecord, ProbeValue, ProbesEnd, ValueKind,
+};
+
+use crate::memory::{GuestMemory, Reader};
+use crate::node::{ARGUMENT_REGISTERS, MagicRegisters, NodeTracer, RAX, RSP};
+
+pub(crate) use open::OwnProbes;
+
+/// Vector registers that carry arguments (System V ABI, 3.2.3).
+const SCALARS: usize = 8;
+
+impl NodeTracer {
+    /// Has `probes` of the user's recorded, whose places are among the targets by their numbers here.
+    pub fn set_own_probes(&mut self, probes: Arc<[Probe]>) {
+        self.probes = probes;
+    }
+
+    /// The addresses to which the open calls return.
+    pub fn open_returns(&self) -> BTreeSet<u64> {
+        let calls = self.open.all().map(|call| call.return_address);
+        calls.chain(self.own.returns()).collect()
+    }
+
+    /// Takes what the user's probes saw since the last time, in the order in which it was known.
+    pub fn take_probe_records(&mut self) -> Vec<ProbeRecord> {
+        std::mem::take(&mut self.own.records)
+    }
+
+    /// What the user's probes have left at the end of a run, the node's clock being at cycle `end`: calls that did not
+    /// return, and what else is to be said.
+    pub fn probes_left(&self, end: u64) -> (Vec<ProbeRecord>, ProbesEnd) {
+        (self.own.left_open(end), self.own.end)
+    }
+
+    /// A process begins: remembers its program, if there are probes of the user's.
+    pub(crate) fn begin_own_task(
+        &mut self,
+        at: u64,
+        registers: &MagicRegisters,
+        memory: &dyn GuestMemory,
+    ) {
+        if self.probes.is_empty() {
+            return;
+        }
+        // The first argument stands above their number (System V ABI, 3.4.1).
+        let name = registers.gpr[RSP].wrapping_add(8);
+        let name = Reader(memory).u64(name);
+        let name = name.and_then(|at| Reader(memory).text(at)).ok();
+        self.own.begin_task(registers.space(), at, name);
+    }
+
+    /// A program came to probe number `number` of the user's.
+    pub(crate) fn begin_own(
+        &mut self,
+        (at, vcpu): (u64, u32),
+        number: u32,
+        registers: &MagicRegisters,
+        memory: &dyn GuestMemory,
+    ) {
+        let probes = self.probes.clone();
+        let Some(probe) = probes.get(number as usize) else {
+            return;
+        };
+        if !self.selection.is_within(at) {
+            return;
+        }
+        let mut record = self.own_record((at, vcpu), number, registers);
+        if probe.at != ProbeAt::Return {
+            record.arguments = arguments(&probe.arguments, registers, Reader(memory));
+        }
+        let slot = registers.gpr[RSP];
+        let target = Reader(memory).u64(slot);
+        match (probe.at, target) {
+            (ProbeAt::Entry, _) => self.own.records.push(record),
+            (_, Ok(target)) => {
+                let place = (registers.fs_base, slot);
+                if self.own.enter(registers.space(), place, target, record) {
+                    self.to_watch = Some(target);
+                }
+            }
+            (_, Err(_)) => {
+                self.own.end.unfollowed += 1;
+                self.own.records.push(record);
+            }
+        }
+    }
+
+    fn own_record(
+        &mut self,
+        (at, vcpu): (u64, u32),
+        probe: u32,
+        registers: &MagicRegisters,
+    ) -> ProbeRecord {
+        let space = registers.space();
+        let place = (registers.fs_base, registers.gpr[RSP]);
+        let process = self.processes.get(&space);
+        let launched = self.launched.get(&space).map(|launched| launched.rank);
+        let caller = self.own.come_to(space, place, at);
+        ProbeRecord {
+            probe,
+            node: self.node,
+            vcpu,
+            task: caller.task,
+            process: process.map(|process| process.number),
+            thread: caller.thread,
+            rank: process.map(|process| process.rank()).or(launched),
+            program: caller.program,
+            depth: caller.depth,
+            entry: at,
+            exit: None,
+            known: at,
+            arguments: Vec::new(),
+            result: None,
+        }
+    }
+
+    /// A program came to an address to which a call was to return.
+    pub(crate) fn end_own(
+        &mut self,
+        at: u64,
+        registers: &MagicRegisters,
+        memory: &dyn GuestMemory,
+    ) {
+        let slot = registers.gpr[RSP].wrapping_sub(8);
+        let place = (registers.fs_base, slot);
+        let returned = self
+            .own
+            .take_returned(registers.space(), place, registers.rip);
+        for mut record in returned {
+            let probe = self.probes.get(record.probe as usize);
+            let result = probe.and_then(|probe| probe.result);
+            record.exit = Some(at);
+            record.known = at;
+            record.result = result.map(|kind| {
+                let word = match kind.is_scalar() {
+                    true => registers.scalars[0],
+                    false => registers.gpr[RAX],
+                };
+                value(kind, word, Reader(memory))
+            });
+            self.own.records.push(record);
+        }
+    }
+}
+
+/// Reads arguments of these kinds: from registers, and from the stack what has none left (System V ABI, 3.2.3).
+fn arguments(
+    kinds: &[ValueKind],
+    registers: &MagicRegisters,
+    memory: Reader<'_>,
+) -> Vec<ProbeValue> {
+    let mut words = ARGUMENT_REGISTERS
+        .iter()
+        .map(|register| registers.gpr[*register]);
+    let mut scalars = registers.scalars.iter().take(SCALARS).copied();
+    // After the return address.
+    let mut stacked = 0_u64;
+    let mut read = |kind: &ValueKind| {
+        let word = match kind.is_scalar() {
+            true => scalars.next(),
+            false => words.next(),
+        };
+        let word = word.or_else(|| {
+            stacked += 8;
+            memory.u64(registers.gpr[RSP].checked_add(stacked)?).ok()
+        });
+        word.map_or(ProbeValue::Missing, |word| value(*kind, word, memory))
+    };
+    kinds.iter().map(&mut read).collect()
+}
+
+fn value(kind: ValueKind, word: u64, memory: Reader<'_>) -> ProbeValue {
+    if kind != ValueKind::Text {
+        return ProbeValue::Word(kind.clean(word));
+    }
+    match memory.text(word) {
+        Ok(mut text) => {
+            let end = (0..=MOST_PROBE_TEXT.min(text.len())).rev();
+            let end = end.into_iter().find(|end| text.is_char_boundary(*end));
+            text.truncate(end.unwrap_or(0));
+            ProbeValue::Text(text)
+        }
+        Err(_) => ProbeValue::Unreadable(word),
+    }
+}
+
+#[cfg(test)]
+mod tests;

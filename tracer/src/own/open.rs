@@ -1,0 +1,314 @@
+//! Calls that probes of the user's saw entered and not yet return, by process.
+//!
+//! Bounded in number: what a guest leaves open beyond that is given up, those of the oldest process first, or counted.
+//! A part of the tracer of a node, and the only one that knows which calls stand where.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use belljar_trace::{ProbeRecord, ProbesEnd};
+
+use crate::calls::Space;
+use crate::node::MAX_PROCESSES;
+
+/// Most calls that are open at once on a node. An honest program has as many as it recurses.
+pub(super) const MAX_OPEN: usize = 1 << 16;
+
+/// Most calls of a process that were jumped over, before they are given up.
+const MAX_STALE: usize = 1 << 10;
+
+/// Threads of a process that are told apart; later ones share the last number.
+const MAX_THREADS: usize = 1 << 12;
+
+/// Longest name of a program that is kept, in characters.
+const LONGEST_PROGRAM: usize = 64;
+
+/// Where a call stands: its thread, by the base of its thread-local storage, and the address of its return address.
+pub(super) type Place = (u64, u64);
+
+/// A call whose return is waited for.
+#[derive(Clone, Debug)]
+struct OpenProbe {
+    return_address: u64,
+    record: ProbeRecord,
+}
+
+/// Who comes to a probe.
+pub(super) struct Caller {
+    pub(super) task: u32,
+    pub(super) thread: u32,
+    pub(super) depth: u16,
+    pub(super) program: Arc<str>,
+}
+
+/// A process that came to a probe, or may.
+#[derive(Clone, Debug, Default)]
+struct Task {
+    /// When it began, in the order of all.
+    age: u64,
+    number: Option<u32>,
+    program: Option<Arc<str>>,
+    threads: BTreeMap<u64, u32>,
+    /// Several calls stand in one place where one ended by a jump to the next.
+    live: BTreeMap<Place, Vec<OpenProbe>>,
+    /// Those that their thread's stack pointer has risen above.
+    stale: BTreeMap<Place, Vec<OpenProbe>>,
+}
+
+/// What the user's probes saw on a node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnProbes {
+    tasks: BTreeMap<Space, Task>,
+    ages: u64,
+    started: u32,
+    open: u64,
+    pub(crate) records: Vec<ProbeRecord>,
+    pub(crate) end: ProbesEnd,
+}
+
+impl Task {
+    fn thread(&mut self, base: u64) -> u32 {
+        let next = self.threads.len();
+        match self.threads.get(&base) {
+            Some(number) => *number,
+            None if next >= MAX_THREADS => next as u32,
+            None => {
+                self.threads.insert(base, next as u32);
+                next as u32
+            }
+        }
+    }
+
+    /// Sets aside the calls of a thread that stand lower than its stack pointer is now.
+    fn unwind(&mut self, (thread, slot): Place) {
+        while let Some((&place, _)) = self.live.range((thread, 0)..(thread, slot)).next()
+            && let Some(calls) = self.live.remove(&place)
+        {
+            self.stale.entry(place).or_default().extend(calls);
+        }
+    }
+
+    /// Calls around one that stands there, those that ended by a jump to it not among them.
+    fn depth(&self, (thread, slot): Place) -> u16 {
+        let around = self.live.range((thread, slot)..=(thread, u64::MAX));
+        let around = around.filter(|((_, at), _)| *at != slot);
+        let depth: usize = around.map(|(_, calls)| calls.len()).sum();
+        u16::try_from(depth).unwrap_or(u16::MAX)
+    }
+
+    /// Takes the calls in whose place one now stands that they cannot have called: all but those that ended by a jump
+    /// to it.
+    fn displaced(&mut self, place: Place, probe: u32, return_address: u64) -> Vec<OpenProbe> {
+        let mut left = self.stale.remove(&place).unwrap_or_default();
+        if let Some(calls) = self.live.get(&place) {
+            let jumped = calls
+                .iter()
+                .all(|call| call.return_address == return_address && call.record.probe != probe);
+            if !jumped {
+                left.extend(self.live.remove(&place).unwrap_or_default());
+            }
+        }
+        left
+    }
+
+    fn take_all(&mut self) -> Vec<OpenProbe> {
+        let both = [
+            std::mem::take(&mut self.live),
+            std::mem::take(&mut self.stale),
+        ];
+        both.into_iter()
+            .flatten()
+            .flat_map(|(_, calls)| calls)
+            .collect()
+    }
+}
+
+impl OwnProbes {
+    /// A process begins in an address space: whatever was there is gone.
+    pub(crate) fn begin_task(&mut self, space: Space, at: u64, program: Option<String>) {
+        self.end_task(space, at);
+        let task = self.task(space, at);
+        task.program = program.map(|name| {
+            let end: String = name.chars().take(LONGEST_PROGRAM).collect();
+            end.into()
+        });
+    }
+
+    fn end_task(&mut self, space: Space, at: u64) {
+        if let Some(mut task) = self.tasks.remove(&space) {
+            self.leave(task.take_all(), at);
+        }
+    }
+
+    fn task(&mut self, space: Space, at: u64) -> &mut Task {
+        if self.tasks.len() >= MAX_PROCESSES && !self.tasks.contains_key(&space) {
+            let oldest = self.tasks.iter().min_by_key(|(_, task)| task.age);
+            if let Some(oldest) = oldest.map(|(space, _)| *space) {
+                self.end_task(oldest, at);
+            }
+        }
+        self.tasks.entry(space).or_insert_with(|| {
+            self.ages += 1;
+            Task {
+                age: self.ages,
+                ..Task::default()
+            }
+        })
+    }
+
+    /// Records calls that were left without a return.
+    fn leave(&mut self, calls: Vec<OpenProbe>, at: u64) {
+        self.open = self.open.saturating_sub(calls.len() as u64);
+        for mut call in calls {
+            call.record.known = at.max(call.record.entry);
+            self.records.push(call.record);
+        }
+    }
+
+    /// Gives up the calls of the oldest other process that has some; false where none has.
+    fn make_room(&mut self, space: Space, at: u64) -> bool {
+        let others = self.tasks.iter_mut().filter(|(other, _)| **other != space);
+        let with_calls = others.filter(|(_, task)| !task.live.is_empty() || !task.stale.is_empty());
+        let Some((_, oldest)) = with_calls.min_by_key(|(_, task)| task.age) else {
+            return false;
+        };
+        let calls = oldest.take_all();
+        self.leave(calls, at);
+        true
+    }
+
+    /// A thread comes to a probe with its stack so: who it is.
+    pub(super) fn come_to(&mut self, space: Space, place: Place, at: u64) -> Caller {
+        let started = self.started;
+        let task = self.task(space, at);
+        task.unwind(place);
+        let number = *task.number.get_or_insert(started);
+        let caller = Caller {
+            task: number,
+            thread: task.thread(place.0),
+            depth: task.depth(place),
+            program: task.program.clone().unwrap_or_default(),
+        };
+        self.started = started.max(number.wrapping_add(1));
+        caller
+    }
+
+    /// A call is entered whose return is to be seen at `return_address`. Whether it is followed.
+    pub(super) fn enter(
+        &mut self,
+        space: Space,
+        place: Place,
+        return_address: u64,
+        record: ProbeRecord,
+    ) -> bool {
+        let at = record.entry;
+        if self.open >= MAX_OPEN as u64 && !self.make_room(space, at) {
+            self.end.unfollowed += 1;
+            self.records.push(record);
+            return false;
+        }
+        let task = self.task(space, at);
+        let displaced = task.displaced(place, record.probe, return_address);
+        let given_up = match task.stale.len() > MAX_STALE {
+            true => std::mem::take(&mut task.stale),
+            false => BTreeMap::new(),
+        };
+        task.live.entry(place).or_default().push(OpenProbe {
+            return_address,
+            record,
+        });
+        self.open += 1;
+        self.leave(displaced, at);
+        self.leave(given_up.into_values().flatten().collect(), at);
+        true
+    }
+
+    /// A thread came to `target`, with its stack as if a call that stands at `place` had returned: the calls that did,
+    /// the innermost first.
+    pub(super) fn take_returned(
+        &mut self,
+        space: Space,
+        place: Place,
+        target: u64,
+    ) -> Vec<ProbeRecord> {
+        let Some(task) = self.tasks.get_mut(&space) else {
+            return Vec::new();
+        };
+        let here = |calls: &Vec<OpenProbe>| calls.iter().all(|call| call.return_address == target);
+        let calls = if task.live.get(&place).is_some_and(here) {
+            task.live.remove(&place)
+        } else if task.stale.get(&place).is_some_and(here) {
+            task.stale.remove(&place)
+        } else {
+            None
+        };
+        let calls = calls.unwrap_or_default();
+        if !calls.is_empty() {
+            task.unwind(place);
+        }
+        self.open = self.open.saturating_sub(calls.len() as u64);
+        calls.into_iter().rev().map(|call| call.record).collect()
+    }
+
+    /// The addresses to which open calls return.
+    pub(crate) fn returns(&self) -> impl Iterator<Item = u64> {
+        let tasks = self.tasks.values();
+        let calls = tasks.flat_map(|task| task.live.values().chain(task.stale.values()));
+        calls.flatten().map(|call| call.return_address)
+    }
+
+    /// The calls that are open at the end of a run, at cycle `end`.
+    pub(crate) fn left_open(&self, end: u64) -> Vec<ProbeRecord> {
+        let tasks = self.tasks.values();
+        let calls = tasks.flat_map(|task| task.live.values().chain(task.stale.values()));
+        let mut records: Vec<ProbeRecord> =
+            calls.flatten().map(|call| call.record.clone()).collect();
+        for record in &mut records {
+            record.known = end.max(record.entry);
+        }
+        records.sort_by_key(|record| (record.entry, record.task, record.thread, record.depth));
+        records
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BACK: u64 = 0x40_1000;
+
+    #[test]
+    fn what_is_open_is_bounded_and_what_is_not_followed_counted() {
+        let mut own = OwnProbes::default();
+        let record = |entry| ProbeRecord {
+            probe: 0,
+            node: 0,
+            vcpu: 0,
+            task: 0,
+            process: None,
+            thread: 0,
+            rank: None,
+            program: "".into(),
+            depth: 0,
+            entry,
+            exit: None,
+            known: entry,
+            arguments: Vec::new(),
+            result: None,
+        };
+        for entry in 0..MAX_OPEN as u64 {
+            assert!(own.enter(0, (0, u64::MAX - 8 * entry), BACK, record(entry)));
+        }
+        assert!(!own.enter(0, (0, 8), BACK, record(7)));
+        assert_eq!((own.records.len(), own.end.unfollowed), (1, 1));
+        // Those of one process that its stack rose above are given up some time.
+        own.task(0, 0).unwind((0, u64::MAX));
+        assert_eq!(own.take_returned(0, (0, u64::MAX), BACK).len(), 1);
+        assert!(own.enter(0, (0, u64::MAX), BACK, record(9)));
+        assert_eq!(own.left_open(100).len(), 1);
+        // So are all of a process when another one has its place.
+        own.begin_task(0, 50, Some("./p".to_owned()));
+        assert!(own.left_open(100).is_empty());
+        assert_eq!(own.records.len(), MAX_OPEN + 1);
+    }
+}
