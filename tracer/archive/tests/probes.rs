@@ -37,7 +37,7 @@ fn record(number: u64) -> ProbeRecord {
         program: "./a.out".into(),
         depth: 2,
         entry: 100 * number,
-        exit: (number % 5 != 0).then_some(100 * number + 7),
+        exit: (!number.is_multiple_of(5)).then_some(100 * number + 7),
         known: 100 * number + 7,
         arguments: vec![
             ProbeValue::Word(number),
