@@ -48,7 +48,7 @@ impl Mappings {
             Some(mapping) => *mapping,
             None => {
                 let mapping = search(address, files, memory);
-                self.keep(after, mapping);
+                self.keep(mapping);
                 mapping
             }
         };
@@ -75,11 +75,15 @@ impl Mappings {
         });
     }
 
-    fn keep(&mut self, at: usize, mapping: Mapping) {
+    /// Keeps what was found in place of what was found there before: code may be mapped where there was none.
+    fn keep(&mut self, mapping: Mapping) {
         if self.mappings.len() >= MOST_MAPPINGS {
             self.mappings.clear();
         }
-        self.mappings.insert(at.min(self.mappings.len()), mapping);
+        let is_apart = |it: &Mapping| it.end <= mapping.start || mapping.end <= it.start;
+        self.mappings.retain(is_apart);
+        let at = self.mappings.partition_point(|it| it.start < mapping.start);
+        self.mappings.insert(at, mapping);
     }
 
     /// Whether they are in order, as those are that were found.
@@ -131,4 +135,23 @@ fn piece(base: u64, address: u64, files: &Files, memory: &dyn Memory) -> Option<
         end,
         found: Some((file, bias)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_found_takes_the_place_of_what_was() {
+        let mapping = |start, end, found| Mapping { start, end, found };
+        let mut mappings = Mappings::default();
+        for start in [0x1000, 0x3000, 0x7000] {
+            mappings.keep(mapping(start, start + 0x1000, None));
+        }
+        // Code that is mapped where there was none: it begins before a page that was looked at.
+        mappings.keep(mapping(0x2000, 0x6000, Some((0, 0))));
+        assert!(mappings.is_sound());
+        let starts: Vec<u64> = mappings.mappings.iter().map(|it| it.start).collect();
+        assert_eq!(starts, [0x1000, 0x2000, 0x7000]);
+    }
 }
