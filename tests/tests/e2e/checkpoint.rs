@@ -24,7 +24,7 @@ fn talking(rounds: u32, every: &str) -> Scenario {
     scenario
         .with("[network]\nstatistics = \"1 ms\"\npcap = [\"all\"]")
         .with(&format!("[checkpoint]\nevery = \"{every}\"\n"))
-        .with("[trace]\nframes = 3\n")
+        .with("[trace]\nframes = 3\n[profile]\nevery = \"50 us\"\n")
 }
 
 /// A time that nobody foresees, up to a second.
