@@ -162,15 +162,17 @@ fn probe(
     if table.arguments.len() > MOST_PROBE_ARGUMENTS {
         return Err(wrong("at most 16 arguments are recorded"));
     }
+    // What the table says is wrong before any file is.
+    let probe = Probe {
+        name: name.clone(),
+        file: table.file.clone(),
+        at,
+        arguments: table.arguments.iter().map(kind).collect::<Result<_, _>>()?,
+        result: table.result.as_ref().map(kind).transpose()?,
+    };
     Ok(OwnProbe {
         places: places(&table.file, place, root, files)?,
-        probe: Probe {
-            name: name.clone(),
-            file: table.file.clone(),
-            at,
-            arguments: table.arguments.iter().map(kind).collect::<Result<_, _>>()?,
-            result: table.result.as_ref().map(kind).transpose()?,
-        },
+        probe,
     })
 }
 

@@ -91,6 +91,9 @@ impl Runner {
     pub(crate) fn save(&mut self) -> Result<RunnerState, KeepError> {
         let node = self.index;
         let failed = |file: String| move |source| KeepError::Write { file, source };
+        // What is buffered would be lost with this process.
+        let flushed = self.logs.flush();
+        flushed.map_err(failed(format!("an output of node {node}")))?;
         let lengths = self.logs.lengths();
         let tracer = self.tracer.as_ref().map(NodeTracer::save).transpose();
         let states = match &mut self.watch {
