@@ -1,7 +1,7 @@
 //! What is recorded: the table `trace` of a scenario, and the probes of the user's in it.
 //!
 //! As the file says it: files and functions are looked for where a plan is made. Read by
-//! [`Scenario::parse`](super::Scenario::parse).
+//! `Scenario::parse`.
 
 use std::collections::BTreeMap;
 
