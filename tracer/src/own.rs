@@ -1,6 +1,6 @@
 //! Calls that probes of the user's see: any function of any program, beside those of MPI.
 //!
-//! A call is entered at its probe and, where its return is wanted, open until its thread comes to its return address
+//! A call is entered at its probe and, where its return is wanted, open until its thread reaches its return address
 //! with its stack as it was. What jumps over a return leaves a call open; it is found to be left when another call
 //! stands in its place, when too many such calls are there, when its process ends, or at the end. All tables are
 //! bounded, and what is not followed is counted. Nothing is written to the guest. Called by `node` and `probe`.

@@ -32,7 +32,7 @@ impl NodeTracer {
         let targets = self.targets.clone();
         let own = targets.own(probe);
         if !own.is_empty() {
-            // An engine tells of a probe alone where a call returns to one.
+            // Where a call returns to a probe, an engine reports the probe alone.
             self.returned(at, registers, memory);
         }
         self.come_to(targets.get(probe), (at, vcpu), registers, memory);

@@ -33,7 +33,7 @@ struct OpenProbe {
     record: ProbeRecord,
 }
 
-/// Who comes to a probe.
+/// Who reaches a probe.
 pub(super) struct Caller {
     pub(super) task: u32,
     pub(super) thread: u32,
@@ -177,7 +177,7 @@ impl OwnProbes {
         true
     }
 
-    /// A thread comes to a probe with its stack so: who it is.
+    /// Identifies the thread that reaches a probe with its stack so.
     pub(super) fn come_to(&mut self, space: Space, place: Place, at: u64) -> Caller {
         let started = self.started;
         let task = self.task(space, at);

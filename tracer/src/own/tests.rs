@@ -49,7 +49,7 @@ impl Guest {
         }
     }
 
-    /// Comes to function number `probe`, as called from before `back`.
+    /// Calls function number `probe` from the instruction before `back`.
     fn call(&mut self, probe: u32, back: u64) {
         self.registers.gpr[RSP] -= 8;
         let slot = self.registers.gpr[RSP];
@@ -58,7 +58,7 @@ impl Guest {
         assert_eq!(self.tracer.take_return_to_watch(), Some(back));
     }
 
-    /// Comes to it by a jump.
+    /// Reaches it by a jump.
     fn jump(&mut self, probe: u32) {
         self.clock += 10;
         let (tracer, registers) = (&mut self.tracer, &self.registers);

@@ -2,7 +2,7 @@
 //!
 //! A first page has an ELF file's headers and, of most, the build ID; a process has it mapped as the file has it.
 //! What is further in a file is read when the file is first seen in a process. One [`Files`] serves all nodes of a
-//! host: what it tells of a file is the same whoever asked first.
+//! host: its answer on a file is the same whoever asked first.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

@@ -1,7 +1,7 @@
 //! From frame to frame, up a stack.
 //!
 //! Begins where a function was just called: its return address is on top of the stack, and its caller's registers are
-//! as they were. Goes on by the unwind tables of each frame's file; where a file has none for a place, by the frame
+//! as they were. Continues by the unwind tables of each frame's file; where a file has none for a place, by the frame
 //! pointer, if that leads into a file's code. A stack only goes down as it is left, so it ends. Rules of places are
 //! kept: programs call from the same ones.
 

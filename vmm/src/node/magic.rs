@@ -1,4 +1,4 @@
-//! Magic stops: calls of the preloaded library that a node tells of, and where they continue.
+//! Magic stops: calls of the preloaded library at which a node stops, and where they continue.
 //!
 //! Whoever runs a node hands a stop to a tracer, or has the call continue untraced; the guest stands still meanwhile.
 

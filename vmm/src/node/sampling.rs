@@ -1,6 +1,6 @@
 //! Stops at points of virtual time at which somebody wants to know what the processors are doing.
 //!
-//! Points are the multiples of a span, the same for all processors. A processor that executes comes to each of them
+//! Points are the multiples of a span, the same for all processors. A processor that executes meets each of them
 //! before the first instruction that begins at or after it; one that sleeps passes them by. Nothing that the guest
 //! does depends on stops: the processor whose turn it is continues where it was. Asked by the run loop.
 

@@ -57,7 +57,7 @@ impl<'a> Expander<'a> {
         }
     }
 
-    /// Takes note of what an event tells of reductions.
+    /// Notes the reductions that an event makes or uses.
     pub(super) fn learn(&mut self, event: &Event) {
         if event.name() == "MPI_Op_create" || event.name() == "MPI_Op_create_c" {
             let own = self

@@ -173,7 +173,7 @@ fn event(numbers: &mut impl Iterator<Item = u64>) -> Event {
     }
 }
 
-/// What a call tells of objects.
+/// The objects that a call makes, names or frees.
 fn a_fact(number: u64) -> Option<Fact> {
     match number % 3 {
         0 => None,
