@@ -1,7 +1,7 @@
 //! The file of what probes of the user's saw: `probes.bjc`, beside a run's trace.
 //!
 //! It is the magic, a version (16 bits, little endian), and chunks as a trace has them ([`frame`](crate::frame)): a
-//! header, records by up to [`CHUNK_RECORDS`], and at a whole run's end a footer. A chunk of records is their length
+//! header, records by up to `CHUNK_RECORDS`, and at a whole run's end a footer. A chunk of records is their length
 //! when unpacked (32 bits), and bincode packed with zstd. Nothing written is ever changed. Files of anybody's are read
 //! as far as they are whole. Written by the run's recorder, read by analyses.
 

@@ -1,7 +1,7 @@
 //! What stands in a profile's file.
 //!
-//! The file begins with [`MAGIC`] and the format's version (u32, little endian), then come records. Each is four numbers of 32
-//! bits, little endian: what it is ([`HEAD`], [`SAMPLES`], [`END`]), its bytes in the file, its bytes when unpacked,
+//! The file begins with `MAGIC` and the format's version (u32, little endian), then come records. Each is four numbers of 32
+//! bits, little endian: what it is (`HEAD`, `SAMPLES`, `END`), its bytes in the file, its bytes when unpacked,
 //! and the CRC-32 of those in the file; then these, packed by zstd. Every record of samples stands by itself.
 
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! Records of probes of the user's, among the calls of MPI.
 //!
-//! They are in a file of their own beside a run's trace ([`PROBES_FILE`]), in the order in which they were known: at
+//! They are in a file of their own next to a run's trace (`PROBES_FILE`), in the order in which they were known: at
 //! their returns, as calls are. Where there is no such file, there is nothing. Called by dumps and statistics.
 
 use std::io;
