@@ -9,6 +9,22 @@ use std::collections::BTreeMap;
 use belljar_trace::Event;
 use bincode::{Decode, Encode};
 
+/// Threads of a process that are told apart; all further ones share a number.
+const MAX_THREADS: usize = 1 << 12;
+
+/// The number of the thread with thread pointer `base` among those of its process, in the order in which they are met.
+pub(crate) fn thread_number(threads: &mut BTreeMap<u64, u32>, base: u64) -> u32 {
+    let next = threads.len();
+    match threads.get(&base) {
+        Some(number) => *number,
+        None if next >= MAX_THREADS => next as u32,
+        None => {
+            threads.insert(base, next as u32);
+            next as u32
+        }
+    }
+}
+
 /// Most calls open at once on a node. An honest program has a few in each thread.
 const MAX_OPEN: usize = 1 << 14;
 

@@ -18,6 +18,7 @@ use belljar_abi::{Base, FUNCTIONS, OPEN_MPI_OBJECTS};
 use belljar_trace::{Accounts, Event, Fact, Implementation, Launch, Peer, Site};
 use bincode::{Decode, Encode};
 
+use crate::calls::thread_number;
 use crate::decode::action::Action;
 use crate::decode::arguments::Arguments;
 use crate::decode::implementation::{MPICH_COMM_NULL, MPICH_NO_OP, MPICH_SELF, MPICH_WORLD};
@@ -26,9 +27,6 @@ use crate::objects::communicators::{Communicator, Communicators};
 use crate::objects::datatypes::Datatypes;
 use crate::objects::registry::Registry;
 use crate::objects::requests::Requests;
-
-/// Threads of a process that are told apart; later ones share the last number.
-const MAX_THREADS: usize = 1 << 12;
 
 /// A message that a probe took off the queue.
 #[derive(Clone, Copy, Debug, Encode, Decode)]
@@ -250,15 +248,7 @@ impl Process {
     }
 
     fn thread(&mut self, base: u64) -> u32 {
-        let next = self.threads.len();
-        match self.threads.get(&base) {
-            Some(number) => *number,
-            None if next >= MAX_THREADS => next as u32,
-            None => {
-                self.threads.insert(base, next as u32);
-                next as u32
-            }
-        }
+        thread_number(&mut self.threads, base)
     }
 
     /// Whether what was read from outside fits together.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use belljar_trace::{ProbeRecord, ProbesEnd};
 
-use crate::calls::Space;
+use crate::calls::{Space, thread_number};
 use crate::node::MAX_PROCESSES;
 
 /// Most calls that are open at once on a node. An honest program has as many as it recurses.
@@ -16,9 +16,6 @@ pub(super) const MAX_OPEN: usize = 1 << 16;
 
 /// Most calls of a process that were jumped over, before they are given up.
 const MAX_STALE: usize = 1 << 10;
-
-/// Threads of a process that are told apart; later ones share the last number.
-const MAX_THREADS: usize = 1 << 12;
 
 /// Longest name of a program that is kept, in characters.
 const LONGEST_PROGRAM: usize = 64;
@@ -68,15 +65,7 @@ pub(crate) struct OwnProbes {
 
 impl Task {
     fn thread(&mut self, base: u64) -> u32 {
-        let next = self.threads.len();
-        match self.threads.get(&base) {
-            Some(number) => *number,
-            None if next >= MAX_THREADS => next as u32,
-            None => {
-                self.threads.insert(base, next as u32);
-                next as u32
-            }
-        }
+        thread_number(&mut self.threads, base)
     }
 
     /// Sets aside the calls of a thread that stand lower than its stack pointer is now.

@@ -49,7 +49,7 @@ impl Sampling {
 }
 
 impl Node {
-    /// Has the node stop with [`NodeStop::Sample`] each time a processor that executes comes to a multiple of
+    /// Has the node stop with [`NodeStop::Sample`] each time a processor that executes reaches a multiple of
     /// `every`, from now on.
     pub fn sample_every(&mut self, every: Span) {
         self.disturb();
@@ -90,7 +90,7 @@ impl Node {
         Some(sampling.number_at(self.now_cycles(), self.frequency))
     }
 
-    /// When the processor whose turn it is comes to its next point, if there are any.
+    /// When the processor whose turn it is reaches its next point, if there are any.
     pub(super) fn sample_of_current(&self) -> Option<Cycles> {
         let sampling = self.sampling.as_ref()?;
         let place = sampling.places.get(self.rotation.current)?;
