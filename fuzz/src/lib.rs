@@ -11,28 +11,22 @@ mod binary;
 mod boot;
 /// Checkpoints that came from anybody: records and packs of pages.
 mod checkpoint;
-/// Arbitrary code, in every mode and at both privilege levels.
-mod code;
+/// Devices under hostile guests.
+mod devices;
+/// The exact engine under hostile code and hostile page tables.
+mod engine;
 /// Files that people are sent: traces, tables and scenarios.
 mod files;
-/// A small machine for hostile code.
-mod machine;
 /// Mutations of inputs.
 pub mod mutate;
 /// Networks from files, and their saved states.
 mod network;
 /// What talks to a run: other hosts of it, and clients of its control socket.
 mod peers;
-/// Devices that are nothing but registers.
-mod registers;
 /// Archives of root file systems and container images.
 mod root;
 /// Saved states of nodes, restored and run on.
 mod state;
-/// virtio devices under hostile drivers.
-mod virtio;
-/// Page walks through arbitrary tables.
-mod walk;
 
 /// One fuzz target.
 pub struct Target {
@@ -53,29 +47,29 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "code",
         about: "arbitrary code in every mode, with hostile page tables and handlers",
-        run: code::target,
-        seeds: code::seeds,
+        run: engine::code::target,
+        seeds: engine::code::seeds,
         longest: 512,
     },
     Target {
         name: "walk",
         about: "page walks through arbitrary tables, against a second walker",
-        run: walk::target,
-        seeds: walk::seeds,
+        run: engine::walk::target,
+        seeds: engine::walk::seeds,
         longest: 512,
     },
     Target {
         name: "virtio",
         about: "virtio devices driven by arbitrary registers, rings and descriptors",
-        run: virtio::target,
-        seeds: virtio::seeds,
+        run: devices::virtio::target,
+        seeds: devices::virtio::seeds,
         longest: 2048,
     },
     Target {
         name: "registers",
         about: "interrupt controllers, serial port, clock and power, register by register",
-        run: registers::target,
-        seeds: registers::seeds,
+        run: devices::registers::target,
+        seeds: devices::registers::seeds,
         longest: 1024,
     },
     Target {

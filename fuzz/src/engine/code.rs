@@ -7,7 +7,7 @@ use arbitrary::{Result, Unstructured};
 use belljar_cpu::{Exit, Registers, StateItem, Vcpu};
 use vm_memory::{Bytes, GuestAddress};
 
-use crate::machine::{
+use crate::engine::machine::{
     self, ARENA, ARENA_PAGES, CODE, Handlers, Mode, RAM_BYTES, STACK, Setup, build, put,
 };
 

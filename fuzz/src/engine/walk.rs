@@ -18,7 +18,7 @@ use belljar_cpu::{
 use belljar_exact::ExactVcpu;
 use vm_memory::{Bytes, GuestAddress};
 
-use crate::machine::{put, vcpu};
+use crate::engine::machine::{put, vcpu};
 use reference::{Fault, Paging, Walk};
 pub(crate) use tables::seeds;
 use tables::write_tables;

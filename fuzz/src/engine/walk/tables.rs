@@ -9,7 +9,7 @@ use vm_memory::{Bytes, GuestAddress};
 
 use super::reference::Paging;
 use super::{ENTRIES, HOSTILE, HOSTILE_PAGES, RAM_BYTES};
-use crate::machine::put;
+use crate::engine::machine::put;
 
 /// Entries of two bytes each: the lower gives an address, the upper flags.
 pub(super) fn write_tables(ram: &GuestRam, paging: Paging, u: &mut Unstructured<'_>) -> Result<()> {
