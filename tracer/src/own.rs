@@ -26,6 +26,7 @@ const SCALARS: usize = 8;
 impl NodeTracer {
     /// Has `probes` of the user's recorded, whose places are among the targets by their numbers here.
     pub fn set_own_probes(&mut self, probes: Arc<[Probe]>) {
+        self.own.keep_those_of(&probes);
         self.probes = probes;
     }
 

@@ -15,6 +15,7 @@ use bincode::Decode;
 use crate::calls::{OpenCalls, Space};
 use crate::launch::Launched;
 use crate::node::NodeTracer;
+use crate::own::OwnProbes;
 use crate::process::Process;
 use crate::selection::Selection;
 
@@ -34,6 +35,7 @@ struct NodeState {
     silent: BTreeMap<(String, u32), u64>,
     open_sites: SavedSites,
     mappings: BTreeMap<Space, Mappings>,
+    own: OwnProbes,
 }
 
 impl NodeTracer {
@@ -57,6 +59,7 @@ impl NodeTracer {
         let open = self.open.all().map(|call| &call.event);
         codec::encode(&save_sites(open), &mut bytes)?;
         codec::encode(&self.sites.mappings, &mut bytes)?;
+        codec::encode(&self.own, &mut bytes)?;
         codec::check::<NodeState>(&bytes)?;
         Ok(bytes)
     }
@@ -70,7 +73,8 @@ impl NodeTracer {
         let state: NodeState = codec::decode(saved)?;
         let mut open = state.open;
         let sound = state.processes.values().all(Process::is_sound)
-            && state.mappings.values().all(Mappings::is_sound);
+            && state.mappings.values().all(Mappings::is_sound)
+            && state.own.is_sound();
         if !sound || open.all().count() != state.open_sums.len() {
             return Err(StateError::contradiction());
         }
@@ -88,6 +92,7 @@ impl NodeTracer {
         tracer.launched = state.launched;
         tracer.silent = state.silent;
         tracer.sites.mappings = state.mappings;
+        tracer.own = state.own;
         Ok(tracer)
     }
 }

@@ -333,10 +333,15 @@ impl Node {
 
     /// Stops the node with [`NodeStop::Return`] when a user's code comes to linear address
     /// `target`, to which a call returns that the processor whose turn it is made just now.
-    /// `false` when the engine can't.
+    /// `false` when the engine can't, or watches as many others as it can.
     pub fn watch_return(&mut self, target: u64) -> bool {
         // What the processors of a node run they have together.
         self.current_mut().vcpu.watch_return(target)
+    }
+
+    /// Watches no return address any more.
+    pub fn forget_returns(&mut self) {
+        self.current_mut().vcpu.forget_returns();
     }
 
     /// What the processor whose turn it is was at the probe of the last stop for one, and what

@@ -262,9 +262,6 @@ impl Task<'_> {
         if self.state_hash.is_some() {
             bail!("--state-hash needs all nodes on this host; leave out hosts");
         }
-        if !self.plan.probes.is_empty() {
-            bail!("trace.probe needs all nodes on this host; leave out hosts");
-        }
         let gathered = muster.gather(stop)?;
         let folder = self.directory.path();
         let inputs = self.inputs.iter();

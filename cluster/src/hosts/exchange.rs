@@ -13,7 +13,7 @@ use std::time::Duration;
 use belljar_fabric::Distances;
 use belljar_peers::{Incoming, Mesh, TooLong};
 use belljar_sim::{CodecError, Span, Time};
-use belljar_trace::{StateError, save_events};
+use belljar_trace::{ProbesEnd, StateError, save_events, save_probes};
 
 use super::message::{Message, NodeTold, Progress, Record, Send};
 use super::partition::Partition;
@@ -236,11 +236,16 @@ impl Exchange {
     ) -> Result<(), ExchangeError> {
         let mut record = std::mem::take(&mut self.record);
         let events = recorder.take_relayed();
-        if self.is_head() || (events.is_empty() && record.outputs.is_empty()) {
+        let probes = recorder.take_relayed_probes();
+        let is_empty = events.is_empty() && probes.is_empty() && record.outputs.is_empty();
+        if self.is_head() || is_empty {
             return Ok(());
         }
         if !events.is_empty() {
             record.events = save_events(&events)?;
+        }
+        if !probes.is_empty() {
+            record.probes = save_probes(&probes, ProbesEnd::default())?;
         }
         record.ready = ready;
         self.tell(HEAD, &Message::Record(record))

@@ -136,6 +136,9 @@ pub(crate) struct Record {
     /// Calls, as the tracer saves them; of none, nothing.
     #[serde(with = "serde_bytes")]
     pub(crate) events: Vec<u8>,
+    /// What probes of the user's saw, as it is saved; of none, nothing.
+    #[serde(with = "serde_bytes")]
+    pub(crate) probes: Vec<u8>,
     /// What nodes wrote.
     pub(crate) outputs: Vec<(u32, Stream, Vec<u8>)>,
     /// How many nodes' inits are through.
@@ -164,6 +167,9 @@ pub(crate) struct Final {
     pub(crate) open: Vec<u8>,
     /// What the tracer has to say, as it saves that.
     pub(crate) summary: Option<Vec<u8>>,
+    /// What the user's probes have left, as it is saved.
+    #[serde(with = "serde_bytes")]
+    pub(crate) probes: Vec<u8>,
 }
 
 impl Message {
@@ -241,6 +247,7 @@ pub fn samples() -> Vec<Vec<u8>> {
     };
     let record = Record {
         events: vec![1, 2, 3],
+        probes: vec![4],
         outputs: vec![(0, Stream::Console, b"ready\n".to_vec())],
         ready: 1,
     };

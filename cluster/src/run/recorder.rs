@@ -10,7 +10,8 @@ mod probes;
 use belljar_archive::{Contents, TraceWriter};
 use belljar_sim::{Frequency, Span, Time};
 use belljar_trace::{
-    Event, NodeSummary, StateError, TraceError, TraceHeader, TraceSummary, load_events, save_events,
+    Event, NodeSummary, ProbeRecord, StateError, TraceError, TraceHeader, TraceSummary,
+    load_events, save_events,
 };
 use belljar_tracer::{NodeTracer, Selection, Window};
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ use crate::results::run_directory::RunDirectory;
 use crate::run::ending::Ending;
 use crate::run::error::RunError;
 use crate::run::runner::Runner;
-use probes::{ProbeRecorder, ProbesLeft};
+use probes::{ProbeRecorder, ProbeRecorderState, ProbesLeft};
 
 /// Calls that wait for earlier ones of other nodes before they are put into order: enough
 /// to do it seldom.
@@ -46,6 +47,7 @@ pub(crate) struct RecorderState {
     writer: Option<Vec<u8>>,
     held: Vec<u8>,
     events: u64,
+    probes: Option<ProbeRecorderState>,
 }
 
 impl RecorderState {
@@ -57,6 +59,9 @@ impl RecorderState {
         let path = directory.path().join(belljar_trace::TRACE_FILE);
         let file = directory.existing_file(belljar_trace::TRACE_FILE)?;
         TraceWriter::resume(file, &path, state)?;
+        if let Some(probes) = &self.probes {
+            ProbeRecorder::resume(directory, probes)?;
+        }
         Ok(())
     }
 }
@@ -90,7 +95,7 @@ impl Recorder {
             held: Vec::new(),
             patience: BATCH,
             events: 0,
-            probes: None,
+            probes: ProbeRecorder::relay(plan).filter(|_| relays),
         }
     }
 
@@ -100,6 +105,7 @@ impl Recorder {
             writer: self.writer.as_ref().map(TraceWriter::save).transpose()?,
             held: save_events(&self.held)?,
             events: self.events,
+            probes: self.probes.as_ref().map_or(Ok(None), ProbeRecorder::save)?,
         })
     }
 
@@ -119,6 +125,7 @@ impl Recorder {
             path: path.clone(),
             reason: error.to_string(),
         })?;
+        let resume_probes = |state| ProbeRecorder::resume(directory, state);
         Ok(Self {
             writer: saved.writer.as_ref().map(resume).transpose()?,
             relays: false,
@@ -126,14 +133,8 @@ impl Recorder {
             patience: held.len() + BATCH,
             held,
             events: saved.events,
-            // Runs with them have no checkpoints.
-            probes: None,
+            probes: saved.probes.as_ref().map(resume_probes).transpose()?,
         })
-    }
-
-    /// Whether it takes what probes of the user's saw.
-    pub(crate) fn has_probes(&self) -> bool {
-        self.probes.is_some()
     }
 
     /// Calls taken so far.
@@ -164,6 +165,19 @@ impl Recorder {
         } else {
             Vec::new()
         }
+    }
+
+    /// Takes what probes of the user's saw on nodes of another host, those of each node in order.
+    pub(crate) fn accept_probes(&mut self, records: Vec<ProbeRecord>) {
+        if let Some(probes) = &mut self.probes {
+            probes.take(records);
+        }
+    }
+
+    /// What probes saw that is held for the host that writes their file.
+    pub(crate) fn take_relayed_probes(&mut self) -> Vec<ProbeRecord> {
+        let probes = self.probes.as_mut();
+        probes.map_or_else(Vec::new, ProbeRecorder::take_relayed)
     }
 
     /// Whether so much is held that it should be [settled](Self::settle).

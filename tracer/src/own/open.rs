@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use belljar_trace::{ProbeRecord, ProbesEnd};
+use belljar_trace::{Probe, ProbeRecord, ProbesEnd};
+use bincode::{Decode, Encode};
 
 use crate::calls::{Space, thread_number};
 use crate::node::MAX_PROCESSES;
@@ -24,7 +25,7 @@ const LONGEST_PROGRAM: usize = 64;
 pub(super) type Place = (u64, u64);
 
 /// A call whose return is waited for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Encode, Decode)]
 struct OpenProbe {
     return_address: u64,
     record: ProbeRecord,
@@ -39,7 +40,7 @@ pub(super) struct Caller {
 }
 
 /// A process that came to a probe, or may.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Encode, Decode)]
 struct Task {
     /// When it began, in the order of all.
     age: u64,
@@ -53,7 +54,7 @@ struct Task {
 }
 
 /// What the user's probes saw on a node.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Encode, Decode)]
 pub(crate) struct OwnProbes {
     tasks: BTreeMap<Space, Task>,
     ages: u64,
@@ -237,6 +238,32 @@ impl OwnProbes {
         }
         self.open = self.open.saturating_sub(calls.len() as u64);
         calls.into_iter().rev().map(|call| call.record).collect()
+    }
+
+    /// Whether it can be what a node had: no more than there can be, and as many calls open as it says.
+    pub(crate) fn is_sound(&self) -> bool {
+        let open = self.tasks.values().map(|task| {
+            let calls = task.live.values().chain(task.stale.values());
+            calls.map(|calls| calls.len() as u64).sum::<u64>()
+        });
+        self.tasks.len() <= MAX_PROCESSES
+            && self.open <= MAX_OPEN as u64
+            && open.sum::<u64>() == self.open
+    }
+
+    /// Forgets calls that none of `probes` can have seen.
+    pub(crate) fn keep_those_of(&mut self, probes: &[Probe]) {
+        self.records.retain(|record| record.fits(probes));
+        for task in self.tasks.values_mut() {
+            for calls in [&mut task.live, &mut task.stale] {
+                calls.retain(|_, calls| {
+                    let before = calls.len();
+                    calls.retain(|call| call.record.fits(probes));
+                    self.open -= (before - calls.len()) as u64;
+                    !calls.is_empty()
+                });
+            }
+        }
     }
 
     /// The addresses to which open calls return.

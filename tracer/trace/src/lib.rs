@@ -57,7 +57,7 @@ pub use probe::{
     ProbeValue, ProbesEnd, UnknownKind, ValueKind,
 };
 pub use saved::{
-    SavedSites, StateError, load_events, load_sites, load_summaries, save_events, save_sites,
-    save_summaries,
+    SavedSites, StateError, load_events, load_probes, load_sites, load_summaries, save_events,
+    save_probes, save_sites, save_summaries,
 };
 pub use site::{CallStack, CodeFile, Frame, MOST_FRAMES, NewSites, Site, SiteNumbers, Sites};

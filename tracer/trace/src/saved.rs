@@ -7,6 +7,7 @@ use crate::account::Account;
 use crate::codec;
 use crate::counters::NodeSummary;
 use crate::event::Event;
+use crate::probe::{ProbeRecord, ProbesEnd};
 use crate::site::{NewSites, SiteNumbers, Sites};
 
 /// State that cannot be saved, or bytes that are not such state.
@@ -97,6 +98,26 @@ pub fn load_events(saved: &[u8]) -> Result<Vec<Event>, StateError> {
     }
     load_sites(events.iter_mut(), &sites)?;
     Ok(events)
+}
+
+/// What probes of the user's saw, and what there is to say of them at the end, as bytes.
+///
+/// # Errors
+/// When there is more of it than can be read again.
+pub fn save_probes(records: &[ProbeRecord], end: ProbesEnd) -> Result<Vec<u8>, StateError> {
+    let mut bytes = Vec::new();
+    codec::encode(&records, &mut bytes)?;
+    codec::encode(&end, &mut bytes)?;
+    codec::check::<(Vec<ProbeRecord>, ProbesEnd)>(&bytes)?;
+    Ok(bytes)
+}
+
+/// What was [saved](save_probes) of probes.
+///
+/// # Errors
+/// When the bytes are something else.
+pub fn load_probes(saved: &[u8]) -> Result<(Vec<ProbeRecord>, ProbesEnd), StateError> {
+    Ok(codec::decode(saved)?)
 }
 
 /// What tracers say at a run's end, as bytes.

@@ -44,7 +44,7 @@ pub use cpuid::{CpuidEntry, CpuidTable};
 pub use exit::{Exit, ShutdownCause};
 pub use isa::{CpuidBit, CpuidRegister, Feature, InstructionSet, IsaError, Level};
 pub use memory::{GuestRam, PAGE_SIZE, guest_ram, guest_ram_over, prefer_huge_pages, ram_ranges};
-pub use probes::{Probed, ProbedPage, Probes};
+pub use probes::{MOST_RETURNS, Probed, ProbedPage, Probes};
 pub use registers::{DescriptorTable, Registers, Segment, SegmentRegister, SystemRegisters};
 pub use report::{EngineReport, Unimplemented};
 pub use saved::CpuState;
@@ -239,11 +239,14 @@ pub trait Vcpu {
 
     /// Ends runs with [`Exit::Return`] from now on when a user's code comes to the linear
     /// address `target` other than by running into it: the address to which a call returns.
-    /// `false` when this engine can't.
+    /// `false` when this engine can't, or watches [`MOST_RETURNS`] others.
     fn watch_return(&mut self, target: u64) -> bool {
         let _ = target;
         false
     }
+
+    /// Ends no run with [`Exit::Return`] any more, but for addresses that are watched anew.
+    fn forget_returns(&mut self) {}
 
     /// What the processor was when it came to the probe of the last [`Exit::Probe`].
     fn probed(&self) -> Option<Probed> {

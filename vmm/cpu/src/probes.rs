@@ -12,6 +12,10 @@ use std::collections::BTreeMap;
 
 use crate::{Cycles, PAGE_SIZE, Registers, TimeAccount};
 
+/// Most return addresses that an engine watches at once: more than calls that can be open, so that there is room once
+/// those of calls that have returned are forgotten.
+pub const MOST_RETURNS: usize = 1 << 18;
+
 /// Bytes of a page.
 const BYTES: usize = PAGE_SIZE as usize;
 

@@ -100,10 +100,6 @@ pub(crate) fn resolve(
             trace.library != Some(true),
             "trace.library to be left out, or false",
         ),
-        (
-            scenario.checkpoint.every.is_none(),
-            "checkpoint.every to be left out: what probes saw is no part of checkpoints yet",
-        ),
     ];
     if let Some((_, what)) = needs.iter().find(|(is, _)| !is) {
         return Err(ProbeError::Needs(what));
@@ -326,8 +322,5 @@ mod tests {
             let error = error.unwrap_err().to_string();
             assert!(error.contains("engine = \"exact\""), "{error}");
         }
-        let every = "checkpoint = { every = \"1 s\" }";
-        let error = said(&format!("{file}\nsymbol = \"f\""), every);
-        assert!(error.contains("checkpoint.every"), "{error}");
     }
 }

@@ -186,6 +186,13 @@ pub(crate) fn identity(plan: &Plan, disks: DiskHashes) -> Identity {
         let (every, frames) = (profile.every, profile.frames);
         identity.push(("profile".to_owned(), format!("{every}, {frames} frames")));
     }
+    if !plan.probes.is_empty() {
+        // A file of probes begins with what they are.
+        let probes = plan.probes.iter().map(|own| &own.probe.name);
+        let names = probes.map(String::as_str).collect::<Vec<_>>().join(", ");
+        let hash = twox_hash::XxHash3_64::oneshot(format!("{:?}", plan.probes).as_bytes());
+        identity.push(("probes".to_owned(), format!("{names} ({hash:016x})")));
+    }
     if let Some(hash) = disks.large_files {
         identity.push(("large files".to_owned(), format!("{hash:032x}")));
     }

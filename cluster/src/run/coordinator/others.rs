@@ -10,7 +10,9 @@ use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_trace::{load_events, load_summaries, save_events, save_summaries};
+use belljar_trace::{
+    load_events, load_probes, load_summaries, save_events, save_probes, save_summaries,
+};
 
 use super::cut::Cuts;
 use super::{Run, RunError};
@@ -213,6 +215,10 @@ impl Run {
             let events = load_events(&record.events).map_err(ExchangeError::Calls)?;
             self.recorder.accept(events);
         }
+        if !record.probes.is_empty() {
+            let (probes, _) = load_probes(&record.probes).map_err(ExchangeError::Calls)?;
+            self.recorder.accept_probes(probes);
+        }
         if let Some(ready) = others.ready.get_mut(host as usize) {
             *ready = record.ready;
         }
@@ -358,6 +364,7 @@ fn close(report: &NodeReport, left: &LeftOver) -> Result<Final, RunError> {
             report: report.clone(),
             open: save_events(&left.open)?,
             summary: summary.map(save_summaries).transpose()?,
+            probes: save_probes(&left.probes.0, left.probes.1)?,
         })
     };
     saved()
@@ -372,8 +379,7 @@ fn open(of: Final) -> Result<(NodeReport, LeftOver), RunError> {
         Ok(LeftOver {
             open: load_events(&of.open)?,
             summary: summaries.and_then(|mut summaries| summaries.pop()),
-            // Runs with them have one host.
-            probes: Default::default(),
+            probes: load_probes(&of.probes)?,
         })
     };
     let left = loaded().map_err(ExchangeError::Calls)?;

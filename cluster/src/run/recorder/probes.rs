@@ -1,9 +1,14 @@
 //! What probes of the user's saw on all nodes, in the order of virtual time, in a file of its own.
 //!
-//! Records wait until no earlier one can come, as calls do. Part of the recorder of runs that have such probes.
+//! Records wait until no earlier one can come, as calls do. Where another host writes the file they are only collected
+//! for it. Part of the recorder of runs that have such probes.
 
 use belljar_archive::{ProbesHeader, ProbesWriter};
-use belljar_trace::{PROBES_FILE, Probe, ProbeRecord, ProbesEnd, TraceError, TraceHeader};
+use belljar_trace::{
+    PROBES_FILE, Probe, ProbeRecord, ProbesEnd, StateError, TraceError, TraceHeader, load_probes,
+    save_probes,
+};
+use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
 use crate::results::run_directory::RunDirectory;
@@ -12,9 +17,19 @@ use crate::run::error::RunError;
 /// What a node's tracer has left of its probes at the end.
 pub(crate) type ProbesLeft = (Vec<ProbeRecord>, ProbesEnd);
 
+/// What such a recorder holds, and how far its file is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ProbeRecorderState {
+    #[serde(with = "serde_bytes")]
+    writer: Vec<u8>,
+    #[serde(with = "serde_bytes")]
+    held: Vec<u8>,
+}
+
 /// Collects records and writes them.
 pub(super) struct ProbeRecorder {
-    writer: ProbesWriter,
+    /// None where another host writes.
+    writer: Option<ProbesWriter>,
     /// Records which others that are not known yet may precede.
     held: Vec<ProbeRecord>,
 }
@@ -34,9 +49,54 @@ impl ProbeRecorder {
         let file = directory.create_file(PROBES_FILE)?;
         let header = ProbesHeader { trace, probes };
         Ok(Some(Self {
-            writer: ProbesWriter::over(file, &path, &header)?,
+            writer: Some(ProbesWriter::over(file, &path, &header)?),
             held: Vec::new(),
         }))
+    }
+
+    /// What collects records for the host that writes them, if the run has such probes.
+    pub(super) fn relay(plan: &Plan) -> Option<Self> {
+        let relay = Self {
+            writer: None,
+            held: Vec::new(),
+        };
+        (!plan.probes.is_empty()).then_some(relay)
+    }
+
+    /// What it holds, and how far the file is; nothing where another host writes it.
+    pub(super) fn save(&self) -> Result<Option<ProbeRecorderState>, StateError> {
+        let Some(writer) = &self.writer else {
+            return Ok(None);
+        };
+        Ok(Some(ProbeRecorderState {
+            writer: writer.save()?,
+            held: save_probes(&self.held, ProbesEnd::default())?,
+        }))
+    }
+
+    /// Continues the file where it was [saved](Self::save).
+    pub(super) fn resume(
+        directory: &RunDirectory,
+        saved: &ProbeRecorderState,
+    ) -> Result<Self, RunError> {
+        let path = directory.path().join(PROBES_FILE);
+        let (held, _) = load_probes(&saved.held).map_err(|error| TraceError::State {
+            path: path.clone(),
+            reason: error.to_string(),
+        })?;
+        let file = directory.existing_file(PROBES_FILE)?;
+        Ok(Self {
+            writer: Some(ProbesWriter::resume(file, &path, &saved.writer)?),
+            held,
+        })
+    }
+
+    /// What is held for the host that writes the file.
+    pub(super) fn take_relayed(&mut self) -> Vec<ProbeRecord> {
+        match self.writer {
+            None => std::mem::take(&mut self.held),
+            Some(_) => Vec::new(),
+        }
     }
 
     /// Takes what a node's probes saw.
@@ -51,10 +111,13 @@ impl ProbeRecorder {
 
     /// Writes what was known before `cycle`.
     pub(super) fn write_before(&mut self, cycle: u64) -> Result<(), TraceError> {
+        let Some(writer) = &mut self.writer else {
+            return Ok(());
+        };
         self.held.sort_by_key(|record| (record.known, record.node));
         let ready = self.held.partition_point(|record| record.known < cycle);
         let mut ready = self.held.drain(..ready);
-        ready.try_for_each(|record| self.writer.push(record))
+        ready.try_for_each(|record| writer.push(record))
     }
 
     /// Writes what is held and the calls that did not return, and for a run that is `whole` the file's end.
@@ -65,10 +128,13 @@ impl ProbeRecorder {
             end.unfollowed = end.unfollowed.saturating_add(of.unfollowed);
         }
         self.write_before(u64::MAX)?;
+        let Some(mut writer) = self.writer else {
+            return Ok(());
+        };
         if whole {
-            return self.writer.finish(end);
+            return writer.finish(end);
         }
-        self.writer.flush()?;
-        self.writer.cut()
+        writer.flush()?;
+        writer.cut()
     }
 }

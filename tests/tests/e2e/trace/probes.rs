@@ -1,8 +1,10 @@
 //! Probes of the user's: functions that are called known times, with known arguments.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use belljar_tests::{Dir, Outcome, Scenario};
+use belljar_tests::lab::wait_for;
+use belljar_tests::{Dir, Outcome, Scenario, newest_checkpoint};
 use serde_json::{Value, json};
 
 use crate::mpirun::compiled;
@@ -250,6 +252,35 @@ fn calls_are_told_with_arguments_and_results_and_change_nothing() {
     assert_statistics(&dir);
 }
 
+/// What is recorded besides calls is the same on several hosts, and where a run was broken off and resumed.
+#[test]
+fn hosts_and_checkpoints_change_nothing_of_what_probes_and_profiles_tell() {
+    let Some(dir) = probed() else { return };
+    let again = "for i in 1 2 3; do mpiexec.hydra -n 2 ./probed; done";
+    let scenario = Scenario::new(2, again)
+        .working("files = { probed = \"probed\" }")
+        .with(&format!(
+            "[checkpoint]\nevery = \"20 ms\"\n[profile]\nevery = \"100 us\"\n{PROBES}"
+        ));
+    let apart = "--launch local --threads 1 --hosts one,two";
+    let apart: Vec<&str> = apart.split(' ').collect();
+    let whole = dir.run(&scenario, "whole", &[]).success();
+    whole.assert_same(&dir.run(&scenario, "apart", &apart).success());
+    let (_, probes) = dumped(&dir, "whole");
+    assert_eq!(probes["weigh"].len(), 3 * 10);
+    let folder = dir.path("broken.incomplete");
+    let mut run = dir.start_with(&scenario, "broken", &apart);
+    let kept = wait_for(Duration::from_secs(600), || {
+        (newest_checkpoint(&folder) >= Some(2)).then_some(())
+    });
+    run.kill().expect("a run under way");
+    run.wait().expect("its end");
+    assert!(kept.is_some(), "no checkpoint is kept");
+    let (_, error, code) = dir.call(&["resume", "broken", "--quiet", "--launch", "alone"]);
+    assert_eq!(code, Some(0), "{error}");
+    whole.assert_same(&dir.outcome("broken"));
+}
+
 #[test]
 fn what_cannot_be_probed_is_refused_before_anything_runs() {
     let Some(dir) = probed() else { return };
@@ -268,10 +299,6 @@ fn what_cannot_be_probed_is_refused_before_anything_runs() {
             "has no code at 0x10",
         ),
         (&format!("{libc}\nsymbol = \"memcpy\""), "several versions"),
-        (
-            &format!("{libc}\nsymbol = \"malloc\"\n[checkpoint]\nevery = \"1 s\""),
-            "checkpoint.every",
-        ),
     ] {
         let scenario = scenario(&format!("[[trace.probe]]\n{probe}\n"));
         let run = dir.run(&scenario, "refused", &[]);

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use belljar_cpu::{Exit, Probed, ProbedPage, Probes, Registers, Vcpu};
+use belljar_cpu::{Exit, MOST_RETURNS, Probed, ProbedPage, Probes, Registers, Vcpu};
 use belljar_exact_testing::bare::{CODE, FAR, Guest, HANDLERS, STACK};
 use iced_x86::code_asm::*;
 
@@ -224,6 +224,30 @@ fn a_return_is_seen_from_when_it_is_asked_for() {
         "{}",
         seen.returned.len()
     );
+}
+
+/// An engine that watches as many as it can says so, and has room for more when told to forget.
+#[test]
+fn no_return_is_given_up_unsaid() {
+    let program = program();
+    let mut guest = guest(&program);
+    let back = PLACES[0] + program.back;
+    assert!(guest.vcpu.watch_return(back));
+    let beyond = |number: usize| 0x7000_0000_0000 + number as u64;
+    for number in 1..MOST_RETURNS {
+        assert!(guest.vcpu.watch_return(beyond(number)));
+    }
+    assert!(!guest.vcpu.watch_return(beyond(0)));
+    assert!(guest.vcpu.watch_return(back), "it is watched already");
+    begin(&mut guest, PLACES[0]);
+    assert_eq!(
+        run(&mut guest, AT_ONCE, false).returned.len(),
+        ROUNDS as usize
+    );
+    guest.vcpu.forget_returns();
+    assert!(guest.vcpu.watch_return(beyond(0)));
+    begin(&mut guest, PLACES[0]);
+    assert!(run(&mut guest, AT_ONCE, false).returned.is_empty());
 }
 
 #[test]

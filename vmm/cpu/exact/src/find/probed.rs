@@ -11,15 +11,11 @@
 
 use std::sync::Arc;
 
-use belljar_cpu::{Access, Exit, PAGE_SIZE, Probed, Probes, Vcpu};
+use belljar_cpu::{Access, Exit, MOST_RETURNS, PAGE_SIZE, Probed, Probes, Vcpu};
 use belljar_translate::guest::decode::{Decoded, GuestBlock, decode};
 use belljar_translate::guest::size::CodeSize;
 
 use crate::processor::vcpu::ExactVcpu;
-
-/// Most return addresses that are watched at once; a program has some for each of its calls
-/// of traced functions.
-const MOST_RETURNS: usize = 1 << 16;
 
 /// What stands where a vCPU has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,21 +35,22 @@ impl ExactVcpu {
         });
     }
 
-    /// Has runs end where users' code returns to `target`.
-    pub(crate) fn begin_return(&mut self, target: u64) {
+    /// Has runs end where users' code returns to `target`; false where there are too many such places.
+    pub(crate) fn begin_return(&mut self, target: u64) -> bool {
         self.with_code(|vcpu| {
             if vcpu.store.probed.returns.contains(&target) {
-                return;
+                return true;
             }
             if vcpu.store.probed.returns.len() >= MOST_RETURNS {
-                vcpu.store.probed.returns.clear();
+                return false;
             }
             vcpu.store.probed.returns.insert(target);
             // Nothing leads there any more but by way of the dispatcher.
             if let Some(physical) = vcpu.translate(target, Access::Fetch) {
                 vcpu.forget_code(physical, 1);
             }
-        });
+            true
+        })
     }
 
     /// What there is at `state.rip`, whose page is compared with the set if it was not yet.

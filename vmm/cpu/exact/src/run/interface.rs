@@ -200,8 +200,11 @@ impl Vcpu for ExactVcpu {
     }
 
     fn watch_return(&mut self, target: u64) -> bool {
-        self.begin_return(target);
-        true
+        self.begin_return(target)
+    }
+
+    fn forget_returns(&mut self) {
+        self.with_code(|vcpu| vcpu.store.probed.returns.clear());
     }
 
     fn probed(&self) -> Option<Probed> {
