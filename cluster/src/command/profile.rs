@@ -3,10 +3,12 @@
 //! Functions are named after the run, by the files of the run's image and workload; without them places are told by file.
 //! Called by `main`.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
@@ -70,13 +72,24 @@ pub(crate) fn profile(arguments: &ProfileArguments) -> Result<ExitCode> {
         from: time("--from", arguments.from.as_deref())?.map(|time| time.as_ps()),
         to: time("--to", arguments.to.as_deref())?.map(|time| time.as_ps()),
     };
-    let (tally, state) = read(&arguments.directory, filter)?;
+    let directory = &arguments.directory;
+    let files = match RunFiles::of(&directory.join(SCENARIO_FILE)) {
+        Ok(files) => Some(files),
+        Err(error) => {
+            eprintln!("warning: functions are not named: {error:#}");
+            None
+        }
+    };
+    let (tally, state) = read(
+        directory,
+        Tally::new(filter).with_kernel(kernel(files.as_ref())),
+    )?;
     let split = match arguments.by {
         None => Split::None,
         Some(By::Node) => Split::Node,
         Some(By::Rank) => Split::Rank,
     };
-    let named = name(&tally, split, &arguments.directory);
+    let named = name(&tally, split, files.as_ref());
     for (path, format) in [
         (&arguments.pprof, Format::Pprof),
         (&arguments.svg, Format::Svg),
@@ -99,7 +112,7 @@ pub(crate) fn profile(arguments: &ProfileArguments) -> Result<ExitCode> {
 }
 
 /// All profiles of a run.
-fn read(directory: &Path, filter: Filter) -> Result<(Tally, State)> {
+fn read(directory: &Path, mut tally: Tally) -> Result<(Tally, State)> {
     let folder = directory.join(PROFILE_FOLDER);
     if !folder.is_dir() {
         bail!(
@@ -116,7 +129,6 @@ fn read(directory: &Path, filter: Filter) -> Result<(Tally, State)> {
         }
     }
     paths.sort();
-    let mut tally = Tally::new(filter);
     let mut state = State::Whole;
     for path in paths {
         if belljar_profile::read(&path, &mut tally)? == State::Cut {
@@ -126,24 +138,31 @@ fn read(directory: &Path, filter: Filter) -> Result<(Tally, State)> {
     Ok((tally, state))
 }
 
-/// The stacks by the names of functions, as far as the run's files are there.
-fn name(tally: &Tally, split: Split, directory: &Path) -> Named {
-    match RunFiles::of(&directory.join(SCENARIO_FILE)) {
-        Ok(files) => {
-            let mut symbols = Symbols::new(&files);
-            tally.name(split, |file, address| {
-                let places = symbols.places(&file.path, &file.build_id, address);
-                places
-                    .into_iter()
-                    .filter_map(|place| place.function)
-                    .collect()
-            })
-        }
+/// What begins at which address of the kernel, as far as its names are known.
+fn kernel(files: Option<&RunFiles>) -> BTreeMap<u64, Option<Arc<str>>> {
+    let symbols = files.map_or(Ok(None), RunFiles::kernel_symbols);
+    match symbols {
+        Ok(symbols) => symbols.map(|symbols| symbols.ranges()).unwrap_or_default(),
         Err(error) => {
-            eprintln!("warning: functions are not named: {error:#}");
-            tally.name(split, |_, _| Vec::new())
+            eprintln!("warning: the kernel's functions are not named: {error:#}");
+            BTreeMap::new()
         }
     }
+}
+
+/// The stacks by the names of functions, as far as the run's files are there.
+fn name(tally: &Tally, split: Split, files: Option<&RunFiles>) -> Named {
+    let Some(files) = files else {
+        return tally.name(split, |_, _| Vec::new());
+    };
+    let mut symbols = Symbols::new(files);
+    tally.name(split, |file, address| {
+        let places = symbols.places(&file.path, &file.build_id, address);
+        places
+            .into_iter()
+            .filter_map(|place| place.function)
+            .collect()
+    })
 }
 
 fn write(named: &Named, format: Format, path: &Path) -> std::io::Result<()> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::form::{CodeFile, Frame, Head, Sample, Samples};
 
-/// What code of the kernel is called: images have no names for it.
+/// What the kernel's code is called, under its functions.
 const KERNEL: &str = "[kernel]";
 /// What code of no file is called.
 const NO_FILE: &str = "[unknown]";
@@ -43,7 +43,8 @@ pub enum Split {
 struct Doing {
     node: u32,
     rank: Option<u32>,
-    in_kernel: bool,
+    /// Whether the kernel was running, and in which function, as far as its name is known.
+    kernel: Option<Option<Arc<str>>>,
     /// From the innermost frame outward, files by their numbers in the tally.
     stack: Vec<Frame>,
 }
@@ -52,6 +53,8 @@ struct Doing {
 #[derive(Debug, Default)]
 pub struct Tally {
     filter: Filter,
+    /// What begins at which address of the kernel: a function, or what is none.
+    kernel: BTreeMap<u64, Option<Arc<str>>>,
     every: u64,
     files: Vec<CodeFile>,
     numbers: BTreeMap<CodeFile, u32>,
@@ -69,6 +72,18 @@ impl Tally {
             filter,
             ..Self::default()
         }
+    }
+
+    /// Names the kernel's functions, each of which begins at its address; what is none begins at addresses without a name.
+    #[must_use]
+    pub fn with_kernel(mut self, functions: BTreeMap<u64, Option<Arc<str>>>) -> Self {
+        self.kernel = functions;
+        self
+    }
+
+    fn kernel_function(&self, address: u64) -> Option<Arc<str>> {
+        let (_, function) = self.kernel.range(..=address).next_back()?;
+        function.clone()
     }
 
     fn has_node(&self, node: u32) -> bool {
@@ -118,7 +133,7 @@ impl Tally {
         let doing = Doing {
             node,
             rank: sample.rank,
-            in_kernel: sample.kernel.is_some(),
+            kernel: sample.kernel.map(|address| self.kernel_function(address)),
             stack: stack.collect(),
         };
         let count = self.counts.entry(doing).or_default();
@@ -162,7 +177,10 @@ impl Tally {
         };
         for (doing, count) in &self.counts {
             let mut stack: Vec<Arc<str>> = Vec::new();
-            stack.extend(doing.in_kernel.then(|| KERNEL.into()));
+            if let Some(function) = &doing.kernel {
+                stack.extend(function.clone());
+                stack.push(KERNEL.into());
+            }
             for frame in &doing.stack {
                 let names = known
                     .entry(*frame)

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -101,6 +102,29 @@ fn what_is_written_is_read() {
     (0..8000).for_each(|number| add(&mut writer, number));
     writer.finish(10 + 16_000);
     assert!(writer.take() == written(8000));
+}
+
+#[test]
+fn functions_of_the_kernel_are_named_where_it_has_names() {
+    let bytes = written(8000);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), bytes).unwrap();
+    let kernel = 0xffff_ffff_8100_0000;
+    for (functions, stack) in [
+        (vec![(kernel, Some("copy"))], "inlined;[kernel];copy 1000\n"),
+        (
+            vec![(kernel - 8, Some("copy")), (kernel, None)],
+            "inlined;[kernel] 1000\n",
+        ),
+        (vec![(kernel + 1, Some("copy"))], "inlined;[kernel] 1000\n"),
+    ] {
+        let functions = functions.into_iter();
+        let functions = functions.map(|(at, name)| (at, name.map(Arc::from)));
+        let mut tally = Tally::new(Filter::default()).with_kernel(functions.collect());
+        assert_eq!(read(file.path(), &mut tally).unwrap(), State::Whole);
+        let folded = text(&tally.name(Split::None, names), Format::Folded);
+        assert!(folded.contains(stack), "{folded}");
+    }
 }
 
 #[test]

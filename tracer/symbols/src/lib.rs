@@ -6,10 +6,12 @@
 //! after a run; nothing here takes part in one.
 //!
 //! From top to bottom: `symbols` keeps files that were asked for; `module` is one of them; `separate` finds debug files;
-//! `functions` is the symbol table; `sections` reads files. None imports one above it.
+//! `functions` is the symbol table; `sections` reads files. `kallsyms` is the kernel's, apart from all of them. None imports one above it.
 
 /// A file's functions by their addresses.
 mod functions;
+/// Functions of a kernel by its own table.
+mod kallsyms;
 /// One file, with all that names places in it.
 mod module;
 /// Sections of an ELF file.
@@ -19,6 +21,7 @@ mod separate;
 /// The files that were asked for.
 mod symbols;
 
+pub use kallsyms::KernelSymbols;
 pub use symbols::{Place, Symbols};
 
 /// The files of a guest.

@@ -153,6 +153,11 @@ impl KernelImage {
         Self::from_bytes(path, &bytes)
     }
 
+    /// What it unpacks to: of a bzImage, the ELF file.
+    pub fn contents(&self) -> &[u8] {
+        &self.contents
+    }
+
     /// The same for a file's contents; `path` only names it in errors.
     ///
     /// # Errors

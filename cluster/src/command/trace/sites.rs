@@ -14,7 +14,8 @@ use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::code::workload_path;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::Scenario;
-use belljar_symbols::{FileSource, Symbols};
+use belljar_symbols::{FileSource, KernelSymbols, Symbols};
+use belljar_vmm::KernelImage;
 use clap::Args;
 
 use super::{FilterArguments, filter, results, trace_file};
@@ -62,7 +63,10 @@ pub(super) fn sites(arguments: &SitesArguments) -> Result<ExitCode> {
 }
 
 /// The files that a run's nodes have.
-pub(crate) struct RunFiles(GuestRoot);
+pub(crate) struct RunFiles {
+    root: GuestRoot,
+    kernel: PathBuf,
+}
 
 impl RunFiles {
     /// Of the run whose scenario is at `path`.
@@ -74,13 +78,22 @@ impl RunFiles {
         for (name, content) in &plan.files {
             root.add(&workload_path(name), content);
         }
-        Ok(Self(root))
+        Ok(Self {
+            root,
+            kernel: plan.image.kernel,
+        })
+    }
+
+    /// The functions of the nodes' kernel, if that has a table of them.
+    pub(crate) fn kernel_symbols(&self) -> Result<Option<KernelSymbols>> {
+        let kernel = KernelImage::open(&self.kernel)?;
+        Ok(KernelSymbols::of(kernel.contents()))
     }
 }
 
 impl FileSource for RunFiles {
     fn read(&self, path: &str) -> Option<Vec<u8>> {
-        self.0.read(path)
+        self.root.read(path)
     }
 }
 

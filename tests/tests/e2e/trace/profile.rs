@@ -128,7 +128,7 @@ fn a_profile_is_told_in_all_forms() {
     assert!(line.is_some(), "{folded}");
     // Also what MPI is not in, and the kernel on behalf of processes and for itself.
     assert!(folded.contains("node 0;"), "{folded}");
-    let in_kernel = |line: &&str| line.contains(";main;") && line.contains(";[kernel] ");
+    let in_kernel = |line: &&str| line.contains(";main;") && line.contains(";[kernel];");
     assert!(folded.lines().any(|line| in_kernel(&line)), "{folded}");
     let picture = std::fs::read_to_string(dir.path("a.svg")).expect("a picture");
     assert!(picture.starts_with("<svg ") && picture.contains("<title>heavy ("));

@@ -1,0 +1,219 @@
+//! Where the parts of a kernel's table of symbols are, and what they say.
+//!
+//! Up to Linux 6.3 they stand in this order: offsets, base, number, names, markers, (since 6.2 an order by name,) tokens,
+//! index of tokens. From 6.4 on offsets and base stand after the index. Each begins at a multiple of 8 bytes. Called by
+//! [`KernelSymbols`](super::KernelSymbols).
+
+use std::ops::Range;
+
+/// Tokens of a table.
+const TOKENS: usize = 256;
+
+/// The token that is the digit zero, in every kernel.
+const ZERO: usize = b'0' as usize;
+
+/// The digits in a table of tokens.
+const DIGITS: &[u8] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\0";
+
+/// The longest token.
+const LONGEST_TOKEN: usize = 64;
+
+/// The longest name with its kind.
+const LONGEST_NAME: usize = 1024;
+
+/// Names between two markers.
+const MARKED: usize = 256;
+
+/// Fewest symbols of a kernel that is believed to be one.
+const FEWEST: usize = 64;
+
+/// What every part begins at a multiple of.
+const ALIGNMENT: usize = 8;
+
+/// The kernel's half of the address space.
+const KERNEL_HALF: u64 = 1 << 63;
+
+/// A table of symbols.
+pub(super) struct Tables<'k> {
+    data: &'k [u8],
+    tokens: Vec<&'k [u8]>,
+    names: usize,
+    number: usize,
+    offsets: Range<usize>,
+    base: u64,
+    /// Offsets below zero are addresses after the base, others are what they are (`CONFIG_KALLSYMS_ABSOLUTE_PERCPU`).
+    has_absolute: bool,
+}
+
+impl<'k> Tables<'k> {
+    /// The first table in `data` that fits together.
+    pub(super) fn find(data: &'k [u8]) -> Option<Self> {
+        let mut from = 0;
+        while let Some(found) = position(data.get(from..)?, DIGITS) {
+            let digits = from + found;
+            if let Some((start, tokens, end)) = tokens_around(data, digits)
+                && let Some(tables) = Self::before(data, start, tokens, end)
+            {
+                return Some(tables);
+            }
+            from = digits + 1;
+        }
+        None
+    }
+
+    /// The table whose tokens begin at `start`, and whose index of tokens ends at `end`.
+    fn before(data: &'k [u8], start: usize, tokens: Vec<&'k [u8]>, end: usize) -> Option<Self> {
+        let mut at = start / ALIGNMENT * ALIGNMENT;
+        while let Some(next) = at.checked_sub(ALIGNMENT) {
+            at = next;
+            let number = word(data, at)? as usize;
+            let fits = (FEWEST..(start - at)).contains(&number) && word(data, at + 4) == Some(0);
+            let names = at + ALIGNMENT;
+            if fits && has_markers(data, names, number, start) {
+                let mut tables = Self {
+                    data,
+                    tokens,
+                    names,
+                    number,
+                    offsets: 0..0,
+                    base: 0,
+                    has_absolute: false,
+                };
+                return tables.place(at, end).then_some(tables);
+            }
+        }
+        None
+    }
+
+    /// Finds the offsets of addresses: before the number of symbols, or after the index of tokens.
+    fn place(&mut self, number_at: usize, index_end: usize) -> bool {
+        let length = 4 * self.number;
+        let padded = length.next_multiple_of(ALIGNMENT);
+        let before = number_at
+            .checked_sub(ALIGNMENT)
+            .and_then(|base| Some((base, base.checked_sub(padded)?)));
+        let after = index_end.next_multiple_of(ALIGNMENT);
+        for (base, offsets) in before.into_iter().chain([(after + padded, after)]) {
+            let value = self.data.get(base..).and_then(<[u8]>::first_chunk);
+            let value = value.map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            if value >= KERNEL_HALF && value.is_multiple_of(4096) {
+                self.base = value;
+                self.offsets = offsets..offsets + length;
+                let negative = (0..self.number).filter(|index| self.offset(*index) < 0);
+                self.has_absolute = negative.count() > self.number / 2;
+                return true;
+            }
+        }
+        false
+    }
+
+    fn offset(&self, index: usize) -> i32 {
+        let word = word(self.data, self.offsets.start + 4 * index);
+        word.unwrap_or_default().cast_signed()
+    }
+
+    fn address(&self, index: usize) -> u64 {
+        let offset = self.offset(index);
+        match (self.has_absolute, offset < 0) {
+            (true, true) => self.base.wrapping_add(u64::from(!offset.cast_unsigned())),
+            (true, false) => u64::from(offset.cast_unsigned()),
+            (false, _) => self.base.wrapping_add(u64::from(offset.cast_unsigned())),
+        }
+    }
+
+    /// Address, kind as `nm` has it, and name of each symbol.
+    pub(super) fn symbols(&self) -> impl Iterator<Item = (u64, u8, String)> {
+        let mut at = self.names;
+        (0..self.number).map_while(move |index| {
+            let (tokens, next) = entry(self.data, at)?;
+            at = next;
+            let mut text = Vec::new();
+            for token in self.data.get(tokens)? {
+                text.extend_from_slice(self.tokens.get(usize::from(*token))?);
+                if text.len() > LONGEST_NAME {
+                    return None;
+                }
+            }
+            let (kind, name) = text.split_first()?;
+            let name = String::from_utf8_lossy(name).into_owned();
+            Some((self.address(index), *kind, name))
+        })
+    }
+}
+
+fn position(data: &[u8], what: &[u8]) -> Option<usize> {
+    data.windows(what.len()).position(|window| window == what)
+}
+
+fn word(data: &[u8], at: usize) -> Option<u32> {
+    let bytes = data.get(at..)?.first_chunk()?;
+    Some(u32::from_le_bytes(*bytes))
+}
+
+/// The table of tokens whose digits are at `digits`: where it begins, its tokens, and where the index after it ends.
+fn tokens_around(data: &[u8], digits: usize) -> Option<(usize, Vec<&[u8]>, usize)> {
+    let mut second = digits;
+    for _ in 1..ZERO {
+        // The token before ends with a zero, after which this one begins.
+        let end = second.checked_sub(1)?;
+        let longest = end.saturating_sub(LONGEST_TOKEN);
+        let zero = data.get(longest..end)?.iter().rposition(|byte| *byte == 0);
+        second = longest + zero? + 1;
+    }
+    // What is before the first token may be anything.
+    let last = second.checked_sub(1)? / ALIGNMENT;
+    let mut starts = (0..=LONGEST_TOKEN / ALIGNMENT).filter_map(|back| last.checked_sub(back));
+    starts.find_map(|start| tokens_at(data, start * ALIGNMENT))
+}
+
+/// The table of tokens at `start`, if the index after it says where they begin.
+fn tokens_at(data: &[u8], start: usize) -> Option<(usize, Vec<&[u8]>, usize)> {
+    let (mut tokens, mut at, mut places) = (Vec::new(), start, Vec::new());
+    while tokens.len() < TOKENS {
+        let rest = data.get(at..)?;
+        let length = rest
+            .iter()
+            .take(LONGEST_TOKEN)
+            .position(|byte| *byte == 0)?;
+        places.push(at - start);
+        tokens.push(&rest[..length]);
+        at += length + 1;
+    }
+    let index = at.next_multiple_of(ALIGNMENT);
+    let end = index + 2 * TOKENS;
+    let stored = data.get(index..end)?.chunks_exact(2);
+    let stored = stored.map(|bytes| usize::from(u16::from_le_bytes([bytes[0], bytes[1]])));
+    stored.eq(places).then_some((start, tokens, end))
+}
+
+/// A name at `at`: where its tokens are, and where the next name begins. Lengths of 128 and more take two bytes
+/// (since Linux 6.1).
+fn entry(data: &[u8], at: usize) -> Option<(Range<usize>, usize)> {
+    let first = usize::from(*data.get(at)?);
+    let (length, start) = match first {
+        0 => return None,
+        1..128 => (first, at + 1),
+        _ => (first - 128 + 128 * usize::from(*data.get(at + 1)?), at + 2),
+    };
+    let end = start + length;
+    (length <= LONGEST_NAME && end <= data.len()).then_some((start..end, end))
+}
+
+/// Whether `number` names from `names` on end before `limit`, and markers after them say where every 256th begins.
+fn has_markers(data: &[u8], names: usize, number: usize, limit: usize) -> bool {
+    let (mut at, mut marks) = (names, Vec::new());
+    for index in 0..number {
+        if index % MARKED == 0 {
+            marks.push((at - names) as u32);
+        }
+        match entry(data, at) {
+            Some((_, next)) if next <= limit => at = next,
+            _ => return false,
+        }
+    }
+    let markers = at.next_multiple_of(ALIGNMENT);
+    let mut stored = (0..marks.len()).map(|index| word(data, markers + 4 * index));
+    marks
+        .into_iter()
+        .all(|mark| stored.next() == Some(Some(mark)))
+}
