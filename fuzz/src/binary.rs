@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use belljar_symbols::{FileSource, Symbols};
+use belljar_symbols::{FileSource, KernelSymbols, Symbols};
 use belljar_unwind::{Code, Files, Mappings, Memory, PAGE, Unwinder};
 
 /// Where the file is mapped.
@@ -52,6 +52,13 @@ pub(crate) fn target(data: &[u8]) {
         let mut mappings = Mappings::default();
         let frames = unwinder.frames(&registers, &mut mappings, &process, 16);
         assert!(frames.len() <= 16 && mappings.is_sound());
+    }
+    if let Some(symbols) = KernelSymbols::of(data) {
+        let named = symbols
+            .functions()
+            .next()
+            .and_then(|(at, _)| symbols.function(at));
+        assert!(symbols.functions().next().is_none() || named.is_some());
     }
     let source = Same(data);
     let mut symbols = Symbols::new(&source);

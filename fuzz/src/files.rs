@@ -5,6 +5,8 @@
 
 /// What a program is and whom it waits for, by its trace.
 mod analyses;
+/// What runs write besides traces.
+mod records;
 
 use std::io::Write;
 use std::path::Path;
@@ -21,6 +23,7 @@ use belljar_trace::{
 };
 
 pub(crate) use analyses::target as analyses;
+pub(crate) use records::{seeds as records_seeds, target as records};
 
 /// Bytes before the payload of a chunk of an earlier version: kind, two lengths, checksum.
 const EARLIER_HEAD: usize = 13;

@@ -115,6 +115,13 @@ pub const TARGETS: &[Target] = &[
         longest: 4096,
     },
     Target {
+        name: "records",
+        about: "what runs write besides traces: files of probes, and profiles",
+        run: files::records,
+        seeds: files::records_seeds,
+        longest: 4096,
+    },
+    Target {
         name: "scenario",
         about: "scenario files and overrides",
         run: files::scenario,

@@ -99,6 +99,11 @@ fn tables() {
 }
 
 #[test]
+fn records() {
+    mutations("records", 1000);
+}
+
+#[test]
 fn scenario() {
     mutations("scenario", 2000);
 }

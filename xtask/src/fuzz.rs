@@ -40,6 +40,8 @@ enum Target {
     Binary,
     /// MPI libraries' decision tables, and what a run says of the wire.
     Tables,
+    /// What runs write besides traces: files of probes, and profiles.
+    Records,
     /// Scenario files and overrides.
     Scenario,
     /// Networks from GraphML files.
