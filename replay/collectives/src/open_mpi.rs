@@ -12,20 +12,29 @@ mod rules;
 
 use crate::algorithm::Algorithm;
 use crate::call::{Call, Operation};
+use crate::library;
 use crate::schedule::Builder;
 
 pub use algorithm::OpenMpiAlgorithm;
-pub(crate) use rules::FIRST;
 use rules::tuned;
 
 use OpenMpiAlgorithm as Own;
 
+/// Whether a library's file is one of Open MPI 4.1: it has its name's form, and its version.
+pub(crate) fn is_library(library: &[u8]) -> bool {
+    let parts: [&[u8]; 2] = [b"Open MPI v%d.%d.%d", b"\0v4.1."];
+    parts.iter().all(|part| library::has(library, part))
+}
+
 /// What is taken for a call; `None` where the call does not tell that.
 pub(crate) fn choose(call: &Call) -> Option<Algorithm> {
+    let own = |algorithm| Some(Algorithm::OpenMpi(algorithm));
+    if is_nothing(call) {
+        return own(Own::Nothing);
+    }
     if call.nonblocking {
         return Some(nonblocking(call));
     }
-    let own = |algorithm| Some(Algorithm::OpenMpi(algorithm));
     match call.operation {
         Operation::Gatherv => Some(Algorithm::GathervLinear),
         Operation::Scatterv => Some(Algorithm::ScattervLinear),
@@ -49,8 +58,8 @@ fn nonblocking(call: &Call) -> Algorithm {
     let own = match call.operation {
         Operation::Barrier => return Algorithm::BarrierDissemination,
         Operation::Broadcast if few => Own::BroadcastLinear,
-        Operation::Broadcast if small => Own::BroadcastSwappedBinomialTree,
-        Operation::Broadcast => Own::BroadcastSwappedChain,
+        // In fragments it would go where `coll_libnbc_ibcast_skip_dt_decision` is not set, which it is.
+        Operation::Broadcast => Own::BroadcastSwappedBinomialTree,
         Operation::Gather => Own::GatherLinear,
         Operation::Gatherv => Own::GathervLinear,
         Operation::Scatter => Own::ScatterLinear,
@@ -73,6 +82,29 @@ fn nonblocking(call: &Call) -> Algorithm {
         Operation::Scan | Operation::Exscan => Own::ScanLinear,
     };
     Algorithm::OpenMpi(own)
+}
+
+/// Whether the library returns at once, since there is no data. The nonblocking forms of some send empty messages.
+fn is_nothing(call: &Call) -> bool {
+    match call.operation {
+        Operation::Broadcast
+        | Operation::Reduce
+        | Operation::Allreduce
+        | Operation::ReduceScatterBlock
+        | Operation::Scan => call.count == 0,
+        Operation::Gather
+        | Operation::Scatter
+        | Operation::Allgather
+        | Operation::Alltoall
+        | Operation::Exscan => call.count == 0 && !call.nonblocking,
+        Operation::Allgatherv => call.total_bytes() == 0 && !call.nonblocking,
+        Operation::ReduceScatter => call.total_bytes() == 0,
+        Operation::Barrier
+        | Operation::Gatherv
+        | Operation::Scatterv
+        | Operation::Alltoallv
+        | Operation::Alltoallw => false,
+    }
 }
 
 /// Builds the caller's part of an operation that is a part of another one.

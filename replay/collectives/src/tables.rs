@@ -110,7 +110,7 @@ impl Tables {
         if let Some(document) = documents.iter().find(names) {
             return Self::parse(document);
         }
-        if library::has(library, open_mpi::FIRST) {
+        if open_mpi::is_library(library) {
             return Ok(Self::open_mpi());
         }
         Err(TableError::Missing)

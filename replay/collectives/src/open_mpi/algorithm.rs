@@ -5,12 +5,14 @@
 use crate::algorithms::open_mpi::{
     allgather, allreduce, alltoall, barrier, broadcast, gather, reduce, reduce_scatter,
 };
-use crate::call::{Call, Operation};
+use crate::call::Call;
 use crate::schedule::Builder;
 
 /// How Open MPI carries out an operation where it does that in another way than MPICH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OpenMpiAlgorithm {
+    /// No messages: there is no data.
+    Nothing,
     /// All tell rank 0, which tells all.
     BarrierLinear,
     /// Partners twice as far away each time; those from the power of two on tell one below it.
@@ -33,8 +35,6 @@ pub enum OpenMpiAlgorithm {
     BroadcastScatterAllgather,
     /// As [`BroadcastBinomialTree`](Self::BroadcastBinomialTree), the root in rank 0's place.
     BroadcastSwappedBinomialTree,
-    /// From each to the next in fragments, the root in rank 0's place.
-    BroadcastSwappedChain,
     /// From each straight to the root.
     GatherLinear,
     /// From each straight to the root, once that asks for it.
@@ -112,6 +112,7 @@ pub enum OpenMpiAlgorithm {
 impl OpenMpiAlgorithm {
     /// All of them.
     pub const ALL: [Self; 48] = [
+        Self::Nothing,
         Self::BarrierLinear,
         Self::BarrierRecursiveDoubling,
         Self::BarrierTree,
@@ -123,7 +124,6 @@ impl OpenMpiAlgorithm {
         Self::BroadcastKnomialTree,
         Self::BroadcastScatterAllgather,
         Self::BroadcastSwappedBinomialTree,
-        Self::BroadcastSwappedChain,
         Self::GatherLinear,
         Self::GatherLinearSynchronised,
         Self::GathervLinear,
@@ -164,10 +164,8 @@ impl OpenMpiAlgorithm {
 
     /// Builds the caller's part of a sound call of a communicator of two members at least.
     pub(crate) fn build(self, call: &Call, to: &mut Builder) {
-        if is_nothing(call) {
-            return;
-        }
         let build = match self {
+            Self::Nothing => return,
             Self::BarrierLinear => barrier::linear,
             Self::BarrierRecursiveDoubling => barrier::doubling,
             Self::BarrierTree => barrier::tree,
@@ -179,7 +177,6 @@ impl OpenMpiAlgorithm {
             Self::BroadcastKnomialTree => broadcast::knomial,
             Self::BroadcastScatterAllgather => broadcast::scatter_allgather,
             Self::BroadcastSwappedBinomialTree => broadcast::swapped_binomial,
-            Self::BroadcastSwappedChain => broadcast::swapped_chain,
             Self::GatherLinear => gather::linear,
             Self::GatherLinearSynchronised => gather::synchronised,
             Self::GathervLinear => gather::pieces,
@@ -218,26 +215,5 @@ impl OpenMpiAlgorithm {
             Self::ScanLinear => reduce::scan,
         };
         build(call, to);
-    }
-}
-
-/// Whether the library returns at once, since there is no data. Nonblocking operations but broadcasts and reductions send empty messages.
-fn is_nothing(call: &Call) -> bool {
-    match call.operation {
-        Operation::Broadcast
-        | Operation::Reduce
-        | Operation::Allreduce
-        | Operation::ReduceScatterBlock
-        | Operation::Scan
-        | Operation::Exscan => call.count == 0,
-        Operation::Gather | Operation::Scatter | Operation::Allgather | Operation::Alltoall => {
-            call.count == 0 && !call.nonblocking
-        }
-        Operation::Allgatherv | Operation::ReduceScatter => call.total_bytes() == 0,
-        Operation::Barrier
-        | Operation::Gatherv
-        | Operation::Scatterv
-        | Operation::Alltoallv
-        | Operation::Alltoallw => false,
     }
 }

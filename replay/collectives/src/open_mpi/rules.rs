@@ -12,9 +12,6 @@ use crate::call::{Call, Operation};
 /// The rules; the file says how they are written.
 const TEXT: &str = include_str!("../../data/open-mpi-4.1.txt");
 
-/// What the name of a library's own version begins with, in its file.
-pub(crate) const FIRST: &[u8] = b"Open MPI v4.1.";
-
 /// Algorithms, each with the bytes below which it is taken.
 type Row = Vec<(Algorithm, u64)>;
 
@@ -39,6 +36,13 @@ pub(super) fn tuned(call: &Call) -> Option<Algorithm> {
         // It takes powers of two alone, and gives others to Bruck's.
         Algorithm::AllgatherRecursiveDoubling if !call.members.is_power_of_two() => {
             Algorithm::AllgatherBrucks
+        }
+        // With equal blocks in powers of two, blocks change places before instead of after.
+        Algorithm::OpenMpi(Own::ReduceScatterButterfly)
+            if call.operation == Operation::ReduceScatterBlock
+                && call.members.is_power_of_two() =>
+        {
+            Algorithm::ReduceScatterNoncommutative
         }
         other => *other,
     })

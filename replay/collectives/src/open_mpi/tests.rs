@@ -42,7 +42,7 @@ fn nonblocking_forms_have_rules_of_their_own() {
     );
     assert_eq!(
         name(call(Operation::Broadcast, 5, 1 << 20)),
-        "BroadcastSwappedChain"
+        "BroadcastSwappedBinomialTree"
     );
     assert_eq!(
         name(call(Operation::Reduce, 2, 1 << 20)),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use belljar_abi::Base;
-use belljar_collectives::{Algorithm, Call, Choice, Operation, Tables};
+use belljar_collectives::{Algorithm, Call, Choice, Library, Operation, Tables};
 use belljar_trace::{Collective, Event, Implementation};
 
 use super::AlgorithmTraffic;
@@ -79,6 +79,13 @@ impl<'a> Expander<'a> {
         collective: &Collective,
         pairs: &mut Pairs,
     ) -> Result<(), Unknown> {
+        let own = match self.tables.library() {
+            Library::Mpich => Implementation::Mpich,
+            Library::OpenMpi => Implementation::OpenMpi,
+        };
+        if event.implementation != own {
+            return Err(Unknown::Library);
+        }
         let process = (event.node, event.process);
         let number = collective.communicator.ok_or(Unknown::Peer)?;
         if self.communicators.remote_members(process, number).is_some() {
@@ -148,6 +155,10 @@ impl<'a> Expander<'a> {
             return Ok(call);
         }
         let own = self.reductions.get(&(event.node, event.process));
+        if own.is_none_or(|own| !own.others) && event.implementation == Implementation::OpenMpi {
+            // Its handles do not tell whose they are. MPI's own are commutative as far as reductions of several take them.
+            return Ok(call);
+        }
         let commutative = match own.copied().unwrap_or_default() {
             Reductions {
                 commutative: true,
@@ -197,7 +208,7 @@ impl<'a> Expander<'a> {
         let algorithms =
             algorithms.map(|((operation, algorithm), (calls, sum))| AlgorithmTraffic {
                 operation: operation.name(),
-                algorithm: format!("{algorithm:?}"),
+                algorithm: algorithm.name(),
                 calls: *calls,
                 messages: sum.messages,
                 bytes: sum.bytes,

@@ -4,7 +4,7 @@
 
 use super::trees::{self, Place};
 use crate::algorithms::broadcast::scatter;
-use crate::algorithms::parts::{Parts, fragments, numbers};
+use crate::algorithms::parts::{Parts, numbers};
 use crate::call::Call;
 use crate::schedule::Builder;
 
@@ -57,25 +57,6 @@ pub(crate) fn swapped_binomial(call: &Call, to: &mut Builder) {
 /// Down a tree of base 4.
 pub(crate) fn knomial(call: &Call, to: &mut Builder) {
     down(&trees::knomial(call, BASE), call.bytes(), to);
-}
-
-/// From each to the next in fragments, with the root in rank 0's place.
-pub(crate) fn swapped_chain(call: &Call, to: &mut Builder) {
-    // The library's own sizes, from 64 KiB and from half a MiB on.
-    let most = if call.bytes() < 524_288 { 8192 } else { 32768 };
-    let own = trees::swapped(call.rank, call.root);
-    let other = |number| trees::swapped(number, call.root);
-    for (bytes, number) in fragments(call.count, call.element, most).zip(0..) {
-        if let Some(before) = own.checked_sub(1) {
-            to.receive(other(before), bytes);
-        }
-        if own + 1 < call.members {
-            to.begin_send(other(own + 1), bytes, || vec![number]);
-            if own == 0 {
-                to.wait();
-            }
-        }
-    }
 }
 
 /// One half down each side of a binary tree; then each exchanges its half with one of the other side.
