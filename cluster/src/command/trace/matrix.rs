@@ -3,6 +3,7 @@
 //! Messages need the MPI library's tables, which are in the run's image; what passed the wire the run wrote down itself.
 //! Called by `trace`.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -116,12 +117,27 @@ fn tables(arguments: &MatrixArguments) -> Result<Tables> {
             path.display()
         )
     })?;
+    for name in choosing(&text) {
+        eprintln!(
+            "warning: {} names {name}; what it makes the MPI library choose is not taken into account",
+            path.display()
+        );
+    }
     let scenario = Scenario::parse(&path, &text, &[])?;
     let image = Plan::image_of(&scenario, &path)?;
     Ok(tables_in(
         &GuestRoot::open(&image)?,
         implementation(&trace)?,
     )?)
+}
+
+/// Variables in a scenario that make MPI libraries choose other algorithms than by their own rules.
+fn choosing(scenario: &str) -> BTreeSet<&str> {
+    let words = scenario.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+    let names = ["MPIR_CVAR_", "OMPI_MCA_coll", "coll_tuned_", "coll_libnbc_"];
+    words
+        .filter(|word| names.iter().any(|name| word.starts_with(name)))
+        .collect()
 }
 
 /// The MPI library of the first call in a trace.
@@ -153,4 +169,24 @@ fn wire(directory: &Path) -> Result<Matrix> {
         .with_context(|| format!("{}/summary.json", directory.display()))?;
     let matrix = Matrix::of_wire(&read(WIRE_FILE)?, lasted.virtual_time_ps);
     matrix.with_context(|| directory.join(WIRE_FILE).display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_choose_algorithms_are_found() {
+        let scenario = "command = 'mpirun --mca coll_tuned_use_dynamic_rules 1 ./a'\n\
+                        environment = { MPIR_CVAR_BCAST_INTRA_ALGORITHM = 'binomial', HOME = '/' }";
+        let found: Vec<&str> = choosing(scenario).into_iter().collect();
+        assert_eq!(
+            found,
+            [
+                "MPIR_CVAR_BCAST_INTRA_ALGORITHM",
+                "coll_tuned_use_dynamic_rules"
+            ]
+        );
+        assert!(choosing("command = 'mpirun ./a'").is_empty());
+    }
 }

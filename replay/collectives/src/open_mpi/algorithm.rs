@@ -71,6 +71,8 @@ pub enum OpenMpiAlgorithm {
     AlltoallvNonempty,
     /// As [`AlltoallInPlace`](Self::AlltoallInPlace), without empty pieces.
     AlltoallvInPlace,
+    /// As [`AlltoallvInPlace`](Self::AlltoallvInPlace), but for the opposite rank's piece.
+    AlltoallwInPlace,
     /// From each straight to the root.
     ReduceLinear,
     /// From each to the one before it.
@@ -111,7 +113,7 @@ pub enum OpenMpiAlgorithm {
 
 impl OpenMpiAlgorithm {
     /// All of them.
-    pub const ALL: [Self; 48] = [
+    pub const ALL: [Self; 49] = [
         Self::Nothing,
         Self::BarrierLinear,
         Self::BarrierRecursiveDoubling,
@@ -142,6 +144,7 @@ impl OpenMpiAlgorithm {
         Self::AlltoallvPairwise,
         Self::AlltoallvNonempty,
         Self::AlltoallvInPlace,
+        Self::AlltoallwInPlace,
         Self::ReduceLinear,
         Self::ReduceChain,
         Self::ReduceBinaryTree,
@@ -194,6 +197,7 @@ impl OpenMpiAlgorithm {
             Self::AlltoallvLinear => alltoall::linear_pieces,
             Self::AlltoallvPairwise => alltoall::pairwise_pieces,
             Self::AlltoallvNonempty => alltoall::linear_nonempty,
+            Self::AlltoallwInPlace => alltoall::in_place_opposite,
             Self::AlltoallvInPlace => alltoall::in_place_pieces,
             Self::ReduceLinear => reduce::linear,
             Self::ReduceChain => reduce::chain,

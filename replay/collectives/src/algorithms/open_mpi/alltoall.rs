@@ -81,23 +81,38 @@ fn rounds(call: &Call, sent: impl Fn(u32) -> u64, received: impl Fn(u32) -> u64,
 /// In place, with those before and after the caller at every distance.
 pub(crate) fn in_place(call: &Call, to: &mut Builder) {
     let bytes = call.bytes();
-    by_distance(call, |_| bytes, to);
+    by_distance(call, |_| Some(bytes), to);
 }
 
 /// The same, with pieces; empty ones are not sent.
 pub(crate) fn in_place_pieces(call: &Call, to: &mut Builder) {
-    by_distance(call, |rank| piece(&call.received, rank), to);
+    let own = |rank| Some(piece(&call.received, rank)).filter(|bytes| *bytes > 0);
+    by_distance(call, own, to);
 }
 
-fn by_distance(call: &Call, bytes: impl Fn(u32) -> u64, to: &mut Builder) {
+/// The same, nonblocking with datatypes of each: where any piece has data, the one of the opposite rank is sent even if it is empty.
+pub(crate) fn in_place_opposite(call: &Call, to: &mut Builder) {
+    let own = |rank| Some(piece(&call.received, rank)).filter(|bytes| *bytes > 0);
+    if (0..call.members).any(|rank| own(rank).is_some()) {
+        let opposite = call.after(call.members / 2);
+        let even = call.members.is_multiple_of(2);
+        by_distance(
+            call,
+            |rank| own(rank).or((even && rank == opposite).then_some(0)),
+            to,
+        );
+    }
+}
+
+fn by_distance(call: &Call, bytes: impl Fn(u32) -> Option<u64>, to: &mut Builder) {
     let mut exchange = |towards: u32, from: u32| {
-        let (sent, received) = (bytes(towards), bytes(from));
-        match (sent, received) {
-            (0, 0) => {}
-            (0, _) => to.receive(from, received),
-            (_, 0) => to.send(towards, sent, || blocks(call, towards)),
-            _ => to.exchange((towards, sent), || blocks(call, towards), (from, received)),
+        if let Some(bytes) = bytes(towards) {
+            to.begin_send(towards, bytes, || blocks(call, towards));
         }
+        if let Some(bytes) = bytes(from) {
+            to.begin_receive(from, bytes);
+        }
+        to.wait();
     };
     for distance in 1..=call.members / 2 {
         let (right, left) = (call.after(distance), call.before(distance));
