@@ -4,7 +4,7 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
-enum { RANKS = 16, MOST = 20000 };
+enum { RANKS = 16, MOST = 9000 };
 static unsigned long messages[RANKS], sent[RANKS];
 static double out[RANKS * MOST], in[RANKS * MOST];
 static MPI_Op op = MPI_SUM;
@@ -88,7 +88,7 @@ static void all(int n, int root, MPI_Comm comm)
 
 int main(int argc, char **argv)
 {
-    static const int counts[] = {0, 1, 2, 3, 7, 40, 100, 700, 3000, 9000, MOST};
+    static const int counts[] = {0, 1, 40, 700, MOST};
     int rank, size;
     MPI_Comm but_one;
     MPI_Init(&argc, &argv);
@@ -99,7 +99,7 @@ int main(int argc, char **argv)
         MPI_Op_create(last, 0, &op);
     for (int i = 0; i < RANKS; i++)
         messages[i] = sent[i] = 0;
-    for (unsigned i = 0; i < sizeof counts / sizeof *counts; i++) {
+    for (int i = 0; i < (argc > 1 ? 4 : 5); i++) {
         all(counts[i], i, MPI_COMM_WORLD);
         all(counts[i], i, but_one);
     }
