@@ -2,7 +2,7 @@
 //!
 //! A [`Call`] is what a rank passes to a collective operation. [`Tables`], read out of the library's own file, choose
 //! the [`Algorithm`] that it takes for that; the algorithm gives the rank's [`Schedule`]: sends, receives and work of
-//! its own, with what each of these waits for. Libraries are MPICH 4.0 and Open MPI 4.1, over a network, with one rank on each node. Nothing
+//! its own, with what each of these waits for. Libraries are MPICH 4.0 with one rank on each node, and Open MPI 4.1. Nothing
 //! here knows of guests, of traces or of time. Called by the analysis of traffic.
 //!
 //! From top to bottom: `algorithm` names what `algorithms` build; those know `call` and `schedule`; `tables` know `call`.
