@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use belljar_collectives::{MAX_LIBRARY_BYTES, TableError, Tables};
+use belljar_trace::Implementation;
 
 use super::{GuestRoot, Mpi};
 
@@ -16,7 +17,7 @@ use super::{GuestRoot, Mpi};
 pub enum LibraryError {
     /// The image has no such library.
     #[error(
-        "the image has no MPICH library, whose tables say how collective operations are carried out; name the library's file with --library"
+        "the image has no MPICH and no Open MPI library, which says how collective operations are carried out; name the library's file with --library"
     )]
     None,
     /// The library can't be read.
@@ -37,19 +38,23 @@ pub enum LibraryError {
     },
 }
 
-/// The tables of the MPICH library in an image.
+/// The tables of the MPI library in an image: MPICH's, or where that is not there or is not `first`, Open MPI's.
 ///
 /// # Errors
 /// When it has none, or they are not there.
-pub fn tables_in(root: &GuestRoot) -> Result<Tables, LibraryError> {
-    let names = Mpi::Mpich.libraries().iter();
+pub fn tables_in(root: &GuestRoot, first: Implementation) -> Result<Tables, LibraryError> {
+    let kinds = match first {
+        Implementation::Mpich => [Mpi::Mpich, Mpi::OpenMpi],
+        Implementation::OpenMpi => [Mpi::OpenMpi, Mpi::Mpich],
+    };
+    let names = kinds.into_iter().flat_map(Mpi::libraries);
     let mut paths = names.filter_map(|name| root.library(name));
     let path = paths.next().ok_or(LibraryError::None)?;
     let bytes = root.start(&path, MAX_LIBRARY_BYTES).unwrap_or_default();
     of_bytes(&bytes, Path::new(&path))
 }
 
-/// The tables of the MPICH library in a file of this host.
+/// The tables of the MPI library in a file of this host.
 ///
 /// # Errors
 /// When it can't be read, or they are not there.
@@ -73,18 +78,41 @@ fn of_bytes(bytes: &[u8], path: &Path) -> Result<Tables, LibraryError> {
 
 #[cfg(test)]
 mod tests {
+    use belljar_collectives::Library;
+
     use super::*;
+
+    #[test]
+    fn an_image_with_two_libraries_tells_of_the_one_that_is_asked_for() {
+        let mut root = GuestRoot::default();
+        let table =
+            b"\0{\"collective=scan\":{\"algorithm=MPIR_Scan_intra_recursive_doubling\":{}}}\0";
+        root.add("/usr/lib/x86_64-linux-gnu/libmpich.so.12", table);
+        let open_mpi = b"\0v4.1.4\0Open MPI v%d.%d.%d";
+        root.add("/usr/lib/x86_64-linux-gnu/libmpi.so.40", open_mpi);
+        for (first, library) in [
+            (Implementation::Mpich, Library::Mpich),
+            (Implementation::OpenMpi, Library::OpenMpi),
+        ] {
+            assert_eq!(tables_in(&root, first).unwrap().library(), library);
+        }
+    }
 
     #[test]
     fn a_librarys_tables_are_found_in_an_image() {
         let mut root = GuestRoot::default();
-        assert!(matches!(tables_in(&root), Err(LibraryError::None)));
+        assert!(matches!(
+            tables_in(&root, Implementation::Mpich),
+            Err(LibraryError::None)
+        ));
         root.add("/usr/lib/x86_64-linux-gnu/libmpich.so.12.2.2", b"\x7fELF");
         root.link(
             "/usr/lib/x86_64-linux-gnu/libmpich.so.12",
             "libmpich.so.12.2.2",
         );
-        let error = tables_in(&root).unwrap_err().to_string();
+        let error = tables_in(&root, Implementation::Mpich)
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("libmpich.so.12.2.2: the library has no decision tables"),
             "{error}"
@@ -92,6 +120,6 @@ mod tests {
         let table =
             b"\0{\"collective=scan\":{\"algorithm=MPIR_Scan_intra_recursive_doubling\":{}}}\0";
         root.add("/usr/lib/x86_64-linux-gnu/libmpich.so.12.2.2", table);
-        assert!(tables_in(&root).is_ok());
+        assert!(tables_in(&root, Implementation::Mpich).is_ok());
     }
 }

@@ -1,12 +1,13 @@
 //! Algorithms by their names, and their schedules.
 //!
 //! An algorithm is a function of the call alone: it gives the caller's own part, without other ranks' calls. The names are
-//! MPICH's. Called by whoever has chosen one, by [`Tables`](crate::Tables) or otherwise.
+//! MPICH's; those that only Open MPI has are in `open_mpi`. Called by whoever has chosen one, by [`Tables`](crate::Tables) or otherwise.
 
 use crate::algorithms::{
     allgather, allreduce, alltoall, broadcast, gather, reduce, reduce_scatter, scan, scatter,
 };
 use crate::call::Call;
+use crate::open_mpi::OpenMpiAlgorithm;
 use crate::schedule::{Builder, Schedule};
 
 /// How a collective operation is carried out with messages.
@@ -70,6 +71,8 @@ pub enum Algorithm {
     ReduceScatterNoncommutative,
     /// Partners twice as far away each time.
     ScanRecursiveDoubling,
+    /// One that only Open MPI has.
+    OpenMpi(OpenMpiAlgorithm),
 }
 
 /// Names as MPICH's tables have them, without the `MPIR_` and, in the nonblocking form, the `I` and the `_sched`.
@@ -170,7 +173,7 @@ const NAMES: [(&str, Algorithm); 36] = [
 ];
 
 impl Algorithm {
-    /// All of them.
+    /// All that MPICH has.
     pub const ALL: [Self; 29] = [
         Self::BarrierDissemination,
         Self::BroadcastBinomial,
@@ -218,6 +221,14 @@ impl Algorithm {
             find(in_place.as_deref().unwrap_or(name))
         });
         found.map(|(_, algorithm)| *algorithm)
+    }
+
+    /// Its name.
+    pub fn name(self) -> String {
+        match self {
+            Self::OpenMpi(own) => format!("{own:?}"),
+            own => format!("{own:?}"),
+        }
     }
 
     /// Whether it takes communicators of powers of two alone.
@@ -275,6 +286,7 @@ impl Algorithm {
             Self::ReduceScatterRecursiveDoubling => reduce_scatter::doubling(call, to),
             Self::ReduceScatterNoncommutative => reduce_scatter::noncommutative(call, to),
             Self::ScanRecursiveDoubling => scan::doubling(call, to),
+            Self::OpenMpi(own) => own.build(call, to),
         }
     }
 }

@@ -17,6 +17,8 @@ pub(crate) mod broadcast;
 mod fold;
 /// From all to one.
 pub(crate) mod gather;
+/// What Open MPI's algorithms have of their own.
+pub(crate) mod open_mpi;
 /// A buffer cut in parts.
 mod parts;
 /// Reductions to one.

@@ -2,7 +2,7 @@
 //!
 //! A [`Call`] is what a rank passes to a collective operation. [`Tables`], read out of the library's own file, choose
 //! the [`Algorithm`] that it takes for that; the algorithm gives the rank's [`Schedule`]: sends, receives and work of
-//! its own, with what each of these waits for. So far the library is MPICH 4.0 over a network, with one rank on each node. Nothing
+//! its own, with what each of these waits for. Libraries are MPICH 4.0 with one rank on each node, and Open MPI 4.1. Nothing
 //! here knows of guests, of traces or of time. Called by the analysis of traffic.
 //!
 //! From top to bottom: `algorithm` names what `algorithms` build; those know `call` and `schedule`; `tables` know `call`.
@@ -24,6 +24,8 @@ mod algorithms;
 mod call;
 /// The tables in a library's file.
 mod library;
+/// What Open MPI makes of collective operations.
+mod open_mpi;
 /// A rank's part in an operation, step by step.
 mod schedule;
 /// A whole communicator's schedules carried out, with what each message holds.
@@ -35,5 +37,6 @@ mod tables;
 pub use algorithm::Algorithm;
 pub use call::{Call, Operation};
 pub use library::MAX_LIBRARY_BYTES;
+pub use open_mpi::OpenMpiAlgorithm;
 pub use schedule::{Action, Schedule, Step};
-pub use tables::{Choice, TableError, Tables};
+pub use tables::{Choice, Library, TableError, Tables};

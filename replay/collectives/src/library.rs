@@ -34,6 +34,11 @@ pub(crate) fn documents(library: &[u8]) -> Vec<&[u8]> {
     documents
 }
 
+/// Whether a library's file has these bytes.
+pub(crate) fn has(library: &[u8], bytes: &[u8]) -> bool {
+    find(library, bytes).is_some()
+}
+
 fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }

@@ -3,7 +3,7 @@
 //! MPICH's tables are decision trees in JSON: keys are conditions, tried in order, and the value of the first that holds is
 //! the tree that is next; there is no way back. A leaf names an algorithm. A library has three tables; the one for what
 //! goes over a network names `MPIR_` algorithms. With one rank on each node the others pass every blocking operation of a
-//! communicator to it as it is. A file may hold anything: it is parsed once, into trees of bounded size. Called by the analysis of
+//! communicator to it as it is. Open MPI's rules are in its code, and here (`open_mpi`). A file may hold anything: it is parsed once, into trees of bounded size. Called by the analysis of
 //! traffic.
 
 use std::fmt;
@@ -13,6 +13,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use crate::algorithm::Algorithm;
 use crate::call::{Call, Operation};
 use crate::library;
+use crate::open_mpi;
 
 /// What one key asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +54,22 @@ struct Tree(Vec<(Condition, Tree)>);
 /// The decision tables of a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tables {
-    tree: Tree,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Mpich(Tree),
+    OpenMpi,
+}
+
+/// Which MPI library tables are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Library {
+    /// MPICH, with its own tables.
+    Mpich,
+    /// Open MPI 4.1, whose rules are known here.
+    OpenMpi,
 }
 
 /// What a table says of a call.
@@ -70,8 +86,10 @@ pub enum Choice {
 /// Why there are no tables.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// The file is no MPICH of a known kind.
-    #[error("the library has no decision tables; only MPICH 4.0 and later has them")]
+    /// The file is no library of a known kind.
+    #[error(
+        "the library has no decision tables: MPICH has them from version 4.0 on, and of Open MPI version 4.1 is known"
+    )]
     Missing,
     /// They are not what they should be.
     #[error("the library's decision table cannot be read: {0}")]
@@ -89,8 +107,13 @@ impl Tables {
             let mut windows = document.windows(15);
             windows.any(|window| window == b"algorithm=MPIR_")
         };
-        let document = documents.iter().find(names).ok_or(TableError::Missing)?;
-        Self::parse(document)
+        if let Some(document) = documents.iter().find(names) {
+            return Self::parse(document);
+        }
+        if open_mpi::is_library(library) {
+            return Ok(Self::open_mpi());
+        }
+        Err(TableError::Missing)
     }
 
     /// The table in a JSON document.
@@ -99,12 +122,35 @@ impl Tables {
     /// When it is no JSON, or has keys that are not known.
     pub fn parse(document: &[u8]) -> Result<Self, TableError> {
         let tree = serde_json::from_slice(document)?;
-        Ok(Self { tree })
+        Ok(Self {
+            kind: Kind::Mpich(tree),
+        })
+    }
+
+    /// What Open MPI 4.1 goes by.
+    pub fn open_mpi() -> Self {
+        Self {
+            kind: Kind::OpenMpi,
+        }
+    }
+
+    /// Which library they are of.
+    pub fn library(&self) -> Library {
+        match self.kind {
+            Kind::Mpich(_) => Library::Mpich,
+            Kind::OpenMpi => Library::OpenMpi,
+        }
     }
 
     /// What the library takes for a call on an intracommunicator with one rank on each node.
     pub fn choose(&self, call: &Call) -> Choice {
-        let mut tree = &self.tree;
+        let mut tree = match &self.kind {
+            Kind::Mpich(tree) => tree,
+            Kind::OpenMpi => {
+                let algorithm = open_mpi::choose(call);
+                return algorithm.map_or(Choice::None, Choice::Known);
+            }
+        };
         // A communicator's trees are cut back when it is made, as far as nothing but the communicator is asked. There
         // "less" is what it says; later, MPICH 4.0 compares numbers of members by "no more".
         let mut made = true;

@@ -1,6 +1,7 @@
 //! The trace against an independent count.
 
 mod matrix;
+mod messages;
 mod probes;
 mod profile;
 mod sites;

@@ -3,6 +3,7 @@
 //! Messages need the MPI library's tables, which are in the run's image; what passed the wire the run wrote down itself.
 //! Called by `trace`.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use belljar_analysis::{Filter, Matrix, TrafficOf, traffic};
+use belljar_archive::TraceReader;
 use belljar_cluster::mpirun::GuestRoot;
 use belljar_cluster::mpirun::tables::{tables_in, tables_of};
 use belljar_cluster::plan::Plan;
@@ -17,7 +19,7 @@ use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::results::wire::WIRE_FILE;
 use belljar_cluster::scenario::Scenario;
 use belljar_collectives::Tables;
-use belljar_trace::TraceState;
+use belljar_trace::{Implementation, TraceState};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
@@ -28,7 +30,7 @@ use super::{FilterArguments, filter, results, trace_file};
 enum By {
     /// What the program called; collective operations as their roots and groups say.
     Call,
-    /// The messages that the MPI library sends, also for collective operations (MPICH).
+    /// The messages that the MPI library sends, also for collective operations (MPICH 4.0 and Open MPI 4.1).
     Message,
     /// What the nodes' network cards sent, headers included, from node to node.
     Wire,
@@ -56,7 +58,7 @@ pub(crate) struct MatrixArguments {
     /// Only calls of this job's processes, counted from 0 in the order of their starts.
     #[arg(long, value_name = "JOB")]
     job: Option<u32>,
-    /// The MPICH library whose tables say how collective operations are carried out; that of the run's image when absent.
+    /// The MPI library whose tables say how collective operations are carried out; that of the run's image when absent.
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
     #[command(flatten)]
@@ -107,16 +109,42 @@ fn tables(arguments: &MatrixArguments) -> Result<Tables> {
     if let Some(library) = &arguments.library {
         return Ok(tables_of(library)?);
     }
-    let path = trace_file(&arguments.trace).with_file_name(SCENARIO_FILE);
+    let trace = trace_file(&arguments.trace);
+    let path = trace.with_file_name(SCENARIO_FILE);
     let text = fs::read_to_string(&path).with_context(|| {
         format!(
             "cannot read {}, which says which image has the MPI library; name the library's file with --library",
             path.display()
         )
     })?;
+    for name in choosing(&text) {
+        eprintln!(
+            "warning: {} names {name}; what it makes the MPI library choose is not taken into account",
+            path.display()
+        );
+    }
     let scenario = Scenario::parse(&path, &text, &[])?;
     let image = Plan::image_of(&scenario, &path)?;
-    Ok(tables_in(&GuestRoot::open(&image)?)?)
+    Ok(tables_in(
+        &GuestRoot::open(&image)?,
+        implementation(&trace)?,
+    )?)
+}
+
+/// Variables in a scenario that make MPI libraries choose other algorithms than by their own rules.
+fn choosing(scenario: &str) -> BTreeSet<&str> {
+    let words = scenario.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+    let names = ["MPIR_CVAR_", "OMPI_MCA_coll", "coll_tuned_", "coll_libnbc_"];
+    words
+        .filter(|word| names.iter().any(|name| word.starts_with(name)))
+        .collect()
+}
+
+/// The MPI library of the first call in a trace.
+fn implementation(trace: &Path) -> Result<Implementation> {
+    let mut reader = TraceReader::open(trace)?;
+    let first = reader.next();
+    Ok(first.map_or(Implementation::Mpich, |event| event.implementation))
 }
 
 /// What `summary.json` says that is needed here.
@@ -141,4 +169,24 @@ fn wire(directory: &Path) -> Result<Matrix> {
         .with_context(|| format!("{}/summary.json", directory.display()))?;
     let matrix = Matrix::of_wire(&read(WIRE_FILE)?, lasted.virtual_time_ps);
     matrix.with_context(|| directory.join(WIRE_FILE).display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_choose_algorithms_are_found() {
+        let scenario = "command = 'mpirun --mca coll_tuned_use_dynamic_rules 1 ./a'\n\
+                        environment = { MPIR_CVAR_BCAST_INTRA_ALGORITHM = 'binomial', HOME = '/' }";
+        let found: Vec<&str> = choosing(scenario).into_iter().collect();
+        assert_eq!(
+            found,
+            [
+                "MPIR_CVAR_BCAST_INTRA_ALGORITHM",
+                "coll_tuned_use_dynamic_rules"
+            ]
+        );
+        assert!(choosing("command = 'mpirun ./a'").is_empty());
+    }
 }

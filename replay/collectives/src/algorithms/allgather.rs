@@ -15,12 +15,13 @@ const PIPELINE: u64 = 32768;
 const MOST_IN_PARTS: u64 = 1 << 36;
 
 /// The pieces of all ranks; `None` when there are too few.
-fn pieces(call: &Call) -> Option<Parts> {
+pub(super) fn pieces(call: &Call) -> Option<Parts> {
     let pieces = call.received.get(..call.members as usize)?;
     Some(Parts::of(pieces.iter().copied()))
 }
 
-fn equal(call: &Call) -> Parts {
+/// A block of each rank.
+pub(super) fn equal(call: &Call) -> Parts {
     let block = call.bytes();
     Parts::of((0..call.members).map(|_| block))
 }

@@ -28,8 +28,20 @@ pub(crate) fn scatter_allgather(call: &Call, to: &mut Builder) {
     let fold = Fold::of(call.members, Aside::Even);
     let parts = Parts::even(call.count, call.element, fold.power);
     let whole = || numbers(0..fold.power);
-    if let Some(number) = fold.enter(call.rank, parts.total(), whole, to) {
-        let (before, mut has) = scatter_by_halves(number, &fold, &parts, to);
+    let number = fold.enter(call.rank, parts.total(), whole, to);
+    scatter_allgather_folded(&fold, &parts, number, to);
+    fold.leave(call.rank, parts.total(), whole, to);
+}
+
+/// The same, by whoever has this new number.
+pub(super) fn scatter_allgather_folded(
+    fold: &Fold,
+    parts: &Parts,
+    number: Option<u32>,
+    to: &mut Builder,
+) {
+    if let Some(number) = number {
+        let (before, mut has) = scatter_by_halves(number, fold, parts, to);
         for (round, had) in before.into_iter().enumerate().rev() {
             let partner = fold.rank(number ^ 1 << round);
             let (_, other) = had.split(number, 1 << round);
@@ -42,5 +54,4 @@ pub(crate) fn scatter_allgather(call: &Call, to: &mut Builder) {
             has = had;
         }
     }
-    fold.leave(call.rank, parts.total(), whole, to);
 }

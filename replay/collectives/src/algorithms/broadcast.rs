@@ -31,7 +31,7 @@ pub(crate) fn binomial(call: &Call, to: &mut Builder) {
 }
 
 /// Pieces go down a binomial tree, each subtree's together; empty messages are not sent.
-fn scatter(call: &Call, parts: &Parts, to: &mut Builder) {
+pub(super) fn scatter(call: &Call, parts: &Parts, to: &mut Builder) {
     let relative = call.relative();
     let mut mask = 1;
     while mask < call.members && relative & mask == 0 {

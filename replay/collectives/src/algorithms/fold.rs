@@ -3,6 +3,9 @@
 //! Of the first ranks, as many pairs as there are ranks too many, one of each pair hands its data to the other and stands
 //! aside. The others have new numbers, below the power of two. Used by reductions.
 
+use std::ops::Range;
+
+use super::parts::{Parts, numbers};
 use crate::schedule::Builder;
 
 /// Which of a pair stands aside.
@@ -75,6 +78,36 @@ impl Fold {
         number
     }
 
+    /// Of each pair each hands one half of the data to the other, and combines what it gets with its own half. Then whoever stands aside
+    /// hands over its half, too. `parts` are as many as [`power`](Self::power) says. Returns the new number.
+    pub(super) fn enter_by_halves(
+        &self,
+        rank: u32,
+        parts: &Parts,
+        to: &mut Builder,
+    ) -> Option<u32> {
+        let number = self.number(rank);
+        if !self.is_paired(rank) {
+            return number;
+        }
+        let (low, high) = (0..self.power / 2, self.power / 2..self.power);
+        let bytes = |run: &Range<u32>| parts.bytes(run.clone());
+        let partner = rank ^ 1;
+        match number {
+            None => {
+                let sent = (partner, bytes(&low));
+                to.exchange_combine(sent, || numbers(low), (partner, bytes(&high)));
+                to.send(partner, bytes(&high), || numbers(high));
+            }
+            Some(_) => {
+                let sent = (partner, bytes(&high));
+                to.exchange_combine(sent, || numbers(high.clone()), (partner, bytes(&low)));
+                to.receive(partner, bytes(&high));
+            }
+        }
+        number
+    }
+
     /// Whoever stood aside gets `bytes` of the result from its partner.
     pub(super) fn leave(
         &self,
@@ -90,4 +123,16 @@ impl Fold {
             }
         }
     }
+}
+
+/// The greatest power of two that is no more than the members, and of a rank from there on the one as far below it, which has that
+/// one in turn.
+pub(super) fn pairs_above(rank: u32, members: u32) -> (u32, Option<u32>) {
+    let power = 1 << members.max(1).ilog2();
+    let partner = match rank {
+        rank if rank >= power => Some(rank - power),
+        rank if rank < members - power => Some(rank + power),
+        _ => None,
+    };
+    (power, partner)
 }

@@ -38,6 +38,19 @@ impl Parts {
         Self::of((0..parts).map(|part| elements(part).saturating_mul(element)))
     }
 
+    /// `count` elements of `element` bytes, halved again and again into so many parts, a power of two; the second half has one more where
+    /// they do not divide.
+    pub(super) fn halved(count: u64, element: u64, parts: u32) -> Self {
+        let mut elements = vec![count];
+        while elements.len() < parts as usize {
+            let halves = elements
+                .iter()
+                .flat_map(|count| [count / 2, count - count / 2]);
+            elements = halves.collect();
+        }
+        Self::of(elements.iter().map(|count| count.saturating_mul(element)))
+    }
+
     /// Bytes of all parts.
     pub(super) fn total(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
@@ -54,4 +67,25 @@ impl Parts {
 /// Numbers of the parts of a run.
 pub(super) fn numbers(run: Range<u32>) -> Vec<u64> {
     run.map(u64::from).collect()
+}
+
+/// Bytes of a buffer, at most, that is sent in fragments: more than this no node holds, and the number of fragments is bounded.
+const MOST_IN_FRAGMENTS: u64 = 1 << 36;
+
+/// Bytes of the fragments of `count` elements of `element` bytes that have `most` bytes or fewer: all have as many elements,
+/// and the last has the rest, too.
+pub(super) fn fragments(count: u64, element: u64, most: u64) -> impl Iterator<Item = u64> {
+    let bytes = count.saturating_mul(element);
+    let number = match bytes {
+        0..=MOST_IN_FRAGMENTS => bytes.div_ceil(most.max(1)),
+        _ => 1,
+    };
+    let each = count
+        .checked_div(number)
+        .unwrap_or(0)
+        .saturating_mul(element);
+    (0..number).map(move |index| match index + 1 == number {
+        true => bytes - each * index,
+        false => each,
+    })
 }

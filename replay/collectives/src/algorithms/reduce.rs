@@ -101,11 +101,22 @@ pub(crate) fn scatter_gather(call: &Call, to: &mut Builder) {
     let fold = Fold::of(call.members, Aside::Odd);
     let parts = Parts::even(call.count, call.element, fold.power);
     let whole = || numbers(0..fold.power);
-    let mut number = fold.enter(call.rank, parts.total(), whole, to);
+    let number = fold.enter(call.rank, parts.total(), whole, to);
+    scatter_gather_folded(call, &fold, &parts, number, to);
+}
+
+/// The same, by whoever has this new number.
+pub(super) fn scatter_gather_folded(
+    call: &Call,
+    fold: &Fold,
+    parts: &Parts,
+    mut number: Option<u32>,
+    to: &mut Builder,
+) {
     let mut before = Vec::new();
     let mut has = Half { first: 0, count: 1 };
     if let Some(own) = number {
-        (before, has) = scatter_by_halves(own, &fold, &parts, to);
+        (before, has) = scatter_by_halves(own, fold, parts, to);
     }
     // A root that stood aside takes the place of number 0.
     let displaced = fold.is_paired(call.root) && fold.number(call.root).is_none();
@@ -126,7 +137,7 @@ pub(crate) fn scatter_gather(call: &Call, to: &mut Builder) {
         _ => fold.rank(number),
     };
     if let Some(number) = number {
-        gather_halves(number, top, (before, has), &parts, rank_of, to);
+        gather_halves(number, top, (before, has), parts, rank_of, to);
     }
 }
 

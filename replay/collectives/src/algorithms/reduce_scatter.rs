@@ -8,7 +8,7 @@ use crate::call::{Call, Operation};
 use crate::schedule::Builder;
 
 /// What each rank gets; `None` when that is nothing for all of them, or there are too few pieces.
-fn pieces(call: &Call) -> Option<Vec<u64>> {
+pub(super) fn pieces(call: &Call) -> Option<Vec<u64>> {
     let pieces = match call.operation {
         Operation::ReduceScatter => call.sent.get(..call.members as usize)?.to_vec(),
         _ => vec![call.bytes(); call.members as usize],

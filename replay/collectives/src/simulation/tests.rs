@@ -7,6 +7,8 @@ use proptest::prelude::*;
 use super::{Outcome, Rules, State, carry_out};
 use crate::algorithm::Algorithm;
 use crate::call::{Call, Operation};
+use crate::open_mpi::OpenMpiAlgorithm;
+use crate::tables::{Choice, Tables};
 
 const EXACT: Rules = Rules {
     exact: true,
@@ -330,10 +332,64 @@ fn scans_combine_what_lower_ranks_have() {
     }
 }
 
+/// Whatever Open MPI takes for a call: each message has its receive, of the same size, and no rank waits for ever.
+#[test]
+fn open_mpis_messages_meet_their_receives() {
+    let tables = Tables::open_mpi();
+    let forms = [(false, false), (true, false), (false, true), (true, true)];
+    for (operation, (nonblocking, in_place)) in Operation::ALL
+        .into_iter()
+        .flat_map(|it| forms.map(|form| (it, form)))
+    {
+        for members in [2, 3, 4, 5, 6, 8, 9, 16, 17, 23, 33, 300] {
+            for (count, commutative) in [
+                (1, true),
+                (5, false),
+                (300, true),
+                (20_000, false),
+                (1 << 21, true),
+            ] {
+                // Many members exchange many messages whatever the count is.
+                if members > 40 && !matches!(count, 1 | 20_000) {
+                    continue;
+                }
+                let call = |rank| {
+                    let pieces = match operation {
+                        Operation::Alltoallv | Operation::Alltoallw => (0..members)
+                            .map(|other| u64::from(rank + other) % 3 * count)
+                            .collect(),
+                        _ => uneven(members, count),
+                    };
+                    let call = Call::new(operation, members, rank).elements(count, 1);
+                    let own = |wanted: bool| match wanted {
+                        true => pieces.clone(),
+                        false => vec![pieces[rank as usize]],
+                    };
+                    let root = members / 2;
+                    let gathers = operation == Operation::Gatherv && rank != root;
+                    let scatters = operation == Operation::Scatterv && rank != root;
+                    Call {
+                        nonblocking,
+                        in_place,
+                        commutative,
+                        ..call.root(root)
+                    }
+                    .pieces(own(!gathers), own(!scatters))
+                };
+                let calls = calls(members, call);
+                if let Choice::Known(algorithm) = tables.choose(&calls[0]) {
+                    let rules = Rules::default();
+                    carry_out(algorithm, &calls, |_| State::new(), |_| 0, rules);
+                }
+            }
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn calls_that_cannot_be_make_no_harm(
-        index in 0..Algorithm::ALL.len(),
+        index in 0..Algorithm::ALL.len() + OpenMpiAlgorithm::ALL.len(),
         members in 0u32..2000,
         rank in 0u32..2000,
         root in 0u32..2000,
@@ -343,7 +399,9 @@ proptest! {
     ) {
         let call = Call::new(Operation::ReduceScatter, members, rank);
         let call = call.root(root).elements(count, element).pieces(pieces.clone(), pieces);
-        let schedule = Algorithm::ALL[index].schedule(&call);
+        let own = OpenMpiAlgorithm::ALL.into_iter().map(Algorithm::OpenMpi);
+        let algorithm = Algorithm::ALL.into_iter().chain(own).nth(index).unwrap();
+        let schedule = algorithm.schedule(&call);
         for step in schedule.steps() {
             prop_assert!(step.needs.end as usize <= schedule.steps().len());
         }

@@ -41,9 +41,9 @@ int main(int argc, char **argv)
 "#;
 
 /// Messages and bytes by sender and receiver.
-type Pairs = BTreeMap<(u64, u64), (u64, u64)>;
+pub(super) type Pairs = BTreeMap<(u64, u64), (u64, u64)>;
 
-fn matrix(dir: &Dir, out: &str, more: &[&str]) -> Value {
+pub(super) fn matrix(dir: &Dir, out: &str, more: &[&str]) -> Value {
     let arguments = [&["trace", "matrix", "--json", out], more].concat();
     let (told, error, code) = dir.call(&arguments);
     assert_eq!(code, Some(0), "{error}");
@@ -51,7 +51,7 @@ fn matrix(dir: &Dir, out: &str, more: &[&str]) -> Value {
 }
 
 /// The pairs of a matrix, with the bytes that stand under `bytes`.
-fn pairs(matrix: &Value, bytes: &str) -> Pairs {
+pub(super) fn pairs(matrix: &Value, bytes: &str) -> Pairs {
     let pairs = matrix["pairs"].as_array().expect("pairs").iter();
     let number = |value: &Value| value.as_u64();
     let known = pairs.filter_map(|pair| {

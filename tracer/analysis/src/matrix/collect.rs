@@ -8,9 +8,7 @@ use std::collections::BTreeMap;
 
 use belljar_abi::Base;
 use belljar_collectives::Tables;
-use belljar_trace::{
-    Collective, Direction, Event, Implementation, Peer, Phase, TraceHeader, Transfer,
-};
+use belljar_trace::{Collective, Direction, Event, Peer, Phase, TraceHeader, Transfer};
 
 use super::messages::Expander;
 use super::sums::{Pairs, Unknown};
@@ -132,9 +130,6 @@ impl<'a> TrafficCollector<'a> {
         // Neighbours exchange straight what they call for.
         if let (Some(expander), passed::Called::Among(operation)) = (&mut self.expander, operation)
         {
-            if event.implementation != Implementation::Mpich {
-                return Err(Unknown::Library);
-            }
             return expander.take(event, operation, collective, &mut self.pairs);
         }
         let pairs = &mut self.pairs;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use belljar_abi::Base;
-use belljar_collectives::{Algorithm, Call, Choice, Operation, Tables};
+use belljar_collectives::{Algorithm, Call, Choice, Library, Operation, Tables};
 use belljar_trace::{Collective, Event, Implementation};
 
 use super::AlgorithmTraffic;
@@ -79,6 +79,13 @@ impl<'a> Expander<'a> {
         collective: &Collective,
         pairs: &mut Pairs,
     ) -> Result<(), Unknown> {
+        let own = match self.tables.library() {
+            Library::Mpich => Implementation::Mpich,
+            Library::OpenMpi => Implementation::OpenMpi,
+        };
+        if event.implementation != own {
+            return Err(Unknown::Library);
+        }
         let process = (event.node, event.process);
         let number = collective.communicator.ok_or(Unknown::Peer)?;
         if self.communicators.remote_members(process, number).is_some() {
@@ -95,7 +102,8 @@ impl<'a> Expander<'a> {
         if !is_plausible(self.communicators, members.len()) {
             return Err(Unknown::Peer);
         }
-        if !self.is_spread(identity, members) {
+        // Open MPI's rules do not ask where ranks are.
+        if own == Implementation::Mpich && !self.is_spread(identity, members) {
             return Err(Unknown::Nodes);
         }
         let call = passed::call(event, operation, collective, (members.len(), rank))?;
@@ -148,6 +156,10 @@ impl<'a> Expander<'a> {
             return Ok(call);
         }
         let own = self.reductions.get(&(event.node, event.process));
+        if own.is_none_or(|own| !own.others) && event.implementation == Implementation::OpenMpi {
+            // Its handles do not tell whose they are. MPI's own are commutative as far as reductions of several take them.
+            return Ok(call);
+        }
         let commutative = match own.copied().unwrap_or_default() {
             Reductions {
                 commutative: true,
@@ -197,7 +209,7 @@ impl<'a> Expander<'a> {
         let algorithms =
             algorithms.map(|((operation, algorithm), (calls, sum))| AlgorithmTraffic {
                 operation: operation.name(),
-                algorithm: format!("{algorithm:?}"),
+                algorithm: algorithm.name(),
                 calls: *calls,
                 messages: sum.messages,
                 bytes: sum.bytes,

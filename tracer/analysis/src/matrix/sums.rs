@@ -21,7 +21,7 @@ pub(super) enum Unknown {
     Intercommunicator,
     /// Neighbours are not those of a grid.
     Neighbors,
-    /// The library is not MPICH.
+    /// The library is another than that of the tables.
     Library,
     /// Members share nodes.
     Nodes,
@@ -44,7 +44,9 @@ impl Unknown {
             Self::Persistent => "persistent collective operations started",
             Self::Intercommunicator => "collective calls between groups",
             Self::Neighbors => "calls among neighbours of a graph",
-            Self::Library => "collective calls of another library than MPICH",
+            Self::Library => {
+                "collective calls of another MPI library than the one whose tables are read"
+            }
             Self::Nodes => "collective calls of ranks that share nodes, and memory",
             Self::Algorithm => "collective calls whose algorithm is not known",
             Self::Reduction => {

@@ -1,0 +1,116 @@
+//! Reductions to one, and prefixes.
+//!
+//! Block 0 is the whole buffer, where it is not cut; else blocks are its parts.
+
+use super::trees::{self, Place};
+use crate::algorithms::fold::{Aside, Fold};
+use crate::algorithms::parts::{Parts, fragments};
+use crate::algorithms::reduce::scatter_gather_folded;
+use crate::call::Call;
+use crate::schedule::Builder;
+
+/// From each straight to the root, which takes them from the last rank on.
+pub(crate) fn linear(call: &Call, to: &mut Builder) {
+    let bytes = call.bytes();
+    if call.rank != call.root {
+        return to.send(call.root, bytes, || vec![0]);
+    }
+    for rank in (0..call.members).rev().filter(|rank| *rank != call.root) {
+        to.receive_combine(rank, bytes);
+    }
+}
+
+/// What came from those below is combined, one after the other, and goes up.
+fn up(place: &Place, bytes: u64, to: &mut Builder) {
+    for child in &place.children {
+        to.receive_combine(*child, bytes);
+    }
+    if let Some(parent) = place.parent {
+        to.send(parent, bytes, || vec![0]);
+    }
+}
+
+/// From each to the one before it.
+pub(crate) fn chain(call: &Call, to: &mut Builder) {
+    up(&trees::chain(call), call.bytes(), to);
+}
+
+/// Up a binary tree.
+pub(crate) fn binary(call: &Call, to: &mut Builder) {
+    up(&trees::binary(call), call.bytes(), to);
+}
+
+/// Up a binary tree in the order of ranks to the last one, which hands the result to the root.
+pub(crate) fn ordered_binary(call: &Call, to: &mut Builder) {
+    let (bytes, last) = (call.bytes(), call.members - 1);
+    up(&trees::ordered_binary(call.rank, call.members), bytes, to);
+    if call.root == last {
+        return;
+    }
+    if call.rank == last {
+        to.send(call.root, bytes, || vec![0]);
+    } else if call.rank == call.root {
+        to.receive(last, bytes);
+    }
+}
+
+/// A reduce-scatter by halves, and a gather; straight to the root where there are too few elements or their order counts.
+pub(crate) fn halving_gather(call: &Call, to: &mut Builder) {
+    let fold = Fold::of(call.members, Aside::Odd);
+    if call.count < fold.power.into() || !call.commutative {
+        return linear(call, to);
+    }
+    let parts = Parts::halved(call.count, call.element, fold.power);
+    let number = fold.enter_by_halves(call.rank, &parts, to);
+    scatter_gather_folded(call, &fold, &parts, number, to);
+}
+
+/// Up a binomial tree, the root in rank 0's place. A reduction that is not commutative goes to rank 0, which sends it on.
+pub(crate) fn swapped_binomial(call: &Call, to: &mut Builder) {
+    let top = if call.commutative { call.root } else { 0 };
+    let bytes = call.bytes();
+    let own = trees::swapped(call.rank, top);
+    let mut mask = 1;
+    while mask < call.members {
+        if own & mask != 0 {
+            to.send(trees::swapped(own ^ mask, top), bytes, || vec![0]);
+            break;
+        }
+        if own + mask < call.members {
+            to.receive_combine(trees::swapped(own + mask, top), bytes);
+        }
+        mask <<= 1;
+    }
+    if top != call.root {
+        if call.rank == top {
+            to.send(call.root, bytes, || vec![0]);
+        } else if call.rank == call.root {
+            to.receive(top, bytes);
+        }
+    }
+}
+
+/// From each to the one before it in fragments of 8 KiB, the root in rank 0's place.
+pub(crate) fn swapped_chain(call: &Call, to: &mut Builder) {
+    let own = trees::swapped(call.rank, call.root);
+    let other = |number| trees::swapped(number, call.root);
+    for (bytes, number) in fragments(call.count, call.element, 8192).zip(0..) {
+        if own + 1 < call.members {
+            to.receive_combine(other(own + 1), bytes);
+        }
+        if let Some(before) = own.checked_sub(1) {
+            to.send(other(before), bytes, || vec![number]);
+        }
+    }
+}
+
+/// From each to the next, which combines it with its own.
+pub(crate) fn scan(call: &Call, to: &mut Builder) {
+    let bytes = call.bytes();
+    if let Some(before) = call.rank.checked_sub(1) {
+        to.receive_combine(before, bytes);
+    }
+    if call.rank + 1 < call.members {
+        to.send(call.rank + 1, bytes, || vec![0]);
+    }
+}

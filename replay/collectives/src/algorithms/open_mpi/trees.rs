@@ -1,0 +1,175 @@
+//! Who is above and below whom.
+//!
+//! A tree's members are numbered from its root on; ranks become numbers by going round, or (in `libnbc`) by the root and rank 0
+//! changing places. Used by broadcasts and reductions.
+
+use crate::call::Call;
+
+/// A member's place in a tree, in ranks.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Above it; `None` for the root.
+    pub(super) parent: Option<u32>,
+    /// Below it, in the order in which the library has them.
+    pub(super) children: Vec<u32>,
+}
+
+impl Place {
+    /// The same place, of the rank that each number has.
+    fn of(self, rank: impl Fn(u32) -> u32) -> Self {
+        Self {
+            parent: self.parent.map(&rank),
+            children: self.children.into_iter().map(rank).collect(),
+        }
+    }
+}
+
+/// The other of rank 0 and the root; any other is itself.
+pub(super) fn swapped(rank: u32, root: u32) -> u32 {
+    match rank {
+        0 => root,
+        rank if rank == root => 0,
+        rank => rank,
+    }
+}
+
+/// Each below the one before it.
+pub(super) fn chain(call: &Call) -> Place {
+    let own = call.relative();
+    let next = Some(own + 1).filter(|next| *next < call.members);
+    let place = Place {
+        parent: own.checked_sub(1),
+        children: next.into_iter().collect(),
+    };
+    place.of(|number| call.absolute(number))
+}
+
+/// Two below each, level by level.
+pub(super) fn binary(call: &Call) -> Place {
+    let own = call.relative();
+    // Level 0 is the root's; the next has 1 and 2, the next 3 to 6.
+    let width = 1 << (own + 1).ilog2();
+    let mut parent = own;
+    if own > 0 {
+        parent = if own < 2 { 0 } else { own - width / 2 };
+        if own >= 2 && parent >= width - 1 {
+            parent -= width / 2;
+        }
+    }
+    let children = [own + width, own + 2 * width].into_iter();
+    let place = Place {
+        parent: (own > 0).then_some(parent),
+        children: children.filter(|child| *child < call.members).collect(),
+    };
+    place.of(|number| call.absolute(number))
+}
+
+/// Below each those that have one bit more, above its own.
+fn binomial(own: u32, members: u32) -> Place {
+    let highest = own.checked_ilog2();
+    let first = highest.map_or(0, |bit| bit + 1);
+    let children = (first..u32::BITS - 1).map(|bit| own | 1 << bit);
+    Place {
+        parent: highest.map(|bit| own ^ 1 << bit),
+        children: children.take_while(|child| *child < members).collect(),
+    }
+}
+
+/// The same from the root on, going round.
+pub(super) fn rotated_binomial(call: &Call) -> Place {
+    let place = binomial(call.relative(), call.members);
+    place.of(|number| call.absolute(number))
+}
+
+/// The same, with the root in rank 0's place.
+pub(super) fn swapped_binomial(call: &Call) -> Place {
+    let place = binomial(swapped(call.rank, call.root), call.members);
+    place.of(|number| swapped(number, call.root))
+}
+
+/// Below each those that differ in one digit to this base.
+pub(super) fn knomial(call: &Call, base: u32) -> Place {
+    let own = call.relative();
+    let (members, base) = (u64::from(call.members), u64::from(base));
+    let number = u64::from(own);
+    let mut digit = 1;
+    let mut parent = None;
+    while digit < members {
+        let above = digit * base;
+        if number % above != 0 {
+            parent = Some((number / above * above) as u32);
+            break;
+        }
+        digit = above;
+    }
+    let mut children = Vec::new();
+    digit /= base;
+    while digit > 0 {
+        let own = (1..base).map(|times| number + digit * times);
+        children.extend(own.filter(|child| *child < members).map(|it| it as u32));
+        digit /= base;
+    }
+    Place { parent, children }.of(|number| call.absolute(number))
+}
+
+/// Two below each, so that whoever is below to the one side has the lower ranks, and the root is the last rank.
+pub(super) fn ordered_binary(rank: u32, members: u32) -> Place {
+    // Of the ranks from `first` on, `count` many, the last is above the others.
+    let (mut first, mut count) = (0, members);
+    let mut parent = None;
+    loop {
+        let top = first + count - 1;
+        let low = count / 2;
+        let near = (count > 1).then(|| top - 1);
+        let far = (count > 2).then(|| first + low - 1);
+        if rank == top {
+            let children = near.into_iter().chain(far).collect();
+            return Place { parent, children };
+        }
+        parent = Some(top);
+        if far.is_some_and(|far| rank <= far) {
+            count = low;
+        } else {
+            let low = if far.is_some() { low } else { 0 };
+            first += low;
+            count -= low + 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::Operation;
+
+    /// Every tree has each member once, below the one that it has above it.
+    #[test]
+    fn parents_and_children_agree() {
+        for members in 1..70 {
+            for root in [0, members / 2, members - 1] {
+                let call = |rank| Call::new(Operation::Broadcast, members, rank).root(root);
+                let kinds: [fn(&Call) -> Place; 5] =
+                    [chain, binary, rotated_binomial, swapped_binomial, |call| {
+                        knomial(call, 4)
+                    }];
+                for kind in kinds {
+                    agree(members, root, |rank| kind(&call(rank)));
+                }
+            }
+            agree(members, members - 1, |rank| ordered_binary(rank, members));
+        }
+    }
+
+    fn agree(members: u32, root: u32, place: impl Fn(u32) -> Place) {
+        let mut seen = 0;
+        for rank in 0..members {
+            let own = place(rank);
+            assert_eq!(own.parent.is_none(), rank == root, "{rank} of {members}");
+            for child in own.children {
+                assert_eq!(place(child).parent, Some(rank), "{child} of {members}");
+                seen += 1;
+            }
+        }
+        assert_eq!(seen, members - 1, "{members} from {root}");
+    }
+}
