@@ -13,6 +13,8 @@ mod messages;
 mod passed;
 /// The matrix as a picture.
 mod picture;
+/// What persistent collective operations were prepared by.
+mod prepared;
 /// As text, CSV and JSON.
 mod render;
 /// Collective operations as the program called them.

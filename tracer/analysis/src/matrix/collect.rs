@@ -11,6 +11,7 @@ use belljar_collectives::Tables;
 use belljar_trace::{Collective, Direction, Event, Peer, Phase, TraceHeader, Transfer};
 
 use super::messages::Expander;
+use super::prepared::Prepared;
 use super::sums::{Pairs, Unknown};
 use super::{Matrix, PairTraffic, TrafficBy, TrafficOf, UnknownTraffic, passed, stated};
 use crate::communicators::{Communicators, Member};
@@ -25,6 +26,8 @@ pub struct TrafficCollector<'a> {
     unknown: BTreeMap<Unknown, u64>,
     /// From when to when, in picoseconds.
     span: Option<(u64, u64)>,
+    /// What persistent operations were prepared by.
+    prepared: Prepared,
     /// Where messages are wanted.
     expander: Option<Expander<'a>>,
 }
@@ -45,6 +48,7 @@ impl<'a> TrafficCollector<'a> {
             pairs: Pairs::default(),
             unknown: BTreeMap::new(),
             span: None,
+            prepared: Prepared::default(),
             expander: tables.map(|tables| Expander::new(communicators, tables)),
         }
     }
@@ -54,6 +58,7 @@ impl<'a> TrafficCollector<'a> {
         if let Some(expander) = &mut self.expander {
             expander.learn(event);
         }
+        self.prepared.learn(event);
         if !wanted || !event.selected || event.depth > 0 {
             return;
         }
@@ -126,7 +131,15 @@ impl<'a> TrafficCollector<'a> {
         own: Member,
         collective: &Collective,
     ) -> Result<(), Unknown> {
-        let operation = passed::operation(event).ok_or(Unknown::Persistent)?;
+        let (event, operation) = match passed::operation(event) {
+            Some(operation) => (event, operation),
+            None => {
+                let prepared = self.prepared.of(event, collective);
+                let prepared = prepared.ok_or(Unknown::Persistent)?;
+                let operation = passed::operation(prepared).ok_or(Unknown::Persistent)?;
+                (prepared, operation)
+            }
+        };
         // Neighbours exchange straight what they call for.
         if let (Some(expander), passed::Called::Among(operation)) = (&mut self.expander, operation)
         {

@@ -219,6 +219,6 @@ impl<'a> Expander<'a> {
 }
 
 /// Whether a reduction is one of MPI's own: the two bits at the top of MPICH's handles say so.
-fn is_built_in(implementation: Implementation, handle: u64) -> bool {
+pub(super) fn is_built_in(implementation: Implementation, handle: u64) -> bool {
     implementation == Implementation::Mpich && handle as u32 >> 30 == 1
 }

@@ -18,10 +18,11 @@ pub(super) enum Called {
     Neighbors,
 }
 
-/// The operation of a call, by its function; `None` for one that starts what was prepared elsewhere.
+/// The operation of a call, by its function, which may prepare it; `None` for one that starts what was prepared elsewhere.
 pub(super) fn operation(event: &Event) -> Option<Called> {
     let name = event.name().strip_prefix("MPI_")?;
     let name = name.strip_suffix("_c").unwrap_or(name);
+    let name = name.strip_suffix("_init").unwrap_or(name);
     let blocking = |name: &str| {
         if name.to_ascii_lowercase().starts_with("neighbor_") {
             return Some(Called::Neighbors);

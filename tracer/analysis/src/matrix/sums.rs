@@ -15,7 +15,7 @@ pub(super) enum Unknown {
     Bytes,
     /// The trace does not tell each member's part.
     Pieces,
-    /// It was started by `MPI_Start`.
+    /// It was started by `MPI_Start`, and what was prepared does not tell which operation it is.
     Persistent,
     /// Its communicator joins two groups.
     Intercommunicator,
@@ -41,7 +41,9 @@ impl Unknown {
             Self::Pieces => {
                 "collective calls of which the trace has no count for each member: an earlier Belljar wrote it"
             }
-            Self::Persistent => "persistent collective operations started",
+            Self::Persistent => {
+                "persistent collective operations started, of which it is unknown what prepared them"
+            }
             Self::Intercommunicator => "collective calls between groups",
             Self::Neighbors => "calls among neighbours of a graph",
             Self::Library => {

@@ -18,6 +18,8 @@ const TABLES: &str = r#"{
     "collective=gatherv": {"algorithm=MPIR_Gatherv_allcomm_linear": {}},
     "collective=alltoallv": {"algorithm=MPIR_Alltoallv_intra_scattered": {}},
     "collective=ialltoall": {"algorithm=MPIR_Ialltoall_intra_sched_brucks": {}},
+    "collective=ibcast": {"algorithm=MPIR_Ibcast_intra_sched_binomial": {}},
+    "collective=iallreduce": {"algorithm=MPIR_Iallreduce_intra_sched_recursive_doubling": {}},
     "collective=scan": {"algorithm=MPIR_Scan_intra_smp": {}}
 }"#;
 
@@ -182,6 +184,67 @@ fn pieces_go_to_those_they_are_for() {
         assert_eq!(matrix.span_ps, 1_500_000, "from the first to the last");
         assert_eq!(matrix.rate(matrix.bytes()), 44 * 1_000_000 * 10 / 15);
     }
+}
+
+/// Two ranks that prepare operations with `init` calls, and start each so often.
+fn persistent(prepared: &[(&str, &[u64])], starts: u64) -> Trace {
+    let mut ranks = Ranks::new(2);
+    for rank in 0..2 {
+        let size = ranks.guests[rank].ints(&[2]);
+        ranks.call(rank, (1_000, 1_100), "MPI_Comm_size", &[WORLD, size]);
+        for (at, (name, arguments)) in (2u64..).zip(prepared) {
+            let handle = 0xac00_0050 + at;
+            let request = ranks.guests[rank].handles(&[handle]);
+            let arguments = [*arguments, &[request]].concat();
+            ranks.call(rank, (at * 1_000, at * 1_000 + 200), name, &arguments);
+            for start in 0..starts {
+                let entry = at * 1_000 + 300 + start * 200;
+                ranks.call(rank, (entry, entry + 150), "MPI_Start", &[request]);
+            }
+        }
+    }
+    ranks.trace()
+}
+
+/// Of `MPI_INFO_NULL`.
+const INFO: u64 = 0x1c00_0000;
+
+#[test]
+fn each_start_of_a_persistent_operation_is_one() {
+    let bcast = [BUFFER, int(8), BYTE, int(1), WORLD, INFO];
+    let allreduce = [BUFFER, BUFFER, int(4), BYTE, SUM, WORLD, INFO];
+    let prepared: [(&str, &[u64]); 2] = [
+        ("MPI_Bcast_init", &bcast),
+        ("MPI_Allreduce_init", &allreduce),
+    ];
+    let trace = persistent(&prepared, 3);
+    let tables = tables();
+    for matrix in [matrix(&trace, None), matrix(&trace, Some(&tables))] {
+        assert!(matrix.unknown.is_empty(), "{:?}", matrix.unknown);
+        assert_eq!(pair(&matrix, 0, 1), (3, 12));
+        assert_eq!(pair(&matrix, 1, 0), (6, 36));
+    }
+    // Prepared alone, nothing is sent.
+    let trace = persistent(&prepared, 0);
+    assert!(matrix(&trace, None).pairs.is_empty());
+}
+
+#[test]
+fn a_start_of_one_of_two_that_look_alike_is_not_guessed() {
+    let arguments = [BUFFER, BUFFER, int(4), BYTE, SUM, WORLD, INFO];
+    let trace = persistent(
+        &[
+            ("MPI_Allreduce_init", &arguments),
+            ("MPI_Exscan_init", &arguments),
+        ],
+        1,
+    );
+    let matrix = matrix(&trace, None);
+    // The first is started before there is another.
+    assert_eq!(pair(&matrix, 0, 1), (1, 4));
+    assert_eq!(matrix.unknown.len(), 1, "{:?}", matrix.unknown);
+    assert_eq!(matrix.unknown[0].count, 2);
+    assert!(matrix.unknown[0].what.contains("persistent"));
 }
 
 #[test]

@@ -1,0 +1,96 @@
+//! Persistent collective operations: which call prepared what is started.
+//!
+//! A start tells amounts, root and communicator of what it starts, but not the function that prepared it. It is found among the
+//! process's earlier calls that prepared the same. Where these would not become the same messages nothing is guessed.
+//! Called for each event of a trace.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use belljar_abi::Base;
+use belljar_trace::{Collective, Event, Phase};
+
+use super::messages::is_built_in;
+use super::passed::{self, Called};
+use crate::communicators::ProcessKey;
+
+/// Different calls that are kept of a process.
+const MOST_OF_PROCESS: usize = 1 << 10;
+
+/// Calls that are kept, of all processes.
+const MOST: usize = 1 << 16;
+
+/// What makes two calls with equal amounts different.
+type Difference = (Called, [Option<u64>; 4], Option<u64>);
+
+/// Calls that prepared collective operations.
+#[derive(Debug, Default)]
+pub(super) struct Prepared {
+    calls: BTreeMap<ProcessKey, Vec<(Difference, Event)>>,
+    kept: usize,
+    /// Processes that prepared more than is kept.
+    full: BTreeSet<ProcessKey>,
+}
+
+impl Prepared {
+    /// Keeps the event if it prepares a collective operation.
+    pub(super) fn learn(&mut self, event: &Event) {
+        let [collective] = event.collectives.as_slice() else {
+            return;
+        };
+        let Some(called) = passed::operation(event) else {
+            return;
+        };
+        if collective.phase != Phase::Prepared {
+            return;
+        }
+        let process = (event.node, event.process);
+        let difference = difference(event, called);
+        let calls = self.calls.entry(process).or_default();
+        let same = |(other, kept): &(Difference, Event)| {
+            *other == difference && kept.collectives == event.collectives
+        };
+        if calls.iter().any(same) {
+            return;
+        }
+        if calls.len() >= MOST_OF_PROCESS || self.kept >= MOST {
+            self.full.insert(process);
+            return;
+        }
+        self.kept += 1;
+        calls.push((difference, event.clone()));
+    }
+
+    /// The call of the starting event's process that prepared this; `None` if there is none, or several do not agree.
+    pub(super) fn of(&self, start: &Event, started: &Collective) -> Option<&Event> {
+        let process = (start.node, start.process);
+        if self.full.contains(&process) {
+            return None;
+        }
+        let calls = self.calls.get(&process)?;
+        let mut calls = calls.iter().filter(|(_, event)| {
+            let mut collectives = event.collectives.iter();
+            collectives.any(|prepared| is_same(prepared, started))
+        });
+        let (difference, event) = calls.next()?;
+        calls.all(|(other, _)| other == difference).then_some(event)
+    }
+}
+
+/// Whether they are the same but for how far they are.
+fn is_same(prepared: &Collective, started: &Collective) -> bool {
+    (prepared.communicator, &prepared.root) == (started.communicator, &started.root)
+        && (&prepared.sent, &prepared.received) == (&started.sent, &started.received)
+}
+
+fn difference(event: &Event, called: Called) -> Difference {
+    let word = |name| passed::word(event, name);
+    let in_place = word("sendbuf").map(|it| event.implementation.in_place(it).into());
+    let counts = [word("sendcount"), word("recvcount"), word("count")];
+    let [sent, received, count] = counts;
+    let parameters = event.description().parameters;
+    let op = parameters.iter().position(|it| it.base == Base::Op);
+    let op = op.and_then(|index| event.arguments.get(index)).copied();
+    // MPI's own reductions become the same messages.
+    let op = op.filter(|op| !is_built_in(event.implementation, *op));
+    (called, [sent, received, count, in_place], op)
+}
