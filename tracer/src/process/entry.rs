@@ -119,7 +119,7 @@ impl Process {
         reading.details.window = window.map(|window| window.number);
         if arguments.has("target_datatype") {
             let datatype = self.datatype("target_datatype", arguments);
-            reading.details.target_datatype = Some(datatype);
+            reading.details.target_datatype = Some(datatype).filter(|it| *it != Datatype::Unknown);
         }
     }
 
