@@ -10,7 +10,7 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use belljar_trace::{
-    Accounts, Event, MAGIC, SITES_VERSION, TraceError, TraceHeader, TraceState, TraceSummary,
+    Accounts, Event, MAGIC, PLAIN_VERSION, TraceError, TraceHeader, TraceState, TraceSummary,
     VERSION, codec,
 };
 
@@ -61,7 +61,7 @@ impl Chunks {
         let version = start.strip_prefix(&MAGIC).and_then(|it| it.try_into().ok());
         let version = version.ok_or_else(|| not_a_trace("it does not begin like one"))?;
         let version = u16::from_le_bytes(version);
-        if ![VERSION, SITES_VERSION].contains(&version) {
+        if !(PLAIN_VERSION..=VERSION).contains(&version) {
             let path = path.to_owned();
             return Err(TraceError::Version { path, version });
         }
@@ -70,7 +70,7 @@ impl Chunks {
         let chunk = chunk.ok_or_else(|| not_a_trace("its header is missing"))?;
         let header = Header::decode(version, &chunk.payload.unwrap_or_default())
             .map_err(|reason| not_a_trace(&reason))?;
-        let dictionary = Dictionary::new(header.contents.frames > 0);
+        let dictionary = Dictionary::new(version, header.contents.frames > 0);
         Ok(Self {
             file,
             header,

@@ -9,6 +9,7 @@ use bincode::{Decode, Encode};
 use serde::Serialize;
 
 use crate::account::Accounts;
+use crate::details::Detailed;
 use crate::implementation::{Implementation, Peer};
 use crate::object::{Datatype, Fact};
 use crate::site::Site;
@@ -70,6 +71,8 @@ pub struct Event {
     pub accounts: Accounts,
     /// Where in the program it was called, where the run asked for frames.
     pub site: Site,
+    /// What it tells besides: displacements, windows.
+    pub details: Detailed,
 }
 
 impl Event {

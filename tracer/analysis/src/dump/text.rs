@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 
 use belljar_sim::Time;
 use belljar_trace::{
-    Datatype, Direction, Ending, Event, Fact, GroupMembers, Phase, Status, TraceHeader, Transfer,
+    Datatype, Details, Direction, Ending, Event, Fact, GroupMembers, Phase, Status, TraceHeader,
+    Transfer,
 };
 
 use super::words;
@@ -88,6 +89,9 @@ fn remarks(line: &mut String, event: &Event, communicators: &Communicators) {
             );
         }
     }
+    if let Some(details) = event.details.0.as_deref() {
+        besides(line, details);
+    }
     if let Some(found) = event.status {
         add(line, format_args!(" [{}]", status(found)));
     }
@@ -118,6 +122,36 @@ fn remarks(line: &mut String, event: &Event, communicators: &Communicators) {
             .get(usize::from(bad))
             .map_or("?", |parameter| parameter.name);
         add(line, format_args!(" [bad pointer: {name}]"));
+    }
+}
+
+/// Most displacements that a line shows.
+const MAX_DISPLACEMENTS: usize = 16;
+
+/// Windows and displacements.
+fn besides(line: &mut String, details: &Details) {
+    if let Some(window) = details.window {
+        add(line, format_args!(" [window#{window}]"));
+    }
+    if let Some(datatype) = details.target_datatype {
+        add(
+            line,
+            format_args!(" [target {}]", words::datatype(datatype)),
+        );
+    }
+    let sides = [
+        ("sends from", &details.send_displacements),
+        ("receives at", &details.receive_displacements),
+    ];
+    for (verb, all) in sides.into_iter().filter(|(_, all)| !all.is_empty()) {
+        let first = all.iter().take(MAX_DISPLACEMENTS);
+        let first: Vec<String> = first.map(ToString::to_string).collect();
+        let more = if all.len() > MAX_DISPLACEMENTS {
+            " ..."
+        } else {
+            ""
+        };
+        add(line, format_args!(" [{verb} {}{more}]", first.join(" ")));
     }
 }
 

@@ -170,6 +170,7 @@ fn event(numbers: &mut impl Iterator<Item = u64>) -> Event {
             .collect(),
         accounts: Accounts((next() == 3).then(|| [account(next()), account(next())])),
         site: Site::default(),
+        details: belljar_trace::Detailed::default(),
     }
 }
 
@@ -260,6 +261,7 @@ pub(crate) fn all_kinds(number: u64) -> Event {
         fact: a_fact(number),
         accounts: Accounts::default(),
         site: Site::default(),
+        details: belljar_trace::Detailed::default(),
     }
 }
 
