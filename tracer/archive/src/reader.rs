@@ -14,13 +14,13 @@ use belljar_trace::{
     VERSION, codec,
 };
 
-use crate::coder::Decoder;
-use crate::dictionary::Dictionary;
+use crate::calls::dictionary::Dictionary;
+use crate::calls::signature::restore;
+use crate::calls::stream::{Outlook, Stream};
+use crate::coding::coder::Decoder;
 use crate::frame::{self, Kind};
 use crate::header::{Contents, Header};
 use crate::operands::Operands;
-use crate::signature::restore;
-use crate::stream::{Outlook, Stream};
 use crate::structure::{self, Structure};
 use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge};
 use crate::{Footer, failed};

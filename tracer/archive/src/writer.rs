@@ -15,15 +15,15 @@ use belljar_trace::{
 };
 use bincode::{Decode, Encode};
 
-use crate::coder::Encoder;
-use crate::dictionary::Dictionary;
+use crate::calls::dictionary::Dictionary;
+use crate::calls::signature::{Signature, abstract_from};
+use crate::calls::stream::{Outlook, Stream};
+use crate::coding::coder::Encoder;
+use crate::coding::grammar::Grammar;
 use crate::frame::{self, Kind};
-use crate::grammar::Grammar;
 use crate::header::{Contents, Header};
 use crate::operands::Operands;
 use crate::saved::{Saved, Thread};
-use crate::signature::{Signature, abstract_from};
-use crate::stream::{Outlook, Stream};
 use crate::structure::{self, CHUNK_CALLS, Structure};
 use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge};
 use crate::{Footer, Sizes, failed};

@@ -11,7 +11,7 @@ use belljar_trace::{
 };
 use bincode::{Decode, Encode};
 
-use crate::signature::Signature;
+use crate::calls::signature::Signature;
 
 /// Signatures that are kept, at most, before the dictionary is emptied.
 const MOST_SIGNATURES: usize = 1 << 17;

@@ -9,7 +9,7 @@ use belljar_abi::Base;
 use belljar_trace::{Accounts, Detailed, Details, Event, Fact, Site};
 use bincode::{Decode, Encode};
 
-use crate::stream::{ELSEWHERE, Outlook, Stream};
+use crate::calls::stream::{ELSEWHERE, Outlook, Stream};
 
 /// The slot of an operand that is a call's result.
 pub(crate) const RESULT: u8 = 254;
