@@ -4,12 +4,15 @@
 //! processes is worked out when a trace is read. Its encoding is the trace's format. Made by tracers,
 //! ordered by the run, written by `file`.
 
+/// What a call tells besides that replay needs.
+pub(crate) mod details;
+
 use belljar_abi::{FUNCTIONS, Function};
 use bincode::{Decode, Encode};
 use serde::Serialize;
 
+use self::details::Detailed;
 use crate::account::Accounts;
-use crate::details::Detailed;
 use crate::implementation::{Implementation, Peer};
 use crate::object::{Datatype, Fact};
 use crate::site::Site;

@@ -16,8 +16,6 @@ pub mod codec;
 mod counters;
 /// Predefined datatypes.
 pub mod datatypes;
-/// What a call tells besides that replay needs.
-mod details;
 /// One call of an MPI function.
 mod event;
 /// What versions of the trace file have in common.
@@ -41,7 +39,7 @@ mod site;
 
 pub use account::{Account, Accounts};
 pub use counters::{Counters, NodeSummary, ProcessInfo, TraceSummary, Warnings};
-pub use details::{Detailed, Details};
+pub use event::details::{Detailed, Details};
 pub use event::{
     Amount, Collective, Completion, Direction, Ending, Event, Phase, Share, Status, Text, Transfer,
     Who,

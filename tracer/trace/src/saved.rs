@@ -6,8 +6,8 @@
 use crate::account::Account;
 use crate::codec;
 use crate::counters::NodeSummary;
-use crate::details::{Detailed, Details};
 use crate::event::Event;
+use crate::event::details::{Detailed, Details};
 use crate::probe::{ProbeRecord, ProbesEnd};
 use crate::site::{NewSites, SiteNumbers, Sites};
 
