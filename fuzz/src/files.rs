@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::Path;
 
 use belljar_analysis::{
-    DumpFormat, Filter, Matrix, TrafficOf, call_sites, dump, statistics, traffic,
+    DumpFormat, Filter, FrameNames, Matrix, TrafficOf, call_sites, dump, statistics, traffic,
 };
 use belljar_archive::{Contents, EarlierWriter, StructureReader, TraceReader, TraceWriter};
 use belljar_cluster::scenario::Scenario;
@@ -78,7 +78,14 @@ fn analyse_file(data: &[u8], chunked: fn(&[u8]) -> Vec<u8>) {
     // What is wrong with a file is an answer; only panics are not.
     for format in [DumpFormat::Text, DumpFormat::Json] {
         let mut lines = Vec::new();
-        let _ = dump(file.path(), &Filter::default(), format, &mut lines);
+        let names = FrameNames::new(|_, _| Vec::new());
+        let _ = dump(
+            file.path(),
+            &Filter::default(),
+            format,
+            Some(names),
+            &mut lines,
+        );
         assert!(std::str::from_utf8(&lines).is_ok(), "a listing is text");
     }
     if let Ok((statistics, _)) = statistics(file.path(), &Filter::default()) {

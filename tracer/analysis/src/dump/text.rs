@@ -11,6 +11,7 @@ use belljar_trace::{
     Transfer,
 };
 
+use super::frames::{self, SiteFrame};
 use super::words;
 use crate::communicators::{Communicators, Member, Members};
 use crate::table::{bytes, time};
@@ -52,6 +53,15 @@ pub(super) fn line(event: &Event, header: &TraceHeader, communicators: &Communic
     }
     remarks(&mut line, event, communicators);
     line
+}
+
+/// Where a call was made, the innermost place first.
+pub(super) fn made_at(frames: &[SiteFrame]) -> String {
+    let places: Vec<String> = frames.iter().flat_map(frames::lines).collect();
+    match places.is_empty() {
+        true => String::new(),
+        false => format!(" [at {}]", places.join(" < ")),
+    }
 }
 
 fn add(line: &mut String, arguments: std::fmt::Arguments<'_>) {
