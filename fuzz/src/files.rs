@@ -12,14 +12,15 @@ use std::io::Write;
 use std::path::Path;
 
 use belljar_analysis::{
-    DumpFormat, Filter, Matrix, TrafficOf, call_sites, dump, statistics, traffic,
+    DumpFormat, Filter, FrameNames, Matrix, TrafficOf, call_sites, dump, statistics, traffic,
 };
 use belljar_archive::{Contents, EarlierWriter, StructureReader, TraceReader, TraceWriter};
 use belljar_cluster::scenario::Scenario;
 use belljar_collectives::{Call, Choice, Operation, Tables};
 use belljar_sim::Frequency;
 use belljar_trace::{
-    EARLIEST_VERSION, MAGIC, SITES_VERSION, TraceHeader, TraceState, TraceSummary, VERSION,
+    EARLIEST_VERSION, MAGIC, PLAIN_VERSION, SITES_VERSION, TraceHeader, TraceState, TraceSummary,
+    VERSION,
 };
 
 pub(crate) use analyses::target as analyses;
@@ -42,16 +43,18 @@ pub(crate) fn trace(data: &[u8]) {
     analyse_file(data, earlier_chunked);
 }
 
-/// The same of the versions that runs write: where the first byte has 2, of that with sites.
+/// The same of the versions since 7: where the first byte has 4, of the current
+/// one, else where it has 2, of that with sites.
 pub(crate) fn archive(data: &[u8]) {
     analyse_file(data, archive_chunks(data));
 }
 
 /// How chunks of `data` become a file.
 fn archive_chunks(data: &[u8]) -> fn(&[u8]) -> Vec<u8> {
-    match data.first().is_some_and(|kind| kind & 2 != 0) {
-        true => |rest| chunked(SITES_VERSION, rest),
-        false => |rest| chunked(VERSION, rest),
+    match data.first().map_or(0, |kind| kind & 6) {
+        0 => |rest| chunked(PLAIN_VERSION, rest),
+        2 => |rest| chunked(SITES_VERSION, rest),
+        _ => |rest| chunked(VERSION, rest),
     }
 }
 
@@ -75,7 +78,14 @@ fn analyse_file(data: &[u8], chunked: fn(&[u8]) -> Vec<u8>) {
     // What is wrong with a file is an answer; only panics are not.
     for format in [DumpFormat::Text, DumpFormat::Json] {
         let mut lines = Vec::new();
-        let _ = dump(file.path(), &Filter::default(), format, &mut lines);
+        let names = FrameNames::new(|_, _| Vec::new());
+        let _ = dump(
+            file.path(),
+            &Filter::default(),
+            format,
+            Some(names),
+            &mut lines,
+        );
         assert!(std::str::from_utf8(&lines).is_ok(), "a listing is text");
     }
     if let Ok((statistics, _)) = statistics(file.path(), &Filter::default()) {
@@ -188,9 +198,9 @@ fn earlier_chunked(mut rest: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The same of a version that runs write.
+/// The same of the version that runs write.
 fn chunked(version: u16, mut rest: &[u8]) -> Vec<u8> {
-    let header = small_trace(version);
+    let header = small_trace();
     let mut bytes = beginning(version);
     let stored = word(&header, bytes.len() + 1);
     bytes.extend_from_slice(&header[bytes.len()..][..HEAD + stored]);
@@ -243,12 +253,12 @@ fn small_earlier_trace() -> Vec<u8> {
     std::fs::read(file.path()).expect("it was just written")
 }
 
-/// A sound trace without events, of a version that runs write.
-fn small_trace(version: u16) -> Vec<u8> {
+/// A sound trace without events, of the version that runs write.
+fn small_trace() -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().expect("the host has a folder for files");
     let contents = Contents {
         accounted: false,
-        frames: if version == SITES_VERSION { 3 } else { 0 },
+        frames: 3,
     };
     let own = file.reopen().expect("it was just made");
     let writer = TraceWriter::over(own, file.path(), &header(), contents);
@@ -313,16 +323,19 @@ pub(crate) fn trace_seeds() -> Vec<Vec<u8>> {
 
 /// Sound traces with and without calls, as files and as chunks.
 pub(crate) fn archive_seeds() -> Vec<Vec<u8>> {
-    const FILES: [&[u8]; 3] = [
+    const FILES: [&[u8]; 4] = [
         include_bytes!("../../tracer/archive/tests/golden/version-7.bjt"),
         include_bytes!("../../tracer/archive/tests/golden/version-7-accounts.bjt"),
         include_bytes!("../../tracer/archive/tests/golden/version-8.bjt"),
+        include_bytes!("../../tracer/archive/tests/golden/version-9.bjt"),
     ];
-    let small = small_trace(VERSION);
-    let whole = [FILES[0], FILES[1], FILES[2], &small];
+    let small = small_trace();
+    let whole = [FILES[0], FILES[1], FILES[2], FILES[3], &small];
     let files = whole.map(|file| [&[0], file].concat());
     let mut chunks = whole.map(payloads);
     chunks[2][0] |= 2;
+    chunks[3][0] |= 4;
+    chunks[4][0] |= 4;
     files.into_iter().chain(chunks).collect()
 }
 

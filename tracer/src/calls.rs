@@ -69,6 +69,10 @@ fn bytes_of(event: &Event, handles: &[u64]) -> u64 {
     let texts: usize = event.texts.iter().map(|text| text.text.len()).sum();
     let words = handles.len() + event.arguments.len() + 6 * event.transfers.len();
     let words = words + 2 * event.started.len() + 6 * event.completed.len() + 4 * pieces;
+    let displacements = event.details.0.as_ref().map_or(0, |it| {
+        it.send_displacements.len() + it.receive_displacements.len()
+    });
+    let words = words + displacements;
     CALL_BYTES + 8 * words as u64 + texts as u64
 }
 

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use belljar_abi::{Base, FUNCTIONS, OPEN_MPI_OBJECTS};
-use belljar_trace::{Accounts, Event, Fact, Implementation, Launch, Peer, Site};
+use belljar_trace::{Accounts, Detailed, Event, Fact, Implementation, Launch, Peer, Site};
 use bincode::{Decode, Encode};
 
 use crate::calls::thread_number;
@@ -36,6 +36,15 @@ struct Matched {
     tag: Option<i32>,
 }
 
+/// Memory that others reach by one-sided accesses.
+#[derive(Clone, Copy, Debug, Encode, Decode)]
+struct Window {
+    /// Counts the process's windows.
+    number: u32,
+    /// Its communicator, where that is known.
+    communicator: Option<u32>,
+}
+
 /// One MPI process: its objects, and how far its calls are counted.
 #[derive(Debug, Encode, Decode)]
 pub(crate) struct Process {
@@ -51,8 +60,9 @@ pub(crate) struct Process {
     datatypes: Datatypes,
     requests: Requests,
     messages: Registry<Matched>,
-    /// The communicators of windows.
-    windows: Registry<u32>,
+    windows: Registry<Window>,
+    /// How many windows were made.
+    windows_made: u32,
     /// The handle of `MPI_NO_OP`, zero where that is not known.
     no_op: u64,
     /// What the launcher told, until an event has it.
@@ -87,6 +97,7 @@ impl Process {
             requests: Requests::default(),
             messages: Registry::default(),
             windows: Registry::default(),
+            windows_made: 0,
             no_op,
             launch: None,
             unnamed: None,
@@ -223,6 +234,7 @@ impl Process {
             fact: self.take_launch(function),
             accounts: Accounts::default(),
             site: Site::default(),
+            details: Detailed::default(),
         }
     }
 

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use belljar_trace::{
-    Account, Counters, ProcessInfo, SavedSites, StateError, codec, load_events, load_sites,
-    save_events, save_sites,
+    Counters, ProcessInfo, SavedSites, StateError, Unencoded, codec, give_back, load_events,
+    load_sites, save_events, save_sites, unencoded,
 };
 use belljar_unwind::Mappings;
 use bincode::Decode;
@@ -19,16 +19,13 @@ use crate::own::OwnProbes;
 use crate::process::Process;
 use crate::selection::Selection;
 
-/// What is not encoded with an event.
-type Sums = Option<[Account; 2]>;
-
 #[derive(Decode)]
 struct NodeState {
     started: u32,
     known: Vec<ProcessInfo>,
     processes: BTreeMap<Space, Process>,
     open: OpenCalls,
-    open_sums: Vec<Sums>,
+    open_sums: Vec<Unencoded>,
     events: Vec<u8>,
     counters: Counters,
     launched: BTreeMap<Space, Launched>,
@@ -44,7 +41,7 @@ impl NodeTracer {
     /// # Errors
     /// When there is more of it than can be read again.
     pub fn save(&self) -> Result<Vec<u8>, StateError> {
-        let sums: Vec<Sums> = self.open.all().map(|call| call.event.accounts.0).collect();
+        let sums: Vec<Unencoded> = self.open.all().map(|it| unencoded(&it.event)).collect();
         let mut bytes = Vec::new();
         // The fields of `NodeState`, in order.
         codec::encode(&self.started, &mut bytes)?;
@@ -79,7 +76,7 @@ impl NodeTracer {
             return Err(StateError::contradiction());
         }
         for (event, sums) in open.events_mut().zip(state.open_sums) {
-            event.accounts.0 = sums;
+            give_back(event, sums);
         }
         load_sites(open.events_mut(), &state.open_sites)?;
         let mut tracer = Self::new(node, selection);

@@ -94,6 +94,9 @@ pub(crate) struct DumpArguments {
     /// One JSON object a line.
     #[arg(long)]
     json: bool,
+    /// Tell where each call was made; the run needs `trace.frames`.
+    #[arg(long)]
+    sites: bool,
     #[command(flatten)]
     filter: FilterArguments,
 }
@@ -152,7 +155,7 @@ pub(crate) struct ConvertArguments {
     trace: PathBuf,
     /// The new file.
     out: PathBuf,
-    /// Version of the format: 7, or 8 for traces with call sites, or for earlier Belljars 5, or 6 for runs with a time model.
+    /// Version of the format: 9, or for earlier Belljars 5, or 6 for runs with a time model.
     #[arg(long, value_name = "VERSION", default_value_t = VERSION)]
     to: u16,
 }
@@ -218,7 +221,10 @@ fn dump(arguments: &DumpArguments) -> Result<ExitCode> {
     };
     let mut out = io::BufWriter::new(Harmless::new(io::stdout().lock()));
     let path = trace_file(&arguments.trace);
-    let result = belljar_analysis::dump(&path, &filter(&arguments.filter)?, format, &mut out);
+    let filter = filter(&arguments.filter)?;
+    let files = arguments.sites.then(|| sites::files_of(&path)).flatten();
+    let names = arguments.sites.then(|| sites::names(files.as_ref()));
+    let result = belljar_analysis::dump(&path, &filter, format, names, &mut out);
     let result = result.and_then(|state| {
         out.flush()?;
         Ok(state)

@@ -4,6 +4,8 @@
 //! output where it begins, and the caller is told. Called by `belljar trace`; statistics begin here, too,
 //! with the same filter.
 
+/// Places from which calls were made.
+pub(crate) mod frames;
 /// An event as a JSON object.
 mod json;
 /// Records of probes of the user's, among the calls of MPI.
@@ -24,6 +26,7 @@ use crate::communicators::{Collector, Communicators};
 use crate::cpi::{CpiCollector, CpiStatistics, Ratio};
 use crate::stat::{ProbeStat, StatCollector, Statistics};
 use crate::waiting::{WaitCollector, Waiting};
+use frames::{FrameNames, SiteFrame};
 use probes::Records;
 
 /// Which events are wanted. An empty list, like `None`, wants all.
@@ -92,7 +95,8 @@ pub fn communicators(path: &Path) -> Result<Communicators, TraceError> {
 
 /// Writes the wanted events of the trace at `path` to `out`, in the order in which they
 /// were recorded: by node, calls in the order of their returns, and among them, by the same
-/// time, what probes of the user's saw. Returns whether the trace is complete.
+/// time, what probes of the user's saw. With `sites` calls tell where they were made, as far as the trace does. Returns
+/// whether the trace is complete.
 ///
 /// # Errors
 /// [`AnalysisError`] when the trace cannot be read or the result not be written.
@@ -100,6 +104,7 @@ pub fn dump(
     path: &Path,
     filter: &Filter,
     format: DumpFormat,
+    mut sites: Option<FrameNames<'_>>,
     out: &mut dyn io::Write,
 ) -> Result<TraceState, AnalysisError> {
     let communicators = communicators(path)?;
@@ -116,7 +121,10 @@ pub fn dump(
             records.write_before(returned, filter, format, out)?;
         }
         if filter.wants(&event, &header) {
-            write_event(&event, &header, &communicators, format, out)?;
+            let frames = sites
+                .as_mut()
+                .map_or_else(Vec::new, |sites| sites.frames(&event));
+            write_made_at(&event, (&header, &communicators), &frames, format, out)?;
         }
     }
     let state = reader.state().clone();
@@ -138,10 +146,28 @@ pub fn write_event(
     format: DumpFormat,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
+    write_made_at(event, (header, communicators), &[], format, out)
+}
+
+/// The same with where the call was made.
+fn write_made_at(
+    event: &Event,
+    (header, communicators): (&TraceHeader, &Communicators),
+    frames: &[SiteFrame],
+    format: DumpFormat,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
     match format {
-        DumpFormat::Text => writeln!(out, "{}", text::line(event, header, communicators)),
+        DumpFormat::Text => {
+            let line = text::line(event, header, communicators);
+            writeln!(out, "{line}{}", text::made_at(frames))
+        }
         DumpFormat::Json => {
-            serde_json::to_writer(&mut *out, &json::object(event, header, communicators))?;
+            let mut object = json::object(event, header, communicators);
+            if !frames.is_empty() {
+                object.insert("site".to_owned(), serde_json::json!(frames));
+            }
+            serde_json::to_writer(&mut *out, &object)?;
             writeln!(out)
         }
     }

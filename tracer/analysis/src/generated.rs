@@ -215,6 +215,7 @@ impl Rank<'_> {
             fact: None,
             accounts: Default::default(),
             site: Default::default(),
+            details: Default::default(),
         };
         with(&mut event);
         self.events.push(event);

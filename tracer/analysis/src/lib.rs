@@ -47,6 +47,7 @@ pub(crate) use generated::ranks;
 pub use communicators::{Collector, Communicators, Member, Members, ProcessKey};
 pub use cpi::{CpiCollector, CpiPart, CpiStat, CpiStatistics, Ratio};
 pub use diff::{Both, CallDiff, FunctionDiff, RankDiff, TraceDiff, WaitDiff, diff};
+pub use dump::frames::{FrameNames, SiteFrame, SitePlace};
 pub use dump::{
     AnalysisError, DumpFormat, Filter, communicators, cpi, dump, statistics, waiting, write_event,
 };
@@ -63,7 +64,7 @@ pub use matrix::{
     WireError, traffic,
 };
 pub use path::{CriticalPath, PathFunction, PathRank, critical_path};
-pub use sites::{CallSites, SiteFrame, SitePlace, SiteStat, TransitionStat, call_sites};
+pub use sites::{CallSites, SiteStat, TransitionStat, call_sites};
 pub use stat::{
     FunctionStat, IntervalStat, ProbeRankStat, ProbeStat, ProbeSum, RankStat, SizeStat,
     StatCollector, Statistics, TrafficStat,

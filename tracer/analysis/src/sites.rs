@@ -10,13 +10,13 @@ mod collect;
 /// Statistics as text, JSON and CSV.
 mod render;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use belljar_archive::TraceReader;
-use belljar_trace::{CodeFile, TraceError, TraceState};
+use belljar_trace::{TraceError, TraceState};
 use serde::Serialize;
 
+use crate::dump::frames::{FrameNames, SiteFrame};
 use crate::dump::{Filter, communicators};
 use collect::SiteCollector;
 
@@ -66,30 +66,6 @@ pub struct SiteStat {
     pub waiting_ps: u64,
 }
 
-/// One frame of a call site.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SiteFrame {
-    /// The file whose code it is; `None` for code of no file.
-    pub object: Option<String>,
-    /// The file's build ID in hexadecimal digits.
-    pub build_id: String,
-    /// The return address, as the file has it.
-    pub address: u64,
-    /// Functions and lines there, the innermost inlined function first; empty where nobody named them.
-    pub places: Vec<SitePlace>,
-}
-
-/// A function, and a line in it; what is not known is `None`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct SitePlace {
-    /// The function.
-    pub function: Option<String>,
-    /// The source file.
-    pub file: Option<String>,
-    /// The line.
-    pub line: Option<u32>,
-}
-
 /// What threads do from calls at one site to calls at another.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TransitionStat {
@@ -112,36 +88,11 @@ pub struct TransitionStat {
 }
 
 impl CallSites {
-    /// Names the places of all frames in files by `name`, which is told file and return address.
-    pub fn name(&mut self, mut name: impl FnMut(&CodeFile, u64) -> Vec<SitePlace>) {
-        let mut known: BTreeMap<(String, u64), Vec<SitePlace>> = BTreeMap::new();
-        for frame in self.sites.iter_mut().flat_map(|site| &mut site.frames) {
-            let Some(path) = &frame.object else {
-                continue;
-            };
-            let places = known.entry((path.clone(), frame.address));
-            let places = places.or_insert_with(|| {
-                let file = CodeFile {
-                    path: path.clone(),
-                    build_id: bytes_of(&frame.build_id),
-                };
-                name(&file, frame.address)
-            });
-            frame.places.clone_from(places);
-        }
+    /// Names the places of all frames in files.
+    pub fn name(&mut self, mut names: FrameNames<'_>) {
+        let frames = self.sites.iter_mut().flat_map(|site| &mut site.frames);
+        frames.for_each(|frame| names.name(frame));
     }
-}
-
-fn digits_of(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn bytes_of(digits: &str) -> Vec<u8> {
-    let pairs = digits.as_bytes().chunks(2);
-    let pairs = pairs.filter_map(|pair| std::str::from_utf8(pair).ok());
-    pairs
-        .filter_map(|pair| u8::from_str_radix(pair, 16).ok())
-        .collect()
 }
 
 /// Statistics by call site of the wanted calls of the trace at `path`, told apart by at most `frames` frames (all

@@ -6,9 +6,7 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use belljar_trace::{
-    Event, SITES_VERSION, TraceError, TraceHeader, TraceState, TraceSummary, VERSION,
-};
+use belljar_trace::{Event, TraceError, TraceHeader, TraceState, TraceSummary, VERSION};
 
 use crate::earlier::{ACCOUNTED, EarlierWriter, PLAIN};
 use crate::failed;
@@ -57,7 +55,7 @@ impl Output {
 }
 
 /// Writes the trace at `from` to the new file `to`, in this version of the format: 5 for traces without
-/// accounts, 6 for those with, 7 for both, 8 for those with sites. Returns how the trace at `from` ended.
+/// accounts, 6 for those with, 9 for all. Returns how the trace at `from` ended.
 ///
 /// # Errors
 /// [`TraceError`] when one cannot be read or the other not be written (as when it is there already), and when
@@ -70,28 +68,20 @@ pub fn convert(from: &Path, to: &Path, version: u16) -> Result<TraceState, Trace
         reason: reason.to_owned(),
     };
     let contents = reader.contents();
-    match (version, contents.frames) {
-        (SITES_VERSION, 0) => {
-            return Err(refused(
-                "it does not tell where calls were made: take version 7",
-            ));
-        }
-        (PLAIN..SITES_VERSION, 1..) => {
-            return Err(refused(
-                "it tells where calls were made, which version 8 alone can",
-            ));
-        }
-        _ => {}
-    }
     match (version, contents.accounted) {
-        (PLAIN, false) | (ACCOUNTED, true) | (VERSION | SITES_VERSION, _) => {}
+        (PLAIN | ACCOUNTED, _) if contents.frames > 0 => {
+            return Err(refused(
+                "it tells where calls were made, which version 9 alone can",
+            ));
+        }
+        (PLAIN, false) | (ACCOUNTED, true) | (VERSION, _) => {}
         (PLAIN, true) => return Err(refused("it tells what time went into: version 6 can, too")),
         (ACCOUNTED, false) => {
             return Err(refused(
                 "it does not tell what time went into: take version 5",
             ));
         }
-        _ => return Err(refused("there is no such version")),
+        _ => return Err(refused("that version is not written")),
     }
     let file = File::create_new(to).map_err(|source| failed("create", to, source))?;
     let written = copy(&mut reader, file, to, version, &refused);
@@ -114,6 +104,11 @@ fn copy(
     for call in reader.by_ref() {
         if version < VERSION && call.accounts.0.is_some() != contents.accounted {
             return Err(refused("only some of its calls tell what time went into"));
+        }
+        if version < VERSION && call.details.0.is_some() {
+            return Err(refused(
+                "calls tell displacements or windows, which version 9 alone can",
+            ));
         }
         output.push(call)?;
     }

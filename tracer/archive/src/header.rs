@@ -1,9 +1,9 @@
 //! The header of a trace: what is known before the first call.
 //!
-//! In version 7 it is one record, in version 8 that and how many frames sites have. Called by the writer and the
+//! In version 7 it is one record, since version 8 that and how many frames sites have. Called by the writer and the
 //! readers.
 
-use belljar_trace::{MOST_FRAMES, SITES_VERSION, TraceHeader, VERSION, codec};
+use belljar_trace::{MOST_FRAMES, PLAIN_VERSION, SITES_VERSION, TraceHeader, VERSION, codec};
 use bincode::{Decode, Encode};
 
 /// What calls of a trace tell besides what all tell.
@@ -29,7 +29,7 @@ struct Plain {
     accounted: bool,
 }
 
-/// A header as version 8 has it.
+/// A header as versions since 8 have it.
 #[derive(Encode, Decode)]
 struct Sited {
     plain: Plain,
@@ -37,11 +37,11 @@ struct Sited {
 }
 
 impl Header {
-    /// The version that a trace with this header has, and the header's record.
+    /// The header's record in the current version.
     ///
     /// # Errors
     /// What is wrong with it, where it could not be read again.
-    pub(crate) fn encode(self) -> Result<(u16, Vec<u8>), String> {
+    pub(crate) fn encode(self) -> Result<Vec<u8>, String> {
         self.trace.check()?;
         let Contents { accounted, frames } = self.contents;
         let plain = Plain {
@@ -49,14 +49,10 @@ impl Header {
             accounted,
         };
         let mut bytes = Vec::new();
-        let version = if frames == 0 { VERSION } else { SITES_VERSION };
-        let encoded = match frames {
-            0 => codec::encode(&plain, &mut bytes),
-            _ => codec::encode(&Sited { plain, frames }, &mut bytes),
-        };
+        let encoded = codec::encode(&Sited { plain, frames }, &mut bytes);
         encoded.map_err(|error| error.to_string())?;
-        Self::decode(version, &bytes)?;
-        Ok((version, bytes))
+        Self::decode(VERSION, &bytes)?;
+        Ok(bytes)
     }
 
     /// The header whose record a trace of this version has.
@@ -65,12 +61,13 @@ impl Header {
     /// What is wrong with it.
     pub(crate) fn decode(version: u16, payload: &[u8]) -> Result<Self, String> {
         let decoded = match version {
-            VERSION => codec::decode(payload).map(|plain| Sited { plain, frames: 0 }),
+            PLAIN_VERSION => codec::decode(payload).map(|plain| Sited { plain, frames: 0 }),
             _ => codec::decode(payload),
         };
         let Sited { plain, frames } = decoded.map_err(|error| error.to_string())?;
         plain.trace.check()?;
-        if version == SITES_VERSION && !(1..=MOST_FRAMES).contains(&frames) {
+        let fewest = u8::from(version == SITES_VERSION);
+        if version != PLAIN_VERSION && !(fewest..=MOST_FRAMES).contains(&frames) {
             return Err("its sites have an impossible number of frames".to_owned());
         }
         let accounted = plain.accounted;

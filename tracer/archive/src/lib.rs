@@ -23,13 +23,13 @@
 //!
 //! # The file
 //!
-//! A file is the magic, version 7, or 8 where calls have sites (16 bits, little endian), and chunks (`frame`): kind, length and CRC-32 of
+//! A file is the magic, version 9 (7 or 8 in traces of earlier Belljars; 16 bits, little endian), and chunks (`frame`): kind, length and CRC-32 of
 //! each, then its payload. Nothing written is ever changed. The first chunk is the header, the last the footer;
 //! between them stand groups of four, each with up to 65,536 calls and written at once:
 //!
 //! | chunk | payload |
 //! |---|---|
-//! | dictionary | the length of what follows when unpacked (32 bits), then, packed with zstd: a byte that says whether older signatures are forgotten, in version 8 the sites that are new, and the signatures that are new, by bincode |
+//! | dictionary | the length of what follows when unpacked (32 bits), then, packed with zstd: a byte that says whether older signatures are forgotten, since version 8 the sites that are new, and the signatures that are new, by bincode |
 //! | structure | threads, grammar, sequences (`structure`) |
 //! | operands | argument words that differ from call to call (`operands`) |
 //! | times | the lengths of gaps and durations (32 bits each), gaps, durations, and vCPUs, accounts and order (`times`) |
@@ -66,20 +66,16 @@
 //!
 //! `cargo run --release -p belljar-archive --example measure -- RUN-DIRECTORY...` prints what traces take.
 
-/// The arithmetic coder.
-mod coder;
-/// Numbers that recur in their context.
-mod column;
+/// What is alike in calls of ranks and iterations that do the same.
+mod calls;
+/// How numbers and sequences become bits.
+mod coding;
 /// The same calls in another version.
 mod convert;
-/// Signatures by number.
-mod dictionary;
 /// Versions 5 and 6.
 mod earlier;
 /// Chunks in a file.
 mod frame;
-/// Sequences as a grammar with repetitions.
-mod grammar;
 /// What is known before the first call.
 mod header;
 /// Words that differ from call to call.
@@ -90,10 +86,6 @@ mod probes;
 mod reader;
 /// A writer's state.
 mod saved;
-/// Calls without what differs between ranks and iterations.
-mod signature;
-/// What is known of a thread after each call.
-mod stream;
 /// Which calls the threads of a chunk made.
 mod structure;
 /// When they were entered and left.
@@ -109,14 +101,14 @@ use std::path::Path;
 use belljar_trace::{TraceError, TraceSummary};
 use bincode::{Decode, Encode};
 
+pub use calls::stream::Stream;
+pub use coding::grammar::{Grammar, Rule};
 pub use convert::convert;
 pub use earlier::EarlierWriter;
 pub use frame::Kind;
-pub use grammar::{Grammar, Rule};
 pub use header::Contents;
 pub use probes::{ProbesHeader, ProbesReader, ProbesWriter};
 pub use reader::StructureReader;
-pub use stream::Stream;
 pub use structure::Structure;
 pub use versions::{TraceReader, version};
 pub use writer::TraceWriter;

@@ -4,9 +4,9 @@
 //! that of thread and place, since calls of several functions have the same buffers. A `Column` of differences
 //! tells them. Called by the writer and the reader.
 
-use crate::coder::Coder;
-use crate::column::{Column, Context, mix};
-use crate::signature::Signature;
+use crate::calls::signature::Signature;
+use crate::coding::coder::Coder;
+use crate::coding::column::{Column, Context, mix};
 
 /// The operands of a chunk.
 #[derive(Debug)]

@@ -10,17 +10,17 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use belljar_trace::{
-    Accounts, Event, MAGIC, SITES_VERSION, TraceError, TraceHeader, TraceState, TraceSummary,
+    Accounts, Event, MAGIC, PLAIN_VERSION, TraceError, TraceHeader, TraceState, TraceSummary,
     VERSION, codec,
 };
 
-use crate::coder::Decoder;
-use crate::dictionary::Dictionary;
+use crate::calls::dictionary::Dictionary;
+use crate::calls::signature::restore;
+use crate::calls::stream::{Outlook, Stream};
+use crate::coding::coder::Decoder;
 use crate::frame::{self, Kind};
 use crate::header::{Contents, Header};
 use crate::operands::Operands;
-use crate::signature::restore;
-use crate::stream::{Outlook, Stream};
 use crate::structure::{self, Structure};
 use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge};
 use crate::{Footer, failed};
@@ -61,7 +61,7 @@ impl Chunks {
         let version = start.strip_prefix(&MAGIC).and_then(|it| it.try_into().ok());
         let version = version.ok_or_else(|| not_a_trace("it does not begin like one"))?;
         let version = u16::from_le_bytes(version);
-        if ![VERSION, SITES_VERSION].contains(&version) {
+        if !(PLAIN_VERSION..=VERSION).contains(&version) {
             let path = path.to_owned();
             return Err(TraceError::Version { path, version });
         }
@@ -70,7 +70,7 @@ impl Chunks {
         let chunk = chunk.ok_or_else(|| not_a_trace("its header is missing"))?;
         let header = Header::decode(version, &chunk.payload.unwrap_or_default())
             .map_err(|reason| not_a_trace(&reason))?;
-        let dictionary = Dictionary::new(header.contents.frames > 0);
+        let dictionary = Dictionary::new(version, header.contents.frames > 0);
         Ok(Self {
             file,
             header,

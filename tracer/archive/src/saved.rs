@@ -7,8 +7,8 @@
 use bincode::{Decode, Encode};
 
 use crate::Sizes;
-use crate::dictionary::SavedDictionary;
-use crate::stream::{Outlook, Stream};
+use crate::calls::dictionary::SavedDictionary;
+use crate::calls::stream::{Outlook, Stream};
 use crate::structure::CHUNK_CALLS;
 use crate::times::{Clocks, Times};
 use crate::writer::CHUNK_WEIGHT;

@@ -7,9 +7,9 @@
 
 use belljar_trace::Implementation;
 
-use crate::coder::{Bit, Coder, Decoder, Encoder, Number};
-use crate::grammar::{DEEPEST, Grammar, Rule};
-use crate::stream::Stream;
+use crate::calls::stream::Stream;
+use crate::coding::coder::{Bit, Coder, Decoder, Encoder, Number};
+use crate::coding::grammar::{DEEPEST, Grammar, Rule};
 
 /// Calls of a chunk, at most.
 pub(crate) const CHUNK_CALLS: usize = 1 << 16;

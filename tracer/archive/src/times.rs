@@ -8,9 +8,9 @@
 use belljar_trace::Account;
 use bincode::{Decode, Encode};
 
-use crate::coder::{Bit, Coder, Decoder, Encoder, Number};
-use crate::column::{Column, Context, mix};
-use crate::signature::Signature;
+use crate::calls::signature::Signature;
+use crate::coding::coder::{Bit, Coder, Decoder, Encoder, Number};
+use crate::coding::column::{Column, Context, mix};
 
 /// The times of a call, and where it ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::Path;
 
 use belljar_trace::{
-    EARLIEST_VERSION, Event, MAGIC, SITES_VERSION, TraceError, TraceHeader, TraceState,
+    EARLIEST_VERSION, Event, MAGIC, PLAIN_VERSION, TraceError, TraceHeader, TraceState,
     TraceSummary, VERSION,
 };
 
@@ -44,7 +44,7 @@ pub fn version(path: &Path) -> Result<u16, TraceError> {
         reason: "it does not begin like one".to_owned(),
     })?;
     let version = u16::from_le_bytes(version);
-    if !(EARLIEST_VERSION..=SITES_VERSION).contains(&version) {
+    if !(EARLIEST_VERSION..=VERSION).contains(&version) {
         let path = path.to_owned();
         return Err(TraceError::Version { path, version });
     }
@@ -57,7 +57,7 @@ impl TraceReader {
     /// # Errors
     /// As for [`version`], and when the header is not sound.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
-        Ok(Self(if version(path)? >= VERSION {
+        Ok(Self(if version(path)? >= PLAIN_VERSION {
             Format::Archive(Box::new(ArchiveReader::open(path)?))
         } else {
             Format::Earlier(Box::new(EarlierReader::open(path)?))

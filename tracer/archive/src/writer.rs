@@ -10,18 +10,20 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use belljar_trace::{Event, MAGIC, StateError, TraceError, TraceHeader, TraceSummary, codec};
+use belljar_trace::{
+    Event, MAGIC, StateError, TraceError, TraceHeader, TraceSummary, VERSION, codec,
+};
 use bincode::{Decode, Encode};
 
-use crate::coder::Encoder;
-use crate::dictionary::Dictionary;
+use crate::calls::dictionary::Dictionary;
+use crate::calls::signature::{Signature, abstract_from};
+use crate::calls::stream::{Outlook, Stream};
+use crate::coding::coder::Encoder;
+use crate::coding::grammar::Grammar;
 use crate::frame::{self, Kind};
-use crate::grammar::Grammar;
 use crate::header::{Contents, Header};
 use crate::operands::Operands;
 use crate::saved::{Saved, Thread};
-use crate::signature::{Signature, abstract_from};
-use crate::stream::{Outlook, Stream};
 use crate::structure::{self, CHUNK_CALLS, Structure};
 use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge};
 use crate::{Footer, Sizes, failed};
@@ -81,12 +83,12 @@ impl TraceWriter {
         contents: Contents,
     ) -> Result<Self, TraceError> {
         let mut writer = Self::at(file, path);
-        writer.dictionary = Dictionary::new(contents.frames > 0);
+        writer.dictionary = Dictionary::new(VERSION, contents.frames > 0);
         let trace = header.clone();
         let header = Header { trace, contents }.encode();
-        let (version, header) = header.map_err(|reason| writer.unencodable(reason))?;
+        let header = header.map_err(|reason| writer.unencodable(reason))?;
         let mut start = MAGIC.to_vec();
-        start.extend_from_slice(&version.to_le_bytes());
+        start.extend_from_slice(&VERSION.to_le_bytes());
         frame::put(&mut start, Kind::Header, &header);
         writer.sizes.other += start.len() as u64;
         writer.write(&start)?;
@@ -105,7 +107,7 @@ impl TraceWriter {
             numbers: BTreeMap::new(),
             order: Vec::new(),
             weight: 0,
-            dictionary: Dictionary::default(),
+            dictionary: Dictionary::new(VERSION, false),
             sizes: Sizes::default(),
             slots: Vec::new(),
             operands: Vec::new(),
@@ -184,6 +186,7 @@ impl TraceWriter {
         let number = self.thread(&event);
         let before = self.dictionary.bytes();
         let site = self.dictionary.site_number(&event.site);
+        let details = event.details.0.take();
         let thread = &mut self.threads[number as usize];
         let (slots, operands) = (&mut self.slots, &mut self.operands);
         abstract_from(&mut event, &mut thread.outlook, slots, operands);
@@ -191,6 +194,7 @@ impl TraceWriter {
             event,
             slots: std::mem::take(slots),
             site,
+            details,
         };
         let (call, slots) = self.dictionary.number(thread.last, signature);
         self.slots = slots;

@@ -6,7 +6,7 @@
 /// Collective operations with a count for each member or neighbour.
 mod vectors;
 
-use belljar_trace::{Amount, Collective, Phase, Share, Who};
+use belljar_trace::{Amount, Collective, Details, Phase, Share, Who};
 
 use crate::decode::action::Operation;
 use crate::decode::arguments::Arguments;
@@ -23,7 +23,7 @@ struct Scene<'a, 'b> {
     most: u32,
 }
 
-/// Reads what a call of `operation` gives and gets; `most` is how many members a communicator of
+/// Reads what a call of `operation` gives and gets, and where in its buffers; `most` is how many members a communicator of
 /// unknown size may have.
 pub(crate) fn read(
     operation: Operation,
@@ -32,7 +32,7 @@ pub(crate) fn read(
     communicator: Option<&Communicator>,
     most: u32,
     datatypes: &Datatypes,
-) -> Collective {
+) -> (Collective, Details) {
     let root = arguments
         .int("root")
         .map(|root| arguments.implementation.peer(root));
@@ -43,13 +43,15 @@ pub(crate) fn read(
         most,
     };
     let (sent, received) = scene.amounts(operation);
-    Collective {
+    let details = scene.displacements(&sent, &received);
+    let collective = Collective {
         phase,
         communicator: communicator.map(|communicator| communicator.number),
         root,
         sent,
         received,
-    }
+    };
+    (collective, details)
 }
 
 impl Scene<'_, '_> {

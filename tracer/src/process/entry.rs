@@ -4,7 +4,9 @@
 //! process: a call may never return. Called by `node` for calls that are selected or must be followed.
 
 use belljar_abi::Base;
-use belljar_trace::{Collective, Datatype, Direction, Event, Peer, Phase, Text, Transfer};
+use belljar_trace::{
+    Collective, Datatype, Detailed, Details, Direction, Event, Peer, Phase, Text, Transfer,
+};
 
 use super::Process;
 use crate::decode::action::{Action, Completing};
@@ -19,6 +21,7 @@ struct Reading {
     communicator: Option<u32>,
     transfers: Vec<Transfer>,
     collectives: Vec<Collective>,
+    details: Details,
     handles: Vec<u64>,
     bad: Option<u8>,
 }
@@ -33,6 +36,7 @@ impl Process {
         event.transfers = reading.transfers;
         event.collectives = reading.collectives;
         event.bad = reading.bad;
+        event.details = Detailed::of(reading.details);
         reading.handles
     }
 
@@ -68,7 +72,7 @@ impl Process {
             }
             Action::Collective(operation, phase) => {
                 let communicator = self.communicator(&arguments);
-                let collective = collective::read(
+                let (collective, details) = collective::read(
                     operation,
                     phase,
                     &mut arguments,
@@ -77,6 +81,7 @@ impl Process {
                     &self.datatypes,
                 );
                 reading.collectives.push(collective);
+                reading.details = details;
             }
             Action::OneSided { puts, gets, phase } => {
                 if puts && !(gets && self.has_no_op(&arguments)) {
@@ -98,8 +103,24 @@ impl Process {
             let known = handle.and_then(|handle| self.communicators.get(*handle));
             reading.communicator = known.map(|known| known.number);
         }
+        self.window(action, &arguments, &mut reading);
         reading.bad = arguments.bad();
         reading
+    }
+
+    /// The window that a call is about, and the datatype at its target.
+    fn window(&self, action: Action, arguments: &Arguments<'_>, reading: &mut Reading) {
+        let freed = reading.handles.first().copied();
+        let handle = match action {
+            Action::FreeWindow => freed,
+            _ => arguments.first_handle(Base::Win),
+        };
+        let window = handle.and_then(|handle| self.windows.get(handle));
+        reading.details.window = window.map(|window| window.number);
+        if arguments.has("target_datatype") {
+            let datatype = self.datatype("target_datatype", arguments);
+            reading.details.target_datatype = Some(datatype).filter(|it| *it != Datatype::Unknown);
+        }
     }
 
     /// A message as the arguments of a send or receive describe it.
@@ -177,7 +198,7 @@ impl Process {
         self.transfer(Transfer {
             direction,
             phase,
-            communicator: window.and_then(|handle| self.windows.get(handle).copied()),
+            communicator: window.and_then(|handle| self.windows.get(handle)?.communicator),
             peer: arguments.implementation.peer(rank),
             tag: None,
             count: arguments.count(count).unwrap_or(1),

@@ -4,9 +4,11 @@
 //! is believed. Called by `node` with the handles that were read at entry.
 
 use belljar_abi::Base;
-use belljar_trace::{Completion, Direction, Event, Fact, Phase, Status, Transfer, WORLD};
+use belljar_trace::{
+    Completion, Detailed, Details, Direction, Event, Fact, Phase, Status, Transfer, WORLD,
+};
 
-use super::{Matched, Process};
+use super::{Matched, Process, Window};
 use crate::decode::action::Action;
 use crate::decode::arguments::Arguments;
 use crate::memory::Reader;
@@ -23,6 +25,11 @@ struct Outcome {
     bad: Option<u8>,
 }
 
+/// Whether a call made a window.
+fn action_makes_window(event: &Event) -> bool {
+    Action::of(event.function) == Action::MakeWindow && event.result == Some(0)
+}
+
 impl Process {
     /// Reads a call's outputs, fills the event and brings the process's objects up to date.
     /// `handles` is what [`enter`](Self::enter) returned.
@@ -35,6 +42,9 @@ impl Process {
         }
         let outcome = self.outcome(event, handles, memory);
         event.bad = outcome.bad;
+        if action_makes_window(event) {
+            self.name_window(event, memory);
+        }
         event.started = outcome.started;
         event.completed = outcome.completed;
         event.status = outcome.status;
@@ -55,6 +65,16 @@ impl Process {
             transfer.bytes = if status.cancelled { 0 } else { status.bytes };
             transfer.exact = true;
         }
+    }
+
+    /// Tells the number of the window that a call made.
+    fn name_window(&self, event: &mut Event, memory: Reader<'_>) {
+        let handle = Arguments::new(event, memory).pointed_handle(Base::Win);
+        let window = handle.and_then(|handle| self.windows.get(handle));
+        event.details = Detailed::of(Details {
+            window: window.map(|window| window.number),
+            ..Details::default()
+        });
     }
 
     fn outcome(&mut self, event: &Event, handles: &[u64], memory: Reader<'_>) -> Outcome {
@@ -195,7 +215,12 @@ impl Process {
             }
             Action::MakeWindow => {
                 let handle = arguments.pointed_handle(Base::Win)?;
-                self.windows.insert(handle, event.communicator?);
+                let window = Window {
+                    number: self.windows_made,
+                    communicator: event.communicator,
+                };
+                self.windows_made = self.windows_made.wrapping_add(1);
+                self.windows.insert(handle, window);
             }
             _ => {}
         }

@@ -175,3 +175,39 @@ fn nonblocking_collectives_have_requests() {
         assert_eq!(done.completed[0].received, 0);
     }
 }
+
+#[test]
+fn displacements_are_kept_for_each_piece() {
+    for mut it in scripts() {
+        let size = it.guest.ints(&[3]);
+        it.call("MPI_Comm_size", &[it.world, size]);
+        let counts = it.guest.ints(&[1, 2, 3]);
+        let (sent, received) = (it.guest.ints(&[0, 4, -8]), it.guest.ints(&[9, 7, 5]));
+        let (double, world) = (it.double, it.world);
+        let event = it.call(
+            "MPI_Alltoallv",
+            &[
+                0x5000, counts, sent, double, 0x6000, counts, received, double, world,
+            ],
+        );
+        let details = event.details.0.expect("there are displacements");
+        assert_eq!(details.send_displacements, [0, 4, -8]);
+        assert_eq!(details.receive_displacements, [9, 7, 5]);
+        let event = it.call(
+            "MPI_Allgatherv",
+            &[
+                0x5000,
+                int(1),
+                double,
+                0x6000,
+                counts,
+                received,
+                double,
+                world,
+            ],
+        );
+        let details = event.details.0.expect("there are displacements");
+        assert_eq!(details.send_displacements, []);
+        assert_eq!(details.receive_displacements, [9, 7, 5]);
+    }
+}

@@ -270,6 +270,11 @@ fn one_sided_accesses_go_by_the_windows_communicator() {
         assert_eq!(put.transfers[0].direction, Direction::Send);
         assert_eq!((put.transfers[0].bytes, put.transfers[0].tag), (48, None));
         assert_eq!(put.transfers[0].communicator, Some(WORLD));
+        let details = put.details.0.as_deref().expect("it is about a window");
+        assert_eq!(details.window, Some(0));
+        assert_eq!(details.target_datatype, Some(put.transfers[0].datatype));
+        let fence = it.call("MPI_Win_fence", &[int(0), 0xa000_0001]);
+        assert_eq!(fence.details.0.map(|it| it.window), Some(Some(0)));
         let get = it.call("MPI_Get", &arguments);
         assert_eq!(get.transfers[0].direction, Direction::Receive);
         assert!(get.transfers[0].exact);

@@ -414,11 +414,8 @@ proptest! {
             }
         }
         prop_assert!(heap(&guest.memory) == before);
-        for event in tracer.take_events() {
-            let mut bytes = Vec::new();
-            belljar_trace::codec::encode(&event, &mut bytes).unwrap();
-            let back: belljar_trace::Event = belljar_trace::codec::decode(&bytes).unwrap();
-            prop_assert_eq!(back, event);
-        }
+        let events = tracer.take_events();
+        let saved = belljar_trace::save_events(&events).unwrap();
+        prop_assert_eq!(belljar_trace::load_events(&saved).unwrap(), events);
     }
 }

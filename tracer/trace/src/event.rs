@@ -4,10 +4,14 @@
 //! processes is worked out when a trace is read. Its encoding is the trace's format. Made by tracers,
 //! ordered by the run, written by `file`.
 
+/// What a call tells besides that replay needs.
+pub(crate) mod details;
+
 use belljar_abi::{FUNCTIONS, Function};
 use bincode::{Decode, Encode};
 use serde::Serialize;
 
+use self::details::Detailed;
 use crate::account::Accounts;
 use crate::implementation::{Implementation, Peer};
 use crate::object::{Datatype, Fact};
@@ -70,6 +74,8 @@ pub struct Event {
     pub accounts: Accounts,
     /// Where in the program it was called, where the run asked for frames.
     pub site: Site,
+    /// What it tells besides: displacements, windows.
+    pub details: Detailed,
 }
 
 impl Event {

@@ -16,9 +16,12 @@ pub const TRACE_FILE: &str = "trace.bjt";
 pub const MAGIC: [u8; 8] = *b"BelljarT";
 
 /// Version of the format that is written, after [`MAGIC`] as 16 bits, little endian.
-pub const VERSION: u16 = 7;
+pub const VERSION: u16 = 9;
 
-/// Version of the format that is written where calls tell their sites.
+/// Version of traces of earlier Belljars whose calls tell neither sites nor [details](crate::Details).
+pub const PLAIN_VERSION: u16 = 7;
+
+/// Version of traces of earlier Belljars whose calls tell sites, and no details.
 pub const SITES_VERSION: u16 = 8;
 
 /// The earliest version that is read.
@@ -141,7 +144,7 @@ pub enum TraceError {
         reason: String,
     },
     /// A version of the format that this program does not read.
-    #[error("the trace {} has format version {version}, this program reads versions {EARLIEST_VERSION} to {SITES_VERSION}: read it with the Belljar that wrote it", path.display())]
+    #[error("the trace {} has format version {version}, this program reads versions {EARLIEST_VERSION} to {VERSION}: read it with the Belljar that wrote it", path.display())]
     Version {
         /// The file.
         path: PathBuf,

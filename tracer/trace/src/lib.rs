@@ -39,13 +39,14 @@ mod site;
 
 pub use account::{Account, Accounts};
 pub use counters::{Counters, NodeSummary, ProcessInfo, TraceSummary, Warnings};
+pub use event::details::{Detailed, Details};
 pub use event::{
     Amount, Collective, Completion, Direction, Ending, Event, Phase, Share, Status, Text, Transfer,
     Who,
 };
 pub use file::{
-    EARLIEST_VERSION, MAGIC, SITES_VERSION, TRACE_FILE, TraceError, TraceHeader, TraceState,
-    VERSION,
+    EARLIEST_VERSION, MAGIC, PLAIN_VERSION, SITES_VERSION, TRACE_FILE, TraceError, TraceHeader,
+    TraceState, VERSION,
 };
 pub use implementation::{Implementation, Peer, UNDEFINED};
 pub use launch::Launch;
@@ -57,7 +58,7 @@ pub use probe::{
     ProbeValue, ProbesEnd, UnknownKind, ValueKind,
 };
 pub use saved::{
-    SavedSites, StateError, load_events, load_probes, load_sites, load_summaries, save_events,
-    save_probes, save_sites, save_summaries,
+    SavedSites, StateError, Unencoded, give_back, load_events, load_probes, load_sites,
+    load_summaries, save_events, save_probes, save_sites, save_summaries, unencoded,
 };
 pub use site::{CallStack, CodeFile, Frame, MOST_FRAMES, NewSites, Site, SiteNumbers, Sites};

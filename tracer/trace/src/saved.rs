@@ -7,6 +7,7 @@ use crate::account::Account;
 use crate::codec;
 use crate::counters::NodeSummary;
 use crate::event::Event;
+use crate::event::details::{Detailed, Details};
 use crate::probe::{ProbeRecord, ProbesEnd};
 use crate::site::{NewSites, SiteNumbers, Sites};
 
@@ -28,10 +29,10 @@ impl From<codec::CodecError> for StateError {
     }
 }
 
-/// What is not encoded with an event.
-type Sums = Option<[Account; 2]>;
+/// What is not encoded with an event, but for its site.
+pub type Unencoded = (Option<[Account; 2]>, Option<Box<Details>>);
 
-type SavedEvents = (Vec<Event>, Vec<Sums>, SavedSites);
+type SavedEvents = (Vec<Event>, Vec<Unencoded>, SavedSites);
 
 /// Sites of calls: the table, and the number of each call's; none at all where no call has one.
 pub type SavedSites = (NewSites, Vec<u32>);
@@ -70,6 +71,17 @@ pub fn load_sites<'a>(
     }
 }
 
+/// What is not encoded with `event`, but for its site.
+pub fn unencoded(event: &Event) -> Unencoded {
+    (event.accounts.0, event.details.0.clone())
+}
+
+/// Gives `event` what was [told apart](unencoded) of it.
+pub fn give_back(event: &mut Event, (accounts, details): Unencoded) {
+    event.accounts.0 = accounts;
+    event.details = Detailed(details);
+}
+
 /// Events as bytes, with what their nodes' time went into and where they were called.
 ///
 /// # Errors
@@ -77,7 +89,7 @@ pub fn load_sites<'a>(
 pub fn save_events(events: &[Event]) -> Result<Vec<u8>, StateError> {
     let mut bytes = Vec::new();
     codec::encode(&events, &mut bytes)?;
-    let sums: Vec<Sums> = events.iter().map(|event| event.accounts.0).collect();
+    let sums: Vec<Unencoded> = events.iter().map(unencoded).collect();
     codec::encode(&sums, &mut bytes)?;
     codec::encode(&save_sites(events.iter()), &mut bytes)?;
     codec::check::<SavedEvents>(&bytes)?;
@@ -94,7 +106,7 @@ pub fn load_events(saved: &[u8]) -> Result<Vec<Event>, StateError> {
         return Err(StateError::contradiction());
     }
     for (event, sums) in events.iter_mut().zip(sums) {
-        event.accounts.0 = sums;
+        give_back(event, sums);
     }
     load_sites(events.iter_mut(), &sites)?;
     Ok(events)

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use belljar_analysis::{CallSites, SitePlace};
+use belljar_analysis::{FrameNames, SitePlace};
 use belljar_cluster::mpirun::GuestRoot;
 use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::code::workload_path;
@@ -51,9 +51,8 @@ pub(super) fn sites(arguments: &SitesArguments) -> Result<ExitCode> {
             path.display()
         );
     }
-    if let Err(error) = name(&mut sites, &path) {
-        eprintln!("warning: functions and lines are not named: {error:#}");
-    }
+    let files = files_of(&path);
+    sites.name(names(files.as_ref()));
     let transitions = arguments.transitions;
     results(&state, |out| match (arguments.json, arguments.csv) {
         (true, _) => sites.write_json(out),
@@ -97,11 +96,24 @@ impl FileSource for RunFiles {
     }
 }
 
-/// Names the places of `sites` by the files of the run whose trace is at `trace`.
-fn name(sites: &mut CallSites, trace: &Path) -> Result<()> {
-    let files = RunFiles::of(&trace.with_file_name(SCENARIO_FILE))?;
-    let mut symbols = Symbols::new(&files);
-    sites.name(|file, address| {
+/// The files of the run whose trace is at `trace`; a warning says why there are none.
+pub(super) fn files_of(trace: &Path) -> Option<RunFiles> {
+    match RunFiles::of(&trace.with_file_name(SCENARIO_FILE)) {
+        Ok(files) => Some(files),
+        Err(error) => {
+            eprintln!("warning: functions and lines are not named: {error:#}");
+            None
+        }
+    }
+}
+
+/// Names of the places to which calls return, by these files.
+pub(super) fn names(files: Option<&RunFiles>) -> FrameNames<'_> {
+    let mut symbols = files.map(|files| Symbols::new(files));
+    FrameNames::new(move |file, address| {
+        let Some(symbols) = &mut symbols else {
+            return Vec::new();
+        };
         // The call is before the address that it returns to.
         let within = address.saturating_sub(1);
         let places = symbols.places(&file.path, &file.build_id, within);
@@ -111,6 +123,5 @@ fn name(sites: &mut CallSites, trace: &Path) -> Result<()> {
             line: place.line,
         });
         places.collect()
-    });
-    Ok(())
+    })
 }

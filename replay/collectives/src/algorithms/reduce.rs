@@ -12,21 +12,32 @@ pub(crate) fn binomial(call: &Call, to: &mut Builder) {
     if call.count == 0 {
         return;
     }
-    let bytes = call.bytes();
     let top = if call.commutative { call.root } else { 0 };
     let own = relative(call.rank, top, call.members);
     let absolute = |relative: u32| {
         let sum = u64::from(relative) + u64::from(top);
         (sum % u64::from(call.members)) as u32
     };
+    up_binomial(call, (top, own), absolute, to);
+}
+
+/// Up a binomial tree whose top is rank `top`, from number `own` in it, `rank` being that of a number; from the top to the
+/// root, where that is another one.
+pub(crate) fn up_binomial(
+    call: &Call,
+    (top, own): (u32, u32),
+    rank: impl Fn(u32) -> u32,
+    to: &mut Builder,
+) {
+    let bytes = call.bytes();
     let mut mask = 1;
     while mask < call.members {
         if own & mask != 0 {
-            to.send(absolute(own & !mask), bytes, || vec![0]);
+            to.send(rank(own & !mask), bytes, || vec![0]);
             break;
         }
         if own | mask < call.members {
-            to.receive_combine(absolute(own | mask), bytes);
+            to.receive_combine(rank(own | mask), bytes);
         }
         mask <<= 1;
     }

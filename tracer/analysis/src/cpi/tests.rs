@@ -30,6 +30,7 @@ fn call(times: [u64; 2], accounts: Option<[Account; 2]>) -> Event {
         fact: None,
         accounts: Accounts(accounts),
         site: Default::default(),
+        details: Default::default(),
     }
 }
 

@@ -3,7 +3,9 @@
 //! Keys mean the same in every object, and what an event does not have is left out rather than null. Lists
 //! that could be huge have a limit. Called by [`write_event`](super::write_event).
 
-use belljar_trace::{Datatype, Event, Fact, NewCommunicator, Status, TraceHeader, Transfer};
+use belljar_trace::{
+    Datatype, Details, Event, Fact, NewCommunicator, Status, TraceHeader, Transfer,
+};
 use serde_json::{Map, Value, json};
 
 use super::words;
@@ -22,6 +24,8 @@ pub(super) fn object(
     let frequency = header.frequency(event.node);
     let entry = frequency.time_of(event.entry);
     let duration = event.exit.map(|exit| frequency.time_of(exit).since(entry));
+    let nothing = Details::default();
+    let details = event.details.0.as_deref().unwrap_or(&nothing);
     let members = [
         ("function", json!(event.name())),
         ("node", json!(event.node)),
@@ -48,6 +52,16 @@ pub(super) fn object(
         ("completed", completed(event)),
         ("status", json!(event.status.map(status))),
         ("made", made(event, communicators)),
+        ("window", json!(details.window)),
+        (
+            "target_datatype",
+            json!(details.target_datatype.and_then(datatype)),
+        ),
+        ("send_displacements", json!(details.send_displacements)),
+        (
+            "receive_displacements",
+            json!(details.receive_displacements),
+        ),
     ];
     members
         .into_iter()

@@ -43,7 +43,7 @@ fn lines(filter: &Filter, format: DumpFormat) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     let path = trace(directory.path());
     let mut out = Vec::new();
-    let state = dump(&path, filter, format, &mut out).unwrap();
+    let state = dump(&path, filter, format, None, &mut out).unwrap();
     assert_eq!(state, TraceState::Complete);
     let text = String::from_utf8(out).unwrap();
     text.lines().map(str::to_owned).collect()

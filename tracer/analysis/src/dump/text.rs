@@ -7,9 +7,11 @@ use std::fmt::Write as _;
 
 use belljar_sim::Time;
 use belljar_trace::{
-    Datatype, Direction, Ending, Event, Fact, GroupMembers, Phase, Status, TraceHeader, Transfer,
+    Datatype, Details, Direction, Ending, Event, Fact, GroupMembers, Phase, Status, TraceHeader,
+    Transfer,
 };
 
+use super::frames::{self, SiteFrame};
 use super::words;
 use crate::communicators::{Communicators, Member, Members};
 use crate::table::{bytes, time};
@@ -53,6 +55,15 @@ pub(super) fn line(event: &Event, header: &TraceHeader, communicators: &Communic
     line
 }
 
+/// Where a call was made, the innermost place first.
+pub(super) fn made_at(frames: &[SiteFrame]) -> String {
+    let places: Vec<String> = frames.iter().flat_map(frames::lines).collect();
+    match places.is_empty() {
+        true => String::new(),
+        false => format!(" [at {}]", places.join(" < ")),
+    }
+}
+
 fn add(line: &mut String, arguments: std::fmt::Arguments<'_>) {
     // Writing to a string cannot fail.
     let _ = line.write_fmt(arguments);
@@ -88,6 +99,9 @@ fn remarks(line: &mut String, event: &Event, communicators: &Communicators) {
             );
         }
     }
+    if let Some(details) = event.details.0.as_deref() {
+        besides(line, details);
+    }
     if let Some(found) = event.status {
         add(line, format_args!(" [{}]", status(found)));
     }
@@ -118,6 +132,36 @@ fn remarks(line: &mut String, event: &Event, communicators: &Communicators) {
             .get(usize::from(bad))
             .map_or("?", |parameter| parameter.name);
         add(line, format_args!(" [bad pointer: {name}]"));
+    }
+}
+
+/// Most displacements that a line shows.
+const MAX_DISPLACEMENTS: usize = 16;
+
+/// Windows and displacements.
+fn besides(line: &mut String, details: &Details) {
+    if let Some(window) = details.window {
+        add(line, format_args!(" [window#{window}]"));
+    }
+    if let Some(datatype) = details.target_datatype {
+        add(
+            line,
+            format_args!(" [target {}]", words::datatype(datatype)),
+        );
+    }
+    let sides = [
+        ("sends from", &details.send_displacements),
+        ("receives at", &details.receive_displacements),
+    ];
+    for (verb, all) in sides.into_iter().filter(|(_, all)| !all.is_empty()) {
+        let first = all.iter().take(MAX_DISPLACEMENTS);
+        let first: Vec<String> = first.map(ToString::to_string).collect();
+        let more = if all.len() > MAX_DISPLACEMENTS {
+            " ..."
+        } else {
+            ""
+        };
+        add(line, format_args!(" [{verb} {}{more}]", first.join(" ")));
     }
 }
 

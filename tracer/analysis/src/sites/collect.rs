@@ -10,7 +10,7 @@ use std::sync::Arc;
 use belljar_abi::FUNCTIONS;
 use belljar_trace::{CallStack, Event, Frame, TraceHeader};
 
-use super::{CallSites, SiteFrame, SiteStat, TransitionStat, digits_of};
+use super::{CallSites, SiteFrame, SiteStat, TransitionStat};
 use crate::communicators::{Communicators, ProcessKey};
 use crate::stat::Volume;
 use crate::waiting::WaitCollector;
@@ -272,15 +272,7 @@ impl<'a> SiteCollector<'a> {
 
 fn stat(site: u32, sum: &SiteSum, waiting_ps: u64) -> SiteStat {
     let function = FUNCTIONS.get(usize::from(sum.function));
-    let frames = sum.frames.iter().map(|frame| {
-        let file = frame.file.as_ref();
-        SiteFrame {
-            object: file.map(|file| file.path.clone()),
-            build_id: file.map_or_else(String::new, |file| digits_of(&file.build_id)),
-            address: frame.address,
-            places: Vec::new(),
-        }
-    });
+    let frames = sum.frames.iter().map(SiteFrame::of);
     SiteStat {
         site,
         function: function.map_or("MPI_?", |function| function.name),

@@ -4,11 +4,9 @@
 
 use std::io;
 
-use super::{CallSites, SiteFrame, SitePlace, SiteStat};
+use super::{CallSites, SiteStat};
+use crate::dump::frames::lines;
 use crate::table::{Table, bytes, count, percent, time};
-
-/// Characters of a function's name that text shows.
-const LONGEST_NAME: usize = 48;
 
 impl CallSites {
     /// Writes the statistics as text tables; those of transitions if `transitions`.
@@ -135,55 +133,6 @@ impl CallSites {
             }
         }
         table.flush()
-    }
-}
-
-/// What text says of a frame: a line for each function that is inlined there.
-fn lines(frame: &SiteFrame) -> Vec<String> {
-    let named = frame.places.iter().any(|place| place.function.is_some());
-    if !named {
-        return vec![unnamed(frame)];
-    }
-    let last = frame.places.len() - 1;
-    let places = frame.places.iter().enumerate();
-    let line = |(index, place): (usize, &SitePlace)| {
-        let inlined = if index < last { ", inlined" } else { "" };
-        let function = short(place.function.as_deref().unwrap_or("?"));
-        match at(place, frame) {
-            Some(at) => format!("{function} ({at}){inlined}"),
-            None => format!("{function}{inlined}"),
-        }
-    };
-    places.map(line).collect()
-}
-
-/// The line of a place, or else the file whose code it is.
-fn at(place: &SitePlace, frame: &SiteFrame) -> Option<String> {
-    match (&place.file, place.line) {
-        (Some(file), Some(line)) => Some(format!("{}:{line}", base(file))),
-        (Some(file), None) => Some(base(file).to_owned()),
-        (None, _) => frame
-            .object
-            .as_deref()
-            .map(|object| base(object).to_owned()),
-    }
-}
-
-fn unnamed(frame: &SiteFrame) -> String {
-    match &frame.object {
-        Some(object) => format!("{}+{:#x}", base(object), frame.address),
-        None => format!("{:#x}", frame.address),
-    }
-}
-
-fn base(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or_default()
-}
-
-fn short(name: &str) -> String {
-    match name.char_indices().nth(LONGEST_NAME) {
-        Some((at, _)) => format!("{}...", &name[..at]),
-        None => name.to_owned(),
     }
 }
 

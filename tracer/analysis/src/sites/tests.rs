@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use belljar_trace::{CallStack, CodeFile, Event, Frame, Site};
 
+use super::CallSites;
 use super::collect::SiteCollector;
-use super::{CallSites, SitePlace};
+use crate::dump::frames::{FrameNames, SitePlace};
 use crate::ranks::{Ranks, Trace};
 
 fn file(path: &str) -> Arc<CodeFile> {
@@ -162,7 +163,7 @@ fn frames_of_bindings_are_passed_over() {
 fn names_are_asked_for_once_and_shown() {
     let mut sites = collected(&messages(), 2, |_| true);
     let mut asked = 0;
-    sites.name(|file, address| {
+    sites.name(FrameNames::new(|file, address| {
         asked += 1;
         assert_eq!(
             (file.path.as_str(), &file.build_id[..]),
@@ -177,7 +178,7 @@ fn names_are_asked_for_once_and_shown() {
             line: Some(line),
         };
         vec![place("inner", 7), place(&"long".repeat(40), address as u32)]
-    });
+    }));
     assert_eq!(asked, 7);
     let mut text = Vec::new();
     sites.write(&mut text, true).unwrap();

@@ -89,15 +89,12 @@ fn fact(next: &mut impl FnMut() -> u64) -> Option<Fact> {
     }
 }
 
-/// A call made of numbers; zeros follow them.
-fn event(numbers: &mut impl Iterator<Item = u64>) -> Event {
-    let mut next = || numbers.next().unwrap_or(0);
-    let communicator = (next() != 3).then(|| next() as u32);
-    let transfers = (0..next() % 3).map(|_| Transfer {
+fn transfer(next: &mut impl FnMut() -> u64) -> Transfer {
+    Transfer {
         direction: Direction::Receive,
         phase: Phase::Begun,
         communicator: (next() != 3).then(|| next() as u32),
-        peer: peer(&mut next),
+        peer: peer(next),
         tag: (next() != 3).then(|| next() as i32),
         count: next(),
         datatype: Datatype::Derived {
@@ -106,8 +103,14 @@ fn event(numbers: &mut impl Iterator<Item = u64>) -> Event {
         },
         bytes: next(),
         exact: next() == 1,
-    });
-    let transfers = transfers.collect();
+    }
+}
+
+/// A call made of numbers; zeros follow them.
+fn event(numbers: &mut impl Iterator<Item = u64>) -> Event {
+    let mut next = || numbers.next().unwrap_or(0);
+    let communicator = (next() != 3).then(|| next() as u32);
+    let transfers = (0..next() % 3).map(|_| transfer(&mut next)).collect();
     let account = |number| Account {
         instructions: number,
         idle: !number,
@@ -170,6 +173,7 @@ fn event(numbers: &mut impl Iterator<Item = u64>) -> Event {
             .collect(),
         accounts: Accounts((next() == 3).then(|| [account(next()), account(next())])),
         site: Site::default(),
+        details: belljar_trace::Detailed::default(),
     }
 }
 
@@ -260,6 +264,7 @@ pub(crate) fn all_kinds(number: u64) -> Event {
         fact: a_fact(number),
         accounts: Accounts::default(),
         site: Site::default(),
+        details: belljar_trace::Detailed::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Each entry is kept, as [`Amount::pieces`]. How many there are may follow from other processes' calls, which nobody
 //! knows yet. Then as many are read as there can be, and what they sum up to is told when the trace is analysed.
 
-use belljar_trace::{Amount, Peer, Share};
+use belljar_trace::{Amount, Details, Peer, Share};
 
 use super::Scene;
 use crate::objects::communicators::{Communicator, Reach};
@@ -147,6 +147,43 @@ impl Scene<'_, '_> {
             entries => entries
                 .map(|count| count.saturating_mul(size))
                 .sum(Share::Own),
+        }
+    }
+
+    /// Where in their buffers the pieces of `sent` and `received` are.
+    pub(super) fn displacements(&mut self, sent: &Amount, received: &Amount) -> Details {
+        // One array of this name belongs to what the root's own side of the operation has.
+        let scatters = self.arguments.has("sendcounts");
+        let (sends, receives) = match scatters {
+            true => ("displs", "rdispls"),
+            false => ("sdispls", "displs"),
+        };
+        let pick = |scene: &Self, own, shared| match scene.arguments.has(own) {
+            true => own,
+            false => shared,
+        };
+        let sends = pick(self, "sdispls", sends);
+        let receives = pick(self, "rdispls", receives);
+        let send_displacements = match self.in_place("sendbuf") {
+            true => Vec::new(),
+            false => self.offsets(sends, sent),
+        };
+        Details {
+            send_displacements,
+            receive_displacements: self.offsets(receives, received),
+            ..Details::default()
+        }
+    }
+
+    /// The array `name` as far as there are pieces; nothing where there is none.
+    fn offsets(&mut self, name: &str, amount: &Amount) -> Vec<i64> {
+        let count = amount.pieces.len() as u64;
+        if count == 0 || !self.arguments.has(name) {
+            return Vec::new();
+        }
+        match amount.bytes {
+            Some(_) => self.arguments.integers(name, count).unwrap_or_default(),
+            None => self.arguments.integers_there(name, count, false),
         }
     }
 

@@ -38,6 +38,10 @@ fn events(count: u64) -> Vec<Event> {
         fact: None,
         accounts: Accounts(Some([sum(number << 20), sum((number << 20) + number)])),
         site: Site::default(),
+        details: crate::Detailed::of(crate::Details {
+            window: (number > 2).then_some(7),
+            ..crate::Details::default()
+        }),
     });
     events.collect()
 }

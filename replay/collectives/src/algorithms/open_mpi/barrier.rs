@@ -1,4 +1,6 @@
-//! Barriers. Messages have no data.
+//! Barriers.
+//!
+//! Messages have no data; a rank has left only when all have entered. Called by name from `algorithm`.
 
 use crate::algorithms::fold::pairs_above;
 use crate::call::Call;

@@ -5,7 +5,7 @@
 use super::trees::{self, Place};
 use crate::algorithms::fold::{Aside, Fold};
 use crate::algorithms::parts::{Parts, fragments};
-use crate::algorithms::reduce::scatter_gather_folded;
+use crate::algorithms::reduce::{scatter_gather_folded, up_binomial};
 use crate::call::Call;
 use crate::schedule::Builder;
 
@@ -68,26 +68,8 @@ pub(crate) fn halving_gather(call: &Call, to: &mut Builder) {
 /// Up a binomial tree, the root in rank 0's place. A reduction that is not commutative goes to rank 0, which sends it on.
 pub(crate) fn swapped_binomial(call: &Call, to: &mut Builder) {
     let top = if call.commutative { call.root } else { 0 };
-    let bytes = call.bytes();
     let own = trees::swapped(call.rank, top);
-    let mut mask = 1;
-    while mask < call.members {
-        if own & mask != 0 {
-            to.send(trees::swapped(own ^ mask, top), bytes, || vec![0]);
-            break;
-        }
-        if own + mask < call.members {
-            to.receive_combine(trees::swapped(own + mask, top), bytes);
-        }
-        mask <<= 1;
-    }
-    if top != call.root {
-        if call.rank == top {
-            to.send(call.root, bytes, || vec![0]);
-        } else if call.rank == call.root {
-            to.receive(top, bytes);
-        }
-    }
+    up_binomial(call, (top, own), |number| trees::swapped(number, top), to);
 }
 
 /// From each to the one before it in fragments of 8 KiB, the root in rank 0's place.

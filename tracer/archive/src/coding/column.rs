@@ -5,7 +5,7 @@
 //! Contexts are hashes; tables are of a fixed size and forget, on both sides alike. A column begins anew in each
 //! chunk, whose memory it keeps. Called by `times` and `operands`.
 
-use crate::coder::{Bit, Coder, Number, tree};
+use crate::coding::coder::{Bit, Coder, Number, tree};
 
 /// Numbers that a fine context remembers.
 const FINE: usize = 8;

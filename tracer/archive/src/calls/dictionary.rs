@@ -6,10 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use belljar_trace::{NewSites, Site, SiteNumbers, Sites, codec};
+use belljar_trace::{
+    NewSites, PLAIN_VERSION, SITES_VERSION, Site, SiteNumbers, Sites, VERSION, codec,
+};
 use bincode::{Decode, Encode};
 
-use crate::signature::Signature;
+use crate::calls::signature::Signature;
 
 /// Signatures that are kept, at most, before the dictionary is emptied.
 const MOST_SIGNATURES: usize = 1 << 17;
@@ -26,6 +28,8 @@ const LEVEL: i32 = 12;
 /// Signatures by number, and numbers by signature.
 #[derive(Debug, Default)]
 pub(crate) struct Dictionary {
+    /// The version of the file.
+    version: u16,
     /// Whether calls have sites.
     sited: bool,
     /// A writer's sites, and a reader's.
@@ -52,9 +56,10 @@ impl Dictionary {
         self.stored
     }
 
-    /// An empty one, of calls that have sites if `sited`.
-    pub(crate) fn new(sited: bool) -> Self {
+    /// An empty one, of a file of this version, of calls that have sites if `sited`.
+    pub(crate) fn new(version: u16, sited: bool) -> Self {
         Self {
+            version,
             sited,
             ..Self::default()
         }
@@ -85,7 +90,7 @@ impl Dictionary {
         if self.signatures.get(guess as usize) == Some(&signature) {
             return (guess, signature.slots);
         }
-        let bytes = encoded(&signature, self.sited);
+        let bytes = encoded(&signature);
         let number = self.signatures.len() as u32;
         let number = *self.numbers.entry(bytes).or_insert_with_key(|bytes| {
             self.bytes += bytes.len();
@@ -128,12 +133,10 @@ impl Dictionary {
     /// The section with what is new.
     pub(crate) fn take_new(&mut self) -> Result<Vec<u8>, String> {
         let mut raw = vec![u8::from(std::mem::take(&mut self.emptied))];
-        if self.sited {
-            let new = self.numbered.take_new();
-            codec::encode(&new, &mut raw).map_err(|error| error.to_string())?;
-        }
+        let new = self.numbered.take_new();
+        codec::encode(&new, &mut raw).map_err(|error| error.to_string())?;
         for signature in &self.signatures[self.stored..] {
-            raw.extend(encoded(signature, self.sited));
+            raw.extend(encoded(signature));
         }
         self.stored = self.signatures.len();
         if raw.len() > MOST_NEW {
@@ -151,6 +154,7 @@ impl Dictionary {
         if large {
             *self = Self {
                 emptied: true,
+                version: self.version,
                 sited: self.sited,
                 ..Self::default()
             };
@@ -175,7 +179,7 @@ impl Dictionary {
         }
         self.bytes += raw.len();
         let known = self.signatures.len();
-        if self.sited {
+        if self.version != PLAIN_VERSION {
             raw = self.add_sites(raw)?;
         }
         while !raw.is_empty() {
@@ -203,12 +207,23 @@ impl Dictionary {
     /// The signature that `raw` begins with, and its length.
     fn signature(&self, raw: &[u8]) -> Result<(Signature, usize), String> {
         let failed = |error| format!("a signature: {error}");
-        if !self.sited {
-            let ((event, slots), used) = codec::decode_first(raw).map_err(failed)?;
-            let site = 0;
-            return Ok((Signature { event, slots, site }, used));
-        }
-        let (signature, used) = codec::decode_first::<Signature>(raw).map_err(failed)?;
+        let of = |(event, slots, site)| Signature {
+            event,
+            slots,
+            site,
+            details: None,
+        };
+        let (signature, used) = match self.version {
+            PLAIN_VERSION => {
+                let ((event, slots), used) = codec::decode_first(raw).map_err(failed)?;
+                (of((event, slots, 0)), used)
+            }
+            SITES_VERSION => {
+                let (parts, used) = codec::decode_first(raw).map_err(failed)?;
+                (of(parts), used)
+            }
+            _ => codec::decode_first::<Signature>(raw).map_err(failed)?,
+        };
         match signature.site as usize <= self.sites.len() {
             true => Ok((signature, used)),
             false => Err("a signature's site is not there".to_owned()),
@@ -233,12 +248,13 @@ impl Dictionary {
     pub(crate) fn load(saved: SavedDictionary) -> Self {
         let mut bytes = 0;
         let numbers = saved.signatures.iter().zip(0..).map(|(signature, number)| {
-            let encoded = encoded(signature, saved.sited);
+            let encoded = encoded(signature);
             bytes += encoded.len();
             (encoded, number)
         });
         let numbers = numbers.collect();
         Self {
+            version: VERSION,
             sited: saved.sited,
             numbered: saved.numbered().unwrap_or_default(),
             sites: Sites::default(),
@@ -295,7 +311,7 @@ impl SavedDictionary {
         let count = self.signatures.len();
         let known = |number: &u32| (*number as usize) < count.max(1);
         let signatures = self.signatures.iter();
-        let distinct: BTreeSet<Vec<u8>> = signatures.map(|it| encoded(it, true)).collect();
+        let distinct: BTreeSet<Vec<u8>> = signatures.map(encoded).collect();
         let sites = self.sites.stacks.len();
         let sited = self.signatures.iter().all(|it| it.site as usize <= sites);
         self.stored <= count as u64
@@ -309,13 +325,10 @@ impl SavedDictionary {
     }
 }
 
-/// A signature as a file has it: with its site where calls have some.
-fn encoded(signature: &Signature, sited: bool) -> Vec<u8> {
+/// A signature as a file of the current version has it.
+fn encoded(signature: &Signature) -> Vec<u8> {
     let mut bytes = Vec::new();
     // Into memory, of a record that has an encoding: it cannot fail.
-    let _ = match sited {
-        true => codec::encode(signature, &mut bytes),
-        false => codec::encode(&(&signature.event, &signature.slots), &mut bytes),
-    };
+    let _ = codec::encode(signature, &mut bytes);
     bytes
 }

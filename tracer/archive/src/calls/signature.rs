@@ -6,10 +6,10 @@
 //! an `Outlook` that both change alike. Called by the writer and the readers.
 
 use belljar_abi::Base;
-use belljar_trace::{Accounts, Event, Fact, Site};
+use belljar_trace::{Accounts, Detailed, Details, Event, Fact, Site};
 use bincode::{Decode, Encode};
 
-use crate::stream::{ELSEWHERE, Outlook, Stream};
+use crate::calls::stream::{ELSEWHERE, Outlook, Stream};
 
 /// The slot of an operand that is a call's result.
 pub(crate) const RESULT: u8 = 254;
@@ -25,6 +25,8 @@ pub(crate) struct Signature {
     pub(crate) slots: Vec<u8>,
     /// The number of its site; 0 without one. In a file only where calls have sites.
     pub(crate) site: u32,
+    /// What it tells besides. In a file from version 9 on.
+    pub(crate) details: Option<Box<Details>>,
 }
 
 /// Takes out of `event` what its signature has not: afterwards it is the signature's, with `slots`
@@ -92,6 +94,7 @@ fn forget_place(event: &mut Event) {
     event.exit = event.exit.map(|_| 0);
     event.accounts = Accounts(None);
     event.site = Site(None);
+    event.details = Detailed(None);
 }
 
 /// What becomes of an argument word.
@@ -175,6 +178,7 @@ pub(crate) fn restore(
     (event.node, event.process) = (stream.node, stream.process);
     (event.thread, event.rank) = (stream.thread, stream.rank);
     event.implementation = stream.implementation;
+    event.details = Detailed(signature.details.clone());
     if signature.slots.len() != operands.len() {
         return None;
     }

@@ -1,6 +1,6 @@
 //! Sequences of signatures as a grammar with repetitions.
 //!
-//! [`Grammar::of`] folds what recurs in any of some sequences, and in several: a pair of symbols that is there
+//! `Grammar::of` folds what recurs in any of some sequences, and in several: a pair of symbols that is there
 //! twice becomes a rule, a symbol that follows itself becomes a repetition. It is Re-Pair (Larsson and Moffat
 //! 2000) in passes, each of which replaces many pairs at once, so that it takes a time in proportion to the
 //! length and some 20 passes. Symbols below the number of terminals are terminals, the others are rules.

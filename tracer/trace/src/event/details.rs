@@ -1,0 +1,55 @@
+//! What a call tells besides that replay needs: displacements in buffers, windows.
+//!
+//! Most calls have nothing of it. It is no part of an event's encoding, so records of earlier versions of the trace stay as they
+//! are; the trace has it with a call's signature. Made by tracers, used by whoever writes, reads or lists events.
+
+use bincode::de::{BorrowDecode, BorrowDecoder, Decoder};
+use bincode::enc::Encoder;
+use bincode::error::{DecodeError, EncodeError};
+use bincode::{Decode, Encode};
+use serde::Serialize;
+
+use crate::object::Datatype;
+
+/// What a call tells besides.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode, Serialize)]
+pub struct Details {
+    /// The window that it is about, by the process's own number, from 0 in the order in which windows were made.
+    pub window: Option<u32>,
+    /// The datatype at the target of an access to a window.
+    pub target_datatype: Option<Datatype>,
+    /// Where in the buffer that is sent from each member's or neighbour's piece begins, in the order of
+    /// [`Amount::pieces`](crate::Amount::pieces): in elements of the datatype, or in bytes where pieces have datatypes of their own.
+    pub send_displacements: Vec<i64>,
+    /// The same of the buffer that is received into.
+    pub receive_displacements: Vec<i64>,
+}
+
+/// [`Details`] of a call, if it has any. Not encoded with an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Detailed(pub Option<Box<Details>>);
+
+impl Detailed {
+    /// `details`, or nothing where they say nothing.
+    pub fn of(details: Details) -> Self {
+        Self((details != Details::default()).then(|| Box::new(details)))
+    }
+}
+
+impl Encode for Detailed {
+    fn encode<E: Encoder>(&self, _: &mut E) -> Result<(), EncodeError> {
+        Ok(())
+    }
+}
+
+impl<C> Decode<C> for Detailed {
+    fn decode<D: Decoder<Context = C>>(_: &mut D) -> Result<Self, DecodeError> {
+        Ok(Self(None))
+    }
+}
+
+impl<'de, C> BorrowDecode<'de, C> for Detailed {
+    fn borrow_decode<D: BorrowDecoder<'de, Context = C>>(_: &mut D) -> Result<Self, DecodeError> {
+        Ok(Self(None))
+    }
+}
