@@ -9,27 +9,31 @@ mod matrix;
 mod sites;
 /// How a program is built, by its calls.
 mod structure;
+/// Who waits for whom, what that makes of the whole, and what changed.
+mod waiting;
 
 use std::fs;
 use std::io::{self, ErrorKind, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use belljar_analysis::{AnalysisError, DumpFormat, Filter, Ratio};
+use belljar_analysis::{AnalysisError, DumpFormat, Filter, InPhase, ProgramPhase, Ratio};
 use belljar_cluster::plan;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::quantity::Duration;
 use belljar_cluster::scenario::{Nodes, Scenario};
 use belljar_sim::Time;
 use belljar_trace::{TRACE_FILE, TraceState, VERSION};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::output::{Harmless, read_or_not, show};
 use matrix::MatrixArguments;
 pub(super) use sites::RunFiles;
 use sites::SitesArguments;
 use structure::{GraphArguments, LoopsArguments};
+use waiting::{DiffArguments, PathArguments, WaitArguments};
 
 #[derive(Subcommand)]
 pub(crate) enum TraceCommand {
@@ -85,6 +89,30 @@ pub(crate) struct FilterArguments {
     /// Only calls before this virtual time.
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
+    /// Only calls before, in or after the main loop, as `belljar trace loops` finds it.
+    #[arg(long, value_enum)]
+    phase: Option<PhaseChoice>,
+}
+
+/// A phase of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PhaseChoice {
+    /// Until the main loop is entered.
+    Before,
+    /// In the main loop.
+    MainLoop,
+    /// From the main loop's end on.
+    After,
+}
+
+impl PhaseChoice {
+    fn phase(self) -> ProgramPhase {
+        match self {
+            Self::Before => ProgramPhase::Before,
+            Self::MainLoop => ProgramPhase::MainLoop,
+            Self::After => ProgramPhase::After,
+        }
+    }
 }
 
 #[derive(Args)]
@@ -116,40 +144,6 @@ pub(crate) struct StatArguments {
 }
 
 #[derive(Args)]
-pub(crate) struct WaitArguments {
-    /// A run directory, or a trace file.
-    trace: PathBuf,
-    /// As JSON.
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    filter: FilterArguments,
-}
-
-#[derive(Args)]
-pub(crate) struct PathArguments {
-    /// A run directory, or a trace file.
-    trace: PathBuf,
-    /// As JSON.
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Args)]
-pub(crate) struct DiffArguments {
-    /// A run directory, or a trace file.
-    a: PathBuf,
-    /// Another one.
-    b: PathBuf,
-    /// As JSON.
-    #[arg(long)]
-    json: bool,
-    /// End with exit code 1 when the traces are not equal.
-    #[arg(long)]
-    exit_code: bool,
-}
-
-#[derive(Args)]
 pub(crate) struct ConvertArguments {
     /// A run directory, or a trace file.
     trace: PathBuf,
@@ -165,10 +159,10 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
     match command {
         TraceCommand::Dump(arguments) => dump(arguments),
         TraceCommand::Stat(arguments) => stat(arguments),
-        TraceCommand::Wait(arguments) => wait(arguments),
-        TraceCommand::Path(arguments) => path(arguments),
+        TraceCommand::Wait(arguments) => waiting::wait(arguments),
+        TraceCommand::Path(arguments) => waiting::path(arguments),
         TraceCommand::Matrix(arguments) => matrix::matrix(arguments),
-        TraceCommand::Diff(arguments) => diff(arguments),
+        TraceCommand::Diff(arguments) => waiting::diff(arguments),
         TraceCommand::Graph(arguments) => structure::graph(arguments),
         TraceCommand::Loops(arguments) => structure::loops(arguments),
         TraceCommand::Sites(arguments) => sites::sites(arguments),
@@ -185,8 +179,15 @@ fn trace_file(path: &Path) -> PathBuf {
     }
 }
 
-fn filter(arguments: &FilterArguments) -> Result<Filter> {
+/// The filter that options name, for the trace at `path`.
+fn filter(arguments: &FilterArguments, path: &Path) -> Result<Filter> {
+    let phase = arguments.phase.map(|choice| -> Result<InPhase> {
+        let phases = Arc::new(belljar_analysis::phases(path)?);
+        let wanted = choice.phase();
+        Ok(InPhase { phases, wanted })
+    });
     Ok(Filter {
+        phase: phase.transpose()?,
         ranks: arguments.rank.clone(),
         functions: arguments.function.clone(),
         from: time("--from", arguments.from.as_deref())?,
@@ -221,7 +222,7 @@ fn dump(arguments: &DumpArguments) -> Result<ExitCode> {
     };
     let mut out = io::BufWriter::new(Harmless::new(io::stdout().lock()));
     let path = trace_file(&arguments.trace);
-    let filter = filter(&arguments.filter)?;
+    let filter = filter(&arguments.filter, &path)?;
     let files = arguments.sites.then(|| sites::files_of(&path)).flatten();
     let names = arguments.sites.then(|| sites::names(files.as_ref()));
     let result = belljar_analysis::dump(&path, &filter, format, names, &mut out);
@@ -242,44 +243,11 @@ fn stat(arguments: &StatArguments) -> Result<ExitCode> {
     if arguments.cpi {
         return cpi(arguments, &path);
     }
-    let (statistics, state) = belljar_analysis::statistics(&path, &filter(&arguments.filter)?)?;
+    let (statistics, state) =
+        belljar_analysis::statistics(&path, &filter(&arguments.filter, &path)?)?;
     results(&state, |out| match arguments.json {
         true => statistics.write_json(out),
         false => statistics.write(out),
-    })
-}
-
-/// `belljar trace wait`.
-fn wait(arguments: &WaitArguments) -> Result<ExitCode> {
-    let path = trace_file(&arguments.trace);
-    let (waiting, state) = belljar_analysis::waiting(&path, &filter(&arguments.filter)?)?;
-    results(&state, |out| match arguments.json {
-        true => waiting.write_json(out),
-        false => waiting.write(out),
-    })
-}
-
-/// `belljar trace path`.
-fn path(arguments: &PathArguments) -> Result<ExitCode> {
-    let (path, state) = belljar_analysis::critical_path(&trace_file(&arguments.trace))?;
-    results(&state, |out| match arguments.json {
-        true => path.write_json(out),
-        false => path.write(out),
-    })
-}
-
-/// `belljar trace diff`.
-fn diff(arguments: &DiffArguments) -> Result<ExitCode> {
-    let [a, b] = [&arguments.a, &arguments.b].map(|path| trace_file(path));
-    let (diff, [first, second]) = belljar_analysis::diff(&a, &b)?;
-    results(&first, |out| match arguments.json {
-        true => diff.write_json(out),
-        false => diff.write(out),
-    })?;
-    remark(&second);
-    Ok(match arguments.exit_code && !diff.equal {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
     })
 }
 
@@ -306,7 +274,7 @@ fn results(
 
 /// `belljar trace stat --cpi`.
 fn cpi(arguments: &StatArguments, path: &Path) -> Result<ExitCode> {
-    let filter = filter(&arguments.filter)?;
+    let filter = filter(&arguments.filter, path)?;
     let nodes = nodes_of(path)?;
     if let Some(nodes) = nodes.as_ref().filter(|nodes| nodes.vcpus > 1) {
         bail!(

@@ -4,7 +4,8 @@
 //! name from `lib.rs`.
 
 use belljar_analysis::{
-    Detail, Filter, GraphsOf, critical_path, diff, flow_graphs, loops, waiting,
+    Detail, Filter, FrameNames, GraphsOf, RankSlack, WaitBy, critical_path, diff, flow_graphs,
+    loops, waiting,
 };
 
 use super::{archive_chunks, stored};
@@ -34,20 +35,27 @@ pub(crate) fn target(data: &[u8]) {
             }
         }
     }
-    if let Ok((found, _)) = waiting(path, &filter) {
+    let by = WaitBy {
+        frames: None,
+        phases: true,
+    };
+    if let Ok((found, _)) = waiting(path, &filter, by) {
         let told = found
             .write(&mut out)
             .and_then(|()| found.write_json(&mut out));
         told.expect("memory takes everything");
     }
-    if let Ok((found, _)) = critical_path(path) {
+    if let Ok((found, _)) = critical_path(path, true) {
         let told = found
             .write(&mut out)
             .and_then(|()| found.write_json(&mut out));
         told.expect("memory takes everything");
         assert!(found.from_ps <= found.to_ps, "the path goes back in time");
+        let in_time = |rank: &RankSlack| rank.least_ps <= rank.most_ps;
+        assert!(found.slack.iter().all(in_time), "more than the most");
     }
-    if let Ok((found, _)) = diff(path, path) {
+    let unnamed = [(); 2].map(|()| FrameNames::new(|_, _| Vec::new()));
+    if let Ok((found, _)) = diff(path, path, true, unnamed) {
         assert!(found.equal, "a trace differs from itself");
     }
     assert!(std::str::from_utf8(&out).is_ok(), "what is found is text");

@@ -24,8 +24,8 @@ use belljar_trace::{Event, TraceError, TraceHeader, TraceState, matches};
 
 use crate::communicators::{Collector, Communicators};
 use crate::cpi::{CpiCollector, CpiStatistics, Ratio};
+use crate::phases::InPhase;
 use crate::stat::{ProbeStat, StatCollector, Statistics};
-use crate::waiting::{WaitCollector, Waiting};
 use frames::{FrameNames, SiteFrame};
 use probes::Records;
 
@@ -40,6 +40,8 @@ pub struct Filter {
     pub from: Option<Time>,
     /// Calls that were entered before this time.
     pub to: Option<Time>,
+    /// Calls of one phase of the program.
+    pub phase: Option<InPhase>,
 }
 
 impl Filter {
@@ -55,7 +57,8 @@ impl Filter {
         let left = event.exit.map_or(Time::MAX, |exit| frequency.time_of(exit));
         let from = self.from.is_none_or(|from| left >= from);
         let to = self.to.is_none_or(|to| frequency.time_of(event.entry) < to);
-        event.selected && ranks && from && to && names()
+        let phase = || self.phase.as_ref().is_none_or(|phase| phase.has(event));
+        event.selected && ranks && from && to && names() && phase()
     }
 }
 
@@ -195,22 +198,6 @@ pub fn statistics(path: &Path, filter: &Filter) -> Result<(Statistics, TraceStat
         state = records.state(state);
     }
     Ok((statistics, state))
-}
-
-/// Waiting times in the wanted calls of the trace at `path`, and whether it is complete. All calls are matched, wanted
-/// or not.
-///
-/// # Errors
-/// [`TraceError`] when the file cannot be read as a trace.
-pub fn waiting(path: &Path, filter: &Filter) -> Result<(Waiting, TraceState), TraceError> {
-    let communicators = communicators(path)?;
-    let mut reader = TraceReader::open(path)?;
-    let header = reader.header().clone();
-    let mut collector = WaitCollector::new(&header, &communicators);
-    for event in reader.by_ref() {
-        collector.observe(&event, filter.wants(&event, &header));
-    }
-    Ok((collector.finish(), reader.state().clone()))
 }
 
 /// Cycles per instruction from the wanted events of the trace at `path`, and whether it

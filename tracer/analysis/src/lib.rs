@@ -9,7 +9,7 @@
 //! takes no more memory than its result), the result in numbers, which is serializable, and its text for people.
 //!
 //! Analyses know one another where one continues from the other's result: `loops` from `flow`, `path` and `diff` from
-//! `waiting`. `communicators` and `matching` serve several of them, and `table` what they print.
+//! `waiting`. `communicators`, `matching`, `phases` and the numbers of `sites` serve several of them, and `table` what they print.
 
 /// Which processes a communicator joins.
 mod communicators;
@@ -32,6 +32,8 @@ mod matching;
 mod matrix;
 /// The chain of calls that determines how long a program took.
 mod path;
+/// Before, in and after a program's main loop.
+mod phases;
 /// By call site.
 mod sites;
 /// Sums over calls, ranks, sizes and intervals.
@@ -46,10 +48,12 @@ pub(crate) use generated::ranks;
 
 pub use communicators::{Collector, Communicators, Member, Members, ProcessKey};
 pub use cpi::{CpiCollector, CpiPart, CpiStat, CpiStatistics, Ratio};
-pub use diff::{Both, CallDiff, FunctionDiff, RankDiff, TraceDiff, WaitDiff, diff};
+pub use diff::{
+    Both, CallDiff, FunctionDiff, PhaseDiff, RankDiff, SiteDiff, TraceDiff, WaitDiff, diff,
+};
 pub use dump::frames::{FrameNames, SiteFrame, SitePlace};
 pub use dump::{
-    AnalysisError, DumpFormat, Filter, communicators, cpi, dump, statistics, waiting, write_event,
+    AnalysisError, DumpFormat, Filter, communicators, cpi, dump, statistics, write_event,
 };
 pub use flow::{
     Detail, FlowCall, FlowCollector, FlowEdge, FlowGraph, FlowGraphs, FlowNode, FlowThread,
@@ -57,16 +61,22 @@ pub use flow::{
 };
 pub use loops::{
     ClassLoops, Iterations, LoopBalance, LoopFinder, LoopMeasure, LoopPart, LoopStructure, Part,
-    Phase, Sequence, SequenceCall, When, loops,
+    Phase, Sequence, SequenceCall, When, loops, phases,
 };
 pub use matrix::{
     AlgorithmTraffic, Matrix, PairTraffic, TrafficBy, TrafficCollector, TrafficOf, UnknownTraffic,
     WireError, traffic,
 };
-pub use path::{CriticalPath, PathFunction, PathRank, critical_path};
+pub use path::{
+    CriticalPath, PathFunction, PathPhase, PathRank, PathSite, RankSlack, critical_path,
+};
+pub use phases::{InPhase, Phases, ProgramPhase};
 pub use sites::{CallSites, SiteStat, TransitionStat, call_sites};
 pub use stat::{
     FunctionStat, IntervalStat, ProbeRankStat, ProbeStat, ProbeSum, RankStat, SizeStat,
     StatCollector, Statistics, TrafficStat,
 };
-pub use waiting::{CallWait, FunctionWait, KindWait, RankWait, WaitCollector, WaitKind, Waiting};
+pub use waiting::{
+    CallWait, FunctionWait, KindWait, PhaseWait, RankWait, SiteWait, WaitBy, WaitCollector,
+    WaitKind, Waiting, waiting,
+};

@@ -12,6 +12,8 @@ mod balance;
 mod measure;
 /// Finds loops.
 mod nesting;
+/// Before, in and after the main loop.
+mod phases;
 /// As text and as JSON.
 mod render;
 /// From counts to the tree.
@@ -28,6 +30,7 @@ use serde::Serialize;
 use crate::communicators::{Collector, Communicators};
 use crate::dump::Filter;
 use crate::flow::{Detail, FlowCollector, FlowThread, Flows, Label, PerThread, Spread};
+use crate::phases::Phases;
 pub use balance::LoopBalance;
 use measure::Walk;
 use nesting::Nesting;
@@ -345,6 +348,28 @@ pub fn loops(
     detail: Detail,
     all: bool,
 ) -> Result<(LoopStructure, TraceState), TraceError> {
+    let measured = measured(path, filter, detail, all)?;
+    let (header, communicators) = (&measured.header, &measured.communicators);
+    Ok((
+        measured.measure.finish(header, communicators),
+        measured.state,
+    ))
+}
+
+/// A trace whose loops are counted.
+struct Measured {
+    header: TraceHeader,
+    communicators: Communicators,
+    measure: LoopMeasure,
+    state: TraceState,
+}
+
+fn measured(
+    path: &Path,
+    filter: &Filter,
+    detail: Detail,
+    all: bool,
+) -> Result<Measured, TraceError> {
     let mut reader = TraceReader::open(path)?;
     let header = reader.header().clone();
     let mut communicators = Collector::new();
@@ -361,8 +386,23 @@ pub fn loops(
     for event in reader.by_ref().filter(|event| filter.wants(event, &header)) {
         measure.observe(&event);
     }
-    let loops = measure.finish(&header, &communicators);
-    Ok((loops, reader.state().clone()))
+    Ok(Measured {
+        header,
+        communicators,
+        measure,
+        state: reader.state().clone(),
+    })
+}
+
+/// When each thread of the trace at `path` is in which phase of its program. The trace is read twice.
+///
+/// # Errors
+/// [`TraceError`] when the file cannot be read as a trace.
+pub fn phases(path: &Path) -> Result<Phases, TraceError> {
+    let everything = Filter::default();
+    let measured = measured(path, &everything, Detail::default(), false)?;
+    let (header, communicators) = (&measured.header, &measured.communicators);
+    Ok(measured.measure.phases(header, communicators))
 }
 
 #[cfg(test)]

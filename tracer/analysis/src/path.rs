@@ -3,12 +3,22 @@
 //! It is followed from the call that returned last backwards: along a process until a call of it that waited,
 //! then along the process that the call waited for, from the same time on. So it covers the time from the program's
 //! beginning to its end without a gap, and what is on it made the program last; what is not on it could have
-//! taken longer. The method is that of D. Böhme, F. Wolf, B. de Supinski, M. Schulz and M. Geimer, "Scalable critical-path based
-//! performance analysis" (2012), on exact times. Called by `belljar trace path`.
+//! taken longer: by how much, slack tells. The method is that of D. Böhme, F. Wolf, B. de Supinski, M. Schulz and M. Geimer, "Scalable
+//! critical-path based performance analysis" (2012), on exact times. Called by `belljar trace path`.
 
+/// Along the critical path.
+mod follower;
+/// What is on the path.
+mod measure;
+/// As text and as JSON.
 mod render;
+/// Dependencies in order.
+mod sorter;
+/// Backwards in time.
+mod sweep;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 
 use belljar_archive::TraceReader;
@@ -16,7 +26,13 @@ use belljar_trace::{Event, TraceError, TraceHeader, TraceState};
 use serde::Serialize;
 
 use crate::communicators::{Communicators, Member, ProcessKey};
-use crate::waiting::{Wait, WaitCollector};
+use crate::dump::frames::{FrameNames, SiteFrame};
+use crate::phases::{Phases, ProgramPhase};
+use crate::sites::number::SiteNumbers;
+use crate::waiting::WaitCollector;
+use measure::Measure;
+use sorter::Sorter;
+use sweep::Sweep;
 
 /// The critical path of a trace. Times are virtual, in picoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -31,6 +47,13 @@ pub struct CriticalPath {
     pub ranks: Vec<PathRank>,
     /// MPI calls on it by function, those with the largest part first.
     pub functions: Vec<PathFunction>,
+    /// MPI calls on it by call site, those with the largest part first; empty where the trace does not tell where calls were
+    /// made.
+    pub sites: Vec<PathSite>,
+    /// By phase of the program, where that was asked for.
+    pub phases: Vec<PathPhase>,
+    /// By process, in the order of jobs and ranks: what it has to spare.
+    pub slack: Vec<RankSlack>,
 }
 
 /// A process's part of the critical path.
@@ -59,34 +82,98 @@ pub struct PathFunction {
     pub path_ps: u64,
 }
 
+/// A call site's part of the critical path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PathSite {
+    /// The function that is called.
+    pub function: &'static str,
+    /// Where it is called, and where that function is called, and so on.
+    pub frames: Vec<SiteFrame>,
+    /// Calls that have a part of it.
+    pub calls: u64,
+    /// Time on the path.
+    pub path_ps: u64,
+}
+
+/// What of the critical path is in a phase of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PathPhase {
+    /// The phase.
+    pub phase: ProgramPhase,
+    /// Time on the path.
+    pub path_ps: u64,
+    /// How much of that was outside MPI.
+    pub compute_ps: u64,
+}
+
+/// How much later a process could do what it does, with nothing else changed, so that the program would end as late as it
+/// did. Over the time in which it did not wait, from its first call to its last return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RankSlack {
+    /// The MPI program it belongs to.
+    pub job: u32,
+    /// Its rank in `MPI_COMM_WORLD`.
+    pub rank: u32,
+    /// Its node.
+    pub node: u32,
+    /// The least that it has at any time.
+    pub least_ps: u64,
+    /// The mean over its time, cut.
+    pub mean_ps: u64,
+    /// The most.
+    pub most_ps: u64,
+    /// Time in which it did not wait.
+    pub busy_ps: u64,
+    /// How much of that without slack: every delay there makes the program longer.
+    pub critical_ps: u64,
+}
+
+impl CriticalPath {
+    /// Names the places of all frames in files.
+    pub fn name(&mut self, names: &mut FrameNames<'_>) {
+        let frames = self.sites.iter_mut().flat_map(|site| &mut site.frames);
+        frames.for_each(|frame| names.name(frame));
+    }
+}
+
 /// A process's calls in time.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     member: Member,
     first: u64,
     last: u64,
+    /// Whether several threads of it call MPI.
+    threads: bool,
 }
 
 /// A stretch of the path on one process, in picoseconds.
 type Segment = (u64, u64);
 
-/// Finds the critical path of the trace at `path`, and whether that is complete. Memory grows with the number of calls
-/// that waited.
+/// Finds the critical path of the trace at `path`, and whether that is complete; phases of the program, too, if `phases`. The
+/// trace is read three times, and twice more for phases. What waits for what is sorted on the disk, in the folder for temporary files, where it is
+/// more than some ten million; memory grows with the number of changes from rank to rank.
 ///
 /// # Errors
-/// [`TraceError`] when the file cannot be read as a trace.
-pub fn critical_path(path: &Path) -> Result<(CriticalPath, TraceState), TraceError> {
+/// [`TraceError`] when the file cannot be read as a trace, or there is no room to sort.
+pub fn critical_path(path: &Path, phases: bool) -> Result<(CriticalPath, TraceState), TraceError> {
+    let phases = phases.then(|| crate::phases(path)).transpose()?;
     let communicators = crate::communicators(path)?;
     let mut reader = TraceReader::open(path)?;
     let header = reader.header().clone();
     let mut finder = Finder::new(&header, &communicators);
+    let sorting = |source| TraceError::Io {
+        action: "sort what waits for what in",
+        path: path.to_owned(),
+        source,
+    };
     for event in reader.by_ref() {
-        finder.observe(&event);
+        finder.observe(&event).map_err(sorting)?;
     }
-    let mut measure = finder.follow();
+    let sites = SiteNumbers::new(reader.contents().frames);
+    let mut measure = finder.follow(phases, sites).map_err(sorting)?;
     let mut reader = TraceReader::open(path)?;
     for event in reader.by_ref() {
-        measure.observe(&event, &header);
+        measure.observe(&event);
     }
     Ok((measure.finish(), reader.state().clone()))
 }
@@ -97,6 +184,7 @@ struct Finder<'a> {
     communicators: &'a Communicators,
     waits: WaitCollector<'a>,
     extents: BTreeMap<ProcessKey, Extent>,
+    sorter: Sorter,
 }
 
 impl<'a> Finder<'a> {
@@ -104,16 +192,20 @@ impl<'a> Finder<'a> {
         Self {
             header,
             communicators,
-            waits: WaitCollector::keeping(header, communicators),
+            waits: WaitCollector::telling(header, communicators),
             extents: BTreeMap::new(),
+            sorter: Sorter::new(),
         }
     }
 
-    fn observe(&mut self, event: &Event) {
+    fn observe(&mut self, event: &Event) -> io::Result<()> {
         self.waits.observe(event, true);
+        for dependency in self.waits.dependencies() {
+            self.sorter.push(dependency)?;
+        }
         let process = (event.node, event.process);
         let Some(job) = self.communicators.job(process) else {
-            return;
+            return Ok(());
         };
         let time = |cycles| self.header.frequency(event.node).time_of(cycles).as_ps();
         let (entry, exit) = (time(event.entry), time(event.exit.unwrap_or(event.entry)));
@@ -124,133 +216,31 @@ impl<'a> Finder<'a> {
             },
             first: entry,
             last: exit,
+            threads: false,
         });
         extent.first = extent.first.min(entry);
         extent.last = extent.last.max(exit);
+        extent.threads |= event.thread > 0;
+        Ok(())
     }
 
     /// Follows the path from its end.
-    fn follow(self) -> Measure {
-        let mut waits: BTreeMap<ProcessKey, Vec<Wait>> = BTreeMap::new();
-        for wait in self.waits.waits() {
-            waits.entry(wait.process).or_default().push(wait);
+    fn follow(mut self, phases: Option<Phases>, sites: SiteNumbers) -> io::Result<Measure> {
+        self.waits.end();
+        for dependency in self.waits.dependencies() {
+            self.sorter.push(dependency)?;
         }
-        for waits in waits.values_mut() {
-            waits.sort_by_key(|wait| (wait.until, wait.by));
+        let mut sweep = Sweep::new(&self.extents);
+        for dependency in self.sorter.sorted()? {
+            sweep.follow(&dependency?);
         }
-        let processes: BTreeMap<Member, ProcessKey> = self
-            .extents
-            .iter()
-            .map(|(process, extent)| (extent.member, *process))
-            .collect();
-        let mut measure = Measure::default();
-        // Of those that end together, the first.
-        let ends = self.extents.iter().rev();
-        let Some((mut process, end)) = ends
-            .max_by_key(|(_, extent)| extent.last)
-            .map(|(process, extent)| (*process, extent.last))
-        else {
-            return measure;
-        };
-        measure.path.to_ps = end;
-        let mut at = end;
-        loop {
-            let own = waits.get(&process).map_or(&[][..], Vec::as_slice);
-            let before = own.partition_point(|wait| wait.until < at);
-            let next = own[..before].iter().rev().find_map(|wait| {
-                let other = processes.get(&wait.by)?;
-                // A process cannot have been waited for before its first call.
-                (self.extents[other].first <= wait.until).then_some((wait.until, *other))
-            });
-            let first = self.extents[&process].first.min(at);
-            let from = next.map_or(first, |(until, _)| until);
-            measure
-                .segments
-                .entry(process)
-                .or_default()
-                .push((from, at));
-            at = from;
-            let Some((_, other)) = next else {
-                break;
-            };
-            process = other;
-            measure.path.changes += 1;
-        }
-        measure.path.from_ps = at;
-        for segments in measure.segments.values_mut() {
-            segments.reverse();
-        }
-        measure.extents = self.extents;
-        measure
-    }
-}
-
-/// Measures what is on the path.
-#[derive(Debug, Default)]
-struct Measure {
-    path: CriticalPath,
-    extents: BTreeMap<ProcessKey, Extent>,
-    /// In the order of time, and apart from each other.
-    segments: BTreeMap<ProcessKey, Vec<Segment>>,
-    functions: BTreeMap<&'static str, (u64, u64)>,
-    calls: BTreeMap<ProcessKey, u64>,
-}
-
-impl Measure {
-    fn observe(&mut self, event: &Event, header: &TraceHeader) {
-        let process = (event.node, event.process);
-        let segments = self.segments.get(&process);
-        let (Some(segments), Some(exit), 0) = (segments, event.exit, event.depth) else {
-            return;
-        };
-        let frequency = header.frequency(event.node);
-        let entry = frequency.time_of(event.entry).as_ps();
-        let exit = frequency.time_of(exit).as_ps();
-        let from = segments.partition_point(|(_, to)| *to <= entry);
-        let own = segments[from..].iter().take_while(|(from, _)| *from < exit);
-        let on_path = own
-            .map(|(from, to)| exit.min(*to).saturating_sub(entry.max(*from)))
-            .fold(0, u64::saturating_add);
-        if on_path > 0 {
-            let (calls, time) = self.functions.entry(event.name()).or_default();
-            *calls += 1;
-            *time = time.saturating_add(on_path);
-            let all = self.calls.entry(process).or_default();
-            *all = all.saturating_add(on_path);
-        }
-    }
-
-    fn finish(self) -> CriticalPath {
-        let mut path = self.path;
-        for (process, segments) in &self.segments {
-            let time = segments.iter().map(|(from, to)| to.saturating_sub(*from));
-            let time = time.fold(0, u64::saturating_add);
-            let calls = self.calls.get(process).copied().unwrap_or(0);
-            let Some(extent) = self.extents.get(process).filter(|_| time > 0) else {
-                continue;
-            };
-            path.ranks.push(PathRank {
-                job: extent.member.job,
-                rank: extent.member.rank,
-                node: process.0,
-                path_ps: time,
-                // Calls of several threads may overlap.
-                compute_ps: time.saturating_sub(calls),
-            });
-        }
-        path.ranks
-            .sort_by_key(|part| (part.job, part.rank, part.node));
-        let functions = self.functions.into_iter();
-        path.functions = functions
-            .map(|(function, (calls, path_ps))| PathFunction {
-                function,
-                calls,
-                path_ps,
-            })
-            .collect();
-        path.functions
-            .sort_by_key(|part| (std::cmp::Reverse(part.path_ps), part.function));
-        path
+        let (follower, spares) = sweep.finish();
+        let (path, segments) = follower.finish();
+        let header = self.header.clone();
+        let extents = self.extents;
+        Ok(Measure::new(
+            header, path, segments, spares, extents, phases, sites,
+        ))
     }
 }
 

@@ -7,6 +7,8 @@
 
 /// Gathers statistics, event by event.
 mod collect;
+/// Numbers for call sites.
+pub(crate) mod number;
 /// Statistics as text, JSON and CSV.
 mod render;
 

@@ -11,13 +11,21 @@
 mod calls;
 /// From events to waiting times.
 mod collect;
+/// What depends on whom in time.
+mod dependency;
+/// By call site and by phase.
+mod places;
 /// As text and as JSON.
 mod render;
 
 use serde::Serialize;
 
-pub(crate) use calls::Wait;
+use crate::dump::frames::SiteFrame;
+use crate::phases::ProgramPhase;
 pub use collect::WaitCollector;
+pub(crate) use dependency::{Dependency, Point};
+pub(crate) use places::measured;
+pub use places::{WaitBy, waiting};
 
 /// Why a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -74,6 +82,11 @@ pub struct Waiting {
     pub functions: Vec<FunctionWait>,
     /// By process, in the order of jobs and ranks.
     pub ranks: Vec<RankWait>,
+    /// By call site, those that waited longest first; sites that never waited are left out. Empty where the trace does not
+    /// tell where calls were made.
+    pub sites: Vec<SiteWait>,
+    /// By phase of the program, where that was asked for.
+    pub phases: Vec<PhaseWait>,
     /// The calls that waited longest.
     pub longest: Vec<CallWait>,
     /// Messages of which both sides are known.
@@ -116,6 +129,44 @@ pub struct FunctionWait {
     pub total_ps: u64,
     /// How much of that was waiting.
     pub waiting_ps: u64,
+}
+
+/// How long the calls from one call site waited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SiteWait {
+    /// The function that is called.
+    pub function: &'static str,
+    /// Where it is called, and where that function is called, and so on.
+    pub frames: Vec<SiteFrame>,
+    /// Calls that returned.
+    pub calls: u64,
+    /// Those that waited.
+    pub waited: u64,
+    /// Time in its calls.
+    pub total_ps: u64,
+    /// How much of that was waiting.
+    pub waiting_ps: u64,
+    /// By cause, those that made some wait.
+    pub kinds: Vec<KindWait>,
+}
+
+/// How long calls waited in one phase of the program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PhaseWait {
+    /// The phase.
+    pub phase: ProgramPhase,
+    /// How long it lasts, of all threads together.
+    pub time_ps: u64,
+    /// Calls that returned.
+    pub calls: u64,
+    /// Those that waited.
+    pub waited: u64,
+    /// Time in them.
+    pub total_ps: u64,
+    /// How much of that was waiting.
+    pub waiting_ps: u64,
+    /// By cause, those that made some wait.
+    pub kinds: Vec<KindWait>,
 }
 
 /// How long one process waited.

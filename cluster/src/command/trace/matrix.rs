@@ -67,7 +67,7 @@ pub(crate) struct MatrixArguments {
 
 /// `belljar trace matrix`.
 pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
-    let filter = filter(&arguments.filter)?;
+    let filter = filter(&arguments.filter, &trace_file(&arguments.trace))?;
     let of = TrafficOf {
         communicator: arguments.communicator,
         job: arguments.job,
@@ -76,7 +76,7 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
         By::Wire => {
             if filter != Filter::default() || of != TrafficOf::default() {
                 bail!(
-                    "what passed the wire is known of the whole run only; leave out --from, --to, --rank, --function, --communicator and --job"
+                    "what passed the wire is known of the whole run only; leave out --from, --to, --phase, --rank, --function, --communicator and --job"
                 );
             }
             (wire(&arguments.trace)?, TraceState::Complete)

@@ -43,7 +43,7 @@ pub(crate) struct SitesArguments {
 /// `belljar trace sites`.
 pub(super) fn sites(arguments: &SitesArguments) -> Result<ExitCode> {
     let path = trace_file(&arguments.trace);
-    let filter = filter(&arguments.filter)?;
+    let filter = filter(&arguments.filter, &path)?;
     let (mut sites, state) = belljar_analysis::call_sites(&path, &filter, arguments.frames)?;
     if sites.frames == 0 {
         bail!(

@@ -81,7 +81,7 @@ pub(super) fn graph(arguments: &GraphArguments) -> Result<ExitCode> {
     };
     let (graphs, state) = belljar_analysis::flow_graphs(
         &trace_file(&arguments.trace),
-        &filter(&arguments.filter)?,
+        &filter(&arguments.filter, &trace_file(&arguments.trace))?,
         arguments.by.detail(),
         (of, !arguments.unfolded),
     )?;
@@ -116,7 +116,7 @@ pub(crate) struct LoopsArguments {
 pub(super) fn loops(arguments: &LoopsArguments) -> Result<ExitCode> {
     let (loops, state) = belljar_analysis::loops(
         &trace_file(&arguments.trace),
-        &filter(&arguments.filter)?,
+        &filter(&arguments.filter, &trace_file(&arguments.trace))?,
         arguments.by.detail(),
         arguments.all,
     )?;

@@ -4,11 +4,15 @@
 
 use std::io;
 
-use super::{Both, CallDiff, RankDiff, TraceDiff};
+use super::{Both, CallDiff, RankDiff, SiteDiff, TraceDiff};
+use crate::dump::frames::lines;
 use crate::table::{Table, count, time};
 
 /// Calls of how many ranks are shown.
 const SHOWN: usize = 4;
+
+/// Call sites that text shows.
+const SITES: usize = 20;
 
 impl TraceDiff {
     /// Writes what differs as text.
@@ -48,7 +52,9 @@ impl TraceDiff {
         self.write_calls(out)?;
         self.write_ranks(out)?;
         self.write_functions(out)?;
-        self.write_waiting(out)
+        self.write_waiting(out)?;
+        self.write_phases(out)?;
+        self.write_sites(out)
     }
 
     /// Writes what differs as one JSON object.
@@ -159,6 +165,78 @@ impl TraceDiff {
             ]);
         }
         table.write(out)
+    }
+}
+
+impl TraceDiff {
+    fn write_phases(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        if self.phases.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "\nPhases of the program, of all threads")?;
+        let mut table = Table::new([
+            "phase",
+            "time a",
+            "b",
+            "change",
+            "MPI a",
+            "b",
+            "change",
+            "waiting a",
+            "b",
+            "change",
+        ]);
+        for phase in &self.phases {
+            let mut cells = vec![phase.phase.name().to_owned()];
+            for both in [phase.time_ps, phase.total_ps, phase.waiting_ps] {
+                cells.extend([time(both.a), time(both.b), change(both)]);
+            }
+            table.row(cells);
+        }
+        table.write(out)
+    }
+
+    fn write_sites(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        if self.sites.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "\nCall sites")?;
+        let mut table = Table::new([
+            "function, called at",
+            "calls a",
+            "b",
+            "time a",
+            "b",
+            "change",
+            "waiting a",
+            "b",
+            "change",
+        ]);
+        let changed = |site: &&SiteDiff| {
+            let figures = [site.calls, site.total_ps, site.waiting_ps];
+            figures.iter().any(|both| both.a != both.b)
+        };
+        for site in self.sites.iter().filter(changed).take(SITES) {
+            let mut cells = vec![site.function.to_owned()];
+            cells.extend([count(site.calls.a), count(site.calls.b)]);
+            for both in [site.total_ps, site.waiting_ps] {
+                cells.extend([time(both.a), time(both.b), change(both)]);
+            }
+            table.row(cells);
+            let frames = site.frames.iter().flat_map(lines);
+            frames.for_each(|line| table.row(vec![format!("  {line}")]));
+        }
+        table.write(out)?;
+        match self
+            .sites
+            .iter()
+            .filter(changed)
+            .count()
+            .saturating_sub(SITES)
+        {
+            0 => Ok(()),
+            more => writeln!(out, "  {more} further sites changed less; --json has them"),
+        }
     }
 }
 

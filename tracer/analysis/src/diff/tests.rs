@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use belljar_archive::TraceWriter;
 use belljar_trace::TraceSummary;
 
-use super::{Both, TraceDiff, diff};
+use super::{Both, FrameNames, TraceDiff, diff};
 use crate::ranks::{ANY, BUFFER, BYTE, Ranks, Trace, WORLD};
 use belljar_tracer::scripted::int;
 
@@ -37,7 +37,11 @@ fn file(folder: &tempfile::TempDir, name: &str, trace: &Trace) -> PathBuf {
 fn compared(a: &Trace, b: &Trace) -> TraceDiff {
     let folder = tempfile::tempdir().unwrap();
     let (a, b) = (file(&folder, "a", a), file(&folder, "b", b));
-    diff(&a, &b).unwrap().0
+    diff(&a, &b, false, unnamed()).unwrap().0
+}
+
+fn unnamed<'f>() -> [FrameNames<'f>; 2] {
+    [(); 2].map(|()| FrameNames::new(|_, _| Vec::new()))
 }
 
 fn text(diff: &TraceDiff) -> String {

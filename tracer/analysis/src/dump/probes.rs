@@ -127,7 +127,12 @@ impl Filter {
         let to = self
             .to
             .is_none_or(|to| frequency.time_of(record.entry) < to);
-        ranks && named && from && to
+        let process = record.process.map(|process| (record.node, process));
+        let within = self
+            .phase
+            .as_ref()
+            .is_none_or(|phase| process.is_some_and(|process| phase.has_at(process, record.entry)));
+        ranks && named && from && to && within
     }
 }
 

@@ -59,6 +59,16 @@ impl Occurrence {
     }
 }
 
+/// A time at which a thread enters or leaves a loop, and what it did until then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    /// In cycles.
+    pub(super) at: u64,
+    pub(super) calls: u64,
+    /// In MPI, in cycles.
+    pub(super) mpi: u64,
+}
+
 /// What one thread spent in a loop.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LoopSum {
@@ -72,8 +82,10 @@ pub(super) struct LoopSum {
     pub(super) calls: u64,
     /// In MPI, in cycles.
     pub(super) mpi: u64,
-    /// When it was entered first, and calls and cycles in MPI until then.
-    pub(super) entered: Option<(u64, u64, u64)>,
+    /// When it was entered first.
+    pub(super) entered: Option<Mark>,
+    /// When it was left last.
+    pub(super) left: Option<Mark>,
     /// In which iterations of the loop around it it is entered.
     pub(super) occurrence: Occurrence,
 }
@@ -157,7 +169,11 @@ impl Walk {
         let sum = &mut self.loops[number];
         sum.entries += 1;
         sum.total += 1;
-        sum.entered.get_or_insert((at, self.calls, self.mpi));
+        sum.entered.get_or_insert(Mark {
+            at,
+            calls: self.calls,
+            mpi: self.mpi,
+        });
         self.active.push(Active {
             number,
             entry: sum.entries,
@@ -171,6 +187,11 @@ impl Walk {
             let sum = &mut self.loops[active.number];
             sum.iterations.add(active.iteration);
             sum.time.add(self.left.saturating_sub(active.entered));
+            sum.left = Some(Mark {
+                at: self.left,
+                calls: self.calls,
+                mpi: self.mpi,
+            });
         }
     }
 

@@ -9,9 +9,7 @@ use belljar_trace::TraceHeader;
 
 use super::measure::{LoopSum, Occurrence};
 use super::nesting::Nesting;
-use super::{
-    ClassLoops, Iterations, LoopMeasure, LoopPart, Part, Phase, Sequence, SequenceCall, When,
-};
+use super::{ClassLoops, Iterations, LoopMeasure, LoopPart, Part, Sequence, SequenceCall, When};
 use crate::communicators::Communicators;
 use crate::flow::{Class, END, FlowThread, PerThread, Spread, threads};
 
@@ -23,8 +21,8 @@ enum Item {
 }
 
 /// A class and all that was measured of it.
-struct Tree<'a> {
-    measure: &'a LoopMeasure,
+pub(super) struct Tree<'a> {
+    pub(super) measure: &'a LoopMeasure,
     class: &'a Class,
     nesting: &'a Nesting,
     header: &'a TraceHeader,
@@ -41,19 +39,8 @@ pub(super) fn class(
     header: &TraceHeader,
     communicators: &Communicators,
 ) -> ClassLoops {
-    let class = &measure.flows.classes[number];
-    let nesting = &measure.nestings[number];
-    let flow = &measure.flows.threads()[class.threads[0]].1;
-    let edges = flow.edges.iter().map(|edge| (edge.from, edge.to));
-    let members = measure.flows.members(&class.threads, communicators);
-    let tree = Tree {
-        measure,
-        class,
-        nesting,
-        header,
-        items: ordered(nesting, edges),
-        members: members.clone(),
-    };
+    let tree = Tree::new(measure, number, header, communicators);
+    let (class, nesting) = (tree.class, tree.nesting);
     let body = tree.body(nesting.loops.len());
     let outermost = body.iter().filter_map(|part| match part {
         Part::Loop(part) => Some(part.time.total_ps),
@@ -65,8 +52,8 @@ pub(super) fn class(
         each.fold(0, u64::saturating_add)
     };
     ClassLoops {
-        name: threads::words(&members, communicators),
-        threads: members,
+        name: threads::words(&tree.members, communicators),
+        threads: tree.members.clone(),
         calls: sum(&|thread| measure.walks[thread].calls),
         time_ps: sum(&|thread| {
             let flow = &measure.flows.threads()[thread].1;
@@ -157,14 +144,43 @@ fn sorted(items: &BTreeMap<Item, u32>, after: &BTreeSet<(Item, Item)>) -> Vec<It
     order
 }
 
-impl Tree<'_> {
-    fn ps(&self, thread: usize, cycles: u64) -> u64 {
+impl<'a> Tree<'a> {
+    /// That of a class, by its number.
+    pub(super) fn new(
+        measure: &'a LoopMeasure,
+        number: usize,
+        header: &'a TraceHeader,
+        communicators: &Communicators,
+    ) -> Self {
+        let class = &measure.flows.classes[number];
+        let nesting = &measure.nestings[number];
+        let flow = &measure.flows.threads()[class.threads[0]].1;
+        let edges = flow.edges.iter().map(|edge| (edge.from, edge.to));
+        Self {
+            measure,
+            class,
+            nesting,
+            header,
+            items: ordered(nesting, edges),
+            members: measure.flows.members(&class.threads, communicators),
+        }
+    }
+
+    /// Loops that are in no other, in order.
+    pub(super) fn outermost(&self) -> impl DoubleEndedIterator<Item = usize> {
+        let items = self.items[self.nesting.loops.len()].iter();
+        items.filter_map(|item| match item {
+            Item::Loop(number) => Some(*number),
+            Item::Node(_) => None,
+        })
+    }
+    pub(super) fn ps(&self, thread: usize, cycles: u64) -> u64 {
         let (key, _) = &self.measure.flows.threads()[thread];
         self.header.frequency(key.0).time_of(cycles).as_ps()
     }
 
     /// What the threads of the class have.
-    fn sums(&self, number: usize) -> impl Iterator<Item = (usize, &LoopSum)> {
+    pub(super) fn sums(&self, number: usize) -> impl Iterator<Item = (usize, &LoopSum)> {
         let threads = self.class.threads.iter();
         threads.map(move |thread| (*thread, &self.measure.walks[*thread].loops[number]))
     }
@@ -278,51 +294,6 @@ impl Tree<'_> {
             Some(Some(when)) if !differs => when,
             _ => When::Some { times, of: all },
         }
-    }
-
-    fn phases(&self) -> Vec<Phase> {
-        let outermost = self.items[self.nesting.loops.len()].iter();
-        let loops = outermost.filter_map(|item| match item {
-            Item::Loop(number) => Some(*number),
-            Item::Node(_) => None,
-        });
-        let time = |number: usize| -> u64 {
-            let sums = self.sums(number);
-            sums.map(|(thread, sum)| self.ps(thread, sum.time.total))
-                .fold(0, u64::saturating_add)
-        };
-        // Of loops with as much time, the first.
-        let Some(main) = loops.rev().max_by_key(|number| time(*number)) else {
-            return Vec::new();
-        };
-        let mut phases = ["before", "main loop", "after"].map(|phase| Phase {
-            phase,
-            calls: 0,
-            time_ps: 0,
-            in_mpi_ps: 0,
-        });
-        for (thread, sum) in self.sums(main) {
-            let walk = &self.measure.walks[thread];
-            let flow = &self.measure.flows.threads()[thread].1;
-            let (entered, calls, mpi) = sum.entered.unwrap_or((flow.first, 0, 0));
-            let before = entered.saturating_sub(flow.first);
-            let rest = flow.last.saturating_sub(flow.first);
-            let parts = [
-                (calls, before, mpi),
-                (sum.calls, sum.time.total, sum.mpi),
-                (
-                    walk.calls - calls - sum.calls,
-                    rest.saturating_sub(before).saturating_sub(sum.time.total),
-                    walk.mpi.saturating_sub(mpi).saturating_sub(sum.mpi),
-                ),
-            ];
-            for (phase, (calls, time, mpi)) in phases.iter_mut().zip(parts) {
-                phase.calls += calls;
-                phase.time_ps = phase.time_ps.saturating_add(self.ps(thread, time));
-                phase.in_mpi_ps = phase.in_mpi_ps.saturating_add(self.ps(thread, mpi));
-            }
-        }
-        phases.into()
     }
 }
 

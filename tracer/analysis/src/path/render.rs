@@ -5,7 +5,11 @@
 use std::io;
 
 use super::CriticalPath;
+use crate::dump::frames::lines;
 use crate::table::{Table, count, percent, time};
+
+/// Call sites that text shows.
+const SITES: usize = 20;
 
 impl CriticalPath {
     /// Writes the path as text tables.
@@ -26,7 +30,7 @@ impl CriticalPath {
             percent(computing, whole)
         )?;
         writeln!(out)?;
-        let jobs = self.ranks.iter().any(|part| part.job > 0);
+        let jobs = self.slack.iter().any(|rank| rank.job > 0);
         let rank = if jobs { "job.rank" } else { "rank" };
         let mut table = Table::new([
             rank,
@@ -59,6 +63,88 @@ impl CriticalPath {
                 count(part.calls),
                 time(part.path_ps),
                 percent(part.path_ps, whole),
+            ]);
+        }
+        table.write(out)?;
+        self.write_phases(out, whole)?;
+        self.write_sites(out, whole)?;
+        self.write_slack(out, jobs)
+    }
+
+    fn write_phases(&self, out: &mut dyn io::Write, whole: u64) -> io::Result<()> {
+        if self.phases.is_empty() {
+            return Ok(());
+        }
+        writeln!(out)?;
+        let mut table = Table::new(["phase", "on the path", "share", "outside MPI", "in MPI"]);
+        for part in &self.phases {
+            table.row(vec![
+                part.phase.name().to_owned(),
+                time(part.path_ps),
+                percent(part.path_ps, whole),
+                time(part.compute_ps),
+                time(part.path_ps - part.compute_ps),
+            ]);
+        }
+        table.write(out)
+    }
+
+    fn write_sites(&self, out: &mut dyn io::Write, whole: u64) -> io::Result<()> {
+        if self.sites.is_empty() {
+            return Ok(());
+        }
+        writeln!(out)?;
+        let mut table = Table::new(["function, called at", "calls", "on the path", "share"]);
+        for part in self.sites.iter().take(SITES) {
+            table.row(vec![
+                part.function.to_owned(),
+                count(part.calls),
+                time(part.path_ps),
+                percent(part.path_ps, whole),
+            ]);
+            let frames = part.frames.iter().flat_map(lines);
+            frames.for_each(|line| table.row(vec![format!("  {line}")]));
+        }
+        table.write(out)?;
+        match self.sites.len().saturating_sub(SITES) {
+            0 => Ok(()),
+            more => writeln!(
+                out,
+                "  {more} further sites have less of it; --json has them"
+            ),
+        }
+    }
+
+    fn write_slack(&self, out: &mut dyn io::Write, jobs: bool) -> io::Result<()> {
+        if self.slack.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            out,
+            "\nSlack: how much later a rank could do what it does without the end being later"
+        )?;
+        let mut table = Table::new([
+            if jobs { "job.rank" } else { "rank" },
+            "node",
+            "least",
+            "mean",
+            "most",
+            "not waiting",
+            "of it without slack",
+        ]);
+        for rank in &self.slack {
+            let name = match jobs {
+                true => format!("{}.{}", rank.job, rank.rank),
+                false => rank.rank.to_string(),
+            };
+            table.row(vec![
+                name,
+                rank.node.to_string(),
+                time(rank.least_ps),
+                time(rank.mean_ps),
+                time(rank.most_ps),
+                time(rank.busy_ps),
+                percent(rank.critical_ps, rank.busy_ps),
             ]);
         }
         table.write(out)

@@ -5,37 +5,20 @@
 //! [`call_sites`](super::call_sites).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use belljar_abi::FUNCTIONS;
-use belljar_trace::{CallStack, Event, Frame, TraceHeader};
+use belljar_trace::{Event, TraceHeader};
 
+use super::number::SiteNumbers;
 use super::{CallSites, SiteFrame, SiteStat, TransitionStat};
 use crate::communicators::{Communicators, ProcessKey};
 use crate::stat::Volume;
 use crate::waiting::WaitCollector;
-
-/// Sites that are kept, at most.
-const MOST_SITES: usize = 1 << 17;
 
 /// Transitions that are kept, at most.
 const MOST_TRANSITIONS: usize = 1 << 19;
 
 /// Threads whose last call is remembered, at most.
 const MOST_THREADS: usize = 1 << 20;
-
-/// What libraries' names begin with that bind MPI to another language: what they call is called for the program.
-const BINDINGS: [&str; 9] = [
-    "libmpichfort.",
-    "libmpifort.",
-    "libmpichf90.",
-    "libfmpich.",
-    "libmpi_mpifh.",
-    "libmpi_usempi",
-    "libmpichcxx.",
-    "libmpicxx.",
-    "libmpi_cxx.",
-];
 
 /// Sums over times.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,10 +47,8 @@ impl Times {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 struct SiteSum {
-    function: u16,
-    frames: Vec<Frame>,
     calls: u64,
     sent: u64,
     received: u64,
@@ -79,12 +60,10 @@ struct SiteSum {
 pub(super) struct SiteCollector<'a> {
     header: &'a TraceHeader,
     communicators: &'a Communicators,
-    frames: u8,
     waits: WaitCollector<'a>,
+    numbers: SiteNumbers,
+    /// By number, less one.
     sites: Vec<SiteSum>,
-    /// Numbers from 1; those of stacks as the trace has them, and as they tell sites apart.
-    by_stack: BTreeMap<(u16, Option<Arc<CallStack>>), u32>,
-    by_frames: BTreeMap<(u16, Vec<Frame>), u32>,
     transitions: BTreeMap<(u32, u32), Times>,
     /// Each thread's last call that returned: its site, and the cycle.
     left: BTreeMap<(ProcessKey, u32), (u32, u64)>,
@@ -103,11 +82,9 @@ impl<'a> SiteCollector<'a> {
         Self {
             header,
             communicators,
-            frames,
             waits: WaitCollector::new(header, communicators),
+            numbers: SiteNumbers::new(frames),
             sites: Vec::new(),
-            by_stack: BTreeMap::new(),
-            by_frames: BTreeMap::new(),
             transitions: BTreeMap::new(),
             left: BTreeMap::new(),
             beyond: 0,
@@ -120,7 +97,7 @@ impl<'a> SiteCollector<'a> {
         let counts = event.selected && event.depth == 0;
         let number = if counts { self.number(event) } else { 0 };
         let wanted = wanted && counts && number > 0;
-        self.waits.observe_labelled(event, wanted, number);
+        self.waits.observe_labelled(event, wanted, number.into());
         if !counts {
             return;
         }
@@ -128,6 +105,17 @@ impl<'a> SiteCollector<'a> {
         if wanted {
             self.call(event, number);
         }
+    }
+
+    /// The number of a call's site; 0 where there are too many.
+    fn number(&mut self, event: &Event) -> u32 {
+        let number = self.numbers.number(event);
+        if number == 0 {
+            self.beyond += 1;
+        }
+        let sites = self.sites.len().max(number as usize);
+        self.sites.resize(sites, SiteSum::default());
+        number
     }
 
     fn call(&mut self, event: &Event, number: u32) {
@@ -173,51 +161,6 @@ impl<'a> SiteCollector<'a> {
         times.reciprocal_seconds += rate / (event.entry - left).max(1) as f64;
     }
 
-    /// The number of a call's site; 0 where there are too many.
-    fn number(&mut self, event: &Event) -> u32 {
-        let key = (event.function, event.site.0.clone());
-        if let Some(number) = self.by_stack.get(&key) {
-            return *number;
-        }
-        let frames = self.apart(event);
-        let next = self.sites.len() as u32 + 1;
-        let own = (event.function, frames);
-        let full = self.sites.len() >= MOST_SITES;
-        let number = match self.by_frames.get(&own) {
-            Some(number) => *number,
-            None if full => {
-                self.beyond += 1;
-                return 0;
-            }
-            None => {
-                self.sites.push(SiteSum {
-                    function: event.function,
-                    frames: own.1.clone(),
-                    calls: 0,
-                    sent: 0,
-                    received: 0,
-                    times: Times::default(),
-                });
-                self.by_frames.insert(own, next);
-                next
-            }
-        };
-        if self.by_stack.len() >= 2 * MOST_SITES {
-            self.by_stack.clear();
-        }
-        self.by_stack.insert(key, number);
-        number
-    }
-
-    /// The frames by which a call's site is told apart: without those of bindings, as the program's line is what is asked
-    /// for.
-    fn apart(&self, event: &Event) -> Vec<Frame> {
-        let frames = event.site.0.as_ref().map_or(&[][..], |stack| &stack.0);
-        let first = frames.iter().position(|frame| !is_binding(frame));
-        let frames = &frames[first.unwrap_or(0)..];
-        frames[..frames.len().min(self.frames.into())].to_vec()
-    }
-
     fn span(&self, event: &Event, from: u64, to: u64) -> u64 {
         let frequency = self.header.frequency(event.node);
         let from = frequency.time_of(from).as_ps();
@@ -225,7 +168,7 @@ impl<'a> SiteCollector<'a> {
     }
 
     /// The statistics.
-    pub(super) fn finish(self) -> CallSites {
+    pub(super) fn finish(mut self) -> CallSites {
         let waiting = self.waits.labelled();
         let mut order: Vec<u32> = (1..=self.sites.len() as u32).collect();
         order.retain(|number| self.sites[*number as usize - 1].calls > 0);
@@ -235,8 +178,10 @@ impl<'a> SiteCollector<'a> {
         });
         let mut numbers: BTreeMap<u32, u32> = order.iter().copied().zip(1..).collect();
         let sites = order.iter().zip(1..).map(|(number, site)| {
-            let waiting_ps = waiting.get(number).copied().unwrap_or(0);
-            stat(site, &self.sites[*number as usize - 1], waiting_ps)
+            let waiting_ps = waiting.get(&u64::from(*number));
+            let waiting_ps = waiting_ps.map_or(0, |sum| sum.waited().1);
+            let sum = &self.sites[*number as usize - 1];
+            stat(site, self.numbers.shown(*number), sum, waiting_ps)
         });
         let sites: Vec<SiteStat> = sites.collect();
         let total = sites.iter().map(|site| site.total_ps);
@@ -260,7 +205,7 @@ impl<'a> SiteCollector<'a> {
         let mut transitions: Vec<TransitionStat> = transitions.collect();
         transitions.sort_by_key(|it| (std::cmp::Reverse(it.total_ps), it.from, it.to));
         CallSites {
-            frames: self.frames,
+            frames: self.numbers.frames(),
             total_ps: total.fold(0, u64::saturating_add),
             sites,
             transitions,
@@ -270,13 +215,17 @@ impl<'a> SiteCollector<'a> {
     }
 }
 
-fn stat(site: u32, sum: &SiteSum, waiting_ps: u64) -> SiteStat {
-    let function = FUNCTIONS.get(usize::from(sum.function));
-    let frames = sum.frames.iter().map(SiteFrame::of);
+fn stat(
+    site: u32,
+    shown: (&'static str, Vec<SiteFrame>),
+    sum: &SiteSum,
+    waiting_ps: u64,
+) -> SiteStat {
+    let (function, frames) = shown;
     SiteStat {
         site,
-        function: function.map_or("MPI_?", |function| function.name),
-        frames: frames.collect(),
+        function,
+        frames,
         calls: sum.calls,
         returned: sum.times.count,
         sent: sum.sent,
@@ -287,13 +236,4 @@ fn stat(site: u32, sum: &SiteSum, waiting_ps: u64) -> SiteStat {
         max_ps: sum.times.max,
         waiting_ps,
     }
-}
-
-/// Whether a frame is of a library that binds MPI to another language.
-fn is_binding(frame: &Frame) -> bool {
-    let Some(file) = &frame.file else {
-        return false;
-    };
-    let name = file.path.rsplit('/').next().unwrap_or_default();
-    BINDINGS.iter().any(|binding| name.starts_with(binding))
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use belljar_abi::FUNCTIONS;
 
+use super::dependency::{Dependency, Needed, Point};
 use super::{CallWait, FunctionWait, KindWait, RankWait, WaitKind, Waiting};
 use crate::communicators::{Member, ProcessKey};
 
@@ -43,7 +44,7 @@ pub(super) struct Entered {
     /// Whether it is wanted in the result.
     pub(super) counts: bool,
     /// What whoever asks calls it by.
-    pub(super) label: u32,
+    pub(super) label: u64,
 }
 
 #[derive(Debug)]
@@ -52,6 +53,8 @@ struct Open {
     /// Operations of which it is not known yet whether somebody came late.
     operations: u32,
     last: Option<Cause>,
+    /// Whom it depends on, where somebody wants to know.
+    needed: Vec<Needed>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,11 +65,61 @@ struct FunctionSum {
     waiting: u64,
 }
 
+/// Sums over calls that waited for one cause, in picoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct KindSum {
     calls: u64,
     waiting: u64,
     max: u64,
+}
+
+impl KindSum {
+    fn add(&mut self, waiting: u64) {
+        self.calls += 1;
+        self.waiting = self.waiting.saturating_add(waiting);
+        self.max = self.max.max(waiting);
+    }
+}
+
+type Kinds = BTreeMap<WaitKind, KindSum>;
+
+/// Sums over the calls of one label, in picoseconds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LabelSum {
+    /// Calls that returned.
+    pub(crate) calls: u64,
+    /// Time in them.
+    pub(crate) total: u64,
+    kinds: Kinds,
+}
+
+impl LabelSum {
+    /// How many calls waited, and how long in all.
+    pub(crate) fn waited(&self) -> (u64, u64) {
+        let kinds = self.kinds.values();
+        kinds.fold((0, 0), |(calls, waiting), kind| {
+            (calls + kind.calls, waiting.saturating_add(kind.waiting))
+        })
+    }
+
+    /// Both together.
+    pub(super) fn and(mut self, other: &Self) -> Self {
+        self.calls += other.calls;
+        self.total = self.total.saturating_add(other.total);
+        for (kind, sum) in &other.kinds {
+            let own = self.kinds.entry(*kind).or_default();
+            own.calls += sum.calls;
+            own.waiting = own.waiting.saturating_add(sum.waiting);
+            own.max = own.max.max(sum.max);
+        }
+        self
+    }
+
+    /// By cause, those that made some wait.
+    pub(crate) fn kinds(&self) -> Vec<KindWait> {
+        let kinds = self.kinds.iter();
+        kinds.map(|(kind, sum)| shown(*kind, *sum)).collect()
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -76,31 +129,19 @@ struct RankSum {
     waiting: u64,
 }
 
-/// A call that waited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wait {
-    /// Its process.
-    pub(crate) process: ProcessKey,
-    /// Until when, in picoseconds.
-    pub(crate) until: u64,
-    /// For whom.
-    pub(crate) by: Member,
-}
-
 /// All calls, and what they waited.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    /// Every call that waited, where somebody wants them.
-    pub(super) waits: Option<Vec<Wait>>,
+    /// What depends on whom, where somebody wants to know.
+    pub(super) dependencies: Option<Vec<Dependency>>,
     open: BTreeMap<Call, Open>,
     next: Call,
     functions: BTreeMap<u16, FunctionSum>,
-    kinds: BTreeMap<WaitKind, KindSum>,
+    kinds: Kinds,
     ranks: BTreeMap<ProcessKey, RankSum>,
     caused: BTreeMap<Member, u64>,
     longest: Vec<CallWait>,
-    /// By label.
-    labels: BTreeMap<u32, u64>,
+    labels: BTreeMap<u64, LabelSum>,
 }
 
 impl Calls {
@@ -119,23 +160,30 @@ impl Calls {
                 waiting: 0,
             });
             rank.mpi = rank.mpi.saturating_add(time);
+            let label = self.labels.entry(entered.label).or_default();
+            label.calls += 1;
+            label.total = label.total.saturating_add(time);
         }
         if operations > 0 {
             let open = Open {
                 entered,
                 operations,
                 last: None,
+                needed: Vec::new(),
             };
             self.open.insert(number, open);
         }
         number
     }
 
-    /// Of one more operation of a call it is known who came late for it, if anybody did.
-    pub(super) fn resolve(&mut self, call: Call, cause: Option<Cause>) {
+    /// Of one more operation of a call it is known who came late for it, if anybody did, and whom it depends on.
+    pub(super) fn resolve(&mut self, call: Call, cause: Option<Cause>, needed: Option<Needed>) {
         let Some(open) = self.open.get_mut(&call) else {
             return;
         };
+        if self.dependencies.is_some() {
+            open.needed.extend(needed);
+        }
         let later = |cause: &Cause| open.last.is_none_or(|last| last.at < cause.at);
         if let Some(cause) = cause.filter(later) {
             open.last = Some(cause);
@@ -148,8 +196,33 @@ impl Calls {
         }
     }
 
+    /// Tells what a call depended on, and until when it waited for the last that came.
+    fn depend(&mut self, open: &Open) {
+        let entered = &open.entered;
+        let Some(all) = self.dependencies.as_mut().filter(|_| entered.counts) else {
+            return;
+        };
+        let who = Point::process(entered.member);
+        let last = open.needed.iter().max_by_key(|needed| needed.at);
+        let until = last.map_or(0, |last| last.at.min(entered.exit));
+        let ready = until.max(entered.entry);
+        let needed = open.needed.iter();
+        all.extend(needed.map(|needed| Dependency::on(who, ready, needed.on, needed.at, 0)));
+        if let Some(last) = last.filter(|_| ready > entered.entry) {
+            all.push(Dependency {
+                ready,
+                level: 0,
+                who,
+                on: Point::process(last.by),
+                at: entered.entry,
+                waited: true,
+            });
+        }
+    }
+
     /// Adds up what a call waited.
     fn close(&mut self, open: &Open) {
+        self.depend(open);
         let entered = &open.entered;
         let Some(cause) = open.last.filter(|_| entered.counts) else {
             return;
@@ -158,22 +231,12 @@ impl Calls {
         if waiting == 0 {
             return;
         }
-        if let Some(waits) = &mut self.waits {
-            waits.push(Wait {
-                process: entered.process,
-                until: entered.entry + waiting,
-                by: cause.by,
-            });
-        }
-        let labelled = self.labels.entry(entered.label).or_default();
-        *labelled = labelled.saturating_add(waiting);
+        let label = self.labels.entry(entered.label).or_default();
+        label.kinds.entry(cause.kind).or_default().add(waiting);
         let function = self.functions.entry(entered.function).or_default();
         function.waited += 1;
         function.waiting = function.waiting.saturating_add(waiting);
-        let kind = self.kinds.entry(cause.kind).or_default();
-        kind.calls += 1;
-        kind.waiting = kind.waiting.saturating_add(waiting);
-        kind.max = kind.max.max(waiting);
+        self.kinds.entry(cause.kind).or_default().add(waiting);
         if let Some(rank) = self.ranks.get_mut(&entered.process) {
             rank.waiting = rank.waiting.saturating_add(waiting);
         }
@@ -214,10 +277,10 @@ impl Calls {
         }
     }
 
-    /// How long the calls of each label waited, in picoseconds.
-    pub(super) fn labelled(mut self) -> BTreeMap<u32, u64> {
+    /// The sums over the calls of each label, once all calls came.
+    pub(super) fn labelled(&mut self) -> BTreeMap<u64, LabelSum> {
         self.end();
-        self.labels
+        std::mem::take(&mut self.labels)
     }
 
     /// The sums.
@@ -226,12 +289,7 @@ impl Calls {
         self.cut();
         let kinds = WaitKind::ALL.map(|kind| {
             let sum = self.kinds.get(&kind).copied().unwrap_or_default();
-            KindWait {
-                kind,
-                calls: sum.calls,
-                waiting_ps: sum.waiting,
-                max_ps: sum.max,
-            }
+            shown(kind, sum)
         });
         let functions = self.functions.iter().filter(|(_, sum)| sum.waited > 0);
         let mut functions: Vec<FunctionWait> = functions
@@ -261,6 +319,15 @@ impl Calls {
             longest: self.longest,
             ..Waiting::default()
         }
+    }
+}
+
+fn shown(kind: WaitKind, sum: KindSum) -> KindWait {
+    KindWait {
+        kind,
+        calls: sum.calls,
+        waiting_ps: sum.waiting,
+        max_ps: sum.max,
     }
 }
 

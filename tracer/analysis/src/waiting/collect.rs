@@ -15,7 +15,8 @@ use belljar_trace::{
     Completion, Direction, Ending, Event, Peer, Phase, Status, TraceHeader, Transfer,
 };
 
-use super::calls::{Call, Calls, Cause, Entered, Wait};
+use super::calls::{Call, Calls, Cause, Entered, LabelSum};
+use super::dependency::{Dependency, Needed, Point};
 use super::{WaitKind, Waiting};
 use crate::communicators::{Communicators, Member, ProcessKey};
 use crate::matching::{Channel, Matcher, Operation, Wanted};
@@ -29,8 +30,8 @@ struct Part {
     posted: u64,
     /// The call that completes it, and when that returned.
     completed: Option<(Call, u64)>,
-    /// Whether its partners are known, and then who of them came late.
-    cause: Option<Option<Cause>>,
+    /// Whether its partners are known, and then who of them came late and whom it depends on.
+    outcome: Option<(Option<Cause>, Option<Needed>)>,
     /// For a receive, where from.
     receive: Option<Receive>,
 }
@@ -58,6 +59,8 @@ pub struct WaitCollector<'a> {
     requests: BTreeMap<(ProcessKey, u64), Vec<Operation>>,
     /// How many collective operations each process began on each communicator.
     begun: BTreeMap<(u32, ProcessKey), u64>,
+    /// How many meetings there were.
+    meetings: u64,
     gatherings: BTreeMap<(u32, u64), Gathering>,
     messages: u64,
     collectives: u64,
@@ -76,6 +79,7 @@ impl<'a> WaitCollector<'a> {
             matcher: Matcher::default(),
             requests: BTreeMap::new(),
             begun: BTreeMap::new(),
+            meetings: 0,
             gatherings: BTreeMap::new(),
             messages: 0,
             collectives: 0,
@@ -83,17 +87,22 @@ impl<'a> WaitCollector<'a> {
         }
     }
 
-    /// The same, which keeps every call that waited, for [`waits`](Self::waits).
-    pub(crate) fn keeping(header: &'a TraceHeader, communicators: &'a Communicators) -> Self {
+    /// The same, which tells what depends on whom, for [`dependencies`](Self::dependencies).
+    pub(crate) fn telling(header: &'a TraceHeader, communicators: &'a Communicators) -> Self {
         let mut own = Self::new(header, communicators);
-        own.calls.waits = Some(Vec::new());
+        own.calls.dependencies = Some(Vec::new());
         own
     }
 
-    /// All calls that waited, in no order.
-    pub(crate) fn waits(mut self) -> Vec<Wait> {
+    /// What depends on whom, as far as it became known since this was asked last, in no order.
+    pub(crate) fn dependencies(&mut self) -> Vec<Dependency> {
+        let own = self.calls.dependencies.as_mut();
+        own.map(std::mem::take).unwrap_or_default()
+    }
+
+    /// No more events come: calls that still lack somebody depend on those that are known.
+    pub(crate) fn end(&mut self) {
         self.calls.end();
-        self.calls.waits.unwrap_or_default()
     }
 
     /// Takes an event into account. Its time counts if it `counts`; what it sends and receives is matched in any case.
@@ -102,7 +111,7 @@ impl<'a> WaitCollector<'a> {
     }
 
     /// The same, of a call that is called by a label.
-    pub(crate) fn observe_labelled(&mut self, event: &Event, counts: bool, label: u32) {
+    pub(crate) fn observe_labelled(&mut self, event: &Event, counts: bool, label: u64) {
         let process = (event.node, event.process);
         let Some(job) = self.communicators.job(process).filter(|_| event.depth == 0) else {
             return;
@@ -163,7 +172,7 @@ impl<'a> WaitCollector<'a> {
             member,
             posted: self.time(event, event.entry),
             completed: None,
-            cause: None,
+            outcome: None,
             receive: None,
         };
         self.parts.insert(self.next, part);
@@ -302,16 +311,23 @@ impl<'a> WaitCollector<'a> {
                 by: by.member,
             })
         };
-        let for_receive = late(WaitKind::LateSender, sender);
-        let for_send = late(WaitKind::LateReceiver, receiver);
+        let needs = |by: &Part| {
+            Some(Needed {
+                on: Point::process(by.member),
+                at: by.posted,
+                by: by.member,
+            })
+        };
+        let for_receive = (late(WaitKind::LateSender, sender), needs(sender));
+        let for_send = (late(WaitKind::LateReceiver, receiver), needs(receiver));
         self.resolve(receive, for_receive);
         self.resolve(send, for_send);
     }
 
-    /// A part's partners are known, and who of them came late.
-    fn resolve(&mut self, part: Operation, cause: Option<Cause>) {
+    /// A part's partners are known, and who of them came late and whom it depends on.
+    fn resolve(&mut self, part: Operation, outcome: (Option<Cause>, Option<Needed>)) {
         if let Some(own) = self.parts.get_mut(&part) {
-            own.cause = Some(cause);
+            own.outcome = Some(outcome);
         }
         self.settle(part);
     }
@@ -321,13 +337,17 @@ impl<'a> WaitCollector<'a> {
         let Some(own) = self.parts.get(&part) else {
             return;
         };
-        let (Some((call, exit)), Some(cause)) = (own.completed, own.cause) else {
+        let (Some((call, exit)), Some((cause, needed))) = (own.completed, own.outcome) else {
             return;
         };
         self.parts.remove(&part);
         // A send that returned before its receive was posted waited for nobody.
-        let cause = cause.filter(|cause| cause.kind != WaitKind::LateReceiver || exit > cause.at);
-        self.calls.resolve(call, cause);
+        let alone =
+            cause.is_some_and(|cause| cause.kind == WaitKind::LateReceiver && exit <= cause.at);
+        match alone {
+            true => self.calls.resolve(call, None, None),
+            false => self.calls.resolve(call, cause, needed),
+        }
     }
 
     /// Parts that a request stood for, which a call completes.
@@ -354,11 +374,11 @@ impl<'a> WaitCollector<'a> {
             self.matcher.withdraw(to, part, &mut found);
             self.pair_all(found);
         }
-        self.resolve(part, None);
+        self.resolve(part, (None, None));
     }
 
-    /// How long the calls of each label waited, in picoseconds.
-    pub(crate) fn labelled(self) -> BTreeMap<u32, u64> {
+    /// The sums over the calls of each label, once all events came.
+    pub(crate) fn labelled(&mut self) -> BTreeMap<u64, LabelSum> {
         self.calls.labelled()
     }
 

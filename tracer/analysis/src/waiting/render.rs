@@ -4,8 +4,12 @@
 
 use std::io;
 
-use super::{RankWait, Waiting};
+use super::{KindWait, RankWait, Waiting};
+use crate::dump::frames::lines;
 use crate::table::{Table, count, percent, time};
+
+/// Call sites that text shows.
+const SITES: usize = 20;
 
 impl Waiting {
     /// Writes the waiting times as text tables.
@@ -16,6 +20,8 @@ impl Waiting {
         self.write_ranks(out)?;
         self.write_kinds(out)?;
         self.write_functions(out)?;
+        self.write_phases(out)?;
+        self.write_sites(out)?;
         self.write_longest(out)?;
         writeln!(
             out,
@@ -115,6 +121,71 @@ impl Waiting {
         writeln!(out)
     }
 
+    fn write_phases(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        if self.phases.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "Phases of the program")?;
+        let mut table = Table::new([
+            "phase, of all threads",
+            "time",
+            "calls",
+            "in MPI",
+            "waited",
+            "waiting",
+            "of MPI",
+            "most by",
+        ]);
+        for stat in &self.phases {
+            table.row(vec![
+                stat.phase.name().to_owned(),
+                time(stat.time_ps),
+                count(stat.calls),
+                time(stat.total_ps),
+                count(stat.waited),
+                time(stat.waiting_ps),
+                percent(stat.waiting_ps, stat.total_ps),
+                most(&stat.kinds),
+            ]);
+        }
+        table.write(out)?;
+        writeln!(out)
+    }
+
+    fn write_sites(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        if self.sites.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "Call sites that waited")?;
+        let mut table = Table::new([
+            "function, called at",
+            "calls",
+            "waited",
+            "total",
+            "waiting",
+            "share",
+            "most by",
+        ]);
+        for stat in self.sites.iter().take(SITES) {
+            table.row(vec![
+                stat.function.to_owned(),
+                count(stat.calls),
+                count(stat.waited),
+                time(stat.total_ps),
+                time(stat.waiting_ps),
+                percent(stat.waiting_ps, stat.total_ps),
+                most(&stat.kinds),
+            ]);
+            let frames = stat.frames.iter().flat_map(lines);
+            frames.for_each(|line| table.row(vec![format!("  {line}")]));
+        }
+        table.write(out)?;
+        if let Some(more) = self.sites.len().checked_sub(SITES).filter(|more| *more > 0) {
+            writeln!(out, "  {more} further sites waited less; --json has them")?;
+        }
+        writeln!(out)
+    }
+
     fn write_longest(&self, out: &mut dyn io::Write) -> io::Result<()> {
         if self.longest.is_empty() {
             return Ok(());
@@ -147,6 +218,12 @@ impl Waiting {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)
     }
+}
+
+/// The cause that made wait longest.
+fn most(kinds: &[KindWait]) -> String {
+    let most = kinds.iter().max_by_key(|kind| kind.waiting_ps);
+    most.map_or_else(String::new, |kind| kind.kind.name().to_owned())
 }
 
 /// A process's name for people.

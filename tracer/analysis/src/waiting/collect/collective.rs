@@ -7,7 +7,8 @@ use belljar_trace::{Collective, Event, Peer, Phase, Who};
 
 use super::super::WaitKind;
 use super::super::calls::Cause;
-use super::{Part, WaitCollector};
+use super::super::dependency::{Dependency, Needed, Point};
+use super::WaitCollector;
 use crate::communicators::{Member, ProcessKey};
 use crate::matching::Operation;
 
@@ -114,50 +115,158 @@ impl WaitCollector<'_> {
 
     /// All processes have come to a collective operation.
     fn gathered(&mut self, gathering: &Gathering) {
-        let mut parts: Vec<(u32, Operation, Part)> = Vec::new();
+        let mut parts: Vec<Came> = Vec::new();
         for (rank, operation) in &gathering.parts {
             if let Some(part) = self.parts.get(operation) {
-                parts.push((*rank, *operation, *part));
+                parts.push(Came {
+                    rank: *rank,
+                    operation: *operation,
+                    member: part.member,
+                    at: part.posted,
+                });
             }
         }
-        parts.sort_by_key(|(rank, ..)| *rank);
-        let cause = |kind, by: &Part| Cause {
-            at: by.posted,
-            kind,
-            by: by.member,
-        };
-        let later = |one: &(u32, Operation, Part)| one.2.posted;
-        let root_of = |root| parts.iter().find(|(.., part)| Some(part.member) == root);
-        let mut lower: Option<Cause> = None;
-        let mut causes = Vec::new();
-        for (_, operation, part) in &parts {
-            let found = match gathering.dependence {
-                Dependence::All(kind) => {
-                    let last = parts.iter().max_by_key(|one| later(one));
-                    last.map(|(.., last)| cause(kind, last))
-                }
-                Dependence::OnRoot(root) => {
-                    root_of(root).map(|(.., root)| cause(WaitKind::LateBroadcast, root))
-                }
-                Dependence::OfRoot(root) if Some(part.member) == root => {
-                    let others = parts.iter().filter(|(.., one)| one.member != part.member);
-                    let first = others.min_by_key(|one| later(one));
-                    first.map(|(.., first)| cause(WaitKind::EarlyReduce, first))
-                }
-                Dependence::OnLower => {
-                    let before = lower;
-                    let own = cause(WaitKind::EarlyScan, part);
-                    if lower.is_none_or(|lower| lower.at < own.at) {
-                        lower = Some(own);
-                    }
-                    before
-                }
-                Dependence::OfRoot(_) | Dependence::Other => None,
-            };
-            causes.push((*operation, found.filter(|found| found.by != part.member)));
-        }
-        for (operation, cause) in causes {
-            self.resolve(operation, cause);
+        parts.sort_by_key(|came| came.rank);
+        let needed = self.needed(gathering.dependence, &parts);
+        let late = late(gathering.dependence, &parts);
+        let mut before: Option<Came> = None;
+        for (came, needed) in parts.iter().zip(needed) {
+            let cause = cause(gathering.dependence, came, late, before);
+            if before.is_none_or(|before| before.at < came.at) {
+                before = Some(*came);
+            }
+            self.resolve(came.operation, (cause, needed));
         }
     }
+
+    /// Whom each of those that came depends on.
+    fn needed(&mut self, dependence: Dependence, parts: &[Came]) -> Vec<Option<Needed>> {
+        let none = vec![None; parts.len()];
+        if self.calls.dependencies.is_none() {
+            return none;
+        }
+        let last = |but: Option<Member>| {
+            let others = parts.iter().filter(|came| Some(came.member) != but);
+            others.max_by_key(|came| came.at).copied()
+        };
+        match dependence {
+            Dependence::All(_) => {
+                let needed = last(None).map(|last| self.meeting(parts, last));
+                vec![needed; parts.len()]
+            }
+            Dependence::OnRoot(root) => {
+                let root = parts.iter().find(|came| Some(came.member) == root);
+                let needed = root.map(|root| root.needed(Point::process(root.member)));
+                let own = |came: &Came| needed.filter(|needed| needed.by != came.member);
+                parts.iter().map(own).collect()
+            }
+            // Scalasca's early reduce is waiting for the first of them; but all of them are needed.
+            Dependence::OfRoot(root) => {
+                let others = parts.iter().filter(|came| Some(came.member) != root);
+                let others: Vec<Came> = others.copied().collect();
+                let needed = last(root).map(|last| self.meeting(&others, last));
+                let own = |came: &Came| needed.filter(|_| Some(came.member) == root);
+                parts.iter().map(own).collect()
+            }
+            Dependence::OnLower => self.scan(parts),
+            Dependence::Other => none,
+        }
+    }
+
+    /// A meeting that all of these are needed for, the last of whom came so.
+    fn meeting(&mut self, parts: &[Came], last: Came) -> Needed {
+        let meeting = Point::meeting(self.meetings);
+        self.meetings += 1;
+        let each = parts
+            .iter()
+            .map(|came| Dependency::on(meeting, last.at, Point::process(came.member), came.at, 1));
+        self.calls
+            .dependencies
+            .iter_mut()
+            .for_each(|all| all.extend(each.clone()));
+        last.needed(meeting)
+    }
+
+    /// In a scan each needs those of lower ranks: a meeting for each rank, which needs the meeting before.
+    fn scan(&mut self, parts: &[Came]) -> Vec<Option<Needed>> {
+        let mut needed = Vec::new();
+        let mut before: Option<(Needed, Came)> = None;
+        for (came, left) in parts.iter().zip((1..=parts.len() as u32).rev()) {
+            needed.push(before.map(|(needed, _)| needed));
+            let meeting = Point::meeting(self.meetings);
+            self.meetings += 1;
+            let lower = before
+                .map(|(_, last)| last)
+                .filter(|last| last.at > came.at);
+            let last = lower.unwrap_or(*came);
+            let own = Dependency::on(meeting, last.at, Point::process(came.member), came.at, left);
+            let lower = before
+                .map(|(needed, _)| Dependency::on(meeting, last.at, needed.on, needed.at, left));
+            if let Some(all) = &mut self.calls.dependencies {
+                all.push(own);
+                all.extend(lower);
+            }
+            before = Some((last.needed(meeting), last));
+        }
+        needed
+    }
+}
+
+/// A process that came to a collective operation.
+#[derive(Clone, Copy, Debug)]
+struct Came {
+    rank: u32,
+    operation: Operation,
+    member: Member,
+    /// When, in picoseconds.
+    at: u64,
+}
+
+impl Came {
+    fn needed(&self, on: Point) -> Needed {
+        Needed {
+            on,
+            at: self.at,
+            by: self.member,
+        }
+    }
+}
+
+/// Who makes others wait in an operation, if it is one for all that wait.
+fn late(dependence: Dependence, parts: &[Came]) -> Option<Came> {
+    match dependence {
+        Dependence::All(_) => parts.iter().max_by_key(|came| came.at),
+        Dependence::OnRoot(root) => parts.iter().find(|came| Some(came.member) == root),
+        Dependence::OfRoot(root) => {
+            let others = parts.iter().filter(|came| Some(came.member) != root);
+            others.min_by_key(|came| came.at)
+        }
+        Dependence::OnLower | Dependence::Other => None,
+    }
+    .copied()
+}
+
+/// Why one of those that came waits: for `late`, or in a scan for the last of lower ranks, `before`.
+fn cause(
+    dependence: Dependence,
+    own: &Came,
+    late: Option<Came>,
+    before: Option<Came>,
+) -> Option<Cause> {
+    let (kind, by) = match dependence {
+        Dependence::All(kind) => (kind, late),
+        Dependence::OnRoot(_) => (WaitKind::LateBroadcast, late),
+        Dependence::OfRoot(root) => (
+            WaitKind::EarlyReduce,
+            late.filter(|_| Some(own.member) == root),
+        ),
+        Dependence::OnLower => (WaitKind::EarlyScan, before),
+        Dependence::Other => return None,
+    };
+    let by = by.filter(|by| by.member != own.member)?;
+    Some(Cause {
+        at: by.at,
+        kind,
+        by: by.member,
+    })
 }

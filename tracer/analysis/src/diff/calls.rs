@@ -1,0 +1,122 @@
+//! The first calls of each process that differ, as listings have them.
+//!
+//! Where threads part is known when both traces were read once; each is read once more, as far as its last such call. Called by
+//! `diff`, for one trace and then for the other.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use belljar_archive::TraceReader;
+use belljar_trace::{TraceError, TraceHeader};
+
+use super::sequence::Parting;
+use super::times::Side;
+use super::{ThreadKey, TraceDiff, identity};
+use crate::communicators::{Communicators, Member};
+use crate::dump::{DumpFormat, write_event};
+
+/// Calls of a thread that are still to be found, by how many it made before.
+struct Wanted {
+    seen: u64,
+    marks: [Option<u64>; 2],
+}
+
+/// Tells the first calls that differ as one of the traces has them.
+///
+/// # Errors
+/// [`TraceError`] when the file cannot be read as a trace.
+pub(super) fn name(
+    diff: &mut TraceDiff,
+    partings: &BTreeMap<ThreadKey, Parting>,
+    side: Side,
+    path: &Path,
+    header: &TraceHeader,
+    communicators: &Communicators,
+) -> Result<(), TraceError> {
+    place(diff, partings);
+    let mut wanted = wanted(partings);
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let counted = TraceReader::open(path)?.filter(identity::counts);
+    for event in counted {
+        let Some(job) = communicators.job((event.node, event.process)) else {
+            continue;
+        };
+        let member = Member {
+            job,
+            rank: event.rank,
+        };
+        let key = (member, event.thread);
+        let Some(own) = wanted.get_mut(&key) else {
+            continue;
+        };
+        let at = own.seen;
+        own.seen += 1;
+        let found = own.marks.contains(&Some(at));
+        if own.marks.iter().flatten().all(|mark| *mark <= at) {
+            wanted.remove(&key);
+        }
+        if found {
+            let mut line = Vec::new();
+            // Writing to memory cannot fail.
+            let _ = write_event(&event, header, communicators, DumpFormat::Text, &mut line);
+            let line = String::from_utf8_lossy(&line).trim().to_owned();
+            tell(diff, key, at, side, &line);
+        }
+        if wanted.is_empty() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn wanted(partings: &BTreeMap<ThreadKey, Parting>) -> BTreeMap<ThreadKey, Wanted> {
+    let all = partings.iter().map(|(key, parting)| {
+        let marks = [parting.other, parting.shifted];
+        (*key, Wanted { seen: 0, marks })
+    });
+    all.filter(|(_, wanted)| wanted.marks.iter().any(Option::is_some))
+        .collect()
+}
+
+/// Says of each process which of its threads differs first, and after how many calls.
+fn place(diff: &mut TraceDiff, partings: &BTreeMap<ThreadKey, Parting>) {
+    for rank in &mut diff.ranks {
+        let member = Member {
+            job: rank.job,
+            rank: rank.rank,
+        };
+        let own = partings.range((member, 0)..=(member, u32::MAX));
+        let first = |mark: fn(&Parting) -> Option<u64>| {
+            let mut own = own.clone();
+            own.find_map(|(&(_, thread), parting)| Some((thread, mark(parting)?)))
+        };
+        for (call, found) in [
+            (&mut rank.parts, first(|parting| parting.other)),
+            (&mut rank.shifts, first(|parting| parting.shifted)),
+        ] {
+            if let Some((thread, after)) = found {
+                let call = call.get_or_insert_default();
+                (call.thread, call.after) = (thread, after);
+            }
+        }
+    }
+}
+
+/// Writes a call's line where it belongs.
+fn tell(diff: &mut TraceDiff, (member, thread): ThreadKey, at: u64, side: Side, line: &str) {
+    let mut ranks = diff.ranks.iter_mut();
+    let Some(rank) = ranks.find(|own| (own.job, own.rank) == (member.job, member.rank)) else {
+        return;
+    };
+    for call in [&mut rank.parts, &mut rank.shifts].into_iter().flatten() {
+        if (call.thread, call.after) == (thread, at) {
+            let place = match side {
+                Side::A => &mut call.a,
+                Side::B => &mut call.b,
+            };
+            *place = Some(line.to_owned());
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Measures what is on the critical path: by process, function, call site and phase.
+//!
+//! The path is known as stretches of time on processes; the calls in them are found by going through the trace once more. Called by
+//! `path`.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use belljar_abi::FUNCTIONS;
+use belljar_trace::{Event, TraceHeader};
+
+use super::sweep::Spare;
+use super::{
+    CriticalPath, Extent, PathFunction, PathPhase, PathRank, PathSite, RankSlack, Segment,
+};
+use crate::communicators::{Member, ProcessKey};
+use crate::phases::{Phases, ProgramPhase};
+use crate::sites::number::SiteNumbers;
+
+/// Calls on the path and their time on it, in picoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    calls: u64,
+    time: u64,
+}
+
+impl Part {
+    fn add(&mut self, time: u64) {
+        self.calls += 1;
+        self.time = self.time.saturating_add(time);
+    }
+}
+
+/// Measures a path whose stretches are known.
+#[derive(Debug)]
+pub(super) struct Measure {
+    header: TraceHeader,
+    path: CriticalPath,
+    extents: BTreeMap<ProcessKey, Extent>,
+    spares: BTreeMap<Member, Spare>,
+    phases: Option<Phases>,
+    numbers: SiteNumbers,
+    /// In the order of time, and apart from each other.
+    segments: BTreeMap<ProcessKey, Vec<Segment>>,
+    functions: BTreeMap<u16, Part>,
+    sites: BTreeMap<u32, Part>,
+    calls: BTreeMap<(ProcessKey, ProgramPhase), u64>,
+}
+
+impl Measure {
+    /// Nothing measured yet of this path through these processes.
+    pub(super) fn new(
+        header: TraceHeader,
+        path: CriticalPath,
+        segments: BTreeMap<ProcessKey, Vec<Segment>>,
+        spares: BTreeMap<Member, Spare>,
+        extents: BTreeMap<ProcessKey, Extent>,
+        phases: Option<Phases>,
+        numbers: SiteNumbers,
+    ) -> Self {
+        Self {
+            header,
+            path,
+            extents,
+            spares,
+            phases,
+            numbers,
+            segments,
+            functions: BTreeMap::new(),
+            sites: BTreeMap::new(),
+            calls: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a call into account.
+    pub(super) fn observe(&mut self, event: &Event) {
+        let process = (event.node, event.process);
+        let segments = self.segments.get(&process);
+        let (Some(segments), Some(exit), 0) = (segments, event.exit, event.depth) else {
+            return;
+        };
+        let frequency = self.header.frequency(event.node);
+        let entry = frequency.time_of(event.entry).as_ps();
+        let on_path = within(segments, entry, frequency.time_of(exit).as_ps());
+        if on_path == 0 {
+            return;
+        }
+        self.functions
+            .entry(event.function)
+            .or_default()
+            .add(on_path);
+        if self.numbers.frames() > 0 {
+            let site = self.numbers.number(event);
+            self.sites.entry(site).or_default().add(on_path);
+        }
+        let phases = self.phases.as_ref();
+        let phase = phases.map_or(ProgramPhase::Before, |phases| phases.phase(event));
+        let all = self.calls.entry((process, phase)).or_default();
+        *all = all.saturating_add(on_path);
+    }
+
+    /// The path with its parts.
+    pub(super) fn finish(self) -> CriticalPath {
+        CriticalPath {
+            ranks: self.ranks(),
+            functions: self.functions(),
+            sites: self.sites(),
+            phases: self.phases(),
+            slack: self.slack(),
+            ..self.path
+        }
+    }
+
+    fn ranks(&self) -> Vec<PathRank> {
+        let ranks = self.segments.iter().filter_map(|(process, segments)| {
+            let time = within(segments, 0, u64::MAX);
+            let all = (*process, ProgramPhase::Before)..=(*process, ProgramPhase::After);
+            let calls = self.calls.range(all).map(|(_, time)| *time);
+            let calls = calls.fold(0, u64::saturating_add);
+            let member = self.extents.get(process).filter(|_| time > 0)?.member;
+            Some(PathRank {
+                job: member.job,
+                rank: member.rank,
+                node: process.0,
+                path_ps: time,
+                // Calls of several threads may overlap.
+                compute_ps: time.saturating_sub(calls),
+            })
+        });
+        let mut ranks: Vec<PathRank> = ranks.collect();
+        ranks.sort_by_key(|part| (part.job, part.rank, part.node));
+        ranks
+    }
+
+    fn functions(&self) -> Vec<PathFunction> {
+        let functions = self.functions.iter().map(|(function, part)| {
+            let function = FUNCTIONS.get(usize::from(*function));
+            PathFunction {
+                function: function.map_or("MPI_?", |function| function.name),
+                calls: part.calls,
+                path_ps: part.time,
+            }
+        });
+        let mut functions: Vec<PathFunction> = functions.collect();
+        functions.sort_by_key(|part| (Reverse(part.path_ps), part.function));
+        functions
+    }
+
+    fn sites(&self) -> Vec<PathSite> {
+        let sites = self.sites.iter().filter(|(number, _)| **number > 0);
+        let sites = sites.map(|(number, part)| {
+            let (function, frames) = self.numbers.shown(*number);
+            PathSite {
+                function,
+                frames,
+                calls: part.calls,
+                path_ps: part.time,
+            }
+        });
+        let mut sites: Vec<PathSite> = sites.collect();
+        // Equal ones in the order in which they came up.
+        sites.sort_by_key(|site| Reverse(site.path_ps));
+        sites
+    }
+
+    fn phases(&self) -> Vec<PathPhase> {
+        let Some(phases) = &self.phases else {
+            return Vec::new();
+        };
+        let mut parts = ProgramPhase::ALL.map(|phase| PathPhase {
+            phase,
+            path_ps: 0,
+            compute_ps: 0,
+        });
+        for (process, segments) in &self.segments {
+            let time = |cycles| self.header.frequency(process.0).time_of(cycles).as_ps();
+            let main = phases.main_loop(*process);
+            let (from, to) = main.map_or((u64::MAX, u64::MAX), |(from, to)| (time(from), time(to)));
+            let stretches = [(0, from), (from, to), (to, u64::MAX)];
+            for (part, (from, to)) in parts.iter_mut().zip(stretches) {
+                let path = within(segments, from, to);
+                let calls = self.calls.get(&(*process, part.phase)).copied();
+                part.path_ps = part.path_ps.saturating_add(path);
+                let computing = path.saturating_sub(calls.unwrap_or(0));
+                part.compute_ps = part.compute_ps.saturating_add(computing);
+            }
+        }
+        parts.into()
+    }
+
+    fn slack(&self) -> Vec<RankSlack> {
+        let ranks = self.extents.iter().filter_map(|(process, extent)| {
+            let spare = self.spares.get(&extent.member)?;
+            Some(RankSlack {
+                job: extent.member.job,
+                rank: extent.member.rank,
+                node: process.0,
+                least_ps: spare.least,
+                mean_ps: spare.mean(),
+                most_ps: spare.most,
+                busy_ps: spare.time,
+                critical_ps: spare.none,
+            })
+        });
+        let mut ranks: Vec<RankSlack> = ranks.collect();
+        ranks.sort_by_key(|rank| (rank.job, rank.rank, rank.node));
+        ranks
+    }
+}
+
+/// How much of these stretches is from one time to another.
+fn within(segments: &[Segment], from: u64, to: u64) -> u64 {
+    let first = segments.partition_point(|(_, end)| *end <= from);
+    let own = segments[first..]
+        .iter()
+        .take_while(|(begin, _)| *begin < to);
+    own.map(|(begin, end)| to.min(*end).saturating_sub(from.max(*begin)))
+        .fold(0, u64::saturating_add)
+}

@@ -1,0 +1,131 @@
+//! In which phase of its program a call is: before, in or after the main loop.
+//!
+//! The main loop is that of `loops`: of the loops that are in no other, the one with most time. It is told by
+//! thread, as a stretch of time from its first entry to its last end; a thread that never goes through it is in the first phase
+//! from beginning to end. Made by `loops`; asked by filters and by every analysis that tells phases apart.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use belljar_trace::{Event, TraceHeader};
+use serde::Serialize;
+
+/// A phase of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgramPhase {
+    /// Until the main loop is entered.
+    Before,
+    /// From then on until it is left for the last time.
+    MainLoop,
+    /// From then on.
+    After,
+}
+
+impl ProgramPhase {
+    /// All of them, in order.
+    pub const ALL: [Self; 3] = [Self::Before, Self::MainLoop, Self::After];
+
+    /// Its name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Before => "before",
+            Self::MainLoop => "main loop",
+            Self::After => "after",
+        }
+    }
+}
+
+/// When each thread of a trace is in which phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Phases {
+    /// By node, process and thread.
+    threads: BTreeMap<(u32, u32, u32), Stretch>,
+}
+
+/// When a thread is in which phase, in cycles of its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    /// Its first call is entered.
+    pub(crate) first: u64,
+    /// The main loop is entered for the first time.
+    pub(crate) entered: u64,
+    /// The last call in the main loop returns.
+    pub(crate) left: u64,
+    /// Its last call returns.
+    pub(crate) last: u64,
+}
+
+impl Phases {
+    /// Takes a thread.
+    pub(crate) fn insert(&mut self, thread: (u32, u32, u32), stretch: Stretch) {
+        self.threads.insert(thread, stretch);
+    }
+
+    /// The phase in which a call is entered.
+    pub fn phase(&self, event: &Event) -> ProgramPhase {
+        let thread = (event.node, event.process, event.thread);
+        self.threads
+            .get(&thread)
+            .map_or(ProgramPhase::Before, |stretch| stretch.phase(event.entry))
+    }
+
+    /// The phase in which a process's first thread is at a cycle.
+    pub(crate) fn at(&self, (node, process): (u32, u32), cycles: u64) -> ProgramPhase {
+        let threads = (node, process, 0)..=(node, process, u32::MAX);
+        let first = self.threads.range(threads).next();
+        first.map_or(ProgramPhase::Before, |(_, stretch)| stretch.phase(cycles))
+    }
+
+    /// When a process's first thread enters the main loop and leaves it, in cycles.
+    pub(crate) fn main_loop(&self, (node, process): (u32, u32)) -> Option<(u64, u64)> {
+        let threads = (node, process, 0)..=(node, process, u32::MAX);
+        let (_, stretch) = self.threads.range(threads).next()?;
+        Some((stretch.entered, stretch.left))
+    }
+
+    /// How long each phase lasts, of all threads together, in picoseconds.
+    pub(crate) fn spans(&self, header: &TraceHeader) -> [u64; 3] {
+        let mut spans = [0u64; 3];
+        for ((node, ..), stretch) in &self.threads {
+            let marks = [stretch.first, stretch.entered, stretch.left, stretch.last];
+            let times = marks.map(|mark| header.frequency(*node).time_of(mark).as_ps());
+            for (sum, pair) in spans.iter_mut().zip(times.windows(2)) {
+                *sum = sum.saturating_add(pair[1].saturating_sub(pair[0]));
+            }
+        }
+        spans
+    }
+}
+
+impl Stretch {
+    fn phase(&self, cycles: u64) -> ProgramPhase {
+        match cycles {
+            _ if cycles < self.entered => ProgramPhase::Before,
+            _ if cycles < self.left => ProgramPhase::MainLoop,
+            _ if self.left > self.entered => ProgramPhase::After,
+            _ => ProgramPhase::Before,
+        }
+    }
+}
+
+/// Only calls of one phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InPhase {
+    /// Which is when.
+    pub phases: Arc<Phases>,
+    /// The phase.
+    pub wanted: ProgramPhase,
+}
+
+impl InPhase {
+    /// Whether a call is in it.
+    pub(crate) fn has(&self, event: &Event) -> bool {
+        self.phases.phase(event) == self.wanted
+    }
+
+    /// Whether a process is in it at a cycle.
+    pub(crate) fn has_at(&self, process: (u32, u32), cycles: u64) -> bool {
+        self.phases.at(process, cycles) == self.wanted
+    }
+}
