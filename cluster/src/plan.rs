@@ -225,7 +225,7 @@ impl Plan {
                 image: &image.manifest.recipe,
             },
         )?;
-        let probes = probes::own::resolve(scenario, engine, &root, &files)?;
+        let probes = probes::own::resolve(scenario, engine, &root, &files, &image.kernel)?;
         let commands = launchers::wanted_commands(&root, &workload.command, &files);
         if !commands.is_empty() {
             let path = launchers::path_with_commands(environment.get("PATH"));

@@ -3,7 +3,8 @@
 //! A call is entered at its probe and, where its return is wanted, open until its thread reaches its return address
 //! with its stack as it was. What jumps over a return leaves a call open; it is found to be left when another call
 //! stands in its place, when too many such calls are there, when its process ends, or at the end. All tables are
-//! bounded, and what is not followed is counted. Nothing is written to the guest. Called by `node` and `probe`.
+//! bounded, and what is not followed is counted. A kernel's calls are told apart by their kernel stacks, in whatever address
+//! space: a stack is a thread's own, or an interrupt's on one processor. Nothing is written to the guest. Called by `node` and `probe`.
 
 /// The calls that are open.
 mod open;
@@ -15,13 +16,27 @@ use belljar_trace::{
     MOST_PROBE_TEXT, Probe, ProbeAt, ProbeRecord, ProbeValue, ProbesEnd, ValueKind,
 };
 
+use crate::calls::Space;
 use crate::memory::{GuestMemory, Reader};
 use crate::node::{ARGUMENT_REGISTERS, MagicRegisters, NodeTracer, RAX, RSP};
 
 pub(crate) use open::OwnProbes;
+use open::{KERNEL, Place};
+
+/// Bytes of a kernel stack, to which it is aligned (`THREAD_SIZE` and `IRQ_STACK_SIZE` of Linux for x86-64).
+const KERNEL_STACK: u64 = 16 << 10;
 
 /// Vector registers that carry arguments (System V ABI, 3.2.3).
 const SCALARS: usize = 8;
+
+/// Where a call's return address stands at `slot` of its stack: in which address space, of which thread.
+fn place(registers: &MagicRegisters, slot: u64) -> (Space, Place) {
+    // Kernels are in the upper half of the address space.
+    match registers.rip >> 63 {
+        0 => (registers.space(), (registers.fs_base, slot)),
+        _ => (KERNEL, (slot & !(KERNEL_STACK - 1), slot)),
+    }
+}
 
 impl NodeTracer {
     /// Has `probes` of the user's recorded, whose places are among the targets by their numbers here.
@@ -88,8 +103,8 @@ impl NodeTracer {
         match (probe.at, target) {
             (ProbeAt::Entry, _) => self.own.records.push(record),
             (_, Ok(target)) => {
-                let place = (registers.fs_base, slot);
-                if self.own.enter(registers.space(), place, target, record) {
+                let (space, place) = place(registers, slot);
+                if self.own.enter(space, place, target, record) {
                     self.to_watch = Some(target);
                 }
             }
@@ -107,10 +122,10 @@ impl NodeTracer {
         registers: &MagicRegisters,
     ) -> ProbeRecord {
         let space = registers.space();
-        let place = (registers.fs_base, registers.gpr[RSP]);
+        let (stacks, place) = place(registers, registers.gpr[RSP]);
         let process = self.processes.get(&space);
         let launched = self.launched.get(&space).map(|launched| launched.rank);
-        let caller = self.own.come_to(space, place, at);
+        let caller = self.own.come_to(space, (stacks, place), at);
         ProbeRecord {
             probe,
             node: self.node,
@@ -137,10 +152,8 @@ impl NodeTracer {
         memory: &dyn GuestMemory,
     ) {
         let slot = registers.gpr[RSP].wrapping_sub(8);
-        let place = (registers.fs_base, slot);
-        let returned = self
-            .own
-            .take_returned(registers.space(), place, registers.rip);
+        let (space, place) = place(registers, slot);
+        let returned = self.own.take_returned(space, place, registers.rip);
         for mut record in returned {
             let probe = self.probes.get(record.probe as usize);
             let result = probe.and_then(|probe| probe.result);

@@ -52,7 +52,7 @@ impl RunProbes {
             places: page.places.clone(),
         });
         Ok(Some(Self {
-            probes: Arc::new(Probes::new(pages)),
+            probes: Arc::new(Probes::new(pages).with_kernel(targets.kernel())),
             targets: Arc::new(targets),
             own: plan.probes.iter().map(|own| own.probe.clone()).collect(),
         }))
@@ -85,6 +85,9 @@ fn add_own(plan: &Plan, targets: &mut Targets) -> Result<(), ErofsError> {
         for (place, number) in places(&workload_path(name)) {
             targets.add_own(&content[..], place, number);
         }
+    }
+    for (place, number) in places(own::KERNEL) {
+        targets.add_kernel(place, number);
     }
     Ok(())
 }

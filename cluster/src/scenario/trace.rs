@@ -52,7 +52,7 @@ impl Default for Trace {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ProbeTable {
-    /// The file: a path in the image, or the name of a file of the workload; or a pattern with `*` and `?`.
+    /// The file: a path in the image, or the name of a file of the workload; or a pattern with `*` and `?`; or `kernel`.
     pub file: String,
     /// The function's name, as the file's symbols have it.
     pub symbol: Option<String>,

@@ -93,6 +93,8 @@ pub struct Targets {
     pages: Vec<TargetPage>,
     /// The user's probes at places, by the places' numbers.
     own: BTreeMap<u32, Vec<u32>>,
+    /// Numbers of places in the kernel, by linear address.
+    kernel: BTreeMap<u64, u32>,
 }
 
 impl Targets {
@@ -165,6 +167,26 @@ impl Targets {
             probes.push(own);
         }
         true
+    }
+
+    /// Has the user's probe number `own` at linear address `address` of the kernel.
+    pub fn add_kernel(&mut self, address: u64, own: u32) {
+        let next = self.targets.len() as u32;
+        let place = *self.kernel.entry(address).or_insert(next);
+        if place == next {
+            self.targets.push(Target::Own);
+        }
+        let probes = self.own.entry(place).or_default();
+        if !probes.contains(&own) {
+            probes.push(own);
+        }
+    }
+
+    /// The places in the kernel: linear addresses and numbers.
+    pub fn kernel(&self) -> impl Iterator<Item = (u64, u32)> {
+        self.kernel
+            .iter()
+            .map(|(address, place)| (*address, *place))
     }
 
     /// Puts a probe at address `value` of a file; the number of the place, which may be another target's already.

@@ -15,13 +15,17 @@ use crate::node::MAX_PROCESSES;
 /// Most calls that are open at once on a node. An honest program has as many as it recurses.
 pub(super) const MAX_OPEN: usize = 1 << 16;
 
+/// What stands for the address space of the kernel's calls: no page table can be there.
+pub(super) const KERNEL: Space = u64::MAX;
+
 /// Most calls of a process that were jumped over, before they are given up.
 const MAX_STALE: usize = 1 << 10;
 
 /// Longest name of a program that is kept, in characters.
 const LONGEST_PROGRAM: usize = 64;
 
-/// Where a call stands: its thread, by the base of its thread-local storage, and the address of its return address.
+/// Where a call stands: its thread, by the base of its thread-local storage, or in a kernel of its stack, and the address of its
+/// return address.
 pub(super) type Place = (u64, u64);
 
 /// A call whose return is waited for.
@@ -132,7 +136,8 @@ impl OwnProbes {
 
     fn task(&mut self, space: Space, at: u64) -> &mut Task {
         if self.tasks.len() >= MAX_PROCESSES && !self.tasks.contains_key(&space) {
-            let oldest = self.tasks.iter().min_by_key(|(_, task)| task.age);
+            let others = self.tasks.iter().filter(|(space, _)| **space != KERNEL);
+            let oldest = others.min_by_key(|(_, task)| task.age);
             if let Some(oldest) = oldest.map(|(space, _)| *space) {
                 self.end_task(oldest, at);
             }
@@ -167,17 +172,25 @@ impl OwnProbes {
         true
     }
 
-    /// Identifies the thread that reaches a probe with its stack so.
-    pub(super) fn come_to(&mut self, space: Space, place: Place, at: u64) -> Caller {
+    /// Identifies the thread that reaches a probe in address space `space` with its stack so: `stacks` is `space`, or
+    /// [`KERNEL`].
+    pub(super) fn come_to(
+        &mut self,
+        space: Space,
+        (stacks, place): (Space, Place),
+        at: u64,
+    ) -> Caller {
         let started = self.started;
         let task = self.task(space, at);
-        task.unwind(place);
         let number = *task.number.get_or_insert(started);
+        let program = task.program.clone().unwrap_or_default();
+        let task = self.task(stacks, at);
+        task.unwind(place);
         let caller = Caller {
             task: number,
             thread: task.thread(place.0),
             depth: task.depth(place),
-            program: task.program.clone().unwrap_or_default(),
+            program,
         };
         self.started = started.max(number.wrapping_add(1));
         caller

@@ -129,3 +129,29 @@ fn calls_that_are_jumped_over_are_told_as_such() {
     assert_eq!(told(&open), [(0, 120, None, 1)]);
     assert_eq!((open[0].known, end.unfollowed), (500, 0));
 }
+
+/// In a kernel one thread sleeps in a call that another one makes and returns from meanwhile; then its address space
+/// is another one.
+#[test]
+fn calls_in_a_kernel_are_told_apart_by_their_stacks() {
+    const TEXT: u64 = 0xffff_ffff_8120_0000;
+    let mut guest = Guest::new();
+    guest.registers.rip = TEXT;
+    let (sleeper, other) = (STACK - 0x100, STACK - 0x4100);
+    guest.memory.map(STACK - 0x8000, 0x4000);
+    guest.registers.gpr[RSP] = sleeper;
+    guest.call(0, TEXT + 0x100);
+    guest.registers.cr3 = 0x2000;
+    guest.registers.gpr[RSP] = other;
+    guest.registers.rip = TEXT;
+    guest.call(0, TEXT + 0x100);
+    let first = guest.come_back(TEXT + 0x100);
+    assert_eq!(told(&first), [(0, 120, Some(130), 0)]);
+    guest.registers.cr3 = 0x3000;
+    guest.registers.gpr[RSP] = sleeper - 8;
+    let second = guest.come_back(TEXT + 0x100);
+    assert_eq!(told(&second), [(0, 110, Some(140), 0)]);
+    let threads = [second[0].thread, first[0].thread];
+    let tasks = [second[0].task, first[0].task];
+    assert_eq!((threads, tasks), ([0, 1], [0, 1]));
+}

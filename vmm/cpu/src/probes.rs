@@ -4,6 +4,7 @@
 //! the file's bytes wherever a process has it mapped, and whoever has it mapped. So a set of
 //! probes holds for every process of a guest, and for programs that nobody has started yet.
 //! Nothing in the guest is changed for them, and they cost it no virtual time.
+//! A kernel writes over its own code while it boots, but stands at known addresses: places in it are linear addresses.
 //!
 //! Whoever makes a run's nodes gives engines a set ([`Vcpu::set_probes`](crate::Vcpu::set_probes));
 //! an engine ends runs with [`Exit::Probe`](crate::Exit::Probe) when a user's code comes to one.
@@ -35,6 +36,8 @@ pub struct ProbedPage {
 #[derive(Clone, Debug, Default)]
 pub struct Probes {
     pages: BTreeMap<[u64; 4], Vec<ProbedPage>>,
+    /// Places in the kernel's code, by the linear address of the page: as in [`ProbedPage::places`].
+    kernel: BTreeMap<u64, Vec<(u16, u32)>>,
 }
 
 /// What a processor was when it came to a probe: before the instruction there.
@@ -65,9 +68,33 @@ impl Probes {
         set
     }
 
+    /// The same with probes at these linear addresses of a kernel, in the upper half of the address space, by number. They
+    /// hold in supervisor mode, in all address spaces. Of several at one address the first counts.
+    #[must_use]
+    pub fn with_kernel(mut self, places: impl IntoIterator<Item = (u64, u32)>) -> Self {
+        for (address, number) in places.into_iter().filter(|(at, _)| at >> 63 != 0) {
+            let page = self.kernel.entry(address & !(PAGE_SIZE - 1)).or_default();
+            let offset = (address % PAGE_SIZE) as u16;
+            if let Err(at) = page.binary_search_by_key(&offset, |place| place.0) {
+                page.insert(at, (offset, number));
+            }
+        }
+        self
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.pages.is_empty()
+        self.pages.is_empty() && self.kernel.is_empty()
+    }
+
+    /// Whether some are in a kernel.
+    pub fn has_kernel(&self) -> bool {
+        !self.kernel.is_empty()
+    }
+
+    /// The probes in the kernel's page at linear address `page`; none where there are none.
+    pub fn kernel_places(&self, page: u64) -> &[(u16, u32)] {
+        self.kernel.get(&page).map_or(&[], Vec::as_slice)
     }
 
     /// The probes in a page that holds what `read` reads at an offset in it; none where it
@@ -134,5 +161,15 @@ mod tests {
         let set = Probes::new([page(1, &[(3, 5), (3, 6)]), page(1, &[(4, 1)])]);
         assert_eq!(places(&set, &[1; BYTES]), [(3, 5)]);
         assert!(!set.is_empty() && Probes::default().is_empty());
+    }
+
+    #[test]
+    fn places_of_a_kernel_are_linear_addresses_of_the_upper_half() {
+        const TEXT: u64 = 0xffff_ffff_8100_0000;
+        let places = [(TEXT + 9, 1), (TEXT + 3, 2), (TEXT + 9, 3), (0x1000, 4)];
+        let set = Probes::default().with_kernel(places);
+        assert!(set.has_kernel() && !set.is_empty());
+        assert_eq!(set.kernel_places(TEXT), [(3, 2), (9, 1)]);
+        assert_eq!(set.kernel_places(0x1000), []);
     }
 }

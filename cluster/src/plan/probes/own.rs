@@ -3,17 +3,25 @@
 //! Found in the very files that the guests see, before anything runs, so that `belljar check` refuses what no run could
 //! do. Called where a plan is made.
 
+/// Places in the kernel.
+mod kernel;
+
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use belljar_trace::{
     MOST_PROBE_ARGUMENTS, MOST_PROBES, Probe, ProbeAt, UnknownKind, ValueKind, matches,
 };
 use belljar_tracer::{FunctionError, check_code, functions_called};
+use kernel::Kernel;
 
 use crate::mpirun::GuestRoot;
 use crate::plan::code::workload_path;
 use crate::scenario::engine::Engine;
 use crate::scenario::{ProbeTable, ProbeTime, Scenario};
+
+/// What stands for the guest's kernel where a file's name is expected: no path, as it does not begin with `/`.
+pub(super) const KERNEL: &str = "kernel";
 
 /// Most files that a probe's pattern may stand for.
 const MOST_FILES: usize = 256;
@@ -65,6 +73,9 @@ pub enum ProbeError {
         /// Why not.
         source: FunctionError,
     },
+    /// The kernel's functions are not known.
+    #[error("trace.probe of kernel: {0}")]
+    Kernel(#[from] kernel::KernelPlaceError),
 }
 
 /// A probe with its places.
@@ -72,11 +83,11 @@ pub enum ProbeError {
 pub struct OwnProbe {
     /// What it records.
     pub(crate) probe: Probe,
-    /// Addresses by file: a path in the image, or of the workload's `/root/NAME`.
+    /// Addresses by file: a path in the image, of the workload's `/root/NAME`, or [`KERNEL`].
     pub(crate) places: BTreeMap<String, Vec<u64>>,
 }
 
-/// The probes of `scenario`, in the files of `root` and the workload's own `files`.
+/// The probes of `scenario`, in the files of `root`, the workload's own `files` and the kernel whose file is `kernel`.
 ///
 /// # Errors
 /// See [`ProbeError`].
@@ -85,6 +96,7 @@ pub(crate) fn resolve(
     engine: Engine,
     root: &GuestRoot,
     files: &BTreeMap<String, Vec<u8>>,
+    kernel: &Path,
 ) -> Result<Vec<OwnProbe>, ProbeError> {
     let trace = &scenario.trace;
     if trace.probe.is_empty() {
@@ -108,13 +120,17 @@ pub(crate) fn resolve(
         return Err(ProbeError::TooMany(trace.probe.len()));
     }
     let tables = trace.probe.iter();
-    tables.map(|table| probe(table, root, files)).collect()
+    let mut kernel = Kernel::at(kernel);
+    tables
+        .map(|table| probe(table, root, files, &mut kernel))
+        .collect()
 }
 
 fn probe(
     table: &ProbeTable,
     root: &GuestRoot,
     files: &BTreeMap<String, Vec<u8>>,
+    kernel: &mut Kernel<'_>,
 ) -> Result<OwnProbe, ProbeError> {
     let wrong = |reason| ProbeError::Table {
         file: table.file.clone(),
@@ -166,15 +182,16 @@ fn probe(
         arguments: table.arguments.iter().map(kind).collect::<Result<_, _>>()?,
         result: table.result.as_ref().map(kind).transpose()?,
     };
-    Ok(OwnProbe {
-        places: places(&table.file, place, root, files)?,
-        probe,
-    })
+    let places = match table.file.as_str() {
+        KERNEL => BTreeMap::from([(KERNEL.to_owned(), kernel.places(place)?)]),
+        file => places(file, place, root, files)?,
+    };
+    Ok(OwnProbe { probe, places })
 }
 
 /// What is looked for in a file.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+pub(super) enum Place<'a> {
     Symbol(&'a str),
     Address(u64),
 }
@@ -255,8 +272,6 @@ fn candidates(
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     /// What is said of a probe in an image with one file that is no program.
@@ -270,7 +285,7 @@ mod tests {
         root.add("/usr/bin/script", b"#!/bin/sh\n");
         root.link("/bin", "usr/bin");
         let files = BTreeMap::new();
-        let resolved = resolve(&scenario, Engine::Exact, &root, &files);
+        let resolved = resolve(&scenario, Engine::Exact, &root, &files, Path::new("/"));
         resolved.unwrap_err().to_string()
     }
 
@@ -315,10 +330,22 @@ mod tests {
             );
             let scenario = Scenario::parse(Path::new("x.toml"), &text, &[]).unwrap();
             let root = GuestRoot::default();
-            let error = resolve(&scenario, Engine::Exact, &root, &BTreeMap::new());
+            let error = resolve(
+                &scenario,
+                Engine::Exact,
+                &root,
+                &BTreeMap::new(),
+                Path::new("/"),
+            );
             let error = error.unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
-            let error = resolve(&scenario, Engine::Kvm, &root, &BTreeMap::new());
+            let error = resolve(
+                &scenario,
+                Engine::Kvm,
+                &root,
+                &BTreeMap::new(),
+                Path::new("/"),
+            );
             let error = error.unwrap_err().to_string();
             assert!(error.contains("engine = \"exact\""), "{error}");
         }

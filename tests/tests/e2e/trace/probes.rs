@@ -11,7 +11,9 @@ use crate::mpirun::compiled;
 
 const PROBED: &str = r#"#include <mpi.h>
 #include <setjmp.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 static jmp_buf out;
 volatile double sum;
 void *volatile block;
@@ -49,6 +51,12 @@ int main(int argc, char **argv)
         if (!setjmp(out))
             leap(i);
     nothing();
+    int null = open("/dev/null", O_WRONLY);
+    for (int i = 0; i < 5; i++)
+        sum += write(null, argv, 31337 + 10 * rank + i);
+    close(null);
+    for (int i = 0; i < 2; i++)
+        usleep(2345);
     MPI_Barrier(MPI_COMM_WORLD);
     block = malloc(777000 + rank);
     free(block);
@@ -91,6 +99,16 @@ symbol = "PMPI_Barrier"
 name = "barrier"
 at = "return"
 result = "i32"
+[[trace.probe]]
+file = "kernel"
+symbol = "vfs_write"
+arguments = ["pointer", "pointer", "u64"]
+result = "i64"
+[[trace.probe]]
+file = "kernel"
+symbol = "hrtimer_nanosleep"
+name = "sleep"
+arguments = ["i64"]
 "#;
 
 fn scenario(probes: &str) -> Scenario {
@@ -170,6 +188,26 @@ fn assert_arguments(probes: &BTreeMap<String, Vec<Value>>, rank: u32) {
     assert!(address.starts_with("0x") && address.len() > 4, "{address}");
 }
 
+/// What the kernel did for a rank: writes of known lengths, and sleeps, in which others ran.
+fn assert_kernel(probes: &BTreeMap<String, Vec<Value>>, rank: u32) {
+    let known = 31_337 + 10 * rank..31_342 + 10 * rank;
+    let mut writes = told(&probes["vfs_write"], rank);
+    writes.retain_mut(|(arguments, ..)| {
+        *arguments = arguments[2].clone();
+        known.clone().any(|length| *arguments == length)
+    });
+    let expected = known.map(|length| (json!(length), json!(length), 0, true));
+    assert_eq!(writes, expected.collect::<Vec<_>>());
+    let own = |it: &&Value| it["rank"] == rank && it["arguments"] == json!([2_345_000]);
+    let sleeps = probes["sleep"].iter().filter(own);
+    let lasted: Vec<u64> = sleeps
+        .map(|it| it["duration_ps"].as_u64().expect("a return"))
+        .collect();
+    // 2.345 ms, and what the timer and the way back take.
+    let near = |lasted: &u64| (2_345_000_000..3_000_000_000).contains(lasted);
+    assert!(lasted.len() == 2 && lasted.iter().all(near), "{lasted:?}");
+}
+
 /// The barrier's own probe saw it at the cycles at which it is in the trace.
 fn assert_same_barrier(calls: &[String], probes: &BTreeMap<String, Vec<Value>>) {
     let calls = calls
@@ -247,6 +285,7 @@ fn calls_are_told_with_arguments_and_results_and_change_nothing() {
     assert!(calls == same_calls && none.is_empty());
     for rank in 0..2 {
         assert_arguments(&probes, rank);
+        assert_kernel(&probes, rank);
     }
     assert_same_barrier(&calls, &probes);
     assert_statistics(&dir);
@@ -299,6 +338,14 @@ fn what_cannot_be_probed_is_refused_before_anything_runs() {
             "has no code at 0x10",
         ),
         (&format!("{libc}\nsymbol = \"memcpy\""), "several versions"),
+        (
+            "file = \"kernel\"\nsymbol = \"vfs_wriet\"",
+            "has no function `vfs_wriet`, but vfs_write",
+        ),
+        (
+            "file = \"kernel\"\naddress = \"0x10\"",
+            "has no function at 0x10",
+        ),
     ] {
         let scenario = scenario(&format!("[[trace.probe]]\n{probe}\n"));
         let run = dir.run(&scenario, "refused", &[]);

@@ -10,6 +10,8 @@ use iced_x86::code_asm::*;
 
 /// Beyond 4 GiB, where code is translated relative to its page, and below.
 const PLACES: [u64; 2] = [FAR, 0x1400_0000];
+/// Where a kernel has the code.
+const KERNEL: u64 = 0xffff_ffff_8120_0000;
 /// Where exceptions push their frames, and the end of a stack whose first page is not there.
 const FRAMES: u64 = 0x38_0000;
 const ROUNDS: u32 = 3000;
@@ -135,7 +137,8 @@ fn run(guest: &mut Guest, step: u64, returns: bool) -> Seen {
                     &seen.returned[..3]
                 );
             }
-            Exit::PioWrite { .. } => break,
+            // How users' code ends, and a kernel's.
+            Exit::PioWrite { .. } | Exit::Halt => break,
             other => panic!("{other:?}"),
         }
     }
@@ -161,6 +164,46 @@ fn every_call_and_return_is_seen_and_costs_nothing() {
             assert_eq!(with.retired, without.retired);
             check(&with, &program, place);
         }
+    }
+}
+
+/// A kernel's code is told by its addresses, whatever its page holds, and in supervisor mode alone.
+#[test]
+fn calls_and_returns_in_a_kernel_are_seen_and_cost_nothing() {
+    let program = program();
+    let guest = || {
+        let guest = guest(&program);
+        guest.map_far(KERNEL, CODE);
+        guest
+    };
+    let begin_kernel = |guest: &mut Guest| {
+        let mut registers = Registers {
+            rip: KERNEL,
+            rflags: 2,
+            ..Registers::default()
+        };
+        registers.gpr[Registers::RSP] = STACK;
+        guest.vcpu.set_registers(&registers);
+    };
+    let mut plain = guest();
+    begin_kernel(&mut plain);
+    let without = run(&mut plain, AT_ONCE, false);
+    let places = [(program.function, FUNCTION), (program.middle, MIDDLE)];
+    let places = places.map(|(at, probe)| (KERNEL + at, probe));
+    let set = Arc::new(Probes::default().with_kernel(places));
+    for step in [AT_ONCE, 211, 7, 1] {
+        let mut probed = guest();
+        assert!(probed.vcpu.set_probes(&set));
+        begin_kernel(&mut probed);
+        let with = run(&mut probed, step, true);
+        assert_eq!(with.end, without.end, "step {step}");
+        assert_eq!(with.retired, without.retired);
+        check(&with, &program, KERNEL);
+        // The same page at a user's address has no probes.
+        let mut other = guest();
+        assert!(other.vcpu.set_probes(&set));
+        begin(&mut other, PLACES[0]);
+        assert!(run(&mut other, step, true).probed.is_empty());
     }
 }
 

@@ -1,4 +1,4 @@
-//! The probes of a node, and which pages of users' code hold some.
+//! The probes of a node, and which pages of code hold some.
 //!
 //! A part of the store; `find::probed` asks when it looks for the code at a RIP.
 
@@ -11,7 +11,7 @@ use belljar_cpu::{PAGE_SIZE, Probes};
 #[derive(Debug, Default)]
 pub(crate) struct ProbedCode {
     pub(crate) set: Option<Arc<Probes>>,
-    /// Pages of users' code that were compared, by number, and what is in them.
+    /// Pages of users' code that were compared, and of a kernel's with probes, by number, and what is in them.
     pub(crate) pages: BTreeMap<u64, Box<[(u16, u32)]>>,
     /// Linear addresses to which traced calls return.
     pub(crate) returns: BTreeSet<u64>,
@@ -21,6 +21,11 @@ impl ProbedCode {
     /// Whether there is anything to look for.
     pub(crate) fn is_active(&self) -> bool {
         self.set.is_some() || !self.returns.is_empty()
+    }
+
+    /// Whether some are in a kernel.
+    pub(crate) fn has_kernel(&self) -> bool {
+        self.set.as_ref().is_some_and(|set| set.has_kernel())
     }
 
     /// What is known of page number `page` may not hold any more.

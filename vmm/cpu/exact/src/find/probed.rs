@@ -1,10 +1,11 @@
-//! Probes in translated code: where a user's code comes to one, translation ends there and asks.
+//! Probes in translated code: where code comes to one, translation ends there and asks.
 //!
 //! A page that holds users' code is compared with the pages of the set once, when it is first
 //! run; it is watched from then on, so that it is compared anew when it has changed. Code at a
 //! probe, and at an address to which a traced call returns, is never linked to, stands in no
 //! jump cache, and is in no pool: whoever comes there comes by way of the dispatcher, which
-//! carries out that one instruction by itself. So what the guest does, and when, is the same
+//! carries out that one instruction by itself. Places in a kernel are linear addresses, which
+//! count in supervisor mode; what stands there is not compared. So what the guest does, and when, is the same
 //! with and without probes.
 //!
 //! Called by the dispatcher, when it looks for the code at a RIP, and by what makes traces.
@@ -27,7 +28,7 @@ pub(crate) enum Hit {
 }
 
 impl ExactVcpu {
-    /// Has runs end where users' code comes to one of `probes`.
+    /// Has runs end where code comes to one of `probes`.
     pub(crate) fn begin_probes(&mut self, probes: &Arc<Probes>) {
         self.with_code(|vcpu| {
             vcpu.flush_code();
@@ -35,7 +36,7 @@ impl ExactVcpu {
         });
     }
 
-    /// Has runs end where users' code returns to `target`; false where there are too many such places.
+    /// Has runs end where code returns to `target`: a user's, or a kernel's in the upper half; false where there are too many such places.
     pub(crate) fn begin_return(&mut self, target: u64) -> bool {
         self.with_code(|vcpu| {
             if vcpu.store.probed.returns.contains(&target) {
@@ -56,20 +57,54 @@ impl ExactVcpu {
     /// What there is at `state.rip`, whose page is compared with the set if it was not yet.
     /// `None` also where no page is mapped: whoever fetches the code finds out.
     pub(crate) fn hit_here(&mut self) -> Option<Hit> {
-        if !self.store.probed.is_active()
-            || !self.state.is_user()
-            || self.state.code_size() != CodeSize::Long
-        {
+        if !self.store.probed.is_active() || self.state.code_size() != CodeSize::Long {
             return None;
         }
         let rip = self.state.rip;
+        let is_user = self.state.is_user();
+        if !is_user && (!is_upper(rip) || !self.store.probed.has_kernel()) {
+            return None;
+        }
         let physical = self.fetch_address(rip).ok()?;
-        self.compare_page(physical);
+        match is_user {
+            true => self.compare_page(physical),
+            false => self.note_kernel_page(physical, rip & !(PAGE_SIZE - 1)),
+        }
         if let Some(probe) = self.store.probed.probe_at(physical) {
             return Some(Hit::Probe(probe));
         }
-        let returns = &self.store.probed.returns;
-        returns.contains(&rip).then_some(Hit::Return)
+        self.is_watched_return(rip).then_some(Hit::Return)
+    }
+
+    /// Whether a call of this side of the privilege border is to return to `rip`.
+    fn is_watched_return(&self, rip: u64) -> bool {
+        is_upper(rip) != self.state.is_user() && self.store.probed.returns.contains(&rip)
+    }
+
+    /// Notes the kernel's probes in its page at linear address `page`, which is at `physical`.
+    fn note_kernel_page(&mut self, physical: u64, page: u64) {
+        let Some(set) = self.store.probed.set.clone() else {
+            return;
+        };
+        let places = set.kernel_places(page);
+        let number = physical / PAGE_SIZE;
+        let watched = self.memory.is_watched(physical);
+        let known = self.store.probed.pages.get(&number);
+        if places.is_empty() || watched && known.is_some_and(|known| **known == *places) {
+            return;
+        }
+        if !watched {
+            self.watch_page(physical);
+        }
+        self.keep_page_apart(physical);
+        self.store.probed.pages.insert(number, places.into());
+    }
+
+    /// Has code of the page around `physical`, in which there are probes, in no pool.
+    fn keep_page_apart(&mut self, physical: u64) {
+        // Code of a pool leads to it by links of others.
+        self.leave_shared(physical, true);
+        self.store.keep_own(physical);
     }
 
     /// Finds the probes of the page around `physical`, unless that is known.
@@ -88,9 +123,7 @@ impl ExactVcpu {
             self.watch_page(physical);
         }
         if !places.is_empty() {
-            // Code of a pool leads to it by links of others.
-            self.leave_shared(physical, true);
-            self.store.keep_own(physical);
+            self.keep_page_apart(physical);
         }
         self.store.probed.pages.insert(number, places.into());
     }
@@ -116,9 +149,7 @@ impl ExactVcpu {
     /// stands in: there is a probe, or a return address is to be seen.
     pub(crate) fn is_probed(&self, physical: u64, rip: u64) -> bool {
         let probed = &self.store.probed;
-        probed.is_active()
-            && (probed.probe_at(physical).is_some()
-                || self.state.is_user() && probed.returns.contains(&rip))
+        probed.is_active() && (probed.probe_at(physical).is_some() || self.is_watched_return(rip))
     }
 
     /// What the vCPU is, standing at a probe.
@@ -152,4 +183,9 @@ impl ExactVcpu {
         self.stops.passing = Some(rip);
         Some(Exit::Return { at: self.now() })
     }
+}
+
+/// Whether an address is in the upper half of the address space, where kernels are.
+fn is_upper(address: u64) -> bool {
+    address >> 63 != 0
 }

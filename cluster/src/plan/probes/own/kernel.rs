@@ -1,0 +1,104 @@
+//! Places of probes in the guests' kernel.
+//!
+//! By the kernel's own table of symbols, as its file has it: guests boot it with `nokaslr`, so it runs at the addresses
+//! of that table. It is read once, when the first probe asks. A part of how a scenario's probes are found.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use belljar_symbols::KernelSymbols;
+use belljar_vmm::{KernelError, KernelImage};
+
+use super::Place;
+
+/// Names that an error tells, at most.
+const MOST_NAMES: usize = 5;
+
+/// Why the kernel has no place for a probe.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelPlaceError {
+    /// Its file cannot be read.
+    #[error(transparent)]
+    File(#[from] KernelError),
+    /// It does not name its functions.
+    #[error("it has no table of its functions (CONFIG_KALLSYMS)")]
+    NoTable,
+    /// No function of that name.
+    #[error(
+        "it has no function `{name}`{near}; /proc/kallsyms of a node lists what it has, modules' functions apart"
+    )]
+    Unknown {
+        /// What was looked for.
+        name: String,
+        /// Names of functions that are like it.
+        near: String,
+    },
+    /// There is no function.
+    #[error(
+        "it has no function at {0:#x}; an address is that of /proc/kallsyms on a node, beginning with 0xffffffff8"
+    )]
+    NoCode(u64),
+}
+
+/// The kernel of a run's nodes.
+pub(super) struct Kernel<'a> {
+    path: &'a Path,
+    symbols: Option<KernelSymbols>,
+}
+
+impl<'a> Kernel<'a> {
+    /// The kernel whose file is at `path`.
+    pub(super) fn at(path: &'a Path) -> Self {
+        Self {
+            path,
+            symbols: None,
+        }
+    }
+
+    /// The linear addresses of a place: several where static functions have one name.
+    pub(super) fn places(&mut self, place: Place<'_>) -> Result<Vec<u64>, KernelPlaceError> {
+        let symbols = self.symbols()?;
+        match place {
+            Place::Symbol(name) => {
+                let found = symbols.addresses(name);
+                match found.is_empty() {
+                    false => Ok(found),
+                    true => Err(KernelPlaceError::Unknown {
+                        name: name.to_owned(),
+                        near: alike(symbols, name),
+                    }),
+                }
+            }
+            Place::Address(address) if is_upper(address) && symbols.function(address).is_some() => {
+                Ok(vec![address])
+            }
+            Place::Address(address) => Err(KernelPlaceError::NoCode(address)),
+        }
+    }
+
+    fn symbols(&mut self) -> Result<&KernelSymbols, KernelPlaceError> {
+        if self.symbols.is_none() {
+            let image = KernelImage::open(self.path)?;
+            self.symbols = KernelSymbols::of(image.contents());
+        }
+        self.symbols.as_ref().ok_or(KernelPlaceError::NoTable)
+    }
+}
+
+/// Whether it is in the half of the address space that kernels have.
+fn is_upper(address: u64) -> bool {
+    address >> 63 != 0
+}
+
+/// Functions whose names hold `name`, or begin as it does, as an error tells them.
+fn alike(symbols: &KernelSymbols, name: &str) -> String {
+    let start = name.get(..name.len().saturating_sub(2)).unwrap_or(name);
+    let near = symbols.functions().map(|(_, other)| other);
+    let near = near.filter(|other| !start.is_empty() && other.contains(start));
+    let near: BTreeSet<(usize, &str)> = near.map(|other| (other.len(), other)).collect();
+    let names: Vec<&str> = near.iter().take(MOST_NAMES).map(|(_, it)| *it).collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(", but {}", names.join(", ")),
+    }
+}
