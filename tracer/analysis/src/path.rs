@@ -211,9 +211,19 @@ impl Measure {
         let on_path = own
             .map(|(from, to)| exit.min(*to).saturating_sub(entry.max(*from)))
             .fold(0, u64::saturating_add);
+        let on_path = match event.calls() {
+            1 => on_path,
+            // Where in their time the calls were is not told: as if everywhere alike.
+            _ => {
+                let extent = exit.saturating_sub(entry).max(1);
+                let inside = frequency.time_of(event.duration().unwrap_or(0)).as_ps();
+                let part = u128::from(on_path) * u128::from(inside) / u128::from(extent);
+                u64::try_from(part).unwrap_or(u64::MAX).min(on_path)
+            }
+        };
         if on_path > 0 {
             let (calls, time) = self.functions.entry(event.name()).or_default();
-            *calls += 1;
+            *calls = calls.saturating_add(event.calls());
             *time = time.saturating_add(on_path);
             let all = self.calls.entry(process).or_default();
             *all = all.saturating_add(on_path);
