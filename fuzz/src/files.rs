@@ -19,8 +19,8 @@ use belljar_cluster::scenario::Scenario;
 use belljar_collectives::{Call, Choice, Operation, Tables};
 use belljar_sim::Frequency;
 use belljar_trace::{
-    EARLIEST_VERSION, MAGIC, PLAIN_VERSION, SITES_VERSION, TraceHeader, TraceState, TraceSummary,
-    VERSION,
+    EARLIEST_VERSION, MAGIC, PLAIN_VERSION, SINGLE_VERSION, SITES_VERSION, TraceHeader, TraceState,
+    TraceSummary, VERSION,
 };
 
 pub(crate) use analyses::target as analyses;
@@ -51,9 +51,10 @@ pub(crate) fn archive(data: &[u8]) {
 
 /// How chunks of `data` become a file.
 fn archive_chunks(data: &[u8]) -> fn(&[u8]) -> Vec<u8> {
-    match data.first().map_or(0, |kind| kind & 6) {
+    match data.first().map_or(0, |kind| kind & 14) {
         0 => |rest| chunked(PLAIN_VERSION, rest),
         2 => |rest| chunked(SITES_VERSION, rest),
+        4 => |rest| chunked(SINGLE_VERSION, rest),
         _ => |rest| chunked(VERSION, rest),
     }
 }
@@ -323,19 +324,21 @@ pub(crate) fn trace_seeds() -> Vec<Vec<u8>> {
 
 /// Sound traces with and without calls, as files and as chunks.
 pub(crate) fn archive_seeds() -> Vec<Vec<u8>> {
-    const FILES: [&[u8]; 4] = [
+    const FILES: [&[u8]; 5] = [
         include_bytes!("../../tracer/archive/tests/golden/version-7.bjt"),
         include_bytes!("../../tracer/archive/tests/golden/version-7-accounts.bjt"),
         include_bytes!("../../tracer/archive/tests/golden/version-8.bjt"),
         include_bytes!("../../tracer/archive/tests/golden/version-9.bjt"),
+        include_bytes!("../../tracer/archive/tests/golden/version-10.bjt"),
     ];
     let small = small_trace();
-    let whole = [FILES[0], FILES[1], FILES[2], FILES[3], &small];
+    let whole = [FILES[0], FILES[1], FILES[2], FILES[3], FILES[4], &small];
     let files = whole.map(|file| [&[0], file].concat());
     let mut chunks = whole.map(payloads);
     chunks[2][0] |= 2;
     chunks[3][0] |= 4;
-    chunks[4][0] |= 4;
+    chunks[4][0] |= 8;
+    chunks[5][0] |= 8;
     files.into_iter().chain(chunks).collect()
 }
 

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use belljar_abi::{Base, FUNCTIONS, OPEN_MPI_OBJECTS};
-use belljar_trace::{Accounts, Detailed, Event, Fact, Implementation, Launch, Peer, Site};
+use belljar_trace::{Accounts, Detailed, Event, Fact, Folded, Implementation, Launch, Peer, Site};
 use bincode::{Decode, Encode};
 
 use crate::calls::thread_number;
@@ -235,6 +235,7 @@ impl Process {
             accounts: Accounts::default(),
             site: Site::default(),
             details: Detailed::default(),
+            folded: Folded::default(),
         }
     }
 

@@ -7,9 +7,9 @@ use std::fmt;
 
 use super::{Plan, network};
 use crate::plan::time_model;
-use crate::scenario::Trace;
 use crate::scenario::engine::Engine;
 use crate::scenario::quantity::{Bytes, Rate};
+use crate::scenario::{Polls, Trace};
 
 /// The plan as `belljar check` prints it.
 impl fmt::Display for Plan {
@@ -120,6 +120,9 @@ fn describe_selection(trace: &Trace) -> String {
     }
     for (function, every) in &trace.sample {
         text.push_str(&format!(", every {every}th {function}"));
+    }
+    if trace.polls == Polls::Folded {
+        text.push_str(", polls that found nothing folded");
     }
     match trace.frames {
         0 => {}

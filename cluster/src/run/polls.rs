@@ -28,6 +28,7 @@ pub(super) fn of(counters: &Counters) -> BTreeMap<String, u64> {
 pub(super) fn told<'a>(
     polls: impl Iterator<Item = &'a BTreeMap<String, u64>>,
     selection: &Selection,
+    folded: bool,
 ) -> Vec<String> {
     let mut sum: BTreeMap<&str, u64> = BTreeMap::new();
     for (name, calls) in polls.flatten() {
@@ -37,6 +38,7 @@ pub(super) fn told<'a>(
     many.map(|(name, calls)| {
         let recorded = match selection.every(name) {
             0 => "none recorded".to_owned(),
+            1 if folded => "recorded, those that found nothing together".to_owned(),
             1 => format!(
                 "all recorded; one in {ENOUGH} is enough with: --set trace.sample.{name}={ENOUGH}"
             ),
@@ -63,7 +65,9 @@ mod tests {
             of("MPI_Test", 999_999),
         ];
         let mut selection = Selection::default();
-        let lines = |selection: &Selection| told(nodes.iter(), selection);
+        let lines = |selection: &Selection| told(nodes.iter(), selection, false);
+        let folded = "1.1 million calls of MPI_Wtime, recorded, those that found nothing together";
+        assert_eq!(told(nodes.iter(), &selection, true), [folded]);
         let all = "1.1 million calls of MPI_Wtime, all recorded; one in 1000 is enough with: --set trace.sample.MPI_Wtime=1000";
         assert_eq!(lines(&selection), [all]);
         selection.sampling.insert("MPI_W*".to_owned(), 50);

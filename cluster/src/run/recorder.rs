@@ -1,7 +1,8 @@
 //! The calls of all nodes, in the order of virtual time, in one trace.
 //!
 //! Calls wait here until no earlier one can come, so their order does not depend on hosts, threads or
-//! rounds. Where another host writes the trace this only collects for it. Called by the coordinator after
+//! rounds. In that order polls that found nothing are folded, unless each is wanted. Where another host writes the trace this only
+//! collects for it. Called by the coordinator after
 //! each round and at the end.
 
 /// What probes of the user's saw.
@@ -10,7 +11,7 @@ mod probes;
 use belljar_archive::{Contents, TraceWriter};
 use belljar_sim::{Frequency, Span, Time};
 use belljar_trace::{
-    Event, NodeSummary, ProbeRecord, StateError, TraceError, TraceHeader, TraceSummary,
+    Event, Folder, NodeSummary, ProbeRecord, StateError, TraceError, TraceHeader, TraceSummary,
     load_events, save_events,
 };
 use belljar_tracer::{NodeTracer, Selection, Window};
@@ -21,6 +22,7 @@ use crate::results::run_directory::RunDirectory;
 use crate::run::ending::Ending;
 use crate::run::error::RunError;
 use crate::run::runner::Runner;
+use crate::scenario::Polls;
 use probes::{ProbeRecorder, ProbeRecorderState, ProbesLeft};
 
 /// Calls that wait for earlier ones of other nodes before they are put into order: enough
@@ -35,6 +37,8 @@ pub(crate) struct Recorder {
     clock: Frequency,
     /// Calls which others that are not known yet may precede.
     held: Vec<Event>,
+    /// What makes one record of several polls, where they are folded.
+    folder: Option<Folder>,
     /// How many may be held until the next look.
     patience: usize,
     events: u64,
@@ -46,6 +50,8 @@ pub(crate) struct Recorder {
 pub(crate) struct RecorderState {
     writer: Option<Vec<u8>>,
     held: Vec<u8>,
+    /// Polls that are being folded.
+    polls: Vec<u8>,
     events: u64,
     probes: Option<ProbeRecorderState>,
 }
@@ -93,6 +99,7 @@ impl Recorder {
             relays,
             clock: plan.clock,
             held: Vec::new(),
+            folder: (plan.trace.polls == Polls::Folded).then(Folder::default),
             patience: BATCH,
             events: 0,
             probes: ProbeRecorder::relay(plan).filter(|_| relays),
@@ -104,6 +111,7 @@ impl Recorder {
         Ok(RecorderState {
             writer: self.writer.as_ref().map(TraceWriter::save).transpose()?,
             held: save_events(&self.held)?,
+            polls: save_events(&self.folder.as_ref().map_or_else(Vec::new, Folder::held))?,
             events: self.events,
             probes: self.probes.as_ref().map_or(Ok(None), ProbeRecorder::save)?,
         })
@@ -121,10 +129,13 @@ impl Recorder {
             let resumed = TraceWriter::resume(file, &path, state);
             Ok::<_, RunError>(resumed?)
         };
-        let held = load_events(&saved.held).map_err(|error| TraceError::State {
-            path: path.clone(),
-            reason: error.to_string(),
-        })?;
+        let load = |events| {
+            load_events(events).map_err(|error| TraceError::State {
+                path: path.clone(),
+                reason: error.to_string(),
+            })
+        };
+        let (held, polls) = (load(&saved.held)?, load(&saved.polls)?);
         let resume_probes = |state| ProbeRecorder::resume(directory, state);
         Ok(Self {
             writer: saved.writer.as_ref().map(resume).transpose()?,
@@ -132,6 +143,7 @@ impl Recorder {
             clock: plan.clock,
             patience: held.len() + BATCH,
             held,
+            folder: (plan.trace.polls == Polls::Folded).then(|| Folder::holding(polls)),
             events: saved.events,
             probes: saved.probes.as_ref().map(resume_probes).transpose()?,
         })
@@ -208,9 +220,12 @@ impl Recorder {
         self.held.sort_by_key(|event| (event.exit, event.node));
         let returned = |event: &Event| event.exit.is_none_or(|exit| exit < cycle);
         let ready = self.held.partition_point(returned);
-        self.held
-            .drain(..ready)
-            .try_for_each(|event| writer.push(event))
+        let mut ready = self.held.drain(..ready);
+        let mut push = |event| writer.push(event);
+        match &mut self.folder {
+            Some(folder) => ready.try_for_each(|event| folder.take(event, &mut push)),
+            None => ready.try_for_each(push),
+        }
     }
 
     /// Writes what is held, the calls that did not return, and, for a run that is
@@ -224,6 +239,9 @@ impl Recorder {
         let Some(mut writer) = self.writer.take() else {
             return Ok(());
         };
+        if let Some(mut folder) = self.folder.take() {
+            folder.finish(&mut |event| writer.push(event))?;
+        }
         let (mut nodes, mut own) = (Vec::new(), Vec::new());
         for of in left {
             own.push(of.probes);

@@ -21,6 +21,7 @@ use crate::run::coordinator::{Ending, Run};
 use crate::run::polls;
 use crate::run::recorder::selection;
 use crate::run::report::{NodeReport, NodeSummary};
+use crate::scenario::Polls;
 use crate::scenario::engine::Engine;
 
 /// Results of a run, as far as they depend on the scenario alone.
@@ -138,7 +139,11 @@ fn warnings(plan: &Plan, run: &Run) -> Vec<String> {
     let at_cards = run.reports().iter().map(NodeReport::frames_dropped).sum();
     warnings.extend(lost_frames(run.fabric(), at_cards));
     let polls = run.reports().iter().map(NodeReport::polls);
-    warnings.extend(polls::told(polls, &selection(plan)));
+    warnings.extend(polls::told(
+        polls,
+        &selection(plan),
+        plan.trace.polls == Polls::Folded,
+    ));
     warnings.extend(outputs::warnings(run.outputs()));
     if run.typed() > 0 {
         warnings.push(format!(

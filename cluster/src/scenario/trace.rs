@@ -29,6 +29,8 @@ pub struct Trace {
     pub sample: BTreeMap<String, u64>,
     /// How many frames of its program's stack a call tells, from where it was made on: from 0 to 64.
     pub frames: u8,
+    /// What becomes of calls that polled and found nothing, alike and one after another in a thread.
+    pub polls: Polls,
     /// Functions besides MPI's whose calls are recorded.
     pub probe: Vec<ProbeTable>,
 }
@@ -43,9 +45,21 @@ impl Default for Trace {
             until: None,
             sample: BTreeMap::new(),
             frames: 0,
+            polls: Polls::default(),
             probe: Vec::new(),
         }
     }
+}
+
+/// What becomes of calls that polled and found nothing, alike and one after another in a thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Polls {
+    /// They are one record, which tells how many they were, from when to when, and the time in all of them.
+    Folded,
+    /// Each is a record of its own.
+    #[default]
+    Each,
 }
 
 /// A place in a file of the guest at which calls are recorded, of whatever program.

@@ -2,6 +2,7 @@
 
 mod matrix;
 mod messages;
+mod polls;
 mod probes;
 mod profile;
 mod sites;
@@ -40,7 +41,8 @@ pub(crate) fn traced(dir: &Dir) -> BTreeMap<(u64, String), u64> {
         if event["depth"].as_u64() == Some(0) {
             let rank = event["rank"].as_u64().expect("a rank");
             let function = event["function"].as_str().expect("a function").to_owned();
-            *calls.entry((rank, function)).or_insert(0) += 1;
+            let several = event["calls"].as_u64().unwrap_or(1);
+            *calls.entry((rank, function)).or_insert(0) += several;
         }
     }
     calls

@@ -124,8 +124,13 @@ impl<'a> CpiCollector<'a> {
             sums.account = sums.account.plus(&entered.since(&account));
         }
         if let Some(exit) = event.exit {
-            let duration = exit.saturating_sub(event.entry);
+            let duration = event.duration().unwrap_or(0);
             sums.mpi = sums.mpi.saturating_add(duration);
+            if let Some(polls) = &event.folded.0 {
+                sums.between = sums.between.saturating_add(event.outside());
+                let all = returned.since(&entered);
+                sums.account = sums.account.plus(&all.since(&polls.account));
+            }
             process.left.insert(event.thread, (exit, returned));
         }
     }

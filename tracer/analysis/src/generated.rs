@@ -216,6 +216,7 @@ impl Rank<'_> {
             accounts: Default::default(),
             site: Default::default(),
             details: Default::default(),
+            folded: Default::default(),
         };
         with(&mut event);
         self.events.push(event);

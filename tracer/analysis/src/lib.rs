@@ -43,6 +43,10 @@ mod table;
 /// Who waits for whom.
 mod waiting;
 
+/// Records of several calls held against these calls.
+#[cfg(test)]
+mod folded;
+
 #[cfg(test)]
 pub(crate) use generated::ranks;
 

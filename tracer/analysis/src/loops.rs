@@ -243,7 +243,7 @@ impl LoopFinder {
         if self.all || !asks(event) {
             self.flows.observe(event);
         } else {
-            self.left_out += 1;
+            self.left_out = self.left_out.saturating_add(event.calls());
         }
     }
 

@@ -10,8 +10,8 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use belljar_trace::{
-    Accounts, Event, MAGIC, PLAIN_VERSION, TraceError, TraceHeader, TraceState, TraceSummary,
-    VERSION, codec,
+    Accounts, Event, Folded, MAGIC, PLAIN_VERSION, Polls, TraceError, TraceHeader, TraceState,
+    TraceSummary, VERSION, codec,
 };
 
 use crate::calls::dictionary::Dictionary;
@@ -22,7 +22,7 @@ use crate::frame::{self, Kind};
 use crate::header::{Contents, Header};
 use crate::operands::Operands;
 use crate::structure::{self, Structure};
-use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge};
+use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge, put_before_next};
 use crate::{Footer, failed};
 
 /// What both readers do: chunks in their order, with what they add to the dictionary.
@@ -188,6 +188,8 @@ struct Thread {
     operands: Vec<u64>,
     next_operand: usize,
     times: Vec<Times>,
+    folds: Vec<Polls>,
+    next_fold: usize,
 }
 
 /// Reads a trace, call by call in the order of writing; what a run left that was broken off, as far
@@ -257,6 +259,8 @@ impl ArchiveReader {
                 operands: Vec::new(),
                 next_operand: 0,
                 times: Vec::new(),
+                folds: Vec::new(),
+                next_fold: 0,
             });
         }
         self.sequences = sections.structure.unfolded();
@@ -299,14 +303,25 @@ impl ArchiveReader {
             let thread = &mut self.threads[*number as usize];
             let keys = &mut keys[*number as usize];
             thread.times.clear();
+            thread.folds.clear();
+            thread.next_fold = 0;
+            let mut folded = Vec::new();
             for call in &self.sequences[thread.sequence] {
                 let signature = &self.chunks.dictionary.signatures()[*call as usize];
                 let called = Called::of(*call, signature);
                 let nothing = Times::default();
                 let times = model.code(&mut coders, &mut thread.clocks, called, &nothing);
+                if called.folded {
+                    let (clocks, accounted) = (&thread.clocks, times.accounts.is_some());
+                    let rest = &mut coders.rest;
+                    let polls = model.code_folded(rest, clocks, &Polls::default(), accounted);
+                    folded.push(keys.len());
+                    thread.folds.push(polls);
+                }
                 keys.push(times.key(called, thread.stream.node));
                 thread.times.push(times);
             }
+            put_before_next(keys, &folded);
         }
         let mut order = Vec::with_capacity(structure.calls);
         merge(&mut coders.rest, &keys, &[], |thread| order.push(thread));
@@ -329,6 +344,11 @@ impl ArchiveReader {
         event.exit = event.exit.map(|_| times.exit);
         event.accounts = Accounts(times.accounts);
         event.site = self.chunks.dictionary.site(signature.site);
+        if signature.folded {
+            let polls = thread.folds.get(thread.next_fold)?;
+            thread.next_fold += 1;
+            event.folded = Folded(Some(Box::new(*polls)));
+        }
         Some(event)
     }
 }

@@ -4,6 +4,7 @@
 //! numbers that lead nowhere, and sums that do not add up, are refused before a writer works with them. Called
 //! by the writer.
 
+use belljar_trace::Polls;
 use bincode::{Decode, Encode};
 
 use crate::Sizes;
@@ -23,6 +24,8 @@ pub(crate) struct Thread {
     pub(crate) calls: Vec<u32>,
     pub(crate) operands: Vec<u64>,
     pub(crate) times: Vec<Times>,
+    /// Of those that stand for several calls.
+    pub(crate) folds: Vec<Polls>,
 }
 
 /// What a writer is to be continued from.
@@ -75,7 +78,12 @@ impl Saved {
         self.threads.iter().zip(counts).all(|(thread, count)| {
             let own = thread.calls.iter().map(|it| slots.get(*it as usize));
             let operands: Option<usize> = own.sum();
+            let folded = thread
+                .calls
+                .iter()
+                .filter(|it| self.dictionary.is_folded(**it));
             thread.calls.len() == count
+                && thread.folds.len() == folded.count()
                 && thread.times.len() == count
                 && operands == Some(thread.operands.len())
                 && thread.outlook.is_sound()

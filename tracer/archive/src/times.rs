@@ -3,9 +3,9 @@
 //! A call's gap (from the exit of its thread's call before it) is told in the context of the two calls'
 //! signatures, its duration in that of its own, both by `Column`s that all threads share. Accounts are
 //! columns alike. The file's order is by exit and node, as a run writes calls; where it is another one, the
-//! thread whose call comes next is told. One code path writes and reads. Called by the writer and the reader.
+//! thread whose call comes next is told; a record of several calls is directly before its thread's next. One code path writes and reads. Called by the writer and the reader.
 
-use belljar_trace::Account;
+use belljar_trace::{Account, Polls};
 use bincode::{Decode, Encode};
 
 use crate::calls::signature::Signature;
@@ -28,6 +28,7 @@ pub(crate) struct Called {
     pub(crate) signature: u32,
     pub(crate) function: u16,
     pub(crate) left: bool,
+    pub(crate) folded: bool,
 }
 
 impl Called {
@@ -36,6 +37,7 @@ impl Called {
             signature: number,
             function: signature.event.function,
             left: signature.event.exit.is_some(),
+            folded: signature.folded,
         }
     }
 }
@@ -113,6 +115,8 @@ pub(crate) struct TimesModel {
     accounted: Bit,
     account_gaps: Vec<Column>,
     account_durations: Vec<Column>,
+    /// Calls, cycles in all, the shortest and the longest of records of several calls, and their accounts.
+    folds: Vec<Column>,
 }
 
 impl TimesModel {
@@ -126,6 +130,7 @@ impl TimesModel {
             accounted: Bit::default(),
             account_gaps: Vec::new(),
             account_durations: Vec::new(),
+            folds: Vec::new(),
         }
     }
 
@@ -137,7 +142,8 @@ impl TimesModel {
         let accounts = self
             .account_gaps
             .iter_mut()
-            .chain(&mut self.account_durations);
+            .chain(&mut self.account_durations)
+            .chain(&mut self.folds);
         for column in accounts.chain([&mut self.gaps, &mut self.durations]) {
             column.restart(count);
         }
@@ -189,6 +195,58 @@ impl TimesModel {
         (clocks.vcpu, clocks.exit, clocks.called) = (told.vcpu, told.exit, called);
         (clocks.gap, clocks.duration) = (gap, duration);
         told
+    }
+
+    /// What the thread's last call, which was just told of, stands for.
+    pub(crate) fn code_folded<C: Coder>(
+        &mut self,
+        coder: &mut C,
+        clocks: &Clocks,
+        polls: &Polls,
+        accounted: bool,
+    ) -> Polls {
+        const NUMBERS: usize = 8;
+        if self.folds.is_empty() {
+            let count = self.gaps.capacity();
+            let fresh = || Column::new(count, false);
+            self.folds = std::iter::repeat_with(fresh).take(NUMBERS).collect();
+        }
+        let Polls {
+            calls,
+            inside,
+            shortest,
+            longest,
+            ..
+        } = *polls;
+        let [instructions, caches, memory, idle] = sums(&polls.account);
+        let [context, _] = contexts(clocks, clocks.called);
+        let all = [
+            calls,
+            inside,
+            shortest,
+            longest,
+            instructions,
+            caches,
+            memory,
+            idle,
+        ];
+        let told = if accounted { NUMBERS } else { NUMBERS / 2 };
+        let mut before = 0;
+        let mut numbers = [0; NUMBERS];
+        for (column, number) in (0..told).zip(&mut numbers) {
+            let context = Context { before, ..context };
+            *number = self.folds[column].code(coder, context, all[column]);
+            before = mix(before, *number);
+        }
+        let [calls, inside, shortest, longest, sums @ ..] = numbers;
+        Polls {
+            calls,
+            inside,
+            shortest,
+            longest,
+            account: account(sums),
+            subject: 0,
+        }
     }
 
     fn code_accounts<C: Coder>(
@@ -256,6 +314,17 @@ fn contexts(clocks: &Clocks, called: Called) -> [Context; 2] {
 
 /// What the file's order goes by: when a call was left, and its node.
 pub(crate) type OrderKey = (u64, u32);
+
+/// Gives records of several calls, at these places of a thread's, the keys of those that follow them.
+pub(crate) fn put_before_next(keys: &mut [OrderKey], folded: &[usize]) {
+    for place in folded.iter().rev() {
+        let last = keys.get(*place).map_or(0, |key| key.1);
+        let next = keys.get(*place + 1).copied().unwrap_or((u64::MAX, last));
+        if let Some(key) = keys.get_mut(*place) {
+            *key = next;
+        }
+    }
+}
 
 /// Merges the calls of a chunk's threads. `threads` has the keys of each thread's calls in order; `take` is told
 /// whose call is next, one after another.

@@ -25,7 +25,7 @@ use crate::header::{Contents, Header};
 use crate::operands::Operands;
 use crate::saved::{Saved, Thread};
 use crate::structure::{self, CHUNK_CALLS, Structure};
-use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge};
+use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge, put_before_next};
 use crate::{Footer, Sizes, failed};
 
 /// Bytes of new signatures, texts of operands and the like, at most, in a chunk.
@@ -187,6 +187,7 @@ impl TraceWriter {
         let before = self.dictionary.bytes();
         let site = self.dictionary.site_number(&event.site);
         let details = event.details.0.take();
+        let folded = event.folded.0.take().filter(|polls| polls.calls > 1);
         let thread = &mut self.threads[number as usize];
         let (slots, operands) = (&mut self.slots, &mut self.operands);
         abstract_from(&mut event, &mut thread.outlook, slots, operands);
@@ -195,6 +196,7 @@ impl TraceWriter {
             slots: std::mem::take(slots),
             site,
             details,
+            folded: folded.is_some(),
         };
         let (call, slots) = self.dictionary.number(thread.last, signature);
         self.slots = slots;
@@ -202,6 +204,7 @@ impl TraceWriter {
         thread.calls.push(call);
         thread.operands.extend_from_slice(operands);
         thread.times.push(times);
+        thread.folds.extend(folded.map(|polls| *polls));
         self.order.push(number);
         self.weight += self.dictionary.bytes() - before + 8 * self.operands.len();
         if self.order.len() >= CHUNK_CALLS || self.weight >= CHUNK_WEIGHT {
@@ -230,6 +233,7 @@ impl TraceWriter {
                 calls: Vec::new(),
                 operands: Vec::new(),
                 times: Vec::new(),
+                folds: Vec::new(),
             });
         }
         self.recent[place] = number;
@@ -281,6 +285,7 @@ impl TraceWriter {
             thread.calls.clear();
             thread.operands.clear();
             thread.times.clear();
+            thread.folds.clear();
         }
         self.dictionary.keep_small();
         // One write a chunk: a crash of this process leaves whole chunks.
@@ -357,11 +362,22 @@ impl TraceWriter {
         let mut coders = Parts::for_writing();
         let mut keys: Vec<Vec<OrderKey>> = vec![Vec::new(); self.threads.len()];
         for (number, thread) in self.threads.iter_mut().enumerate() {
+            let mut folds = thread.folds.iter();
+            let mut folded = Vec::new();
+            let keys = &mut keys[number];
             for (call, times) in thread.calls.iter().zip(&thread.times) {
                 let called = Called::of(*call, &self.dictionary.signatures()[*call as usize]);
                 model.code(&mut coders, &mut thread.clocks, called, times);
-                keys[number].push(times.key(called, thread.stream.node));
+                if called.folded
+                    && let Some(polls) = folds.next()
+                {
+                    folded.push(keys.len());
+                    let accounted = times.accounts.is_some();
+                    model.code_folded(&mut coders.rest, &thread.clocks, polls, accounted);
+                }
+                keys.push(times.key(called, thread.stream.node));
             }
+            put_before_next(keys, &folded);
         }
         merge(&mut coders.rest, &keys, &self.order, |_| {});
         coders.finish()

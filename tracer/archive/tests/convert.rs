@@ -5,8 +5,8 @@ mod events;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use belljar_archive::{TraceReader, convert, version};
-use belljar_trace::{Event, TraceState};
+use belljar_archive::{TraceReader, TraceWriter, convert, version};
+use belljar_trace::{Account, Event, Folded, Polls, TraceState, TraceSummary};
 
 fn golden(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
@@ -27,8 +27,8 @@ fn calls_are_the_same_in_every_version() {
         );
         let again = directory.path().join(format!("again-{name}"));
         let from = golden(name);
-        assert_eq!(convert(&from, &now, 9).unwrap(), TraceState::Complete);
-        assert_eq!(version(&now).unwrap(), 9);
+        assert_eq!(convert(&from, &now, 10).unwrap(), TraceState::Complete);
+        assert_eq!(version(&now).unwrap(), 10);
         assert_eq!(calls(&now), calls(&from));
         assert_eq!(convert(&now, &back, number).unwrap(), TraceState::Complete);
         assert_eq!(version(&back).unwrap(), number);
@@ -38,7 +38,7 @@ fn calls_are_the_same_in_every_version() {
         assert_eq!(reader.by_ref().count(), first.by_ref().count());
         assert_eq!(reader.summary(), first.summary());
         assert_eq!(reader.header(), first.header());
-        convert(&back, &again, 9).unwrap();
+        convert(&back, &again, 10).unwrap();
         assert!(fs::read(&again).unwrap() == fs::read(&now).unwrap());
     }
 }
@@ -51,14 +51,35 @@ fn what_would_be_lost_is_refused_and_no_file_is_left() {
         ("version-7-accounts.bjt", 5),
         ("version-7.bjt", 6),
         ("version-7.bjt", 8),
+        ("version-7.bjt", 9),
     ] {
         let error = convert(&golden(name), &to, number).unwrap_err();
         assert!(error.to_string().contains("cannot convert"), "{error}");
         assert!(!to.exists());
     }
     fs::write(&to, "there already").unwrap();
-    assert!(convert(&golden("version-7.bjt"), &to, 9).is_err());
+    assert!(convert(&golden("version-7.bjt"), &to, 10).is_err());
     assert_eq!(fs::read(&to).unwrap(), b"there already");
+}
+
+#[test]
+fn what_stands_for_several_calls_is_no_call_of_an_earlier_version() {
+    let directory = tempfile::tempdir().unwrap();
+    let (from, to) = (
+        directory.path().join("from.bjt"),
+        directory.path().join("to.bjt"),
+    );
+    let header = TraceReader::open(&golden("version-7.bjt")).unwrap();
+    let mut writer = TraceWriter::create(&from, header.header(), false).unwrap();
+    let mut event = events::ring(2, 1).remove(0);
+    let mut polls = Polls::one(3, Account::default(), 0);
+    polls.calls = 2;
+    event.folded = Folded(Some(Box::new(polls)));
+    writer.push(event).unwrap();
+    writer.finish(&TraceSummary::default()).unwrap();
+    let error = convert(&from, &to, 5).unwrap_err().to_string();
+    assert!(error.contains("trace.polls=each"), "{error}");
+    assert!(!to.exists());
 }
 
 #[test]

@@ -5,7 +5,8 @@
 
 use belljar_abi::Base;
 use belljar_trace::{
-    Completion, Detailed, Details, Direction, Event, Fact, Phase, Status, Transfer, WORLD,
+    Completion, Detailed, Details, Direction, Event, Fact, Folded, Phase, Polls, Status, Transfer,
+    WORLD, polls,
 };
 
 use super::{Matched, Process, Window};
@@ -28,6 +29,30 @@ struct Outcome {
 /// Whether a call made a window.
 fn action_makes_window(event: &Event) -> bool {
     Action::of(event.function) == Action::MakeWindow && event.result == Some(0)
+}
+
+/// Whether a call by which a program waits in a loop did not end that.
+fn found_nothing(event: &Event, memory: Reader<'_>) -> bool {
+    let told = event.bad.is_some() || event.fact.is_some() || event.status.is_some();
+    if told || event.failed() || !event.completed.is_empty() || !event.texts.is_empty() {
+        return false;
+    }
+    let mut arguments = Arguments::new(event, memory);
+    let mut says_no = |name: &str, no: fn(i64) -> bool| {
+        !arguments.has(name) || arguments.integer(name).is_some_and(no)
+    };
+    says_no("flag", |flag| flag == 0) && says_no("outcount", |count| count <= 0)
+}
+
+/// A poll of the requests `handles`.
+fn poll(event: &Event, handles: &[u64]) -> Folded {
+    // FNV-1a, by words: requests may change where arguments do not.
+    let mix = |hash: u64, handle: &u64| (hash ^ handle).wrapping_mul(0x100_0000_01b3);
+    let subject = handles.iter().fold(0xcbf2_9ce4_8422_2325, mix);
+    let cycles = event.duration().unwrap_or(0);
+    let account = event.accounts.0.map(|[entered, left]| left.since(&entered));
+    let polls = Polls::one(cycles, account.unwrap_or_default(), subject);
+    Folded(Some(Box::new(polls)))
 }
 
 impl Process {
@@ -64,6 +89,9 @@ impl Process {
         if let (Some(status), Some(transfer)) = (event.status, receives) {
             transfer.bytes = if status.cancelled { 0 } else { status.bytes };
             transfer.exact = true;
+        }
+        if polls(event.function) && found_nothing(event, memory) {
+            event.folded = poll(event, handles);
         }
     }
 

@@ -318,3 +318,33 @@ fn what_fetches_without_an_operation_sends_nothing() {
         }
     }
 }
+
+/// What polled and found nothing says so, and of what.
+#[test]
+fn polls_that_find_nothing_are_known() {
+    for mut it in scripts() {
+        let polls = |event: &belljar_trace::Event| {
+            let polls = event.folded.0.as_deref();
+            polls.map(|polls| (polls.calls, polls.inside, polls.subject))
+        };
+        let (no, yes) = (it.guest.words(&[0]), it.guest.words(&[1]));
+        let probe = |flag| [int(0), int(7), it.world, flag, it.ignore];
+        let [nothing, found] = [no, yes].map(probe);
+        let event = it.call("MPI_Iprobe", &nothing);
+        let inside = event.exit.map(|exit| exit - event.entry);
+        let told = polls(&event).map(|(calls, inside, _)| (calls, Some(inside)));
+        assert_eq!(told, Some((1, inside)));
+        assert_eq!(polls(&it.call("MPI_Iprobe", &found)), None);
+        let clock = it.call("MPI_Wtime", &[]);
+        assert!(polls(&clock).is_some());
+        // Other requests in the same place are something else that was asked for.
+        let place = it.guest.words(&[0x9800_0001]);
+        let test = [place, no, it.ignore];
+        let first = polls(&it.call("MPI_Test", &test));
+        it.guest.put_handle(place, 0x9800_0002);
+        let second = polls(&it.call("MPI_Test", &test));
+        assert!(first.is_some() && second.is_some());
+        assert_ne!(first.map(|it| it.2), second.map(|it| it.2));
+        assert_eq!(polls(&it.call("MPI_Barrier", &[it.world])), None);
+    }
+}

@@ -15,6 +15,7 @@ use self::details::Detailed;
 use crate::account::Accounts;
 use crate::implementation::{Implementation, Peer};
 use crate::object::{Datatype, Fact};
+use crate::polls::Folded;
 use crate::site::Site;
 
 /// One call of an MPI function.
@@ -76,6 +77,9 @@ pub struct Event {
     pub site: Site,
     /// What it tells besides: displacements, windows.
     pub details: Detailed,
+    /// The calls that it stands for, if these are several: then `entry` is the first one's and `exit` the last one's, and
+    /// all else is that of each.
+    pub folded: Folded,
 }
 
 impl Event {
@@ -102,9 +106,32 @@ impl Event {
         tells && self.result.is_some_and(|result| result != 0)
     }
 
-    /// Cycles between entry and exit.
+    /// How many calls it stands for.
+    pub fn calls(&self) -> u64 {
+        self.folded.0.as_ref().map_or(1, |polls| polls.calls.max(1))
+    }
+
+    /// Cycles in the call, or in all that it stands for together.
     pub fn duration(&self) -> Option<u64> {
-        self.exit.map(|exit| exit.saturating_sub(self.entry))
+        match &self.folded.0 {
+            Some(polls) if self.exit.is_some() => Some(polls.inside),
+            _ => self.exit.map(|exit| exit.saturating_sub(self.entry)),
+        }
+    }
+
+    /// Cycles of the shortest and of the longest of its calls.
+    pub fn durations(&self) -> Option<(u64, u64)> {
+        match &self.folded.0 {
+            Some(polls) if self.exit.is_some() => Some((polls.shortest, polls.longest)),
+            _ => self.duration().map(|cycles| (cycles, cycles)),
+        }
+    }
+
+    /// Cycles between the calls that it stands for: the program's own.
+    pub fn outside(&self) -> u64 {
+        let extent = self.exit.map(|exit| exit.saturating_sub(self.entry));
+        let inside = self.duration().unwrap_or(0);
+        extent.unwrap_or(0).saturating_sub(inside)
     }
 }
 

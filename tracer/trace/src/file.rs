@@ -16,13 +16,16 @@ pub const TRACE_FILE: &str = "trace.bjt";
 pub const MAGIC: [u8; 8] = *b"BelljarT";
 
 /// Version of the format that is written, after [`MAGIC`] as 16 bits, little endian.
-pub const VERSION: u16 = 9;
+pub const VERSION: u16 = 10;
 
 /// Version of traces of earlier Belljars whose calls tell neither sites nor [details](crate::Details).
 pub const PLAIN_VERSION: u16 = 7;
 
 /// Version of traces of earlier Belljars whose calls tell sites, and no details.
 pub const SITES_VERSION: u16 = 8;
+
+/// Version of traces of earlier Belljars in which every record is one call.
+pub const SINGLE_VERSION: u16 = 9;
 
 /// The earliest version that is read.
 pub const EARLIEST_VERSION: u16 = 5;

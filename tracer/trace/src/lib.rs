@@ -6,7 +6,7 @@
 //!
 //! From top to bottom: `file` is what the file's versions have in common; `saved` is events in a checkpoint;
 //! `event` has calls, `probe` those that probes of the user's see, `object`, `site` and `launch` what they name; `codec`, `account`, `counters` and `datatypes` are
-//! below all. None imports one above it.
+//! below all; `polls` says what folded calls are, and its `fold` makes them of events. None imports one above it.
 
 /// What a node's time went into.
 mod account;
@@ -45,14 +45,15 @@ pub use event::{
     Who,
 };
 pub use file::{
-    EARLIEST_VERSION, MAGIC, PLAIN_VERSION, SITES_VERSION, TRACE_FILE, TraceError, TraceHeader,
-    TraceState, VERSION,
+    EARLIEST_VERSION, MAGIC, PLAIN_VERSION, SINGLE_VERSION, SITES_VERSION, TRACE_FILE, TraceError,
+    TraceHeader, TraceState, VERSION,
 };
 pub use implementation::{Implementation, Peer, UNDEFINED};
 pub use launch::Launch;
 pub use object::{Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
 pub use pattern::matches;
-pub use polls::is_poll;
+pub use polls::fold::Folder;
+pub use polls::{Folded, Polls, is_poll, polls};
 pub use probe::{
     MOST_PROBE_ARGUMENTS, MOST_PROBE_TEXT, MOST_PROBES, PROBES_FILE, Probe, ProbeAt, ProbeRecord,
     ProbeValue, ProbesEnd, UnknownKind, ValueKind,

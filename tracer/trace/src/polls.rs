@@ -1,7 +1,21 @@
 //! Calls by which programs wait in loops.
 //!
-//! How often they are made depends on how long a program waits, not on what it does. Used where a run reports
+//! How often they are made depends on how long a program waits, not on what it does. So those that found nothing and follow
+//! one another, alike, may be one record: [`Polls`](polls::Polls) says what of. Used where a run records and reports
 //! them, and by analyses that ask what a program does.
+
+/// Makes one record of polls that follow one another.
+pub(crate) mod fold;
+
+use std::sync::LazyLock;
+
+use belljar_abi::FUNCTIONS;
+use bincode::de::{BorrowDecode, BorrowDecoder, Decoder};
+use bincode::enc::Encoder;
+use bincode::error::{DecodeError, EncodeError};
+use bincode::{Decode, Encode};
+
+use crate::account::Account;
 
 /// Functions that programs call again and again until something has happened.
 const POLLS: [&str; 10] = [
@@ -22,10 +36,80 @@ pub fn is_poll(name: &str) -> bool {
     POLLS.binary_search(&name).is_ok()
 }
 
+/// The same, of the function of this number. Asked for every call.
+pub fn polls(function: u16) -> bool {
+    /// By function.
+    static POLLING: LazyLock<Vec<bool>> =
+        LazyLock::new(|| FUNCTIONS.iter().map(|of| is_poll(of.name)).collect());
+    let polls = POLLING.get(usize::from(function));
+    polls.copied().unwrap_or(false)
+}
+
+/// Calls that found nothing, of one thread, alike and one after another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Polls {
+    /// How many.
+    pub calls: u64,
+    /// Cycles in all of them together, saturating.
+    pub inside: u64,
+    /// Cycles in the shortest.
+    pub shortest: u64,
+    /// Cycles in the longest.
+    pub longest: u64,
+    /// What the node's time went into while it was in them; zeros without a time model.
+    pub account: Account,
+    /// Tells apart what they asked for where arguments do not. No part of a trace: 0 in what was read.
+    pub subject: u64,
+}
+
+impl Polls {
+    /// One, of so many cycles, in which the node's time went into `account`.
+    pub fn one(cycles: u64, account: Account, subject: u64) -> Self {
+        Self {
+            calls: 1,
+            inside: cycles,
+            shortest: cycles,
+            longest: cycles,
+            account,
+            subject,
+        }
+    }
+
+    /// Adds those that follow.
+    pub(crate) fn add(&mut self, next: &Self) {
+        self.calls = self.calls.saturating_add(next.calls);
+        self.inside = self.inside.saturating_add(next.inside);
+        self.shortest = self.shortest.min(next.shortest);
+        self.longest = self.longest.max(next.longest);
+        self.account = self.account.plus(&next.account);
+    }
+}
+
+/// The [`Polls`] that an event stands for. An event that stands for one call has none in a trace; on the way there a call that
+/// polled and found nothing has those of itself. Not encoded with an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Folded(pub Option<Box<Polls>>);
+
+impl Encode for Folded {
+    fn encode<E: Encoder>(&self, _: &mut E) -> Result<(), EncodeError> {
+        Ok(())
+    }
+}
+
+impl<C> Decode<C> for Folded {
+    fn decode<D: Decoder<Context = C>>(_: &mut D) -> Result<Self, DecodeError> {
+        Ok(Self(None))
+    }
+}
+
+impl<'de, C> BorrowDecode<'de, C> for Folded {
+    fn borrow_decode<D: BorrowDecoder<'de, Context = C>>(_: &mut D) -> Result<Self, DecodeError> {
+        Ok(Self(None))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use belljar_abi::FUNCTIONS;
-
     use super::*;
 
     #[test]
@@ -34,5 +118,8 @@ mod tests {
         assert!(POLLS.iter().all(is_one));
         assert!(POLLS.iter().all(|name| is_poll(name)));
         assert!(!is_poll("MPI_Probe"));
+        let numbers = (0..FUNCTIONS.len() as u16).filter(|number| polls(*number));
+        assert_eq!(numbers.count(), POLLS.len());
+        assert!(!polls(u16::MAX));
     }
 }

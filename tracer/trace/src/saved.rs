@@ -8,6 +8,7 @@ use crate::codec;
 use crate::counters::NodeSummary;
 use crate::event::Event;
 use crate::event::details::{Detailed, Details};
+use crate::polls::{Folded, Polls};
 use crate::probe::{ProbeRecord, ProbesEnd};
 use crate::site::{NewSites, SiteNumbers, Sites};
 
@@ -30,7 +31,11 @@ impl From<codec::CodecError> for StateError {
 }
 
 /// What is not encoded with an event, but for its site.
-pub type Unencoded = (Option<[Account; 2]>, Option<Box<Details>>);
+pub type Unencoded = (
+    Option<[Account; 2]>,
+    Option<Box<Details>>,
+    Option<Box<Polls>>,
+);
 
 type SavedEvents = (Vec<Event>, Vec<Unencoded>, SavedSites);
 
@@ -73,12 +78,14 @@ pub fn load_sites<'a>(
 
 /// What is not encoded with `event`, but for its site.
 pub fn unencoded(event: &Event) -> Unencoded {
-    (event.accounts.0, event.details.0.clone())
+    let folded = event.folded.0.clone();
+    (event.accounts.0, event.details.0.clone(), folded)
 }
 
 /// Gives `event` what was [told apart](unencoded) of it.
-pub fn give_back(event: &mut Event, (accounts, details): Unencoded) {
+pub fn give_back(event: &mut Event, (accounts, details, folded): Unencoded) {
     event.accounts.0 = accounts;
+    event.folded = Folded(folded);
     event.details = Detailed(details);
 }
 

@@ -19,6 +19,7 @@ use crate::plan::template;
 use crate::results::capture::CaptureState;
 use crate::results::link_log::LinkLogState;
 use crate::results::run_directory::{RunDirectory, RunDirectoryError};
+use crate::scenario::Polls;
 
 /// A checkpoint that was found whole, but for the pages, which are checked as they are read, and for the
 /// run's own files.
@@ -182,6 +183,9 @@ pub(crate) fn identity(plan: &Plan, disks: DiskHashes) -> Identity {
         ("tracing", plan.trace.enabled.to_string()),
     ];
     identity.extend(more.map(|(name, value)| (name.to_owned(), value)));
+    if plan.trace.polls == Polls::Folded {
+        identity.push(("polls".to_owned(), "folded".to_owned()));
+    }
     if let Some(profile) = plan.profile {
         let (every, frames) = (profile.every, profile.frames);
         identity.push(("profile".to_owned(), format!("{every}, {frames} frames")));

@@ -117,10 +117,11 @@ pub(crate) fn traced(dir: &Dir, out: &str) -> Table {
 
 /// Adds an event to a count, by the rules of `belljar trace stat`.
 fn take(count: &mut Count, event: &Value) {
+    let several = event["calls"].as_u64().unwrap_or(1);
     if event["depth"].as_u64() == Some(0) {
-        count.calls += 1;
+        count.calls += several;
     } else {
-        count.nested += 1;
+        count.nested += several;
     }
     if event["exit"].is_null() {
         return;

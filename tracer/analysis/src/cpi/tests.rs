@@ -31,6 +31,7 @@ fn call(times: [u64; 2], accounts: Option<[Account; 2]>) -> Event {
         accounts: Accounts(accounts),
         site: Default::default(),
         details: Default::default(),
+        folded: Default::default(),
     }
 }
 

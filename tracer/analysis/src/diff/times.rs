@@ -72,7 +72,10 @@ impl Times {
         }
         let time = |cycles| header.frequency(event.node).time_of(cycles).as_ps();
         let (entry, exit) = (time(event.entry), time(event.exit.unwrap_or(event.entry)));
-        let spent = exit.saturating_sub(entry);
+        let spent = match event.calls() {
+            1 => exit.saturating_sub(entry),
+            _ => time(event.duration().unwrap_or(0)),
+        };
         let process = self
             .processes
             .entry(Member {
@@ -81,7 +84,7 @@ impl Times {
             })
             .or_default();
         if !is_poll(event.name()) {
-            process.calls.add(side, 1);
+            process.calls.add(side, event.calls());
         }
         process.mpi.add(side, spent);
         let extent = &mut process.extents[side as usize];
@@ -95,7 +98,7 @@ impl Times {
                 calls: Both::default(),
                 total_ps: Both::default(),
             });
-        function.calls.add(side, 1);
+        function.calls.add(side, event.calls());
         function.total_ps.add(side, spent);
     }
 

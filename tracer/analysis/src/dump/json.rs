@@ -15,7 +15,8 @@ use crate::communicators::{Communicators, Members};
 const MAX_MEMBERS: u32 = 1 << 16;
 
 /// The object of an event. Times are in cycles of the node's processor (`entry`, `exit`) and in
-/// picoseconds (`entry_ps`, `duration_ps`). What an event does not have is left out.
+/// picoseconds (`entry_ps`, `duration_ps`, which is the time inside). An event that stands for several `calls` tells the entry of the first,
+/// the exit of the last, the time in all, and that in the shortest and the longest. What an event does not have is left out.
 pub(super) fn object(
     event: &Event,
     header: &TraceHeader,
@@ -23,7 +24,12 @@ pub(super) fn object(
 ) -> Map<String, Value> {
     let frequency = header.frequency(event.node);
     let entry = frequency.time_of(event.entry);
-    let duration = event.exit.map(|exit| frequency.time_of(exit).since(entry));
+    let ps = |cycles| frequency.time_of(cycles).as_ps();
+    let duration = event.exit.map(|exit| match event.calls() {
+        1 => frequency.time_of(exit).since(entry).as_ps(),
+        _ => ps(event.duration().unwrap_or(0)),
+    });
+    let several = event.durations().filter(|_| event.calls() > 1);
     let nothing = Details::default();
     let details = event.details.0.as_deref().unwrap_or(&nothing);
     let members = [
@@ -38,7 +44,10 @@ pub(super) fn object(
         ("entry", json!(event.entry)),
         ("exit", json!(event.exit)),
         ("entry_ps", json!(entry.as_ps())),
-        ("duration_ps", json!(duration.map(|span| span.as_ps()))),
+        ("duration_ps", json!(duration)),
+        ("calls", json!(several.map(|_| event.calls()))),
+        ("shortest_ps", json!(several.map(|(least, _)| ps(least)))),
+        ("longest_ps", json!(several.map(|(_, most)| ps(most)))),
         ("result", json!(event.result)),
         ("arguments", Value::Object(arguments(event))),
         ("bad", json!(bad(event))),

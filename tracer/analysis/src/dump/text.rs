@@ -48,8 +48,20 @@ pub(super) fn line(event: &Event, header: &TraceHeader, communicators: &Communic
         (Some(_), Some(result)) => add(&mut line, format_args!(") = {result}")),
     }
     if let Some(exit) = event.exit {
-        let span = frequency.time_of(exit).since(entry);
-        add(&mut line, format_args!(" <{}>", time(span.as_ps())));
+        let left = frequency.time_of(exit);
+        let calls = event.calls();
+        if calls > 1 {
+            let inside = frequency.time_of(event.duration().unwrap_or(0));
+            let (inside, until) = (time(inside.as_ps()), seconds(left));
+            let until = until.trim_start();
+            add(
+                &mut line,
+                format_args!(" <{inside} in {calls} calls until {until}>"),
+            );
+        } else {
+            let span = left.since(entry);
+            add(&mut line, format_args!(" <{}>", time(span.as_ps())));
+        }
     }
     remarks(&mut line, event, communicators);
     line

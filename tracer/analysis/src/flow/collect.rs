@@ -46,6 +46,14 @@ impl Cycles {
         self.max = self.max.max(cycles);
         self.total = self.total.saturating_add(cycles);
     }
+
+    /// Adds so many times that are `total` together, none outside of `extremes`.
+    pub(crate) fn add_several(&mut self, count: u64, total: u64, extremes: (u64, u64)) {
+        self.count = self.count.saturating_add(count);
+        self.min = self.min.min(extremes.0);
+        self.max = self.max.max(extremes.1);
+        self.total = self.total.saturating_add(total);
+    }
 }
 
 /// A kind of call of a thread.
@@ -141,7 +149,6 @@ impl Flow {
     }
 
     fn observe(&mut self, event: &Event, detail: Detail) {
-        self.calls += 1;
         let from = self.at;
         let (node, edge) = self.find(from, event, detail);
         let node = node.unwrap_or_else(|| {
@@ -154,10 +161,15 @@ impl Flow {
         let between = self.left.map(|left| event.entry.saturating_sub(left));
         self.take(edge, between);
         let to = &mut self.nodes[node as usize];
-        to.visits += 1;
-        to.labels.push(self.calls);
-        if let Some(cycles) = event.duration() {
-            to.time.add(cycles);
+        to.visits = to.visits.saturating_add(1);
+        to.labels
+            .push_run(self.calls.saturating_add(1), event.calls());
+        self.calls = self.calls.saturating_add(event.calls());
+        if let (Some(cycles), Some(extremes)) = (event.duration(), event.durations()) {
+            to.time.add_several(event.calls(), cycles, extremes);
+        }
+        if event.calls() > 1 {
+            self.repeat(node, event.calls() - 1, event.outside());
         }
         self.at = node;
         self.left = event.exit;
@@ -180,9 +192,22 @@ impl Flow {
         edge
     }
 
+    /// So many more calls of the node of the last one, with so many cycles between them together.
+    fn repeat(&mut self, node: u32, count: u64, between: u64) {
+        let edge = self.edge(node, node);
+        let visits = &mut self.nodes[node as usize].visits;
+        let edge = &mut self.edges[edge as usize];
+        edge.labels.push_run(*visits, count);
+        edge.count = edge.count.saturating_add(count);
+        *visits = visits.saturating_add(count);
+        // Each is not told.
+        let mean = between / count;
+        edge.between.add_several(count, between, (mean, mean));
+    }
+
     fn take(&mut self, edge: u32, between: Option<u64>) {
         let edge = &mut self.edges[edge as usize];
-        edge.count += 1;
+        edge.count = edge.count.saturating_add(1);
         edge.labels.push(self.nodes[edge.from as usize].visits);
         if let Some(between) = between {
             edge.between.add(between);

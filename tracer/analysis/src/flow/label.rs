@@ -95,22 +95,47 @@ impl Labels {
         });
     }
 
+    /// Adds so many visits in a row, the first of which is later than all before.
+    pub(crate) fn push_run(&mut self, first: u64, count: u64) {
+        let (mut visit, mut left) = (first, count);
+        while left > 0 && !self.irregular {
+            self.push(visit);
+            left -= 1;
+            let Some(label) = self.list.last_mut() else {
+                return;
+            };
+            // What a block has room for, or what makes it longer.
+            let filled = &mut self.block.1;
+            let more = match label.stride {
+                0 => left,
+                _ => left.min(label.block.saturating_sub(*filled)),
+            };
+            if label.stride == 0 {
+                label.block = label.block.saturating_add(more);
+            }
+            *filled = filled.saturating_add(more);
+            label.last = label.last.saturating_add(more);
+            left -= more;
+            visit = visit.saturating_add(more.saturating_add(1));
+        }
+    }
+
     /// Lets the last label stand for one more visit, if it can.
     fn extend(&mut self, visit: u64) -> bool {
         let Some(label) = self.list.last_mut() else {
             return false;
         };
         let (start, filled) = &mut self.block;
-        let adjoins = visit == label.last + 1;
+        let adjoins = visit == label.last.saturating_add(1);
         if label.stride == 0 && adjoins {
-            label.block += 1;
-            *filled += 1;
+            label.block = label.block.saturating_add(1);
+            *filled = filled.saturating_add(1);
         } else if label.stride == 0 {
             label.stride = visit - label.first;
             (*start, *filled) = (visit, 1);
         } else if *filled < label.block && adjoins {
             *filled += 1;
-        } else if *filled == label.block && visit == *start + label.stride {
+        } else if *filled == label.block && visit == start.saturating_add(label.stride) {
             (*start, *filled) = (visit, 1);
         } else {
             return false;
@@ -163,6 +188,21 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn runs_are_visits_in_a_row(runs in proptest::collection::vec((1u64..9, 1u64..9), 0..40)) {
+            let (mut singly, mut together) = (Labels::default(), Labels::default());
+            let mut visit = 0;
+            for (apart, count) in runs {
+                visit += apart;
+                together.push_run(visit, count);
+                for one in visit..visit + count {
+                    singly.push(one);
+                }
+                visit += count - 1;
+                prop_assert_eq!(&singly, &together);
+            }
+        }
+
         #[test]
         fn labels_stand_for_the_visits_and_no_others(visits in proptest::collection::btree_set(1u64..60, 0..40)) {
             let labels = labels(visits.iter().copied());

@@ -29,8 +29,19 @@ pub(super) struct Occurrence {
 }
 
 impl Occurrence {
+    /// So many more visits like the last one, in as many more iterations, or all in the same.
+    fn repeat(&mut self, around: &Active, total: u64, count: u64) {
+        self.visits = self.visits.saturating_add(count);
+        if total > self.latest {
+            self.latest = total;
+            let before = |number: u64| number.saturating_sub(count).saturating_add(1);
+            self.current.push_run(before(around.iteration), count);
+            self.all.push_run(before(total), count);
+        }
+    }
+
     fn visit(&mut self, around: &Active, total: u64) {
-        self.visits += 1;
+        self.visits = self.visits.saturating_add(1);
         if self.entry != around.entry {
             self.close();
             self.entry = around.entry;
@@ -149,16 +160,32 @@ impl Walk {
         if let Some(around) = self.active.last() {
             self.nodes[node as usize].visit(around, self.loops[around.number].total);
         }
+        if event.calls() > 1 {
+            self.repeat(node, event.calls() - 1, nesting);
+        }
         let duration = event.duration().unwrap_or(0);
         for active in &self.active {
             let sum = &mut self.loops[active.number];
-            sum.calls += 1;
+            sum.calls = sum.calls.saturating_add(event.calls());
             sum.mpi = sum.mpi.saturating_add(duration);
         }
-        self.calls += 1;
+        self.calls = self.calls.saturating_add(event.calls());
         self.mpi = self.mpi.saturating_add(duration);
         self.at = node;
         self.left = self.left.max(event.exit.unwrap_or(event.entry));
+    }
+
+    /// So many more calls of the node of the last one.
+    fn repeat(&mut self, node: u32, count: u64, nesting: &Nesting) {
+        let Some(innermost) = self.active.last_mut() else {
+            return;
+        };
+        let sum = &mut self.loops[innermost.number];
+        if nesting.loops[innermost.number].header == node {
+            innermost.iteration = innermost.iteration.saturating_add(count);
+            sum.total = sum.total.saturating_add(count);
+        }
+        self.nodes[node as usize].repeat(innermost, sum.total, count);
     }
 
     fn enter(&mut self, number: usize, at: u64) {

@@ -25,8 +25,8 @@ struct Part {
 }
 
 impl Part {
-    fn add(&mut self, time: u64) {
-        self.calls += 1;
+    fn add(&mut self, calls: u64, time: u64) {
+        self.calls = self.calls.saturating_add(calls);
         self.time = self.time.saturating_add(time);
     }
 }
@@ -81,17 +81,31 @@ impl Measure {
         };
         let frequency = self.header.frequency(event.node);
         let entry = frequency.time_of(event.entry).as_ps();
-        let on_path = within(segments, entry, frequency.time_of(exit).as_ps());
+        let exit = frequency.time_of(exit).as_ps();
+        let on_path = within(segments, entry, exit);
+        let on_path = match event.calls() {
+            1 => on_path,
+            // Where in their time the calls were is not told: as if everywhere alike.
+            _ => {
+                let extent = exit.saturating_sub(entry).max(1);
+                let inside = frequency.time_of(event.duration().unwrap_or(0)).as_ps();
+                let part = u128::from(on_path) * u128::from(inside) / u128::from(extent);
+                u64::try_from(part).unwrap_or(u64::MAX).min(on_path)
+            }
+        };
         if on_path == 0 {
             return;
         }
         self.functions
             .entry(event.function)
             .or_default()
-            .add(on_path);
+            .add(event.calls(), on_path);
         if self.numbers.frames() > 0 {
             let site = self.numbers.number(event);
-            self.sites.entry(site).or_default().add(on_path);
+            self.sites
+                .entry(site)
+                .or_default()
+                .add(event.calls(), on_path);
         }
         let phases = self.phases.as_ref();
         let phase = phases.map_or(ProgramPhase::Before, |phases| phases.phase(event));

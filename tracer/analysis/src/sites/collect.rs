@@ -42,6 +42,15 @@ impl Times {
         self.total = self.total.saturating_add(ps);
     }
 
+    /// So many that are `total` together, none outside of `extremes`.
+    fn add_several(&mut self, count: u64, total: u64, extremes: (u64, u64)) {
+        let before = if self.count == 0 { u64::MAX } else { self.min };
+        self.min = before.min(extremes.0);
+        self.max = self.max.max(extremes.1);
+        self.count = self.count.saturating_add(count);
+        self.total = self.total.saturating_add(total);
+    }
+
     fn mean(&self) -> u64 {
         self.total.checked_div(self.count).unwrap_or(0)
     }
@@ -111,7 +120,7 @@ impl<'a> SiteCollector<'a> {
     fn number(&mut self, event: &Event) -> u32 {
         let number = self.numbers.number(event);
         if number == 0 {
-            self.beyond += 1;
+            self.beyond = self.beyond.saturating_add(event.calls());
         }
         let sites = self.sites.len().max(number as usize);
         self.sites.resize(sites, SiteSum::default());
@@ -120,15 +129,25 @@ impl<'a> SiteCollector<'a> {
 
     fn call(&mut self, event: &Event, number: u32) {
         let span = event.exit.map(|exit| self.span(event, event.entry, exit));
+        let several = event.durations().filter(|_| event.calls() > 1);
+        let ps = |cycles| self.header.frequency(event.node).time_of(cycles).as_ps();
+        let several = several.map(|(least, most)| {
+            let inside = ps(event.duration().unwrap_or(0));
+            (inside, (ps(least), ps(most)))
+        });
         let volume = Volume::of(event, self.communicators);
         let Some(sum) = self.sites.get_mut(number as usize - 1) else {
             return;
         };
-        sum.calls += 1;
+        sum.calls = sum.calls.saturating_add(event.calls());
         sum.sent = sum.sent.saturating_add(volume.sent);
         sum.received = sum.received.saturating_add(volume.received);
-        if let Some(span) = span {
-            sum.times.add(span);
+        match (several, span) {
+            (Some((inside, extremes)), _) => {
+                sum.times.add_several(event.calls(), inside, extremes);
+            }
+            (None, Some(span)) => sum.times.add(span),
+            (None, None) => {}
         }
     }
 
@@ -139,6 +158,9 @@ impl<'a> SiteCollector<'a> {
             && wanted
         {
             self.interval(event, (from, number), left);
+        }
+        if event.calls() > 1 && wanted {
+            self.intervals_within(event, number);
         }
         if let Some(exit) = event.exit
             && number > 0
@@ -159,6 +181,23 @@ impl<'a> SiteCollector<'a> {
         let times = self.transitions.entry(which).or_default();
         times.add(span);
         times.reciprocal_seconds += rate / (event.entry - left).max(1) as f64;
+    }
+
+    /// The intervals between calls that are told together, as if they were equally long: each is not told.
+    fn intervals_within(&mut self, event: &Event, number: u32) {
+        let (which, count) = ((number, number), event.calls() - 1);
+        let full = self.transitions.len() >= MOST_TRANSITIONS;
+        if full && !self.transitions.contains_key(&which) {
+            self.transitions_beyond = self.transitions_beyond.saturating_add(count);
+            return;
+        }
+        let frequency = self.header.frequency(event.node);
+        let total = frequency.time_of(event.outside()).as_ps();
+        let mean = total / count;
+        let cycles = (event.outside() as f64 / count as f64).max(1.0);
+        let times = self.transitions.entry(which).or_default();
+        times.add_several(count, total, (mean, mean));
+        times.reciprocal_seconds += count as f64 * frequency.as_hz() as f64 / cycles;
     }
 
     fn span(&self, event: &Event, from: u64, to: u64) -> u64 {

@@ -1,7 +1,8 @@
 //! Gathers statistics, event by event.
 //!
 //! Events come in the order of the trace, after communicators are known. Order is that of numbers, not of
-//! appearance in memory, so the figures are the same each time. Called by `dump`'s
+//! appearance in memory, so the figures are the same each time. A record of several calls counts as these: exactly in counts, sums, least
+//! and greatest, and with the mean of them in medians and harmonic means. Called by `dump`'s
 //! [`statistics`](crate::statistics).
 
 use std::collections::BTreeMap;
@@ -18,7 +19,12 @@ struct FunctionSum {
     nested: u64,
     sent: u64,
     received: u64,
+    /// Of each call that has a record of its own.
     durations: Vec<u64>,
+    /// Of each record of several calls: the mean, and how many they are.
+    folds: Vec<(u64, u64)>,
+    /// In all of these, and in the shortest and the longest.
+    folded: Option<(u64, u64, u64)>,
 }
 
 #[derive(Debug, Default)]
@@ -77,7 +83,7 @@ impl<'a> StatCollector<'a> {
             return;
         }
         if event.depth > 0 {
-            self.functions.entry(event.function).or_default().nested += 1;
+            self.functions.entry(event.function).or_default().nested += event.calls();
             return;
         }
         if event.exit.is_none() {
@@ -97,13 +103,13 @@ impl<'a> StatCollector<'a> {
         *inexact_received = inexact_received.saturating_add(inexact);
         self.time(event);
         let function = self.functions.entry(event.function).or_default();
-        function.calls += 1;
+        function.calls = function.calls.saturating_add(event.calls());
         function.sent = function.sent.saturating_add(sent);
         function.received = function.received.saturating_add(received);
         let key = (event.node, event.process);
         let process = self.processes.entry(key).or_default();
         process.rank = event.rank;
-        process.calls += 1;
+        process.calls = process.calls.saturating_add(event.calls());
         process.sent = process.sent.saturating_add(sent);
         process.received = process.received.saturating_add(received);
         for transfer in &event.transfers {
@@ -160,9 +166,23 @@ impl<'a> StatCollector<'a> {
             return;
         };
         process.left.insert(event.thread, exit);
+        let function = self.functions.entry(event.function).or_default();
+        if event.calls() > 1 {
+            let ps = |cycles| frequency.time_of(cycles).as_ps();
+            let inside = ps(event.duration().unwrap_or(0));
+            let outside = event.outside();
+            process.mpi = process.mpi.saturating_add(inside);
+            process.compute = process.compute.saturating_add(ps(outside));
+            let between = event.calls() - 1;
+            process
+                .intervals
+                .add_equal(between, outside, frequency.as_hz());
+            let extremes = event.durations().unwrap_or_default();
+            function.add_folded(event.calls(), inside, (ps(extremes.0), ps(extremes.1)));
+            return;
+        }
         let duration = span(event.entry, exit);
         process.mpi = process.mpi.saturating_add(duration);
-        let function = self.functions.entry(event.function).or_default();
         function.durations.push(duration);
     }
 
@@ -207,11 +227,49 @@ impl<'a> StatCollector<'a> {
 }
 
 impl FunctionSum {
+    /// Several calls, of so many picoseconds together, in the shortest and in the longest.
+    fn add_folded(&mut self, calls: u64, inside: u64, (shortest, longest): (u64, u64)) {
+        self.folds.push((inside / calls, calls));
+        let (all, least, most) = self.folded.unwrap_or((0, u64::MAX, 0));
+        self.folded = Some((
+            all.saturating_add(inside),
+            least.min(shortest),
+            most.max(longest),
+        ));
+    }
+
+    /// The median, the lower one of two; calls that are told together took the mean of these.
+    fn median(&mut self) -> u64 {
+        self.folds.sort_unstable();
+        let count = self.durations.len() as u128;
+        let folded: u128 = self.folds.iter().map(|(_, calls)| u128::from(*calls)).sum();
+        let mut left = (count + folded).saturating_sub(1) / 2;
+        let mut singles = self.durations.iter().copied().peekable();
+        for (mean, calls) in &self.folds {
+            while let Some(single) = singles.next_if(|single| single <= mean) {
+                match left.checked_sub(1) {
+                    Some(fewer) => left = fewer,
+                    None => return single,
+                }
+            }
+            match left.checked_sub(u128::from(*calls)) {
+                Some(fewer) => left = fewer,
+                None => return *mean,
+            }
+        }
+        singles.nth(left as usize).unwrap_or(0)
+    }
+
     fn finish(mut self, number: u16, seen: Option<u64>) -> FunctionStat {
         self.durations.sort_unstable();
+        let median_ps = self.median();
         let durations = &self.durations;
-        let total: u128 = durations.iter().map(|ps| u128::from(*ps)).sum();
-        let count = durations.len() as u128;
+        let (inside, shortest, longest) = self.folded.unwrap_or((0, u64::MAX, 0));
+        let singles: u128 = durations.iter().map(|ps| u128::from(*ps)).sum();
+        let total = singles + u128::from(inside);
+        let folded: u128 = self.folds.iter().map(|(_, calls)| u128::from(*calls)).sum();
+        let count = durations.len() as u128 + folded;
+        let least = durations.first().copied().unwrap_or(u64::MAX).min(shortest);
         FunctionStat {
             function: FUNCTIONS
                 .get(usize::from(number))
@@ -221,14 +279,11 @@ impl FunctionSum {
             seen,
             sent: self.sent,
             received: self.received,
-            returned: durations.len() as u64,
-            min_ps: durations.first().copied().unwrap_or(0),
-            median_ps: durations
-                .get(durations.len().saturating_sub(1) / 2)
-                .copied()
-                .unwrap_or(0),
+            returned: u64::try_from(count).unwrap_or(u64::MAX),
+            min_ps: if count == 0 { 0 } else { least },
+            median_ps,
             mean_ps: total.checked_div(count).unwrap_or(0) as u64,
-            max_ps: durations.last().copied().unwrap_or(0),
+            max_ps: durations.last().copied().unwrap_or(0).max(longest),
             total_ps: u64::try_from(total).unwrap_or(u64::MAX),
         }
     }
@@ -251,8 +306,16 @@ impl ProcessSum {
 }
 
 impl Intervals {
+    /// So many intervals, of so many cycles together, as if they were equally long: each is not told.
+    fn add_equal(&mut self, count: u64, cycles: u64, hz: u64) {
+        let reciprocals = count as f64 * (count as f64 / cycles.max(1) as f64).min(1.0);
+        self.count = self.count.saturating_add(count);
+        self.reciprocal_cycles += reciprocals;
+        self.reciprocal_seconds += hz as f64 * reciprocals;
+    }
+
     fn add(&mut self, other: Self) {
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
         self.reciprocal_cycles += other.reciprocal_cycles;
         self.reciprocal_seconds += other.reciprocal_seconds;
     }

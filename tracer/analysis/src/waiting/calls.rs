@@ -41,6 +41,9 @@ pub(super) struct Entered {
     pub(super) entry: u64,
     /// When it returned.
     pub(super) exit: u64,
+    /// Calls that it stands for, and the time in them, in picoseconds.
+    pub(super) calls: u64,
+    pub(super) inside: u64,
     /// Whether it is wanted in the result.
     pub(super) counts: bool,
     /// What whoever asks calls it by.
@@ -150,9 +153,9 @@ impl Calls {
         let number = self.next;
         self.next += 1;
         if entered.counts {
-            let time = entered.exit.saturating_sub(entered.entry);
+            let time = entered.inside;
             let function = self.functions.entry(entered.function).or_default();
-            function.calls += 1;
+            function.calls = function.calls.saturating_add(entered.calls);
             function.total = function.total.saturating_add(time);
             let rank = self.ranks.entry(entered.process).or_insert(RankSum {
                 member: entered.member,
@@ -161,7 +164,7 @@ impl Calls {
             });
             rank.mpi = rank.mpi.saturating_add(time);
             let label = self.labels.entry(entered.label).or_default();
-            label.calls += 1;
+            label.calls = label.calls.saturating_add(entered.calls);
             label.total = label.total.saturating_add(time);
         }
         if operations > 0 {

@@ -145,12 +145,19 @@ impl<'a> WaitCollector<'a> {
         let Some(exit) = event.exit else {
             return;
         };
+        let (from, to) = (self.time(event, event.entry), self.time(event, exit));
+        let inside = match event.calls() {
+            1 => to.saturating_sub(from),
+            _ => self.time(event, event.duration().unwrap_or(0)),
+        };
         let entered = Entered {
             process,
             member,
             function: event.function,
-            entry: self.time(event, event.entry),
-            exit: self.time(event, exit),
+            entry: from,
+            exit: to,
+            calls: event.calls(),
+            inside,
             counts: counts && event.selected,
             label,
         };

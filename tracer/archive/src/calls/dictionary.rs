@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_trace::{
-    NewSites, PLAIN_VERSION, SITES_VERSION, Site, SiteNumbers, Sites, VERSION, codec,
+    NewSites, PLAIN_VERSION, SINGLE_VERSION, SITES_VERSION, Site, SiteNumbers, Sites, VERSION,
+    codec,
 };
 use bincode::{Decode, Encode};
 
@@ -207,20 +208,26 @@ impl Dictionary {
     /// The signature that `raw` begins with, and its length.
     fn signature(&self, raw: &[u8]) -> Result<(Signature, usize), String> {
         let failed = |error| format!("a signature: {error}");
-        let of = |(event, slots, site)| Signature {
+        let of = |(event, slots, site), details| Signature {
             event,
             slots,
             site,
-            details: None,
+            details,
+            folded: false,
         };
         let (signature, used) = match self.version {
             PLAIN_VERSION => {
                 let ((event, slots), used) = codec::decode_first(raw).map_err(failed)?;
-                (of((event, slots, 0)), used)
+                (of((event, slots, 0), None), used)
             }
             SITES_VERSION => {
                 let (parts, used) = codec::decode_first(raw).map_err(failed)?;
-                (of(parts), used)
+                (of(parts, None), used)
+            }
+            SINGLE_VERSION => {
+                let (parts, used) = codec::decode_first(raw).map_err(failed)?;
+                let (event, slots, site, details) = parts;
+                (of((event, slots, site), details), used)
             }
             _ => codec::decode_first::<Signature>(raw).map_err(failed)?,
         };
@@ -294,6 +301,12 @@ impl SavedDictionary {
     /// How many operands each signature has.
     pub(crate) fn slots(&self) -> Vec<usize> {
         self.signatures.iter().map(|it| it.slots.len()).collect()
+    }
+
+    /// Whether a signature is of several calls.
+    pub(crate) fn is_folded(&self, number: u32) -> bool {
+        let signature = self.signatures.get(number as usize);
+        signature.is_some_and(|signature| signature.folded)
     }
 
     /// How many signatures there are.

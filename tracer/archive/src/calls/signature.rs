@@ -6,7 +6,7 @@
 //! an `Outlook` that both change alike. Called by the writer and the readers.
 
 use belljar_abi::Base;
-use belljar_trace::{Accounts, Detailed, Details, Event, Fact, Site};
+use belljar_trace::{Accounts, Detailed, Details, Event, Fact, Folded, Site};
 use bincode::{Decode, Encode};
 
 use crate::calls::stream::{ELSEWHERE, Outlook, Stream};
@@ -27,6 +27,8 @@ pub(crate) struct Signature {
     pub(crate) site: u32,
     /// What it tells besides. In a file from version 9 on.
     pub(crate) details: Option<Box<Details>>,
+    /// Whether it is of several calls, which the times tell of. In a file from version 10 on.
+    pub(crate) folded: bool,
 }
 
 /// Takes out of `event` what its signature has not: afterwards it is the signature's, with `slots`
@@ -95,6 +97,7 @@ fn forget_place(event: &mut Event) {
     event.accounts = Accounts(None);
     event.site = Site(None);
     event.details = Detailed(None);
+    event.folded = Folded(None);
 }
 
 /// What becomes of an argument word.

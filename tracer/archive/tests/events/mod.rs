@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use belljar_trace::{
     Account, Accounts, Amount, CallStack, CodeFile, Collective, Completion, Datatype, Direction,
-    Ending, Event, Fact, Frame, GroupMembers, Implementation, Launch, Making, NewCommunicator,
-    Peer, Phase, Share, Site, Status, Text, Transfer, Who,
+    Ending, Event, Fact, Folded, Frame, GroupMembers, Implementation, Launch, Making,
+    NewCommunicator, Peer, Phase, Polls, Share, Site, Status, Text, Transfer, Who,
 };
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn number() -> impl Strategy<Value = u64> + Clone {
 
 /// So many calls, and fewer, that have all there can be.
 pub(crate) fn any_events(most: usize) -> impl Strategy<Value = Vec<Event>> {
-    let numbers = prop::collection::vec(number(), 40);
+    let numbers = prop::collection::vec(number(), 44);
     prop::collection::vec(
         numbers.prop_map(|numbers| event(&mut numbers.into_iter())),
         0..most,
@@ -174,7 +174,20 @@ fn event(numbers: &mut impl Iterator<Item = u64>) -> Event {
         accounts: Accounts((next() == 3).then(|| [account(next()), account(next())])),
         site: Site::default(),
         details: belljar_trace::Detailed::default(),
+        folded: folded(&mut next),
     }
+}
+
+/// Several calls, or one.
+fn folded(next: &mut impl FnMut() -> u64) -> Folded {
+    let polls = Polls {
+        calls: next(),
+        inside: next(),
+        shortest: next(),
+        longest: next(),
+        ..Polls::default()
+    };
+    Folded((polls.calls > 1).then(|| Box::new(polls)))
 }
 
 /// The objects that a call makes, names or frees.
@@ -265,6 +278,7 @@ pub(crate) fn all_kinds(number: u64) -> Event {
         accounts: Accounts::default(),
         site: Site::default(),
         details: belljar_trace::Detailed::default(),
+        folded: belljar_trace::Folded::default(),
     }
 }
 

@@ -42,6 +42,7 @@ fn events(count: u64) -> Vec<Event> {
             window: (number > 2).then_some(7),
             ..crate::Details::default()
         }),
+        folded: Folded((number > 3).then(|| Box::new(Polls::one(number, sum(number), 5)))),
     });
     events.collect()
 }
