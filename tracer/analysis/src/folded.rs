@@ -8,7 +8,7 @@ use belljar_tracer::scripted::int;
 use serde_json::{Value, json};
 
 use crate::ranks::{ANY, Ranks, WORLD};
-use crate::{Detail, Filter, GraphsOf, Ratio};
+use crate::{Detail, Filter, FrameNames, GraphsOf, Ratio, WaitBy};
 
 /// A rank that polls for a message and then receives it, again and again; clocks are read, and a request tested.
 fn events() -> (belljar_trace::TraceHeader, Vec<Event>) {
@@ -112,11 +112,18 @@ fn statistics_are_the_same_but_for_what_is_not_told() {
 
 #[test]
 fn waiting_and_the_critical_path_are_the_same() {
+    const BY: WaitBy = WaitBy {
+        frames: None,
+        phases: true,
+    };
     held_against(
-        |path| json!(crate::waiting(path, &Filter::default()).unwrap().0),
+        |path| json!(crate::waiting(path, &Filter::default(), BY).unwrap().0),
         &[],
     );
-    held_against(|path| json!(crate::critical_path(path).unwrap().0), &[]);
+    held_against(
+        |path| json!(crate::critical_path(path, true).unwrap().0),
+        &[],
+    );
 }
 
 #[test]
@@ -163,7 +170,8 @@ fn sites_are_the_same() {
 fn a_trace_differs_in_nothing_from_its_folded_self() {
     let directory = tempfile::tempdir().unwrap();
     let [each, folded] = traces(directory.path());
-    let (diff, _) = crate::diff(&each, &folded).unwrap();
+    let unnamed = [(); 2].map(|()| FrameNames::new(|_, _| Vec::new()));
+    let (diff, _) = crate::diff(&each, &folded, true, unnamed).unwrap();
     assert!(diff.functions.iter().all(|own| own.calls.a == own.calls.b));
     assert!(
         diff.functions

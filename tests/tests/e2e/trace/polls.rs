@@ -29,7 +29,7 @@ fn folded_polls_are_the_calls_that_they_stand_for() {
     let each = dir.run(&scenario, "each", &["--set", "trace.polls=each"]);
     let each = each.success();
     // What the program does is the same to the byte: consoles, packets, times, calls.
-    folded.assert_same_but(&each, &["trace.bjt", "scenario.toml"]);
+    folded.assert_same_but(&each, &["trace.bjt", "scenario.toml", "plan.txt"]);
     let [found, expected] = ["folded", "each"].map(|out| functions(&dir, out));
     assert!(expected["MPI_Iprobe"][0] > 10, "{expected:?}");
     assert_eq!(found, expected);

@@ -173,9 +173,23 @@ fn frames_change_no_call_and_no_cycle() {
     assert_eq!(code, Some(1));
     assert!(error.contains("--set trace.frames=3"), "{error}");
     // Other analyses tell of both the same.
-    for command in ["stat", "wait", "path", "loops", "graph"] {
+    for command in ["stat", "loops", "graph"] {
         let [one, other] = ["plain", "framed"].map(|out| dir.call(&["trace", command, out]));
         assert_eq!(one, other, "{command}");
+    }
+    // These tell call sites, too, where there are any.
+    for command in ["wait", "path"] {
+        let told = |out| {
+            let (told, error, code) = dir.call(&["trace", command, "--json", out]);
+            assert_eq!(code, Some(0), "{error}");
+            let mut told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+            let sites = told.as_object_mut().and_then(|told| told.remove("sites"));
+            (told, sites.expect("sites"))
+        };
+        let [(one, none), (other, some)] = ["plain", "framed"].map(told);
+        assert_eq!(one, other, "{command}");
+        let count = |sites: &serde_json::Value| sites.as_array().map_or(0, Vec::len);
+        assert!(count(&none) == 0 && count(&some) > 0, "{command}: {some:#}");
     }
 }
 

@@ -1,9 +1,15 @@
 //! Traces of which all waiting times were worked out by hand.
 
+use std::sync::Arc;
+
+use belljar_archive::{Contents, TraceWriter};
+use belljar_trace::{CallStack, CodeFile, Frame, Site, TraceSummary};
 use belljar_tracer::scripted::int;
 
-use super::{CallWait, WaitCollector, WaitKind, Waiting};
+use super::{CallWait, WaitBy, WaitCollector, WaitKind, Waiting, waiting};
+use crate::generated::Stencil;
 use crate::ranks::{ANY, BUFFER, BYTE, NO_REQUEST, Ranks, SUM, WORLD};
+use crate::{Filter, InPhase, ProgramPhase};
 
 impl Ranks {
     fn waiting(self) -> Waiting {
@@ -173,4 +179,92 @@ fn what_has_no_partner_is_counted() {
     found.write(&mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("1 sends have no receive"), "{text}");
+}
+
+/// A trace of a stencil with a site for each function, in a file.
+fn stencil_file() -> (tempfile::NamedTempFile, Stencil) {
+    let stencil = Stencil {
+        width: 3,
+        height: 2,
+        steps: 6,
+        rounds: 2,
+        report: 3,
+    };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let contents = Contents {
+        frames: 2,
+        ..Contents::default()
+    };
+    let (path, header) = (file.path(), stencil.header());
+    let mut writer = TraceWriter::over(file.reopen().unwrap(), path, &header, contents).unwrap();
+    for mut event in stencil.events() {
+        let program = Arc::new(CodeFile {
+            path: "/bin/stencil".to_owned(),
+            build_id: vec![7],
+        });
+        let frames = [u64::from(event.function), 0x9000].map(|address| Frame {
+            address,
+            file: Some(Arc::clone(&program)),
+        });
+        event.site = Site(Some(Arc::new(CallStack(frames.into()))));
+        writer.push(event).unwrap();
+    }
+    writer.finish(&TraceSummary::default()).unwrap();
+    (file, stencil)
+}
+
+#[test]
+fn sites_and_phases_are_parts_of_the_whole() {
+    let (file, stencil) = stencil_file();
+    let by = WaitBy {
+        frames: Some(1),
+        phases: true,
+    };
+    let (found, _) = waiting(file.path(), &Filter::default(), by).unwrap();
+    let whole: u64 = found.kinds.iter().map(|kind| kind.waiting_ps).sum();
+    assert!(whole > 0);
+    let sites: Vec<_> = found.sites.iter().map(|site| site.function).collect();
+    let functions: Vec<_> = found.functions.iter().map(|own| own.function).collect();
+    assert_eq!(sites, functions, "each function is called from one site");
+    for (site, own) in found.sites.iter().zip(&found.functions) {
+        let figures = (site.calls, site.waited, site.total_ps, site.waiting_ps);
+        assert_eq!(
+            figures,
+            (own.calls, own.waited, own.total_ps, own.waiting_ps)
+        );
+        assert_eq!(site.frames.len(), 1);
+    }
+    let phases = &found.phases;
+    assert_eq!(
+        phases.iter().map(|phase| phase.waiting_ps).sum::<u64>(),
+        whole
+    );
+    let calls: Vec<u64> = phases.iter().map(|phase| phase.calls).collect();
+    // Init and Finalize of each rank are outside of the loop.
+    assert_eq!(calls, [6, stencil.calls() - 12, 6]);
+    // A filter has the same of a phase.
+    let phases = Arc::new(crate::phases(file.path()).unwrap());
+    let wanted = ProgramPhase::MainLoop;
+    let filter = Filter {
+        phase: Some(InPhase { phases, wanted }),
+        ..Filter::default()
+    };
+    let (inside, _) = waiting(file.path(), &filter, WaitBy::default()).unwrap();
+    let waited: u64 = inside.kinds.iter().map(|kind| kind.waiting_ps).sum();
+    assert_eq!(waited, found.phases[1].waiting_ps);
+}
+
+#[test]
+fn the_path_is_told_by_site_and_phase() {
+    let (file, _) = stencil_file();
+    let (path, _) = crate::critical_path(file.path(), true).unwrap();
+    let ranks: u64 = path.ranks.iter().map(|rank| rank.path_ps).sum();
+    let phases: u64 = path.phases.iter().map(|phase| phase.path_ps).sum();
+    assert_eq!(ranks, phases);
+    let computing: u64 = path.ranks.iter().map(|rank| rank.compute_ps).sum();
+    let parts: u64 = path.phases.iter().map(|phase| phase.compute_ps).sum();
+    assert_eq!(computing, parts);
+    let of_site = path.sites.iter().map(|site| (site.function, site.path_ps));
+    let of_function = path.functions.iter().map(|own| (own.function, own.path_ps));
+    assert!(of_site.eq(of_function), "{path:?}");
 }
