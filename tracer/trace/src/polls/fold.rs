@@ -2,7 +2,7 @@
 //!
 //! It takes calls in the order of a trace and hands them on in that order, but for one thing: polls are held until their
 //! thread's next call that is no such poll, and are handed on as one directly before it; at the end in the order of threads. What comes out depends on the
-//! calls and their order alone. Of each thread one record is held at most, of [`MOST`] threads: where there are more, that of
+//! calls and their order alone. Of each thread one record is held at most, of `MOST` threads: where there are more, that of
 //! the first is handed on. Called by the run's recorder.
 
 use std::collections::BTreeMap;
