@@ -1,6 +1,6 @@
 //! What stands for several calls is these to every analysis: the same calls, each by itself and folded, hold against each other.
 //!
-//! What each analysis tells of both is equal but for what only single calls tell. Tests alone; nothing calls it.
+//! Each analysis gives the same result for both, except for medians and the like, which need single calls. Called by the test runner.
 
 use std::path::{Path, PathBuf};
 

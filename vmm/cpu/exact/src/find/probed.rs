@@ -1,4 +1,4 @@
-//! Probes in translated code: where code comes to one, translation ends there and asks.
+//! Probes in translated code: translation of a block ends at each place that has a probe, and the processor asks there.
 //!
 //! A page that holds users' code is compared with the pages of the set once, when it is first
 //! run; it is watched from then on, so that it is compared anew when it has changed. Code at a
@@ -28,7 +28,7 @@ pub(crate) enum Hit {
 }
 
 impl ExactVcpu {
-    /// Has runs end where code comes to one of `probes`.
+    /// Ends runs at the places of `probes`.
     pub(crate) fn begin_probes(&mut self, probes: &Arc<Probes>) {
         self.with_code(|vcpu| {
             vcpu.flush_code();
