@@ -1,0 +1,363 @@
+//! A network of frames: the fabric of live runs.
+//!
+//! A message goes as full frames and a rest, one after the other as its sender makes them, and has arrived when its receiver has taken in
+//! all. Frames that are lost on the way are sent again: at once when a later one of the message tells the receiver, which takes a round trip, else after
+//! a time (RFC 6298), then after twice as long, and so on. There is no window: what a message's sender makes goes out. Called by replay.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use belljar_fabric::{Direction, Fabric, Frame, LinkId, Mac, RoutingError, Settings, Topology};
+use belljar_sim::{Span, Time};
+
+use crate::loggops::within;
+use crate::network::{
+    Arrival, HEADERS, LinkLoad, Message, MessageId, Network, Pace, SEGMENT, frames_of,
+};
+
+/// How long a sender waits for what nobody tells it is lost: Linux's least.
+const TIMEOUT: Span = Span::from_ms(200);
+
+/// Where in a frame its message's number, its place in the message and the time at which it was sent stand.
+const MARK: usize = 38;
+
+/// What a sending host does.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sender {
+    /// When it can make the next frame.
+    free: Time,
+    /// Frames that it made.
+    frames: u64,
+}
+
+/// A message on its way.
+#[derive(Clone, Debug)]
+struct Transit {
+    message: Message,
+    /// Frames that the receiver knows of: all up to the last that came.
+    known: u64,
+    /// Those of them that did not come.
+    missing: BTreeSet<u64>,
+    /// When it is looked whether all have come.
+    look: Time,
+    /// How long to wait then.
+    patience: Span,
+}
+
+/// A network of frames.
+pub struct PacketNetwork {
+    fabric: Fabric,
+    pace: Pace,
+    senders: Vec<Sender>,
+    /// When each host has taken in what came.
+    receivers: Vec<Time>,
+    transits: BTreeMap<MessageId, Transit>,
+    /// When it is looked whether a message is whole.
+    looks: BTreeSet<(Time, MessageId)>,
+    /// Frames to be sent again.
+    again: BTreeSet<(Time, MessageId, u64)>,
+}
+
+impl PacketNetwork {
+    /// The topology, operated so.
+    ///
+    /// # Errors
+    /// When the topology is none for the routing.
+    pub fn new(topology: Topology, settings: &Settings, pace: Pace) -> Result<Self, RoutingError> {
+        let hosts = topology.hosts() as usize;
+        Ok(Self {
+            fabric: Fabric::with_settings(topology, settings)?,
+            pace,
+            senders: vec![Sender::default(); hosts],
+            receivers: vec![Time::ZERO; hosts],
+            transits: BTreeMap::new(),
+            looks: BTreeSet::new(),
+            again: BTreeSet::new(),
+        })
+    }
+
+    /// Sends one frame of a message, and says when.
+    fn frame(&mut self, time: Time, message: Message, index: u64) -> Time {
+        let Some(sender) = self.senders.get_mut(message.from as usize) else {
+            return time;
+        };
+        // The first frame's part of the work is in what the call that sends it takes.
+        let begins = match index {
+            0 => time.max(sender.free),
+            _ => time.max(sender.free) + self.pace.sends,
+        };
+        sender.free = begins;
+        let data = (message.bytes - (index * SEGMENT).min(message.bytes)).min(SEGMENT);
+        let frame = marked(message, index, begins, data);
+        self.fabric.send(begins, message.from, sender.frames, frame);
+        sender.frames += 1;
+        begins
+    }
+
+    /// A frame has come to its host.
+    fn came(&mut self, at: Time, host: u32, frame: &Frame, arrived: &mut Vec<Arrival>) {
+        let Some((id, index, sent)) = mark_of(frame) else {
+            return;
+        };
+        let Some(free) = self.receivers.get_mut(host as usize) else {
+            return;
+        };
+        let taken = match index {
+            0 => at.max(*free),
+            _ => at.max(*free) + self.pace.receives,
+        };
+        *free = taken;
+        let Some(transit) = self.transits.get_mut(&id) else {
+            return;
+        };
+        if index >= transit.known {
+            let passed = transit.known..index;
+            let back = at + at.since(sent);
+            self.again
+                .extend(passed.clone().map(|lost| (back, id, lost)));
+            transit.missing.extend(passed);
+            transit.known = index + 1;
+        } else {
+            transit.missing.remove(&index);
+        }
+        let whole = transit.known == frames_of(transit.message.bytes);
+        if whole && transit.missing.is_empty() {
+            self.looks.remove(&(transit.look, id));
+            self.transits.remove(&id);
+            arrived.push(Arrival { time: taken, id });
+        }
+    }
+
+    /// Sends again what did not come of a message in time.
+    fn look(&mut self, now: Time, id: MessageId) {
+        let Some(transit) = self.transits.get_mut(&id) else {
+            return;
+        };
+        let all = transit.known..frames_of(transit.message.bytes);
+        let lost: Vec<u64> = transit.missing.iter().copied().chain(all).collect();
+        transit.patience = transit.patience + transit.patience;
+        let message = transit.message;
+        let mut last = now;
+        for index in lost {
+            last = self.frame(now, message, index);
+        }
+        if let Some(transit) = self.transits.get_mut(&id) {
+            transit.look = last + transit.patience;
+            self.looks.insert((transit.look, id));
+        }
+    }
+}
+
+impl Network for PacketNetwork {
+    fn send(&mut self, time: Time, message: Message) -> Option<Time> {
+        if message.from == message.to {
+            return Some(time + within(&self.pace, message.bytes));
+        }
+        let mut last = time;
+        for index in 0..frames_of(message.bytes) {
+            last = self.frame(time, message, index);
+        }
+        let look = last + TIMEOUT;
+        self.looks.insert((look, message.id));
+        let transit = Transit {
+            message,
+            known: 0,
+            missing: BTreeSet::new(),
+            look,
+            patience: TIMEOUT,
+        };
+        self.transits.insert(message.id, transit);
+        None
+    }
+
+    fn next_time(&self) -> Option<Time> {
+        let look = self.looks.first().map(|(time, _)| *time);
+        let again = self.again.first().map(|(time, ..)| *time);
+        let times = [self.fabric.next_time(), look, again];
+        times.into_iter().flatten().min()
+    }
+
+    fn advance(&mut self, arrived: &mut Vec<Arrival>) {
+        let Some(now) = self.next_time() else {
+            return;
+        };
+        while let Some((time, id, index)) = self.again.first().copied()
+            && time <= now
+        {
+            self.again.pop_first();
+            if let Some(message) = self.transits.get(&id).map(|transit| transit.message) {
+                self.frame(now, message, index);
+            }
+        }
+        while let Some((time, id)) = self.looks.first().copied()
+            && time <= now
+        {
+            self.looks.pop_first();
+            self.look(now, id);
+        }
+        let came: Vec<_> = self.fabric.advance(now + Span::from_ps(1)).collect();
+        for delivery in came {
+            self.came(delivery.time, delivery.host, &delivery.frame, arrived);
+        }
+    }
+
+    fn loads(&self) -> Vec<LinkLoad> {
+        let topology = self.fabric.topology();
+        let mut loads = Vec::new();
+        for (link, both) in (0..).zip(self.fabric.statistics()) {
+            for (carried, direction) in both.into_iter().zip([Direction::Up, Direction::Down]) {
+                if carried.frames > 0 || carried.drops > 0 {
+                    loads.push(LinkLoad {
+                        name: name(topology, link, direction),
+                        bytes: carried.bytes,
+                        busy: Span::from_ps(carried.busy_ps),
+                        dropped: carried.drops + carried.lost + carried.failed,
+                    });
+                }
+            }
+        }
+        loads
+    }
+}
+
+/// A direction of a link, for people.
+pub(crate) fn name(topology: &Topology, link: LinkId, direction: Direction) -> String {
+    let way = match direction {
+        Direction::Up => "up",
+        Direction::Down => "down",
+    };
+    format!("{} {way}", topology.link_name(link))
+}
+
+/// The headers of a frame of TCP from one host to another: what routing looks at is there.
+pub(crate) fn headers(from: u32, to: u32) -> [u8; HEADERS as usize] {
+    let mut frame = [0; HEADERS as usize];
+    frame[..6].copy_from_slice(&Mac::of_host(to).0);
+    frame[6..12].copy_from_slice(&Mac::of_host(from).0);
+    frame[12..14].copy_from_slice(&[0x08, 0x00]);
+    frame[14] = 0x45;
+    frame[23] = 6;
+    frame[26..30].copy_from_slice(&from.to_be_bytes());
+    frame[30..34].copy_from_slice(&to.to_be_bytes());
+    frame[34..36].copy_from_slice(&(from as u16).to_be_bytes());
+    frame[36..38].copy_from_slice(&(to as u16).to_be_bytes());
+    frame
+}
+
+/// A frame of a message, by which it is known again.
+fn marked(message: Message, index: u64, sent: Time, data: u64) -> Frame {
+    let mut frame = headers(message.from, message.to).to_vec();
+    frame[MARK..MARK + 4].copy_from_slice(&message.id.to_be_bytes());
+    frame[MARK + 4..MARK + 12].copy_from_slice(&index.to_be_bytes());
+    frame[MARK + 12..MARK + 20].copy_from_slice(&sent.as_ps().to_be_bytes());
+    frame.resize((HEADERS + data) as usize, 0);
+    Arc::from(frame)
+}
+
+fn mark_of(frame: &[u8]) -> Option<(MessageId, u64, Time)> {
+    let id = frame.get(MARK..MARK + 4)?.try_into().ok()?;
+    let index = frame.get(MARK + 4..MARK + 12)?.try_into().ok()?;
+    let sent = frame.get(MARK + 12..MARK + 20)?.try_into().ok()?;
+    Some((
+        u32::from_be_bytes(id),
+        u64::from_be_bytes(index),
+        Time::from_ps(u64::from_be_bytes(sent)),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use belljar_fabric::{Impairment, LinkSpec, SwitchSpec};
+
+    use super::*;
+
+    fn star(queue_bytes: u64) -> Topology {
+        let link = LinkSpec {
+            bandwidth: 10_000_000_000,
+            latency: Span::from_us(1),
+        };
+        let latency = Span::from_ns(300);
+        let switch = SwitchSpec {
+            latency,
+            queue_bytes,
+        };
+        Topology::star(3, link, switch).unwrap()
+    }
+
+    fn message(id: MessageId, from: u32, bytes: u64) -> Message {
+        Message {
+            id,
+            from,
+            to: 2,
+            bytes,
+        }
+    }
+
+    fn arrivals(network: &mut PacketNetwork) -> Vec<(MessageId, u64)> {
+        let mut arrived = Vec::new();
+        while network.next_time().is_some() {
+            network.advance(&mut arrived);
+        }
+        let mut all: Vec<_> = arrived
+            .iter()
+            .map(|arrival| (arrival.id, arrival.time.as_ps()))
+            .collect();
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn a_message_takes_what_its_frames_take() {
+        let mut network =
+            PacketNetwork::new(star(1 << 20), &Settings::default(), Pace::default()).unwrap();
+        network.send(Time::ZERO, message(1, 0, 2 * 1448));
+        // Two links and a switch; the second frame is one transmission later.
+        let expected = 3 * 1_230_400 + 2 * 1_000_000 + 300_000;
+        assert_eq!(arrivals(&mut network), [(1, expected)]);
+    }
+
+    #[test]
+    fn two_senders_share_the_way_to_one_receiver() {
+        let mut network =
+            PacketNetwork::new(star(1 << 20), &Settings::default(), Pace::default()).unwrap();
+        network.send(Time::ZERO, message(1, 0, 100 * 1448));
+        network.send(Time::ZERO, message(2, 1, 100 * 1448));
+        let all = arrivals(&mut network);
+        let last = all.iter().map(|(_, at)| *at).max().unwrap();
+        assert_eq!(last, 201 * 1_230_400 + 2 * 1_000_000 + 300_000);
+    }
+
+    #[test]
+    fn what_is_lost_is_sent_again() {
+        let lossy = Impairment {
+            loss: 0.2,
+            ..Impairment::default()
+        };
+        let settings = Settings {
+            impairments: vec![(2, lossy)],
+            ..Settings::default()
+        };
+        let mut network = PacketNetwork::new(star(1 << 20), &settings, Pace::default()).unwrap();
+        for id in 0..20 {
+            network.send(
+                Time::from_ps(u64::from(id) * 1_000_000_000),
+                message(id, 0, 50 * 1448),
+            );
+        }
+        let all = arrivals(&mut network);
+        assert_eq!(all.len(), 20);
+        let lost: u64 = network.loads().iter().map(|load| load.dropped).sum();
+        assert!(lost > 100, "{lost}");
+    }
+
+    #[test]
+    fn a_queue_that_is_full_drops() {
+        let mut network =
+            PacketNetwork::new(star(20_000), &Settings::default(), Pace::default()).unwrap();
+        network.send(Time::ZERO, message(1, 0, 100 * 1448));
+        network.send(Time::ZERO, message(2, 1, 100 * 1448));
+        assert_eq!(arrivals(&mut network).len(), 2);
+        let lost: u64 = network.loads().iter().map(|load| load.dropped).sum();
+        assert!(lost > 0);
+    }
+}
