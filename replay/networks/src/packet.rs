@@ -11,14 +11,12 @@ use belljar_fabric::{Direction, Fabric, Frame, LinkId, Mac, RoutingError, Settin
 use belljar_sim::{Span, Time};
 
 use crate::loggops::within;
-use crate::network::{
-    Arrival, HEADERS, LinkLoad, Message, MessageId, Network, Pace, SEGMENT, frames_of,
-};
+use crate::network::{Arrival, HEADERS, LinkLoad, Message, Network, Pace, SEGMENT, frames_of};
 
 /// How long a sender waits for what nobody tells it is lost: Linux's least.
 const TIMEOUT: Span = Span::from_ms(200);
 
-/// Where in a frame its message's number, its place in the message and the time at which it was sent stand.
+/// Where in a frame what it is known by again stands, three numbers of eight bytes.
 const MARK: usize = 38;
 
 /// What a sending host does.
@@ -51,11 +49,13 @@ pub struct PacketNetwork {
     senders: Vec<Sender>,
     /// When each host has taken in what came.
     receivers: Vec<Time>,
-    transits: BTreeMap<MessageId, Transit>,
+    /// By the order of sending: numbers of messages return.
+    transits: BTreeMap<u64, Transit>,
+    sent: u64,
     /// When it is looked whether a message is whole.
-    looks: BTreeSet<(Time, MessageId)>,
+    looks: BTreeSet<(Time, u64)>,
     /// Frames to be sent again.
-    again: BTreeSet<(Time, MessageId, u64)>,
+    again: BTreeSet<(Time, u64, u64)>,
 }
 
 impl PacketNetwork {
@@ -71,13 +71,14 @@ impl PacketNetwork {
             senders: vec![Sender::default(); hosts],
             receivers: vec![Time::ZERO; hosts],
             transits: BTreeMap::new(),
+            sent: 0,
             looks: BTreeSet::new(),
             again: BTreeSet::new(),
         })
     }
 
     /// Sends one frame of a message, and says when.
-    fn frame(&mut self, time: Time, message: Message, index: u64) -> Time {
+    fn frame(&mut self, time: Time, own: u64, message: Message, index: u64) -> Time {
         let Some(sender) = self.senders.get_mut(message.from as usize) else {
             return time;
         };
@@ -88,7 +89,7 @@ impl PacketNetwork {
         };
         sender.free = begins;
         let data = (message.bytes - (index * SEGMENT).min(message.bytes)).min(SEGMENT);
-        let frame = marked(message, index, begins, data);
+        let frame = marked(message, (own, index), begins, data);
         self.fabric.send(begins, message.from, sender.frames, frame);
         sender.frames += 1;
         begins
@@ -96,7 +97,7 @@ impl PacketNetwork {
 
     /// A frame has come to its host.
     fn came(&mut self, at: Time, host: u32, frame: &Frame, arrived: &mut Vec<Arrival>) {
-        let Some((id, index, sent)) = mark_of(frame) else {
+        let Some((own, index, sent)) = mark_of(frame) else {
             return;
         };
         let Some(free) = self.receivers.get_mut(host as usize) else {
@@ -107,14 +108,14 @@ impl PacketNetwork {
             _ => at.max(*free) + self.pace.receives,
         };
         *free = taken;
-        let Some(transit) = self.transits.get_mut(&id) else {
+        let Some(transit) = self.transits.get_mut(&own) else {
             return;
         };
         if index >= transit.known {
             let passed = transit.known..index;
             let back = at + at.since(sent);
             self.again
-                .extend(passed.clone().map(|lost| (back, id, lost)));
+                .extend(passed.clone().map(|lost| (back, own, lost)));
             transit.missing.extend(passed);
             transit.known = index + 1;
         } else {
@@ -122,15 +123,16 @@ impl PacketNetwork {
         }
         let whole = transit.known == frames_of(transit.message.bytes);
         if whole && transit.missing.is_empty() {
-            self.looks.remove(&(transit.look, id));
-            self.transits.remove(&id);
+            let (look, id) = (transit.look, transit.message.id);
+            self.looks.remove(&(look, own));
+            self.transits.remove(&own);
             arrived.push(Arrival { time: taken, id });
         }
     }
 
     /// Sends again what did not come of a message in time.
-    fn look(&mut self, now: Time, id: MessageId) {
-        let Some(transit) = self.transits.get_mut(&id) else {
+    fn look(&mut self, now: Time, own: u64) {
+        let Some(transit) = self.transits.get_mut(&own) else {
             return;
         };
         let all = transit.known..frames_of(transit.message.bytes);
@@ -139,11 +141,11 @@ impl PacketNetwork {
         let message = transit.message;
         let mut last = now;
         for index in lost {
-            last = self.frame(now, message, index);
+            last = self.frame(now, own, message, index);
         }
-        if let Some(transit) = self.transits.get_mut(&id) {
+        if let Some(transit) = self.transits.get_mut(&own) {
             transit.look = last + transit.patience;
-            self.looks.insert((transit.look, id));
+            self.looks.insert((transit.look, own));
         }
     }
 }
@@ -153,12 +155,14 @@ impl Network for PacketNetwork {
         if message.from == message.to {
             return Some(time + within(&self.pace, message.bytes));
         }
+        let own = self.sent;
+        self.sent += 1;
         let mut last = time;
         for index in 0..frames_of(message.bytes) {
-            last = self.frame(time, message, index);
+            last = self.frame(time, own, message, index);
         }
         let look = last + TIMEOUT;
-        self.looks.insert((look, message.id));
+        self.looks.insert((look, own));
         let transit = Transit {
             message,
             known: 0,
@@ -166,7 +170,7 @@ impl Network for PacketNetwork {
             look,
             patience: TIMEOUT,
         };
-        self.transits.insert(message.id, transit);
+        self.transits.insert(own, transit);
         None
     }
 
@@ -181,19 +185,19 @@ impl Network for PacketNetwork {
         let Some(now) = self.next_time() else {
             return;
         };
-        while let Some((time, id, index)) = self.again.first().copied()
+        while let Some((time, own, index)) = self.again.first().copied()
             && time <= now
         {
             self.again.pop_first();
-            if let Some(message) = self.transits.get(&id).map(|transit| transit.message) {
-                self.frame(now, message, index);
+            if let Some(message) = self.transits.get(&own).map(|transit| transit.message) {
+                self.frame(now, own, message, index);
             }
         }
-        while let Some((time, id)) = self.looks.first().copied()
+        while let Some((time, own)) = self.looks.first().copied()
             && time <= now
         {
             self.looks.pop_first();
-            self.look(now, id);
+            self.look(now, own);
         }
         let came: Vec<_> = self.fabric.advance(now + Span::from_ps(1)).collect();
         for delivery in came {
@@ -244,25 +248,23 @@ pub(crate) fn headers(from: u32, to: u32) -> [u8; HEADERS as usize] {
     frame
 }
 
-/// A frame of a message, by which it is known again.
-fn marked(message: Message, index: u64, sent: Time, data: u64) -> Frame {
+/// A frame of a message: the message's place in the order of sending and the frame's in the message, and when it was sent.
+fn marked(message: Message, (own, index): (u64, u64), sent: Time, data: u64) -> Frame {
     let mut frame = headers(message.from, message.to).to_vec();
-    frame[MARK..MARK + 4].copy_from_slice(&message.id.to_be_bytes());
-    frame[MARK + 4..MARK + 12].copy_from_slice(&index.to_be_bytes());
-    frame[MARK + 12..MARK + 20].copy_from_slice(&sent.as_ps().to_be_bytes());
+    for (place, number) in frame[MARK..].chunks_mut(8).zip([own, index, sent.as_ps()]) {
+        place.copy_from_slice(&number.to_be_bytes());
+    }
     frame.resize((HEADERS + data) as usize, 0);
     Arc::from(frame)
 }
 
-fn mark_of(frame: &[u8]) -> Option<(MessageId, u64, Time)> {
-    let id = frame.get(MARK..MARK + 4)?.try_into().ok()?;
-    let index = frame.get(MARK + 4..MARK + 12)?.try_into().ok()?;
-    let sent = frame.get(MARK + 12..MARK + 20)?.try_into().ok()?;
-    Some((
-        u32::from_be_bytes(id),
-        u64::from_be_bytes(index),
-        Time::from_ps(u64::from_be_bytes(sent)),
-    ))
+fn mark_of(frame: &[u8]) -> Option<(u64, u64, Time)> {
+    let number = |at: usize| {
+        let bytes = frame.get(at..at + 8)?.try_into().ok()?;
+        Some(u64::from_be_bytes(bytes))
+    };
+    let sent = number(MARK + 16)?;
+    Some((number(MARK)?, number(MARK + 8)?, Time::from_ps(sent)))
 }
 
 #[cfg(test)]
@@ -270,6 +272,7 @@ mod tests {
     use belljar_fabric::{Impairment, LinkSpec, SwitchSpec};
 
     use super::*;
+    use crate::network::MessageId;
 
     fn star(queue_bytes: u64) -> Topology {
         let link = LinkSpec {

@@ -83,6 +83,7 @@ pub use stat::{
     FunctionStat, IntervalStat, ProbeRankStat, ProbeStat, ProbeSum, RankStat, SizeStat,
     StatCollector, Statistics, TrafficStat,
 };
+pub use table::{Table, time as time_words};
 pub use waiting::{
     CallWait, FunctionWait, KindWait, PhaseWait, RankWait, SiteWait, WaitBy, WaitCollector,
     WaitKind, Waiting, waiting,
