@@ -46,6 +46,12 @@ impl Protocol {
         }
     }
 
+    /// One of its legs; the last, if there are not so many.
+    pub(crate) fn leg(self, leg: usize) -> Leg {
+        let legs = self.legs();
+        legs[leg.min(legs.len() - 1)]
+    }
+
     /// The leg after whose arrival the sender is done; `None`: when all data has been handed over.
     pub(crate) fn sender_done(self) -> Option<usize> {
         match self {
@@ -117,7 +123,7 @@ impl Costs {
             combine: 0.4,
             copy: 0.1,
             header: 16,
-            rendezvous: 32_000,
+            rendezvous: 20_352,
             protocol: Protocol::Put,
         };
         match implementation {

@@ -1,10 +1,12 @@
 //! A network of frames: the fabric of live runs.
 //!
-//! A message goes as full frames and a rest, one after the other as its sender makes them, and has arrived when its receiver has taken in
-//! all. Frames that are lost on the way are sent again: at once when a later one of the message tells the receiver, which takes a round trip, else after
+//! A message goes as full frames and a rest, and has arrived when its receiver has taken in all. A host that sends several takes a frame of
+//! each in turn, as fast as it can make frames and its link can take them: systems keep the queues of network cards short, so that nothing small waits
+//! until all of something large has left. Frames that are lost on the way are sent again: at once when a later one of the message tells the receiver, which takes a round trip, else after
 //! a time (RFC 6298), then after twice as long, and so on. There is no window: what a message's sender makes goes out. Called by replay.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use belljar_fabric::{Direction, Fabric, Frame, LinkId, Mac, RoutingError, Settings, Topology};
@@ -20,12 +22,14 @@ const TIMEOUT: Span = Span::from_ms(200);
 const MARK: usize = 38;
 
 /// What a sending host does.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Sender {
-    /// When it can make the next frame.
+    /// When it can send the next frame.
     free: Time,
-    /// Frames that it made.
+    /// Frames that it sent.
     frames: u64,
+    /// Frames that are next, in turn: messages, and which frames of them.
+    turns: VecDeque<(u64, Range<u64>)>,
 }
 
 /// A message on its way.
@@ -52,6 +56,8 @@ pub struct PacketNetwork {
     /// By the order of sending: numbers of messages return.
     transits: BTreeMap<u64, Transit>,
     sent: u64,
+    /// Hosts that have frames to send, by when they can.
+    sending: BTreeSet<(Time, u32)>,
     /// When it is looked whether a message is whole.
     looks: BTreeSet<(Time, u64)>,
     /// Frames to be sent again.
@@ -72,27 +78,57 @@ impl PacketNetwork {
             receivers: vec![Time::ZERO; hosts],
             transits: BTreeMap::new(),
             sent: 0,
+            sending: BTreeSet::new(),
             looks: BTreeSet::new(),
             again: BTreeSet::new(),
         })
     }
 
-    /// Sends one frame of a message, and says when.
-    fn frame(&mut self, time: Time, own: u64, message: Message, index: u64) -> Time {
-        let Some(sender) = self.senders.get_mut(message.from as usize) else {
-            return time;
+    /// Frames of a message are to leave its host, from `time` on.
+    fn line_up(&mut self, time: Time, host: u32, own: u64, frames: Range<u64>) {
+        let Some(sender) = self.senders.get_mut(host as usize) else {
+            return;
         };
-        // The first frame's part of the work is in what the call that sends it takes.
-        let begins = match index {
-            0 => time.max(sender.free),
-            _ => time.max(sender.free) + self.pace.sends,
+        if sender.turns.is_empty() {
+            self.sending.insert((time.max(sender.free), host));
+        }
+        sender.turns.push_back((own, frames));
+    }
+
+    /// A host sends its next frame.
+    fn turn(&mut self, now: Time, host: u32) {
+        let Some(sender) = self.senders.get_mut(host as usize) else {
+            return;
         };
-        sender.free = begins;
-        let data = (message.bytes - (index * SEGMENT).min(message.bytes)).min(SEGMENT);
-        let frame = marked(message, (own, index), begins, data);
-        self.fabric.send(begins, message.from, sender.frames, frame);
-        sender.frames += 1;
-        begins
+        let Some((own, mut frames)) = sender.turns.pop_front() else {
+            return;
+        };
+        let index = frames.start;
+        frames.start += 1;
+        if let Some(transit) = self.transits.get_mut(&own) {
+            let message = transit.message;
+            let data = (message.bytes - (index * SEGMENT).min(message.bytes)).min(SEGMENT);
+            let frame = marked(message, (own, index), now, data);
+            let topology = self.fabric.topology();
+            let link = topology.links()[topology.link_of(host) as usize].spec;
+            // The first frame's part of the work is in what the call that sends it takes.
+            let made = match frames.is_empty() {
+                true => Span::ZERO,
+                false => self.pace.sends,
+            };
+            sender.free = now + link.transmission(frame.len()).max(made);
+            self.fabric.send(now, host, sender.frames, frame);
+            sender.frames += 1;
+            if frames.is_empty() {
+                transit.look = sender.free + transit.patience;
+                self.looks.insert((transit.look, own));
+            } else {
+                sender.turns.push_back((own, frames));
+            }
+        }
+        if !sender.turns.is_empty() {
+            self.sending.insert((sender.free, host));
+        }
     }
 
     /// A frame has come to its host.
@@ -138,14 +174,9 @@ impl PacketNetwork {
         let all = transit.known..frames_of(transit.message.bytes);
         let lost: Vec<u64> = transit.missing.iter().copied().chain(all).collect();
         transit.patience = transit.patience + transit.patience;
-        let message = transit.message;
-        let mut last = now;
+        let host = transit.message.from;
         for index in lost {
-            last = self.frame(now, own, message, index);
-        }
-        if let Some(transit) = self.transits.get_mut(&own) {
-            transit.look = last + transit.patience;
-            self.looks.insert((transit.look, own));
+            self.line_up(now, host, own, index..index + 1);
         }
     }
 }
@@ -157,27 +188,23 @@ impl Network for PacketNetwork {
         }
         let own = self.sent;
         self.sent += 1;
-        let mut last = time;
-        for index in 0..frames_of(message.bytes) {
-            last = self.frame(time, own, message, index);
-        }
-        let look = last + TIMEOUT;
-        self.looks.insert((look, own));
         let transit = Transit {
             message,
             known: 0,
             missing: BTreeSet::new(),
-            look,
+            look: Time::MAX,
             patience: TIMEOUT,
         };
         self.transits.insert(own, transit);
+        self.line_up(time, message.from, own, 0..frames_of(message.bytes));
         None
     }
 
     fn next_time(&self) -> Option<Time> {
         let look = self.looks.first().map(|(time, _)| *time);
         let again = self.again.first().map(|(time, ..)| *time);
-        let times = [self.fabric.next_time(), look, again];
+        let sending = self.sending.first().map(|(time, _)| *time);
+        let times = [self.fabric.next_time(), sending, look, again];
         times.into_iter().flatten().min()
     }
 
@@ -189,8 +216,8 @@ impl Network for PacketNetwork {
             && time <= now
         {
             self.again.pop_first();
-            if let Some(message) = self.transits.get(&own).map(|transit| transit.message) {
-                self.frame(now, own, message, index);
+            if let Some(host) = self.transits.get(&own).map(|it| it.message.from) {
+                self.line_up(now, host, own, index..index + 1);
             }
         }
         while let Some((time, own)) = self.looks.first().copied()
@@ -198,6 +225,12 @@ impl Network for PacketNetwork {
         {
             self.looks.pop_first();
             self.look(now, own);
+        }
+        while let Some((time, host)) = self.sending.first().copied()
+            && time <= now
+        {
+            self.sending.pop_first();
+            self.turn(now, host);
         }
         let came: Vec<_> = self.fabric.advance(now + Span::from_ps(1)).collect();
         for delivery in came {

@@ -15,8 +15,8 @@ use belljar_analysis::{Communicators, Expansion, Member, ProcessKey, communicato
 use belljar_archive::TraceReader;
 use belljar_collectives::Tables;
 use belljar_trace::{
-    Collective, Completion, Direction, Ending, Event, Fact, Peer, Phase, Status, TraceError,
-    TraceHeader, TraceState, Transfer, WORLD, is_poll,
+    Collective, Completion, Datatype, Direction, Ending, Event, Fact, Peer, Phase, Status,
+    TraceError, TraceHeader, TraceState, Transfer, WORLD, is_poll,
 };
 
 use crate::program::{Mode, Operation, Program, Slot};
@@ -33,8 +33,19 @@ struct Open {
     slot: Slot,
     /// Where it stands among its thread's operations.
     at: usize,
-    /// Of a receive with a wildcard, its communicator by the process's own number, and the tag if that is known.
-    asked: Option<(u32, Option<i32>)>,
+    /// Of a receive with a wildcard, what it asked for.
+    asked: Option<Asked>,
+}
+
+/// What a receive with a wildcard asks for.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    /// Its communicator, by the process's own number.
+    communicator: u32,
+    /// The tag, if it is not any.
+    tag: Option<i32>,
+    /// Whether its data lies in pieces.
+    pieces: bool,
 }
 
 /// Makes a program of events.
@@ -205,6 +216,7 @@ impl Extractor<'_> {
             return None;
         };
         let (bytes, mode) = (transfer.bytes, mode(event.name()));
+        let pieces = matches!(transfer.datatype, Datatype::Derived { .. });
         match (transfer.direction, peer, transfer.tag) {
             (Direction::Send, Some(to), Some(tag)) => {
                 let channel = self.shared.channel(communicator, member, to, tag);
@@ -213,6 +225,7 @@ impl Extractor<'_> {
                     slot,
                     bytes,
                     mode,
+                    pieces,
                 })
             }
             (Direction::Send, ..) => {
@@ -221,12 +234,21 @@ impl Extractor<'_> {
             }
             (Direction::Receive, Some(from), Some(tag)) => {
                 let channel = self.shared.channel(communicator, from, member, tag);
-                self.begin(key, |slot| Operation::Receive { channel, slot })
+                self.begin(key, |slot| Operation::Receive {
+                    channel,
+                    slot,
+                    pieces,
+                })
             }
             (Direction::Receive, ..) => {
                 let open = self.begin(key, |slot| Operation::Nothing { slot })?;
+                let asked = Asked {
+                    communicator: number,
+                    tag: transfer.tag,
+                    pieces,
+                };
                 Some(Open {
-                    asked: Some((number, transfer.tag)),
+                    asked: Some(asked),
                     ..open
                 })
             }
@@ -326,14 +348,15 @@ impl Extractor<'_> {
 
     /// An operation is over: if it is a receive with a wildcard, the status tells what it got.
     fn got(&mut self, event: &Event, open: Open, status: Option<Status>) {
-        let Some((number, tag)) = open.asked else {
+        let Some(asked) = open.asked else {
             return;
         };
+        let number = asked.communicator;
         let process = (event.node, event.process);
         let communicator = self.communicators.identity(process, number);
         let got = status.and_then(|status| {
             let from = self.communicators.peer(process, number, status.source)?;
-            Some((from, tag.unwrap_or(status.tag)))
+            Some((from, asked.tag.unwrap_or(status.tag)))
         });
         let (Some(communicator), Some((from, tag)), Some(job)) =
             (communicator, got, self.communicators.job(process))
@@ -345,8 +368,12 @@ impl Extractor<'_> {
         let channel = self
             .shared
             .channel(communicator, from, Member { job, rank }, tag);
-        let slot = open.slot;
-        self.mend(open, Operation::Receive { channel, slot });
+        let receive = Operation::Receive {
+            channel,
+            slot: open.slot,
+            pieces: asked.pieces,
+        };
+        self.mend(open, receive);
     }
 
     /// A message that a call found, without receiving it.

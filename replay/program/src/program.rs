@@ -104,6 +104,8 @@ pub enum Operation {
         bytes: u64,
         /// How.
         mode: Mode,
+        /// Whether its data lies in pieces, by a datatype of the program's.
+        pieces: bool,
     },
     /// Begins to receive a message.
     Receive {
@@ -111,6 +113,8 @@ pub enum Operation {
         channel: ChannelId,
         /// Stands for it until it is over.
         slot: Slot,
+        /// Whether its data lies in pieces, by a datatype of the program's.
+        pieces: bool,
     },
     /// Begins a collective operation.
     Collective {

@@ -32,6 +32,8 @@ struct Polls {
     before: u64,
     /// From the first's entry to the last's return.
     times: Times,
+    /// How much of that was in none of them.
+    outside: u64,
     calls: u32,
 }
 
@@ -108,8 +110,13 @@ impl Growing {
             function,
             before,
             times,
+            outside: 0,
             calls: 0,
         });
+        if polls.calls > 0 {
+            polls.outside = polls.outside.saturating_add(before);
+        }
+        polls.outside = polls.outside.saturating_add(outside);
         polls.calls = polls.calls.saturating_add(calls);
         polls.times.exit = times.exit;
         self.returned = Some(times.exit);
@@ -121,12 +128,15 @@ impl Growing {
     /// The polls were calls like others.
     fn end_polls(&mut self) {
         if let Some(polls) = self.polls.take() {
+            let extent = polls.times.exit.saturating_sub(polls.times.entry);
+            let outside = polls.outside.min(extent);
+            // Whatever was done among them was done before, as far as anybody can see.
             self.thread.calls.push(Call {
                 function: polls.function,
                 operations: 0,
                 count: polls.calls,
-                before: polls.before,
-                inside: polls.times.exit.saturating_sub(polls.times.entry),
+                before: polls.before.saturating_add(outside),
+                inside: extent - outside,
             });
         }
     }

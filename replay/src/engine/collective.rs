@@ -220,7 +220,7 @@ impl Engine<'_, '_> {
                 let pair = self.pair(collective, (from, to));
                 match pair.wanted.pop_front() {
                     Some(step) => {
-                        self.wanted_by(now, letter, Party::Step(collective, to, step));
+                        self.wanted_by(now, letter, (Party::Step(collective, to, step), false));
                     }
                     None => pair.sent.push_back(letter),
                 }
@@ -228,7 +228,7 @@ impl Engine<'_, '_> {
             Action::Receive { from, .. } => {
                 let pair = self.pair(collective, (from, place));
                 match pair.sent.pop_front() {
-                    Some(letter) => self.wanted_by(now, letter, party),
+                    Some(letter) => self.wanted_by(now, letter, (party, false)),
                     None => pair.wanted.push_back(step),
                 }
             }

@@ -12,15 +12,15 @@ use belljar_program::{ChannelId, Mode, ProcessId};
 use belljar_sim::Time;
 
 use super::{Deferred, Engine, Happening, LetterId, OperationId, Party};
-use crate::costs::Leg;
+use crate::costs::{Leg, Protocol};
 
 /// Messages between two processes that do not overtake each other.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Channel {
     /// Letters that no receive has been begun for.
     pub(super) sent: VecDeque<LetterId>,
-    /// Receives that no letter has been sent for.
-    pub(super) wanted: VecDeque<Party>,
+    /// Receives that no letter has been sent for, and whether their data lies in pieces.
+    wanted: VecDeque<(Party, bool)>,
     /// Operations that wait for a letter to be there, without receiving it.
     looking: Vec<OperationId>,
 }
@@ -37,6 +37,8 @@ pub(super) struct Letter {
     /// Whose it is, once somebody wants it.
     pub(super) receiver: Option<Party>,
     way: Way,
+    /// By which protocol it goes, if it is large.
+    protocol: Protocol,
     /// Whether its present leg has arrived.
     pub(super) there: bool,
 }
@@ -59,7 +61,7 @@ impl Engine<'_, '_> {
         now: u64,
         channel: ChannelId,
         party: Party,
-        (bytes, mode): (u64, Mode),
+        (bytes, mode, pieces): (u64, Mode, bool),
     ) {
         let of = self.program.channels[channel as usize];
         let letter = Letter {
@@ -70,13 +72,22 @@ impl Engine<'_, '_> {
             sender: party,
             receiver: None,
             way: self.way(bytes, mode),
+            protocol: self.protocol(pieces),
             there: false,
         };
         let letter = self.post(now, letter);
         let own = &mut self.channels[channel as usize];
         match own.wanted.pop_front() {
-            Some(party) => self.wanted_by(now, letter, party),
+            Some(wanted) => self.wanted_by(now, letter, wanted),
             None => own.sent.push_back(letter),
+        }
+    }
+
+    /// The protocol of a large message. What lies in pieces cannot be written into the other's memory.
+    fn protocol(&self, pieces: bool) -> Protocol {
+        match pieces {
+            true => Protocol::Send,
+            false => self.spans.costs.protocol,
         }
     }
 
@@ -105,6 +116,7 @@ impl Engine<'_, '_> {
             sender: party,
             receiver: None,
             way: self.way(bytes, Mode::Standard),
+            protocol: self.protocol(false),
             there: false,
         };
         self.post(now, letter)
@@ -147,17 +159,18 @@ impl Engine<'_, '_> {
             sender: party,
             receiver: Some(Party::Nobody),
             way: Way::Access { back, received },
+            protocol: self.protocol(false),
             there: false,
         };
         self.post(now, letter);
     }
 
     /// A call begins to receive from a channel; `party` is told when the message is there.
-    pub(super) fn receive(&mut self, now: u64, channel: ChannelId, party: Party) {
+    pub(super) fn receive(&mut self, now: u64, channel: ChannelId, wanted: (Party, bool)) {
         let own = &mut self.channels[channel as usize];
         match own.sent.pop_front() {
-            Some(letter) => self.wanted_by(now, letter, party),
-            None => own.wanted.push_back(party),
+            Some(letter) => self.wanted_by(now, letter, wanted),
+            None => own.wanted.push_back(wanted),
         }
     }
 
@@ -173,12 +186,15 @@ impl Engine<'_, '_> {
         self.channels[channel as usize].looking.push(operation);
     }
 
-    /// It is known whose a letter is.
-    pub(super) fn wanted_by(&mut self, now: u64, number: LetterId, party: Party) {
+    /// It is known whose a letter is, and whether its data is to lie in pieces.
+    pub(super) fn wanted_by(&mut self, now: u64, number: LetterId, (party, pieces): (Party, bool)) {
         let Some(letter) = self.letters.get_mut(number) else {
             return;
         };
         letter.receiver = Some(party);
+        if pieces {
+            letter.protocol = Protocol::Send;
+        }
         if letter.there {
             self.arrived(now, number);
         }
@@ -193,7 +209,7 @@ impl Engine<'_, '_> {
         let (onward, bytes) = match letter.way {
             Way::Eager => (true, letter.bytes + header),
             Way::Protocol(leg) => {
-                let Leg { onward, data } = self.leg(leg);
+                let Leg { onward, data } = letter.protocol.leg(leg);
                 (onward, if data { letter.bytes + header } else { header })
             }
             Way::Access { back, received } => match back {
@@ -214,11 +230,6 @@ impl Engine<'_, '_> {
         if let Some(time) = self.network.send(Time::from_ps(now), message) {
             self.happens(time.as_ps(), Happening::Arrives(number));
         }
-    }
-
-    fn leg(&self, leg: usize) -> Leg {
-        let legs = self.spans.costs.protocol.legs();
-        legs[leg.min(legs.len() - 1)]
     }
 
     /// A leg arrives.
@@ -266,7 +277,7 @@ impl Engine<'_, '_> {
         };
         let onward = match letter.way {
             Way::Eager => true,
-            Way::Protocol(leg) => self.leg(leg).onward,
+            Way::Protocol(leg) => letter.protocol.leg(leg).onward,
             Way::Access { back, .. } => !back,
         };
         if onward { letter.to } else { letter.from }
@@ -279,7 +290,7 @@ impl Engine<'_, '_> {
             return;
         };
         let (way, sender, receiver) = (letter.way, letter.sender, letter.receiver);
-        let bytes = letter.bytes;
+        let (bytes, protocol) = (letter.bytes, letter.protocol);
         match way {
             Way::Eager => {}
             Way::Access { back: true, .. } => {
@@ -291,7 +302,6 @@ impl Engine<'_, '_> {
                 self.next(now, number, Way::Access { back, received }, process);
             }
             Way::Protocol(leg) => {
-                let protocol = self.spans.costs.protocol;
                 if protocol.sender_done() == Some(leg) {
                     self.end(now, sender, self.spans.control());
                 }
@@ -313,14 +323,14 @@ impl Engine<'_, '_> {
         };
         letter.way = way;
         letter.there = false;
-        let (bytes, sender) = (letter.bytes, letter.sender);
-        let data = matches!(way, Way::Protocol(leg) if self.leg(leg).data);
+        let (bytes, sender, protocol) = (letter.bytes, letter.sender, letter.protocol);
+        let data = matches!(way, Way::Protocol(leg) if protocol.leg(leg).data);
         let leaves = self.work(process, now, self.spans.control());
         self.happens(leaves, Happening::Leaves(number));
         if data {
             let further = self.spans.send(bytes) - self.spans.first().min(self.spans.send(bytes));
             let done = self.work(process, now, further);
-            if self.spans.costs.protocol.sender_done().is_none() {
+            if protocol.sender_done().is_none() {
                 self.end(done, sender, 0);
             }
         }

@@ -118,14 +118,19 @@ impl Engine<'_, '_> {
                 slot,
                 bytes,
                 mode,
+                pieces,
             } => {
                 let party = Party::Operation(self.begin(number, slot));
-                self.send(now, channel, party, (bytes, mode));
+                self.send(now, channel, party, (bytes, mode, pieces));
             }
-            Operation::Receive { channel, slot } => {
+            Operation::Receive {
+                channel,
+                slot,
+                pieces,
+            } => {
                 let party = Party::Operation(self.begin(number, slot));
                 self.work(process, now, self.spans.begin());
-                self.receive(now, channel, party);
+                self.receive(now, channel, (party, pieces));
             }
             Operation::Access {
                 channel,
