@@ -71,8 +71,8 @@ struct ProcessState {
 /// What a process does next time it is in MPI.
 #[derive(Clone, Copy, Debug)]
 enum Deferred {
-    /// Answers a leg of a message.
-    Answer(LetterId),
+    /// Sees that a leg of a message has arrived.
+    See(LetterId),
     /// Continues its part of a collective operation with what this step received.
     Step(u32, u32, u32),
 }
@@ -229,7 +229,7 @@ impl<'p, 'r> Engine<'p, 'r> {
     fn do_deferred(&mut self, process: u32, now: u64) {
         while let Some(deferred) = self.processes[process as usize].deferred.pop_front() {
             match deferred {
-                Deferred::Answer(letter) => self.answer(now, letter),
+                Deferred::See(letter) => self.see(now, letter),
                 Deferred::Step(collective, place, step) => {
                     self.step_received(now, collective, place, step)
                 }

@@ -40,7 +40,9 @@ pub(super) struct Letter {
     /// By which protocol it goes, if it is large.
     protocol: Protocol,
     /// Whether its present leg has arrived.
-    pub(super) there: bool,
+    there: bool,
+    /// Whether the library has seen that it did: it looks when it is called to wait or to test, not when something is only begun.
+    seen: bool,
 }
 
 /// How a letter goes.
@@ -74,6 +76,7 @@ impl Engine<'_, '_> {
             way: self.way(bytes, mode),
             protocol: self.protocol(pieces),
             there: false,
+            seen: false,
         };
         let letter = self.post(now, letter);
         let own = &mut self.channels[channel as usize];
@@ -118,6 +121,7 @@ impl Engine<'_, '_> {
             way: self.way(bytes, Mode::Standard),
             protocol: self.protocol(false),
             there: false,
+            seen: false,
         };
         self.post(now, letter)
     }
@@ -161,6 +165,7 @@ impl Engine<'_, '_> {
             way: Way::Access { back, received },
             protocol: self.protocol(false),
             there: false,
+            seen: false,
         };
         self.post(now, letter);
     }
@@ -195,7 +200,7 @@ impl Engine<'_, '_> {
         if pieces {
             letter.protocol = Protocol::Send;
         }
-        if letter.there {
+        if letter.there && (letter.seen || letter.way == Way::Eager) {
             self.arrived(now, number);
         }
     }
@@ -244,10 +249,24 @@ impl Engine<'_, '_> {
                 self.operation_over(now, operation, self.spans.begin());
             }
         }
-        self.arrived(now, number);
+        let eager = matches!(self.letters.get(number), Some(letter) if letter.way == Way::Eager);
+        let process = self.present(number);
+        if eager || self.is_in_mpi(process, now) {
+            return self.see(now, number);
+        }
+        let deferred = &mut self.processes[process as usize].deferred;
+        deferred.push_back(Deferred::See(number));
     }
 
-    /// A leg has arrived, and perhaps it is known who wants the letter.
+    /// The library sees that a leg has arrived.
+    pub(super) fn see(&mut self, now: u64, number: LetterId) {
+        if let Some(letter) = self.letters.get_mut(number) {
+            letter.seen = true;
+            self.arrived(now, number);
+        }
+    }
+
+    /// A leg has arrived and has been seen, and perhaps it is known who wants the letter.
     fn arrived(&mut self, now: u64, number: LetterId) {
         let Some(letter) = self.letters.get(number) else {
             return;
@@ -255,19 +274,12 @@ impl Engine<'_, '_> {
         let Some(receiver) = letter.receiver else {
             return;
         };
-        if letter.way == Way::Eager {
-            let bytes = letter.bytes;
-            self.letters.remove(number);
-            return self.end(now, receiver, self.spans.receive(bytes));
+        if letter.way != Way::Eager {
+            return self.answer(now, number);
         }
-        let process = self.present(number);
-        match self.is_in_mpi(process, now) {
-            true => self.answer(now, number),
-            false => {
-                let deferred = &mut self.processes[process as usize].deferred;
-                deferred.push_back(Deferred::Answer(number));
-            }
-        }
+        let bytes = letter.bytes;
+        self.letters.remove(number);
+        self.end(now, receiver, self.spans.receive(bytes));
     }
 
     /// The process that a letter's present leg comes to.
@@ -284,7 +296,7 @@ impl Engine<'_, '_> {
     }
 
     /// The process that a leg came to answers it, being in MPI.
-    pub(super) fn answer(&mut self, now: u64, number: LetterId) {
+    fn answer(&mut self, now: u64, number: LetterId) {
         let process = self.present(number);
         let Some(letter) = self.letters.get(number) else {
             return;
@@ -322,7 +334,7 @@ impl Engine<'_, '_> {
             return;
         };
         letter.way = way;
-        letter.there = false;
+        (letter.there, letter.seen) = (false, false);
         let (bytes, sender, protocol) = (letter.bytes, letter.sender, letter.protocol);
         let data = matches!(way, Way::Protocol(leg) if protocol.leg(leg).data);
         let leaves = self.work(process, now, self.spans.control());

@@ -54,6 +54,14 @@ impl ThreadState {
     }
 }
 
+/// Whether the library sees what has come, in a call that does this.
+fn looks(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Wait { .. } | Operation::Probe { .. } | Operation::Collective { .. }
+    )
+}
+
 impl Engine<'_, '_> {
     /// A thread enters its next call.
     pub(super) fn enter(&mut self, now: u64, number: u32) {
@@ -69,10 +77,10 @@ impl Engine<'_, '_> {
         state.operation += call.operations as usize;
         let last = state.operation.min(thread.operations.len());
         self.processes[process as usize].cpu = now;
-        let until = &mut self.processes[process as usize].until;
-        *until = (*until).max(now);
-        self.hold(now, number, index);
-        self.do_deferred(process, now);
+        let operations = &thread.operations[first.min(last)..last];
+        // What is only begun leaves the library no time to see what has come.
+        let looks = operations.iter().any(looks) || operations.is_empty();
+        self.hold(now, number, (index, looks));
         let mut waiting = Waiting {
             call: index as u32,
             entry: now,
@@ -80,8 +88,16 @@ impl Engine<'_, '_> {
             left: 0,
             over: Vec::new(),
         };
-        for operation in &thread.operations[first.min(last)..last] {
+        let mut begun = false;
+        for operation in operations {
+            if looks && !begun && self::looks(operation) {
+                begun = true;
+                self.look(process, now);
+            }
             self.operate(now, number, *operation, &mut waiting);
+        }
+        if looks && !begun {
+            self.look(process, now);
         }
         waiting.done = self.free(process, now);
         match waiting.left {
@@ -94,19 +110,28 @@ impl Engine<'_, '_> {
     }
 
     /// Held to the trace, the call returns when it did, and the next is entered when it was.
-    fn hold(&mut self, now: u64, number: u32, index: usize) {
+    fn hold(&mut self, now: u64, number: u32, (index, looks): (usize, bool)) {
         if matches!(self.timing, Timing::Free(_)) {
             return;
         }
         let thread = &self.program.threads[number as usize];
         let exit = now + thread.calls[index].inside;
-        let process = &mut self.processes[thread.process as usize];
-        process.until = process.until.max(exit);
+        if looks {
+            let process = &mut self.processes[thread.process as usize];
+            process.until = process.until.max(exit);
+        }
         let stay = &mut self.threads[number as usize].stays[index];
         (stay.entry, stay.exit) = (now, exit);
         if let Some(next) = thread.calls.get(index + 1) {
             self.happens(exit + next.before, Happening::Enters(number));
         }
+    }
+
+    /// A process that is in MPI sees what has come.
+    fn look(&mut self, process: u32, now: u64) {
+        let until = &mut self.processes[process as usize].until;
+        *until = (*until).max(now);
+        self.do_deferred(process, now);
     }
 
     /// A call does one of the things that it does.
