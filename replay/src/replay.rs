@@ -158,3 +158,6 @@ fn play(
     let engine = Engine::new(program, network, spans, place, timing);
     Ok(engine.play(each))
 }
+
+#[cfg(test)]
+mod tests;
