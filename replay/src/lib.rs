@@ -16,7 +16,10 @@ mod engine;
 mod outcome;
 /// A program played twice.
 mod replay;
+/// A replay as a trace.
+mod rewrite;
 
 pub use costs::{Costs, Protocol, Work};
 pub use outcome::{FunctionOutcome, Outcome, RankOutcome, Stuck};
 pub use replay::{Fit, Held, NetworkModel, ReplayError, Setting, hold, replay};
+pub use rewrite::write_trace;

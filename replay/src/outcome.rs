@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use belljar_networks::LinkLoad;
-use belljar_program::{Program, Thread};
+use belljar_program::Program;
 use serde::Serialize;
 
 use crate::engine::{Played, Stay};
@@ -81,16 +81,6 @@ pub struct FunctionOutcome {
     pub moved_ps: u64,
 }
 
-/// When a thread's calls were entered and left in the trace.
-fn traced(thread: &Thread) -> impl Iterator<Item = (u64, u64)> + '_ {
-    let mut now = thread.start;
-    thread.calls.iter().map(move |call| {
-        let entry = now.saturating_add(call.before);
-        now = entry.saturating_add(call.inside);
-        (entry, now)
-    })
-}
-
 impl Outcome {
     pub(crate) fn of(program: &Program, played: &Played) -> Self {
         let mut functions: BTreeMap<u16, FunctionOutcome> = BTreeMap::new();
@@ -102,7 +92,7 @@ impl Outcome {
             let rank = ranks.entry(thread.process).or_default();
             (rank.job, rank.rank) = (process.job, process.rank);
             let (mut own, mut own_were) = (Ends::default(), Ends::default());
-            let calls = thread.calls.iter().zip(stays).zip(traced(thread));
+            let calls = thread.calls.iter().zip(stays).zip(thread.traced());
             for ((call, stay), was) in calls {
                 let Stay {
                     entry,

@@ -99,7 +99,7 @@ impl Extractor<'_> {
         let number = self.shared.process(member);
         let key = (process, event.thread);
         let thread = self.threads.entry(key);
-        thread.or_insert_with(|| Growing::new(number, event.thread));
+        thread.or_insert_with(|| Growing::new(number, event.process, event.thread));
         let Some(exit) = event.exit else {
             self.shared.program.unknown.unfinished += 1;
             return;

@@ -45,10 +45,11 @@ pub(crate) struct Times {
 }
 
 impl Growing {
-    /// Of this thread of this process.
-    pub(crate) fn new(process: u32, thread: u32) -> Self {
+    /// Of this thread of this process, which has that number on its node.
+    pub(crate) fn new(process: u32, number: u32, thread: u32) -> Self {
         let thread = Thread {
             process,
+            number,
             thread,
             ..Thread::default()
         };
