@@ -268,7 +268,7 @@ impl<'p, 'r> Engine<'p, 'r> {
         Played {
             stuck: stuck.collect(),
             letters: self.letters.inserted(),
-            stays: self.threads.into_iter().map(|state| state.stays).collect(),
+            stays: self.threads.into_iter().map(ThreadState::stays).collect(),
             network: self.network,
         }
     }

@@ -61,7 +61,7 @@ pub fn write_trace(
     let mut bends = BTreeMap::new();
     for (thread, are) in program.threads.iter().zip(&outcome.times) {
         let node = program.processes[thread.process as usize].node;
-        let were = thread.traced().collect();
+        let were = thread.traced().take(are.len()).collect();
         bends.insert((node, thread.number, thread.thread), Bend { were, are });
     }
     let mut reader = TraceReader::open(from)?;

@@ -58,6 +58,17 @@ struct Extractor<'a> {
     requests: BTreeMap<(ProcessKey, u64), Vec<Open>>,
     /// Accesses to other processes' memory that no synchronisation has ended.
     accesses: BTreeMap<ProcessKey, Vec<Open>>,
+    /// Receives with a wildcard that are over and whose program asked for no status.
+    unsettled: Vec<Unsettled>,
+}
+
+/// A receive of which nobody tells what it got.
+struct Unsettled {
+    open: Open,
+    asked: Asked,
+    /// The communicator's number for all of its members.
+    communicator: u32,
+    receiver: Member,
 }
 
 /// What the processes of the trace at `path` did, and whether the trace is complete. With `tables`, those of the MPI library that ran,
@@ -77,6 +88,7 @@ pub fn extract(path: &Path, tables: Option<&Tables>) -> Result<(Program, TraceSt
         threads: BTreeMap::new(),
         requests: BTreeMap::new(),
         accesses: BTreeMap::new(),
+        unsettled: Vec::new(),
     };
     for event in reader.by_ref() {
         extractor.observe(&event);
@@ -354,20 +366,29 @@ impl Extractor<'_> {
         let number = asked.communicator;
         let process = (event.node, event.process);
         let communicator = self.communicators.identity(process, number);
-        let got = status.and_then(|status| {
-            let from = self.communicators.peer(process, number, status.source)?;
-            Some((from, asked.tag.unwrap_or(status.tag)))
-        });
-        let (Some(communicator), Some((from, tag)), Some(job)) =
-            (communicator, got, self.communicators.job(process))
+        let (Some(communicator), Some(job)) = (communicator, self.communicators.job(process))
         else {
             self.shared.program.unknown.messages += 1;
             return;
         };
-        let rank = event.rank;
-        let channel = self
-            .shared
-            .channel(communicator, from, Member { job, rank }, tag);
+        let receiver = Member {
+            job,
+            rank: event.rank,
+        };
+        let got = status.and_then(|status| {
+            let from = self.communicators.peer(process, number, status.source)?;
+            Some((from, asked.tag.unwrap_or(status.tag)))
+        });
+        let Some((from, tag)) = got else {
+            self.unsettled.push(Unsettled {
+                open,
+                asked,
+                communicator,
+                receiver,
+            });
+            return;
+        };
+        let channel = self.shared.channel(communicator, from, receiver, tag);
         let receive = Operation::Receive {
             channel,
             slot: open.slot,
@@ -395,7 +416,40 @@ impl Extractor<'_> {
         }
     }
 
-    fn finish(self) -> Program {
+    /// Gives receives of which nobody tells what they got what is left: messages that were sent and that nobody received.
+    fn settle(&mut self) {
+        let operations = self.threads.values().flat_map(Growing::operations);
+        let mut left = self.shared.left(operations);
+        for unsettled in std::mem::take(&mut self.unsettled) {
+            let Unsettled {
+                open,
+                asked,
+                communicator,
+                receiver,
+            } = unsettled;
+            let to = self.shared.process(receiver);
+            let channels = self.shared.program.channels.iter();
+            let mut channels = channels.zip(&mut left).zip(0..);
+            let found = channels.find(|((channel, left), _)| {
+                let fits = asked.tag.is_none_or(|tag| tag == channel.tag);
+                **left > 0 && fits && (channel.communicator, channel.to) == (communicator, to)
+            });
+            let Some(((_, left), channel)) = found else {
+                self.shared.program.unknown.messages += 1;
+                continue;
+            };
+            *left -= 1;
+            let receive = Operation::Receive {
+                channel,
+                slot: open.slot,
+                pieces: asked.pieces,
+            };
+            self.mend(open, receive);
+        }
+    }
+
+    fn finish(mut self) -> Program {
+        self.settle();
         let mut program = self.shared.program;
         program.threads = self
             .threads

@@ -64,6 +64,11 @@ impl Growing {
         self.thread.operations.len()
     }
 
+    /// Its operations so far.
+    pub(crate) fn operations(&self) -> &[Operation] {
+        &self.thread.operations
+    }
+
     /// A slot for an operation.
     pub(crate) fn slot(&mut self) -> Slot {
         self.free.pop().unwrap_or_else(|| {

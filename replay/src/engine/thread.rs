@@ -19,7 +19,7 @@ pub(super) struct ThreadState {
     /// Calls that wait. Held to the trace, there may be several: they return when they did, whatever they wait for.
     waiting: Vec<Waiting>,
     /// By call.
-    pub(super) stays: Vec<Stay>,
+    stays: Vec<Stay>,
     returned: usize,
 }
 
@@ -51,6 +51,12 @@ impl ThreadState {
     /// Calls that returned.
     pub(super) fn returned(&self) -> usize {
         self.returned
+    }
+
+    /// Those of them.
+    pub(super) fn stays(mut self) -> Vec<Stay> {
+        self.stays.truncate(self.returned);
+        self.stays
     }
 }
 

@@ -12,7 +12,9 @@ use belljar_analysis::{
 use belljar_collectives::{Algorithm, Call as Passed, Operation as Kind};
 use belljar_trace::{Collective as Told, Event};
 
-use crate::program::{Channel, ChannelId, Collective, Part, Process, ProcessId, Program};
+use crate::program::{
+    Channel, ChannelId, Collective, Operation, Part, Process, ProcessId, Program,
+};
 
 /// Whom a call returns together with that is no collective operation of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +90,19 @@ impl<'a> Shared<'a> {
             program.channels.push(channel);
             program.channels.len() as ChannelId - 1
         })
+    }
+
+    /// By channel, how many of the messages that `operations` send none of them receives.
+    pub(super) fn left<'o>(&self, operations: impl Iterator<Item = &'o Operation>) -> Vec<i64> {
+        let mut left = vec![0; self.program.channels.len()];
+        for operation in operations {
+            match operation {
+                Operation::Send { channel, .. } => left[*channel as usize] += 1,
+                Operation::Receive { channel, .. } => left[*channel as usize] -= 1,
+                _ => {}
+            }
+        }
+        left
     }
 
     /// The collective operation that a call takes part in, and how it does; `None` when the trace does not tell.
