@@ -141,7 +141,7 @@ impl Extractor<'_> {
         let mut begun = Vec::new();
         for transfer in &event.transfers {
             let part = match is_one_sided(event) {
-                true => self.access(event, member, key, transfer),
+                true => self.access(member, key, transfer),
                 false => self.message(event, member, key, transfer),
             };
             let Some(part) = part else {
@@ -174,6 +174,7 @@ impl Extractor<'_> {
                 })
             }));
         }
+        done.extend(self.lock(event, member, key));
         self.request(event, begun);
         for completion in &event.completed {
             done.extend(self.complete(event, completion));
@@ -268,13 +269,7 @@ impl Extractor<'_> {
     }
 
     /// An access to another process's memory: the message goes from whoever calls and back.
-    fn access(
-        &mut self,
-        _event: &Event,
-        member: Member,
-        key: ThreadKey,
-        transfer: &Transfer,
-    ) -> Option<Open> {
+    fn access(&mut self, member: Member, key: ThreadKey, transfer: &Transfer) -> Option<Open> {
         let number = transfer.communicator?;
         let communicator = self.communicators.identity(key.0, number);
         let peer = self.communicators.peer(key.0, number, transfer.peer);
@@ -292,6 +287,20 @@ impl Extractor<'_> {
             slot,
             sent,
             received,
+        })
+    }
+
+    /// A window of another process is locked or unlocked.
+    fn lock(&mut self, event: &Event, member: Member, key: ThreadKey) -> Option<Open> {
+        let number = event.communicator?;
+        let peer = self.communicators.peer(key.0, number, locks(event)?)?;
+        let communicator = self.communicators.identity(key.0, number)?;
+        let channel = self.shared.channel(communicator, member, peer, i32::MIN);
+        self.begin(key, |slot| Operation::Access {
+            channel,
+            slot,
+            sent: 0,
+            received: 0,
         })
     }
 
@@ -498,25 +507,44 @@ fn mode(name: &str) -> Mode {
     }
 }
 
-/// Whom a call that is no collective operation of its own returns together with.
+/// Whom a call that is no collective operation of its own waits for. Libraries make communicators and windows by several reductions and
+/// gatherings of a few bytes, one after the other; so many of them were counted in what MPICH takes longer where latency is longer.
 fn synchronizes(event: &Event) -> Option<Sync> {
     use belljar_trace::Making;
+    let on = |communicator: Option<u32>, times| {
+        communicator.map(|communicator| Sync {
+            communicator,
+            times,
+        })
+    };
     match (event.name(), &event.fact) {
-        ("MPI_Init" | "MPI_Init_thread" | "MPI_Finalize", _) => Some(Sync::On(WORLD)),
+        ("MPI_Init" | "MPI_Init_thread" | "MPI_Finalize", _) => on(Some(WORLD), 1),
         (_, Some(Fact::Communicator(new))) => match new.how {
-            Making::CreateGroup { .. } => new.number.map(Sync::On),
-            Making::Intercomm { .. }
-            | Making::Spawn { .. }
+            Making::CreateGroup { .. } => on(new.number, 2),
+            Making::Split { .. } | Making::SplitByNode { .. } => on(new.parent, 3),
+            Making::Intercomm { .. } => on(new.parent, 2),
+            Making::Spawn { .. }
             | Making::Parent
             | Making::Meet { .. }
             | Making::IntercommGroups { .. }
             | Making::Unknown => None,
-            _ => new.parent.map(Sync::On),
+            _ => on(new.parent, 2),
         },
         (name, _) if name.starts_with("MPI_Win_create") || name.starts_with("MPI_Win_allocate") => {
-            event.communicator.map(Sync::On)
+            on(event.communicator, 7)
         }
-        ("MPI_Win_fence" | "MPI_Win_free", _) => event.communicator.map(Sync::On),
+        ("MPI_Win_fence" | "MPI_Win_free", _) => on(event.communicator, 1),
         _ => None,
     }
+}
+
+/// The rank whose window a call locks or unlocks: it asks, and waits for the answer.
+fn locks(event: &Event) -> Option<Peer> {
+    if !matches!(event.name(), "MPI_Win_lock" | "MPI_Win_unlock") {
+        return None;
+    }
+    let mut parameters = event.description().parameters.iter();
+    let at = parameters.position(|parameter| parameter.name == "rank")?;
+    let rank = event.arguments.get(at)?.cast_signed();
+    Some(event.implementation.peer(i32::try_from(rank).ok()?))
 }

@@ -188,6 +188,8 @@ pub enum Part {
         algorithm: Algorithm,
         /// What it passes.
         call: Passed,
+        /// How many times, one after the other.
+        times: u32,
     },
     /// By sending these messages at once, and receiving those that others send here.
     Direct {

@@ -118,7 +118,14 @@ impl Engine<'_, '_> {
         let parts = &self.program.parts;
         let schedule = self.schedules.entry(part).or_insert_with(|| {
             Arc::new(match &parts[part as usize] {
-                Part::Library { algorithm, call } => algorithm.schedule(call),
+                Part::Library {
+                    algorithm,
+                    call,
+                    times,
+                } => match times {
+                    1 => algorithm.schedule(call),
+                    _ => algorithm.schedule(call).repeated(*times),
+                },
                 Part::Direct { .. } => Schedule::default(),
             })
         });

@@ -138,6 +138,7 @@ fn all_leave_a_barrier_after_the_last_has_come() {
             let part = Part::Library {
                 algorithm: Algorithm::BarrierDissemination,
                 call: Call::new(Operation::Barrier, ranks, rank),
+                times: 1,
             };
             let slot = builder.take_part(rank, part);
             builder.wait(rank, slot);

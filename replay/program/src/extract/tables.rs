@@ -16,11 +16,13 @@ use crate::program::{
     Channel, ChannelId, Collective, Operation, Part, Process, ProcessId, Program,
 };
 
-/// Whom a call returns together with that is no collective operation of its own.
+/// Whom a call waits for that is no collective operation of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sync {
+pub(super) struct Sync {
     /// The members of the communicator that the process numbers so.
-    On(u32),
+    pub(super) communicator: u32,
+    /// How many times all hear of all.
+    pub(super) times: u32,
 }
 
 /// What is under way of a collective operation: who took part so far.
@@ -117,7 +119,11 @@ impl<'a> Shared<'a> {
         let part = match expansion.expand(event, told) {
             Ok(Some(Expanded {
                 algorithm, call, ..
-            })) => Part::Library { algorithm, call },
+            })) => Part::Library {
+                algorithm,
+                call,
+                times: 1,
+            },
             Ok(None) => self.direct(expansion, event, told)?,
             Err(UnknownCall::Peer | UnknownCall::Persistent) => return None,
             Err(_) => {
@@ -223,13 +229,14 @@ impl<'a> Shared<'a> {
 
     /// The operation by which a call waits for others, that is none of its own: they hear of each other as in a barrier.
     pub(super) fn sync(&mut self, event: &Event, sync: Sync) -> Option<(u32, u32)> {
-        let Sync::On(number) = sync;
+        let number = sync.communicator;
         let process = (event.node, event.process);
         let members = self.communicators.members(process, number)?.len();
         let rank = self.communicators.rank(process, number)?;
         let part = Part::Library {
             algorithm: Algorithm::BarrierDissemination,
             call: Passed::new(Kind::Barrier, members, rank),
+            times: sync.times,
         };
         self.turn(process, number, part)
     }
