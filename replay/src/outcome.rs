@@ -9,7 +9,7 @@ use belljar_networks::LinkLoad;
 use belljar_program::Program;
 use serde::Serialize;
 
-use crate::engine::{Played, Stay};
+use crate::engine::{CallTimes, Played};
 
 /// What a replay says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -87,18 +87,18 @@ impl Outcome {
         let mut ranks: BTreeMap<u32, RankOutcome> = BTreeMap::new();
         let mut ends = Ends::default();
         let mut were = Ends::default();
-        for (thread, stays) in program.threads.iter().zip(&played.stays) {
+        for (thread, times) in program.threads.iter().zip(&played.times) {
             let process = program.processes[thread.process as usize];
             let rank = ranks.entry(thread.process).or_default();
             (rank.job, rank.rank) = (process.job, process.rank);
             let (mut own, mut own_were) = (Ends::default(), Ends::default());
-            let calls = thread.calls.iter().zip(stays).zip(thread.traced());
-            for ((call, stay), was) in calls {
-                let Stay {
+            let calls = thread.calls.iter().zip(times).zip(thread.traced());
+            for ((call, times), was) in calls {
+                let CallTimes {
                     entry,
                     exit,
                     waited,
-                } = *stay;
+                } = *times;
                 own.take((entry, exit));
                 own_were.take(was);
                 let inside = exit.saturating_sub(entry);
@@ -131,17 +131,17 @@ impl Outcome {
             functions,
             stuck: stuck(program, &played.stuck),
             links,
-            messages: played.letters,
-            times: times(&played.stays),
+            messages: played.messages,
+            times: times(&played.times),
         }
     }
 }
 
-fn times(stays: &[Vec<Stay>]) -> Vec<Vec<(u64, u64)>> {
-    let of = |stay: &Stay| (stay.entry, stay.exit);
-    stays
+fn times(times: &[Vec<CallTimes>]) -> Vec<Vec<(u64, u64)>> {
+    let of = |times: &CallTimes| (times.entry, times.exit);
+    times
         .iter()
-        .map(|stays| stays.iter().map(of).collect())
+        .map(|times| times.iter().map(of).collect())
         .collect()
 }
 

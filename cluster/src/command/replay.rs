@@ -17,7 +17,7 @@ use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::scenario::Scenario;
 use belljar_networks::Parameters;
 use belljar_program::{Program, extract};
-use belljar_replay::{Costs, Held, NetworkModel, Outcome, Setting, hold, write_trace};
+use belljar_replay::{Calibration, Costs, NetworkModel, Outcome, Setting, calibrate, write_trace};
 use belljar_sim::Span;
 use belljar_trace::{TRACE_FILE, TraceState};
 use clap::{Args, ValueEnum};
@@ -87,12 +87,12 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
     let (program, state) = extract(&trace, tables.as_ref())?;
     warn(&program, &state);
     let traced = setting(arguments, &trace, &program, false)?;
-    let held = hold(&program, &traced)?;
+    let calibration = calibrate(&program, &traced)?;
     let wanted = setting(arguments, &trace, &program, true)?;
-    let outcome = belljar_replay::replay(&program, &held, &wanted, || {})?;
-    let fit = held.fit(&program);
+    let outcome = belljar_replay::replay(&program, &calibration, &wanted, || {})?;
+    let fit = calibration.fit(&program);
     if let Some(out) = &arguments.out {
-        keep(arguments, out, (&program, &held), &outcome)?;
+        keep(arguments, out, (&program, &calibration), &outcome)?;
     }
     show(|out| match arguments.json {
         true => render::json(&outcome, fit, out),
@@ -105,7 +105,7 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
 fn keep(
     arguments: &ReplayArguments,
     out: &Path,
-    (program, held): (&Program, &Held),
+    (program, calibration): (&Program, &Calibration),
     outcome: &Outcome,
 ) -> Result<()> {
     let path = arguments.directory.join(SCENARIO_FILE);
@@ -118,7 +118,7 @@ fn keep(
     }
     directory.write(SCENARIO_FILE, &changed.text)?;
     let mut whole = Vec::new();
-    render::json(outcome, held.fit(program), &mut whole)?;
+    render::json(outcome, calibration.fit(program), &mut whole)?;
     directory.write(REPLAY_FILE, &String::from_utf8_lossy(&whole))?;
     let from = arguments.directory.join(TRACE_FILE);
     let to = directory.path().join(TRACE_FILE);

@@ -4,24 +4,29 @@
 //! whom it got its message from; what nobody tells is counted and left out. Nothing is kept but the program and what is under
 //! way. Called by replay.
 
-/// What is done once for all processes: channels, collective operations, who is who.
+/// What single calls are.
+mod calls;
+/// What is one for all processes: channels, collective operations, who is who.
 mod tables;
+/// Receives with wildcards.
+mod wildcards;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use belljar_abi::Base;
 use belljar_analysis::{Communicators, Expansion, Member, ProcessKey, communicators};
 use belljar_archive::TraceReader;
 use belljar_collectives::Tables;
 use belljar_trace::{
-    Collective, Completion, Datatype, Direction, Ending, Event, Fact, Peer, Phase, Status,
-    TraceError, TraceHeader, TraceState, Transfer, WORLD, is_poll,
+    Collective, Completion, Datatype, Direction, Ending, Event, Peer, Phase, TraceError,
+    TraceHeader, TraceState, Transfer,
 };
 
-use crate::program::{Mode, Operation, Program, Slot};
+use crate::program::{Operation, Program, Slot};
 use crate::thread::{Growing, Times};
-use tables::{Shared, Sync};
+use calls::{ends_accesses, found_nothing, is_one_sided, locks, mode, synchronizes};
+use tables::Shared;
+use wildcards::{Asked, Unsettled};
 
 /// The thread of an event.
 type ThreadKey = (ProcessKey, u32);
@@ -37,17 +42,6 @@ struct Open {
     asked: Option<Asked>,
 }
 
-/// What a receive with a wildcard asks for.
-#[derive(Clone, Copy, Debug)]
-struct Asked {
-    /// Its communicator, by the process's own number.
-    communicator: u32,
-    /// The tag, if it is not any.
-    tag: Option<i32>,
-    /// Whether its data lies in pieces.
-    pieces: bool,
-}
-
 /// Makes a program of events.
 struct Extractor<'a> {
     header: &'a TraceHeader,
@@ -60,15 +54,6 @@ struct Extractor<'a> {
     accesses: BTreeMap<ProcessKey, Vec<Open>>,
     /// Receives with a wildcard that are over and whose program asked for no status.
     unsettled: Vec<Unsettled>,
-}
-
-/// A receive of which nobody tells what it got.
-struct Unsettled {
-    open: Open,
-    asked: Asked,
-    /// The communicator's number for all of its members.
-    communicator: u32,
-    receiver: Member,
 }
 
 /// What the processes of the trace at `path` did, and whether the trace is complete. With `tables`, those of the MPI library that ran,
@@ -361,51 +346,6 @@ impl Extractor<'_> {
         all
     }
 
-    fn mend(&mut self, open: Open, operation: Operation) {
-        if let Some(thread) = self.threads.get_mut(&open.thread) {
-            thread.mend(open.at, operation);
-        }
-    }
-
-    /// An operation is over: if it is a receive with a wildcard, the status tells what it got.
-    fn got(&mut self, event: &Event, open: Open, status: Option<Status>) {
-        let Some(asked) = open.asked else {
-            return;
-        };
-        let number = asked.communicator;
-        let process = (event.node, event.process);
-        let communicator = self.communicators.identity(process, number);
-        let (Some(communicator), Some(job)) = (communicator, self.communicators.job(process))
-        else {
-            self.shared.program.unknown.messages += 1;
-            return;
-        };
-        let receiver = Member {
-            job,
-            rank: event.rank,
-        };
-        let got = status.and_then(|status| {
-            let from = self.communicators.peer(process, number, status.source)?;
-            Some((from, asked.tag.unwrap_or(status.tag)))
-        });
-        let Some((from, tag)) = got else {
-            self.unsettled.push(Unsettled {
-                open,
-                asked,
-                communicator,
-                receiver,
-            });
-            return;
-        };
-        let channel = self.shared.channel(communicator, from, receiver, tag);
-        let receive = Operation::Receive {
-            channel,
-            slot: open.slot,
-            pieces: asked.pieces,
-        };
-        self.mend(open, receive);
-    }
-
     /// A message that a call found, without receiving it.
     fn probe(&mut self, event: &Event, member: Member, key: ThreadKey) {
         let probes = ["MPI_Probe", "MPI_Iprobe", "MPI_Mprobe", "MPI_Improbe"];
@@ -425,38 +365,6 @@ impl Extractor<'_> {
         }
     }
 
-    /// Gives receives of which nobody tells what they got what is left: messages that were sent and that nobody received.
-    fn settle(&mut self) {
-        let operations = self.threads.values().flat_map(Growing::operations);
-        let mut left = self.shared.left(operations);
-        for unsettled in std::mem::take(&mut self.unsettled) {
-            let Unsettled {
-                open,
-                asked,
-                communicator,
-                receiver,
-            } = unsettled;
-            let to = self.shared.process(receiver);
-            let channels = self.shared.program.channels.iter();
-            let mut channels = channels.zip(&mut left).zip(0..);
-            let found = channels.find(|((channel, left), _)| {
-                let fits = asked.tag.is_none_or(|tag| tag == channel.tag);
-                **left > 0 && fits && (channel.communicator, channel.to) == (communicator, to)
-            });
-            let Some(((_, left), channel)) = found else {
-                self.shared.program.unknown.messages += 1;
-                continue;
-            };
-            *left -= 1;
-            let receive = Operation::Receive {
-                channel,
-                slot: open.slot,
-                pieces: asked.pieces,
-            };
-            self.mend(open, receive);
-        }
-    }
-
     fn finish(mut self) -> Program {
         self.settle();
         let mut program = self.shared.program;
@@ -468,83 +376,4 @@ impl Extractor<'_> {
             .collect();
         program
     }
-}
-
-/// Whether a call is a poll that found nothing, or several.
-fn found_nothing(event: &Event) -> bool {
-    let asks_time = matches!(event.name(), "MPI_Wtime" | "MPI_Wtick");
-    let nothing = event.completed.is_empty() && event.status.is_none() && event.started.is_empty();
-    event.folded.0.is_some() || is_poll(event.name()) && nothing && !asks_time
-}
-
-fn is_one_sided(event: &Event) -> bool {
-    let mut parameters = event.description().parameters.iter();
-    parameters.any(|parameter| parameter.base == Base::Win)
-}
-
-/// Whether a call of this name returns when accesses to other processes' memory are over.
-fn ends_accesses(name: &str) -> bool {
-    const ENDS: [&str; 8] = [
-        "MPI_Win_fence",
-        "MPI_Win_unlock",
-        "MPI_Win_unlock_all",
-        "MPI_Win_flush",
-        "MPI_Win_flush_all",
-        "MPI_Win_flush_local",
-        "MPI_Win_flush_local_all",
-        "MPI_Win_complete",
-    ];
-    ENDS.contains(&name)
-}
-
-/// How a function of this name sends.
-fn mode(name: &str) -> Mode {
-    match name.strip_prefix("MPI_").unwrap_or(name) {
-        name if name.starts_with("Ssend") || name.starts_with("Issend") => Mode::Synchronous,
-        name if name.starts_with("Bsend") || name.starts_with("Ibsend") => Mode::Buffered,
-        name if name.starts_with("Rsend") || name.starts_with("Irsend") => Mode::Ready,
-        _ => Mode::Standard,
-    }
-}
-
-/// Whom a call that is no collective operation of its own waits for. Libraries make communicators and windows by several reductions and
-/// gatherings of a few bytes, one after the other; so many of them were counted in what MPICH takes longer where latency is longer.
-fn synchronizes(event: &Event) -> Option<Sync> {
-    use belljar_trace::Making;
-    let on = |communicator: Option<u32>, times| {
-        communicator.map(|communicator| Sync {
-            communicator,
-            times,
-        })
-    };
-    match (event.name(), &event.fact) {
-        ("MPI_Init" | "MPI_Init_thread" | "MPI_Finalize", _) => on(Some(WORLD), 1),
-        (_, Some(Fact::Communicator(new))) => match new.how {
-            Making::CreateGroup { .. } => on(new.number, 2),
-            Making::Split { .. } | Making::SplitByNode { .. } => on(new.parent, 3),
-            Making::Intercomm { .. } => on(new.parent, 2),
-            Making::Spawn { .. }
-            | Making::Parent
-            | Making::Meet { .. }
-            | Making::IntercommGroups { .. }
-            | Making::Unknown => None,
-            _ => on(new.parent, 2),
-        },
-        (name, _) if name.starts_with("MPI_Win_create") || name.starts_with("MPI_Win_allocate") => {
-            on(event.communicator, 7)
-        }
-        ("MPI_Win_fence" | "MPI_Win_free", _) => on(event.communicator, 1),
-        _ => None,
-    }
-}
-
-/// The rank whose window a call locks or unlocks: it asks, and waits for the answer.
-fn locks(event: &Event) -> Option<Peer> {
-    if !matches!(event.name(), "MPI_Win_lock" | "MPI_Win_unlock") {
-        return None;
-    }
-    let mut parameters = event.description().parameters.iter();
-    let at = parameters.position(|parameter| parameter.name == "rank")?;
-    let rank = event.arguments.get(at)?.cast_signed();
-    Some(event.implementation.peer(i32::try_from(rank).ok()?))
 }

@@ -59,8 +59,8 @@ fn message(bytes: u64, late: u64, [send, receive]: [u64; 2]) -> Program {
 }
 
 fn played(program: &Program, traced: &Setting, wanted: &Setting) -> Outcome {
-    let held = hold(program, traced).unwrap();
-    replay(program, &held, wanted, || {}).unwrap()
+    let calibration = calibrate(program, traced).unwrap();
+    replay(program, &calibration, wanted, || {}).unwrap()
 }
 
 #[test]
@@ -119,10 +119,10 @@ fn a_large_message_waits_for_who_computes() {
     let setting = &settings(2, Span::from_us(1))[1];
     let program = message(1_000_000, 3000, [9000, 6000]);
     let soon = message(1_000_000, 0, [9000, 6000]);
-    let held = hold(&program, setting).unwrap();
-    let late = replay(&program, &held, setting, || {}).unwrap();
-    // The same rests, the receiver without its work.
-    let early = replay(&soon, &held, setting, || {}).unwrap();
+    let calibration = calibrate(&program, setting).unwrap();
+    let late = replay(&program, &calibration, setting, || {}).unwrap();
+    // The same residuals, the receiver without its work.
+    let early = replay(&soon, &calibration, setting, || {}).unwrap();
     let took = |outcome: &Outcome| outcome.times[0][0].1 - outcome.times[0][0].0;
     let less = took(&late) - took(&early);
     assert!(less.abs_diff(3000 * US) < 100 * US, "{less} ps");
@@ -146,12 +146,12 @@ fn all_leave_a_barrier_after_the_last_has_come() {
         }
         let program = builder.finish();
         for setting in settings(ranks, Span::from_us(1)) {
-            let held = hold(&program, &setting).unwrap();
-            let none = Held {
-                rests: held
-                    .rests
+            let calibration = calibrate(&program, &setting).unwrap();
+            let none = Calibration {
+                residuals: calibration
+                    .residuals
                     .iter()
-                    .map(|rests| vec![0; rests.len()])
+                    .map(|residuals| vec![0; residuals.len()])
                     .collect(),
             };
             let outcome = replay(&program, &none, &setting, || {}).unwrap();
@@ -200,7 +200,7 @@ fn a_rank_must_have_a_host() {
         hosts: vec![0, 9],
         ..settings(2, Span::from_us(1))[0].clone()
     };
-    let error = hold(&program, &setting).unwrap_err().to_string();
+    let error = calibrate(&program, &setting).unwrap_err().to_string();
     assert_eq!(
         error,
         "rank 1 is placed on host 9, and the network has 2 hosts"
