@@ -7,6 +7,8 @@
 mod analyses;
 /// What runs write besides traces.
 mod records;
+/// What a trace would be on another network.
+mod replays;
 
 use std::io::Write;
 use std::path::Path;
@@ -25,6 +27,7 @@ use belljar_trace::{
 
 pub(crate) use analyses::target as analyses;
 pub(crate) use records::{seeds as records_seeds, target as records};
+pub(crate) use replays::target as replays;
 
 /// Bytes before the payload of a chunk of an earlier version: kind, two lengths, checksum.
 const EARLIER_HEAD: usize = 13;

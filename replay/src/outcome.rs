@@ -102,16 +102,16 @@ impl Outcome {
                 own.take((entry, exit));
                 own_were.take(was);
                 let inside = exit.saturating_sub(entry);
-                rank.mpi_ps += inside;
-                rank.traced_mpi_ps += call.inside;
-                rank.waited_ps += waited;
+                add(&mut rank.mpi_ps, inside);
+                add(&mut rank.traced_mpi_ps, call.inside);
+                add(&mut rank.waited_ps, waited);
                 let function = functions.entry(call.function).or_default();
                 function.function = call.function;
-                function.calls += u64::from(call.count);
-                function.total_ps += inside;
-                function.traced_ps += call.inside;
-                function.waited_ps += waited;
-                function.moved_ps += inside.abs_diff(call.inside);
+                add(&mut function.calls, call.count.into());
+                add(&mut function.total_ps, inside);
+                add(&mut function.traced_ps, call.inside);
+                add(&mut function.waited_ps, waited);
+                add(&mut function.moved_ps, inside.abs_diff(call.inside));
             }
             rank.total_ps = rank.total_ps.max(own.span());
             rank.traced_ps = rank.traced_ps.max(own_were.span());
@@ -135,6 +135,11 @@ impl Outcome {
             times: times(&played.times),
         }
     }
+}
+
+/// Adds what a trace of anybody's may make too large.
+fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
 }
 
 fn times(times: &[Vec<CallTimes>]) -> Vec<Vec<(u64, u64)>> {

@@ -5,7 +5,7 @@
 
 use belljar_fabric::{RoutingError, Settings, Topology};
 use belljar_networks::{FlowNetwork, LogGops, Network, PacketNetwork, Parameters};
-use belljar_program::Program;
+use belljar_program::{Operation, Part, Program};
 use belljar_sim::Frequency;
 use serde::Serialize;
 
@@ -55,7 +55,18 @@ pub enum ReplayError {
         /// How many there are.
         hosts: u32,
     },
+    /// A message is larger than any that there is.
+    #[error(
+        "a message of {bytes} bytes is more than replay takes, {MOST_BYTES}: the trace is damaged, or made up"
+    )]
+    Message {
+        /// Its bytes.
+        bytes: u64,
+    },
 }
+
+/// Bytes of a message, at most: a network of frames makes them one by one.
+const MOST_BYTES: u64 = 1 << 40;
 
 /// What calls took beyond what is explained: by thread and call, in picoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,11 +94,12 @@ impl Calibration {
                 if call.operations == 0 {
                     continue;
                 }
-                fit.inside_ps += call.inside;
-                match *residual > 0 {
-                    true => fit.more_ps += residual.unsigned_abs(),
-                    false => fit.less_ps += residual.unsigned_abs(),
-                }
+                let part = match *residual > 0 {
+                    true => &mut fit.more_ps,
+                    false => &mut fit.less_ps,
+                };
+                *part = part.saturating_add(residual.unsigned_abs());
+                fit.inside_ps = fit.inside_ps.saturating_add(call.inside);
             }
         }
         fit
@@ -145,6 +157,9 @@ fn play(
             });
         }
     }
+    if let Some(bytes) = largest(program).filter(|bytes| *bytes > MOST_BYTES) {
+        return Err(ReplayError::Message { bytes });
+    }
     let network: Box<dyn Network> = match &setting.network {
         NetworkModel::Packet(topology, settings) => {
             Box::new(PacketNetwork::new(topology.clone(), settings, pace)?)
@@ -162,6 +177,25 @@ fn play(
     let place = (setting.hosts.as_slice(), setting.scale);
     let engine = Engine::new(program, network, spans, place, timing);
     Ok(engine.play(each))
+}
+
+/// Bytes of the largest message that a program sends, and of the largest piece of a collective operation.
+fn largest(program: &Program) -> Option<u64> {
+    let operations = program.threads.iter().flat_map(|thread| &thread.operations);
+    let messages = operations.filter_map(|operation| match operation {
+        Operation::Send { bytes, .. } => Some(*bytes),
+        Operation::Access { sent, received, .. } => Some(*sent.max(received)),
+        _ => None,
+    });
+    let parts = program.parts.iter().filter_map(|part| match part {
+        Part::Direct { sends } => sends.iter().map(|(_, bytes)| *bytes).max(),
+        Part::Library { call, .. } => {
+            let pieces = call.sent.iter().chain(&call.received);
+            let all = pieces.fold(0, |sum: u64, piece| sum.saturating_add(*piece));
+            Some(all.max(call.bytes().saturating_mul(call.members.into())))
+        }
+    });
+    messages.chain(parts).max()
 }
 
 #[cfg(test)]

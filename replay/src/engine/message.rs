@@ -138,7 +138,8 @@ impl Engine<'_, '_> {
         let begins = self.free(from, now);
         match transport {
             Transport::Eager => {
-                self.schedule_event(begins + self.spans.first(), Event::Leaves(number));
+                let leaves = begins.saturating_add(self.spans.first());
+                self.schedule_event(leaves, Event::Leaves(number));
                 let done = self.work(from, now, self.spans.send(bytes));
                 self.end(done, sender, 0);
             }
@@ -222,14 +223,21 @@ impl Engine<'_, '_> {
         };
         let header = self.spans.costs.header;
         let (onward, bytes) = match message.transport {
-            Transport::Eager => (true, message.bytes + header),
+            Transport::Eager => (true, message.bytes.saturating_add(header)),
             Transport::Protocol(leg) => {
                 let Leg { onward, data } = message.protocol.leg(leg);
-                (onward, if data { message.bytes + header } else { header })
+                (
+                    onward,
+                    if data {
+                        message.bytes.saturating_add(header)
+                    } else {
+                        header
+                    },
+                )
             }
             Transport::Access { back, received } => match back {
-                false => (true, message.bytes + header),
-                true => (false, received + header),
+                false => (true, message.bytes.saturating_add(header)),
+                true => (false, received.saturating_add(header)),
             },
         };
         let (from, to) = match onward {
@@ -350,7 +358,7 @@ impl Engine<'_, '_> {
         let leaves = self.work(process, now, self.spans.control());
         self.schedule_event(leaves, Event::Leaves(number));
         if data {
-            let further = self.spans.send(bytes) - self.spans.first().min(self.spans.send(bytes));
+            let further = self.spans.send(bytes).saturating_sub(self.spans.first());
             let done = self.work(process, now, further);
             if protocol.sender_done().is_none() {
                 self.end(done, sender, 0);

@@ -121,7 +121,7 @@ impl Engine<'_, '_> {
             return;
         }
         let thread = &self.program.threads[number as usize];
-        let exit = now + thread.calls[index].inside;
+        let exit = now.saturating_add(thread.calls[index].inside);
         if looks {
             let process = &mut self.processes[thread.process as usize];
             process.until = process.until.max(exit);
@@ -129,7 +129,7 @@ impl Engine<'_, '_> {
         let times = &mut self.threads[number as usize].times[index];
         (times.entry, times.exit) = (now, exit);
         if let Some(next) = thread.calls.get(index + 1) {
-            self.schedule_event(exit + next.before, Event::Enters(number));
+            self.schedule_event(exit.saturating_add(next.before), Event::Enters(number));
         }
     }
 
@@ -257,8 +257,8 @@ impl Engine<'_, '_> {
         // It cannot return before what it waits for is over, whatever its residual is.
         let last = waiting.over.last().map_or(0, |(over, _)| *over);
         for (over, cost) in waiting.over {
-            waited += over.saturating_sub(now);
-            now = now.max(over) + cost;
+            waited = u64::saturating_add(waited, over.saturating_sub(now));
+            now = now.max(over).saturating_add(cost);
         }
         let entry = waiting.entry;
         let took = now.saturating_sub(entry);
@@ -268,7 +268,8 @@ impl Engine<'_, '_> {
         times.waited = waited;
         match &mut self.timing {
             Timing::Traced(residuals) => {
-                residuals[number as usize][index] = traced.inside as i64 - took as i64;
+                residuals[number as usize][index] =
+                    (traced.inside as i64).saturating_sub(took as i64);
             }
             Timing::Replayed(residuals) => {
                 let residual = residuals[number as usize][index] as f64 * self.scale;
