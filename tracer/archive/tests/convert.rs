@@ -28,7 +28,7 @@ fn calls_are_the_same_in_every_version() {
         let again = directory.path().join(format!("again-{name}"));
         let from = golden(name);
         assert_eq!(convert(&from, &now, 10).unwrap(), TraceState::Complete);
-        assert_eq!(version(&now).unwrap(), 10);
+        assert_eq!(version(&now).unwrap(), 11);
         assert_eq!(calls(&now), calls(&from));
         assert_eq!(convert(&now, &back, number).unwrap(), TraceState::Complete);
         assert_eq!(version(&back).unwrap(), number);
