@@ -1,7 +1,7 @@
 //! Up to when all calls of a trace are known.
 //!
-//! A trace has calls in the order in which they returned, and a thread enters one after another: before the latest entry of
-//! each thread nothing more of it comes. Threads that no call is known of yet are not waited for. Called by `collect` with each event.
+//! A trace has calls in the order in which they returned, and a thread enters those that the program makes one after another:
+//! of calls before the latest entry of each thread no more come. Threads that no call is known of yet are not waited for. Called by `collect` with each event.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,9 @@ impl Horizon {
         let key = (event.node, event.process);
         if event.name() == "MPI_Finalize" {
             self.threads.remove(&key);
-        } else if let Some(threads) = self.threads.get_mut(&key) {
+        } else if let Some(threads) = self.threads.get_mut(&key)
+            && event.depth == 0
+        {
             let latest = threads.entry(event.thread).or_insert(entry);
             *latest = entry.max(*latest);
         }
