@@ -2,10 +2,12 @@
 //! millions of calls are written and read in a second of the processor's time, and how many the reader of
 //! structure alone goes over.
 //!
-//! `cargo run --release -p belljar-archive --example measure -- RUN-DIRECTORY...`
+//! `cargo run --release -p belljar-archive --example measure -- [--calls N] RUN-DIRECTORY...`; with `--calls` the first
+//! so many calls of each trace.
 #![allow(clippy::print_stdout)] // A program of its own: it prints.
 
 use std::error::Error;
+use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
@@ -33,21 +35,28 @@ fn main() -> Result<(), Box<dyn Error>> {
         "M rd/s",
         "M st/s",
     );
-    for path in std::env::args().skip(1) {
-        measure(Path::new(&path))?;
+    let mut arguments = std::env::args().skip(1);
+    let mut most = usize::MAX;
+    while let Some(argument) = arguments.next() {
+        if argument == "--calls" {
+            most = arguments.next().unwrap_or_default().parse()?;
+        } else {
+            measure(Path::new(&argument), most)?;
+        }
     }
     Ok(())
 }
 
-fn measure(path: &Path) -> Result<(), Box<dyn Error>> {
+fn measure(path: &Path, most: usize) -> Result<(), Box<dyn Error>> {
     let file = path.join(TRACE_FILE);
     let mut reader = TraceReader::open(&file)?;
-    let (header, accounted) = (reader.header().clone(), reader.is_accounted());
-    let events: Vec<Event> = reader.by_ref().collect();
+    let (header, contents) = (reader.header().clone(), reader.contents());
+    let events: Vec<Event> = reader.by_ref().take(most).collect();
     let summary = reader.summary().cloned().unwrap_or_default();
     let into = std::env::temp_dir().join(format!("measure-{}.bjt", std::process::id()));
     let write = || -> Result<Sizes, Box<dyn Error>> {
-        let mut writer = TraceWriter::create(&into, &header, accounted)?;
+        let made = File::create(&into)?;
+        let mut writer = TraceWriter::over(made, &into, &header, contents)?;
         for event in &events {
             writer.push(event.clone())?;
         }
@@ -55,11 +64,9 @@ fn measure(path: &Path) -> Result<(), Box<dyn Error>> {
     };
     let sizes = write()?;
     let mut back = TraceReader::open(&into)?;
-    assert!(
-        back.by_ref().eq(events.iter().cloned()),
-        "{}: other calls came back",
-        path.display()
-    );
+    for (number, (told, call)) in back.by_ref().zip(&events).enumerate() {
+        assert_eq!(told, *call, "{}: call {number}", path.display());
+    }
     assert_eq!(*back.state(), TraceState::Complete);
     let calls = events.len().max(1);
     let written = speed(calls, || write().map(drop))?;

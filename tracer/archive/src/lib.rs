@@ -112,6 +112,7 @@ pub use reader::StructureReader;
 pub use structure::Structure;
 pub use versions::{TraceReader, version};
 pub use writer::TraceWriter;
+pub use writer::queue::QueuedWriter;
 
 /// The end of a complete trace.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
