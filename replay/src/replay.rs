@@ -1,0 +1,160 @@
+//! A program played twice: held to the trace, then free.
+//!
+//! [`hold`] finds what each call took that hosts' costs and the network on which it was traced do not explain; [`replay`] plays the program with that on any
+//! network. Called by `belljar replay`.
+
+use belljar_fabric::{RoutingError, Settings, Topology};
+use belljar_networks::{FlowNetwork, LogGops, Network, PacketNetwork, Parameters};
+use belljar_program::Program;
+use belljar_sim::Frequency;
+use serde::Serialize;
+
+use crate::costs::Costs;
+use crate::engine::{Engine, Played, Timing};
+use crate::outcome::Outcome;
+
+/// What a network is, for a replay.
+#[derive(Clone, Debug)]
+pub enum NetworkModel {
+    /// Frames through the fabric of live runs.
+    Packet(Topology, Settings),
+    /// Messages that share links fairly.
+    Flow(Topology, Settings),
+    /// Formulas, for so many hosts.
+    LogGops(u32, Parameters),
+}
+
+/// On what a program is played.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// The network.
+    pub network: NetworkModel,
+    /// What hosts do for messages.
+    pub costs: Costs,
+    /// The clock of the hosts' processors.
+    pub clock: Frequency,
+    /// The host of each process, by the program's order.
+    pub hosts: Vec<u32>,
+    /// What processors' own work is multiplied by: 0.5 for processors that are twice as fast.
+    pub scale: f64,
+}
+
+/// Why a program cannot be played.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The routing does not fit the topology.
+    #[error(transparent)]
+    Routing(#[from] RoutingError),
+    /// A process is placed on a host that is not there.
+    #[error("rank {rank} is placed on host {host}, and the network has {hosts} hosts")]
+    Host {
+        /// The process's rank.
+        rank: u32,
+        /// The host.
+        host: u32,
+        /// How many there are.
+        hosts: u32,
+    },
+}
+
+/// What calls took beyond what is explained: by thread and call, in picoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    rests: Vec<Vec<i64>>,
+}
+
+/// How well hosts' costs and the network explain what calls took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Fit {
+    /// Picoseconds in calls that move data, of all threads.
+    pub inside_ps: u64,
+    /// How much of that is in rests above zero: hosts' work that is not in the costs.
+    pub more_ps: u64,
+    /// How much was explained that was not there: rests below zero.
+    pub less_ps: u64,
+}
+
+impl Held {
+    /// How well calls are explained.
+    pub fn fit(&self, program: &Program) -> Fit {
+        let mut fit = Fit::default();
+        for (thread, rests) in program.threads.iter().zip(&self.rests) {
+            for (call, rest) in thread.calls.iter().zip(rests) {
+                if call.operations == 0 {
+                    continue;
+                }
+                fit.inside_ps += call.inside;
+                match *rest > 0 {
+                    true => fit.more_ps += rest.unsigned_abs(),
+                    false => fit.less_ps += rest.unsigned_abs(),
+                }
+            }
+        }
+        fit
+    }
+}
+
+/// Plays a program held to its trace, in the setting in which it was traced.
+///
+/// # Errors
+/// [`ReplayError`] when the setting does not fit.
+pub fn hold(program: &Program, setting: &Setting) -> Result<Held, ReplayError> {
+    let threads = program.threads.iter();
+    let mut rests: Vec<Vec<i64>> = threads.map(|thread| vec![0; thread.calls.len()]).collect();
+    play(program, setting, Timing::Held(&mut rests), || {})?;
+    Ok(Held { rests })
+}
+
+/// Plays a program in a setting. `each` is told of each call.
+///
+/// # Errors
+/// [`ReplayError`] when the setting does not fit.
+pub fn replay(
+    program: &Program,
+    held: &Held,
+    setting: &Setting,
+    each: impl FnMut(),
+) -> Result<Outcome, ReplayError> {
+    let played = play(program, setting, Timing::Free(&held.rests), each)?;
+    Ok(Outcome::of(program, &played))
+}
+
+fn play(
+    program: &Program,
+    setting: &Setting,
+    timing: Timing<'_>,
+    each: impl FnMut(),
+) -> Result<Played, ReplayError> {
+    let spans = setting.costs.at(setting.clock, setting.scale);
+    let pace = spans.pace();
+    let hosts = match &setting.network {
+        NetworkModel::Packet(topology, _) | NetworkModel::Flow(topology, _) => topology.hosts(),
+        NetworkModel::LogGops(hosts, _) => *hosts,
+    };
+    for (process, host) in program.processes.iter().zip(&setting.hosts) {
+        if *host >= hosts {
+            return Err(ReplayError::Host {
+                rank: process.rank,
+                host: *host,
+                hosts,
+            });
+        }
+    }
+    let network: Box<dyn Network> = match &setting.network {
+        NetworkModel::Packet(topology, settings) => {
+            Box::new(PacketNetwork::new(topology.clone(), settings, pace)?)
+        }
+        NetworkModel::Flow(topology, settings) => Box::new(FlowNetwork::new(
+            topology.clone(),
+            settings.routing,
+            settings.seed,
+            pace,
+        )?),
+        NetworkModel::LogGops(hosts, parameters) => {
+            Box::new(LogGops::new(*hosts, *parameters, pace))
+        }
+    };
+    let place = (setting.hosts.as_slice(), setting.scale);
+    let engine = Engine::new(program, network, spans, place, timing);
+    Ok(engine.play(each))
+}
