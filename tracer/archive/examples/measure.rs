@@ -1,5 +1,5 @@
 //! Converts run directories' traces and prints how many bytes a call takes, by what they tell, and how many
-//! millions of calls are written and read in a second of the processor's time, and how many the reader of
+//! millions of calls are written, read, and read without times in a second of the processor's time, and how many the reader of
 //! structure alone goes over.
 //!
 //! `cargo run --release -p belljar-archive --example measure -- [--calls N] RUN-DIRECTORY...`; with `--calls` the first
@@ -19,7 +19,7 @@ const LONG_ENOUGH: Duration = Duration::from_millis(500);
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!(
-        "{:24} {:>8} {:>6} {:>6}  {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6}  {:>6} {:>6} {:>6}",
+        "{:24} {:>8} {:>6} {:>6}  {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6}  {:>6} {:>6} {:>6} {:>6}",
         "trace",
         "calls",
         "before",
@@ -33,6 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "other",
         "M wr/s",
         "M rd/s",
+        "M ut/s",
         "M st/s",
     );
     let mut arguments = std::env::args().skip(1);
@@ -74,6 +75,10 @@ fn measure(path: &Path, most: usize) -> Result<(), Box<dyn Error>> {
         TraceReader::open(&into)?.for_each(drop);
         Ok(())
     })?;
+    let untimed = speed(calls, || {
+        TraceReader::open_untimed(&into)?.for_each(drop);
+        Ok(())
+    })?;
     let structure = speed(calls, || {
         let mut reader = StructureReader::open(&into)?;
         while reader.advance().is_some() {}
@@ -82,7 +87,7 @@ fn measure(path: &Path, most: usize) -> Result<(), Box<dyn Error>> {
     let before = std::fs::metadata(&file)?.len();
     let each = |bytes: u64| bytes as f64 / calls as f64;
     println!(
-        "{:24} {calls:8} {:6.2} {:6.2}  {:6.3} {:6.3} {:6.3} {:6.3} {:6.3} {:6.3} {:6.3}  {written:6.2} {read:6.2} {structure:6.1}",
+        "{:24} {calls:8} {:6.2} {:6.2}  {:6.3} {:6.3} {:6.3} {:6.3} {:6.3} {:6.3} {:6.3}  {written:6.2} {read:6.2} {untimed:6.2} {structure:6.1}",
         path.file_name().unwrap_or_default().to_string_lossy(),
         each(before),
         each(sizes.total()),

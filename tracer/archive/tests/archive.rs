@@ -200,6 +200,50 @@ fn a_writer_on_a_thread_of_its_own_tells_what_failed() {
     assert!(again.contains("has failed before"), "{again}");
 }
 
+/// The file with the bytes of all its chunks of times overwritten.
+fn without_times(bytes: &[u8]) -> Vec<u8> {
+    let mut damaged = bytes.to_vec();
+    let (mut at, mut chunks) = (10, 0);
+    while at < bytes.len() {
+        let length = bytes[at + 1..at + 5].try_into().unwrap();
+        let end = at + 9 + u32::from_le_bytes(length) as usize;
+        if bytes[at] == 5 {
+            damaged[at + 9..end].fill(0xa5);
+            chunks += 1;
+        }
+        at = end;
+    }
+    assert!(chunks > 2);
+    damaged
+}
+
+#[test]
+fn calls_without_times_are_read_where_times_are_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    let events = ring(3, 40);
+    let (path, _) = written(directory.path(), &events, 50);
+    let damaged = without_times(&fs::read(&path).unwrap());
+    fs::write(&path, damaged).unwrap();
+    let (timed, state) = read(&path).unwrap();
+    assert!(timed.is_empty() && matches!(state, TraceState::Incomplete { .. }));
+    let mut reader = TraceReader::open_untimed(&path).unwrap();
+    let found: Vec<Event> = reader.by_ref().collect();
+    assert_eq!(*reader.state(), TraceState::Complete);
+    let of = |events: &[Event], node: u32| -> Vec<Event> {
+        let own = events.iter().filter(|event| event.node == node).cloned();
+        own.map(|event| Event {
+            vcpu: 0,
+            entry: 0,
+            exit: event.exit.map(|_| 0),
+            ..event
+        })
+        .collect()
+    };
+    for node in 0..3 {
+        assert_eq!(of(&found, node), of(&events, node), "node {node}");
+    }
+}
+
 #[test]
 fn every_truncation_gives_the_whole_chunks_before_it() {
     let directory = tempfile::tempdir().unwrap();
