@@ -125,11 +125,16 @@ impl ArchiveReader {
         }
         self.sequences = sections.structure.unfolded();
         self.read_operands(&sections.structure, &sections.operands);
-        let timed = match self.wanted {
-            Wanted::All => self.read_times(&sections.structure, &sections.times),
-            _ => Some(self.go_by_threads(&sections.structure)),
+        let sound = match self.wanted {
+            Wanted::All => self
+                .read_times(&sections.structure, &sections.times)
+                .is_some(),
+            _ => {
+                self.go_by_threads(&sections.structure);
+                true
+            }
         };
-        if timed.is_none() {
+        if !sound {
             let reason = "a chunk's times are too short".to_owned();
             self.chunks.damaged(self.start, reason);
             return false;
