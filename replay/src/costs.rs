@@ -1,7 +1,7 @@
 //! What hosts' processors do for messages, and how MPI libraries hand them over.
 //!
 //! Costs are cycles of a node's processor, so that they go with its clock. The figures are at most those of the ready scenario `pingpong` with the images of
-//! MPICH and Open MPI (docs/replay.md says how they were had); what they miss is in each call's rest. Called by the engine.
+//! MPICH and Open MPI (docs/replay.md says how they were had); what they miss is in each call's residual. Called by the engine.
 
 use belljar_networks::{Pace, frames_of};
 use belljar_sim::{Frequency, Span};

@@ -4,7 +4,7 @@
 //! so that a replay is a function of its program, its network and its costs. A thread is looked at only where it calls MPI and where something comes for it.
 //! MPI libraries do nothing while a process computes: what comes for it then waits for its next call. Called by `replay`.
 //!
-//! From top to bottom: `thread` enters and leaves calls; it begins `message`s, `collective` operations and `access`es, whose ends it is told of by way of
+//! From top to bottom: `thread` enters and leaves calls; it begins `message`s, `collective` operations and `access`es, whose ends come back through
 //! [`Engine::end`].
 
 /// Collective operations.
@@ -26,23 +26,23 @@ use belljar_program::{Program, Slot};
 use belljar_sim::Time;
 
 use crate::costs::Spans;
-use collective::Meeting;
-use message::{Channel, Letter};
+use collective::CollectiveState;
+use message::{Channel, MpiMessage};
 use slab::Slab;
 use thread::ThreadState;
 
 /// The number of an operation that is under way.
 type OperationId = u32;
 /// The number of a message that is under way.
-type LetterId = u32;
+type MessageId = u32;
 
 /// What happens, in its order at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Happening {
+enum Event {
     /// A message has arrived.
-    Arrives(LetterId),
+    Arrives(MessageId),
     /// A message's next leg leaves its host.
-    Leaves(LetterId),
+    Leaves(MessageId),
     /// A thread enters its next call.
     Enters(u32),
 }
@@ -50,9 +50,9 @@ enum Happening {
 /// How calls' times come about.
 pub(crate) enum Timing<'r> {
     /// As in the trace; what calls take beyond what can be explained goes into these, by thread and call, in picoseconds.
-    Held(&'r mut [Vec<i64>]),
+    Traced(&'r mut [Vec<i64>]),
     /// By what happens, with these added.
-    Free(&'r [Vec<i64>]),
+    Replayed(&'r [Vec<i64>]),
 }
 
 /// What a process is doing as far as MPI is concerned.
@@ -71,8 +71,8 @@ struct ProcessState {
 /// What a process does next time it is in MPI.
 #[derive(Clone, Copy, Debug)]
 enum Deferred {
-    /// Answers a leg of a message.
-    Answer(LetterId),
+    /// Sees that a leg of a message has arrived.
+    See(MessageId),
     /// Continues its part of a collective operation with what this step received.
     Step(u32, u32, u32),
 }
@@ -90,7 +90,7 @@ enum Party {
 
 /// An operation of a thread that is under way.
 #[derive(Clone, Copy, Debug)]
-struct Under {
+struct OperationState {
     /// When it was over, once it is.
     ready: Option<u64>,
     /// Picoseconds that whoever waits for it has to work then.
@@ -101,7 +101,7 @@ struct Under {
 
 /// When a thread was in a call, and how long of that it waited, in picoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stay {
+pub(crate) struct CallTimes {
     pub(crate) entry: u64,
     pub(crate) exit: u64,
     pub(crate) waited: u64,
@@ -120,23 +120,23 @@ pub(crate) struct Engine<'p, 'r> {
     threads: Vec<ThreadState>,
     processes: Vec<ProcessState>,
     channels: Vec<Channel>,
-    letters: Slab<Letter>,
-    operations: Slab<Under>,
-    meetings: BTreeMap<u32, Meeting>,
+    messages: Slab<MpiMessage>,
+    operations: Slab<OperationState>,
+    collectives: BTreeMap<u32, CollectiveState>,
     schedules: BTreeMap<u32, Arc<Schedule>>,
-    happenings: BinaryHeap<Reverse<(u64, Happening)>>,
+    events: BinaryHeap<Reverse<(u64, Event)>>,
 }
 
 /// What came of playing a program.
 pub(crate) struct Played {
     /// By thread, each call's.
-    pub(crate) stays: Vec<Vec<Stay>>,
+    pub(crate) times: Vec<Vec<CallTimes>>,
     /// Threads that never came to their end, with the call that they are in.
     pub(crate) stuck: Vec<(u32, u32)>,
     /// The network, as it was left.
     pub(crate) network: Box<dyn Network>,
     /// Messages that were sent, the library's own included.
-    pub(crate) letters: u64,
+    pub(crate) messages: u64,
 }
 
 impl<'p, 'r> Engine<'p, 'r> {
@@ -158,52 +158,52 @@ impl<'p, 'r> Engine<'p, 'r> {
             threads,
             processes: vec![ProcessState::default(); program.processes.len()],
             channels: vec![Channel::default(); program.channels.len()],
-            letters: Slab::default(),
+            messages: Slab::default(),
             operations: Slab::default(),
-            meetings: BTreeMap::new(),
+            collectives: BTreeMap::new(),
             schedules: BTreeMap::new(),
-            happenings: BinaryHeap::new(),
+            events: BinaryHeap::new(),
         }
     }
 
     /// Plays the program to its end, or as far as it goes. `each` is told after each call of a thread.
     pub(crate) fn play(mut self, mut each: impl FnMut()) -> Played {
         for (number, thread) in (0..).zip(&self.program.threads) {
-            self.happens(thread.start, Happening::Enters(number));
+            self.schedule_event(thread.start, Event::Enters(number));
         }
         let mut arrived = Vec::new();
         loop {
-            let next = self.happenings.peek().map(|Reverse((time, _))| *time);
+            let next = self.events.peek().map(|Reverse((time, _))| *time);
             let there = self.network.next_time().map(Time::as_ps);
             match (next, there) {
                 (None, None) => break,
                 (Some(next), Some(there)) if there <= next => self.network.advance(&mut arrived),
                 (None, Some(_)) => self.network.advance(&mut arrived),
                 (Some(_), _) => {
-                    if let Some(Reverse((now, happening))) = self.happenings.pop() {
-                        if matches!(happening, Happening::Enters(_)) {
+                    if let Some(Reverse((now, event))) = self.events.pop() {
+                        if matches!(event, Event::Enters(_)) {
                             each();
                         }
-                        self.happen(now, happening);
+                        self.handle(now, event);
                     }
                 }
             }
             for Arrival { time, id } in arrived.drain(..) {
-                self.happens(time.as_ps(), Happening::Arrives(id));
+                self.schedule_event(time.as_ps(), Event::Arrives(id));
             }
         }
         self.finish()
     }
 
-    fn happens(&mut self, time: u64, happening: Happening) {
-        self.happenings.push(Reverse((time, happening)));
+    fn schedule_event(&mut self, time: u64, event: Event) {
+        self.events.push(Reverse((time, event)));
     }
 
-    fn happen(&mut self, now: u64, happening: Happening) {
-        match happening {
-            Happening::Arrives(letter) => self.arrives(now, letter),
-            Happening::Leaves(letter) => self.leaves(now, letter),
-            Happening::Enters(thread) => self.enter(now, thread),
+    fn handle(&mut self, now: u64, event: Event) {
+        match event {
+            Event::Arrives(message) => self.arrives(now, message),
+            Event::Leaves(message) => self.leaves(now, message),
+            Event::Enters(thread) => self.enter(now, thread),
         }
     }
 
@@ -229,7 +229,7 @@ impl<'p, 'r> Engine<'p, 'r> {
     fn do_deferred(&mut self, process: u32, now: u64) {
         while let Some(deferred) = self.processes[process as usize].deferred.pop_front() {
             match deferred {
-                Deferred::Answer(letter) => self.answer(now, letter),
+                Deferred::See(message) => self.see(now, message),
                 Deferred::Step(collective, place, step) => {
                     self.step_received(now, collective, place, step)
                 }
@@ -248,7 +248,7 @@ impl<'p, 'r> Engine<'p, 'r> {
 
     /// An operation begins, which the slot of the thread stands for.
     fn begin(&mut self, thread: u32, slot: Slot) -> OperationId {
-        let operation = self.operations.insert(Under {
+        let operation = self.operations.insert(OperationState {
             ready: None,
             cost: 0,
             waiter: None,
@@ -267,8 +267,8 @@ impl<'p, 'r> Engine<'p, 'r> {
             .map(|(number, (state, _))| (number, state.returned() as u32));
         Played {
             stuck: stuck.collect(),
-            letters: self.letters.inserted(),
-            stays: self.threads.into_iter().map(|state| state.stays).collect(),
+            messages: self.messages.inserted(),
+            times: self.threads.into_iter().map(ThreadState::times).collect(),
             network: self.network,
         }
     }

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use belljar_networks::LinkLoad;
-use belljar_program::{Program, Thread};
+use belljar_program::Program;
 use serde::Serialize;
 
-use crate::engine::{Played, Stay};
+use crate::engine::{CallTimes, Played};
 
 /// What a replay says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -81,34 +81,24 @@ pub struct FunctionOutcome {
     pub moved_ps: u64,
 }
 
-/// When a thread's calls were entered and left in the trace.
-fn traced(thread: &Thread) -> impl Iterator<Item = (u64, u64)> + '_ {
-    let mut now = thread.start;
-    thread.calls.iter().map(move |call| {
-        let entry = now.saturating_add(call.before);
-        now = entry.saturating_add(call.inside);
-        (entry, now)
-    })
-}
-
 impl Outcome {
     pub(crate) fn of(program: &Program, played: &Played) -> Self {
         let mut functions: BTreeMap<u16, FunctionOutcome> = BTreeMap::new();
         let mut ranks: BTreeMap<u32, RankOutcome> = BTreeMap::new();
         let mut ends = Ends::default();
         let mut were = Ends::default();
-        for (thread, stays) in program.threads.iter().zip(&played.stays) {
+        for (thread, times) in program.threads.iter().zip(&played.times) {
             let process = program.processes[thread.process as usize];
             let rank = ranks.entry(thread.process).or_default();
             (rank.job, rank.rank) = (process.job, process.rank);
             let (mut own, mut own_were) = (Ends::default(), Ends::default());
-            let calls = thread.calls.iter().zip(stays).zip(traced(thread));
-            for ((call, stay), was) in calls {
-                let Stay {
+            let calls = thread.calls.iter().zip(times).zip(thread.traced());
+            for ((call, times), was) in calls {
+                let CallTimes {
                     entry,
                     exit,
                     waited,
-                } = *stay;
+                } = *times;
                 own.take((entry, exit));
                 own_were.take(was);
                 let inside = exit.saturating_sub(entry);
@@ -141,17 +131,17 @@ impl Outcome {
             functions,
             stuck: stuck(program, &played.stuck),
             links,
-            messages: played.letters,
-            times: times(&played.stays),
+            messages: played.messages,
+            times: times(&played.times),
         }
     }
 }
 
-fn times(stays: &[Vec<Stay>]) -> Vec<Vec<(u64, u64)>> {
-    let of = |stay: &Stay| (stay.entry, stay.exit);
-    stays
+fn times(times: &[Vec<CallTimes>]) -> Vec<Vec<(u64, u64)>> {
+    let of = |times: &CallTimes| (times.entry, times.exit);
+    times
         .iter()
-        .map(|stays| stays.iter().map(of).collect())
+        .map(|times| times.iter().map(of).collect())
         .collect()
 }
 

@@ -1,6 +1,6 @@
-//! A program played twice: held to the trace, then free.
+//! A program played twice: calibrated by its trace, then on the network in question.
 //!
-//! [`hold`] finds what each call took that hosts' costs and the network on which it was traced do not explain; [`replay`] plays the program with that on any
+//! [`calibrate`] finds what each call took that hosts' costs and the network on which it was traced do not explain; [`replay`] plays the program with that on any
 //! network. Called by `belljar replay`.
 
 use belljar_fabric::{RoutingError, Settings, Topology};
@@ -59,8 +59,8 @@ pub enum ReplayError {
 
 /// What calls took beyond what is explained: by thread and call, in picoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
-    rests: Vec<Vec<i64>>,
+pub struct Calibration {
+    residuals: Vec<Vec<i64>>,
 }
 
 /// How well hosts' costs and the network explain what calls took.
@@ -68,25 +68,25 @@ pub struct Held {
 pub struct Fit {
     /// Picoseconds in calls that move data, of all threads.
     pub inside_ps: u64,
-    /// How much of that is in rests above zero: hosts' work that is not in the costs.
+    /// How much of that is in residuals above zero: hosts' work that is not in the costs.
     pub more_ps: u64,
-    /// How much was explained that was not there: rests below zero.
+    /// How much was explained that was not there: residuals below zero.
     pub less_ps: u64,
 }
 
-impl Held {
+impl Calibration {
     /// How well calls are explained.
     pub fn fit(&self, program: &Program) -> Fit {
         let mut fit = Fit::default();
-        for (thread, rests) in program.threads.iter().zip(&self.rests) {
-            for (call, rest) in thread.calls.iter().zip(rests) {
+        for (thread, residuals) in program.threads.iter().zip(&self.residuals) {
+            for (call, residual) in thread.calls.iter().zip(residuals) {
                 if call.operations == 0 {
                     continue;
                 }
                 fit.inside_ps += call.inside;
-                match *rest > 0 {
-                    true => fit.more_ps += rest.unsigned_abs(),
-                    false => fit.less_ps += rest.unsigned_abs(),
+                match *residual > 0 {
+                    true => fit.more_ps += residual.unsigned_abs(),
+                    false => fit.less_ps += residual.unsigned_abs(),
                 }
             }
         }
@@ -94,15 +94,15 @@ impl Held {
     }
 }
 
-/// Plays a program held to its trace, in the setting in which it was traced.
+/// Plays a program as it was traced, in the setting in which it was traced.
 ///
 /// # Errors
 /// [`ReplayError`] when the setting does not fit.
-pub fn hold(program: &Program, setting: &Setting) -> Result<Held, ReplayError> {
+pub fn calibrate(program: &Program, setting: &Setting) -> Result<Calibration, ReplayError> {
     let threads = program.threads.iter();
-    let mut rests: Vec<Vec<i64>> = threads.map(|thread| vec![0; thread.calls.len()]).collect();
-    play(program, setting, Timing::Held(&mut rests), || {})?;
-    Ok(Held { rests })
+    let mut residuals: Vec<Vec<i64>> = threads.map(|thread| vec![0; thread.calls.len()]).collect();
+    play(program, setting, Timing::Traced(&mut residuals), || {})?;
+    Ok(Calibration { residuals })
 }
 
 /// Plays a program in a setting. `each` is told of each call.
@@ -111,11 +111,16 @@ pub fn hold(program: &Program, setting: &Setting) -> Result<Held, ReplayError> {
 /// [`ReplayError`] when the setting does not fit.
 pub fn replay(
     program: &Program,
-    held: &Held,
+    calibration: &Calibration,
     setting: &Setting,
     each: impl FnMut(),
 ) -> Result<Outcome, ReplayError> {
-    let played = play(program, setting, Timing::Free(&held.rests), each)?;
+    let played = play(
+        program,
+        setting,
+        Timing::Replayed(&calibration.residuals),
+        each,
+    )?;
     Ok(Outcome::of(program, &played))
 }
 
@@ -158,3 +163,6 @@ fn play(
     let engine = Engine::new(program, network, spans, place, timing);
     Ok(engine.play(each))
 }
+
+#[cfg(test)]
+mod tests;

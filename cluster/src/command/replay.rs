@@ -13,11 +13,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::plan::Plan;
-use belljar_cluster::results::run_directory::SCENARIO_FILE;
+use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::scenario::Scenario;
 use belljar_networks::Parameters;
 use belljar_program::{Program, extract};
-use belljar_replay::{Costs, NetworkModel, Outcome, Setting, hold};
+use belljar_replay::{Calibration, Costs, NetworkModel, Outcome, Setting, calibrate, write_trace};
 use belljar_sim::Span;
 use belljar_trace::{TRACE_FILE, TraceState};
 use clap::{Args, ValueEnum};
@@ -25,6 +25,9 @@ use clap::{Args, ValueEnum};
 use super::output::show;
 use super::tables::{implementation, tables_of_run};
 use placement::PlacementArguments;
+
+/// What a replay said, in its directory.
+const REPLAY_FILE: &str = "replay.json";
 
 /// How the network is modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -58,6 +61,9 @@ pub(crate) struct ReplayArguments {
     /// The MPI library whose tables say how collective operations are carried out; that of the run's image when absent.
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
+    /// Write the replay as a run directory here: its trace is one for all commands of `belljar trace`.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// As JSON.
     #[arg(long)]
     json: bool,
@@ -81,15 +87,44 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
     let (program, state) = extract(&trace, tables.as_ref())?;
     warn(&program, &state);
     let traced = setting(arguments, &trace, &program, false)?;
-    let held = hold(&program, &traced)?;
+    let calibration = calibrate(&program, &traced)?;
     let wanted = setting(arguments, &trace, &program, true)?;
-    let outcome = belljar_replay::replay(&program, &held, &wanted, || {})?;
-    let fit = held.fit(&program);
+    let outcome = belljar_replay::replay(&program, &calibration, &wanted, || {})?;
+    let fit = calibration.fit(&program);
+    if let Some(out) = &arguments.out {
+        keep(arguments, out, (&program, &calibration), &outcome)?;
+    }
     show(|out| match arguments.json {
         true => render::json(&outcome, fit, out),
         false => render::text(&outcome, fit, out),
     })?;
     Ok(ending(&outcome))
+}
+
+/// Writes the replay as a run directory: the scenario with what was changed of it, and the trace.
+fn keep(
+    arguments: &ReplayArguments,
+    out: &Path,
+    (program, calibration): (&Program, &Calibration),
+    outcome: &Outcome,
+) -> Result<()> {
+    let path = arguments.directory.join(SCENARIO_FILE);
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let folder = fs::canonicalize(&arguments.directory).unwrap_or(arguments.directory.clone());
+    let changed = Scenario::standalone(&path, &text, &overrides(arguments), &folder)?;
+    let directory = RunDirectory::create(Some(out), "replay")?;
+    for (input, name) in &changed.inputs {
+        directory.copy(input, name)?;
+    }
+    directory.write(SCENARIO_FILE, &changed.text)?;
+    let mut whole = Vec::new();
+    render::json(outcome, calibration.fit(program), &mut whole)?;
+    directory.write(REPLAY_FILE, &String::from_utf8_lossy(&whole))?;
+    let from = arguments.directory.join(TRACE_FILE);
+    let to = directory.path().join(TRACE_FILE);
+    write_trace(&from, &to, program, outcome)?;
+    directory.complete("checkpoint")?;
+    Ok(())
 }
 
 /// What a job is played on: as it was traced, or with what options change.

@@ -11,39 +11,15 @@ mod fair;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use belljar_fabric::{Direction, LinkId, Paths, Routing, RoutingError, Topology};
+use belljar_fabric::{Direction, LinkId, Routing, RoutingError, Topology};
 use belljar_sim::{Span, Time};
 
 use crate::loggops::within;
 use crate::network::{
     Arrival, HEADERS, LinkLoad, Message, MessageId, Network, Pace, SEGMENT, frames_of, on_wire,
 };
-use crate::packet::{headers, name};
+use crate::way::{Ways, name};
 use fair::{Load, Sharing};
-
-/// A way from one host to another.
-#[derive(Clone, Debug)]
-struct Way {
-    /// What it goes over, by numbers in [`Sharing`].
-    over: Vec<u32>,
-    /// Bits a second of its slowest link.
-    slowest: u64,
-    /// All latencies.
-    latency: Span,
-    /// For each link but the slowest, bits a second: a frame is taken in there before it goes on.
-    others: Vec<u64>,
-}
-
-impl Way {
-    /// Time that a message's last frame takes besides that on the slowest link.
-    fn after(&self, bytes: u64) -> Span {
-        let frame = on_wire(bytes.min(SEGMENT));
-        let others = self.others.iter();
-        others.fold(self.latency, |sum, rate| {
-            sum + Span::of_transfer(frame, *rate)
-        })
-    }
-}
 
 /// A flow that is under way.
 #[derive(Clone, Copy, Debug)]
@@ -57,9 +33,8 @@ struct Flow {
 /// A network of flows.
 pub struct FlowNetwork {
     topology: Topology,
-    paths: Paths,
+    ways: Ways,
     pace: Pace,
-    ways: BTreeMap<(u32, u32), Way>,
     sharing: Sharing,
     flows: BTreeMap<MessageId, Flow>,
     ends: BTreeSet<(Time, MessageId)>,
@@ -92,53 +67,13 @@ impl FlowNetwork {
             capacities.extend(vec![rate; topology.hosts() as usize]);
         }
         Ok(Self {
-            paths: Paths::new(&topology, routing, seed)?,
+            ways: Ways::new(&topology, routing, seed)?,
             small: vec![0; links.len() * 2],
             sharing: Sharing::new(capacities),
             topology,
             pace,
-            ways: BTreeMap::new(),
             flows: BTreeMap::new(),
             ends: BTreeSet::new(),
-        })
-    }
-
-    fn way(&mut self, from: u32, to: u32) -> &Way {
-        let (paths, topology) = (&mut self.paths, &self.topology);
-        self.ways.entry((from, to)).or_insert_with(|| {
-            let path = paths.between(topology, from, to, &headers(from, to));
-            let links = topology.links();
-            let rates = path.iter().map(|(link, _)| links[*link as usize].spec);
-            let latencies = rates.clone().map(|spec| spec.latency);
-            let switches = path.iter().skip(1).map(|(link, direction)| {
-                let near = links[*link as usize].ends[index(*direction)];
-                match near {
-                    belljar_fabric::Endpoint::Switch(switch) => {
-                        topology.switches()[switch as usize].latency
-                    }
-                    belljar_fabric::Endpoint::Host(_) => Span::ZERO,
-                }
-            });
-            let latency = latencies
-                .chain(switches)
-                .fold(Span::ZERO, |sum, it| sum + it);
-            let mut others: Vec<u64> = rates.map(|spec| spec.bandwidth).collect();
-            let slowest = others.iter().copied().min().unwrap_or(0);
-            if let Some(at) = others.iter().position(|rate| *rate == slowest) {
-                others.remove(at);
-            }
-            let cards = links.len() as u32 * 2;
-            let mut over: Vec<u32> = path
-                .iter()
-                .map(|(link, direction)| link * 2 + index(*direction) as u32)
-                .collect();
-            over.extend([cards + from, cards + topology.hosts() + to]);
-            Way {
-                over,
-                slowest,
-                latency,
-                others,
-            }
         })
     }
 
@@ -156,13 +91,6 @@ impl FlowNetwork {
     }
 }
 
-fn index(direction: Direction) -> usize {
-    match direction {
-        Direction::Up => 0,
-        Direction::Down => 1,
-    }
-}
-
 impl Network for FlowNetwork {
     fn send(&mut self, time: Time, message: Message) -> Option<Time> {
         let Message {
@@ -174,10 +102,10 @@ impl Network for FlowNetwork {
         if from == to {
             return Some(time + within(&self.pace, bytes));
         }
-        let way = self.way(from, to);
+        let way = self.ways.between(&self.topology, from, to);
         let (after, over) = (way.after(bytes), way.over.clone());
         if frames_of(bytes) == 1 {
-            let last = Span::of_transfer(on_wire(bytes), way.slowest);
+            let last = way.transmission(bytes);
             for link in over {
                 if let Some(own) = self.small.get_mut(link as usize) {
                     *own += bytes + HEADERS;

@@ -5,7 +5,7 @@
 //! no links at all. What hosts do for each frame bounds how fast a message goes in all of them ([`Pace`]). Results depend on what is sent when, and
 //! on nothing else. Nothing here knows of MPI. Called by replay.
 //!
-//! From top to bottom: `packet`, `flow` and `loggops` each know `network`; `flow` knows `routes` and `fair`.
+//! From top to bottom: `packet`, `flow` and `loggops` each know `network`; the first two know `way`.
 
 /// A network in which messages share links fairly.
 mod flow;
@@ -15,6 +15,8 @@ mod loggops;
 mod network;
 /// A network of frames.
 mod packet;
+/// Ways through a network.
+mod way;
 
 pub use flow::FlowNetwork;
 pub use loggops::{LogGops, Parameters};

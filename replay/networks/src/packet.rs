@@ -1,19 +1,23 @@
 //! A network of frames: the fabric of live runs.
 //!
-//! A message goes as full frames and a rest, and has arrived when its receiver has taken in all. A host that sends several takes a frame of
-//! each in turn, as fast as it can make frames and its link can take them: systems keep the queues of network cards short, so that nothing small waits
-//! until all of something large has left. Frames that are lost on the way are sent again: at once when a later one of the message tells the receiver, which takes a round trip, else after
-//! a time (RFC 6298), then after twice as long, and so on. There is no window: what a message's sender makes goes out. Called by replay.
+//! A message goes as full frames and a rest, and has arrived when its receiver has taken in all. A host makes a frame of each of its messages in turn, as
+//! many of those to one receiver as its window lets it ([`Connection`]). What is lost on the way is sent again: at once when a later frame of the message tells
+//! the receiver, which takes a round trip, else after a time (RFC 6298), then after twice as long, and so on. Called by replay.
+
+/// How much may be under way from one host to another.
+mod connection;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use belljar_fabric::{Direction, Fabric, Frame, LinkId, Mac, RoutingError, Settings, Topology};
+use belljar_fabric::{Direction, Fabric, Frame, RoutingError, Settings, Topology};
 use belljar_sim::{Span, Time};
 
 use crate::loggops::within;
 use crate::network::{Arrival, HEADERS, LinkLoad, Message, Network, Pace, SEGMENT, frames_of};
+use crate::way::{Ways, headers, name};
+use connection::Connection;
 
 /// How long a sender waits for what nobody tells it is lost: Linux's least.
 const TIMEOUT: Span = Span::from_ms(200);
@@ -21,47 +25,67 @@ const TIMEOUT: Span = Span::from_ms(200);
 /// Where in a frame what it is known by again stands, three numbers of eight bytes.
 const MARK: usize = 38;
 
+/// The sending host and the receiving one.
+type Pair = (u32, u32);
+
+/// Frames of a message that are to be sent.
+type Turn = (u64, Range<u64>);
+
 /// What a sending host does.
 #[derive(Clone, Debug, Default)]
 struct Sender {
-    /// When it can send the next frame.
+    /// When it can make the next frame.
     free: Time,
     /// Frames that it sent.
     frames: u64,
-    /// Frames that are next, in turn: messages, and which frames of them.
-    turns: VecDeque<(u64, Range<u64>)>,
+    /// What is to be sent, in turn.
+    turns: VecDeque<Turn>,
 }
 
 /// A message on its way.
 #[derive(Clone, Debug)]
 struct Transit {
     message: Message,
+    /// Frames that were sent.
+    sent: u64,
     /// Frames that the receiver knows of: all up to the last that came.
     known: u64,
     /// Those of them that did not come.
     missing: BTreeSet<u64>,
-    /// When it is looked whether all have come.
-    look: Time,
-    /// How long to wait then.
+    /// When one was sent or came last.
+    heard: Time,
+    /// For how long nothing may be heard.
     patience: Span,
+}
+
+/// What happens at a host, in the order of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Happening {
+    /// It is told that a frame has come, to whom it sent it.
+    Told(Pair),
+    /// It is told that this frame of a message was lost.
+    Lost(u64, u64),
+    /// It looks whether all of a message has come.
+    Looks(u64),
+    /// It can make its next frame.
+    Makes(u32),
 }
 
 /// A network of frames.
 pub struct PacketNetwork {
     fabric: Fabric,
     pace: Pace,
+    ways: Ways,
     senders: Vec<Sender>,
     /// When each host has taken in what came.
     receivers: Vec<Time>,
+    connections: BTreeMap<Pair, Connection>,
     /// By the order of sending: numbers of messages return.
     transits: BTreeMap<u64, Transit>,
     sent: u64,
-    /// Hosts that have frames to send, by when they can.
-    sending: BTreeSet<(Time, u32)>,
-    /// When it is looked whether a message is whole.
-    looks: BTreeSet<(Time, u64)>,
-    /// Frames to be sent again.
-    again: BTreeSet<(Time, u64, u64)>,
+    /// With a number, so that those of one time are all kept.
+    happenings: BTreeSet<(Time, Happening, u64)>,
+    happened: u64,
 }
 
 impl PacketNetwork {
@@ -72,63 +96,75 @@ impl PacketNetwork {
     pub fn new(topology: Topology, settings: &Settings, pace: Pace) -> Result<Self, RoutingError> {
         let hosts = topology.hosts() as usize;
         Ok(Self {
+            ways: Ways::new(&topology, settings.routing, settings.seed)?,
             fabric: Fabric::with_settings(topology, settings)?,
             pace,
             senders: vec![Sender::default(); hosts],
             receivers: vec![Time::ZERO; hosts],
+            connections: BTreeMap::new(),
             transits: BTreeMap::new(),
             sent: 0,
-            sending: BTreeSet::new(),
-            looks: BTreeSet::new(),
-            again: BTreeSet::new(),
+            happenings: BTreeSet::new(),
+            happened: 0,
         })
     }
 
-    /// Frames of a message are to leave its host, from `time` on.
-    fn line_up(&mut self, time: Time, host: u32, own: u64, frames: Range<u64>) {
-        let Some(sender) = self.senders.get_mut(host as usize) else {
-            return;
-        };
-        if sender.turns.is_empty() {
-            self.sending.insert((time.max(sender.free), host));
-        }
-        sender.turns.push_back((own, frames));
+    fn happens(&mut self, time: Time, happening: Happening) {
+        self.happenings.insert((time, happening, self.happened));
+        self.happened += 1;
     }
 
-    /// A host sends its next frame.
-    fn turn(&mut self, now: Time, host: u32) {
+    /// Frames are to leave their host, from `time` on.
+    fn line_up(&mut self, time: Time, host: u32, turn: Turn) {
         let Some(sender) = self.senders.get_mut(host as usize) else {
             return;
         };
-        let Some((own, mut frames)) = sender.turns.pop_front() else {
-            return;
-        };
-        let index = frames.start;
-        frames.start += 1;
-        if let Some(transit) = self.transits.get_mut(&own) {
-            let message = transit.message;
-            let data = (message.bytes - (index * SEGMENT).min(message.bytes)).min(SEGMENT);
-            let frame = marked(message, (own, index), now, data);
-            let topology = self.fabric.topology();
-            let link = topology.links()[topology.link_of(host) as usize].spec;
-            // The first frame's part of the work is in what the call that sends it takes.
-            let made = match frames.is_empty() {
-                true => Span::ZERO,
-                false => self.pace.sends,
+        let rests = sender.turns.is_empty();
+        let at = time.max(sender.free);
+        sender.turns.push_back(turn);
+        if rests {
+            self.happens(at, Happening::Makes(host));
+        }
+    }
+
+    /// A host makes its next frame, if it may send any.
+    fn make(&mut self, now: Time, host: u32) {
+        while let Some((own, mut frames)) = self.senders[host as usize].turns.pop_front() {
+            let Some(transit) = self.transits.get_mut(&own) else {
+                continue;
             };
-            sender.free = now + link.transmission(frame.len()).max(made);
-            self.fabric.send(now, host, sender.frames, frame);
-            sender.frames += 1;
-            if frames.is_empty() {
-                transit.look = sender.free + transit.patience;
-                self.looks.insert((transit.look, own));
-            } else {
+            let message = transit.message;
+            let pair = (message.from, message.to);
+            let connection = self.connections.entry(pair).or_default();
+            if !connection.may_send() {
+                connection.wait((own, frames));
+                continue;
+            }
+            let index = frames.start;
+            frames.start += 1;
+            transit.sent = transit.sent.max(index + 1);
+            transit.heard = now;
+            self.frame(now, own, message, index);
+            if !frames.is_empty() {
+                let sender = &mut self.senders[host as usize];
+                // The first frame's part of the work is in what the call that sends it takes.
+                sender.free = now + self.pace.sends;
                 sender.turns.push_back((own, frames));
             }
+            break;
         }
+        let sender = &self.senders[host as usize];
         if !sender.turns.is_empty() {
-            self.sending.insert((sender.free, host));
+            self.happens(sender.free.max(now), Happening::Makes(host));
         }
+    }
+
+    fn frame(&mut self, now: Time, own: u64, message: Message, index: u64) {
+        let data = (message.bytes - (index * SEGMENT).min(message.bytes)).min(SEGMENT);
+        let frame = marked(message, (own, index), now, data);
+        let sender = &mut self.senders[message.from as usize];
+        self.fabric.send(now, message.from, sender.frames, frame);
+        sender.frames += 1;
     }
 
     /// A frame has come to its host.
@@ -147,23 +183,28 @@ impl PacketNetwork {
         let Some(transit) = self.transits.get_mut(&own) else {
             return;
         };
+        let pair = (transit.message.from, transit.message.to);
+        transit.heard = taken;
+        let mut lost = 0..0;
         if index >= transit.known {
-            let passed = transit.known..index;
-            let back = at + at.since(sent);
-            self.again
-                .extend(passed.clone().map(|lost| (back, own, lost)));
-            transit.missing.extend(passed);
+            lost = transit.known..index;
+            transit.missing.extend(lost.clone());
             transit.known = index + 1;
         } else {
             transit.missing.remove(&index);
         }
-        let whole = transit.known == frames_of(transit.message.bytes);
-        if whole && transit.missing.is_empty() {
-            let (look, id) = (transit.look, transit.message.id);
-            self.looks.remove(&(look, own));
+        let all = transit.known == frames_of(transit.message.bytes);
+        if all && transit.missing.is_empty() {
+            let id = transit.message.id;
             self.transits.remove(&own);
             arrived.push(Arrival { time: taken, id });
         }
+        for index in lost {
+            self.happens(at + at.since(sent), Happening::Lost(own, index));
+        }
+        let topology = self.fabric.topology();
+        let back = self.ways.between(topology, pair.1, pair.0).empty();
+        self.happens(taken + back, Happening::Told(pair));
     }
 
     /// Sends again what did not come of a message in time.
@@ -171,12 +212,41 @@ impl PacketNetwork {
         let Some(transit) = self.transits.get_mut(&own) else {
             return;
         };
-        let all = transit.known..frames_of(transit.message.bytes);
-        let lost: Vec<u64> = transit.missing.iter().copied().chain(all).collect();
-        transit.patience = transit.patience + transit.patience;
-        let host = transit.message.from;
+        let mut lost = Vec::new();
+        if transit.heard + transit.patience <= now {
+            let rest = transit.known..transit.sent;
+            lost.extend(transit.missing.iter().copied().chain(rest));
+            transit.patience = transit.patience + transit.patience;
+            transit.heard = now;
+        }
+        let next = transit.heard + transit.patience;
+        self.happens(next, Happening::Looks(own));
         for index in lost {
-            self.line_up(now, host, own, index..index + 1);
+            self.again(now, own, index);
+        }
+    }
+
+    /// Sends a frame again.
+    fn again(&mut self, now: Time, own: u64, index: u64) {
+        let Some(message) = self.transits.get(&own).map(|transit| transit.message) else {
+            return;
+        };
+        let pair = (message.from, message.to);
+        self.connections.entry(pair).or_default().lost();
+        self.line_up(now, message.from, (own, index..index + 1));
+    }
+
+    fn happen(&mut self, now: Time, happening: Happening) {
+        match happening {
+            Happening::Told(pair) => {
+                let connection = self.connections.entry(pair).or_default();
+                for turn in connection.told() {
+                    self.line_up(now, pair.0, turn);
+                }
+            }
+            Happening::Lost(own, index) => self.again(now, own, index),
+            Happening::Looks(own) => self.look(now, own),
+            Happening::Makes(host) => self.make(now, host),
         }
     }
 }
@@ -190,21 +260,22 @@ impl Network for PacketNetwork {
         self.sent += 1;
         let transit = Transit {
             message,
+            sent: 0,
             known: 0,
             missing: BTreeSet::new(),
-            look: Time::MAX,
+            heard: time,
             patience: TIMEOUT,
         };
         self.transits.insert(own, transit);
-        self.line_up(time, message.from, own, 0..frames_of(message.bytes));
+        self.happens(time + TIMEOUT, Happening::Looks(own));
+        let frames = 0..frames_of(message.bytes);
+        self.line_up(time, message.from, (own, frames));
         None
     }
 
     fn next_time(&self) -> Option<Time> {
-        let look = self.looks.first().map(|(time, _)| *time);
-        let again = self.again.first().map(|(time, ..)| *time);
-        let sending = self.sending.first().map(|(time, _)| *time);
-        let times = [self.fabric.next_time(), sending, look, again];
+        let own = self.happenings.first().map(|(time, ..)| *time);
+        let times = [self.fabric.next_time(), own];
         times.into_iter().flatten().min()
     }
 
@@ -212,25 +283,11 @@ impl Network for PacketNetwork {
         let Some(now) = self.next_time() else {
             return;
         };
-        while let Some((time, own, index)) = self.again.first().copied()
+        while let Some((time, happening, _)) = self.happenings.first().copied()
             && time <= now
         {
-            self.again.pop_first();
-            if let Some(host) = self.transits.get(&own).map(|it| it.message.from) {
-                self.line_up(now, host, own, index..index + 1);
-            }
-        }
-        while let Some((time, own)) = self.looks.first().copied()
-            && time <= now
-        {
-            self.looks.pop_first();
-            self.look(now, own);
-        }
-        while let Some((time, host)) = self.sending.first().copied()
-            && time <= now
-        {
-            self.sending.pop_first();
-            self.turn(now, host);
+            self.happenings.pop_first();
+            self.happen(now, happening);
         }
         let came: Vec<_> = self.fabric.advance(now + Span::from_ps(1)).collect();
         for delivery in came {
@@ -257,30 +314,6 @@ impl Network for PacketNetwork {
     }
 }
 
-/// A direction of a link, for people.
-pub(crate) fn name(topology: &Topology, link: LinkId, direction: Direction) -> String {
-    let way = match direction {
-        Direction::Up => "up",
-        Direction::Down => "down",
-    };
-    format!("{} {way}", topology.link_name(link))
-}
-
-/// The headers of a frame of TCP from one host to another: what routing looks at is there.
-pub(crate) fn headers(from: u32, to: u32) -> [u8; HEADERS as usize] {
-    let mut frame = [0; HEADERS as usize];
-    frame[..6].copy_from_slice(&Mac::of_host(to).0);
-    frame[6..12].copy_from_slice(&Mac::of_host(from).0);
-    frame[12..14].copy_from_slice(&[0x08, 0x00]);
-    frame[14] = 0x45;
-    frame[23] = 6;
-    frame[26..30].copy_from_slice(&from.to_be_bytes());
-    frame[30..34].copy_from_slice(&to.to_be_bytes());
-    frame[34..36].copy_from_slice(&(from as u16).to_be_bytes());
-    frame[36..38].copy_from_slice(&(to as u16).to_be_bytes());
-    frame
-}
-
 /// A frame of a message: the message's place in the order of sending and the frame's in the message, and when it was sent.
 fn marked(message: Message, (own, index): (u64, u64), sent: Time, data: u64) -> Frame {
     let mut frame = headers(message.from, message.to).to_vec();
@@ -301,99 +334,4 @@ fn mark_of(frame: &[u8]) -> Option<(u64, u64, Time)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use belljar_fabric::{Impairment, LinkSpec, SwitchSpec};
-
-    use super::*;
-    use crate::network::MessageId;
-
-    fn star(queue_bytes: u64) -> Topology {
-        let link = LinkSpec {
-            bandwidth: 10_000_000_000,
-            latency: Span::from_us(1),
-        };
-        let latency = Span::from_ns(300);
-        let switch = SwitchSpec {
-            latency,
-            queue_bytes,
-        };
-        Topology::star(3, link, switch).unwrap()
-    }
-
-    fn message(id: MessageId, from: u32, bytes: u64) -> Message {
-        Message {
-            id,
-            from,
-            to: 2,
-            bytes,
-        }
-    }
-
-    fn arrivals(network: &mut PacketNetwork) -> Vec<(MessageId, u64)> {
-        let mut arrived = Vec::new();
-        while network.next_time().is_some() {
-            network.advance(&mut arrived);
-        }
-        let mut all: Vec<_> = arrived
-            .iter()
-            .map(|arrival| (arrival.id, arrival.time.as_ps()))
-            .collect();
-        all.sort_unstable();
-        all
-    }
-
-    #[test]
-    fn a_message_takes_what_its_frames_take() {
-        let mut network =
-            PacketNetwork::new(star(1 << 20), &Settings::default(), Pace::default()).unwrap();
-        network.send(Time::ZERO, message(1, 0, 2 * 1448));
-        // Two links and a switch; the second frame is one transmission later.
-        let expected = 3 * 1_230_400 + 2 * 1_000_000 + 300_000;
-        assert_eq!(arrivals(&mut network), [(1, expected)]);
-    }
-
-    #[test]
-    fn two_senders_share_the_way_to_one_receiver() {
-        let mut network =
-            PacketNetwork::new(star(1 << 20), &Settings::default(), Pace::default()).unwrap();
-        network.send(Time::ZERO, message(1, 0, 100 * 1448));
-        network.send(Time::ZERO, message(2, 1, 100 * 1448));
-        let all = arrivals(&mut network);
-        let last = all.iter().map(|(_, at)| *at).max().unwrap();
-        assert_eq!(last, 201 * 1_230_400 + 2 * 1_000_000 + 300_000);
-    }
-
-    #[test]
-    fn what_is_lost_is_sent_again() {
-        let lossy = Impairment {
-            loss: 0.2,
-            ..Impairment::default()
-        };
-        let settings = Settings {
-            impairments: vec![(2, lossy)],
-            ..Settings::default()
-        };
-        let mut network = PacketNetwork::new(star(1 << 20), &settings, Pace::default()).unwrap();
-        for id in 0..20 {
-            network.send(
-                Time::from_ps(u64::from(id) * 1_000_000_000),
-                message(id, 0, 50 * 1448),
-            );
-        }
-        let all = arrivals(&mut network);
-        assert_eq!(all.len(), 20);
-        let lost: u64 = network.loads().iter().map(|load| load.dropped).sum();
-        assert!(lost > 100, "{lost}");
-    }
-
-    #[test]
-    fn a_queue_that_is_full_drops() {
-        let mut network =
-            PacketNetwork::new(star(20_000), &Settings::default(), Pace::default()).unwrap();
-        network.send(Time::ZERO, message(1, 0, 100 * 1448));
-        network.send(Time::ZERO, message(2, 1, 100 * 1448));
-        assert_eq!(arrivals(&mut network).len(), 2);
-        let lost: u64 = network.loads().iter().map(|load| load.dropped).sum();
-        assert!(lost > 0);
-    }
-}
+mod tests;

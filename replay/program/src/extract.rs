@@ -4,24 +4,29 @@
 //! whom it got its message from; what nobody tells is counted and left out. Nothing is kept but the program and what is under
 //! way. Called by replay.
 
-/// What is done once for all processes: channels, collective operations, who is who.
+/// What single calls are.
+mod calls;
+/// What is one for all processes: channels, collective operations, who is who.
 mod tables;
+/// Receives with wildcards.
+mod wildcards;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use belljar_abi::Base;
 use belljar_analysis::{Communicators, Expansion, Member, ProcessKey, communicators};
 use belljar_archive::TraceReader;
 use belljar_collectives::Tables;
 use belljar_trace::{
-    Collective, Completion, Datatype, Direction, Ending, Event, Fact, Peer, Phase, Status,
-    TraceError, TraceHeader, TraceState, Transfer, WORLD, is_poll,
+    Collective, Completion, Datatype, Direction, Ending, Event, Peer, Phase, TraceError,
+    TraceHeader, TraceState, Transfer,
 };
 
-use crate::program::{Mode, Operation, Program, Slot};
+use crate::program::{Operation, Program, Slot};
 use crate::thread::{Growing, Times};
-use tables::{Shared, Sync};
+use calls::{ends_accesses, found_nothing, is_one_sided, locks, mode, synchronizes};
+use tables::Shared;
+use wildcards::{Asked, Unsettled};
 
 /// The thread of an event.
 type ThreadKey = (ProcessKey, u32);
@@ -37,17 +42,6 @@ struct Open {
     asked: Option<Asked>,
 }
 
-/// What a receive with a wildcard asks for.
-#[derive(Clone, Copy, Debug)]
-struct Asked {
-    /// Its communicator, by the process's own number.
-    communicator: u32,
-    /// The tag, if it is not any.
-    tag: Option<i32>,
-    /// Whether its data lies in pieces.
-    pieces: bool,
-}
-
 /// Makes a program of events.
 struct Extractor<'a> {
     header: &'a TraceHeader,
@@ -58,6 +52,8 @@ struct Extractor<'a> {
     requests: BTreeMap<(ProcessKey, u64), Vec<Open>>,
     /// Accesses to other processes' memory that no synchronisation has ended.
     accesses: BTreeMap<ProcessKey, Vec<Open>>,
+    /// Receives with a wildcard that are over and whose program asked for no status.
+    unsettled: Vec<Unsettled>,
 }
 
 /// What the processes of the trace at `path` did, and whether the trace is complete. With `tables`, those of the MPI library that ran,
@@ -77,6 +73,7 @@ pub fn extract(path: &Path, tables: Option<&Tables>) -> Result<(Program, TraceSt
         threads: BTreeMap::new(),
         requests: BTreeMap::new(),
         accesses: BTreeMap::new(),
+        unsettled: Vec::new(),
     };
     for event in reader.by_ref() {
         extractor.observe(&event);
@@ -99,7 +96,7 @@ impl Extractor<'_> {
         let number = self.shared.process(member);
         let key = (process, event.thread);
         let thread = self.threads.entry(key);
-        thread.or_insert_with(|| Growing::new(number, event.thread));
+        thread.or_insert_with(|| Growing::new(number, event.process, event.thread));
         let Some(exit) = event.exit else {
             self.shared.program.unknown.unfinished += 1;
             return;
@@ -129,7 +126,7 @@ impl Extractor<'_> {
         let mut begun = Vec::new();
         for transfer in &event.transfers {
             let part = match is_one_sided(event) {
-                true => self.access(event, member, key, transfer),
+                true => self.access(member, key, transfer),
                 false => self.message(event, member, key, transfer),
             };
             let Some(part) = part else {
@@ -162,6 +159,7 @@ impl Extractor<'_> {
                 })
             }));
         }
+        done.extend(self.lock(event, member, key));
         self.request(event, begun);
         for completion in &event.completed {
             done.extend(self.complete(event, completion));
@@ -256,13 +254,7 @@ impl Extractor<'_> {
     }
 
     /// An access to another process's memory: the message goes from whoever calls and back.
-    fn access(
-        &mut self,
-        _event: &Event,
-        member: Member,
-        key: ThreadKey,
-        transfer: &Transfer,
-    ) -> Option<Open> {
+    fn access(&mut self, member: Member, key: ThreadKey, transfer: &Transfer) -> Option<Open> {
         let number = transfer.communicator?;
         let communicator = self.communicators.identity(key.0, number);
         let peer = self.communicators.peer(key.0, number, transfer.peer);
@@ -280,6 +272,20 @@ impl Extractor<'_> {
             slot,
             sent,
             received,
+        })
+    }
+
+    /// A window of another process is locked or unlocked.
+    fn lock(&mut self, event: &Event, member: Member, key: ThreadKey) -> Option<Open> {
+        let number = event.communicator?;
+        let peer = self.communicators.peer(key.0, number, locks(event)?)?;
+        let communicator = self.communicators.identity(key.0, number)?;
+        let channel = self.shared.channel(communicator, member, peer, i32::MIN);
+        self.begin(key, |slot| Operation::Access {
+            channel,
+            slot,
+            sent: 0,
+            received: 0,
         })
     }
 
@@ -340,42 +346,6 @@ impl Extractor<'_> {
         all
     }
 
-    fn mend(&mut self, open: Open, operation: Operation) {
-        if let Some(thread) = self.threads.get_mut(&open.thread) {
-            thread.mend(open.at, operation);
-        }
-    }
-
-    /// An operation is over: if it is a receive with a wildcard, the status tells what it got.
-    fn got(&mut self, event: &Event, open: Open, status: Option<Status>) {
-        let Some(asked) = open.asked else {
-            return;
-        };
-        let number = asked.communicator;
-        let process = (event.node, event.process);
-        let communicator = self.communicators.identity(process, number);
-        let got = status.and_then(|status| {
-            let from = self.communicators.peer(process, number, status.source)?;
-            Some((from, asked.tag.unwrap_or(status.tag)))
-        });
-        let (Some(communicator), Some((from, tag)), Some(job)) =
-            (communicator, got, self.communicators.job(process))
-        else {
-            self.shared.program.unknown.messages += 1;
-            return;
-        };
-        let rank = event.rank;
-        let channel = self
-            .shared
-            .channel(communicator, from, Member { job, rank }, tag);
-        let receive = Operation::Receive {
-            channel,
-            slot: open.slot,
-            pieces: asked.pieces,
-        };
-        self.mend(open, receive);
-    }
-
     /// A message that a call found, without receiving it.
     fn probe(&mut self, event: &Event, member: Member, key: ThreadKey) {
         let probes = ["MPI_Probe", "MPI_Iprobe", "MPI_Mprobe", "MPI_Improbe"];
@@ -395,7 +365,8 @@ impl Extractor<'_> {
         }
     }
 
-    fn finish(self) -> Program {
+    fn finish(mut self) -> Program {
+        self.settle();
         let mut program = self.shared.program;
         program.threads = self
             .threads
@@ -404,65 +375,5 @@ impl Extractor<'_> {
             .filter(|thread| !thread.calls.is_empty())
             .collect();
         program
-    }
-}
-
-/// Whether a call is a poll that found nothing, or several.
-fn found_nothing(event: &Event) -> bool {
-    let asks_time = matches!(event.name(), "MPI_Wtime" | "MPI_Wtick");
-    let nothing = event.completed.is_empty() && event.status.is_none() && event.started.is_empty();
-    event.folded.0.is_some() || is_poll(event.name()) && nothing && !asks_time
-}
-
-fn is_one_sided(event: &Event) -> bool {
-    let mut parameters = event.description().parameters.iter();
-    parameters.any(|parameter| parameter.base == Base::Win)
-}
-
-/// Whether a call of this name returns when accesses to other processes' memory are over.
-fn ends_accesses(name: &str) -> bool {
-    const ENDS: [&str; 8] = [
-        "MPI_Win_fence",
-        "MPI_Win_unlock",
-        "MPI_Win_unlock_all",
-        "MPI_Win_flush",
-        "MPI_Win_flush_all",
-        "MPI_Win_flush_local",
-        "MPI_Win_flush_local_all",
-        "MPI_Win_complete",
-    ];
-    ENDS.contains(&name)
-}
-
-/// How a function of this name sends.
-fn mode(name: &str) -> Mode {
-    match name.strip_prefix("MPI_").unwrap_or(name) {
-        name if name.starts_with("Ssend") || name.starts_with("Issend") => Mode::Synchronous,
-        name if name.starts_with("Bsend") || name.starts_with("Ibsend") => Mode::Buffered,
-        name if name.starts_with("Rsend") || name.starts_with("Irsend") => Mode::Ready,
-        _ => Mode::Standard,
-    }
-}
-
-/// Whom a call that is no collective operation of its own returns together with.
-fn synchronizes(event: &Event) -> Option<Sync> {
-    use belljar_trace::Making;
-    match (event.name(), &event.fact) {
-        ("MPI_Init" | "MPI_Init_thread" | "MPI_Finalize", _) => Some(Sync::On(WORLD)),
-        (_, Some(Fact::Communicator(new))) => match new.how {
-            Making::CreateGroup { .. } => new.number.map(Sync::On),
-            Making::Intercomm { .. }
-            | Making::Spawn { .. }
-            | Making::Parent
-            | Making::Meet { .. }
-            | Making::IntercommGroups { .. }
-            | Making::Unknown => None,
-            _ => new.parent.map(Sync::On),
-        },
-        (name, _) if name.starts_with("MPI_Win_create") || name.starts_with("MPI_Win_allocate") => {
-            event.communicator.map(Sync::On)
-        }
-        ("MPI_Win_fence" | "MPI_Win_free", _) => event.communicator.map(Sync::On),
-        _ => None,
     }
 }

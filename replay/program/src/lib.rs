@@ -4,8 +4,10 @@
 //! operation and how, and how long each thread works between its calls and stays in them; it says nothing of how long anything takes on
 //! a network. Nothing here knows of networks or of guests. Called by replay.
 //!
-//! From top to bottom: `extract` sees events in order and has `thread`s note them; both know `program`.
+//! From top to bottom: `extract` sees events in order and has `thread`s note them; `builder` makes a program without a trace; all know `program`.
 
+/// A program made without a trace.
+mod builder;
 /// From a trace to a program.
 mod extract;
 /// What threads of an MPI job do, call by call.
@@ -13,6 +15,7 @@ mod program;
 /// A thread's program in the making.
 mod thread;
 
+pub use builder::Builder;
 pub use extract::extract;
 pub use program::{
     Call, Channel, ChannelId, Collective, Mode, Operation, Part, Process, ProcessId, Program, Slot,

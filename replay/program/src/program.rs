@@ -51,6 +51,8 @@ pub struct Process {
 pub struct Thread {
     /// Its process.
     pub process: ProcessId,
+    /// Which of its node's MPI processes that is.
+    pub number: u32,
     /// Which thread of the process it is.
     pub thread: u32,
     /// When it began its first call, in picoseconds.
@@ -186,6 +188,8 @@ pub enum Part {
         algorithm: Algorithm,
         /// What it passes.
         call: Passed,
+        /// How many times, one after the other.
+        times: u32,
     },
     /// By sending these messages at once, and receiving those that others send here.
     Direct {
@@ -207,6 +211,18 @@ pub struct Unknown {
     pub unfinished: u64,
     /// Calls that were not recorded, by the trace's own account.
     pub unrecorded: u64,
+}
+
+impl Thread {
+    /// When each of its calls was entered and left in the trace, in picoseconds.
+    pub fn traced(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let mut now = self.start;
+        self.calls.iter().map(move |call| {
+            let entry = now.saturating_add(call.before);
+            now = entry.saturating_add(call.inside);
+            (entry, now)
+        })
+    }
 }
 
 impl Program {

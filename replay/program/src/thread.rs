@@ -45,10 +45,11 @@ pub(crate) struct Times {
 }
 
 impl Growing {
-    /// Of this thread of this process.
-    pub(crate) fn new(process: u32, thread: u32) -> Self {
+    /// Of this thread of this process, which has that number on its node.
+    pub(crate) fn new(process: u32, number: u32, thread: u32) -> Self {
         let thread = Thread {
             process,
+            number,
             thread,
             ..Thread::default()
         };
@@ -61,6 +62,11 @@ impl Growing {
     /// Where the next operation will stand.
     pub(crate) fn next(&self) -> usize {
         self.thread.operations.len()
+    }
+
+    /// Its operations so far.
+    pub(crate) fn operations(&self) -> &[Operation] {
+        &self.thread.operations
     }
 
     /// A slot for an operation.

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use belljar_collectives::{Action, Schedule};
 use belljar_program::{Part, ProcessId};
 
-use super::{Deferred, Engine, LetterId, OperationId, Party};
+use super::{Deferred, Engine, MessageId, OperationId, Party};
 
 /// A collective operation that is under way.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Meeting {
+pub(super) struct CollectiveState {
     /// By place.
-    members: BTreeMap<u32, Taking>,
+    members: BTreeMap<u32, MemberState>,
     /// Messages from one place to another that lack the other side.
     pairs: BTreeMap<(u32, u32), Pair>,
     /// Members that are through.
@@ -25,14 +25,14 @@ pub(super) struct Meeting {
 /// What one member has sent to another or wants from it.
 #[derive(Clone, Debug, Default)]
 struct Pair {
-    sent: VecDeque<LetterId>,
+    sent: VecDeque<MessageId>,
     /// Steps of the receiver.
     wanted: VecDeque<u32>,
 }
 
-/// A member's taking part.
+/// A member's member part.
 #[derive(Clone, Debug)]
-struct Taking {
+struct MemberState {
     process: ProcessId,
     operation: OperationId,
     steps: Steps,
@@ -97,7 +97,7 @@ impl Engine<'_, '_> {
                 receives: of.direct.get(place as usize).copied().unwrap_or(0),
             },
         };
-        let taking = Taking {
+        let member = MemberState {
             process,
             operation,
             over: vec![false; steps.len() as usize],
@@ -106,8 +106,8 @@ impl Engine<'_, '_> {
             before: 0,
             busy: false,
         };
-        let meeting = self.meetings.entry(collective).or_default();
-        meeting.members.insert(place, taking);
+        let state = self.collectives.entry(collective).or_default();
+        state.members.insert(place, member);
         self.advance_part(now, collective, place);
     }
 
@@ -118,7 +118,14 @@ impl Engine<'_, '_> {
         let parts = &self.program.parts;
         let schedule = self.schedules.entry(part).or_insert_with(|| {
             Arc::new(match &parts[part as usize] {
-                Part::Library { algorithm, call } => algorithm.schedule(call),
+                Part::Library {
+                    algorithm,
+                    call,
+                    times,
+                } => match times {
+                    1 => algorithm.schedule(call),
+                    _ => algorithm.schedule(call).repeated(*times),
+                },
                 Part::Direct { .. } => Schedule::default(),
             })
         });
@@ -127,45 +134,45 @@ impl Engine<'_, '_> {
 
     /// Begins what a member can begin.
     fn advance_part(&mut self, now: u64, collective: u32, place: u32) {
-        let Some(taking) = self.taking_mut(collective, place) else {
+        let Some(member) = self.member_mut(collective, place) else {
             return;
         };
-        if std::mem::replace(&mut taking.busy, true) {
+        if std::mem::replace(&mut member.busy, true) {
             return;
         }
         while let Some((step, process, action)) = self.next_step(collective, place) {
             let straight = self.is_straight(collective, place);
             self.act(now, (collective, place, step), process, (action, straight));
         }
-        let Some(taking) = self.taking_mut(collective, place) else {
+        let Some(member) = self.member_mut(collective, place) else {
             return;
         };
-        taking.busy = false;
-        if taking.before >= taking.steps.len() {
+        member.busy = false;
+        if member.before >= member.steps.len() {
             self.through(now, collective, place);
         }
     }
 
     /// The next step of a member, if what it needs is over; it is begun now.
     fn next_step(&mut self, collective: u32, place: u32) -> Option<(u32, ProcessId, Action)> {
-        let taking = self.taking(collective, place)?;
-        let step = taking.begun;
-        let action = match &taking.steps {
+        let member = self.member(collective, place)?;
+        let step = member.begun;
+        let action = match &member.steps {
             Steps::Schedule(schedule) => {
                 let step = schedule.steps().get(step as usize)?;
-                if step.needs.end > taking.before {
+                if step.needs.end > member.before {
                     return None;
                 }
                 step.action
             }
-            Steps::Direct { part, sends, .. } if step < taking.steps.len() => {
+            Steps::Direct { part, sends, .. } if step < member.steps.len() => {
                 self.direct(*part, *sends, step)
             }
             Steps::Direct { .. } => return None,
         };
-        let taking = self.taking_mut(collective, place)?;
-        taking.begun += 1;
-        Some((step, taking.process, action))
+        let member = self.member_mut(collective, place)?;
+        member.begun += 1;
+        Some((step, member.process, action))
     }
 
     /// What a member does at a step when messages go straight.
@@ -187,17 +194,17 @@ impl Engine<'_, '_> {
     }
 
     fn is_straight(&self, collective: u32, place: u32) -> bool {
-        let taking = self.taking(collective, place);
-        taking.is_some_and(|taking| matches!(taking.steps, Steps::Direct { .. }))
+        let member = self.member(collective, place);
+        member.is_some_and(|member| matches!(member.steps, Steps::Direct { .. }))
     }
 
-    fn taking(&self, collective: u32, place: u32) -> Option<&Taking> {
-        self.meetings.get(&collective)?.members.get(&place)
+    fn member(&self, collective: u32, place: u32) -> Option<&MemberState> {
+        self.collectives.get(&collective)?.members.get(&place)
     }
 
-    fn taking_mut(&mut self, collective: u32, place: u32) -> Option<&mut Taking> {
-        let meeting = self.meetings.get_mut(&collective)?;
-        meeting.members.get_mut(&place)
+    fn member_mut(&mut self, collective: u32, place: u32) -> Option<&mut MemberState> {
+        let state = self.collectives.get_mut(&collective)?;
+        state.members.get_mut(&place)
     }
 
     /// A member does a step.
@@ -215,20 +222,20 @@ impl Engine<'_, '_> {
                 let Some(other) = members.get(to as usize).copied() else {
                     return self.note(collective, place, step);
                 };
-                let letter = self.send_step(now, (process, other), bytes, party);
+                let message = self.send_step(now, (process, other), bytes, party);
                 let from = if straight { ANYBODY } else { place };
                 let pair = self.pair(collective, (from, to));
                 match pair.wanted.pop_front() {
                     Some(step) => {
-                        self.wanted_by(now, letter, (Party::Step(collective, to, step), false));
+                        self.wanted_by(now, message, (Party::Step(collective, to, step), false));
                     }
-                    None => pair.sent.push_back(letter),
+                    None => pair.sent.push_back(message),
                 }
             }
             Action::Receive { from, .. } => {
                 let pair = self.pair(collective, (from, place));
                 match pair.sent.pop_front() {
-                    Some(letter) => self.wanted_by(now, letter, (party, false)),
+                    Some(message) => self.wanted_by(now, message, (party, false)),
                     None => pair.wanted.push_back(step),
                 }
             }
@@ -244,17 +251,17 @@ impl Engine<'_, '_> {
     }
 
     fn pair(&mut self, collective: u32, between: (u32, u32)) -> &mut Pair {
-        let meeting = self.meetings.entry(collective).or_default();
-        meeting.pairs.entry(between).or_default()
+        let state = self.collectives.entry(collective).or_default();
+        state.pairs.entry(between).or_default()
     }
 
     /// A step's message has been sent, or has come: then the process has to take it.
     pub(super) fn step_over(&mut self, now: u64, collective: u32, place: u32, step: u32) {
-        let Some(taking) = self.taking(collective, place) else {
+        let Some(member) = self.member(collective, place) else {
             return;
         };
-        let process = taking.process;
-        let sends = match &taking.steps {
+        let process = member.process;
+        let sends = match &member.steps {
             Steps::Schedule(schedule) => {
                 let step = schedule.steps().get(step as usize);
                 step.is_some_and(|step| matches!(step.action, Action::Send { .. }))
@@ -276,10 +283,10 @@ impl Engine<'_, '_> {
 
     /// A member's process takes what a step received.
     pub(super) fn step_received(&mut self, now: u64, collective: u32, place: u32, step: u32) {
-        let Some(taking) = self.taking(collective, place) else {
+        let Some(member) = self.member(collective, place) else {
             return;
         };
-        let bytes = match &taking.steps {
+        let bytes = match &member.steps {
             Steps::Schedule(schedule) => match schedule.steps().get(step as usize) {
                 Some(step) => match step.action {
                     Action::Receive { bytes, .. } => bytes,
@@ -289,7 +296,7 @@ impl Engine<'_, '_> {
             },
             Steps::Direct { .. } => 0,
         };
-        let process = taking.process;
+        let process = member.process;
         self.work(process, now, self.spans.receive(bytes));
         self.note(collective, place, step);
         self.advance_part(now, collective, place);
@@ -297,31 +304,31 @@ impl Engine<'_, '_> {
 
     /// A step is over.
     fn note(&mut self, collective: u32, place: u32, step: u32) {
-        let Some(taking) = self.taking_mut(collective, place) else {
+        let Some(member) = self.member_mut(collective, place) else {
             return;
         };
-        if let Some(over) = taking.over.get_mut(step as usize) {
+        if let Some(over) = member.over.get_mut(step as usize) {
             *over = true;
         }
-        while taking.over.get(taking.before as usize) == Some(&true) {
-            taking.before += 1;
+        while member.over.get(member.before as usize) == Some(&true) {
+            member.before += 1;
         }
     }
 
     /// A member is through.
     fn through(&mut self, now: u64, collective: u32, place: u32) {
         let members = self.program.collectives[collective as usize].members.len();
-        let Some(meeting) = self.meetings.get_mut(&collective) else {
+        let Some(state) = self.collectives.get_mut(&collective) else {
             return;
         };
-        let Some(taking) = meeting.members.remove(&place) else {
+        let Some(member) = state.members.remove(&place) else {
             return;
         };
-        meeting.through += 1;
-        if meeting.through as usize >= members {
-            self.meetings.remove(&collective);
+        state.through += 1;
+        if state.through as usize >= members {
+            self.collectives.remove(&collective);
         }
-        let now = self.free(taking.process, now);
-        self.end(now, Party::Operation(taking.operation), 0);
+        let now = self.free(member.process, now);
+        self.end(now, Party::Operation(member.operation), 0);
     }
 }

@@ -1,8 +1,8 @@
 //! Messages, from the call that sends one to the call that has it.
 //!
-//! A message is a *letter* here: it may need several messages of the network, its legs. A small one has one leg, and its sender is done when it has handed
+//! A message is a *message* here: it may need several messages of the network, its legs. A small one has one leg, and its sender is done when it has handed
 //! it over. A large one goes as its library's protocol says: the first leg asks, and no leg is answered before the process that it came to is in MPI; the first
-//! not before somebody wants the message. Of a channel the `n`th letter goes to the `n`th receive. Called by threads, by steps of collective operations,
+//! not before somebody wants the message. Of a channel the `n`th message goes to the `n`th receive. Called by threads, by steps of collective operations,
 //! and when something arrives.
 
 use std::collections::VecDeque;
@@ -11,23 +11,23 @@ use belljar_networks::Message;
 use belljar_program::{ChannelId, Mode, ProcessId};
 use belljar_sim::Time;
 
-use super::{Deferred, Engine, Happening, LetterId, OperationId, Party};
+use super::{Deferred, Engine, Event, MessageId, OperationId, Party};
 use crate::costs::{Leg, Protocol};
 
 /// Messages between two processes that do not overtake each other.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Channel {
     /// Letters that no receive has been begun for.
-    pub(super) sent: VecDeque<LetterId>,
-    /// Receives that no letter has been sent for, and whether their data lies in pieces.
+    pub(super) sent: VecDeque<MessageId>,
+    /// Receives that no message has been sent for, and whether their data lies in pieces.
     wanted: VecDeque<(Party, bool)>,
-    /// Operations that wait for a letter to be there, without receiving it.
+    /// Operations that wait for a message to be there, without receiving it.
     looking: Vec<OperationId>,
 }
 
 /// A message from one process to another.
 #[derive(Clone, Debug)]
-pub(super) struct Letter {
+pub(super) struct MpiMessage {
     pub(super) from: ProcessId,
     pub(super) to: ProcessId,
     /// Its channel, if it is the program's own message.
@@ -36,16 +36,18 @@ pub(super) struct Letter {
     sender: Party,
     /// Whose it is, once somebody wants it.
     pub(super) receiver: Option<Party>,
-    way: Way,
+    transport: Transport,
     /// By which protocol it goes, if it is large.
     protocol: Protocol,
     /// Whether its present leg has arrived.
-    pub(super) there: bool,
+    there: bool,
+    /// Whether the library has seen that it did: it looks when it is called to wait or to test, not when something is only begun.
+    seen: bool,
 }
 
-/// How a letter goes.
+/// How a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Transport {
     /// At once.
     Eager,
     /// By the library's protocol; this leg of it is under way.
@@ -64,22 +66,23 @@ impl Engine<'_, '_> {
         (bytes, mode, pieces): (u64, Mode, bool),
     ) {
         let of = self.program.channels[channel as usize];
-        let letter = Letter {
+        let message = MpiMessage {
             from: of.from,
             to: of.to,
             channel: Some(channel),
             bytes,
             sender: party,
             receiver: None,
-            way: self.way(bytes, mode),
+            transport: self.transport(bytes, mode),
             protocol: self.protocol(pieces),
             there: false,
+            seen: false,
         };
-        let letter = self.post(now, letter);
+        let message = self.post(now, message);
         let own = &mut self.channels[channel as usize];
         match own.wanted.pop_front() {
-            Some(wanted) => self.wanted_by(now, letter, wanted),
-            None => own.sent.push_back(letter),
+            Some(wanted) => self.wanted_by(now, message, wanted),
+            None => own.sent.push_back(message),
         }
     }
 
@@ -91,51 +94,57 @@ impl Engine<'_, '_> {
         }
     }
 
-    fn way(&self, bytes: u64, mode: Mode) -> Way {
+    fn transport(&self, bytes: u64, mode: Mode) -> Transport {
         let large = bytes >= self.spans.costs.rendezvous;
         match mode {
-            Mode::Synchronous => Way::Protocol(0),
-            Mode::Standard | Mode::Ready if large => Way::Protocol(0),
-            _ => Way::Eager,
+            Mode::Synchronous => Transport::Protocol(0),
+            Mode::Standard | Mode::Ready if large => Transport::Protocol(0),
+            _ => Transport::Eager,
         }
     }
 
-    /// A step of a collective operation sends a message; the letter's number.
+    /// A step of a collective operation sends a message; the message's number.
     pub(super) fn send_step(
         &mut self,
         now: u64,
         (from, to): (ProcessId, ProcessId),
         bytes: u64,
         party: Party,
-    ) -> LetterId {
-        let letter = Letter {
+    ) -> MessageId {
+        let message = MpiMessage {
             from,
             to,
             channel: None,
             bytes,
             sender: party,
             receiver: None,
-            way: self.way(bytes, Mode::Standard),
+            transport: self.transport(bytes, Mode::Standard),
             protocol: self.protocol(false),
             there: false,
+            seen: false,
         };
-        self.post(now, letter)
+        self.post(now, message)
     }
 
-    /// A letter's first leg begins.
-    fn post(&mut self, now: u64, letter: Letter) -> LetterId {
-        let (from, way, bytes, sender) = (letter.from, letter.way, letter.bytes, letter.sender);
-        let number = self.letters.insert(letter);
+    /// A message's first leg begins.
+    fn post(&mut self, now: u64, message: MpiMessage) -> MessageId {
+        let (from, transport, bytes, sender) = (
+            message.from,
+            message.transport,
+            message.bytes,
+            message.sender,
+        );
+        let number = self.messages.insert(message);
         let begins = self.free(from, now);
-        match way {
-            Way::Eager => {
-                self.happens(begins + self.spans.first(), Happening::Leaves(number));
+        match transport {
+            Transport::Eager => {
+                self.schedule_event(begins + self.spans.first(), Event::Leaves(number));
                 let done = self.work(from, now, self.spans.send(bytes));
                 self.end(done, sender, 0);
             }
-            Way::Protocol(_) | Way::Access { .. } => {
+            Transport::Protocol(_) | Transport::Access { .. } => {
                 let leaves = self.work(from, now, self.spans.first());
-                self.happens(leaves, Happening::Leaves(number));
+                self.schedule_event(leaves, Event::Leaves(number));
             }
         }
         number
@@ -151,75 +160,81 @@ impl Engine<'_, '_> {
     ) {
         let of = self.program.channels[channel as usize];
         let back = false;
-        let letter = Letter {
+        let message = MpiMessage {
             from: of.from,
             to: of.to,
             channel: None,
             bytes: sent,
             sender: party,
             receiver: Some(Party::Nobody),
-            way: Way::Access { back, received },
+            transport: Transport::Access { back, received },
             protocol: self.protocol(false),
             there: false,
+            seen: false,
         };
-        self.post(now, letter);
+        self.post(now, message);
     }
 
     /// A call begins to receive from a channel; `party` is told when the message is there.
     pub(super) fn receive(&mut self, now: u64, channel: ChannelId, wanted: (Party, bool)) {
         let own = &mut self.channels[channel as usize];
         match own.sent.pop_front() {
-            Some(letter) => self.wanted_by(now, letter, wanted),
+            Some(message) => self.wanted_by(now, message, wanted),
             None => own.wanted.push_back(wanted),
         }
     }
 
-    /// Whether a letter has come that nobody has begun to receive.
+    /// Whether a message has come that nobody has begun to receive.
     pub(super) fn is_there(&self, channel: ChannelId) -> bool {
         let first = self.channels[channel as usize].sent.front();
-        let letter = first.and_then(|letter| self.letters.get(*letter));
-        letter.is_some_and(|letter| letter.there)
+        let message = first.and_then(|message| self.messages.get(*message));
+        message.is_some_and(|message| message.there)
     }
 
-    /// An operation is over when a letter has come that nobody has begun to receive.
+    /// An operation is over when a message has come that nobody has begun to receive.
     pub(super) fn look_for(&mut self, channel: ChannelId, operation: OperationId) {
         self.channels[channel as usize].looking.push(operation);
     }
 
-    /// It is known whose a letter is, and whether its data is to lie in pieces.
-    pub(super) fn wanted_by(&mut self, now: u64, number: LetterId, (party, pieces): (Party, bool)) {
-        let Some(letter) = self.letters.get_mut(number) else {
+    /// It is known whose a message is, and whether its data is to lie in pieces.
+    pub(super) fn wanted_by(
+        &mut self,
+        now: u64,
+        number: MessageId,
+        (party, pieces): (Party, bool),
+    ) {
+        let Some(message) = self.messages.get_mut(number) else {
             return;
         };
-        letter.receiver = Some(party);
+        message.receiver = Some(party);
         if pieces {
-            letter.protocol = Protocol::Send;
+            message.protocol = Protocol::Send;
         }
-        if letter.there {
+        if message.there && (message.seen || message.transport == Transport::Eager) {
             self.arrived(now, number);
         }
     }
 
     /// A leg leaves its host.
-    pub(super) fn leaves(&mut self, now: u64, number: LetterId) {
-        let Some(letter) = self.letters.get(number) else {
+    pub(super) fn leaves(&mut self, now: u64, number: MessageId) {
+        let Some(message) = self.messages.get(number) else {
             return;
         };
         let header = self.spans.costs.header;
-        let (onward, bytes) = match letter.way {
-            Way::Eager => (true, letter.bytes + header),
-            Way::Protocol(leg) => {
-                let Leg { onward, data } = letter.protocol.leg(leg);
-                (onward, if data { letter.bytes + header } else { header })
+        let (onward, bytes) = match message.transport {
+            Transport::Eager => (true, message.bytes + header),
+            Transport::Protocol(leg) => {
+                let Leg { onward, data } = message.protocol.leg(leg);
+                (onward, if data { message.bytes + header } else { header })
             }
-            Way::Access { back, received } => match back {
-                false => (true, letter.bytes + header),
+            Transport::Access { back, received } => match back {
+                false => (true, message.bytes + header),
                 true => (false, received + header),
             },
         };
         let (from, to) = match onward {
-            true => (letter.from, letter.to),
-            false => (letter.to, letter.from),
+            true => (message.from, message.to),
+            false => (message.to, message.from),
         };
         let message = Message {
             id: number,
@@ -228,87 +243,94 @@ impl Engine<'_, '_> {
             bytes,
         };
         if let Some(time) = self.network.send(Time::from_ps(now), message) {
-            self.happens(time.as_ps(), Happening::Arrives(number));
+            self.schedule_event(time.as_ps(), Event::Arrives(number));
         }
     }
 
     /// A leg arrives.
-    pub(super) fn arrives(&mut self, now: u64, number: LetterId) {
-        let Some(letter) = self.letters.get_mut(number) else {
+    pub(super) fn arrives(&mut self, now: u64, number: MessageId) {
+        let Some(message) = self.messages.get_mut(number) else {
             return;
         };
-        letter.there = true;
-        let first = matches!(letter.way, Way::Eager | Way::Protocol(0));
-        if let Some(channel) = letter.channel.filter(|_| first) {
+        message.there = true;
+        let first = matches!(message.transport, Transport::Eager | Transport::Protocol(0));
+        if let Some(channel) = message.channel.filter(|_| first) {
             for operation in std::mem::take(&mut self.channels[channel as usize].looking) {
                 self.operation_over(now, operation, self.spans.begin());
             }
         }
-        self.arrived(now, number);
-    }
-
-    /// A leg has arrived, and perhaps it is known who wants the letter.
-    fn arrived(&mut self, now: u64, number: LetterId) {
-        let Some(letter) = self.letters.get(number) else {
-            return;
-        };
-        let Some(receiver) = letter.receiver else {
-            return;
-        };
-        if letter.way == Way::Eager {
-            let bytes = letter.bytes;
-            self.letters.remove(number);
-            return self.end(now, receiver, self.spans.receive(bytes));
-        }
+        let eager = matches!(self.messages.get(number), Some(message) if message.transport == Transport::Eager);
         let process = self.present(number);
-        match self.is_in_mpi(process, now) {
-            true => self.answer(now, number),
-            false => {
-                let deferred = &mut self.processes[process as usize].deferred;
-                deferred.push_back(Deferred::Answer(number));
-            }
+        if eager || self.is_in_mpi(process, now) {
+            return self.see(now, number);
+        }
+        let deferred = &mut self.processes[process as usize].deferred;
+        deferred.push_back(Deferred::See(number));
+    }
+
+    /// The library sees that a leg has arrived.
+    pub(super) fn see(&mut self, now: u64, number: MessageId) {
+        if let Some(message) = self.messages.get_mut(number) {
+            message.seen = true;
+            self.arrived(now, number);
         }
     }
 
-    /// The process that a letter's present leg comes to.
-    fn present(&self, number: LetterId) -> ProcessId {
-        let Some(letter) = self.letters.get(number) else {
+    /// A leg has arrived and has been seen, and perhaps it is known who wants the message.
+    fn arrived(&mut self, now: u64, number: MessageId) {
+        let Some(message) = self.messages.get(number) else {
+            return;
+        };
+        let Some(receiver) = message.receiver else {
+            return;
+        };
+        if message.transport != Transport::Eager {
+            return self.answer(now, number);
+        }
+        let bytes = message.bytes;
+        self.messages.remove(number);
+        self.end(now, receiver, self.spans.receive(bytes));
+    }
+
+    /// The process that a message's present leg comes to.
+    fn present(&self, number: MessageId) -> ProcessId {
+        let Some(message) = self.messages.get(number) else {
             return 0;
         };
-        let onward = match letter.way {
-            Way::Eager => true,
-            Way::Protocol(leg) => letter.protocol.leg(leg).onward,
-            Way::Access { back, .. } => !back,
+        let onward = match message.transport {
+            Transport::Eager => true,
+            Transport::Protocol(leg) => message.protocol.leg(leg).onward,
+            Transport::Access { back, .. } => !back,
         };
-        if onward { letter.to } else { letter.from }
+        if onward { message.to } else { message.from }
     }
 
     /// The process that a leg came to answers it, being in MPI.
-    pub(super) fn answer(&mut self, now: u64, number: LetterId) {
+    fn answer(&mut self, now: u64, number: MessageId) {
         let process = self.present(number);
-        let Some(letter) = self.letters.get(number) else {
+        let Some(message) = self.messages.get(number) else {
             return;
         };
-        let (way, sender, receiver) = (letter.way, letter.sender, letter.receiver);
-        let (bytes, protocol) = (letter.bytes, letter.protocol);
-        match way {
-            Way::Eager => {}
-            Way::Access { back: true, .. } => {
-                self.letters.remove(number);
+        let (transport, sender, receiver) = (message.transport, message.sender, message.receiver);
+        let (bytes, protocol) = (message.bytes, message.protocol);
+        match transport {
+            Transport::Eager => {}
+            Transport::Access { back: true, .. } => {
+                self.messages.remove(number);
                 self.end(now, sender, self.spans.control());
             }
-            Way::Access { received, .. } => {
+            Transport::Access { received, .. } => {
                 let back = true;
-                self.next(now, number, Way::Access { back, received }, process);
+                self.next(now, number, Transport::Access { back, received }, process);
             }
-            Way::Protocol(leg) => {
+            Transport::Protocol(leg) => {
                 if protocol.sender_done() == Some(leg) {
                     self.end(now, sender, self.spans.control());
                 }
                 if leg + 1 < protocol.legs().len() {
-                    return self.next(now, number, Way::Protocol(leg + 1), process);
+                    return self.next(now, number, Transport::Protocol(leg + 1), process);
                 }
-                self.letters.remove(number);
+                self.messages.remove(number);
                 if let Some(receiver) = receiver {
                     self.end(now, receiver, self.spans.receive(bytes));
                 }
@@ -316,17 +338,17 @@ impl Engine<'_, '_> {
         }
     }
 
-    /// A letter's next leg begins, from this process.
-    fn next(&mut self, now: u64, number: LetterId, way: Way, process: ProcessId) {
-        let Some(letter) = self.letters.get_mut(number) else {
+    /// A message's next leg begins, from this process.
+    fn next(&mut self, now: u64, number: MessageId, transport: Transport, process: ProcessId) {
+        let Some(message) = self.messages.get_mut(number) else {
             return;
         };
-        letter.way = way;
-        letter.there = false;
-        let (bytes, sender, protocol) = (letter.bytes, letter.sender, letter.protocol);
-        let data = matches!(way, Way::Protocol(leg) if protocol.leg(leg).data);
+        message.transport = transport;
+        (message.there, message.seen) = (false, false);
+        let (bytes, sender, protocol) = (message.bytes, message.sender, message.protocol);
+        let data = matches!(transport, Transport::Protocol(leg) if protocol.leg(leg).data);
         let leaves = self.work(process, now, self.spans.control());
-        self.happens(leaves, Happening::Leaves(number));
+        self.schedule_event(leaves, Event::Leaves(number));
         if data {
             let further = self.spans.send(bytes) - self.spans.first().min(self.spans.send(bytes));
             let done = self.work(process, now, further);

@@ -1,6 +1,6 @@
 //! Things by numbers that are used again once a thing is gone.
 //!
-//! Numbers are those that were given back last, so that they stay small. Called by the engine for messages and operations.
+//! Numbers are those that were given back last, so that they times small. Called by the engine for messages and operations.
 
 /// Things by their numbers.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@
 
 use belljar_program::{Operation, Thread};
 
-use super::{Engine, Happening, OperationId, Party, Stay, Timing};
+use super::{CallTimes, Engine, Event, OperationId, Party, Timing};
 
 /// A thread as it is played.
 #[derive(Clone, Debug)]
@@ -16,10 +16,10 @@ pub(super) struct ThreadState {
     operation: usize,
     /// What each slot stands for.
     pub(super) slots: Vec<Option<OperationId>>,
-    /// Calls that wait. Held to the trace, there may be several: they return when they did, whatever they wait for.
+    /// Calls that wait. In a calibration there may be several: they return when they did, whatever they wait for.
     waiting: Vec<Waiting>,
     /// By call.
-    pub(super) stays: Vec<Stay>,
+    times: Vec<CallTimes>,
     returned: usize,
 }
 
@@ -43,7 +43,7 @@ impl ThreadState {
             operation: 0,
             slots: vec![None; thread.slots as usize],
             waiting: Vec::new(),
-            stays: vec![Stay::default(); thread.calls.len()],
+            times: vec![CallTimes::default(); thread.calls.len()],
             returned: 0,
         }
     }
@@ -52,6 +52,20 @@ impl ThreadState {
     pub(super) fn returned(&self) -> usize {
         self.returned
     }
+
+    /// Those of them.
+    pub(super) fn times(mut self) -> Vec<CallTimes> {
+        self.times.truncate(self.returned);
+        self.times
+    }
+}
+
+/// Whether the library sees what has come, in a call that does this.
+fn looks(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Wait { .. } | Operation::Probe { .. } | Operation::Collective { .. }
+    )
 }
 
 impl Engine<'_, '_> {
@@ -69,10 +83,10 @@ impl Engine<'_, '_> {
         state.operation += call.operations as usize;
         let last = state.operation.min(thread.operations.len());
         self.processes[process as usize].cpu = now;
-        let until = &mut self.processes[process as usize].until;
-        *until = (*until).max(now);
-        self.hold(now, number, index);
-        self.do_deferred(process, now);
+        let operations = &thread.operations[first.min(last)..last];
+        // What is only begun leaves the library no time to see what has come.
+        let looks = operations.iter().any(looks) || operations.is_empty();
+        self.as_traced(now, number, (index, looks));
         let mut waiting = Waiting {
             call: index as u32,
             entry: now,
@@ -80,8 +94,16 @@ impl Engine<'_, '_> {
             left: 0,
             over: Vec::new(),
         };
-        for operation in &thread.operations[first.min(last)..last] {
+        let mut begun = false;
+        for operation in operations {
+            if looks && !begun && self::looks(operation) {
+                begun = true;
+                self.look(process, now);
+            }
             self.operate(now, number, *operation, &mut waiting);
+        }
+        if looks && !begun {
+            self.look(process, now);
         }
         waiting.done = self.free(process, now);
         match waiting.left {
@@ -93,20 +115,29 @@ impl Engine<'_, '_> {
         }
     }
 
-    /// Held to the trace, the call returns when it did, and the next is entered when it was.
-    fn hold(&mut self, now: u64, number: u32, index: usize) {
-        if matches!(self.timing, Timing::Free(_)) {
+    /// In a calibration the call returns when it did, and the next is entered when it was.
+    fn as_traced(&mut self, now: u64, number: u32, (index, looks): (usize, bool)) {
+        if matches!(self.timing, Timing::Replayed(_)) {
             return;
         }
         let thread = &self.program.threads[number as usize];
         let exit = now + thread.calls[index].inside;
-        let process = &mut self.processes[thread.process as usize];
-        process.until = process.until.max(exit);
-        let stay = &mut self.threads[number as usize].stays[index];
-        (stay.entry, stay.exit) = (now, exit);
-        if let Some(next) = thread.calls.get(index + 1) {
-            self.happens(exit + next.before, Happening::Enters(number));
+        if looks {
+            let process = &mut self.processes[thread.process as usize];
+            process.until = process.until.max(exit);
         }
+        let times = &mut self.threads[number as usize].times[index];
+        (times.entry, times.exit) = (now, exit);
+        if let Some(next) = thread.calls.get(index + 1) {
+            self.schedule_event(exit + next.before, Event::Enters(number));
+        }
+    }
+
+    /// A process that is in MPI sees what has come.
+    fn look(&mut self, process: u32, now: u64) {
+        let until = &mut self.processes[process as usize].until;
+        *until = (*until).max(now);
+        self.do_deferred(process, now);
     }
 
     /// A call does one of the things that it does.
@@ -156,7 +187,7 @@ impl Engine<'_, '_> {
             Operation::Probe { channel } => match self.is_there(channel) {
                 true => waiting.over.push((now, self.spans.begin())),
                 false => {
-                    let operation = self.operations.insert(super::Under {
+                    let operation = self.operations.insert(super::OperationState {
                         ready: None,
                         cost: 0,
                         waiter: Some((number, waiting.call)),
@@ -223,7 +254,7 @@ impl Engine<'_, '_> {
         waiting.over.sort_unstable();
         let mut now = waiting.done;
         let mut waited = 0;
-        // It cannot return before what it waits for is over, whatever its rest is.
+        // It cannot return before what it waits for is over, whatever its residual is.
         let last = waiting.over.last().map_or(0, |(over, _)| *over);
         for (over, cost) in waiting.over {
             waited += over.saturating_sub(now);
@@ -233,23 +264,23 @@ impl Engine<'_, '_> {
         let took = now.saturating_sub(entry);
         let state = &mut self.threads[number as usize];
         state.returned += 1;
-        let stay = &mut state.stays[index];
-        stay.waited = waited;
+        let times = &mut state.times[index];
+        times.waited = waited;
         match &mut self.timing {
-            Timing::Held(rests) => {
-                rests[number as usize][index] = traced.inside as i64 - took as i64;
+            Timing::Traced(residuals) => {
+                residuals[number as usize][index] = traced.inside as i64 - took as i64;
             }
-            Timing::Free(rests) => {
-                let rest = rests[number as usize][index] as f64 * self.scale;
-                let exit = now.saturating_add_signed(rest as i64);
+            Timing::Replayed(residuals) => {
+                let residual = residuals[number as usize][index] as f64 * self.scale;
+                let exit = now.saturating_add_signed(residual as i64);
                 let exit = exit.max(entry).max(last);
-                (stay.entry, stay.exit) = (entry, exit);
-                stay.waited = waited.min(exit - entry);
+                (times.entry, times.exit) = (entry, exit);
+                times.waited = waited.min(exit - entry);
                 let process = &mut self.processes[thread.process as usize];
                 process.until = process.until.max(exit);
                 if let Some(next) = thread.calls.get(index + 1) {
                     let before = (next.before as f64 * self.scale) as u64;
-                    self.happens(exit.saturating_add(before), Happening::Enters(number));
+                    self.schedule_event(exit.saturating_add(before), Event::Enters(number));
                 }
             }
         }

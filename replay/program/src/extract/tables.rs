@@ -12,13 +12,17 @@ use belljar_analysis::{
 use belljar_collectives::{Algorithm, Call as Passed, Operation as Kind};
 use belljar_trace::{Collective as Told, Event};
 
-use crate::program::{Channel, ChannelId, Collective, Part, Process, ProcessId, Program};
+use crate::program::{
+    Channel, ChannelId, Collective, Operation, Part, Process, ProcessId, Program,
+};
 
-/// Whom a call returns together with that is no collective operation of its own.
+/// Whom a call waits for that is no collective operation of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sync {
+pub(super) struct Sync {
     /// The members of the communicator that the process numbers so.
-    On(u32),
+    pub(super) communicator: u32,
+    /// How many times all hear of all.
+    pub(super) times: u32,
 }
 
 /// What is under way of a collective operation: who took part so far.
@@ -90,6 +94,19 @@ impl<'a> Shared<'a> {
         })
     }
 
+    /// By channel, how many of the messages that `operations` send none of them receives.
+    pub(super) fn left<'o>(&self, operations: impl Iterator<Item = &'o Operation>) -> Vec<i64> {
+        let mut left = vec![0; self.program.channels.len()];
+        for operation in operations {
+            match operation {
+                Operation::Send { channel, .. } => left[*channel as usize] += 1,
+                Operation::Receive { channel, .. } => left[*channel as usize] -= 1,
+                _ => {}
+            }
+        }
+        left
+    }
+
     /// The collective operation that a call takes part in, and how it does; `None` when the trace does not tell.
     pub(super) fn take_part(
         &mut self,
@@ -102,7 +119,11 @@ impl<'a> Shared<'a> {
         let part = match expansion.expand(event, told) {
             Ok(Some(Expanded {
                 algorithm, call, ..
-            })) => Part::Library { algorithm, call },
+            })) => Part::Library {
+                algorithm,
+                call,
+                times: 1,
+            },
             Ok(None) => self.direct(expansion, event, told)?,
             Err(UnknownCall::Peer | UnknownCall::Persistent) => return None,
             Err(_) => {
@@ -208,13 +229,14 @@ impl<'a> Shared<'a> {
 
     /// The operation by which a call waits for others, that is none of its own: they hear of each other as in a barrier.
     pub(super) fn sync(&mut self, event: &Event, sync: Sync) -> Option<(u32, u32)> {
-        let Sync::On(number) = sync;
+        let number = sync.communicator;
         let process = (event.node, event.process);
         let members = self.communicators.members(process, number)?.len();
         let rank = self.communicators.rank(process, number)?;
         let part = Part::Library {
             algorithm: Algorithm::BarrierDissemination,
             call: Passed::new(Kind::Barrier, members, rank),
+            times: sync.times,
         };
         self.turn(process, number, part)
     }
