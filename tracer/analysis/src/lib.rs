@@ -72,7 +72,7 @@ pub use loops::{
 };
 pub use matrix::{
     AlgorithmTraffic, Matrix, PairTraffic, TrafficBy, TrafficCollector, TrafficOf, UnknownTraffic,
-    WireError, traffic,
+    WireError, traffic, untimed_traffic,
 };
 pub use path::{
     CriticalPath, PathFunction, PathPhase, PathRank, PathSite, RankSlack, critical_path,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use belljar_analysis::{Filter, Matrix, TrafficOf, traffic};
+use belljar_analysis::{Filter, Matrix, TrafficOf, traffic, untimed_traffic};
 use belljar_cluster::results::wire::WIRE_FILE;
 use belljar_trace::TraceState;
 use clap::{Args, ValueEnum};
@@ -54,6 +54,9 @@ pub(crate) struct MatrixArguments {
     /// The MPI library whose tables say how collective operations are carried out; that of the run's image when absent.
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
+    /// Messages and bytes alone, of all calls: what the trace has of times is not read, and no rates are told.
+    #[arg(long)]
+    counts: bool,
     #[command(flatten)]
     filter: FilterArguments,
 }
@@ -65,6 +68,15 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
         communicator: arguments.communicator,
         job: arguments.job,
     };
+    if arguments.counts && (filter != Filter::default() || arguments.by == By::Wire) {
+        bail!(
+            "--counts is of all calls, and not of the wire; leave out --from, --to, --phase, --rank, --function and --by wire"
+        );
+    }
+    let traffic = |trace: &Path, tables| match arguments.counts {
+        true => untimed_traffic(trace, of, tables),
+        false => traffic(trace, &filter, of, tables),
+    };
     let (matrix, state) = match arguments.by {
         By::Wire => {
             if filter != Filter::default() || of != TrafficOf::default() {
@@ -74,11 +86,11 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
             }
             (wire(&arguments.trace)?, TraceState::Complete)
         }
-        By::Call => traffic(&trace_file(&arguments.trace), &filter, of, None)?,
+        By::Call => traffic(&trace_file(&arguments.trace), None)?,
         By::Message => {
             let trace = trace_file(&arguments.trace);
             let tables = tables_of_run(&trace, arguments.library.as_deref())?;
-            traffic(&trace, &filter, of, Some(&tables))?
+            traffic(&trace, Some(&tables))?
         }
     };
     if let Some(path) = &arguments.svg {
