@@ -9,7 +9,7 @@
 //! takes no more memory than its result), the result in numbers, which is serializable, and its text for people.
 //!
 //! Analyses know one another where one continues from the other's result: `loops` from `flow`, `path` and `diff` from
-//! `waiting`. `communicators`, `matching`, `phases` and the numbers of `sites` serve several of them, and `table` what they print.
+//! `waiting`. `communicators`, `matching`, `expansion`, `phases` and the numbers of `sites` serve several of them, and `table` what they print.
 
 /// Which processes a communicator joins.
 mod communicators;
@@ -19,6 +19,8 @@ mod cpi;
 mod diff;
 /// Events as text and as JSON.
 mod dump;
+/// What messages a collective call becomes.
+mod expansion;
 /// Which kind of call follows which.
 mod flow;
 /// Traces of any size, made call by call.
@@ -59,6 +61,7 @@ pub use dump::frames::{FrameNames, SiteFrame, SitePlace};
 pub use dump::{
     AnalysisError, DumpFormat, Filter, communicators, cpi, dump, statistics, write_event,
 };
+pub use expansion::{Called, Expanded, Expansion, Unknown as UnknownCall};
 pub use flow::{
     Detail, FlowCall, FlowCollector, FlowEdge, FlowGraph, FlowGraphs, FlowNode, FlowThread,
     GraphsOf, Label, PerThread, Spread, Temporal, flow_graphs,

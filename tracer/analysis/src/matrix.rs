@@ -9,16 +9,10 @@
 mod collect;
 /// Collective operations as the library's messages.
 mod messages;
-/// What a call passes to a collective operation.
-mod passed;
 /// The matrix as a picture.
 mod picture;
-/// What persistent collective operations were prepared by.
-mod prepared;
 /// As text, CSV and JSON.
 mod render;
-/// Collective operations as the program called them.
-mod stated;
 /// Sums by pairs.
 mod sums;
 /// What passed the network cards.

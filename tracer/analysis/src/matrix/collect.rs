@@ -11,10 +11,10 @@ use belljar_collectives::Tables;
 use belljar_trace::{Collective, Direction, Event, Peer, Phase, TraceHeader, Transfer};
 
 use super::messages::Expander;
-use super::prepared::Prepared;
-use super::sums::{Pairs, Unknown};
-use super::{Matrix, PairTraffic, TrafficBy, TrafficOf, UnknownTraffic, passed, stated};
+use super::sums::Pairs;
+use super::{Matrix, PairTraffic, TrafficBy, TrafficOf, UnknownTraffic};
 use crate::communicators::{Communicators, Member};
+use crate::expansion::{Called, Expansion, Unknown, passed};
 
 /// Gathers a [`Matrix`] from the events of a trace, in its order.
 #[derive(Debug)]
@@ -26,10 +26,9 @@ pub struct TrafficCollector<'a> {
     unknown: BTreeMap<Unknown, u64>,
     /// From when to when, in picoseconds.
     span: Option<(u64, u64)>,
-    /// What persistent operations were prepared by.
-    prepared: Prepared,
+    expansion: Expansion<'a>,
     /// Where messages are wanted.
-    expander: Option<Expander<'a>>,
+    expander: Option<Expander>,
 }
 
 impl<'a> TrafficCollector<'a> {
@@ -48,17 +47,14 @@ impl<'a> TrafficCollector<'a> {
             pairs: Pairs::default(),
             unknown: BTreeMap::new(),
             span: None,
-            prepared: Prepared::default(),
-            expander: tables.map(|tables| Expander::new(communicators, tables)),
+            expansion: Expansion::new(communicators, tables),
+            expander: tables.map(|_| Expander::default()),
         }
     }
 
     /// Takes an event into account. What it sends counts if it is `wanted`, selected and the program's own.
     pub fn observe(&mut self, event: &Event, wanted: bool) {
-        if let Some(expander) = &mut self.expander {
-            expander.learn(event);
-        }
-        self.prepared.learn(event);
+        self.expansion.learn(event);
         if !wanted || !event.selected || event.depth > 0 {
             return;
         }
@@ -131,30 +127,22 @@ impl<'a> TrafficCollector<'a> {
         own: Member,
         collective: &Collective,
     ) -> Result<(), Unknown> {
-        let (event, operation) = match passed::operation(event) {
-            Some(operation) => (event, operation),
-            None => {
-                let prepared = self.prepared.of(event, collective);
-                let prepared = prepared.ok_or(Unknown::Persistent)?;
-                let operation = passed::operation(prepared).ok_or(Unknown::Persistent)?;
-                (prepared, operation)
-            }
-        };
+        let (_, operation) = self.expansion.called(event, collective)?;
         // Neighbours exchange straight what they call for.
-        if let (Some(expander), passed::Called::Among(operation)) = (&mut self.expander, operation)
-        {
-            return expander.take(event, operation, collective, &mut self.pairs);
+        if let (Some(expander), Called::Among(_)) = (&mut self.expander, operation) {
+            let process = (event.node, event.process);
+            if let Some(expanded) = self.expansion.expand(event, collective)?
+                && let Some(number) = collective.communicator
+                && let Some(members) = self.communicators.members(process, number)
+            {
+                expander.take(expanded, members, &mut self.pairs);
+            }
+            return Ok(());
         }
         let pairs = &mut self.pairs;
-        stated::each(
-            self.communicators,
-            event,
-            operation,
-            collective,
-            |to, bytes| {
-                pairs.add(own, to, 1, bytes);
-            },
-        )
+        self.expansion.stated(event, collective, |to, bytes| {
+            pairs.add(own, to, 1, bytes);
+        })
     }
 
     /// The matrix.

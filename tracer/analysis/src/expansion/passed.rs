@@ -1,17 +1,17 @@
 //! What a call passes to a collective operation: which one, how many elements, of what size.
 //!
-//! Counts are among the arguments by their names; bytes are those that the tracer worked out. Called by what makes
-//! traffic of collective calls.
+//! Counts are among the arguments by their names; bytes are those that the tracer worked out. Called by
+//! whoever asks what a collective call does.
 
 use belljar_abi::Base;
 use belljar_collectives::{Call, Operation};
 use belljar_trace::{Amount, Collective, Event, Peer, Phase};
 
-use super::sums::Unknown;
+use super::Unknown;
 
 /// A collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Called {
+pub enum Called {
     /// Among all members.
     Among(Operation),
     /// Among neighbours in the communicator's topology.
@@ -19,7 +19,7 @@ pub(super) enum Called {
 }
 
 /// The operation of a call, by its function, which may prepare it; `None` for one that starts what was prepared elsewhere.
-pub(super) fn operation(event: &Event) -> Option<Called> {
+pub(crate) fn operation(event: &Event) -> Option<Called> {
     let name = event.name().strip_prefix("MPI_")?;
     let name = name.strip_suffix("_c").unwrap_or(name);
     let name = name.strip_suffix("_init").unwrap_or(name);
@@ -33,13 +33,13 @@ pub(super) fn operation(event: &Event) -> Option<Called> {
 }
 
 /// Whether one of the call's parameters is of this kind.
-pub(super) fn has(event: &Event, base: Base) -> bool {
+pub(crate) fn has(event: &Event, base: Base) -> bool {
     let parameters = event.description().parameters;
     parameters.iter().any(|parameter| parameter.base == base)
 }
 
 /// The word of a parameter of this name.
-pub(super) fn word(event: &Event, name: &str) -> Option<u64> {
+pub(crate) fn word(event: &Event, name: &str) -> Option<u64> {
     let parameters = event.description().parameters;
     let index = parameters
         .iter()
@@ -48,17 +48,17 @@ pub(super) fn word(event: &Event, name: &str) -> Option<u64> {
 }
 
 /// Bytes of the amount, as it is told.
-pub(super) fn bytes(amount: &Amount) -> Result<u64, Unknown> {
+pub(crate) fn bytes(amount: &Amount) -> Result<u64, Unknown> {
     amount.bytes.ok_or(Unknown::Bytes)
 }
 
 /// One piece for each of so many.
-pub(super) fn pieces(amount: &Amount, count: u32) -> Result<&[u64], Unknown> {
+pub(crate) fn pieces(amount: &Amount, count: u32) -> Result<&[u64], Unknown> {
     amount.pieces.get(..count as usize).ok_or(Unknown::Pieces)
 }
 
 /// The call of a member with this rank of so many, with all but what is known of its reduction.
-pub(super) fn call(
+pub(crate) fn call(
     event: &Event,
     operation: Operation,
     collective: &Collective,

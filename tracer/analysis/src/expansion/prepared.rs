@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use belljar_abi::Base;
 use belljar_trace::{Collective, Event, Phase};
 
-use super::messages::is_built_in;
+use super::is_built_in;
 use super::passed::{self, Called};
 use crate::communicators::ProcessKey;
 
@@ -24,7 +24,7 @@ type Difference = (Called, [Option<u64>; 4], Option<u64>);
 
 /// Calls that prepared collective operations.
 #[derive(Debug, Default)]
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     calls: BTreeMap<ProcessKey, Vec<(Difference, Event)>>,
     kept: usize,
     /// Processes that prepared more than is kept.
@@ -33,7 +33,7 @@ pub(super) struct Prepared {
 
 impl Prepared {
     /// Keeps the event if it prepares a collective operation.
-    pub(super) fn learn(&mut self, event: &Event) {
+    pub(crate) fn learn(&mut self, event: &Event) {
         let [collective] = event.collectives.as_slice() else {
             return;
         };
@@ -61,7 +61,7 @@ impl Prepared {
     }
 
     /// The call of the starting event's process that prepared this; `None` if there is none, or several do not agree.
-    pub(super) fn of(&self, start: &Event, started: &Collective) -> Option<&Event> {
+    pub(crate) fn of(&self, start: &Event, started: &Collective) -> Option<&Event> {
         let process = (start.node, start.process);
         if self.full.contains(&process) {
             return None;

@@ -7,11 +7,11 @@ use belljar_collectives::Operation;
 use belljar_trace::{Collective, Event, Peer};
 
 use super::passed::{Called, bytes, pieces};
-use super::sums::{Unknown, is_plausible};
+use super::{Unknown, is_plausible};
 use crate::communicators::{Communicators, Member};
 
 /// Tells `to` whom the caller gives how many bytes.
-pub(super) fn each(
+pub(crate) fn each(
     communicators: &Communicators,
     event: &Event,
     operation: Called,

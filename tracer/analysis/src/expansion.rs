@@ -1,0 +1,293 @@
+//! What messages a collective call becomes.
+//!
+//! As the program calls it, a collective operation says who gives whom how much (`stated`). The MPI library makes messages of it by an
+//! algorithm, which its own tables choose by what the call passes (`passed`); what a persistent operation passes stands in the call that
+//! prepared it (`prepared`). [`Expansion`] sees each event of a trace in order, and says of any collective call which algorithm is taken.
+//! Called by the analysis of traffic and by replay.
+
+/// What a call passes to a collective operation.
+pub(crate) mod passed;
+/// What persistent collective operations were prepared by.
+mod prepared;
+/// Collective operations as the program called them.
+pub(crate) mod stated;
+
+use std::collections::BTreeMap;
+
+use belljar_abi::Base;
+use belljar_collectives::{Algorithm, Call, Choice, Library, Tables};
+use belljar_trace::{Collective, Event, Implementation};
+
+use crate::communicators::{Communicators, Member, Members, ProcessKey};
+pub use passed::Called;
+use prepared::Prepared;
+
+/// Why it is not known what messages a call becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unknown {
+    /// The trace does not tell whom the communicator joins.
+    Peer,
+    /// The trace does not tell the bytes.
+    Bytes,
+    /// The trace does not tell each member's part.
+    Pieces,
+    /// It was started by `MPI_Start`, and what was prepared does not tell which operation it is.
+    Persistent,
+    /// Its communicator joins two groups.
+    Intercommunicator,
+    /// Neighbours are not those of a grid.
+    Neighbors,
+    /// The library is another than that of the tables.
+    Library,
+    /// Members share nodes.
+    Nodes,
+    /// The library's tables say nothing, or name an algorithm that is not known.
+    Algorithm,
+    /// The trace does not tell whether the program's own reduction is commutative.
+    Reduction,
+    /// There are too many pairs.
+    Pairs,
+}
+
+impl Unknown {
+    /// What is not known, and why, for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Peer => "messages or calls on communicators that could not be worked out",
+            Self::Bytes => "collective calls whose bytes the trace does not tell",
+            Self::Pieces => {
+                "collective calls of which the trace has no count for each member: an earlier Belljar wrote it"
+            }
+            Self::Persistent => {
+                "persistent collective operations started, of which it is unknown what prepared them"
+            }
+            Self::Intercommunicator => "collective calls between groups",
+            Self::Neighbors => "calls among neighbours of a graph",
+            Self::Library => {
+                "collective calls of another MPI library than the one whose tables are read"
+            }
+            Self::Nodes => "collective calls of ranks that share nodes, and memory",
+            Self::Algorithm => "collective calls whose algorithm is not known",
+            Self::Reduction => {
+                "collective calls with an operation of which it is unknown whether it is commutative"
+            }
+            Self::Pairs => "messages between more pairs of ranks than are kept",
+        }
+    }
+}
+
+/// What a process's own reductions are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reductions {
+    commutative: bool,
+    others: bool,
+}
+
+/// A member's part in a collective operation, as the library carries it out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expanded {
+    /// The communicator, by the number that all of its members have for it.
+    pub communicator: u32,
+    /// The algorithm that is taken.
+    pub algorithm: Algorithm,
+    /// What the member passes.
+    pub call: Call,
+}
+
+/// Says what messages collective calls become.
+#[derive(Debug)]
+pub struct Expansion<'a> {
+    communicators: &'a Communicators,
+    tables: Option<&'a Tables>,
+    /// Whether a communicator has one member on each node.
+    spread: BTreeMap<u32, bool>,
+    reductions: BTreeMap<ProcessKey, Reductions>,
+    prepared: Prepared,
+}
+
+impl<'a> Expansion<'a> {
+    /// Nothing seen yet of the trace whose communicators these are; with the tables of the library that ran, if they are at hand.
+    pub fn new(communicators: &'a Communicators, tables: Option<&'a Tables>) -> Self {
+        Self {
+            communicators,
+            tables,
+            spread: BTreeMap::new(),
+            reductions: BTreeMap::new(),
+            prepared: Prepared::default(),
+        }
+    }
+
+    /// Notes what an event says of later ones: the reductions that it makes, the operations that it prepares.
+    pub fn learn(&mut self, event: &Event) {
+        self.prepared.learn(event);
+        if event.name() == "MPI_Op_create" || event.name() == "MPI_Op_create_c" {
+            let own = self
+                .reductions
+                .entry((event.node, event.process))
+                .or_default();
+            match passed::word(event, "commute") {
+                Some(0) => own.others = true,
+                _ => own.commutative = true,
+            }
+        }
+    }
+
+    /// Which operation `collective` of `event` is, and the call that says what is passed to it: `event` itself, or the one that
+    /// prepared what it starts.
+    ///
+    /// # Errors
+    /// When it is not known what prepared it.
+    pub fn called<'e>(
+        &'e self,
+        event: &'e Event,
+        collective: &Collective,
+    ) -> Result<(&'e Event, Called), Unknown> {
+        if let Some(operation) = passed::operation(event) {
+            return Ok((event, operation));
+        }
+        let prepared = self.prepared.of(event, collective);
+        let prepared = prepared.ok_or(Unknown::Persistent)?;
+        let operation = passed::operation(prepared).ok_or(Unknown::Persistent)?;
+        Ok((prepared, operation))
+    }
+
+    /// Tells `to` whom the caller of `collective` gives how many bytes, as the program calls it.
+    ///
+    /// # Errors
+    /// When the trace does not tell.
+    pub fn stated(
+        &self,
+        event: &Event,
+        collective: &Collective,
+        to: impl FnMut(Member, u64),
+    ) -> Result<(), Unknown> {
+        let (event, operation) = self.called(event, collective)?;
+        stated::each(self.communicators, event, operation, collective, to)
+    }
+
+    /// How the library carries out `collective` of `event`, where it is one among all members of a communicator; `None` for one among
+    /// neighbours, who exchange straight what they call for, and for a communicator of one.
+    ///
+    /// # Errors
+    /// When it is not known.
+    pub fn expand(
+        &mut self,
+        event: &Event,
+        collective: &Collective,
+    ) -> Result<Option<Expanded>, Unknown> {
+        let tables = self.tables.ok_or(Unknown::Library)?;
+        let own = match tables.library() {
+            Library::Mpich => Implementation::Mpich,
+            Library::OpenMpi => Implementation::OpenMpi,
+        };
+        if event.implementation != own {
+            return Err(Unknown::Library);
+        }
+        let (identity, members, rank) = self.place(event, collective)?;
+        // Open MPI's rules do not ask where ranks are.
+        if own == Implementation::Mpich && !self.is_spread(identity, members) {
+            return Err(Unknown::Nodes);
+        }
+        let (event, operation) = self.called(event, collective)?;
+        let Called::Among(operation) = operation else {
+            return Ok(None);
+        };
+        let call = passed::call(event, operation, collective, (members.len(), rank))?;
+        let call = self.with_reduction(call, event)?;
+        if call.members == 1 {
+            return Ok(None);
+        }
+        let Choice::Known(algorithm) = tables.choose(&call) else {
+            return Err(Unknown::Algorithm);
+        };
+        Ok(Some(Expanded {
+            communicator: identity,
+            algorithm,
+            call,
+        }))
+    }
+
+    /// The communicator's number for all of its members, these, and the caller's rank among them.
+    fn place(
+        &self,
+        event: &Event,
+        collective: &Collective,
+    ) -> Result<(u32, &'a Members, u32), Unknown> {
+        let process = (event.node, event.process);
+        let number = collective.communicator.ok_or(Unknown::Peer)?;
+        if self.communicators.remote_members(process, number).is_some() {
+            return Err(Unknown::Intercommunicator);
+        }
+        let identity = self.communicators.identity(process, number);
+        let members = self.communicators.members(process, number);
+        let rank = self.communicators.rank(process, number);
+        let (Some(identity), Some(members), Some(rank)) = (identity, members, rank) else {
+            return Err(Unknown::Peer);
+        };
+        match is_plausible(self.communicators, members.len()) {
+            true => Ok((identity, members, rank)),
+            false => Err(Unknown::Peer),
+        }
+    }
+
+    /// Whether no two members are on one node.
+    fn is_spread(&mut self, identity: u32, members: &Members) -> bool {
+        if let Some(spread) = self.spread.get(&identity) {
+            return *spread;
+        }
+        let nodes = members.iter().map(|member| self.communicators.node(member));
+        let mut nodes: Vec<Option<u32>> = nodes.collect();
+        let all = nodes.len();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let spread = nodes.len() == all && nodes.iter().all(Option::is_some);
+        self.spread.insert(identity, spread);
+        spread
+    }
+
+    /// The call with what is known of its reduction, if it has one.
+    fn with_reduction(&self, call: Call, event: &Event) -> Result<Call, Unknown> {
+        let parameters = event.description().parameters;
+        let op = parameters.iter().position(|it| it.base == Base::Op);
+        let Some(handle) = op.and_then(|index| event.arguments.get(index)) else {
+            return Ok(call);
+        };
+        if is_built_in(event.implementation, *handle) {
+            return Ok(call);
+        }
+        let own = self.reductions.get(&(event.node, event.process));
+        if own.is_none_or(|own| !own.others) && event.implementation == Implementation::OpenMpi {
+            // Its handles do not tell whose they are. MPI's own are commutative as far as reductions of several take them.
+            return Ok(call);
+        }
+        let commutative = match own.copied().unwrap_or_default() {
+            Reductions {
+                commutative: true,
+                others: false,
+            } => true,
+            Reductions {
+                commutative: false,
+                others: true,
+            } => false,
+            _ => return Err(Unknown::Reduction),
+        };
+        Ok(Call {
+            built_in: false,
+            commutative,
+            ..call
+        })
+    }
+}
+
+/// Whether a reduction is one of MPI's own: the two bits at the top of MPICH's handles say so.
+fn is_built_in(implementation: Implementation, handle: u64) -> bool {
+    implementation == Implementation::Mpich && handle as u32 >> 30 == 1
+}
+
+/// Members of a communicator that are believed of a trace that has fewer processes.
+const MEMBERS_BELIEVED: usize = 1 << 12;
+
+/// Whether a communicator may have so many members: a trace of a few bytes could claim any number.
+pub(crate) fn is_plausible(communicators: &Communicators, members: u32) -> bool {
+    members as usize <= communicators.processes().max(MEMBERS_BELIEVED)
+}
