@@ -5,6 +5,7 @@ mod messages;
 mod polls;
 mod probes;
 mod profile;
+mod seen;
 mod sites;
 mod structure;
 mod waiting;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use belljar_analysis::{Filter, Matrix, TrafficOf, traffic};
+use belljar_analysis::{Filter, Matrix, TrafficOf, seen_traffic, traffic};
 use belljar_archive::TraceReader;
 use belljar_cluster::mpirun::GuestRoot;
 use belljar_cluster::mpirun::tables::{tables_in, tables_of};
@@ -32,6 +32,8 @@ enum By {
     Call,
     /// The messages that the MPI library sends, also for collective operations (MPICH 4.0 and Open MPI 4.1).
     Message,
+    /// The messages that the run saw the MPI library send (`trace.messages = true`).
+    Seen,
     /// What the nodes' network cards sent, headers included, from node to node.
     Wire,
 }
@@ -80,6 +82,20 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
                 );
             }
             (wire(&arguments.trace)?, TraceState::Complete)
+        }
+        By::Seen => {
+            if of.communicator.is_some() {
+                bail!(
+                    "messages that were seen do not tell the trace's communicators; leave out --communicator"
+                );
+            }
+            let seen = seen_traffic(&trace_file(&arguments.trace), &filter, of)?;
+            seen.with_context(|| {
+                format!(
+                    "{} has no messages that were seen; run it again with --set trace.messages=true",
+                    arguments.trace.display()
+                )
+            })?
         }
         By::Call => traffic(&trace_file(&arguments.trace), &filter, of, None)?,
         By::Message => {
