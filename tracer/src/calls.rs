@@ -140,6 +140,13 @@ impl OpenCalls {
         }
     }
 
+    /// The function, by number, of the outermost call of a thread that surrounds what stands at `slot`.
+    pub(crate) fn outermost(&self, space: Space, (thread, slot): Place) -> Option<u16> {
+        let above = (space, (thread, slot))..=(space, (thread, u64::MAX));
+        let mut around = self.live.range(above);
+        around.next_back().map(|(_, call)| call.event.function)
+    }
+
     /// Adds a call.
     pub(crate) fn insert(
         &mut self,

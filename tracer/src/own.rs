@@ -6,6 +6,8 @@
 //! bounded, and what is not followed is counted. A kernel's calls are told apart by their kernel stacks, in whatever address
 //! space: a stack is a thread's own, or an interrupt's on one processor. Nothing is written to the guest. Called by `node` and `probe`.
 
+/// Messages that libraries send.
+mod messages;
 /// The calls that are open.
 mod open;
 
@@ -13,7 +15,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use belljar_trace::{
-    MOST_PROBE_TEXT, Probe, ProbeAt, ProbeRecord, ProbeValue, ProbesEnd, ValueKind,
+    MOST_PROBE_TEXT, Probe, ProbeAt, ProbePurpose, ProbeRecord, ProbeValue, ProbesEnd, Site,
+    ValueKind,
 };
 
 use crate::calls::Space;
@@ -53,7 +56,7 @@ impl NodeTracer {
 
     /// Takes what the user's probes saw since the last time, in the order in which it was known.
     pub fn take_probe_records(&mut self) -> Vec<ProbeRecord> {
-        std::mem::take(&mut self.own.records)
+        std::mem::take(&mut self.own.records.0)
     }
 
     /// What the user's probes have left at the end of a run, the node's clock being at cycle `end`: calls that did not
@@ -91,17 +94,54 @@ impl NodeTracer {
         let Some(probe) = probes.get(number as usize) else {
             return;
         };
-        if !self.selection.is_within(at) {
+        // What messages are known by is told at processes' beginnings, whenever they are wanted.
+        if probe.purpose.is_recorded() && !self.selection.is_within(at) {
             return;
         }
-        let mut record = self.own_record((at, vcpu), number, registers);
+        let mut record = self.own_record((at, vcpu), number, registers, memory);
+        if probe.purpose != ProbePurpose::User {
+            return self.begin_message(probe, record, registers, memory);
+        }
         if probe.at != ProbeAt::Return {
             record.arguments = arguments(&probe.arguments, registers, Reader(memory));
         }
+        self.begin_record(probe.at, record, registers, memory);
+    }
+
+    /// A library came to one of the probes by which messages are seen.
+    fn begin_message(
+        &mut self,
+        probe: &Probe,
+        record: ProbeRecord,
+        registers: &MagicRegisters,
+        memory: &dyn GuestMemory,
+    ) {
+        let memory_of = Reader(memory);
+        let told = self
+            .own
+            .endpoints
+            .arguments(probe.purpose, registers, memory_of);
+        for arguments in told {
+            let record = ProbeRecord {
+                arguments,
+                ..record.clone()
+            };
+            self.begin_record(probe.at, record, registers, memory);
+        }
+    }
+
+    /// A record begins, and ends if it is of an entry.
+    fn begin_record(
+        &mut self,
+        when: ProbeAt,
+        record: ProbeRecord,
+        registers: &MagicRegisters,
+        memory: &dyn GuestMemory,
+    ) {
         let slot = registers.gpr[RSP];
         let target = Reader(memory).u64(slot);
-        match (probe.at, target) {
-            (ProbeAt::Entry, _) => self.own.records.push(record),
+        match (when, target) {
+            (ProbeAt::Entry, _) => self.own.records.0.push(record),
             (_, Ok(target)) => {
                 let (space, place) = place(registers, slot);
                 if self.own.enter(space, place, target, record) {
@@ -110,7 +150,7 @@ impl NodeTracer {
             }
             (_, Err(_)) => {
                 self.own.end.unfollowed += 1;
-                self.own.records.push(record);
+                self.own.records.0.push(record);
             }
         }
     }
@@ -120,12 +160,19 @@ impl NodeTracer {
         (at, vcpu): (u64, u32),
         probe: u32,
         registers: &MagicRegisters,
+        memory: &dyn GuestMemory,
     ) -> ProbeRecord {
         let space = registers.space();
         let (stacks, place) = place(registers, registers.gpr[RSP]);
         let process = self.processes.get(&space);
         let launched = self.launched.get(&space).map(|launched| launched.rank);
         let caller = self.own.come_to(space, (stacks, place), at);
+        let user = stacks != KERNEL;
+        let within = user.then(|| self.open.outermost(space, place)).flatten();
+        let site = match user {
+            true => self.sites.find(registers, memory),
+            false => Site::default(),
+        };
         ProbeRecord {
             probe,
             node: self.node,
@@ -141,6 +188,8 @@ impl NodeTracer {
             known: at,
             arguments: Vec::new(),
             result: None,
+            within,
+            site,
         }
     }
 
@@ -156,9 +205,14 @@ impl NodeTracer {
         let returned = self.own.take_returned(space, place, registers.rip);
         for mut record in returned {
             let probe = self.probes.get(record.probe as usize);
+            let purpose = probe.map_or(ProbePurpose::User, |probe| probe.purpose);
             let result = probe.and_then(|probe| probe.result);
             record.exit = Some(at);
             record.known = at;
+            let names = &mut self.own.endpoints;
+            if !names.learn(purpose, &mut record, registers, Reader(memory)) {
+                continue;
+            }
             record.result = result.map(|kind| {
                 let word = match kind.is_scalar() {
                     true => registers.scalars[0],
@@ -166,7 +220,7 @@ impl NodeTracer {
                 };
                 value(kind, word, Reader(memory))
             });
-            self.own.records.push(record);
+            self.own.records.0.push(record);
         }
     }
 }

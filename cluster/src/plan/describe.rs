@@ -129,5 +129,8 @@ fn describe_selection(trace: &Trace) -> String {
         1 => text.push_str(", 1 frame each"),
         frames => text.push_str(&format!(", {frames} frames each")),
     }
+    if trace.messages {
+        text.push_str(", the library's messages");
+    }
     text
 }

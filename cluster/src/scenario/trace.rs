@@ -31,6 +31,8 @@ pub struct Trace {
     pub frames: u8,
     /// What becomes of calls that polled and found nothing, alike and one after another in a thread.
     pub polls: Polls,
+    /// Whether the messages are recorded that the MPI library sends, as its layer for point-to-point messages sends them.
+    pub messages: bool,
     /// Functions besides MPI's whose calls are recorded.
     pub probe: Vec<ProbeTable>,
 }
@@ -46,6 +48,7 @@ impl Default for Trace {
             sample: BTreeMap::new(),
             frames: 0,
             polls: Polls::default(),
+            messages: false,
             probe: Vec::new(),
         }
     }

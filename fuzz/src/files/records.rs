@@ -10,7 +10,7 @@ use belljar_archive::{ProbesHeader, ProbesReader, ProbesWriter};
 use belljar_profile::{
     CodeFile, Filter, Format, Frame, Head, Sample, Split, Tally, Writer as ProfileWriter,
 };
-use belljar_trace::{Probe, ProbeAt, ProbeRecord, ProbeValue, ProbesEnd, ValueKind};
+use belljar_trace::{Probe, ProbeAt, ProbePurpose, ProbeRecord, ProbeValue, ProbesEnd, ValueKind};
 
 use super::{header, put_chunk};
 
@@ -133,6 +133,7 @@ fn small_probes() -> Vec<u8> {
         at: ProbeAt::Call,
         arguments: vec![ValueKind::Signed(4), ValueKind::Text],
         result: Some(ValueKind::Double),
+        purpose: ProbePurpose::User,
     };
     let record = ProbeRecord {
         probe: 0,
@@ -149,6 +150,8 @@ fn small_probes() -> Vec<u8> {
         known: 120,
         arguments: vec![ProbeValue::Word(7), ProbeValue::Text("text".to_owned())],
         result: Some(ProbeValue::Word(0)),
+        within: Some(3),
+        site: Default::default(),
     };
     let folder = tempfile::tempdir().expect("the host has a folder for files");
     let path = folder.path().join("probes");

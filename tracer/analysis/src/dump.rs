@@ -121,12 +121,12 @@ pub fn dump(
                 .exit
                 .map(|exit| header.frequency(event.node).time_of(exit));
             returned = exit.unwrap_or(returned);
-            records.write_before(returned, filter, format, out)?;
+            records.write_before(returned, filter, format, sites.as_mut(), out)?;
         }
         if filter.wants(&event, &header) {
             let frames = sites
                 .as_mut()
-                .map_or_else(Vec::new, |sites| sites.frames(&event));
+                .map_or_else(Vec::new, |sites| sites.frames(&event.site));
             write_made_at(&event, (&header, &communicators), &frames, format, out)?;
         }
     }
@@ -134,7 +134,7 @@ pub fn dump(
     let Some(mut records) = records else {
         return Ok(state);
     };
-    records.write_before(Time::MAX, filter, format, out)?;
+    records.write_before(Time::MAX, filter, format, sites.as_mut(), out)?;
     Ok(records.state(state))
 }
 

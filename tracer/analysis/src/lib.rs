@@ -71,14 +71,14 @@ pub use loops::{
     Phase, Sequence, SequenceCall, When, loops, phases,
 };
 pub use matrix::{
-    AlgorithmTraffic, Matrix, PairTraffic, TrafficBy, TrafficCollector, TrafficOf, UnknownTraffic,
-    WireError, traffic, untimed_traffic,
+    AlgorithmTraffic, CallTraffic, Matrix, PairTraffic, TrafficBy, TrafficCollector, TrafficOf,
+    UnknownTraffic, WireError, seen_traffic, traffic, untimed_traffic,
 };
 pub use path::{
     CriticalPath, PathFunction, PathPhase, PathRank, PathSite, RankSlack, critical_path,
 };
 pub use phases::{InPhase, Phases, ProgramPhase};
-pub use sites::{CallSites, SiteStat, TransitionStat, call_sites};
+pub use sites::{CallSites, ProbeSiteStat, SiteStat, TransitionStat, call_sites};
 pub use stat::{
     FunctionStat, IntervalStat, ProbeRankStat, ProbeStat, ProbeSum, RankStat, SizeStat,
     StatCollector, Statistics, TrafficStat,

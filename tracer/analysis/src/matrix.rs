@@ -1,8 +1,8 @@
 //! Who sends how much to whom: traffic by pairs of ranks, or of nodes.
 //!
-//! The same run has three answers. By *call*: what the program asked for, collective operations as their roots and groups
-//! state them. By *message*: collective operations as the messages that the MPI library makes of them, by its own tables. On
-//! the *wire*: what the nodes' network cards sent, which a run writes itself. What cannot be worked out is counted, with the reason. Made by
+//! The same run has four answers. By *call*: what the program asked for, collective operations as their roots and groups
+//! state them. By *message*: collective operations as the messages that the MPI library makes of them, by its own tables. *Seen*: the messages
+//! that the library sent, in runs that recorded them. On the *wire*: what the nodes' network cards sent, which a run writes itself. What cannot be worked out is counted, with the reason. Made by
 //! [`TrafficCollector`] or read from a run's `wire.csv`, shown by `render` and `picture`; called by `belljar trace matrix`.
 
 /// From calls to traffic.
@@ -13,6 +13,8 @@ mod messages;
 mod picture;
 /// As text, CSV and JSON.
 mod render;
+/// Messages that a run saw.
+mod seen;
 /// Sums by pairs.
 mod sums;
 /// What passed the network cards.
@@ -29,6 +31,7 @@ use crate::communicators::{Collector, Communicators};
 use crate::dump::{Filter, communicators};
 
 pub use collect::TrafficCollector;
+pub use seen::seen_traffic;
 pub use wire::WireError;
 
 /// What a matrix counts.
@@ -40,6 +43,8 @@ pub enum TrafficBy {
     Call,
     /// The messages of the MPI library.
     Message,
+    /// Messages that the run saw the MPI library send.
+    Seen,
     /// Frames between nodes.
     Wire,
 }
@@ -66,6 +71,9 @@ pub struct Matrix {
     /// Collective operations by what the library makes of them. Empty unless messages are counted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub algorithms: Vec<AlgorithmTraffic>,
+    /// Messages seen by the function of the call within which they were sent, those of the library's own, too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallTraffic>,
     /// What could not be worked out and is not in the pairs.
     pub unknown: Vec<UnknownTraffic>,
 }
@@ -104,6 +112,17 @@ pub struct AlgorithmTraffic {
     /// Messages sent.
     pub messages: u64,
     /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Messages that were sent within calls of a function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CallTraffic {
+    /// The function; empty outside of calls.
+    pub function: &'static str,
+    /// Messages.
+    pub messages: u64,
+    /// Their bytes, as far as they are known.
     pub bytes: u64,
 }
 

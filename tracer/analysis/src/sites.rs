@@ -9,6 +9,8 @@
 mod collect;
 /// Numbers for call sites.
 pub(crate) mod number;
+/// By call site of probes.
+mod probes;
 /// Statistics as text, JSON and CSV.
 mod render;
 
@@ -19,8 +21,10 @@ use belljar_trace::{TraceError, TraceState};
 use serde::Serialize;
 
 use crate::dump::frames::{FrameNames, SiteFrame};
+use crate::dump::probes::Records;
 use crate::dump::{Filter, communicators};
 use collect::SiteCollector;
+pub use probes::ProbeSiteStat;
 
 /// Statistics by call site. Only calls that the program itself made count. Times are virtual, in picoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -33,7 +37,10 @@ pub struct CallSites {
     pub sites: Vec<SiteStat>,
     /// Transitions, those with the largest total time first.
     pub transitions: Vec<TransitionStat>,
-    /// Calls at sites that are more than were kept.
+    /// Call sites of probes, those with the largest total time first, then with the most calls; empty where the run had none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<ProbeSiteStat>,
+    /// Calls at sites that are more than were kept, those of probes among them.
     pub beyond: u64,
     /// Transitions that are more than were kept.
     pub transitions_beyond: u64,
@@ -93,6 +100,8 @@ impl CallSites {
     /// Names the places of all frames in files.
     pub fn name(&mut self, mut names: FrameNames<'_>) {
         let frames = self.sites.iter_mut().flat_map(|site| &mut site.frames);
+        let of_probes = self.probes.iter_mut().flat_map(|site| &mut site.frames);
+        let frames = frames.chain(of_probes);
         frames.for_each(|frame| names.name(frame));
     }
 }
@@ -117,7 +126,15 @@ pub fn call_sites(
     for event in reader.by_ref() {
         collector.observe(&event, filter.wants(&event, &header));
     }
-    Ok((collector.finish(), reader.state().clone()))
+    let mut sites = collector.finish();
+    let mut state = reader.state().clone();
+    if let Some(mut records) = Records::beside(path)? {
+        let (of_probes, beyond) = probes::sites(&mut records, filter, frames);
+        sites.probes = of_probes;
+        sites.beyond = sites.beyond.saturating_add(beyond);
+        state = records.state(state);
+    }
+    Ok((sites, state))
 }
 
 #[cfg(test)]

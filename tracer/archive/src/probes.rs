@@ -2,7 +2,7 @@
 //!
 //! It is the magic, a version (16 bits, little endian), and chunks as a trace has them ([`frame`](crate::frame)): a
 //! header, records by up to `CHUNK_RECORDS`, and at a whole run's end a footer. A chunk of records is their length
-//! when unpacked (32 bits), and bincode packed with zstd. Nothing written is ever changed. Files of anybody's are read
+//! when unpacked (32 bits), and bincode packed with zstd, with a table of their call sites. Nothing written is ever changed. Files of anybody's are read
 //! as far as they are whole. Written by the run's recorder, read by analyses.
 
 use std::fs::File;
@@ -10,8 +10,8 @@ use std::io::{BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use belljar_trace::{
-    MOST_PROBES, Probe, ProbeRecord, ProbesEnd, StateError, TraceError, TraceHeader, TraceState,
-    codec,
+    MOST_PROBES, Probe, ProbeRecord, ProbesEnd, Recorded, StateError, TraceError, TraceHeader,
+    TraceState, codec,
 };
 use bincode::{Decode, Encode};
 
@@ -22,7 +22,7 @@ use crate::frame::{self, Kind};
 const MAGIC: [u8; 8] = *b"BelljarP";
 
 /// Version of the format.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// Bytes of magic and version.
 const START: u64 = 10;
@@ -53,7 +53,7 @@ struct Footer {
 struct Saved {
     length: u64,
     records: u64,
-    pending: Vec<ProbeRecord>,
+    pending: Recorded,
 }
 
 /// Writes such a file.
@@ -63,7 +63,7 @@ pub struct ProbesWriter {
     path: PathBuf,
     length: u64,
     records: u64,
-    pending: Vec<ProbeRecord>,
+    pending: Recorded,
 }
 
 impl ProbesWriter {
@@ -77,7 +77,7 @@ impl ProbesWriter {
             path: path.to_owned(),
             length: 0,
             records: 0,
-            pending: Vec::new(),
+            pending: Recorded::default(),
         };
         if let Err(reason) = header.trace.check() {
             return Err(writer.unencodable(reason));
@@ -95,8 +95,8 @@ impl ProbesWriter {
     /// # Errors
     /// [`TraceError`] when a chunk could not be written.
     pub fn push(&mut self, record: ProbeRecord) -> Result<(), TraceError> {
-        self.pending.push(record);
-        match self.pending.len() >= CHUNK_RECORDS {
+        self.pending.0.push(record);
+        match self.pending.0.len() >= CHUNK_RECORDS {
             true => self.flush(),
             false => Ok(()),
         }
@@ -107,7 +107,7 @@ impl ProbesWriter {
     /// # Errors
     /// [`TraceError`] when the host refuses it.
     pub fn flush(&mut self) -> Result<(), TraceError> {
-        if self.pending.is_empty() {
+        if self.pending.0.is_empty() {
             return Ok(());
         }
         let records = std::mem::take(&mut self.pending);
@@ -118,7 +118,7 @@ impl ProbesWriter {
         let mut chunk = Vec::new();
         frame::put(&mut chunk, Kind::Probes, &payload);
         self.write(&chunk)?;
-        self.records += records.len() as u64;
+        self.records += records.0.len() as u64;
         Ok(())
     }
 
@@ -351,5 +351,7 @@ fn unpacked(payload: &[u8]) -> Result<Vec<ProbeRecord>, String> {
     if plain.len() != length {
         return Err("a chunk has another length than it says".to_owned());
     }
-    codec::decode(&plain).map_err(|error| error.to_string())
+    let decoded = codec::decode(&plain);
+    let Recorded(records) = decoded.map_err(|error| error.to_string())?;
+    Ok(records)
 }

@@ -8,7 +8,8 @@ use std::path::Path;
 use belljar_archive::{ProbesHeader, ProbesReader, ProbesWriter};
 use belljar_sim::Frequency;
 use belljar_trace::{
-    Probe, ProbeAt, ProbeRecord, ProbeValue, ProbesEnd, TraceHeader, TraceState, ValueKind,
+    Probe, ProbeAt, ProbePurpose, ProbeRecord, ProbeValue, ProbesEnd, TraceHeader, TraceState,
+    ValueKind,
 };
 
 fn header() -> ProbesHeader {
@@ -21,6 +22,7 @@ fn header() -> ProbesHeader {
             at: ProbeAt::Call,
             arguments: vec![ValueKind::Signed(4), ValueKind::Text],
             result: Some(ValueKind::Double),
+            purpose: ProbePurpose::User,
         }],
     }
 }
@@ -44,6 +46,8 @@ fn record(number: u64) -> ProbeRecord {
             ProbeValue::Text(format!("text {number}")),
         ],
         result: Some(ProbeValue::Word(0)),
+        within: Some(3),
+        site: Default::default(),
     }
 }
 

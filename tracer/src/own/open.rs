@@ -6,9 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use belljar_trace::{Probe, ProbeRecord, ProbesEnd};
+use belljar_trace::{Probe, ProbeRecord, ProbesEnd, Recorded};
+use bincode::de::{BorrowDecode, BorrowDecoder, Decoder};
+use bincode::enc::Encoder;
+use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 
+use super::messages::Endpoints;
 use crate::calls::{Space, thread_number};
 use crate::node::MAX_PROCESSES;
 
@@ -29,10 +33,47 @@ const LONGEST_PROGRAM: usize = 64;
 pub(super) type Place = (u64, u64);
 
 /// A call whose return is waited for.
-#[derive(Clone, Debug, Encode, Decode)]
+#[derive(Clone, Debug)]
 struct OpenProbe {
     return_address: u64,
     record: ProbeRecord,
+}
+
+impl OpenProbe {
+    /// What is encoded of it: the record with its site.
+    fn joined(return_address: u64, Recorded(records): Recorded) -> Result<Self, DecodeError> {
+        let mut records = records.into_iter();
+        match (records.next(), records.next()) {
+            (Some(record), None) => Ok(Self {
+                return_address,
+                record,
+            }),
+            _ => Err(DecodeError::Other("an open call has one record")),
+        }
+    }
+}
+
+impl Encode for OpenProbe {
+    fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+        self.return_address.encode(encoder)?;
+        Recorded(vec![self.record.clone()]).encode(encoder)
+    }
+}
+
+impl<C> Decode<C> for OpenProbe {
+    fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
+        let return_address = u64::decode(decoder)?;
+        Self::joined(return_address, Recorded::decode(decoder)?)
+    }
+}
+
+impl<'de, C> BorrowDecode<'de, C> for OpenProbe {
+    fn borrow_decode<D: BorrowDecoder<'de, Context = C>>(
+        decoder: &mut D,
+    ) -> Result<Self, DecodeError> {
+        let return_address = u64::borrow_decode(decoder)?;
+        Self::joined(return_address, Recorded::borrow_decode(decoder)?)
+    }
 }
 
 /// Who reaches a probe.
@@ -64,8 +105,10 @@ pub(crate) struct OwnProbes {
     ages: u64,
     started: u32,
     open: u64,
-    pub(crate) records: Vec<ProbeRecord>,
+    pub(crate) records: Recorded,
     pub(crate) end: ProbesEnd,
+    /// Whom endpoints lead to, of processes whose messages are seen.
+    pub(super) endpoints: Endpoints,
 }
 
 impl Task {
@@ -129,6 +172,7 @@ impl OwnProbes {
     }
 
     fn end_task(&mut self, space: Space, at: u64) {
+        self.endpoints.end_process(space);
         if let Some(mut task) = self.tasks.remove(&space) {
             self.leave(task.take_all(), at);
         }
@@ -156,7 +200,7 @@ impl OwnProbes {
         self.open = self.open.saturating_sub(calls.len() as u64);
         for mut call in calls {
             call.record.known = at.max(call.record.entry);
-            self.records.push(call.record);
+            self.records.0.push(call.record);
         }
     }
 
@@ -207,7 +251,7 @@ impl OwnProbes {
         let at = record.entry;
         if self.open >= MAX_OPEN as u64 && !self.make_room(space, at) {
             self.end.unfollowed += 1;
-            self.records.push(record);
+            self.records.0.push(record);
             return false;
         }
         let task = self.task(space, at);
@@ -260,13 +304,14 @@ impl OwnProbes {
             calls.map(|calls| calls.len() as u64).sum::<u64>()
         });
         self.tasks.len() <= MAX_PROCESSES
+            && self.endpoints.is_sound()
             && self.open <= MAX_OPEN as u64
             && open.sum::<u64>() == self.open
     }
 
     /// Forgets calls that none of `probes` can have seen.
     pub(crate) fn keep_those_of(&mut self, probes: &[Probe]) {
-        self.records.retain(|record| record.fits(probes));
+        self.records.0.retain(|record| record.fits(probes));
         for task in self.tasks.values_mut() {
             for calls in [&mut task.live, &mut task.stale] {
                 calls.retain(|_, calls| {
@@ -324,12 +369,14 @@ mod tests {
             known: entry,
             arguments: Vec::new(),
             result: None,
+            within: None,
+            site: Default::default(),
         };
         for entry in 0..MAX_OPEN as u64 {
             assert!(own.enter(0, (0, u64::MAX - 8 * entry), BACK, record(entry)));
         }
         assert!(!own.enter(0, (0, 8), BACK, record(7)));
-        assert_eq!((own.records.len(), own.end.unfollowed), (1, 1));
+        assert_eq!((own.records.0.len(), own.end.unfollowed), (1, 1));
         // Those of one process that its stack rose above are given up some time.
         own.task(0, 0).unwind((0, u64::MAX));
         assert_eq!(own.take_returned(0, (0, u64::MAX), BACK).len(), 1);
@@ -338,6 +385,6 @@ mod tests {
         // So are all of a process when another one has its place.
         own.begin_task(0, 50, Some("./p".to_owned()));
         assert!(own.left_open(100).is_empty());
-        assert_eq!(own.records.len(), MAX_OPEN + 1);
+        assert_eq!(own.records.0.len(), MAX_OPEN + 1);
     }
 }

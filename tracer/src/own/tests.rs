@@ -27,6 +27,7 @@ impl Guest {
             at: ProbeAt::Call,
             arguments: arguments.to_vec(),
             result: Some(ValueKind::Signed(4)),
+            purpose: ProbePurpose::User,
         };
         let f = probe("f", &[ValueKind::Signed(4), ValueKind::Double]);
         let mut tracer = NodeTracer::new(0, &Selection::default());

@@ -56,8 +56,8 @@ pub use pattern::matches;
 pub use polls::fold::Folder;
 pub use polls::{Folded, Polls, is_poll, polls};
 pub use probe::{
-    MOST_PROBE_ARGUMENTS, MOST_PROBE_TEXT, MOST_PROBES, PROBES_FILE, Probe, ProbeAt, ProbeRecord,
-    ProbeValue, ProbesEnd, UnknownKind, ValueKind,
+    MESSAGE, MOST_PROBE_ARGUMENTS, MOST_PROBE_TEXT, MOST_PROBES, MessageWord, PROBES_FILE, Probe,
+    ProbeAt, ProbePurpose, ProbeRecord, ProbeValue, ProbesEnd, Recorded, UnknownKind, ValueKind,
 };
 pub use saved::{
     SavedSites, StateError, Unencoded, give_back, load_events, load_probes, load_sites,

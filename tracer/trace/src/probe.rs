@@ -1,14 +1,25 @@
 //! What probes of the user's own record: calls of any function, beside those of MPI.
 //!
 //! A [`Probe`] says where one is and what is read there, a [`ProbeRecord`] what one call was. Values are words of
-//! registers and memory, and texts that they pointed to; what they mean is said by the probe. Made by the tracer,
-//! written and read by `belljar-archive`.
+//! registers and memory, and texts that they pointed to; what they mean is said by the probe. Some probes a run has by itself, to
+//! see messages: [`purpose`] says what these record. Made by the tracer, written and read by `belljar-archive`.
+
+/// What probes are for.
+mod purpose;
+/// Records as bytes.
+mod recorded;
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use belljar_abi::FUNCTIONS;
 use bincode::{Decode, Encode};
+
+use crate::site::Site;
+
+pub use purpose::{MESSAGE, MessageWord, ProbePurpose};
+pub use recorded::Recorded;
 
 /// The name of the file of these records in a run's directory.
 pub const PROBES_FILE: &str = "probes.bjc";
@@ -128,6 +139,14 @@ pub enum ProbeValue {
 }
 
 impl ProbeValue {
+    /// The word, if it is one.
+    pub fn word(&self) -> Option<u64> {
+        match self {
+            Self::Word(word) => Some(*word),
+            _ => None,
+        }
+    }
+
     /// It in words.
     pub fn in_words(&self, kind: ValueKind) -> String {
         match (self, kind) {
@@ -156,9 +175,11 @@ pub struct Probe {
     pub arguments: Vec<ValueKind>,
     /// What its result is, if that is recorded.
     pub result: Option<ValueKind>,
+    /// Whose it is, and what it is for.
+    pub purpose: ProbePurpose,
 }
 
-/// A call that a probe saw.
+/// A call that a probe saw. [`Recorded`] encodes it with its site.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct ProbeRecord {
     /// The number of its probe.
@@ -189,6 +210,10 @@ pub struct ProbeRecord {
     pub arguments: Vec<ProbeValue>,
     /// Its result.
     pub result: Option<ProbeValue>,
+    /// The function of the MPI call within which it was made, by number; the outermost of several.
+    pub within: Option<u16>,
+    /// Where it was made, in runs that ask for frames.
+    pub site: Site,
 }
 
 impl ProbeRecord {
@@ -202,7 +227,10 @@ impl ProbeRecord {
             };
             let result = self.result.is_none() || probe.result.is_some();
             let times = self.exit.is_none_or(|exit| exit >= self.entry) && self.known >= self.entry;
-            self.arguments.len() == arguments && result && times
+            let within = self
+                .within
+                .is_none_or(|it| usize::from(it) < FUNCTIONS.len());
+            self.arguments.len() == arguments && result && times && within
         })
     }
 }

@@ -9,8 +9,8 @@ use crate::counters::NodeSummary;
 use crate::event::Event;
 use crate::event::details::{Detailed, Details};
 use crate::polls::{Folded, Polls};
-use crate::probe::{ProbeRecord, ProbesEnd};
-use crate::site::{NewSites, SiteNumbers, Sites};
+use crate::probe::{ProbeRecord, ProbesEnd, Recorded};
+use crate::site::{NewSites, Site, SiteNumbers, Sites};
 
 /// State that cannot be saved, or bytes that are not such state.
 #[derive(Debug, thiserror::Error)]
@@ -44,8 +44,13 @@ pub type SavedSites = (NewSites, Vec<u32>);
 
 /// The sites of calls, in their order, to be [given back](load_sites).
 pub fn save_sites<'a>(events: impl Iterator<Item = &'a Event>) -> SavedSites {
+    save_sites_of(events.map(|event| &event.site))
+}
+
+/// The same of sites alone.
+pub(crate) fn save_sites_of<'a>(sites: impl Iterator<Item = &'a Site>) -> SavedSites {
     let mut table = SiteNumbers::default();
-    let numbers: Vec<u32> = events.map(|event| table.number(&event.site)).collect();
+    let numbers: Vec<u32> = sites.map(|site| table.number(site)).collect();
     match numbers.iter().any(|number| *number != 0) {
         true => (table.take_new(), numbers),
         false => SavedSites::default(),
@@ -58,6 +63,14 @@ pub fn save_sites<'a>(events: impl Iterator<Item = &'a Event>) -> SavedSites {
 /// When the sites contradict themselves, or are others' calls.
 pub fn load_sites<'a>(
     events: impl Iterator<Item = &'a mut Event>,
+    saved: &SavedSites,
+) -> Result<(), StateError> {
+    load_sites_of(events.map(|event| &mut event.site), saved)
+}
+
+/// The same of sites alone.
+pub(crate) fn load_sites_of<'a>(
+    places: impl Iterator<Item = &'a mut Site>,
     (table, numbers): &SavedSites,
 ) -> Result<(), StateError> {
     let mut sites = Sites::default();
@@ -66,9 +79,9 @@ pub fn load_sites<'a>(
         return Ok(());
     }
     let mut numbers = numbers.iter();
-    for event in events {
+    for place in places {
         let site = numbers.next().and_then(|number| sites.get(*number));
-        event.site = site.ok_or_else(StateError::contradiction)?;
+        *place = site.ok_or_else(StateError::contradiction)?;
     }
     match numbers.next() {
         None => Ok(()),
@@ -125,9 +138,9 @@ pub fn load_events(saved: &[u8]) -> Result<Vec<Event>, StateError> {
 /// When there is more of it than can be read again.
 pub fn save_probes(records: &[ProbeRecord], end: ProbesEnd) -> Result<Vec<u8>, StateError> {
     let mut bytes = Vec::new();
-    codec::encode(&records, &mut bytes)?;
+    codec::encode(&Recorded(records.to_vec()), &mut bytes)?;
     codec::encode(&end, &mut bytes)?;
-    codec::check::<(Vec<ProbeRecord>, ProbesEnd)>(&bytes)?;
+    codec::check::<(Recorded, ProbesEnd)>(&bytes)?;
     Ok(bytes)
 }
 
@@ -136,7 +149,8 @@ pub fn save_probes(records: &[ProbeRecord], end: ProbesEnd) -> Result<Vec<u8>, S
 /// # Errors
 /// When the bytes are something else.
 pub fn load_probes(saved: &[u8]) -> Result<(Vec<ProbeRecord>, ProbesEnd), StateError> {
-    Ok(codec::decode(saved)?)
+    let (Recorded(records), end) = codec::decode(saved)?;
+    Ok((records, end))
 }
 
 /// What tracers say at a run's end, as bytes.

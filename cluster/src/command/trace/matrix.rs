@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use belljar_analysis::{Filter, Matrix, TrafficOf, traffic, untimed_traffic};
+use belljar_analysis::{Filter, Matrix, TrafficOf, seen_traffic, traffic, untimed_traffic};
 use belljar_cluster::results::wire::WIRE_FILE;
 use belljar_trace::TraceState;
 use clap::{Args, ValueEnum};
@@ -25,6 +25,8 @@ enum By {
     Call,
     /// The messages that the MPI library sends, also for collective operations (MPICH 4.0 and Open MPI 4.1).
     Message,
+    /// The messages that the run saw the MPI library send (`trace.messages = true`).
+    Seen,
     /// What the nodes' network cards sent, headers included, from node to node.
     Wire,
 }
@@ -68,9 +70,9 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
         communicator: arguments.communicator,
         job: arguments.job,
     };
-    if arguments.counts && (filter != Filter::default() || arguments.by == By::Wire) {
+    if arguments.counts && (filter != Filter::default() || matches!(arguments.by, By::Wire | By::Seen)) {
         bail!(
-            "--counts is of all calls, and not of the wire; leave out --from, --to, --phase, --rank, --function and --by wire"
+            "--counts is of all calls, made in the trace itself; leave out --from, --to, --phase, --rank, --function, --by wire and --by seen"
         );
     }
     let traffic = |trace: &Path, tables| match arguments.counts {
@@ -85,6 +87,20 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
                 );
             }
             (wire(&arguments.trace)?, TraceState::Complete)
+        }
+        By::Seen => {
+            if of.communicator.is_some() {
+                bail!(
+                    "messages that were seen do not tell the trace's communicators; leave out --communicator"
+                );
+            }
+            let seen = seen_traffic(&trace_file(&arguments.trace), &filter, of)?;
+            seen.with_context(|| {
+                format!(
+                    "{} has no messages that were seen; run it again with --set trace.messages=true",
+                    arguments.trace.display()
+                )
+            })?
         }
         By::Call => traffic(&trace_file(&arguments.trace), None)?,
         By::Message => {

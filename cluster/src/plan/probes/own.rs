@@ -5,12 +5,15 @@
 
 /// Places in the kernel.
 mod kernel;
+/// Where MPI libraries send messages.
+mod messages;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use belljar_trace::{
-    MOST_PROBE_ARGUMENTS, MOST_PROBES, Probe, ProbeAt, UnknownKind, ValueKind, matches,
+    MOST_PROBE_ARGUMENTS, MOST_PROBES, Probe, ProbeAt, ProbePurpose, UnknownKind, ValueKind,
+    matches,
 };
 use belljar_tracer::{FunctionError, check_code, functions_called};
 use kernel::Kernel;
@@ -36,11 +39,16 @@ const ELF: &[u8] = b"\x7fELF";
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// Something else of the scenario is in the way.
-    #[error("trace.probe needs {0}")]
-    Needs(&'static str),
+    #[error("{0} needs {1}")]
+    Needs(&'static str, &'static str),
     /// More than there can be.
-    #[error("trace.probe has {0} probes; at most {MOST_PROBES} can be")]
+    #[error("trace.probe and trace.messages are {0} probes; at most {MOST_PROBES} can be")]
     TooMany(usize),
+    /// No library whose messages could be seen.
+    #[error(
+        "trace.messages: neither the image nor workload.files has a library whose messages can be seen: UCX's libucp.so, by which MPICH 4 sends, or Open MPI 4's mca_pml_ob1.so"
+    )]
+    NoMessages,
     /// A table says too little, too much, or what contradicts itself.
     #[error("trace.probe of {file}: {reason}")]
     Table {
@@ -99,9 +107,11 @@ pub(crate) fn resolve(
     kernel: &Path,
 ) -> Result<Vec<OwnProbe>, ProbeError> {
     let trace = &scenario.trace;
-    if trace.probe.is_empty() {
-        return Ok(Vec::new());
-    }
+    let key = match (trace.probe.is_empty(), trace.messages) {
+        (true, false) => return Ok(Vec::new()),
+        (true, true) => "trace.messages",
+        (false, _) => "trace.probe",
+    };
     let needs = [
         (
             engine == Engine::Exact,
@@ -114,16 +124,23 @@ pub(crate) fn resolve(
         ),
     ];
     if let Some((_, what)) = needs.iter().find(|(is, _)| !is) {
-        return Err(ProbeError::Needs(what));
+        return Err(ProbeError::Needs(key, what));
     }
     if trace.probe.len() > MOST_PROBES {
         return Err(ProbeError::TooMany(trace.probe.len()));
     }
     let tables = trace.probe.iter();
     let mut kernel = Kernel::at(kernel);
-    tables
+    let mut probes = tables
         .map(|table| probe(table, root, files, &mut kernel))
-        .collect()
+        .collect::<Result<Vec<_>, _>>()?;
+    if trace.messages {
+        probes.extend(messages::probes(root, files)?);
+    }
+    match probes.len() > MOST_PROBES {
+        true => Err(ProbeError::TooMany(probes.len())),
+        false => Ok(probes),
+    }
 }
 
 fn probe(
@@ -181,6 +198,7 @@ fn probe(
         at,
         arguments: table.arguments.iter().map(kind).collect::<Result<_, _>>()?,
         result: table.result.as_ref().map(kind).transpose()?,
+        purpose: ProbePurpose::User,
     };
     let places = match table.file.as_str() {
         KERNEL => BTreeMap::from([(KERNEL.to_owned(), kernel.places(place)?)]),

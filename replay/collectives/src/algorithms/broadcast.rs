@@ -7,10 +7,10 @@ use super::parts::{Parts, numbers};
 use crate::call::Call;
 use crate::schedule::Builder;
 
-/// Down a binomial tree.
+/// Down a binomial tree. Only `MPI_Bcast` leaves out messages without data.
 pub(crate) fn binomial(call: &Call, to: &mut Builder) {
     let bytes = call.bytes();
-    if bytes == 0 {
+    if bytes == 0 && !call.nonblocking {
         return;
     }
     let relative = call.relative();

@@ -407,3 +407,17 @@ proptest! {
         }
     }
 }
+
+/// MPICH's `MPI_Ibcast` sends its messages also where they have no data, `MPI_Bcast` does not.
+#[test]
+fn a_nonblocking_broadcast_of_nothing_is_messages_too() {
+    let algorithm = Algorithm::BroadcastBinomial;
+    for (nonblocking, expected) in [(false, 0), (true, 4)] {
+        let call = |rank| Call {
+            nonblocking,
+            ..Call::new(Operation::Broadcast, 5, rank)
+        };
+        let sent = (0..5).map(|rank| algorithm.schedule(&call(rank)).sends().count());
+        assert_eq!(sent.sum::<usize>(), expected);
+    }
+}

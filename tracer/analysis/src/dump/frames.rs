@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use belljar_trace::{CodeFile, Event, Frame};
+use belljar_trace::{CodeFile, Frame, Site};
 use serde::Serialize;
 
 /// Characters of a function's name that text shows.
@@ -89,8 +89,8 @@ impl<'f> FrameNames<'f> {
     }
 
     /// The frames of a call, named; none where the trace does not tell where it was made.
-    pub(crate) fn frames(&mut self, event: &Event) -> Vec<SiteFrame> {
-        let frames = event.site.0.as_ref().map_or(&[][..], |stack| &stack.0);
+    pub(crate) fn frames(&mut self, site: &Site) -> Vec<SiteFrame> {
+        let frames = site.0.as_ref().map_or(&[][..], |stack| &stack.0);
         let mut frames: Vec<SiteFrame> = frames.iter().map(SiteFrame::of).collect();
         frames.iter_mut().for_each(|frame| self.name(frame));
         frames

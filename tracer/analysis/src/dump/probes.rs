@@ -6,6 +6,7 @@
 use std::io;
 use std::path::Path;
 
+use belljar_abi::FUNCTIONS;
 use belljar_archive::{ProbesHeader, ProbesReader};
 use belljar_sim::Time;
 use belljar_trace::{
@@ -14,6 +15,7 @@ use belljar_trace::{
 };
 use serde_json::{Map, Value, json};
 
+use super::frames::FrameNames;
 use super::{DumpFormat, Filter, text};
 use crate::table::time;
 
@@ -84,6 +86,7 @@ impl Records {
         time: Time,
         filter: &Filter,
         format: DumpFormat,
+        mut sites: Option<&mut FrameNames<'_>>,
         out: &mut dyn io::Write,
     ) -> io::Result<()> {
         let trace = self.header.trace.clone();
@@ -91,10 +94,20 @@ impl Records {
             if !filter.wants_record(&record, probe, &trace) {
                 continue;
             }
+            let frames = sites
+                .as_mut()
+                .map_or_else(Vec::new, |sites| sites.frames(&record.site));
             match format {
-                DumpFormat::Text => writeln!(out, "{}", line(&record, probe, &trace))?,
+                DumpFormat::Text => {
+                    let line = line(&record, probe, &trace);
+                    writeln!(out, "{line}{}", text::made_at(&frames))?;
+                }
                 DumpFormat::Json => {
-                    serde_json::to_writer(&mut *out, &object(&record, probe, &trace))?;
+                    let mut object = object(&record, probe, &trace);
+                    if !frames.is_empty() {
+                        object.insert("site".to_owned(), json!(frames));
+                    }
+                    serde_json::to_writer(&mut *out, &object)?;
                     writeln!(out)?;
                 }
             }
@@ -111,12 +124,30 @@ impl Filter {
         probe: &Probe,
         header: &TraceHeader,
     ) -> bool {
-        let frequency = header.frequency(record.node);
-        let rank = record.rank;
-        let ranks = self.ranks.is_empty() || rank.is_some_and(|rank| self.ranks.contains(&rank));
         let mut patterns = self.functions.iter();
         let named =
             self.functions.is_empty() || patterns.any(|pattern| matches(pattern, &probe.name));
+        named && self.wants_otherwise(record, probe, header)
+    }
+
+    /// Whether a message is wanted; functions are those within which messages were sent.
+    pub(crate) fn wants_message(
+        &self,
+        record: &ProbeRecord,
+        probe: &Probe,
+        header: &TraceHeader,
+    ) -> bool {
+        let within = within(record).unwrap_or_default();
+        let mut patterns = self.functions.iter();
+        let named = self.functions.is_empty() || patterns.any(|pattern| matches(pattern, within));
+        named && self.wants_otherwise(record, probe, header)
+    }
+
+    /// Whether it is wanted by all but names.
+    fn wants_otherwise(&self, record: &ProbeRecord, probe: &Probe, header: &TraceHeader) -> bool {
+        let frequency = header.frequency(record.node);
+        let rank = record.rank;
+        let ranks = self.ranks.is_empty() || rank.is_some_and(|rank| self.ranks.contains(&rank));
         let left = match (record.exit, probe.at) {
             (Some(exit), _) => frequency.time_of(exit),
             (None, ProbeAt::Entry) => frequency.time_of(record.entry),
@@ -132,8 +163,14 @@ impl Filter {
             .phase
             .as_ref()
             .is_none_or(|phase| process.is_some_and(|process| phase.has_at(process, record.entry)));
-        ranks && named && from && to && within
+        ranks && from && to && within
     }
+}
+
+/// The function of the MPI call within which a record was made.
+fn within(record: &ProbeRecord) -> Option<&'static str> {
+    let function = FUNCTIONS.get(usize::from(record.within?))?;
+    Some(function.name)
 }
 
 /// A record as a line of text.
@@ -142,8 +179,14 @@ fn line(record: &ProbeRecord, probe: &Probe, header: &TraceHeader) -> String {
     let entry = frequency.time_of(record.entry);
     let rank = record.rank.map_or("-".to_owned(), |rank| rank.to_string());
     let arguments = record.arguments.iter().zip(&probe.arguments);
-    let arguments: Vec<String> = arguments
+    let arguments = arguments
         .map(|(value, kind)| value.in_words(*kind))
+        .zip(0..);
+    let arguments: Vec<String> = arguments
+        .map(|(value, number)| match probe.purpose.argument(number) {
+            Some(name) => format!("{name}={value}"),
+            None => value,
+        })
         .collect();
     let mut line = format!(
         "{} rank {rank:<4} node {:<4} {:indent$}{}({})",
@@ -164,6 +207,9 @@ fn line(record: &ProbeRecord, probe: &Probe, header: &TraceHeader) -> String {
         }
         (None, ProbeAt::Entry) => {}
         (None, _) => line += " did not return",
+    }
+    if let Some(function) = within(record) {
+        line += &format!(" in {function}");
     }
     if record.program.is_empty() {
         line + &format!(" [task {}]", record.task)
@@ -191,6 +237,7 @@ fn object(record: &ProbeRecord, probe: &Probe, header: &TraceHeader) -> Map<Stri
         ("thread", json!(record.thread)),
         ("rank", json!(record.rank)),
         ("depth", json!(record.depth)),
+        ("within", json!(within(record))),
         ("entry", json!(record.entry)),
         ("exit", json!(record.exit)),
         ("entry_ps", json!(entry.as_ps())),

@@ -12,7 +12,7 @@ use belljar_trace::{Collective, Direction, Event, Peer, Phase, TraceHeader, Tran
 
 use super::messages::Expander;
 use super::sums::Pairs;
-use super::{Matrix, PairTraffic, TrafficBy, TrafficOf, UnknownTraffic};
+use super::{Matrix, TrafficBy, TrafficOf, UnknownTraffic};
 use crate::communicators::{Communicators, Member};
 use crate::expansion::{Called, Expansion, Unknown, passed};
 
@@ -159,19 +159,6 @@ impl<'a> TrafficCollector<'a> {
         if self.pairs.left_out > 0 {
             self.unknown.insert(Unknown::Pairs, self.pairs.left_out);
         }
-        let pairs = self
-            .pairs
-            .sums
-            .into_iter()
-            .map(|((from, to), sum)| PairTraffic {
-                job: Some(from.job),
-                from: from.rank,
-                to_job: Some(to.job),
-                to: Some(to.rank),
-                messages: sum.messages,
-                bytes: sum.bytes,
-                payload: None,
-            });
         let unknown = self.unknown.into_iter().map(|(why, count)| UnknownTraffic {
             what: why.words(),
             count,
@@ -179,8 +166,9 @@ impl<'a> TrafficCollector<'a> {
         Matrix {
             by,
             span_ps: self.span.map_or(0, |(first, last)| last - first),
-            pairs: pairs.collect(),
+            pairs: self.pairs.traffic(),
             algorithms,
+            calls: Vec::new(),
             unknown: unknown.collect(),
         }
     }

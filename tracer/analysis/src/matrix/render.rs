@@ -72,6 +72,7 @@ impl Matrix {
         let by = match self.by {
             TrafficBy::Call => "as called",
             TrafficBy::Message => "as the MPI library's messages",
+            TrafficBy::Seen => "as messages that were seen",
             TrafficBy::Wire => "on the wire",
         };
         let (all, sum) = (count(self.messages()), self.bytes());
@@ -98,11 +99,33 @@ impl Matrix {
             writeln!(out)?;
         }
         self.write_algorithms(out)?;
+        self.write_calls(out)?;
         for unknown in &self.unknown {
             let number = count(unknown.count);
             writeln!(out, "Not counted: {}: {number}", unknown.what)?;
         }
         Ok(())
+    }
+
+    fn write_calls(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        if self.calls.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "Messages by the call within which they were sent")?;
+        let mut table = Table::new(["function", "messages", "bytes"]);
+        for call in &self.calls {
+            let function = match call.function {
+                "" => "outside of calls",
+                function => function,
+            };
+            table.row(vec![
+                function.to_owned(),
+                count(call.messages),
+                bytes(call.bytes),
+            ]);
+        }
+        table.write(out)?;
+        writeln!(out)
     }
 
     fn write_squares(&self, sides: &[Side], out: &mut dyn io::Write) -> io::Result<()> {

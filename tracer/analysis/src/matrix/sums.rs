@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::PairTraffic;
 use crate::communicators::Member;
 
 /// What goes from one to another.
@@ -40,5 +41,20 @@ impl Pairs {
             return;
         }
         self.sums.entry(pair).or_default().add(messages, bytes);
+    }
+
+    /// The pairs as a matrix has them.
+    pub(super) fn traffic(&self) -> Vec<PairTraffic> {
+        let pairs = self.sums.iter();
+        let pairs = pairs.map(|((from, to), sum)| PairTraffic {
+            job: Some(from.job),
+            from: from.rank,
+            to_job: Some(to.job),
+            to: Some(to.rank),
+            messages: sum.messages,
+            bytes: sum.bytes,
+            payload: None,
+        });
+        pairs.collect()
     }
 }

@@ -248,6 +248,7 @@ impl<'a> SiteCollector<'a> {
             total_ps: total.fold(0, u64::saturating_add),
             sites,
             transitions,
+            probes: Vec::new(),
             beyond: self.beyond,
             transitions_beyond: self.transitions_beyond,
         }

@@ -26,6 +26,7 @@ impl CallSites {
             writeln!(out)?;
             self.write_transitions(out)?;
         }
+        self.write_probes(out)?;
         for (number, what) in [
             (
                 self.beyond,

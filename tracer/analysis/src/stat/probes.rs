@@ -56,7 +56,8 @@ pub struct ProbeSum {
 }
 
 impl ProbeSum {
-    fn add(&mut self, took: Option<u64>) {
+    /// Takes a call into account, and how long it took if it returned.
+    pub(crate) fn add(&mut self, took: Option<u64>) {
         self.calls += 1;
         let Some(took) = took else {
             return;

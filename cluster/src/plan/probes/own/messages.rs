@@ -1,0 +1,93 @@
+//! Probes of a run's own: where MPI libraries hand messages to what carries them.
+//!
+//! MPICH's ch4:ucx calls UCX, Open MPI 4's point-to-point layer is a component, ob1; both are files whose symbols have these functions.
+//! What there is in the image or the workload gets probes. Called where a scenario has `trace.messages`.
+
+use std::collections::BTreeMap;
+
+use belljar_trace::{MESSAGE, Probe, ProbeAt, ProbePurpose, ValueKind};
+
+use super::{OwnProbe, Place, ProbeError, places};
+use crate::mpirun::GuestRoot;
+
+/// UCX, by the name with which its packages install it.
+const UCX: &str = "*/libucp.so*";
+
+/// Open MPI's component.
+const OB1: &str = "*/mca_pml_ob1.so";
+
+/// What is probed: file, function, what for.
+const FUNCTIONS: [(&str, &str, ProbePurpose); 8] = [
+    (UCX, "ucp_worker_get_address", ProbePurpose::UcxAddress),
+    (UCX, "ucp_ep_create", ProbePurpose::UcxEndpoint),
+    (UCX, "ucp_tag_send_nbx", ProbePurpose::UcxSend),
+    (UCX, "ucp_tag_send_sync_nbx", ProbePurpose::UcxSend),
+    (OB1, "mca_pml_ob1_send", ProbePurpose::OpenMpiSend),
+    (OB1, "mca_pml_ob1_isend", ProbePurpose::OpenMpiIsend),
+    (OB1, "mca_pml_ob1_isend_init", ProbePurpose::OpenMpiPrepare),
+    (OB1, "mca_pml_ob1_start", ProbePurpose::OpenMpiStart),
+];
+
+/// The probes by which messages are seen.
+///
+/// # Errors
+/// When there is no library that has them, or one lacks a function.
+pub(super) fn probes(
+    root: &GuestRoot,
+    files: &BTreeMap<String, Vec<u8>>,
+) -> Result<Vec<OwnProbe>, ProbeError> {
+    let mut probes = Vec::new();
+    for (file, symbol, purpose) in FUNCTIONS {
+        match places(file, Place::Symbol(symbol), root, files) {
+            Ok(places) => probes.push(OwnProbe {
+                probe: probe(file, symbol, purpose),
+                places,
+            }),
+            Err(ProbeError::NoFile(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    match probes.is_empty() {
+        true => Err(ProbeError::NoMessages),
+        false => Ok(probes),
+    }
+}
+
+fn probe(file: &str, symbol: &str, purpose: ProbePurpose) -> Probe {
+    let (name, at, arguments) = match purpose {
+        _ if purpose.is_message() => {
+            let kinds = MESSAGE.map(|(.., kind)| kind);
+            ("message", ProbeAt::Entry, kinds.to_vec())
+        }
+        ProbePurpose::UcxEndpoint => (symbol, ProbeAt::Call, vec![ValueKind::Pointer; 2]),
+        ProbePurpose::OpenMpiPrepare => {
+            let mut kinds = MESSAGE.map(|(.., kind)| kind).to_vec();
+            kinds.push(ValueKind::Pointer);
+            (symbol, ProbeAt::Call, kinds)
+        }
+        _ => (symbol, ProbeAt::Call, vec![ValueKind::Pointer]),
+    };
+    Probe {
+        name: name.to_owned(),
+        file: file.to_owned(),
+        at,
+        arguments,
+        result: None,
+        purpose,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_without_such_a_library_is_refused() {
+        let error = probes(&GuestRoot::default(), &BTreeMap::new()).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains("libucp.so") && error.contains("ob1"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,65 @@
+//! Analyses of a trace file, as `belljar trace` has them: reading is part of what they cost.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use belljar_analysis::generated::Stencil;
+use belljar_analysis::{Filter, FrameNames, call_sites, critical_path, diff};
+use belljar_archive::{Contents, TraceWriter};
+use belljar_trace::{CallStack, CodeFile, Event, Frame, Site, TraceError, TraceSummary};
+
+/// The analyses that read files.
+pub(crate) const ANALYSES: [&str; 3] = ["path", "sites", "diff"];
+
+/// The trace's file at `path`, each call with the place where a program would make it.
+pub(crate) fn write(stencil: Stencil, path: &Path) -> Result<(), TraceError> {
+    let create = File::create(path).map_err(|source| TraceError::Io {
+        action: "create",
+        path: path.to_owned(),
+        source,
+    })?;
+    let contents = Contents {
+        accounted: false,
+        frames: 1,
+    };
+    let mut writer = TraceWriter::over(create, path, &stencil.header(), contents)?;
+    let file = Arc::new(CodeFile {
+        path: "stencil".to_owned(),
+        build_id: Vec::new(),
+    });
+    for event in stencil.events() {
+        let site = site(&event, &file);
+        writer.push(Event { site, ..event })?;
+    }
+    writer.finish(&TraceSummary::default()).map(drop)
+}
+
+/// Each function is called from a place of its own, and those of messages from one for each neighbour.
+fn site(event: &Event, file: &Arc<CodeFile>) -> Site {
+    let neighbor = event.started.first().map_or(0, |request| request % 8);
+    let address = 0x1000 + 0x100 * u64::from(event.function) + 8 * neighbor;
+    Site(Some(Arc::new(CallStack(vec![Frame {
+        address,
+        file: Some(file.clone()),
+    }]))))
+}
+
+/// What an analysis of the file tells, in a few words.
+pub(crate) fn analysed(analysis: &str, path: &Path) -> Result<String, TraceError> {
+    match analysis {
+        "path" => {
+            let (path, _) = critical_path(path, false)?;
+            Ok(format!("{} changes of rank", path.changes))
+        }
+        "sites" => {
+            let (sites, _) = call_sites(path, &Filter::default(), None)?;
+            Ok(format!("{} sites", sites.sites.len()))
+        }
+        _ => {
+            let names = [(); 2].map(|()| FrameNames::new(|_, _| Vec::new()));
+            let (diff, _) = diff(path, path, false, names)?;
+            Ok(format!("{} ranks, equal: {}", diff.ranks.len(), diff.equal))
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Messages that a run saw the MPI library send.
+//!
+//! They are records of probes beside the trace, with the library's own names of both sides. Whose name is whose other records say, of all
+//! processes; so the file is read twice. What a library sends for itself, as to make communicators, is in no pair, since no
+//! other matrix has it. Called by `belljar trace matrix`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use belljar_abi::FUNCTIONS;
+use belljar_sim::Time;
+use belljar_trace::{
+    MessageWord, Probe, ProbePurpose, ProbeRecord, TraceError, TraceState, matches,
+};
+
+use super::sums::{Pairs, Sum};
+use super::{CallTraffic, Matrix, TrafficBy, TrafficOf, UnknownTraffic};
+use crate::communicators::{Communicators, Member};
+use crate::dump::probes::Records;
+use crate::dump::{Filter, communicators};
+use crate::expansion::Unknown;
+
+/// Names that are kept, at most: those of as many processes.
+const MOST_NAMES: usize = 1 << 20;
+
+/// What is said of messages that are in no pair, or of which the pairs do not have all.
+const OF_ITSELF: &str = "messages that the library sent for itself, as to make communicators";
+const SIDES_UNSEEN: &str = "messages of which it was not seen whom they are from and to";
+const BYTES_UNSEEN: &str = "messages in the pairs whose bytes were not seen";
+
+/// What functions are called in which a library sends messages that the program did not ask for.
+const OWN: [&str; 9] = [
+    "MPI_Init*",
+    "MPI_Finalize",
+    "MPI_Comm_*",
+    "MPI_Intercomm_*",
+    "MPI_Cart_*",
+    "MPI_Graph_*",
+    "MPI_Dist_graph_*",
+    "MPI_Win_*",
+    "MPI_File_*",
+];
+
+/// The messages that the run of the trace at `path` saw, and whether all is complete; `None` of a run that did not look.
+///
+/// A `filter` is for senders, and for the functions within which messages were sent.
+///
+/// # Errors
+/// [`TraceError`] when a file cannot be read.
+pub fn seen_traffic(
+    path: &Path,
+    filter: &Filter,
+    of: TrafficOf,
+) -> Result<Option<(Matrix, TraceState)>, TraceError> {
+    let Some(mut records) = Records::beside(path)? else {
+        return Ok(None);
+    };
+    let header = records.header().clone();
+    if !header.probes.iter().any(|it| it.purpose.is_message()) {
+        return Ok(None);
+    }
+    let communicators = communicators(path)?;
+    let mut names = Names::default();
+    while let Some((record, probe)) = records.next_before(Time::MAX) {
+        names.learn(&record, probe, &communicators);
+    }
+    let Some(mut records) = Records::beside(path)? else {
+        return Ok(None);
+    };
+    let mut seen = Seen {
+        of,
+        any: !filter.functions.is_empty(),
+        ..Seen::default()
+    };
+    while let Some((record, probe)) = records.next_before(Time::MAX) {
+        if probe.purpose.is_message() && filter.wants_message(&record, probe, &header.trace) {
+            let at = header.trace.frequency(record.node).time_of(record.entry);
+            seen.take(&record, at, &names, &communicators);
+        }
+    }
+    let state = records.state(TraceState::Complete);
+    Ok(Some((seen.finish(), state)))
+}
+
+/// Whose a library's names are.
+#[derive(Debug, Default)]
+struct Names {
+    members: BTreeMap<u64, Member>,
+    /// Jobs by Open MPI's numbers for them, which are the upper half of its names.
+    jobs: BTreeMap<u32, u32>,
+}
+
+impl Names {
+    fn learn(&mut self, record: &ProbeRecord, probe: &Probe, communicators: &Communicators) {
+        let named = match probe.purpose {
+            ProbePurpose::UcxAddress => record.arguments.first().and_then(|it| it.word()),
+            purpose if purpose.is_message() => record.message(MessageWord::From),
+            _ => None,
+        };
+        let (Some(name), Some(member)) = (named, sender(record, communicators)) else {
+            return;
+        };
+        if self.members.len() >= MOST_NAMES && !self.members.contains_key(&name) {
+            return;
+        }
+        self.members.insert(name, member);
+        if probe.purpose.is_open_mpi() {
+            self.jobs.insert((name >> 32) as u32, member.job);
+        }
+    }
+
+    /// Whose name this is. A process of Open MPI's that sends nothing is known by its job.
+    fn member(&self, name: u64) -> Option<Member> {
+        let of_job = || {
+            let job = *self.jobs.get(&((name >> 32) as u32))?;
+            Some(Member {
+                job,
+                rank: name as u32,
+            })
+        };
+        self.members.get(&name).copied().or_else(of_job)
+    }
+}
+
+/// The process that made a record.
+fn sender(record: &ProbeRecord, communicators: &Communicators) -> Option<Member> {
+    let job = communicators.job((record.node, record.process?))?;
+    let rank = record.rank?;
+    Some(Member { job, rank })
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    of: TrafficOf,
+    /// Whether functions are named, so that a library's own messages are wanted if theirs are.
+    any: bool,
+    pairs: Pairs,
+    functions: BTreeMap<&'static str, Sum>,
+    unknown: BTreeMap<&'static str, u64>,
+    span: Option<(u64, u64)>,
+}
+
+impl Seen {
+    fn take(&mut self, record: &ProbeRecord, at: Time, names: &Names, all: &Communicators) {
+        let from = sender(record, all);
+        if self.of.job.is_some() && self.of.job != from.map(|from| from.job) {
+            return;
+        }
+        let bytes = record.message(MessageWord::Bytes);
+        let function = record.within.map_or("", function);
+        let sum = self.functions.entry(function).or_default();
+        sum.add(1, bytes.unwrap_or(0));
+        let own = OWN.iter().any(|pattern| matches(pattern, function));
+        if !self.any && (own || function.is_empty()) {
+            return self.count(OF_ITSELF);
+        }
+        let to = record.message(MessageWord::To);
+        let to = to.and_then(|name| names.member(name));
+        let (Some(from), Some(to)) = (from, to) else {
+            return self.count(SIDES_UNSEEN);
+        };
+        if bytes.is_none() {
+            self.count(BYTES_UNSEEN);
+        }
+        self.pairs.add(from, to, 1, bytes.unwrap_or(0));
+        let at = at.as_ps();
+        let (first, last) = self.span.unwrap_or((at, at));
+        self.span = Some((first.min(at), last.max(at)));
+    }
+
+    fn count(&mut self, why: &'static str) {
+        *self.unknown.entry(why).or_default() += 1;
+    }
+
+    fn finish(mut self) -> Matrix {
+        if self.pairs.left_out > 0 {
+            let pairs = Unknown::Pairs.words();
+            self.unknown.insert(pairs, self.pairs.left_out);
+        }
+        let functions = self.functions.into_iter();
+        let mut calls: Vec<CallTraffic> = functions
+            .map(|(function, sum)| CallTraffic {
+                function,
+                messages: sum.messages,
+                bytes: sum.bytes,
+            })
+            .collect();
+        let unknown = self.unknown.into_iter();
+        let unknown = unknown.map(|(what, count)| UnknownTraffic { what, count });
+        calls.sort_by_key(|call| std::cmp::Reverse(call.messages));
+        Matrix {
+            by: TrafficBy::Seen,
+            span_ps: self.span.map_or(0, |(first, last)| last - first),
+            pairs: self.pairs.traffic(),
+            algorithms: Vec::new(),
+            calls,
+            unknown: unknown.collect(),
+        }
+    }
+}
+
+fn function(number: u16) -> &'static str {
+    let function = FUNCTIONS.get(usize::from(number));
+    function.map_or("", |function| function.name)
+}
+
+#[cfg(test)]
+mod tests;
