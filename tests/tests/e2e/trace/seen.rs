@@ -116,7 +116,8 @@ fn assert_sites(dir: &Dir, out: &str) {
         let within = message["within"].as_str().unwrap_or_default();
         assert!(within.starts_with("MPI_"), "{line}");
         let object = message["site"][0]["object"].as_str().unwrap_or_default();
-        assert!(object.contains("/lib"), "{line}");
+        // Open MPI's MPI_Start jumps to the layer below, and leaves no frame of its own.
+        assert!(object.contains("/lib") || within == "MPI_Start", "{line}");
     }
     let (sites, error, code) = dir.call(&["trace", "sites", "--json", out]);
     assert_eq!((code, error.as_str()), (Some(0), ""));
