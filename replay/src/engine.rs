@@ -5,7 +5,7 @@
 //! MPI libraries do nothing while a process computes: what comes for it then waits for its next call. Called by `replay`.
 //!
 //! From top to bottom: `thread` enters and leaves calls; it begins `message`s, `collective` operations and `access`es, whose ends come back through
-//! [`Engine::end`].
+//! `Engine::end`.
 
 /// Collective operations.
 mod collective;

@@ -1,6 +1,6 @@
 //! A program played twice: calibrated by its trace, then on the network in question.
 //!
-//! [`calibrate`] finds what each call took that hosts' costs and the network on which it was traced do not explain; [`replay`] plays the program with that on any
+//! `calibrate` finds what each call took that hosts' costs and the network on which it was traced do not explain; `replay` plays the program with that on any
 //! network. Called by `belljar replay`.
 
 use belljar_fabric::{RoutingError, Settings, Topology};

@@ -1,7 +1,7 @@
 //! A network of frames: the fabric of live runs.
 //!
 //! A message goes as full frames and a rest, and has arrived when its receiver has taken in all. A host makes a frame of each of its messages in turn, as
-//! many of those to one receiver as its window lets it ([`Connection`]). What is lost on the way is sent again: at once when a later frame of the message tells
+//! many of those to one receiver as its window lets it (`connection`). What is lost on the way is sent again: at once when a later frame of the message tells
 //! the receiver, which takes a round trip, else after a time (RFC 6298), then after twice as long, and so on. Called by replay.
 
 /// How much may be under way from one host to another.

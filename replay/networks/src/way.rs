@@ -19,7 +19,7 @@ pub(crate) struct Way {
     slowest: u64,
     /// All latencies.
     latency: Span,
-    /// For each link but the slowest, bits a second: a frame is taken in there before it goes on.
+    /// For each link but the slowest, bits a second: a frame is taken in there before it is sent on.
     others: Vec<u64>,
 }
 

@@ -1,6 +1,6 @@
 //! What the processes of a traced MPI job do, as replay needs it: their own work, and what they ask of MPI.
 //!
-//! A [`Program`] is made of a trace by [`extract`]. It says which message each receive gets, who takes part in which collective
+//! A [`Program`] is made of a trace by [`extract()`]. It says which message each receive gets, who takes part in which collective
 //! operation and how, and how long each thread works between its calls and stays in them; it says nothing of how long anything takes on
 //! a network. Nothing here knows of networks or of guests. Called by replay.
 //!

@@ -148,7 +148,7 @@ pub enum Operation {
         /// The slot.
         slot: Slot,
     },
-    /// Begins what comes to nothing: it was cancelled, or failed.
+    /// Begins what was cancelled, or failed.
     Nothing {
         /// Stands for it until it is over, which it is at once.
         slot: Slot,

@@ -300,7 +300,7 @@ impl Engine<'_, '_> {
         self.end(now, receiver, self.spans.receive(bytes));
     }
 
-    /// The process that a message's present leg comes to.
+    /// The process at which a message's present leg arrives.
     fn present(&self, number: MessageId) -> ProcessId {
         let Some(message) = self.messages.get(number) else {
             return 0;

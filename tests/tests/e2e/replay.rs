@@ -98,7 +98,7 @@ fn a_replay_tells_what_a_run_on_the_other_network_is() {
             "{model}: {total} {traced}"
         );
     }
-    // From each network to the other: the run as a whole, and its calls, beside what they really took there.
+    // From each network to the other: the run as a whole, and its calls, held against what they really took there.
     for (from, to, network) in [("near", "far", &far), ("far", "near", &near)] {
         let [latency, bandwidth] = network;
         let told = replayed(&dir, from, &["--set", latency, "--set", bandwidth]);

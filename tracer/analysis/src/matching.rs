@@ -2,7 +2,7 @@
 //!
 //! Messages between two processes on one communicator with one tag do not overtake each other (MPI-4.0, 3.5):
 //! the `n`th that is sent goes to the `n`th receive that is posted for it. What a receive with a wildcard got,
-//! its status tells, or it is [deduced](wildcards); until then it stands in the way of those that were posted after it and could have
+//! its status tells, or it is deduced by `wildcards`; until then it stands in the way of those that were posted after it and could have
 //! got the same. So matches are found one by one, and what is kept is what has no partner yet. Called by
 //! analyses, with the operations of each process in the order of their calls.
 

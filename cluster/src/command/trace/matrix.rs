@@ -70,7 +70,9 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
         communicator: arguments.communicator,
         job: arguments.job,
     };
-    if arguments.counts && (filter != Filter::default() || matches!(arguments.by, By::Wire | By::Seen)) {
+    if arguments.counts
+        && (filter != Filter::default() || matches!(arguments.by, By::Wire | By::Seen))
+    {
         bail!(
             "--counts is of all calls, made in the trace itself; leave out --from, --to, --phase, --rank, --function, --by wire and --by seen"
         );

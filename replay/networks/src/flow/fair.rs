@@ -81,7 +81,7 @@ impl Sharing {
         self.share(now, touched.into_iter().collect());
     }
 
-    /// Tells of each flow whose rate is another since this was asked last: its number, its bytes that have not left, and its rate.
+    /// Says which flows have another rate since this was asked last: their numbers, their bytes that have not left, and their rates.
     pub(super) fn changed(&mut self, mut tell: impl FnMut(FlowId, f64, f64)) {
         for id in std::mem::take(&mut self.changed) {
             if let Some(flow) = self.flows.get(&id) {

@@ -1,4 +1,4 @@
-//! A writer on a thread of its own, so that a run goes on while its calls are encoded.
+//! A writer on a thread of its own, so that a run continues while its calls are encoded.
 //!
 //! Calls go to it in batches, through a queue that holds so many at most: whoever is faster than the writer waits for it
 //! then. Bytes of the file depend on the calls and their order alone, as without a queue. What fails is told at the next
