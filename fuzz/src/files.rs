@@ -15,6 +15,7 @@ use std::path::Path;
 
 use belljar_analysis::{
     DumpFormat, Filter, FrameNames, Matrix, TrafficOf, call_sites, dump, statistics, traffic,
+    untimed_traffic,
 };
 use belljar_archive::{Contents, EarlierWriter, StructureReader, TraceReader, TraceWriter};
 use belljar_cluster::scenario::Scenario;
@@ -104,6 +105,10 @@ fn analyse_file(data: &[u8], chunked: fn(&[u8]) -> Vec<u8>) {
         let of = TrafficOf::default();
         if let Ok((matrix, _)) = traffic(file.path(), &Filter::default(), of, tables) {
             written(&matrix);
+        }
+        if let Ok((counts, _)) = untimed_traffic(file.path(), of, tables) {
+            assert_eq!(counts.span_ps, 0, "no times are read");
+            written(&counts);
         }
     }
     compare_readers(file.path());
