@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use belljar_analysis::phase_spans;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::results::stream::PROFILE_FOLDER;
 use belljar_profile::{Filter, Format, Named, Split, State, Tally};
@@ -18,7 +19,7 @@ use belljar_symbols::Symbols;
 use clap::{Args, ValueEnum};
 
 use super::output::show;
-use super::trace::{RunFiles, time};
+use super::trace::{PhaseChoice, RunFiles, time, trace_file};
 
 #[derive(Args)]
 #[command(
@@ -55,6 +56,9 @@ pub(crate) struct ProfileArguments {
     /// Only samples before this virtual time.
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
+    /// Only samples of ranks before, in or after the main loop, as `belljar trace loops` finds it.
+    #[arg(long, value_enum)]
+    phase: Option<PhaseChoice>,
 }
 
 /// What stacks are kept apart by.
@@ -66,7 +70,12 @@ enum By {
 
 /// `belljar profile`.
 pub(crate) fn profile(arguments: &ProfileArguments) -> Result<ExitCode> {
+    let trace = trace_file(&arguments.directory);
+    let spans = arguments
+        .phase
+        .map(|choice| phase_spans(&trace, choice.phase()));
     let filter = Filter {
+        spans: spans.transpose()?,
         nodes: arguments.node.clone(),
         ranks: arguments.rank.clone(),
         from: time("--from", arguments.from.as_deref())?.map(|time| time.as_ps()),

@@ -96,7 +96,7 @@ pub(crate) struct FilterArguments {
 
 /// A phase of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum PhaseChoice {
+pub(super) enum PhaseChoice {
     /// Until the main loop is entered.
     Before,
     /// In the main loop.
@@ -106,7 +106,7 @@ enum PhaseChoice {
 }
 
 impl PhaseChoice {
-    fn phase(self) -> ProgramPhase {
+    pub(super) fn phase(self) -> ProgramPhase {
         match self {
             Self::Before => ProgramPhase::Before,
             Self::MainLoop => ProgramPhase::MainLoop,
@@ -171,7 +171,7 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
 }
 
 /// The trace of a run directory, or the file itself.
-fn trace_file(path: &Path) -> PathBuf {
+pub(super) fn trace_file(path: &Path) -> PathBuf {
     if path.is_dir() {
         path.join(TRACE_FILE)
     } else {

@@ -77,7 +77,7 @@ pub use matrix::{
 pub use path::{
     CriticalPath, PathFunction, PathPhase, PathRank, PathSite, RankSlack, critical_path,
 };
-pub use phases::{InPhase, Phases, ProgramPhase};
+pub use phases::{InPhase, PhaseSpans, Phases, ProgramPhase, phase_spans};
 pub use sites::{CallSites, ProbeSiteStat, SiteStat, TransitionStat, call_sites};
 pub use stat::{
     FunctionStat, IntervalStat, ProbeRankStat, ProbeStat, ProbeSum, RankStat, SizeStat,

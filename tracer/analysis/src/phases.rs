@@ -5,9 +5,11 @@
 //! from beginning to end. Made by `loops`; asked by filters and by every analysis that tells phases apart.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
-use belljar_trace::{Event, TraceHeader};
+use belljar_archive::TraceReader;
+use belljar_trace::{Event, TraceError, TraceHeader};
 use serde::Serialize;
 
 /// A phase of a program.
@@ -84,6 +86,33 @@ impl Phases {
         Some((stretch.entered, stretch.left))
     }
 
+    /// When processes of a node that followed each other are in a phase, in cycles. They come by their first calls.
+    fn spans_of(&self, node: u32, order: &[(u64, u32)], wanted: ProgramPhase) -> Vec<(u64, u64)> {
+        let mut spans = Vec::new();
+        let mut begins = 0;
+        for (index, (_, process)) in order.iter().enumerate() {
+            let threads = (node, *process, 0)..=(node, *process, u32::MAX);
+            let stretch = self.threads.range(threads).next().map(|(_, own)| *own);
+            // One process is over before another one has its rank on its node.
+            let next = order.get(index + 1);
+            let ends = next.map_or(u64::MAX, |(first, _)| {
+                stretch.map_or(*first, |own| own.last)
+            });
+            let looped = stretch.filter(|own| own.left > own.entered);
+            let (entered, left) = looped.map_or((ends, ends), |own| (own.entered, own.left));
+            let (from, to) = match wanted {
+                ProgramPhase::Before => (begins, entered),
+                ProgramPhase::MainLoop => (entered, left),
+                ProgramPhase::After => (left, ends),
+            };
+            if from < to {
+                spans.push((from, to));
+            }
+            begins = ends;
+        }
+        spans
+    }
+
     /// How long each phase lasts, of all threads together, in picoseconds.
     pub(crate) fn spans(&self, header: &TraceHeader) -> [u64; 3] {
         let mut spans = [0u64; 3];
@@ -96,6 +125,39 @@ impl Phases {
         }
         spans
     }
+}
+
+/// From when to when processes are in a phase, in picoseconds, by node and rank.
+pub type PhaseSpans = BTreeMap<(u32, u32), Vec<(u64, u64)>>;
+
+/// When the processes of the trace at `path` are in a phase, in picoseconds, by node and rank: from one to the other. What a process does
+/// before its first call of MPI is in the first phase, and what it does after its last one, if none follows it there, in the last that it has.
+///
+/// # Errors
+/// [`TraceError`] when the file cannot be read as a trace.
+pub fn phase_spans(path: &Path, wanted: ProgramPhase) -> Result<PhaseSpans, TraceError> {
+    let phases = crate::phases(path)?;
+    let mut reader = TraceReader::open(path)?;
+    let header = reader.header().clone();
+    // Processes by node and rank, and their numbers by their first calls.
+    let mut processes = BTreeMap::<(u32, u32), BTreeMap<u32, u64>>::new();
+    for event in reader.by_ref() {
+        let those = processes.entry((event.node, event.rank)).or_default();
+        let first = those.entry(event.process).or_insert(event.entry);
+        *first = event.entry.min(*first);
+    }
+    let spans = processes.into_iter().map(|((node, rank), those)| {
+        let time = |cycles: u64| match cycles {
+            u64::MAX => u64::MAX,
+            cycles => header.frequency(node).time_of(cycles).as_ps(),
+        };
+        let mut order: Vec<(u64, u32)> = those.into_iter().map(|(it, first)| (first, it)).collect();
+        order.sort_unstable();
+        let own = phases.spans_of(node, &order, wanted);
+        let own = own.into_iter().map(|(from, to)| (time(from), time(to)));
+        ((node, rank), own.collect())
+    });
+    Ok(spans.collect())
 }
 
 impl Stretch {
@@ -127,5 +189,30 @@ impl InPhase {
     /// Whether a process is in it at a cycle.
     pub(crate) fn has_at(&self, process: (u32, u32), cycles: u64) -> bool {
         self.phases.at(process, cycles) == self.wanted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_processes_that_follow_each_other_are_apart() {
+        let mut phases = Phases::default();
+        let stretch = |first, entered, left, last| Stretch {
+            first,
+            entered,
+            left,
+            last,
+        };
+        phases.insert((0, 4, 0), stretch(100, 120, 180, 200));
+        phases.insert((0, 5, 0), stretch(500, 520, 580, 600));
+        // One without a loop.
+        phases.insert((0, 6, 0), stretch(800, 0, 0, 900));
+        let spans = |wanted| phases.spans_of(0, &[(100, 4), (500, 5), (800, 6)], wanted);
+        let before = [(0, 120), (200, 520), (600, u64::MAX)];
+        assert_eq!(spans(ProgramPhase::Before), before);
+        assert_eq!(spans(ProgramPhase::MainLoop), [(120, 180), (520, 580)]);
+        assert_eq!(spans(ProgramPhase::After), [(180, 200), (580, 600)]);
     }
 }

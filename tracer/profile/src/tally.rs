@@ -24,7 +24,12 @@ pub struct Filter {
     pub from: Option<u64>,
     /// Before this virtual time, in picoseconds.
     pub to: Option<u64>,
+    /// Of processes in these spans of virtual time alone, if any are given.
+    pub spans: Option<Spans>,
 }
+
+/// From when to when, in picoseconds, samples of a process count, by its node and rank; several where processes with one rank followed each other.
+pub type Spans = BTreeMap<(u32, u32), Vec<(u64, u64)>>;
 
 /// What stands below each stack, so that those of different ones stay apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,7 +115,7 @@ impl Tally {
         for sample in &record.samples {
             if (from..to).contains(&sample.number) {
                 self.busy = self.busy.saturating_add(sample.count);
-                if self.has_rank(sample) {
+                if self.has_rank(sample) && self.is_in_span(head, sample) {
                     self.count(head.node, sample, record, &files);
                 }
             }
@@ -120,6 +125,15 @@ impl Tally {
     fn has_rank(&self, sample: &Sample) -> bool {
         let ranks = &self.filter.ranks;
         ranks.is_empty() || sample.rank.is_some_and(|rank| ranks.contains(&rank))
+    }
+
+    fn is_in_span(&self, head: &Head, sample: &Sample) -> bool {
+        let Some(spans) = &self.filter.spans else {
+            return true;
+        };
+        let own = sample.rank.and_then(|rank| spans.get(&(head.node, rank)));
+        let at = sample.number.saturating_mul(head.every);
+        own.is_some_and(|own| own.iter().any(|(from, to)| (*from..*to).contains(&at)))
     }
 
     fn count(&mut self, node: u32, sample: &Sample, record: &Samples, files: &[u32]) {
@@ -172,7 +186,7 @@ impl Tally {
             every: self.every,
             points: self.points,
             busy: self.busy,
-            of_all: self.filter.ranks.is_empty(),
+            of_all: self.filter.ranks.is_empty() && self.filter.spans.is_none(),
             stacks: BTreeMap::new(),
         };
         for (doing, count) in &self.counts {

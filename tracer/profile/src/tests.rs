@@ -239,3 +239,24 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn samples_outside_of_the_spans_of_their_process_do_not_count() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), written(100)).unwrap();
+    // Points 10 to 109, every microsecond; those of rank 3 on node 1.
+    let told = |key: (u32, u32), spans: &[(u64, u64)]| {
+        let filter = Filter {
+            spans: Some(Spans::from([(key, spans.to_vec())])),
+            ..Filter::default()
+        };
+        let mut tally = Tally::new(filter);
+        assert_eq!(read(file.path(), &mut tally).unwrap(), State::Whole);
+        tally.name(Split::None, |_, _| Vec::new()).samples()
+    };
+    assert_eq!(told((1, 3), &[(0, u64::MAX)]), 100);
+    assert_eq!(told((1, 3), &[(20_000_000, 30_000_000)]), 10);
+    assert_eq!(told((1, 3), &[(0, 11_000_000), (109_000_000, u64::MAX)]), 2);
+    assert_eq!(told((0, 3), &[(0, u64::MAX)]), 0);
+    assert_eq!(told((1, 2), &[(0, u64::MAX)]), 0);
+}
