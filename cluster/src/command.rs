@@ -26,12 +26,16 @@ pub(crate) mod notes;
 mod output;
 /// `belljar profile`: what processors were doing.
 pub(crate) mod profile;
+/// `belljar replay`: a traced job on another network.
+pub(crate) mod replay;
 /// `belljar run`, `belljar resume` and `belljar checkpoint`.
 pub(crate) mod run;
 /// `belljar submit`, and what it shares with `belljar sweep`.
 pub(crate) mod submit;
 /// `belljar sweep`: runs of one scenario with all combinations of some values, and their table.
 pub(crate) mod sweep;
+/// The decision tables of a run's MPI library.
+mod tables;
 /// `belljar trace`, and the table that ends a run.
 pub(crate) mod trace;
 

@@ -72,6 +72,12 @@ enum Command {
     /// Say what processors were doing, by samples: functions by their shares, folded stacks, a flame graph. The run must have
     /// taken samples: --set profile.every=100us.
     Profile(command::profile::ProfileArguments),
+    /// Play a traced run again on another network, another placement or other processors, without guests: how long would it
+    /// take? Without options, on the network on which it was traced.
+    #[command(
+        after_help = "Example: belljar replay belljar-runs/hpl-4 --set network.latency='20 us' --model flow"
+    )]
+    Replay(command::replay::ReplayArguments),
     /// Guest images.
     #[command(subcommand)]
     Image(ImageCommand),
@@ -336,6 +342,7 @@ fn main() -> ExitCode {
         Command::Schema => command::schema(),
         Command::Trace(command) => command::trace::run(&command),
         Command::Profile(arguments) => command::profile::profile(&arguments),
+        Command::Replay(arguments) => command::replay::replay(&arguments),
         Command::Image(ImageCommand::Build(arguments)) => command::build_image(&arguments),
         Command::Image(ImageCommand::List) => command::list_images(),
         Command::Image(ImageCommand::Verify { recipe }) => command::verify_image(&recipe),

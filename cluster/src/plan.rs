@@ -182,6 +182,17 @@ impl Plan {
         find_image(&belljar_images::place(folder, &scenario.image.recipe))
     }
 
+    /// The network of `scenario`, which was read from `path`, and how it is operated.
+    ///
+    /// # Errors
+    /// When it cannot be: see [`PlanError`].
+    pub fn network_of(scenario: &Scenario, path: &Path) -> Result<(Topology, Settings), PlanError> {
+        limits::check(scenario)?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let network = NetworkPlan::resolve(scenario, folder)?;
+        Ok((network.topology, network.settings))
+    }
+
     /// Whether the library is preloaded into the workload's programs.
     pub fn preloads_library(&self) -> bool {
         self.trace.library.unwrap_or(self.engine == Engine::Kvm)

@@ -7,12 +7,15 @@
 mod analyses;
 /// What runs write besides traces.
 mod records;
+/// What a trace would be on another network.
+mod replays;
 
 use std::io::Write;
 use std::path::Path;
 
 use belljar_analysis::{
     DumpFormat, Filter, FrameNames, Matrix, TrafficOf, call_sites, dump, statistics, traffic,
+    untimed_traffic,
 };
 use belljar_archive::{Contents, EarlierWriter, StructureReader, TraceReader, TraceWriter};
 use belljar_cluster::scenario::Scenario;
@@ -20,11 +23,12 @@ use belljar_collectives::{Call, Choice, Operation, Tables};
 use belljar_sim::Frequency;
 use belljar_trace::{
     EARLIEST_VERSION, MAGIC, PLAIN_VERSION, SINGLE_VERSION, SITES_VERSION, TraceHeader, TraceState,
-    TraceSummary, VERSION,
+    TraceSummary, UNBOUNDED_VERSION, VERSION,
 };
 
 pub(crate) use analyses::target as analyses;
 pub(crate) use records::{seeds as records_seeds, target as records};
+pub(crate) use replays::target as replays;
 
 /// Bytes before the payload of a chunk of an earlier version: kind, two lengths, checksum.
 const EARLIER_HEAD: usize = 13;
@@ -43,8 +47,7 @@ pub(crate) fn trace(data: &[u8]) {
     analyse_file(data, earlier_chunked);
 }
 
-/// The same of the versions since 7: where the first byte has 4, of the current
-/// one, else where it has 2, of that with sites.
+/// The same of the versions since 7: which one, the first byte's bits tell.
 pub(crate) fn archive(data: &[u8]) {
     analyse_file(data, archive_chunks(data));
 }
@@ -55,6 +58,7 @@ fn archive_chunks(data: &[u8]) -> fn(&[u8]) -> Vec<u8> {
         0 => |rest| chunked(PLAIN_VERSION, rest),
         2 => |rest| chunked(SITES_VERSION, rest),
         4 => |rest| chunked(SINGLE_VERSION, rest),
+        6 => |rest| chunked(UNBOUNDED_VERSION, rest),
         _ => |rest| chunked(VERSION, rest),
     }
 }
@@ -101,6 +105,10 @@ fn analyse_file(data: &[u8], chunked: fn(&[u8]) -> Vec<u8>) {
         let of = TrafficOf::default();
         if let Ok((matrix, _)) = traffic(file.path(), &Filter::default(), of, tables) {
             written(&matrix);
+        }
+        if let Ok((counts, _)) = untimed_traffic(file.path(), of, tables) {
+            assert_eq!(counts.span_ps, 0, "no times are read");
+            written(&counts);
         }
     }
     compare_readers(file.path());
@@ -324,21 +332,25 @@ pub(crate) fn trace_seeds() -> Vec<Vec<u8>> {
 
 /// Sound traces with and without calls, as files and as chunks.
 pub(crate) fn archive_seeds() -> Vec<Vec<u8>> {
-    const FILES: [&[u8]; 5] = [
+    const FILES: [&[u8]; 6] = [
         include_bytes!("../../tracer/archive/tests/golden/version-7.bjt"),
         include_bytes!("../../tracer/archive/tests/golden/version-7-accounts.bjt"),
         include_bytes!("../../tracer/archive/tests/golden/version-8.bjt"),
         include_bytes!("../../tracer/archive/tests/golden/version-9.bjt"),
         include_bytes!("../../tracer/archive/tests/golden/version-10.bjt"),
+        include_bytes!("../../tracer/archive/tests/golden/version-11.bjt"),
     ];
     let small = small_trace();
-    let whole = [FILES[0], FILES[1], FILES[2], FILES[3], FILES[4], &small];
+    let whole = [
+        FILES[0], FILES[1], FILES[2], FILES[3], FILES[4], FILES[5], &small,
+    ];
     let files = whole.map(|file| [&[0], file].concat());
     let mut chunks = whole.map(payloads);
     chunks[2][0] |= 2;
     chunks[3][0] |= 4;
-    chunks[4][0] |= 8;
+    chunks[4][0] |= 6;
     chunks[5][0] |= 8;
+    chunks[6][0] |= 8;
     files.into_iter().chain(chunks).collect()
 }
 

@@ -101,6 +101,13 @@ pub const TARGETS: &[Target] = &[
         longest: 1 << 14,
     },
     Target {
+        name: "replays",
+        about: "trace files, made programs and replayed on other networks",
+        run: files::replays,
+        seeds: files::archive_seeds,
+        longest: 1 << 14,
+    },
+    Target {
         name: "binary",
         about: "programs with unwind tables and debug information",
         run: binary::target,

@@ -89,6 +89,11 @@ fn analyses() {
 }
 
 #[test]
+fn replays() {
+    mutations("replays", 300);
+}
+
+#[test]
 fn binary() {
     mutations("binary", 5000);
 }

@@ -3,9 +3,11 @@
 //! Handles are reused and tables are bounded: of a process with too many objects the oldest are forgotten. Changed
 //! by `process` when calls return, looked up when they are entered.
 
+/// Bounds of datatypes.
+mod bounds;
 /// Communicators and groups.
 pub(crate) mod communicators;
-/// Datatypes and their sizes.
+/// Datatypes, their sizes and bounds.
 pub(crate) mod datatypes;
 /// A bounded table of objects.
 pub(crate) mod registry;

@@ -200,11 +200,7 @@ impl Guest {
     /// 64-bit words on the heap: their address.
     pub fn words(&mut self, values: &[u64]) -> u64 {
         let at = self.room(8 * values.len() as u64);
-        for (index, value) in (0u64..).zip(values) {
-            self.memory
-                .write(at + 8 * index, &value.to_le_bytes())
-                .unwrap();
-        }
+        self.put_words(at, values);
         at
     }
 
@@ -230,6 +226,15 @@ impl Guest {
         for (index, value) in (0u64..).zip(values) {
             self.memory
                 .write(at + 4 * index, &value.to_le_bytes())
+                .unwrap();
+        }
+    }
+
+    /// Writes 64-bit words.
+    pub fn put_words(&mut self, at: u64, values: &[u64]) {
+        for (index, value) in (0u64..).zip(values) {
+            self.memory
+                .write(at + 8 * index, &value.to_le_bytes())
                 .unwrap();
         }
     }

@@ -36,6 +36,8 @@ enum Target {
     Archive,
     /// What programs are and whom they wait for, by trace files.
     Analyses,
+    /// Trace files, replayed on other networks.
+    Replays,
     /// Programs with unwind tables and debug information.
     Binary,
     /// MPI libraries' decision tables, and what a run says of the wire.

@@ -121,8 +121,8 @@ fn describe_selection(trace: &Trace) -> String {
     for (function, every) in &trace.sample {
         text.push_str(&format!(", every {every}th {function}"));
     }
-    if trace.polls == Polls::Folded {
-        text.push_str(", polls that found nothing folded");
+    if trace.polls == Polls::Each {
+        text.push_str(", each poll by itself");
     }
     match trace.frames {
         0 => {}

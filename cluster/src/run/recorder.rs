@@ -2,13 +2,13 @@
 //!
 //! Calls wait here until no earlier one can come, so their order does not depend on hosts, threads or
 //! rounds. In that order polls that found nothing are folded, unless each is wanted. Where another host writes the trace this only
-//! collects for it. Called by the coordinator after
+//! collects for it. The writer is on a thread of its own. Called by the coordinator after
 //! each round and at the end.
 
 /// What probes of the user's saw.
 mod probes;
 
-use belljar_archive::{Contents, TraceWriter};
+use belljar_archive::{Contents, QueuedWriter, TraceWriter};
 use belljar_sim::{Frequency, Span, Time};
 use belljar_trace::{
     Event, Folder, NodeSummary, ProbeRecord, StateError, TraceError, TraceHeader, TraceSummary,
@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
 use crate::results::run_directory::RunDirectory;
+use crate::run::checkpoint::CheckpointError;
 use crate::run::ending::Ending;
 use crate::run::error::RunError;
 use crate::run::runner::Runner;
@@ -31,7 +32,7 @@ const BATCH: usize = 1024;
 
 /// Collects calls and writes them to the trace.
 pub(crate) struct Recorder {
-    writer: Option<TraceWriter>,
+    writer: Option<QueuedWriter>,
     /// Another host writes the trace, and takes the calls.
     relays: bool,
     clock: Frequency,
@@ -81,7 +82,8 @@ impl Recorder {
             let accounted = plan.timing.is_some();
             let frames = plan.trace.frames;
             let contents = Contents { accounted, frames };
-            Some(TraceWriter::over(file, &path, &header(plan), contents)?)
+            let writer = TraceWriter::over(file, &path, &header(plan), contents)?;
+            Some(QueuedWriter::of(writer, &path)?)
         } else {
             None
         };
@@ -107,9 +109,16 @@ impl Recorder {
     }
 
     /// What it holds, and how far the trace is.
-    pub(crate) fn save(&self) -> Result<RecorderState, StateError> {
+    pub(crate) fn save(&mut self) -> Result<RecorderState, RunError> {
+        let writer = self.writer.as_mut().map(QueuedWriter::save).transpose()?;
+        let rest = self.save_but(writer).map_err(CheckpointError::from)?;
+        Ok(rest)
+    }
+
+    /// All but the state of the writer.
+    fn save_but(&self, writer: Option<Vec<u8>>) -> Result<RecorderState, StateError> {
         Ok(RecorderState {
-            writer: self.writer.as_ref().map(TraceWriter::save).transpose()?,
+            writer,
             held: save_events(&self.held)?,
             polls: save_events(&self.folder.as_ref().map_or_else(Vec::new, Folder::held))?,
             events: self.events,
@@ -126,8 +135,8 @@ impl Recorder {
         let path = directory.path().join(belljar_trace::TRACE_FILE);
         let resume = |state: &Vec<u8>| {
             let file = directory.existing_file(belljar_trace::TRACE_FILE)?;
-            let resumed = TraceWriter::resume(file, &path, state);
-            Ok::<_, RunError>(resumed?)
+            let writer = TraceWriter::resume(file, &path, state)?;
+            Ok::<_, RunError>(QueuedWriter::of(writer, &path)?)
         };
         let load = |events| {
             load_events(events).map_err(|error| TraceError::State {
@@ -250,6 +259,7 @@ impl Recorder {
                 .try_for_each(|event| writer.push(event))?;
             nodes.extend(of.summary);
         }
+        let mut writer = writer.into_writer()?;
         let ended = ending.to_string();
         let is_whole = matches!(ending, Ending::Workload(_));
         if let Some(probes) = self.probes.take() {

@@ -59,9 +59,9 @@ impl Default for Trace {
 #[serde(rename_all = "kebab-case")]
 pub enum Polls {
     /// They are one record, which tells how many they were, from when to when, and the time in all of them.
+    #[default]
     Folded,
     /// Each is a record of its own.
-    #[default]
     Each,
 }
 

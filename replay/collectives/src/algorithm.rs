@@ -61,6 +61,8 @@ pub enum Algorithm {
     AllreduceRecursiveDoubling,
     /// Rabenseifner's: a reduce-scatter by halves, then an allgather.
     AllreduceReduceScatterAllgather,
+    /// On each node, then among nodes: with one rank on each node nothing is sent. MPICH's tables name it where there is nothing to reduce.
+    AllreduceByNode,
     /// Halves, with partners half as far away each time.
     ReduceScatterRecursiveHalving,
     /// One partner after the other.
@@ -76,7 +78,7 @@ pub enum Algorithm {
 }
 
 /// Names as MPICH's tables have them, without the `MPIR_` and, in the nonblocking form, the `I` and the `_sched`.
-const NAMES: [(&str, Algorithm); 36] = [
+const NAMES: [(&str, Algorithm); 37] = [
     (
         "barrier_intra_dissemination",
         Algorithm::BarrierDissemination,
@@ -136,6 +138,7 @@ const NAMES: [(&str, Algorithm); 36] = [
         "allreduce_intra_recursive_doubling",
         Algorithm::AllreduceRecursiveDoubling,
     ),
+    ("allreduce_intra_smp", Algorithm::AllreduceByNode),
     (
         "allreduce_intra_reduce_scatter_allgather",
         Algorithm::AllreduceReduceScatterAllgather,
@@ -281,6 +284,7 @@ impl Algorithm {
             Self::ReduceScatterGather => reduce::scatter_gather(call, to),
             Self::AllreduceRecursiveDoubling => allreduce::doubling(call, to),
             Self::AllreduceReduceScatterAllgather => allreduce::scatter_allgather(call, to),
+            Self::AllreduceByNode => {}
             Self::ReduceScatterRecursiveHalving => reduce_scatter::halving(call, to),
             Self::ReduceScatterPairwise => reduce_scatter::pairwise(call, to),
             Self::ReduceScatterRecursiveDoubling => reduce_scatter::doubling(call, to),

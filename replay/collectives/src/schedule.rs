@@ -56,6 +56,23 @@ impl Schedule {
         &self.steps
     }
 
+    /// The same so many times, each after the one before.
+    #[must_use]
+    pub fn repeated(&self, times: u32) -> Self {
+        let mut steps = Vec::with_capacity(self.steps.len() * times as usize);
+        for _ in 0..times {
+            let before = steps.len() as u32;
+            steps.extend(self.steps.iter().map(|step| Step {
+                action: step.action,
+                needs: match step.needs.end {
+                    0 => 0..before,
+                    end => step.needs.start + before..end + before,
+                },
+            }));
+        }
+        Self { steps }
+    }
+
     /// What it sends: to which rank, and how many bytes.
     pub fn sends(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.steps.iter().filter_map(|step| match step.action {

@@ -21,6 +21,8 @@ mod impairment;
 mod link;
 /// Frames on their way: a topology in operation.
 mod network;
+/// Whole ways through a network.
+mod path;
 /// Which way frames go.
 mod routing;
 /// What is connected to what.
@@ -36,6 +38,7 @@ pub use frame::{Frame, MIN_FRAME, Mac, WIRE_OVERHEAD, wire_bytes};
 pub use impairment::{Impairment, ImpairmentError, Outage};
 pub use link::{LinkSpec, LinkStatistics};
 pub use network::{Captured, Delivery, Direction, Fabric, FabricState, RestoreError, Settings};
+pub use path::Paths;
 pub use routing::{Routing, RoutingError};
 pub use topology::{
     Dragonfly, Endpoint, FatTree, Link, LinkId, Measures, PartSpecs, SwitchSpec, Topology,

@@ -22,6 +22,7 @@ mod partition;
 mod peers;
 mod perturbation;
 mod programs;
+mod replay;
 mod sandbox;
 mod smp;
 mod snapshot;

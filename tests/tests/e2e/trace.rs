@@ -5,6 +5,7 @@ mod messages;
 mod polls;
 mod probes;
 mod profile;
+mod replay;
 mod seen;
 mod sites;
 mod structure;

@@ -79,6 +79,11 @@ impl Communicators {
         self.jobs.get(&process).copied()
     }
 
+    /// All processes whose job is known.
+    pub(crate) fn process_keys(&self) -> impl Iterator<Item = ProcessKey> {
+        self.jobs.keys().copied()
+    }
+
     /// The members of a process's communicator (of its local group, for an
     /// intercommunicator) in the order of their ranks in it. `None` when the trace does not tell.
     pub fn members(&self, process: ProcessKey, communicator: u32) -> Option<&Members> {

@@ -72,7 +72,7 @@ pub use loops::{
 };
 pub use matrix::{
     AlgorithmTraffic, CallTraffic, Matrix, PairTraffic, TrafficBy, TrafficCollector, TrafficOf,
-    UnknownTraffic, WireError, seen_traffic, traffic,
+    UnknownTraffic, WireError, seen_traffic, traffic, untimed_traffic,
 };
 pub use path::{
     CriticalPath, PathFunction, PathPhase, PathRank, PathSite, RankSlack, critical_path,
@@ -83,6 +83,7 @@ pub use stat::{
     FunctionStat, IntervalStat, ProbeRankStat, ProbeStat, ProbeSum, RankStat, SizeStat,
     StatCollector, Statistics, TrafficStat,
 };
+pub use table::{Table, time as time_words};
 pub use waiting::{
     CallWait, FunctionWait, KindWait, PhaseWait, RankWait, SiteWait, WaitBy, WaitCollector,
     WaitKind, Waiting, waiting,

@@ -2,13 +2,17 @@
 //!
 //! Messages between two processes on one communicator with one tag do not overtake each other (MPI-4.0, 3.5):
 //! the `n`th that is sent goes to the `n`th receive that is posted for it. What a receive with a wildcard got,
-//! its status tells; until then it stands in the way of those that were posted after it and could have
+//! its status tells, or it is deduced by `wildcards`; until then it stands in the way of those that were posted after it and could have
 //! got the same. So matches are found one by one, and what is kept is what has no partner yet. Called by
 //! analyses, with the operations of each process in the order of their calls.
 
-use std::collections::{BTreeMap, VecDeque};
+/// What receives with wildcards got of which no status tells it.
+mod wildcards;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::communicators::Member;
+pub(crate) use wildcards::Settled;
 
 /// The number of an operation, as whoever asks counts them.
 pub(crate) type Operation = u64;
@@ -18,10 +22,10 @@ pub(crate) type Operation = u64;
 pub(crate) struct Channel {
     /// The communicator, by the number that all of its members have for it.
     pub(crate) communicator: u32,
-    /// Who sends.
-    pub(crate) from: Member,
     /// Who receives.
     pub(crate) to: Member,
+    /// Who sends.
+    pub(crate) from: Member,
     /// The tag.
     pub(crate) tag: i32,
 }
@@ -41,6 +45,17 @@ impl Wanted {
     }
 }
 
+/// A message that is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// The send.
+    pub(crate) operation: Operation,
+    /// When it was called.
+    pub(crate) at: u64,
+    /// In which thread of its process.
+    pub(crate) thread: u32,
+}
+
 /// A receive that is not in its channel yet.
 #[derive(Debug)]
 struct Posted {
@@ -48,12 +63,14 @@ struct Posted {
     wanted: Wanted,
     /// What it got.
     got: Option<(Member, i32)>,
+    /// When it was seen to be complete.
+    ended: Option<u64>,
 }
 
 /// Operations of a channel that have no partner yet; of one kind at a time.
 #[derive(Debug, Default)]
 struct Queues {
-    sends: VecDeque<Operation>,
+    sends: VecDeque<Sent>,
     receives: VecDeque<Operation>,
 }
 
@@ -64,15 +81,19 @@ pub(crate) struct Matcher {
     /// By communicator and receiver: receives in the order of their posting, from the first on of which it is
     /// not known what it got.
     posted: BTreeMap<(u32, Member), VecDeque<Posted>>,
+    /// Those of them with receives that are complete and of which nothing tells what they got.
+    untold: BTreeSet<(u32, Member)>,
+    /// Channels of which a message may be gone to a receive of which it cannot be known.
+    doubtful: BTreeSet<Channel>,
 }
 
 impl Matcher {
     /// A message is sent. The receive that gets it, if it is there already.
-    pub(crate) fn send(&mut self, channel: Channel, operation: Operation) -> Option<Operation> {
+    pub(crate) fn send(&mut self, channel: Channel, sent: Sent) -> Option<Operation> {
         let queues = self.channels.entry(channel).or_default();
         let receive = queues.receives.pop_front();
         if receive.is_none() {
-            queues.sends.push_back(operation);
+            queues.sends.push_back(sent);
         }
         self.drop_empty(channel);
         receive
@@ -92,9 +113,26 @@ impl Matcher {
             operation,
             wanted,
             got,
+            ended: None,
         });
-        if got.is_some() {
+        let stands_back = got.is_none_or(|(from, tag)| {
+            let mut before = posted.iter().filter(|before| before.got.is_none());
+            before.any(|before| before.wanted.takes(from, tag))
+        });
+        if !stands_back {
             self.release(communicator, to, found);
+        }
+    }
+
+    /// A posted receive is complete, and nothing else is known of it.
+    pub(crate) fn ended(&mut self, to: (u32, Member), operation: Operation, at: u64) {
+        let posted = self.posted.get_mut(&to);
+        let mut posted = posted.into_iter().flatten();
+        if let Some(own) = posted.find(|posted| posted.operation == operation) {
+            own.ended = Some(at);
+            if own.got.is_none() {
+                self.untold.insert(to);
+            }
         }
     }
 
@@ -112,6 +150,8 @@ impl Matcher {
             return;
         };
         own.got = Some((from, tag));
+        // When, nobody asks of those of which it is known what they got.
+        own.ended.get_or_insert(0);
         self.release(communicator, to, found);
     }
 
@@ -149,16 +189,11 @@ impl Matcher {
                 Some((from, tag)) => {
                     let channel = Channel {
                         communicator,
-                        from,
                         to,
+                        from,
                         tag,
                     };
-                    let queues = self.channels.entry(channel).or_default();
-                    match queues.sends.pop_front() {
-                        Some(send) => found.push((send, receive.operation)),
-                        None => queues.receives.push_back(receive.operation),
-                    }
-                    self.drop_empty(channel);
+                    self.take(channel, receive.operation, found);
                 }
                 None => open.push_back(receive),
             }
@@ -166,6 +201,21 @@ impl Matcher {
         if !open.is_empty() {
             self.posted.insert((communicator, to), open);
         }
+    }
+
+    /// A receive gets the next message of a channel.
+    fn take(
+        &mut self,
+        channel: Channel,
+        receive: Operation,
+        found: &mut Vec<(Operation, Operation)>,
+    ) {
+        let queues = self.channels.entry(channel).or_default();
+        match queues.sends.pop_front() {
+            Some(send) => found.push((send.operation, receive)),
+            None => queues.receives.push_back(receive),
+        }
+        self.drop_empty(channel);
     }
 
     fn drop_empty(&mut self, channel: Channel) {
@@ -190,86 +240,4 @@ impl Matcher {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TO: Member = Member { job: 0, rank: 0 };
-    const ANY: Wanted = Wanted {
-        from: None,
-        tag: None,
-    };
-
-    fn rank(rank: u32) -> Member {
-        Member { job: 0, rank }
-    }
-
-    fn from(rank: u32, tag: i32) -> Channel {
-        Channel {
-            communicator: 0,
-            from: self::rank(rank),
-            to: TO,
-            tag,
-        }
-    }
-
-    fn wanted(from: u32, tag: i32) -> Wanted {
-        Wanted {
-            from: Some(rank(from)),
-            tag: Some(tag),
-        }
-    }
-
-    #[test]
-    fn messages_of_a_channel_do_not_overtake() {
-        let (mut matcher, mut found) = (Matcher::default(), Vec::new());
-        assert_eq!(matcher.send(from(1, 5), 1), None);
-        assert_eq!(matcher.send(from(1, 5), 2), None);
-        assert_eq!(matcher.send(from(1, 6), 3), None);
-        matcher.receive((0, TO), wanted(1, 6), 10, &mut found);
-        matcher.receive((0, TO), wanted(1, 5), 11, &mut found);
-        matcher.receive((0, TO), wanted(1, 5), 12, &mut found);
-        matcher.receive((0, TO), wanted(1, 5), 13, &mut found);
-        assert_eq!(found, [(3, 10), (1, 11), (2, 12)]);
-        assert_eq!(matcher.alone(), (0, 1));
-        assert_eq!(matcher.send(from(1, 5), 4), Some(13));
-        assert_eq!(matcher.alone(), (0, 0));
-        assert!(matcher.channels.is_empty() && matcher.posted.is_empty());
-    }
-
-    #[test]
-    fn a_wildcard_that_was_posted_first_gets_the_first_message() {
-        let (mut matcher, mut found) = (Matcher::default(), Vec::new());
-        matcher.receive((0, TO), ANY, 10, &mut found);
-        matcher.receive((0, TO), wanted(1, 5), 11, &mut found);
-        matcher.receive((0, TO), wanted(2, 5), 12, &mut found);
-        for (send, channel) in [(1, from(1, 5)), (2, from(1, 5)), (3, from(2, 5))] {
-            assert_eq!(matcher.send(channel, send), None, "nothing is known yet");
-        }
-        matcher.got((0, TO), 10, (rank(1), 5), &mut found);
-        assert_eq!(found, [(1, 10), (2, 11), (3, 12)]);
-    }
-
-    #[test]
-    fn what_a_wildcard_cannot_take_does_not_wait_for_it() {
-        let (mut matcher, mut found) = (Matcher::default(), Vec::new());
-        let tagged = Wanted {
-            from: None,
-            tag: Some(7),
-        };
-        matcher.receive((0, TO), tagged, 10, &mut found);
-        matcher.receive((0, TO), wanted(1, 5), 11, &mut found);
-        assert_eq!(matcher.send(from(1, 5), 1), Some(11));
-        assert_eq!(matcher.alone(), (0, 1));
-    }
-
-    #[test]
-    fn what_is_cancelled_gets_nothing_and_holds_nobody_up() {
-        let (mut matcher, mut found) = (Matcher::default(), Vec::new());
-        matcher.receive((0, TO), ANY, 10, &mut found);
-        matcher.receive((0, TO), wanted(1, 5), 11, &mut found);
-        matcher.withdraw((0, TO), 10, &mut found);
-        matcher.receive((0, TO), wanted(1, 5), 12, &mut found);
-        matcher.withdraw((0, TO), 11, &mut found);
-        assert_eq!(matcher.send(from(1, 5), 1), Some(12));
-    }
-}
+mod tests;

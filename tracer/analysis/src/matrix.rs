@@ -27,6 +27,7 @@ use belljar_collectives::Tables;
 use belljar_trace::{TraceError, TraceState};
 use serde::Serialize;
 
+use crate::communicators::{Collector, Communicators};
 use crate::dump::{Filter, communicators};
 
 pub use collect::TrafficCollector;
@@ -63,7 +64,7 @@ pub struct Matrix {
     /// What is counted.
     pub by: TrafficBy,
     /// Virtual time from the first call that counts to the last one's end, in picoseconds, which rates are over. On the
-    /// wire, the whole run.
+    /// wire, the whole run. 0 where no times were read.
     pub span_ps: u64,
     /// Pairs with any traffic, in the order of senders and receivers.
     pub pairs: Vec<PairTraffic>,
@@ -174,6 +175,44 @@ pub fn traffic(
         collector.observe(&event, filter.wants(&event, &header));
     }
     Ok((collector.finish(), reader.state().clone()))
+}
+
+/// The same of all calls, without times: nothing that the trace has of them is read, unless it has several jobs, which are told
+/// apart by when they began.
+///
+/// # Errors
+/// As for [`traffic`].
+pub fn untimed_traffic(
+    path: &Path,
+    of: TrafficOf,
+    tables: Option<&Tables>,
+) -> Result<(Matrix, TraceState), TraceError> {
+    let communicators = untimed_communicators(path)?;
+    let mut reader = TraceReader::open_untimed(path)?;
+    let header = reader.header().clone();
+    let mut collector = TrafficCollector::new(&header, &communicators, of, tables);
+    for event in reader.by_ref() {
+        collector.observe(&event, true);
+    }
+    let matrix = Matrix {
+        span_ps: 0,
+        ..collector.finish()
+    };
+    Ok((matrix, reader.state().clone()))
+}
+
+fn untimed_communicators(path: &Path) -> Result<Communicators, TraceError> {
+    let mut reader = TraceReader::open_untimed(path)?;
+    let header = reader.header().clone();
+    let mut collector = Collector::new();
+    for event in reader.by_ref() {
+        collector.observe(&event, &header);
+    }
+    let found = collector.resolve();
+    match found.jobs() {
+        0 | 1 => Ok(found),
+        _ => communicators(path),
+    }
 }
 
 #[cfg(test)]

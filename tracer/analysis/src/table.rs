@@ -8,24 +8,27 @@ use std::io;
 
 /// A table: the first column to the left, the others to the right.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// A table with these column heads.
-    pub(crate) fn new<S: ToString>(heads: impl IntoIterator<Item = S>) -> Self {
+    pub fn new<S: ToString>(heads: impl IntoIterator<Item = S>) -> Self {
         let heads = heads.into_iter().map(|head| head.to_string()).collect();
         Self { rows: vec![heads] }
     }
 
     /// Adds a row of as many cells as there are heads.
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
+    pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
     /// Writes the table, each line indented by two spaces.
-    pub(crate) fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns)
             .map(|column| {
@@ -56,7 +59,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
 }
 
 /// A time in four digits: `1.234 us`, `17 ps`.
-pub(crate) fn time(ps: u64) -> String {
+pub fn time(ps: u64) -> String {
     const UNITS: [&str; 5] = ["ps", "ns", "us", "ms", "s"];
     scaled(ps, &UNITS)
 }

@@ -1,11 +1,13 @@
 //! Converts run directories' traces and prints how many bytes a call takes, by what they tell, and how many
-//! millions of calls are written and read in a second of the processor's time, and how many the reader of
+//! millions of calls are written, read, and read without times in a second of the processor's time, and how many the reader of
 //! structure alone goes over.
 //!
-//! `cargo run --release -p belljar-archive --example measure -- RUN-DIRECTORY...`
+//! `cargo run --release -p belljar-archive --example measure -- [--calls N] RUN-DIRECTORY...`; with `--calls` the first
+//! so many calls of each trace.
 #![allow(clippy::print_stdout)] // A program of its own: it prints.
 
 use std::error::Error;
+use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,7 +19,7 @@ const LONG_ENOUGH: Duration = Duration::from_millis(500);
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!(
-        "{:24} {:>8} {:>6} {:>6}  {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6}  {:>6} {:>6} {:>6}",
+        "{:24} {:>8} {:>6} {:>6}  {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6}  {:>6} {:>6} {:>6} {:>6}",
         "trace",
         "calls",
         "before",
@@ -31,23 +33,31 @@ fn main() -> Result<(), Box<dyn Error>> {
         "other",
         "M wr/s",
         "M rd/s",
+        "M ut/s",
         "M st/s",
     );
-    for path in std::env::args().skip(1) {
-        measure(Path::new(&path))?;
+    let mut arguments = std::env::args().skip(1);
+    let mut most = usize::MAX;
+    while let Some(argument) = arguments.next() {
+        if argument == "--calls" {
+            most = arguments.next().unwrap_or_default().parse()?;
+        } else {
+            measure(Path::new(&argument), most)?;
+        }
     }
     Ok(())
 }
 
-fn measure(path: &Path) -> Result<(), Box<dyn Error>> {
+fn measure(path: &Path, most: usize) -> Result<(), Box<dyn Error>> {
     let file = path.join(TRACE_FILE);
     let mut reader = TraceReader::open(&file)?;
-    let (header, accounted) = (reader.header().clone(), reader.is_accounted());
-    let events: Vec<Event> = reader.by_ref().collect();
+    let (header, contents) = (reader.header().clone(), reader.contents());
+    let events: Vec<Event> = reader.by_ref().take(most).collect();
     let summary = reader.summary().cloned().unwrap_or_default();
     let into = std::env::temp_dir().join(format!("measure-{}.bjt", std::process::id()));
     let write = || -> Result<Sizes, Box<dyn Error>> {
-        let mut writer = TraceWriter::create(&into, &header, accounted)?;
+        let made = File::create(&into)?;
+        let mut writer = TraceWriter::over(made, &into, &header, contents)?;
         for event in &events {
             writer.push(event.clone())?;
         }
@@ -55,16 +65,18 @@ fn measure(path: &Path) -> Result<(), Box<dyn Error>> {
     };
     let sizes = write()?;
     let mut back = TraceReader::open(&into)?;
-    assert!(
-        back.by_ref().eq(events.iter().cloned()),
-        "{}: other calls came back",
-        path.display()
-    );
+    for (number, (told, call)) in back.by_ref().zip(&events).enumerate() {
+        assert_eq!(told, *call, "{}: call {number}", path.display());
+    }
     assert_eq!(*back.state(), TraceState::Complete);
     let calls = events.len().max(1);
     let written = speed(calls, || write().map(drop))?;
     let read = speed(calls, || {
         TraceReader::open(&into)?.for_each(drop);
+        Ok(())
+    })?;
+    let untimed = speed(calls, || {
+        TraceReader::open_untimed(&into)?.for_each(drop);
         Ok(())
     })?;
     let structure = speed(calls, || {
@@ -75,7 +87,7 @@ fn measure(path: &Path) -> Result<(), Box<dyn Error>> {
     let before = std::fs::metadata(&file)?.len();
     let each = |bytes: u64| bytes as f64 / calls as f64;
     println!(
-        "{:24} {calls:8} {:6.2} {:6.2}  {:6.3} {:6.3} {:6.3} {:6.3} {:6.3} {:6.3} {:6.3}  {written:6.2} {read:6.2} {structure:6.1}",
+        "{:24} {calls:8} {:6.2} {:6.2}  {:6.3} {:6.3} {:6.3} {:6.3} {:6.3} {:6.3} {:6.3}  {written:6.2} {read:6.2} {untimed:6.2} {structure:6.1}",
         path.file_name().unwrap_or_default().to_string_lossy(),
         each(before),
         each(sizes.total()),

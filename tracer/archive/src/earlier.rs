@@ -22,6 +22,7 @@ use bincode::{Decode, Encode};
 
 pub(crate) use reader::EarlierReader;
 pub use writer::EarlierWriter;
+pub(crate) use writer::weight;
 
 /// Version of a file whose events do not tell what the time went into.
 pub(crate) const PLAIN: u16 = 5;

@@ -1,6 +1,6 @@
 //! The header of a trace: what is known before the first call.
 //!
-//! In version 7 it is one record, since version 8 that and how many frames sites have. Called by the writer and the
+//! In version 7 it is one record, since version 8 that and how many frames sites have, since version 11 also the version. Called by the writer and the
 //! readers.
 
 use belljar_trace::{MOST_FRAMES, PLAIN_VERSION, SITES_VERSION, TraceHeader, VERSION, codec};
@@ -36,6 +36,13 @@ struct Sited {
     frames: u8,
 }
 
+/// A header as versions since 11 have it. Its version is told again: no checksum covers the file's first bytes.
+#[derive(Encode, Decode)]
+struct Versioned {
+    sited: Sited,
+    version: u16,
+}
+
 impl Header {
     /// The header's record in the current version.
     ///
@@ -49,7 +56,11 @@ impl Header {
             accounted,
         };
         let mut bytes = Vec::new();
-        let encoded = codec::encode(&Sited { plain, frames }, &mut bytes);
+        let versioned = Versioned {
+            sited: Sited { plain, frames },
+            version: VERSION,
+        };
+        let encoded = codec::encode(&versioned, &mut bytes);
         encoded.map_err(|error| error.to_string())?;
         Self::decode(VERSION, &bytes)?;
         Ok(bytes)
@@ -61,10 +72,18 @@ impl Header {
     /// What is wrong with it.
     pub(crate) fn decode(version: u16, payload: &[u8]) -> Result<Self, String> {
         let decoded = match version {
-            PLAIN_VERSION => codec::decode(payload).map(|plain| Sited { plain, frames: 0 }),
-            _ => codec::decode(payload),
+            PLAIN_VERSION => {
+                codec::decode(payload).map(|plain| (Sited { plain, frames: 0 }, version))
+            }
+            ..VERSION => codec::decode(payload).map(|sited| (sited, version)),
+            _ => codec::decode(payload).map(|it: Versioned| (it.sited, it.version)),
         };
-        let Sited { plain, frames } = decoded.map_err(|error| error.to_string())?;
+        let (Sited { plain, frames }, told) = decoded.map_err(|error| error.to_string())?;
+        if told != version {
+            return Err(format!(
+                "it is of version {told}, and the file says {version}"
+            ));
+        }
         plain.trace.check()?;
         let fewest = u8::from(version == SITES_VERSION);
         if version != PLAIN_VERSION && !(fewest..=MOST_FRAMES).contains(&frames) {

@@ -23,7 +23,7 @@
 //!
 //! # The file
 //!
-//! A file is the magic, version 10 (7 to 9 in traces of earlier Belljars; 16 bits, little endian), and chunks (`frame`): kind, length and CRC-32 of
+//! A file is the magic, version 11 (7 to 10 in traces of earlier Belljars; 16 bits, little endian), and chunks (`frame`): kind, length and CRC-32 of
 //! each, then its payload. Nothing written is ever changed. The first chunk is the header, the last the footer;
 //! between them stand groups of four, each with up to 65,536 calls and written at once:
 //!
@@ -112,6 +112,7 @@ pub use reader::StructureReader;
 pub use structure::Structure;
 pub use versions::{TraceReader, version};
 pub use writer::TraceWriter;
+pub use writer::queue::QueuedWriter;
 
 /// The end of a complete trace.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]

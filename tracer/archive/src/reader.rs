@@ -1,181 +1,27 @@
 //! Reads a trace: all of it, call by call, or its structure alone.
 //!
 //! An [`ArchiveReader`](reader::ArchiveReader) gives the calls that were written, in the order of writing, as far as a damaged or
-//! unfinished file is whole. A [`StructureReader`] gives each chunk's grammar and goes past operands and times
+//! unfinished file is whole; or without times, which are not read then, those of each thread in order. A [`StructureReader`] gives each chunk's grammar and goes past operands and times
 //! without reading them. What a file holds is anybody's: it is refused where it makes no sense, with the place.
 //! Called by the reader of all versions and by analyses.
 
-use std::fs::File;
-use std::io::{BufReader, Read};
+/// Chunks in their order.
+mod chunks;
+
 use std::path::Path;
 
 use belljar_trace::{
-    Accounts, Event, Folded, MAGIC, PLAIN_VERSION, Polls, TraceError, TraceHeader, TraceState,
-    TraceSummary, VERSION, codec,
+    Accounts, Event, Folded, Polls, TraceError, TraceHeader, TraceState, TraceSummary,
 };
 
-use crate::calls::dictionary::Dictionary;
 use crate::calls::signature::restore;
 use crate::calls::stream::{Outlook, Stream};
 use crate::coding::coder::Decoder;
-use crate::frame::{self, Kind};
-use crate::header::{Contents, Header};
+use crate::header::Contents;
 use crate::operands::Operands;
-use crate::structure::{self, Structure};
+use crate::structure::Structure;
 use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge, put_before_next};
-use crate::{Footer, failed};
-
-/// What both readers do: chunks in their order, with what they add to the dictionary.
-#[derive(Debug)]
-struct Chunks {
-    file: BufReader<File>,
-    header: Header,
-    offset: u64,
-    dictionary: Dictionary,
-    threads: usize,
-    calls: u64,
-    chunks: u64,
-    state: TraceState,
-    summary: Option<TraceSummary>,
-}
-
-/// A chunk of calls.
-struct Sections {
-    structure: Structure,
-    operands: Vec<u8>,
-    times: Vec<u8>,
-}
-
-impl Chunks {
-    fn open(path: &Path) -> Result<Self, TraceError> {
-        let failed = |source| failed("read", path, source);
-        let not_a_trace = |reason: &str| TraceError::NotATrace {
-            path: path.to_owned(),
-            reason: reason.to_owned(),
-        };
-        let mut file = BufReader::new(File::open(path).map_err(failed)?);
-        let mut start = Vec::new();
-        let length = MAGIC.len() as u64 + 2;
-        let read = file.by_ref().take(length).read_to_end(&mut start);
-        read.map_err(failed)?;
-        let version = start.strip_prefix(&MAGIC).and_then(|it| it.try_into().ok());
-        let version = version.ok_or_else(|| not_a_trace("it does not begin like one"))?;
-        let version = u16::from_le_bytes(version);
-        if !(PLAIN_VERSION..=VERSION).contains(&version) {
-            let path = path.to_owned();
-            return Err(TraceError::Version { path, version });
-        }
-        let chunk = frame::take(&mut file, |_| true).map_err(|reason| not_a_trace(&reason))?;
-        let chunk = chunk.filter(|chunk| chunk.kind == Kind::Header);
-        let chunk = chunk.ok_or_else(|| not_a_trace("its header is missing"))?;
-        let header = Header::decode(version, &chunk.payload.unwrap_or_default())
-            .map_err(|reason| not_a_trace(&reason))?;
-        let dictionary = Dictionary::new(version, header.contents.frames > 0);
-        Ok(Self {
-            file,
-            header,
-            offset: length + chunk.length,
-            dictionary,
-            threads: 0,
-            calls: 0,
-            chunks: 0,
-            state: TraceState::Reading,
-            summary: None,
-        })
-    }
-
-    /// The next chunk of calls; operands and times only if `all` of it is wanted. `None` at the end,
-    /// with the state set.
-    fn next(&mut self, all: bool) -> Option<Sections> {
-        if self.state != TraceState::Reading {
-            return None;
-        }
-        match self.read(all) {
-            Ok((sections, length)) => {
-                self.offset += length;
-                sections
-            }
-            Err(reason) => {
-                self.damaged(self.offset, reason);
-                None
-            }
-        }
-    }
-
-    fn damaged(&mut self, offset: u64, reason: String) {
-        self.state = TraceState::Incomplete { offset, reason };
-        self.summary = None;
-    }
-
-    fn read(&mut self, all: bool) -> Result<(Option<Sections>, u64), String> {
-        let broken = "it ends without a footer: the run was broken off";
-        let mut length = 0;
-        let mut payloads: [Vec<u8>; 4] = Default::default();
-        let order = [
-            Kind::Dictionary,
-            Kind::Structure,
-            Kind::Operands,
-            Kind::Times,
-        ];
-        for (kind, payload) in order.into_iter().zip(&mut payloads) {
-            let wanted = |kind| all || !matches!(kind, Kind::Operands | Kind::Times);
-            let chunk = frame::take(&mut self.file, wanted)?.ok_or(broken)?;
-            length += chunk.length;
-            match chunk.kind {
-                Kind::Footer if kind == Kind::Dictionary => {
-                    self.end(&chunk.payload.unwrap_or_default())?;
-                    return Ok((None, length));
-                }
-                it if it == kind => *payload = chunk.payload.unwrap_or_default(),
-                it => {
-                    return Err(format!(
-                        "a chunk of kind {it:?} stands where {kind:?} belongs"
-                    ));
-                }
-            }
-        }
-        let [dictionary, structure, operands, times] = payloads;
-        let known = self.dictionary.add(&dictionary)?;
-        let signatures = self.dictionary.signatures().len();
-        let structure = structure::decode(&structure, known, signatures, self.threads)
-            .ok_or("a chunk's structure makes no sense")?;
-        self.threads += structure.fresh.len();
-        self.calls += structure.calls as u64;
-        self.chunks += 1;
-        Ok((
-            Some(Sections {
-                structure,
-                operands,
-                times,
-            }),
-            length,
-        ))
-    }
-
-    fn end(&mut self, payload: &[u8]) -> Result<(), String> {
-        let (length, packed) = payload
-            .split_first_chunk()
-            .ok_or("its footer is too short")?;
-        let length = u32::from_le_bytes(*length) as usize;
-        if length > frame::MOST {
-            return Err("its footer's length is impossible".to_owned());
-        }
-        let footer = zstd::bulk::decompress(packed, length).map_err(|error| error.to_string())?;
-        let footer: Footer = codec::decode(&footer).map_err(|error| error.to_string())?;
-        if (footer.calls, footer.chunks) != (self.calls, self.chunks) {
-            let (told, found) = (footer.calls, self.calls);
-            return Err(format!(
-                "its footer speaks of {told} calls, {found} were found"
-            ));
-        }
-        if !matches!(self.file.read(&mut [0; 1]), Ok(0)) {
-            return Err("something follows its footer".to_owned());
-        }
-        self.summary = Some(footer.summary);
-        self.state = TraceState::Complete;
-        Ok(())
-    }
-}
+use chunks::{Chunks, Wanted};
 
 /// A thread, and where in the chunk its calls are.
 #[derive(Debug)]
@@ -197,6 +43,7 @@ struct Thread {
 #[derive(Debug)]
 pub(crate) struct ArchiveReader {
     chunks: Chunks,
+    wanted: Wanted,
     threads: Vec<Thread>,
     sequences: Vec<Vec<u32>>,
     order: std::vec::IntoIter<u32>,
@@ -214,12 +61,25 @@ impl ArchiveReader {
     pub(crate) fn open(path: &Path) -> Result<Self, TraceError> {
         Ok(Self {
             chunks: Chunks::open(path)?,
+            wanted: Wanted::All,
             threads: Vec::new(),
             sequences: Vec::new(),
             order: Vec::new().into_iter(),
             operands: Operands::new(0),
             times: TimesModel::new(0),
             start: 0,
+        })
+    }
+
+    /// The same, of calls without times, as [`TraceReader::open_untimed`](crate::TraceReader::open_untimed) says.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub(crate) fn open_untimed(path: &Path) -> Result<Self, TraceError> {
+        let wanted = Wanted::ButTimes;
+        Ok(Self {
+            wanted,
+            ..Self::open(path)?
         })
     }
 
@@ -246,7 +106,7 @@ impl ArchiveReader {
     /// Reads the next chunk. Returns whether there was one.
     fn advance(&mut self) -> bool {
         self.start = self.chunks.offset;
-        let Some(sections) = self.chunks.next(true) else {
+        let Some(sections) = self.chunks.next(self.wanted) else {
             return false;
         };
         for stream in &sections.structure.fresh {
@@ -265,10 +125,16 @@ impl ArchiveReader {
         }
         self.sequences = sections.structure.unfolded();
         self.read_operands(&sections.structure, &sections.operands);
-        if self
-            .read_times(&sections.structure, &sections.times)
-            .is_none()
-        {
+        let sound = match self.wanted {
+            Wanted::All => self
+                .read_times(&sections.structure, &sections.times)
+                .is_some(),
+            _ => {
+                self.go_by_threads(&sections.structure);
+                true
+            }
+        };
+        if !sound {
             let reason = "a chunk's times are too short".to_owned();
             self.chunks.damaged(self.start, reason);
             return false;
@@ -329,6 +195,19 @@ impl ArchiveReader {
         Some(())
     }
 
+    /// Calls without times come thread by thread.
+    fn go_by_threads(&mut self, structure: &Structure) {
+        let mut order = Vec::with_capacity(structure.calls);
+        for (number, _) in &structure.threads {
+            let thread = &mut self.threads[*number as usize];
+            let calls = self.sequences[thread.sequence].len();
+            thread.times.clear();
+            thread.times.resize(calls, Times::default());
+            order.extend(std::iter::repeat_n(*number, calls));
+        }
+        self.order = order.into_iter();
+    }
+
     /// The next call of a thread; `None` where the chunk makes no sense.
     fn call(&mut self, thread: u32) -> Option<Event> {
         let thread = self.threads.get_mut(thread as usize)?;
@@ -344,7 +223,7 @@ impl ArchiveReader {
         event.exit = event.exit.map(|_| times.exit);
         event.accounts = Accounts(times.accounts);
         event.site = self.chunks.dictionary.site(signature.site);
-        if signature.folded {
+        if signature.folded && self.wanted == Wanted::All {
             let polls = thread.folds.get(thread.next_fold)?;
             thread.next_fold += 1;
             event.folded = Folded(Some(Box::new(*polls)));
@@ -394,7 +273,7 @@ impl StructureReader {
 
     /// The next chunk's structure; `None` at the end.
     pub fn advance(&mut self) -> Option<Structure> {
-        let structure = self.chunks.next(false)?.structure;
+        let structure = self.chunks.next(Wanted::Structure)?.structure;
         self.streams.extend(&structure.fresh);
         Some(structure)
     }

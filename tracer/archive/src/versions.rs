@@ -64,6 +64,20 @@ impl TraceReader {
         }))
     }
 
+    /// Opens a trace of whose calls no times are wanted: those of a thread come in their order, whatever other threads
+    /// did meanwhile, entered and left at 0 and without accounts, and several polls that are one record are one call. What the file has of
+    /// times is not read, be it damaged or not. Versions before 7 have all of them in one: they are read as ever.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub fn open_untimed(path: &Path) -> Result<Self, TraceError> {
+        Ok(Self(if version(path)? >= PLAIN_VERSION {
+            Format::Archive(Box::new(ArchiveReader::open_untimed(path)?))
+        } else {
+            Format::Earlier(Box::new(EarlierReader::open(path)?))
+        }))
+    }
+
     /// What was known before the first call.
     pub fn header(&self) -> &TraceHeader {
         match &self.0 {

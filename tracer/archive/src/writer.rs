@@ -5,6 +5,9 @@
 //! is kept. [`save`](TraceWriter::save) and [`resume`](TraceWriter::resume) continue it to the same bytes.
 //! Called by the run's recorder and by conversions.
 
+/// A writer on a thread of its own.
+pub(crate) mod queue;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};

@@ -5,7 +5,7 @@ mod events;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use belljar_archive::{Sizes, StructureReader, TraceReader, TraceWriter};
+use belljar_archive::{QueuedWriter, Sizes, StructureReader, TraceReader, TraceWriter};
 use belljar_sim::Frequency;
 use belljar_trace::{Event, TRACE_FILE, TraceError, TraceHeader, TraceState, TraceSummary};
 use proptest::prelude::*;
@@ -89,6 +89,25 @@ proptest! {
         prop_assert!(fs::read(&path).unwrap() == whole);
     }
 
+    #[test]
+    fn a_writer_on_a_thread_of_its_own_writes_the_same_bytes(events in any_events(60), at in 0..60usize) {
+        let directory = tempfile::tempdir().unwrap();
+        let (plain, queued) = (directory.path().join("plain.bjt"), directory.path().join("queued.bjt"));
+        let mut writer = TraceWriter::create(&plain, &header(), false).unwrap();
+        let other = TraceWriter::create(&queued, &header(), false).unwrap();
+        let mut other = QueuedWriter::of(other, &queued).unwrap();
+        for (number, event) in events.iter().enumerate() {
+            writer.push(event.clone()).unwrap();
+            other.push(event.clone()).unwrap();
+            if number == at {
+                prop_assert_eq!(other.save().unwrap(), writer.save().unwrap());
+            }
+        }
+        writer.finish(&summary()).unwrap();
+        other.into_writer().unwrap().finish(&summary()).unwrap();
+        prop_assert!(fs::read(&queued).unwrap() == fs::read(&plain).unwrap());
+    }
+
     /// A checkpoint is anybody's: what is taken as a state can be worked with.
     #[test]
     fn hostile_states_are_refused_or_mean_something(
@@ -159,6 +178,69 @@ fn mend_checksums(bytes: &mut [u8]) {
         hasher.update(payload);
         bytes[at + 5..at + 9].copy_from_slice(&hasher.finalize().to_le_bytes());
         at += 9 + length;
+    }
+}
+
+#[test]
+fn a_writer_on_a_thread_of_its_own_tells_what_failed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out.bjt");
+    let saved = TraceWriter::create(&path, &header(), false).unwrap().save();
+    // A file that cannot be written.
+    let file = fs::File::open(&path).unwrap();
+    let writer = TraceWriter::resume(file, &path, &saved.unwrap()).unwrap();
+    let mut writer = QueuedWriter::of(writer, &path).unwrap();
+    let calls = ring(4, 20_000).into_iter();
+    let told = calls
+        .into_iter()
+        .find_map(|call| writer.push(call).err())
+        .expect("a chunk is written meanwhile");
+    assert!(matches!(told, TraceError::Io { .. }), "{told}");
+    let again = writer.into_writer().unwrap_err().to_string();
+    assert!(again.contains("has failed before"), "{again}");
+}
+
+/// The file with the bytes of all its chunks of times overwritten.
+fn without_times(bytes: &[u8]) -> Vec<u8> {
+    let mut damaged = bytes.to_vec();
+    let (mut at, mut chunks) = (10, 0);
+    while at < bytes.len() {
+        let length = bytes[at + 1..at + 5].try_into().unwrap();
+        let end = at + 9 + u32::from_le_bytes(length) as usize;
+        if bytes[at] == 5 {
+            damaged[at + 9..end].fill(0xa5);
+            chunks += 1;
+        }
+        at = end;
+    }
+    assert!(chunks > 2);
+    damaged
+}
+
+#[test]
+fn calls_without_times_are_read_where_times_are_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    let events = ring(3, 40);
+    let (path, _) = written(directory.path(), &events, 50);
+    let damaged = without_times(&fs::read(&path).unwrap());
+    fs::write(&path, damaged).unwrap();
+    let (timed, state) = read(&path).unwrap();
+    assert!(timed.is_empty() && matches!(state, TraceState::Incomplete { .. }));
+    let mut reader = TraceReader::open_untimed(&path).unwrap();
+    let found: Vec<Event> = reader.by_ref().collect();
+    assert_eq!(*reader.state(), TraceState::Complete);
+    let of = |events: &[Event], node: u32| -> Vec<Event> {
+        let own = events.iter().filter(|event| event.node == node).cloned();
+        own.map(|event| Event {
+            vcpu: 0,
+            entry: 0,
+            exit: event.exit.map(|_| 0),
+            ..event
+        })
+        .collect()
+    };
+    for node in 0..3 {
+        assert_eq!(of(&found, node), of(&events, node), "node {node}");
     }
 }
 

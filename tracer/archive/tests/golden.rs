@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use belljar_archive::{Contents, TraceReader, TraceWriter, version};
 use belljar_sim::Frequency;
 use belljar_trace::{
-    Account, Accounts, Counters, Datatype, Detailed, Details, Event, Folded, NodeSummary,
+    Account, Accounts, Bounds, Counters, Datatype, Detailed, Details, Event, Folded, NodeSummary,
     PLAIN_VERSION, Polls, SINGLE_VERSION, SITES_VERSION, TraceHeader, TraceState, TraceSummary,
-    VERSION,
+    UNBOUNDED_VERSION, VERSION,
 };
 
 use crate::events::{all_kinds, ring, site};
@@ -65,6 +65,7 @@ fn detailed(contents: Contents) -> Vec<Event> {
             target_datatype: Some(Datatype::Predefined(3)),
             send_displacements: vec![-8, number as i64],
             receive_displacements: vec![i64::MAX; number % 5],
+            bounds: None,
         });
     }
     calls
@@ -130,13 +131,28 @@ fn folded(contents: Contents) -> Vec<Event> {
     calls
 }
 
+/// The same, some of which tell bounds of datatypes.
+fn bounded(contents: Contents) -> Vec<Event> {
+    let mut calls = folded(contents);
+    for (number, call) in calls.iter_mut().enumerate().filter(|it| it.0 % 5 == 2) {
+        call.details = Detailed::of(Details {
+            bounds: Some(Bounds {
+                lower: -(number as i64),
+                extent: 1 << (number % 60),
+            }),
+            ..Details::default()
+        });
+    }
+    calls
+}
+
 /// That the current version's file of this name is written as it was, and read.
 fn is_as_it_was(name: &str, contents: Contents) {
-    let bytes = written(folded(contents), contents);
+    let bytes = written(bounded(contents), contents);
     if std::env::var_os("BELLJAR_BLESS").is_some() {
         fs::write(golden(name), &bytes).unwrap();
     }
-    holds(name, VERSION, contents, folded(contents));
+    holds(name, VERSION, contents, bounded(contents));
     let same = fs::read(golden(name)).unwrap() == bytes;
     assert!(same, "the format changed: {name} is written otherwise");
 }
@@ -164,11 +180,21 @@ fn version_9_is_read() {
 }
 
 #[test]
-fn version_10_is_written_and_read() {
-    assert_eq!(VERSION, 10);
+fn version_10_is_read() {
     for (name, contents) in [
         ("version-10.bjt", contents(false, 0)),
         ("version-10-sites.bjt", contents(true, 3)),
+    ] {
+        holds(name, UNBOUNDED_VERSION, contents, folded(contents));
+    }
+}
+
+#[test]
+fn version_11_is_written_and_read() {
+    assert_eq!(VERSION, 11);
+    for (name, contents) in [
+        ("version-11.bjt", contents(false, 0)),
+        ("version-11-sites.bjt", contents(true, 3)),
     ] {
         is_as_it_was(name, contents);
     }

@@ -64,7 +64,7 @@ pub(crate) enum Action {
     MakeDatatype,
     /// `MPI_Type_free`.
     FreeDatatype,
-    /// `MPI_Type_size` and its variants.
+    /// `MPI_Type_size`, `MPI_Type_get_extent` and their variants.
     AskDatatype,
     /// Makes a window.
     MakeWindow,
@@ -216,7 +216,9 @@ fn object_action(name: &str) -> Option<Action> {
         | "Win_get_group"
         | "File_get_group" => Action::MakeGroup,
         "Type_free" => Action::FreeDatatype,
-        "Type_size" | "Type_size_x" => Action::AskDatatype,
+        "Type_size" | "Type_size_x" | "Type_get_extent" | "Type_get_extent_x" => {
+            Action::AskDatatype
+        }
         "Win_free" => Action::FreeWindow,
         "Win_create" | "Win_create_dynamic" | "Win_allocate" | "Win_allocate_shared" => {
             Action::MakeWindow

@@ -1,35 +1,53 @@
 //! The datatypes of a process.
 //!
-//! Of a datatype its size is known: from a constructor's arguments, or from what the program asked. Where
-//! it cannot be known it is `None`, and bytes of messages with it count as 0. Called at entry for sizes, at
+//! Of a datatype its size and bounds are known: from a constructor's arguments, or from what the program asked. Where
+//! they cannot be known they are `None`, and bytes of messages with it count as 0. Called at entry for sizes, at
 //! return for new ones.
 
-use belljar_trace::datatypes::{by_mpich_handle, size_in_mpich_handle};
-use belljar_trace::{Datatype, Implementation};
+/// Bounds of what constructors make.
+mod layouts;
+/// Sizes and counts of arguments.
+mod sizes;
+
+use belljar_trace::datatypes::{PREDEFINED, by_mpich_handle, size_in_mpich_handle};
+use belljar_trace::{Bounds, Datatype, Implementation};
 use bincode::{Decode, Encode};
 
 use crate::decode::arguments::Arguments;
+use crate::objects::bounds::Layout;
 use crate::objects::registry::Registry;
+use sizes::{counts, darray_elements, integer_size, lengths, product, real_size};
 
 /// Datatypes by handle.
 #[derive(Debug, Encode, Decode)]
 pub(crate) struct Datatypes {
     implementation: Implementation,
-    known: Registry<Datatype>,
+    known: Registry<Known>,
     next: u32,
+}
+
+/// A datatype, and where its elements begin and end, if that is known.
+#[derive(Clone, Copy, Debug, Encode, Decode)]
+struct Known {
+    datatype: Datatype,
+    layout: Option<Layout>,
 }
 
 /// How a constructor's result follows from its arguments: blocks of the old type.
 #[derive(Clone, Copy, Debug)]
 enum Constructor {
-    /// As large as the old one.
+    /// As the old one.
     Same,
+    /// The old one between other bounds.
+    Resized,
     /// `count` old ones.
     Contiguous,
-    /// `count` blocks of `blocklength`.
-    Vector,
-    /// Blocks as long as an array says.
-    Indexed,
+    /// `count` blocks of `blocklength`, at multiples of `stride`.
+    Vector(Unit),
+    /// `count` blocks of `blocklength`, where an array says.
+    Blocks(Unit),
+    /// Blocks as long and where arrays say.
+    Indexed(Unit),
     /// The same, of different types.
     Struct,
     /// A box in a grid.
@@ -44,16 +62,25 @@ enum Constructor {
     Range,
 }
 
+/// What displacements and strides count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Byte,
+    /// The old type's extent.
+    Extent,
+}
+
 fn constructor(name: &str) -> Option<Constructor> {
     Some(match name {
-        "Type_dup" | "Type_create_resized" => Constructor::Same,
+        "Type_dup" => Constructor::Same,
+        "Type_create_resized" => Constructor::Resized,
         "Type_contiguous" => Constructor::Contiguous,
-        "Type_vector"
-        | "Type_hvector"
-        | "Type_create_hvector"
-        | "Type_create_indexed_block"
-        | "Type_create_hindexed_block" => Constructor::Vector,
-        "Type_indexed" | "Type_hindexed" | "Type_create_hindexed" => Constructor::Indexed,
+        "Type_vector" => Constructor::Vector(Unit::Extent),
+        "Type_hvector" | "Type_create_hvector" => Constructor::Vector(Unit::Byte),
+        "Type_create_indexed_block" => Constructor::Blocks(Unit::Extent),
+        "Type_create_hindexed_block" => Constructor::Blocks(Unit::Byte),
+        "Type_indexed" => Constructor::Indexed(Unit::Extent),
+        "Type_hindexed" | "Type_create_hindexed" => Constructor::Indexed(Unit::Byte),
         "Type_struct" | "Type_create_struct" => Constructor::Struct,
         "Type_create_subarray" => Constructor::Subarray,
         "Type_create_darray" => Constructor::Darray,
@@ -63,6 +90,19 @@ fn constructor(name: &str) -> Option<Constructor> {
         "Type_create_f90_integer" => Constructor::Range,
         _ => return None,
     })
+}
+
+fn constructor_of(arguments: &Arguments<'_>) -> Option<Constructor> {
+    let name = arguments.function();
+    let name = name.strip_prefix("MPI_").unwrap_or(name);
+    constructor(name.strip_suffix("_c").unwrap_or(name))
+}
+
+/// Where elements of a predefined datatype begin and end.
+fn predefined(index: u16) -> Option<Layout> {
+    PREDEFINED
+        .get(usize::from(index))
+        .map(Layout::of_predefined)
 }
 
 /// Whether the function of this name (without `MPI_` and `_c`) makes a datatype.
@@ -81,13 +121,17 @@ impl Datatypes {
 
     /// Makes a predefined datatype known by its handle.
     pub(crate) fn learn_predefined(&mut self, handle: u64, index: u16) {
-        self.known.insert(handle, Datatype::Predefined(index));
+        let known = Known {
+            datatype: Datatype::Predefined(index),
+            layout: predefined(index),
+        };
+        self.known.insert(handle, known);
     }
 
     /// The datatype that a handle names.
     pub(crate) fn get(&self, handle: u64) -> Datatype {
-        if let Some(datatype) = self.known.get(handle) {
-            return *datatype;
+        if let Some(known) = self.known.get(handle) {
+            return known.datatype;
         }
         if self.implementation != Implementation::Mpich {
             return Datatype::Unknown;
@@ -108,10 +152,26 @@ impl Datatypes {
         self.get(handle).size()
     }
 
+    /// Where elements of the datatype that a handle names begin and end; `None` when unknown.
+    fn layout(&self, handle: u64) -> Option<Layout> {
+        match (self.known.get(handle), self.get(handle)) {
+            (Some(known), _) => known.layout,
+            (None, Datatype::Predefined(index)) => predefined(index),
+            (None, Datatype::Derived { size, .. }) => Some(Layout::of_bytes(size, size.min(16))),
+            (None, Datatype::Unknown) => None,
+        }
+    }
+
+    /// The bounds of the datatype that a handle names; `None` when unknown.
+    pub(crate) fn bounds(&self, handle: u64) -> Option<Bounds> {
+        self.layout(handle).map(Layout::bounds)
+    }
+
     /// A constructor returned `handle`.
     pub(crate) fn construct(&mut self, handle: u64, arguments: &mut Arguments<'_>) -> Datatype {
         let size = self.constructed_size(arguments);
-        self.define(handle, size)
+        let layout = size.and_then(|_| self.constructed_layout(arguments));
+        self.define(handle, size, layout)
     }
 
     /// The program learned a datatype's size: where it was not known, now it is.
@@ -119,11 +179,23 @@ impl Datatypes {
         if self.get(handle) != Datatype::Unknown {
             return None;
         }
-        Some(self.define(handle, Some(size)))
+        Some(self.define(handle, Some(size), None))
+    }
+
+    /// The program learned a datatype's bounds: where they were not known, or thought to be others, now they are these.
+    pub(crate) fn learn_bounds(&mut self, handle: u64, bounds: Bounds) -> Option<Datatype> {
+        let known = self.known.get_mut(handle)?;
+        if known.layout.map(Layout::bounds) == Some(bounds) {
+            return None;
+        }
+        let layout = known.layout.unwrap_or(Layout::EMPTY);
+        known.layout = Some(layout.resized(bounds));
+        Some(known.datatype)
     }
 
     pub(crate) fn free(&mut self, handle: u64) {
-        if !matches!(self.known.get(handle), Some(Datatype::Predefined(_))) {
+        let known = self.known.get(handle).map(|known| known.datatype);
+        if !matches!(known, Some(Datatype::Predefined(_))) {
             self.known.remove(handle);
         }
     }
@@ -132,7 +204,7 @@ impl Datatypes {
         self.known.take_forgotten()
     }
 
-    fn define(&mut self, handle: u64, size: Option<u64>) -> Datatype {
+    fn define(&mut self, handle: u64, size: Option<u64>, layout: Option<Layout>) -> Datatype {
         // Some constructors return a predefined datatype.
         if let known @ Datatype::Predefined(_) = self.get(handle) {
             return known;
@@ -146,22 +218,19 @@ impl Datatypes {
             size,
         };
         self.next = self.next.wrapping_add(1);
-        self.known.insert(handle, datatype);
+        self.known.insert(handle, Known { datatype, layout });
         datatype
     }
 
     fn constructed_size(&self, arguments: &mut Arguments<'_>) -> Option<u64> {
-        let name = arguments.function();
-        let name = name.strip_prefix("MPI_").unwrap_or(name);
-        let name = name.strip_suffix("_c").unwrap_or(name);
-        let elements = match constructor(name)? {
-            Constructor::Same => 1,
+        let elements = match constructor_of(arguments)? {
+            Constructor::Same | Constructor::Resized => 1,
             Constructor::Contiguous => arguments.count("count")?,
-            Constructor::Vector => {
+            Constructor::Vector(_) | Constructor::Blocks(_) => {
                 let (count, block) = (arguments.count("count")?, arguments.count("blocklength")?);
                 count.saturating_mul(block)
             }
-            Constructor::Indexed => {
+            Constructor::Indexed(_) => {
                 let lengths = lengths(arguments)?;
                 lengths.into_iter().fold(0, u64::saturating_add)
             }
@@ -187,98 +256,4 @@ impl Datatypes {
         }
         Some(total)
     }
-}
-
-/// Bytes of the smallest real with the decimal digits `p` and the exponent range `r` (MPI-4.0,
-/// 19.1.9); `MPI_UNDEFINED` asks for nothing. As the two choose it on x86-64.
-fn real_size(arguments: &Arguments<'_>) -> u64 {
-    let (digits, range) = (arguments.int("p"), arguments.int("r"));
-    let (digits, range) = (digits.unwrap_or(0), range.unwrap_or(0));
-    let (single, double) = match arguments.implementation {
-        Implementation::Mpich => (37, 307),
-        Implementation::OpenMpi => (38, 308),
-    };
-    match (digits, range) {
-        _ if digits <= 6 && range <= single => 4,
-        _ if digits <= 15 && range <= double => 8,
-        _ => 16,
-    }
-}
-
-/// Bytes of the smallest integer with `r` decimal digits.
-fn integer_size(arguments: &Arguments<'_>) -> u64 {
-    match arguments.int("r").unwrap_or(0) {
-        ..=2 => 1,
-        3..=4 => 2,
-        5..=9 => 4,
-        10..=18 => 8,
-        _ => 16,
-    }
-}
-
-fn lengths(arguments: &mut Arguments<'_>) -> Option<Vec<u64>> {
-    counts(arguments, "array_of_blocklengths", "count")
-}
-
-/// The array `name`, as long as the argument `length` says; `None` when that is too
-/// long to be believed.
-fn counts(arguments: &mut Arguments<'_>, name: &str, length: &str) -> Option<Vec<u64>> {
-    let length = arguments.count(length)?;
-    let entries = arguments.integers(name, length)?;
-    (entries.len() as u64 == length).then(|| {
-        entries
-            .into_iter()
-            .map(|entry| u64::try_from(entry).unwrap_or(0))
-            .collect()
-    })
-}
-
-fn product(factors: &[u64]) -> u64 {
-    factors.iter().copied().fold(1, u64::saturating_mul)
-}
-
-/// Elements in a process's share of a grid distributed over processes in row-major
-/// order: the product over the dimensions (MPI-4.0, 5.1.4).
-fn darray_elements(arguments: &mut Arguments<'_>) -> Option<u64> {
-    let sizes = counts(arguments, "array_of_gsizes", "ndims")?;
-    let processes = counts(arguments, "array_of_psizes", "ndims")?;
-    let dimensions = sizes.len() as u64;
-    let distributions = arguments.integers("array_of_distribs", dimensions)?;
-    let chunks = arguments.integers("array_of_dargs", dimensions)?;
-    let mut rank = arguments.count("rank")?;
-    let mut elements = 1u64;
-    let rows = sizes
-        .iter()
-        .zip(&processes)
-        .zip(distributions.iter().zip(&chunks));
-    // The last dimension's coordinate changes fastest with the rank.
-    for ((&size, &processes), (&distribution, &chunk)) in rows.rev() {
-        let processes = processes.max(1);
-        let position = rank % processes;
-        rank /= processes;
-        // BLOCK, CYCLIC, NONE: 121 to 123 in MPICH, 0 to 2 in Open MPI.
-        let share = match distribution {
-            0 | 121 => {
-                let block = u64::try_from(chunk).unwrap_or(size.div_ceil(processes));
-                let start = position.saturating_mul(block).min(size);
-                block.min(size - start)
-            }
-            1 | 122 => {
-                let block = u64::try_from(chunk).unwrap_or(1).max(1);
-                cyclic_share(size, processes, position, block)
-            }
-            _ => size,
-        };
-        elements = elements.saturating_mul(share);
-    }
-    Some(elements)
-}
-
-/// How many of `size` elements process `position` of `processes` gets when blocks of `block` are dealt
-/// out in turn.
-fn cyclic_share(size: u64, processes: u64, position: u64, block: u64) -> u64 {
-    let round = processes.saturating_mul(block);
-    let rest = size % round;
-    let start = position.saturating_mul(block).min(rest);
-    (size / round).saturating_mul(block) + block.min(rest - start)
 }

@@ -144,7 +144,7 @@ impl Endpoints {
         }
     }
 
-    /// Learns from a call that returned what it tells of names. Whether it is to be recorded.
+    /// Learns names from a call that returned. Whether it is to be recorded.
     pub(super) fn learn(
         &mut self,
         purpose: ProbePurpose,
@@ -216,7 +216,7 @@ impl Endpoints {
     }
 }
 
-/// Takes what is of this address space.
+/// Takes what belongs to this address space.
 fn forget<T>(all: &mut BTreeMap<(Space, u64), T>, space: Space) {
     let of_it = all.range((space, 0)..=(space, u64::MAX));
     let of_it: Vec<(Space, u64)> = of_it.map(|(key, _)| *key).collect();

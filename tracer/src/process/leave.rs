@@ -5,8 +5,8 @@
 
 use belljar_abi::Base;
 use belljar_trace::{
-    Completion, Detailed, Details, Direction, Event, Fact, Folded, Phase, Polls, Status, Transfer,
-    WORLD, polls,
+    Bounds, Completion, Detailed, Details, Direction, Event, Fact, Folded, Phase, Polls, Status,
+    Transfer, WORLD, polls,
 };
 
 use super::{Matched, Process, Window};
@@ -21,6 +21,8 @@ struct Outcome {
     completed: Vec<Completion>,
     status: Option<Status>,
     fact: Option<Fact>,
+    /// The bounds of the datatype that the fact is about.
+    bounds: Option<Bounds>,
     /// What persistent requests that were started move.
     moved: Option<Event>,
     bad: Option<u8>,
@@ -69,6 +71,12 @@ impl Process {
         event.bad = outcome.bad;
         if action_makes_window(event) {
             self.name_window(event, memory);
+        }
+        if outcome.bounds.is_some() {
+            event.details = Detailed::of(Details {
+                bounds: outcome.bounds,
+                ..Details::default()
+            });
         }
         event.started = outcome.started;
         event.completed = outcome.completed;
@@ -127,6 +135,11 @@ impl Process {
                 }
                 Action::Probe => outcome.status = self.probe(event, &mut arguments),
                 Action::Start => self.start(event, handles, &mut outcome),
+                Action::MakeDatatype | Action::AskDatatype => {
+                    if let Some((fact, bounds)) = self.datatype_told(action, &mut arguments) {
+                        (outcome.fact, outcome.bounds) = (Some(fact), bounds);
+                    }
+                }
                 _ => {
                     outcome.fact =
                         self.object(action, handles, event, &mut arguments, &mut outcome.started)
@@ -231,16 +244,6 @@ impl Process {
                 let handle = arguments.pointed_handle(Base::Group)?;
                 return Some(self.communicators.make_group(handle, arguments));
             }
-            Action::MakeDatatype => {
-                let handle = arguments.pointed_handle(Base::Datatype)?;
-                let datatype = self.datatypes.construct(handle, arguments);
-                return Some(Fact::Datatype(datatype));
-            }
-            Action::AskDatatype => {
-                let size = u64::try_from(arguments.integer("size")?).ok()?;
-                let handle = arguments.first_handle(Base::Datatype)?;
-                return self.datatypes.learn_size(handle, size).map(Fact::Datatype);
-            }
             Action::MakeWindow => {
                 let handle = arguments.pointed_handle(Base::Win)?;
                 let window = Window {
@@ -253,6 +256,31 @@ impl Process {
             _ => {}
         }
         None
+    }
+
+    /// Calls that make a datatype or ask about one: the datatype, and its bounds if they are known.
+    fn datatype_told(
+        &mut self,
+        action: Action,
+        arguments: &mut Arguments<'_>,
+    ) -> Option<(Fact, Option<Bounds>)> {
+        if action == Action::MakeDatatype {
+            let handle = arguments.pointed_handle(Base::Datatype)?;
+            let datatype = self.datatypes.construct(handle, arguments);
+            return Some((Fact::Datatype(datatype), self.datatypes.bounds(handle)));
+        }
+        let handle = arguments.first_handle(Base::Datatype)?;
+        let learned = if arguments.has("size") {
+            let size = u64::try_from(arguments.integer("size")?).ok()?;
+            self.datatypes.learn_size(handle, size)
+        } else {
+            let bounds = Bounds {
+                lower: arguments.integer("lb")?,
+                extent: arguments.integer("extent")?,
+            };
+            self.datatypes.learn_bounds(handle, bounds)
+        };
+        Some((Fact::Datatype(learned?), self.datatypes.bounds(handle)))
     }
 
     fn ask_communicator(&mut self, arguments: &mut Arguments<'_>) -> Option<Fact> {

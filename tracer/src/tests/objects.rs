@@ -1,6 +1,6 @@
 //! Datatypes of both implementations.
 
-use belljar_trace::{Datatype, Event, Fact};
+use belljar_trace::{Bounds, Datatype, Event, Fact};
 
 use crate::node::NodeTracer;
 use crate::scripted::{Guest, int};
@@ -46,7 +46,22 @@ fn size(event: &Event) -> Option<u64> {
     }
 }
 
+fn bounds(event: &Event) -> Option<(i64, i64)> {
+    let details = event.details.0.as_deref();
+    let bounds = details.and_then(|details| details.bounds);
+    bounds.map(|Bounds { lower, extent }| (lower, extent))
+}
+
 impl Script {
+    /// Constructs a datatype: its handle and bounds.
+    fn bounded(&mut self, name: &str, arguments: &[u64]) -> (u64, Option<(i64, i64)>) {
+        self.next += 16;
+        let event = self
+            .guest
+            .make(&mut self.tracer, name, arguments, self.next);
+        (self.next, bounds(&event))
+    }
+
     /// Constructs a datatype: its handle and size.
     fn construct(&mut self, name: &str, arguments: &[u64]) -> (u64, Option<u64>) {
         self.next += 16;
@@ -216,4 +231,108 @@ fn mpichs_pair_types_have_sizes() {
     assert_eq!(it.bytes_of(0x8c00_0003).1, 12);
     // A built-in datatype of a later MPICH.
     assert_eq!(it.bytes_of(0x4c00_02ff).1, 4);
+}
+
+#[test]
+fn constructors_make_bounds() {
+    for mut it in scripts() {
+        let (double, integer) = (it.double, it.integer);
+        let lengths = it.guest.ints(&[1, 0, 4]);
+        let places = it.guest.words(&[16, 100, u64::MAX - 7]);
+        let counts = it.guest.ints(&[3, 7, -1]);
+        let sizes = it.guest.ints(&[5, 6]);
+        let types = it.guest.handles(&[double, integer, integer]);
+        let byte = match it.world {
+            0x4400_0000 => 0x4c00_010d,
+            _ => it.guest.object("ompi_mpi_byte"),
+        };
+        let tail = it.guest.handles(&[double, byte]);
+        let (one, ends) = (it.guest.ints(&[1, 3]), it.guest.words(&[0, 8]));
+        let resized = it.bounded("MPI_Type_create_resized", &[double, u64::MAX - 3, 24]);
+        assert_eq!(resized.1, Some((-4, 24)));
+        let wide = resized.0;
+        let cases: [(&str, Vec<u64>, (i64, i64)); 13] = [
+            ("MPI_Type_contiguous", vec![int(7), double], (0, 56)),
+            ("MPI_Type_contiguous", vec![int(7), wide], (-4, 168)),
+            ("MPI_Type_contiguous", vec![int(0), wide], (0, 0)),
+            ("MPI_Type_dup", vec![wide], (-4, 24)),
+            (
+                "MPI_Type_vector",
+                vec![int(3), int(2), int(5), integer],
+                (0, 48),
+            ),
+            (
+                "MPI_Type_vector",
+                vec![int(3), int(2), int(-5), integer],
+                (-40, 48),
+            ),
+            (
+                "MPI_Type_create_hvector",
+                vec![int(3), int(1), 16, integer],
+                (0, 36),
+            ),
+            (
+                "MPI_Type_indexed",
+                vec![int(3), lengths, counts, double],
+                (-8, 40),
+            ),
+            (
+                "MPI_Type_create_hindexed",
+                vec![int(3), lengths, places, double],
+                (-8, 32),
+            ),
+            (
+                "MPI_Type_create_indexed_block",
+                vec![int(2), int(2), counts, integer],
+                (12, 24),
+            ),
+            // Of the ints the last four begin 8 bytes before the buffer, the double ends at 24.
+            (
+                "MPI_Type_create_struct",
+                vec![int(3), lengths, places, types],
+                (-8, 32),
+            ),
+            // A double and three bytes.
+            (
+                "MPI_Type_create_struct",
+                vec![int(2), one, ends, tail],
+                (0, 16),
+            ),
+            (
+                "MPI_Type_create_subarray",
+                vec![int(2), sizes, one, one, int(56), integer],
+                (0, 120),
+            ),
+        ];
+        for (name, arguments, expected) in cases {
+            let (_, found) = it.bounded(name, &arguments);
+            assert_eq!(found, Some(expected), "{name}");
+        }
+    }
+}
+
+#[test]
+fn bounds_that_the_program_asks_for_are_learned() {
+    for mut it in scripts() {
+        let (handle, _) = it.construct("MPI_Type_dup", &[0xcc00_7777]);
+        let out = it.guest.words(&[0, 0]);
+        let ask = |it: &mut Script, name, told: &[u64]| {
+            let arguments = [handle, out, out + 8];
+            let arguments = &arguments[..told.len() + 1];
+            let memory = told.to_vec();
+            it.guest
+                .call_with(&mut it.tracer, name, arguments, |guest, _| {
+                    guest.put_words(out, &memory);
+                });
+            it.tracer.take_events().pop().unwrap()
+        };
+        assert_eq!(bounds(&ask(&mut it, "MPI_Type_get_extent", &[8, 40])), None);
+        ask(&mut it, "MPI_Type_size", &[8]);
+        let event = ask(&mut it, "MPI_Type_get_extent", &[8, 40]);
+        assert_eq!((size(&event), bounds(&event)), (Some(8), Some((8, 40))));
+        let again = ask(&mut it, "MPI_Type_get_extent", &[8, 40]);
+        assert_eq!((bounds(&again), again.fact), (None, None));
+        let (_, made) = it.bounded("MPI_Type_contiguous", &[int(2), handle]);
+        assert_eq!(made, Some((8, 80)));
+    }
 }

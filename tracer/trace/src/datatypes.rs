@@ -16,6 +16,27 @@ pub struct Predefined {
     open_mpi: &'static str,
 }
 
+impl Predefined {
+    /// The multiple of bytes at which C has it on x86-64.
+    pub fn alignment(&self) -> u64 {
+        let size = u64::from(self.size);
+        let alignment = match self.name {
+            "MPI_FLOAT_INT" | "MPI_SHORT_INT" => 4,
+            "MPI_DOUBLE_INT" | "MPI_LONG_INT" => 8,
+            "MPI_LONG_DOUBLE_INT" => 16,
+            "MPI_2COMPLEX" | "MPI_2DOUBLE_COMPLEX" => size / 4,
+            name if name.contains("COMPLEX") || name.starts_with("MPI_2") => size / 2,
+            _ => size,
+        };
+        alignment.max(1)
+    }
+
+    /// Bytes from one element to the next: its size, with what pads it to its alignment.
+    pub fn extent(&self) -> u64 {
+        u64::from(self.size).next_multiple_of(self.alignment())
+    }
+}
+
 const fn row(name: &'static str, size: u32, mpich: u32, open_mpi: &'static str) -> Predefined {
     Predefined {
         name,
@@ -134,6 +155,23 @@ mod tests {
                 assert_eq!(size, u64::from(row.size), "{}", row.name);
             }
         }
+    }
+
+    #[test]
+    fn pairs_are_padded_as_the_compiler_pads_them() {
+        let row = |name| PREDEFINED.iter().find(|row| row.name == name).unwrap();
+        for (name, extent) in [
+            ("MPI_DOUBLE_INT", 16),
+            ("MPI_SHORT_INT", 8),
+            ("MPI_LONG_DOUBLE_INT", 32),
+            ("MPI_FLOAT_INT", 8),
+            ("MPI_2INT", 8),
+            ("MPI_C_LONG_DOUBLE_COMPLEX", 32),
+            ("MPI_LB", 0),
+        ] {
+            assert_eq!(row(name).extent(), extent, "{name}");
+        }
+        assert_eq!(row("MPI_C_DOUBLE_COMPLEX").alignment(), 8);
     }
 
     #[test]

@@ -39,14 +39,15 @@ mod site;
 
 pub use account::{Account, Accounts};
 pub use counters::{Counters, NodeSummary, ProcessInfo, TraceSummary, Warnings};
-pub use event::details::{Detailed, Details};
+pub use datatypes::Predefined;
+pub use event::details::{Bounds, Detailed, Details, UnboundedDetails};
 pub use event::{
     Amount, Collective, Completion, Direction, Ending, Event, Phase, Share, Status, Text, Transfer,
     Who,
 };
 pub use file::{
     EARLIEST_VERSION, MAGIC, PLAIN_VERSION, SINGLE_VERSION, SITES_VERSION, TRACE_FILE, TraceError,
-    TraceHeader, TraceState, VERSION,
+    TraceHeader, TraceState, UNBOUNDED_VERSION, VERSION,
 };
 pub use implementation::{Implementation, Peer, UNDEFINED};
 pub use launch::Launch;

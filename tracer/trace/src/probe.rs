@@ -2,7 +2,7 @@
 //!
 //! A [`Probe`] says where one is and what is read there, a [`ProbeRecord`] what one call was. Values are words of
 //! registers and memory, and texts that they pointed to; what they mean is said by the probe. Some probes a run has by itself, to
-//! see messages: [`purpose`] says what these record. Made by the tracer, written and read by `belljar-archive`.
+//! see messages: `purpose` says what these record. Made by the tracer, written and read by `belljar-archive`.
 
 /// What probes are for.
 mod purpose;

@@ -3,27 +3,20 @@
 //! Messages need the MPI library's tables, which are in the run's image; what passed the wire the run wrote down itself.
 //! Called by `trace`.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use belljar_analysis::{Filter, Matrix, TrafficOf, seen_traffic, traffic};
-use belljar_archive::TraceReader;
-use belljar_cluster::mpirun::GuestRoot;
-use belljar_cluster::mpirun::tables::{tables_in, tables_of};
-use belljar_cluster::plan::Plan;
-use belljar_cluster::results::run_directory::SCENARIO_FILE;
+use belljar_analysis::{Filter, Matrix, TrafficOf, seen_traffic, traffic, untimed_traffic};
 use belljar_cluster::results::wire::WIRE_FILE;
-use belljar_cluster::scenario::Scenario;
-use belljar_collectives::Tables;
-use belljar_trace::{Implementation, TraceState};
+use belljar_trace::TraceState;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
 use super::{FilterArguments, filter, results, trace_file};
+use crate::command::tables::tables_of_run;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,6 +56,9 @@ pub(crate) struct MatrixArguments {
     /// The MPI library whose tables say how collective operations are carried out; that of the run's image when absent.
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
+    /// Messages and bytes alone, of all calls: what the trace has of times is not read, and no rates are told.
+    #[arg(long)]
+    counts: bool,
     #[command(flatten)]
     filter: FilterArguments,
 }
@@ -73,6 +69,17 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
     let of = TrafficOf {
         communicator: arguments.communicator,
         job: arguments.job,
+    };
+    if arguments.counts
+        && (filter != Filter::default() || matches!(arguments.by, By::Wire | By::Seen))
+    {
+        bail!(
+            "--counts is of all calls, made in the trace itself; leave out --from, --to, --phase, --rank, --function, --by wire and --by seen"
+        );
+    }
+    let traffic = |trace: &Path, tables| match arguments.counts {
+        true => untimed_traffic(trace, of, tables),
+        false => traffic(trace, &filter, of, tables),
     };
     let (matrix, state) = match arguments.by {
         By::Wire => {
@@ -97,11 +104,11 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
                 )
             })?
         }
-        By::Call => traffic(&trace_file(&arguments.trace), &filter, of, None)?,
+        By::Call => traffic(&trace_file(&arguments.trace), None)?,
         By::Message => {
-            let tables = tables(arguments)?;
             let trace = trace_file(&arguments.trace);
-            traffic(&trace, &filter, of, Some(&tables))?
+            let tables = tables_of_run(&trace, arguments.library.as_deref())?;
+            traffic(&trace, Some(&tables))?
         }
     };
     if let Some(path) = &arguments.svg {
@@ -118,49 +125,6 @@ fn draw(matrix: &Matrix, path: &Path) -> std::io::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     matrix.write_svg(&mut file)?;
     file.flush()
-}
-
-/// The tables by which the run's MPI library carried out collective operations.
-fn tables(arguments: &MatrixArguments) -> Result<Tables> {
-    if let Some(library) = &arguments.library {
-        return Ok(tables_of(library)?);
-    }
-    let trace = trace_file(&arguments.trace);
-    let path = trace.with_file_name(SCENARIO_FILE);
-    let text = fs::read_to_string(&path).with_context(|| {
-        format!(
-            "cannot read {}, which says which image has the MPI library; name the library's file with --library",
-            path.display()
-        )
-    })?;
-    for name in choosing(&text) {
-        eprintln!(
-            "warning: {} names {name}; what it makes the MPI library choose is not taken into account",
-            path.display()
-        );
-    }
-    let scenario = Scenario::parse(&path, &text, &[])?;
-    let image = Plan::image_of(&scenario, &path)?;
-    Ok(tables_in(
-        &GuestRoot::open(&image)?,
-        implementation(&trace)?,
-    )?)
-}
-
-/// Variables in a scenario that make MPI libraries choose other algorithms than by their own rules.
-fn choosing(scenario: &str) -> BTreeSet<&str> {
-    let words = scenario.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
-    let names = ["MPIR_CVAR_", "OMPI_MCA_coll", "coll_tuned_", "coll_libnbc_"];
-    words
-        .filter(|word| names.iter().any(|name| word.starts_with(name)))
-        .collect()
-}
-
-/// The MPI library of the first call in a trace.
-fn implementation(trace: &Path) -> Result<Implementation> {
-    let mut reader = TraceReader::open(trace)?;
-    let first = reader.next();
-    Ok(first.map_or(Implementation::Mpich, |event| event.implementation))
 }
 
 /// What `summary.json` says that is needed here.
@@ -185,24 +149,4 @@ fn wire(directory: &Path) -> Result<Matrix> {
         .with_context(|| format!("{}/summary.json", directory.display()))?;
     let matrix = Matrix::of_wire(&read(WIRE_FILE)?, lasted.virtual_time_ps);
     matrix.with_context(|| directory.join(WIRE_FILE).display().to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn variables_that_choose_algorithms_are_found() {
-        let scenario = "command = 'mpirun --mca coll_tuned_use_dynamic_rules 1 ./a'\n\
-                        environment = { MPIR_CVAR_BCAST_INTRA_ALGORITHM = 'binomial', HOME = '/' }";
-        let found: Vec<&str> = choosing(scenario).into_iter().collect();
-        assert_eq!(
-            found,
-            [
-                "MPIR_CVAR_BCAST_INTRA_ALGORITHM",
-                "coll_tuned_use_dynamic_rules"
-            ]
-        );
-        assert!(choosing("command = 'mpirun ./a'").is_empty());
-    }
 }

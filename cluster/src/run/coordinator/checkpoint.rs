@@ -273,7 +273,7 @@ impl Run {
             input: self.input,
             closing: self.closing.clone(),
             fabric: self.fabric.save(),
-            recorder: self.recorder.save().map_err(CheckpointError::from)?,
+            recorder: self.recorder.save()?,
             captures: self.captures.save()?,
             links: links.transpose().map_err(RunError::Links)?,
         })

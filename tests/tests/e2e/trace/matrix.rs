@@ -129,6 +129,15 @@ fn traffic_is_what_the_program_calls_the_library_sends_and_the_wire_carries() {
     assert_eq!(messages, sent());
     assert_eq!(by_message["unknown"].as_array().map(Vec::len), Some(0));
 
+    // Without the times that the trace has it is the same.
+    for (by, timed) in [("call", &by_call), ("message", &by_message)] {
+        let counts = matrix(&dir, "out", &["--by", by, "--counts"]);
+        assert_eq!(
+            (&counts["pairs"], &counts["span_ps"]),
+            (&timed["pairs"], &0.into())
+        );
+    }
+
     // The wire has the same data, and headers of MPICH's, its making of connections, and the launcher's words.
     let wire = pairs(&matrix(&dir, "out", &["--by", "wire"]), "payload");
     for (pair, (_, bytes)) in &messages {

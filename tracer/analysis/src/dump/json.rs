@@ -61,6 +61,7 @@ pub(super) fn object(
         ("completed", completed(event)),
         ("status", json!(event.status.map(status))),
         ("made", made(event, communicators)),
+        ("bounds", json!(details.bounds)),
         ("window", json!(details.window)),
         (
             "target_datatype",

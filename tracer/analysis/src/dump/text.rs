@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 
 use belljar_sim::Time;
 use belljar_trace::{
-    Datatype, Details, Direction, Ending, Event, Fact, GroupMembers, Phase, Status, TraceHeader,
-    Transfer,
+    Bounds, Datatype, Details, Direction, Ending, Event, Fact, GroupMembers, Phase, Status,
+    TraceHeader, Transfer,
 };
 
 use super::frames::{self, SiteFrame};
@@ -150,7 +150,7 @@ fn remarks(line: &mut String, event: &Event, communicators: &Communicators) {
 /// Most displacements that a line shows.
 const MAX_DISPLACEMENTS: usize = 16;
 
-/// Windows and displacements.
+/// Windows, bounds and displacements.
 fn besides(line: &mut String, details: &Details) {
     if let Some(window) = details.window {
         add(line, format_args!(" [window#{window}]"));
@@ -160,6 +160,9 @@ fn besides(line: &mut String, details: &Details) {
             line,
             format_args!(" [target {}]", words::datatype(datatype)),
         );
+    }
+    if let Some(Bounds { lower, extent }) = details.bounds {
+        add(line, format_args!(" [lb {lower}, extent {extent}]"));
     }
     let sides = [
         ("sends from", &details.send_displacements),

@@ -76,13 +76,11 @@ impl Matrix {
             TrafficBy::Wire => "on the wire",
         };
         let (all, sum) = (count(self.messages()), self.bytes());
-        format!(
-            "Traffic {by}: {all} {} of {} in {}, {}/s",
-            self.what(),
-            bytes(sum),
-            time(self.span_ps),
-            bytes(self.rate(sum))
-        )
+        let told = format!("Traffic {by}: {all} {} of {}", self.what(), bytes(sum));
+        match self.span_ps {
+            0 => told,
+            span => format!("{told} in {}, {}/s", time(span), bytes(self.rate(sum))),
+        }
     }
 
     /// Writes it as text tables.
@@ -145,6 +143,9 @@ impl Matrix {
         }
         let title = format!("{}{rest}", first.to_uppercase());
         square(&title, &|pair| count(pair.messages))?;
+        if self.span_ps == 0 {
+            return Ok(());
+        }
         square("Bytes a second", &|pair| bytes(self.rate(pair.bytes)))
     }
 
@@ -164,6 +165,14 @@ impl Matrix {
         table
     }
 
+    /// Bytes a second; nothing where no times were read.
+    fn told_rate(&self, sum: u64) -> String {
+        match self.span_ps {
+            0 => String::new(),
+            _ => bytes(self.rate(sum)),
+        }
+    }
+
     fn heaviest(&self) -> Table {
         let mut pairs: Vec<&PairTraffic> = self.pairs.iter().collect();
         pairs.sort_by_key(|pair| {
@@ -177,7 +186,7 @@ impl Matrix {
                 self.name(pair.receiver()),
                 count(pair.messages),
                 bytes(pair.bytes),
-                bytes(self.rate(pair.bytes)),
+                self.told_rate(pair.bytes),
             ]);
         }
         let more = pairs.get(MAX_LINES..).unwrap_or_default();
@@ -192,7 +201,7 @@ impl Matrix {
                 String::new(),
                 count(sum(|pair| pair.messages)),
                 bytes(rest),
-                bytes(self.rate(rest)),
+                self.told_rate(rest),
             ]);
         }
         table
@@ -232,7 +241,10 @@ impl Matrix {
         }
         for pair in &self.pairs {
             let (from, messages, sum) = (pair.from, pair.messages, pair.bytes);
-            let rate = self.rate(sum);
+            let rate = match self.span_ps {
+                0 => String::new(),
+                _ => self.rate(sum).to_string(),
+            };
             let to = pair.to.map_or_else(|| "*".to_owned(), |to| to.to_string());
             if wire {
                 let payload = pair.payload.unwrap_or(0);

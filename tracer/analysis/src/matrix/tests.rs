@@ -327,3 +327,41 @@ fn the_wire_is_read_back() {
         assert!(Matrix::of_wire(wrong, 1).is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn counts_need_no_times() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace.bjt");
+    let header = STENCIL.header();
+    let mut writer = belljar_archive::TraceWriter::create(&path, &header, false).unwrap();
+    for event in STENCIL.events() {
+        writer.push(event).unwrap();
+    }
+    writer
+        .finish(&belljar_trace::TraceSummary::default())
+        .unwrap();
+    // Chunks of times have kind 5; their bytes are all overwritten.
+    let mut bytes = std::fs::read(&path).unwrap();
+    let mut at = 10;
+    while at < bytes.len() {
+        let length = bytes[at + 1..at + 5].try_into().unwrap();
+        let end = at + 9 + u32::from_le_bytes(length) as usize;
+        if bytes[at] == 5 {
+            bytes[at + 9..end].fill(0x5a);
+        }
+        at = end;
+    }
+    std::fs::write(&path, bytes).unwrap();
+    for tables in [None, Some(&tables())] {
+        let timed = of_stencil(tables);
+        let of = TrafficOf::default();
+        let (found, state) = untimed_traffic(&path, of, tables).unwrap();
+        assert_eq!(state, TraceState::Complete);
+        let expected = Matrix {
+            span_ps: 0,
+            ..timed
+        };
+        assert_eq!(found, expected);
+        assert!(found.messages() > 0);
+    }
+}

@@ -1,26 +1,29 @@
 //! From the events of a trace, in its order, to waiting times.
 //!
 //! What is kept are operations whose partner did not come yet and calls that wait for them: in a trace of a
-//! run these are as many as processes are apart. A receive that asked for any message and for no status cannot be matched;
-//! it is counted, and what comes after it on its communicator may be matched with the message before. Called by
+//! run these are as many as processes are apart. What a receive got that asked for any message and for no status is deduced; where it
+//! cannot be, it is counted, and what comes after it on its communicator may be matched with the message before. Called by
 //! `dump`'s [`waiting`](crate::waiting()).
 
 /// Waiting in collective operations.
 mod collective;
+/// Up to when all calls are known.
+mod horizon;
+/// Receives that are complete.
+mod received;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_abi::Base;
-use belljar_trace::{
-    Completion, Direction, Ending, Event, Peer, Phase, Status, TraceHeader, Transfer,
-};
+use belljar_trace::{Completion, Direction, Ending, Event, Peer, Phase, TraceHeader, Transfer};
 
 use super::calls::{Call, Calls, Cause, Entered, LabelSum};
 use super::dependency::{Dependency, Needed, Point};
 use super::{WaitKind, Waiting};
 use crate::communicators::{Communicators, Member, ProcessKey};
-use crate::matching::{Channel, Matcher, Operation, Wanted};
+use crate::matching::{Channel, Matcher, Operation, Sent, Wanted};
 use collective::Gathering;
+use horizon::Horizon;
 
 /// A side of a message, or a process's part in a collective operation.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +68,9 @@ pub struct WaitCollector<'a> {
     messages: u64,
     collectives: u64,
     unresolved: u64,
+    horizon: Horizon,
+    /// Processes that called `MPI_Cancel`: of theirs a receive may be complete and have got nothing.
+    cancelling: BTreeSet<ProcessKey>,
 }
 
 impl<'a> WaitCollector<'a> {
@@ -84,6 +90,8 @@ impl<'a> WaitCollector<'a> {
             messages: 0,
             collectives: 0,
             unresolved: 0,
+            horizon: Horizon::new(communicators.process_keys()),
+            cancelling: BTreeSet::new(),
         }
     }
 
@@ -102,6 +110,7 @@ impl<'a> WaitCollector<'a> {
 
     /// No more events come: calls that still lack somebody depend on those that are known.
     pub(crate) fn end(&mut self) {
+        self.settle_untold(true);
         self.calls.end();
     }
 
@@ -113,9 +122,15 @@ impl<'a> WaitCollector<'a> {
     /// The same, of a call that is called by a label.
     pub(crate) fn observe_labelled(&mut self, event: &Event, counts: bool, label: u64) {
         let process = (event.node, event.process);
+        if self.horizon.observe(event, self.time(event, event.entry)) {
+            self.settle_untold(false);
+        }
         let Some(job) = self.communicators.job(process).filter(|_| event.depth == 0) else {
             return;
         };
+        if event.name() == "MPI_Cancel" {
+            self.cancelling.insert(process);
+        }
         let member = Member {
             job,
             rank: event.rank,
@@ -235,7 +250,12 @@ impl<'a> WaitCollector<'a> {
                     to,
                     tag,
                 };
-                if let Some(receive) = self.matcher.send(channel, part) {
+                let sent = Sent {
+                    operation: part,
+                    at: self.time(event, event.entry),
+                    thread: event.thread,
+                };
+                if let Some(receive) = self.matcher.send(channel, sent) {
                     self.pair(part, receive);
                 }
             }
@@ -258,44 +278,13 @@ impl<'a> WaitCollector<'a> {
                 let to = (communicator, member);
                 self.matcher.receive(to, wanted, part, &mut found);
                 self.pair_all(found);
-                if transfer.phase == Phase::Done && event.exit.is_some() {
-                    self.received(process, part, event.status);
+                if let Some(exit) = event.exit.filter(|_| transfer.phase == Phase::Done) {
+                    let at = self.time(event, exit);
+                    self.received(process, (part, at), event.status);
                 }
             }
         }
         Some(part)
-    }
-
-    /// A receive is complete, with this status if the program asked for one.
-    fn received(&mut self, process: ProcessKey, part: Operation, status: Option<Status>) {
-        let Some(own) = self.parts.get_mut(&part) else {
-            return;
-        };
-        let Some(receive) = own.receive.filter(|receive| !receive.known) else {
-            return;
-        };
-        own.receive = Some(Receive {
-            known: true,
-            ..receive
-        });
-        let to = (receive.communicator, own.member);
-        let got = status.and_then(|status| {
-            let from = self
-                .communicators
-                .peer(process, receive.number, status.source)?;
-            Some((from, status.tag))
-        });
-        match got {
-            Some(got) => {
-                let mut found = Vec::new();
-                self.matcher.got(to, part, got, &mut found);
-                self.pair_all(found);
-            }
-            None => {
-                self.unresolved += 1;
-                self.withdraw(part);
-            }
-        }
     }
 
     fn pair_all(&mut self, found: Vec<(Operation, Operation)>) {
@@ -363,9 +352,12 @@ impl<'a> WaitCollector<'a> {
         let parts = self.requests.remove(&(process, completion.request));
         let parts = parts.unwrap_or_default();
         let cancelled = completion.status.is_some_and(|status| status.cancelled);
+        let at = self.time(event, event.exit.unwrap_or(event.entry));
         for part in &parts {
             match completion.ending {
-                Ending::Well if !cancelled => self.received(process, *part, completion.status),
+                Ending::Well if !cancelled => {
+                    self.received(process, (*part, at), completion.status)
+                }
                 _ => self.withdraw(*part),
             }
         }
@@ -386,11 +378,13 @@ impl<'a> WaitCollector<'a> {
 
     /// The sums over the calls of each label, once all events came.
     pub(crate) fn labelled(&mut self) -> BTreeMap<u64, LabelSum> {
+        self.settle_untold(true);
         self.calls.labelled()
     }
 
     /// The waiting times.
-    pub fn finish(self) -> Waiting {
+    pub fn finish(mut self) -> Waiting {
+        self.settle_untold(true);
         let (lone_sends, lone_receives) = self.matcher.alone();
         Waiting {
             messages: self.messages,

@@ -82,19 +82,49 @@ fn a_wildcard_waits_for_the_one_whose_message_it_got() {
 }
 
 #[test]
-fn a_wildcard_without_a_status_is_counted_and_holds_nobody_up() {
+fn what_a_wildcard_without_a_status_got_is_deduced() {
     let mut ranks = Ranks::new(2);
-    let any = [BUFFER, int(4), BYTE, int(ANY), int(7), WORLD, 1];
+    let any = [BUFFER, int(4), BYTE, int(ANY), int(-1), WORLD, 1];
     ranks.call(0, (1000, 2000), "MPI_Recv", &any);
     ranks.send(1, (1500, 1600), 0, 7);
     ranks.receive(0, (3000, 4000), 1, 1, 8);
-    ranks.send(1, (3500, 3600), 0, 8);
+    ranks.send(1, (3600, 3700), 0, 8);
     let found = ranks.waiting();
     assert_eq!(
         calls(&found),
-        [(WaitKind::LateSender, 0, "MPI_Recv", 500, 1)]
+        [
+            (WaitKind::LateSender, 0, "MPI_Recv", 600, 1),
+            (WaitKind::LateSender, 0, "MPI_Recv", 500, 1)
+        ]
     );
-    assert_eq!((found.unresolved, found.lone_sends), (1, 1));
+    assert_eq!((found.messages, found.unresolved), (2, 0));
+    assert_eq!((found.lone_sends, found.lone_receives), (0, 0));
+}
+
+#[test]
+fn a_wildcard_that_may_have_got_either_is_counted_and_holds_nobody_up() {
+    for cancels in [false, true] {
+        let mut ranks = Ranks::new(3);
+        let any = [BUFFER, int(4), BYTE, int(ANY), int(7), WORLD, 1];
+        if cancels {
+            ranks.call(0, (500, 600), "MPI_Cancel", &[BUFFER]);
+        }
+        ranks.call(0, (1000, 2000), "MPI_Recv", &any);
+        ranks.send(1, (1500, 1600), 0, 7);
+        // What is cancelled may have got nothing.
+        if !cancels {
+            ranks.send(2, (1500, 1600), 0, 7);
+        }
+        ranks.receive(0, (3000, 4000), 1, 1, 8);
+        ranks.send(1, (3500, 3600), 0, 8);
+        let found = ranks.waiting();
+        assert_eq!(
+            calls(&found),
+            [(WaitKind::LateSender, 0, "MPI_Recv", 500, 1)]
+        );
+        let lone = if cancels { 1 } else { 2 };
+        assert_eq!((found.unresolved, found.lone_sends), (1, lone));
+    }
 }
 
 #[test]

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_trace::{
-    NewSites, PLAIN_VERSION, SINGLE_VERSION, SITES_VERSION, Site, SiteNumbers, Sites, VERSION,
-    codec,
+    NewSites, PLAIN_VERSION, SINGLE_VERSION, SITES_VERSION, Site, SiteNumbers, Sites,
+    UNBOUNDED_VERSION, UnboundedDetails, VERSION, codec,
 };
 use bincode::{Decode, Encode};
 
@@ -215,6 +215,7 @@ impl Dictionary {
             details,
             folded: false,
         };
+        let earlier = |details: Option<UnboundedDetails>| details.map(|it| Box::new(it.into()));
         let (signature, used) = match self.version {
             PLAIN_VERSION => {
                 let ((event, slots), used) = codec::decode_first(raw).map_err(failed)?;
@@ -227,7 +228,19 @@ impl Dictionary {
             SINGLE_VERSION => {
                 let (parts, used) = codec::decode_first(raw).map_err(failed)?;
                 let (event, slots, site, details) = parts;
-                (of((event, slots, site), details), used)
+                (of((event, slots, site), earlier(details)), used)
+            }
+            UNBOUNDED_VERSION => {
+                let (parts, used) = codec::decode_first(raw).map_err(failed)?;
+                let (event, slots, site, details, folded) = parts;
+                let signature = of((event, slots, site), earlier(details));
+                (
+                    Signature {
+                        folded,
+                        ..signature
+                    },
+                    used,
+                )
             }
             _ => codec::decode_first::<Signature>(raw).map_err(failed)?,
         };

@@ -191,7 +191,7 @@ fn create(path: &Path) -> Result<File, TraceError> {
 }
 
 /// Roughly the bytes of an event when encoded; bounds a chunk whose events are large.
-fn weight(event: &Event) -> usize {
+pub(crate) fn weight(event: &Event) -> usize {
     let fact = match &event.fact {
         Some(Fact::Group {
             members: GroupMembers::Include(_, ranks) | GroupMembers::Exclude(_, ranks),
@@ -209,7 +209,12 @@ fn weight(event: &Event) -> usize {
     let pieces = event.collectives.iter();
     let pieces = pieces.map(|it| it.sent.pieces.len() + it.received.pieces.len());
     let texts: usize = event.texts.iter().map(|text| text.text.len()).sum();
+    let details = event.details.0.as_deref();
+    let displacements = details.map_or(0, |it| {
+        it.send_displacements.len() + it.receive_displacements.len()
+    });
     32 + 9 * event.arguments.len()
+        + 9 * displacements
         + 40 * event.transfers.len()
         + 30 * event.collectives.len()
         + 9 * event.started.len()

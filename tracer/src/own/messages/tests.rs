@@ -173,7 +173,7 @@ fn open_mpi_tells_names_by_the_groups_of_communicators() {
     for purpose in [ProbePurpose::OpenMpiSend, ProbePurpose::OpenMpiIsend] {
         assert_eq!(guest.call(purpose, &arguments(0, 0)), [expected]);
     }
-    // A buffered send is told where it goes on.
+    // A buffered send is told where it continues.
     assert!(
         guest
             .call(ProbePurpose::OpenMpiSend, &arguments(1, 0))

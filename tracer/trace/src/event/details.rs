@@ -1,4 +1,4 @@
-//! What a call tells besides that replay needs: displacements in buffers, windows.
+//! What a call tells besides that replay needs: displacements in buffers, windows, bounds of datatypes.
 //!
 //! Most calls have nothing of it. It is no part of an event's encoding, so records of earlier versions of the trace stay as they
 //! are; the trace has it with a call's signature. Made by tracers, used by whoever writes, reads or lists events.
@@ -23,6 +23,38 @@ pub struct Details {
     pub send_displacements: Vec<i64>,
     /// The same of the buffer that is received into.
     pub receive_displacements: Vec<i64>,
+    /// The bounds of the datatype that it made, or asked about where they were not known.
+    pub bounds: Option<Bounds>,
+}
+
+/// Where elements of a datatype begin and end, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
+pub struct Bounds {
+    /// Its lower bound.
+    pub lower: i64,
+    /// From one element to the next.
+    pub extent: i64,
+}
+
+/// Details as versions 9 and 10 of the trace have them: without bounds.
+#[derive(Clone, Debug, Encode, Decode)]
+pub struct UnboundedDetails {
+    window: Option<u32>,
+    target_datatype: Option<Datatype>,
+    send_displacements: Vec<i64>,
+    receive_displacements: Vec<i64>,
+}
+
+impl From<UnboundedDetails> for Details {
+    fn from(earlier: UnboundedDetails) -> Self {
+        Self {
+            window: earlier.window,
+            target_datatype: earlier.target_datatype,
+            send_displacements: earlier.send_displacements,
+            receive_displacements: earlier.receive_displacements,
+            bounds: None,
+        }
+    }
 }
 
 /// [`Details`] of a call, if it has any. Not encoded with an event.

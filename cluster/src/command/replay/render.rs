@@ -1,0 +1,143 @@
+//! What a replay says, as text and as JSON.
+//!
+//! Called by `replay`.
+
+use std::io::{self, Write};
+
+use belljar_abi::FUNCTIONS;
+use belljar_analysis::{Table, time_words};
+use belljar_replay::{Fit, Outcome};
+use serde_json::json;
+
+/// Links that are listed.
+const LINKS: usize = 8;
+/// Functions that are listed.
+const FUNCTIONS_LISTED: usize = 16;
+
+fn name(function: u16) -> &'static str {
+    let function = FUNCTIONS.get(usize::from(function));
+    function.map_or("MPI_?", |function| function.name)
+}
+
+/// How much more or less, in percent.
+fn change(was: u64, is: u64) -> String {
+    if was == 0 {
+        return String::new();
+    }
+    let percent = (is as f64 - was as f64) / was as f64 * 100.0;
+    format!("{percent:+.1} %")
+}
+
+/// For people.
+pub(super) fn text(outcome: &Outcome, fit: Fit, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "Predicted: {} from the first call to the last return; traced {}, {}",
+        time_words(outcome.total_ps),
+        time_words(outcome.traced_ps),
+        change(outcome.traced_ps, outcome.total_ps)
+    )?;
+    for stuck in outcome.stuck.iter().take(LINKS) {
+        writeln!(
+            out,
+            "Never returns: call {} of rank {} (job {}), {}",
+            stuck.call,
+            stuck.rank,
+            stuck.job,
+            name(stuck.function)
+        )?;
+    }
+    writeln!(out, "\nRanks")?;
+    let heads = [
+        "rank", "total", "traced", "change", "in MPI", "traced", "waiting",
+    ];
+    let mut table = Table::new(heads);
+    for rank in &outcome.ranks {
+        table.row(vec![
+            rank.rank.to_string(),
+            time_words(rank.total_ps),
+            time_words(rank.traced_ps),
+            change(rank.traced_ps, rank.total_ps),
+            time_words(rank.mpi_ps),
+            time_words(rank.traced_mpi_ps),
+            time_words(rank.waited_ps),
+        ]);
+    }
+    table.write(out)?;
+    writeln!(out, "\nFunctions")?;
+    let mut table = Table::new(["function", "calls", "total", "traced", "change", "waiting"]);
+    for function in outcome.functions.iter().take(FUNCTIONS_LISTED) {
+        table.row(vec![
+            name(function.function).to_owned(),
+            function.calls.to_string(),
+            time_words(function.total_ps),
+            time_words(function.traced_ps),
+            change(function.traced_ps, function.total_ps),
+            time_words(function.waited_ps),
+        ]);
+    }
+    table.write(out)?;
+    links(outcome, out)?;
+    explained(fit, out)
+}
+
+fn links(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    if outcome.links.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nLinks, busiest first")?;
+    let mut table = Table::new(["link", "bytes", "busy", "share", "dropped"]);
+    for load in outcome.links.iter().take(LINKS) {
+        let share = load.busy.as_ps() as f64 / outcome.total_ps.max(1) as f64 * 100.0;
+        table.row(vec![
+            load.name.clone(),
+            load.bytes.to_string(),
+            time_words(load.busy.as_ps()),
+            format!("{share:.1} %"),
+            load.dropped.to_string(),
+        ]);
+    }
+    table.write(out)
+}
+
+/// How well the traced times are explained.
+fn explained(fit: Fit, out: &mut dyn Write) -> io::Result<()> {
+    let share = |part: u64| part as f64 / fit.inside_ps.max(1) as f64 * 100.0;
+    writeln!(
+        out,
+        "\nOf {} in calls that move data, {:.1} % are hosts' work that no cost explains, and {:.1} % were explained too long.",
+        time_words(fit.inside_ps),
+        share(fit.more_ps),
+        share(fit.less_ps)
+    )
+}
+
+/// For programs.
+pub(super) fn json(outcome: &Outcome, fit: Fit, out: &mut dyn Write) -> io::Result<()> {
+    let functions = outcome.functions.iter().map(|of| {
+        json!({
+            "function": name(of.function), "calls": of.calls, "total_ps": of.total_ps,
+            "traced_ps": of.traced_ps, "waited_ps": of.waited_ps, "moved_ps": of.moved_ps,
+        })
+    });
+    let links = outcome.links.iter().map(|load| {
+        json!({
+            "link": load.name, "bytes": load.bytes, "busy_ps": load.busy.as_ps(), "dropped": load.dropped,
+        })
+    });
+    let stuck = outcome.stuck.iter().map(|of| {
+        json!({ "job": of.job, "rank": of.rank, "call": of.call, "function": name(of.function) })
+    });
+    let whole = json!({
+        "total_ps": outcome.total_ps,
+        "traced_ps": outcome.traced_ps,
+        "messages": outcome.messages,
+        "ranks": outcome.ranks,
+        "functions": functions.collect::<Vec<_>>(),
+        "links": links.collect::<Vec<_>>(),
+        "stuck": stuck.collect::<Vec<_>>(),
+        "fit": fit,
+    });
+    serde_json::to_writer_pretty(&mut *out, &whole)?;
+    writeln!(out)
+}

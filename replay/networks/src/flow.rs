@@ -1,0 +1,166 @@
+//! A network in which messages share links fairly, without frames.
+//!
+//! Each message is a flow: it has on every link of its way the same rate, and rates are max-min fair (D. Bertsekas, R. Gallager, "Data
+//! Networks", 6.5.2): no flow's can become more without another's, that is no more, becoming less. What hosts do for each frame is a link, too:
+//! one out of the sender and one into the receiver, which all of its messages share. A message has arrived when its last byte has left, and gone
+//! the way: latencies, and at each switch the time for a frame to come in. Messages of one frame are not shared with: they take the way's
+//! time alone. Called by replay.
+
+/// Max-min fair rates.
+mod fair;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use belljar_fabric::{Direction, LinkId, Routing, RoutingError, Topology};
+use belljar_sim::{Span, Time};
+
+use crate::loggops::within;
+use crate::network::{
+    Arrival, HEADERS, LinkLoad, Message, MessageId, Network, Pace, SEGMENT, frames_of, on_wire,
+};
+use crate::way::{Ways, name};
+use fair::{Load, Sharing};
+
+/// A flow that is under way.
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    /// When its last byte will have left.
+    ends: Time,
+    /// From there to its arrival.
+    after: Span,
+}
+
+/// A network of flows.
+pub struct FlowNetwork {
+    topology: Topology,
+    ways: Ways,
+    pace: Pace,
+    sharing: Sharing,
+    flows: BTreeMap<MessageId, Flow>,
+    ends: BTreeSet<(Time, MessageId)>,
+    /// Bytes of messages of one frame, by link.
+    small: Vec<u64>,
+}
+
+impl FlowNetwork {
+    /// The topology with these routes.
+    ///
+    /// # Errors
+    /// When the topology is none for the routing.
+    pub fn new(
+        topology: Topology,
+        routing: Routing,
+        seed: u64,
+        pace: Pace,
+    ) -> Result<Self, RoutingError> {
+        let links = topology.links();
+        let mut capacities: Vec<f64> = links
+            .iter()
+            .flat_map(|link| [link.spec.bandwidth as f64 / 8e12; 2])
+            .collect();
+        // What hosts do for a frame bounds their bytes: first out of each host, then into each.
+        for span in [pace.sends, pace.receives] {
+            let rate = match span.as_ps() {
+                0 => f64::INFINITY,
+                ps => on_wire(SEGMENT) as f64 / ps as f64,
+            };
+            capacities.extend(vec![rate; topology.hosts() as usize]);
+        }
+        Ok(Self {
+            ways: Ways::new(&topology, routing, seed)?,
+            small: vec![0; links.len() * 2],
+            sharing: Sharing::new(capacities),
+            topology,
+            pace,
+            flows: BTreeMap::new(),
+            ends: BTreeSet::new(),
+        })
+    }
+
+    /// Takes over new rates: when flows end.
+    fn settle(&mut self, now: Time) {
+        let (flows, ends) = (&mut self.flows, &mut self.ends);
+        self.sharing.changed(|id, rest, rate| {
+            let Some(flow) = flows.get_mut(&id) else {
+                return;
+            };
+            ends.remove(&(flow.ends, id));
+            flow.ends = now + Span::from_ps((rest / rate).ceil() as u64);
+            ends.insert((flow.ends, id));
+        });
+    }
+}
+
+impl Network for FlowNetwork {
+    fn send(&mut self, time: Time, message: Message) -> Option<Time> {
+        let Message {
+            id,
+            from,
+            to,
+            bytes,
+        } = message;
+        if from == to {
+            return Some(time + within(&self.pace, bytes));
+        }
+        let way = self.ways.between(&self.topology, from, to);
+        let (after, over) = (way.after(bytes), way.over.clone());
+        if frames_of(bytes) == 1 {
+            let last = way.transmission(bytes);
+            for link in over {
+                if let Some(own) = self.small.get_mut(link as usize) {
+                    *own += bytes + HEADERS;
+                }
+            }
+            return Some(time + after + last);
+        }
+        let flow = Flow {
+            ends: Time::MAX,
+            after,
+        };
+        self.flows.insert(id, flow);
+        self.ends.insert((flow.ends, id));
+        self.sharing
+            .begin(time.as_ps(), id, over, on_wire(bytes) as f64);
+        self.settle(time);
+        None
+    }
+
+    fn next_time(&self) -> Option<Time> {
+        self.ends.first().map(|(time, _)| *time)
+    }
+
+    fn advance(&mut self, arrived: &mut Vec<Arrival>) {
+        let Some((now, id)) = self.ends.pop_first() else {
+            return;
+        };
+        if let Some(flow) = self.flows.remove(&id) {
+            arrived.push(Arrival {
+                time: now + flow.after,
+                id,
+            });
+        }
+        self.sharing.end(now.as_ps(), id);
+        self.settle(now);
+    }
+
+    fn loads(&self) -> Vec<LinkLoad> {
+        let links = self.topology.links();
+        let both = |link: LinkId| [(link, Direction::Up), (link, Direction::Down)];
+        let all = (0..links.len() as LinkId).flat_map(both);
+        let carried = self.sharing.carried().iter().zip(&self.small);
+        let loads = all.zip(carried).map(|((link, direction), (flows, small))| {
+            let Load { bytes } = flows;
+            let bytes = *bytes as u64 + small;
+            LinkLoad {
+                name: name(&self.topology, link, direction),
+                bytes,
+                busy: Span::of_transfer(bytes, links[link as usize].spec.bandwidth),
+                dropped: 0,
+            }
+        });
+        loads.filter(|load| load.bytes > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

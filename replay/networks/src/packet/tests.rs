@@ -1,0 +1,94 @@
+use belljar_fabric::{Impairment, LinkSpec, SwitchSpec};
+
+use super::*;
+use crate::network::MessageId;
+
+fn star(queue_bytes: u64) -> Topology {
+    let link = LinkSpec {
+        bandwidth: 10_000_000_000,
+        latency: Span::from_us(1),
+    };
+    let latency = Span::from_ns(300);
+    let switch = SwitchSpec {
+        latency,
+        queue_bytes,
+    };
+    Topology::star(3, link, switch).unwrap()
+}
+
+fn message(id: MessageId, from: u32, bytes: u64) -> Message {
+    Message {
+        id,
+        from,
+        to: 2,
+        bytes,
+    }
+}
+
+fn arrivals(network: &mut PacketNetwork) -> Vec<(MessageId, u64)> {
+    let mut arrived = Vec::new();
+    while network.next_time().is_some() {
+        network.advance(&mut arrived);
+    }
+    let mut all: Vec<_> = arrived
+        .iter()
+        .map(|arrival| (arrival.id, arrival.time.as_ps()))
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn a_message_takes_what_its_frames_take() {
+    let mut network =
+        PacketNetwork::new(star(1 << 20), &Settings::default(), Pace::default()).unwrap();
+    network.send(Time::ZERO, message(1, 0, 2 * 1448));
+    // Two links and a switch; the second frame is one transmission later.
+    let expected = 3 * 1_230_400 + 2 * 1_000_000 + 300_000;
+    assert_eq!(arrivals(&mut network), [(1, expected)]);
+}
+
+#[test]
+fn two_senders_share_the_way_to_one_receiver() {
+    let mut network =
+        PacketNetwork::new(star(1 << 20), &Settings::default(), Pace::default()).unwrap();
+    network.send(Time::ZERO, message(1, 0, 100 * 1448));
+    network.send(Time::ZERO, message(2, 1, 100 * 1448));
+    let all = arrivals(&mut network);
+    let last = all.iter().map(|(_, at)| *at).max().unwrap();
+    assert_eq!(last, 201 * 1_230_400 + 2 * 1_000_000 + 300_000);
+}
+
+#[test]
+fn what_is_lost_is_sent_again() {
+    let lossy = Impairment {
+        loss: 0.2,
+        ..Impairment::default()
+    };
+    let settings = Settings {
+        impairments: vec![(2, lossy)],
+        ..Settings::default()
+    };
+    let mut network = PacketNetwork::new(star(1 << 20), &settings, Pace::default()).unwrap();
+    for id in 0..20 {
+        network.send(
+            Time::from_ps(u64::from(id) * 1_000_000_000),
+            message(id, 0, 50 * 1448),
+        );
+    }
+    let all = arrivals(&mut network);
+    assert_eq!(all.len(), 20);
+    let lost: u64 = network.loads().iter().map(|load| load.dropped).sum();
+    assert!(lost > 100, "{lost}");
+}
+
+#[test]
+fn a_queue_that_is_full_drops() {
+    let mut network =
+        PacketNetwork::new(star(20_000), &Settings::default(), Pace::default()).unwrap();
+    network.send(Time::ZERO, message(1, 0, 100 * 1448));
+    network.send(Time::ZERO, message(2, 1, 100 * 1448));
+    assert_eq!(arrivals(&mut network).len(), 2);
+    let lost: u64 = network.loads().iter().map(|load| load.dropped).sum();
+    assert!(lost > 0);
+}

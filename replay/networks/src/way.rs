@@ -1,0 +1,138 @@
+//! Ways through a network: what messages go over, and how long the way is.
+//!
+//! Called by models of networks.
+
+use std::collections::BTreeMap;
+
+use belljar_fabric::{Direction, Endpoint, LinkId, Mac, Paths, Routing, RoutingError, Topology};
+use belljar_sim::Span;
+
+use crate::network::{HEADERS, SEGMENT, on_wire};
+
+/// A way from one host to another.
+#[derive(Clone, Debug)]
+pub(crate) struct Way {
+    /// Directions of links that it goes over, by twice the link's number and one more downwards; then the sender and the receiver, by the numbers after
+    /// those.
+    pub(crate) over: Vec<u32>,
+    /// Bits a second of its slowest link.
+    slowest: u64,
+    /// All latencies.
+    latency: Span,
+    /// For each link but the slowest, bits a second: a frame is taken in there before it is sent on.
+    others: Vec<u64>,
+}
+
+impl Way {
+    /// Time that a message's last frame takes besides that on the slowest link.
+    pub(crate) fn after(&self, bytes: u64) -> Span {
+        let frame = on_wire(bytes.min(SEGMENT));
+        let others = self.others.iter();
+        others.fold(self.latency, |sum, rate| {
+            sum + Span::of_transfer(frame, *rate)
+        })
+    }
+
+    /// Time on the slowest link.
+    pub(crate) fn transmission(&self, bytes: u64) -> Span {
+        Span::of_transfer(on_wire(bytes), self.slowest)
+    }
+
+    /// Time that a frame without data takes where nothing else goes.
+    pub(crate) fn empty(&self) -> Span {
+        self.after(0) + self.transmission(0)
+    }
+}
+
+/// Ways through a topology, found when first asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Ways {
+    paths: Paths,
+    ways: BTreeMap<(u32, u32), Way>,
+}
+
+impl Ways {
+    pub(crate) fn new(
+        topology: &Topology,
+        routing: Routing,
+        seed: u64,
+    ) -> Result<Self, RoutingError> {
+        Ok(Self {
+            paths: Paths::new(topology, routing, seed)?,
+            ways: BTreeMap::new(),
+        })
+    }
+
+    /// The way from one host to another.
+    pub(crate) fn between(&mut self, topology: &Topology, from: u32, to: u32) -> &Way {
+        let paths = &mut self.paths;
+        self.ways.entry((from, to)).or_insert_with(|| {
+            let path = paths.between(topology, from, to, &headers(from, to));
+            way(topology, &path, (from, to))
+        })
+    }
+}
+
+fn way(topology: &Topology, path: &[(LinkId, Direction)], (from, to): (u32, u32)) -> Way {
+    let links = topology.links();
+    let specs = path.iter().map(|(link, _)| links[*link as usize].spec);
+    let latencies = specs.clone().map(|spec| spec.latency);
+    let switches =
+        path.iter().map(
+            |(link, direction)| match links[*link as usize].ends[index(*direction)] {
+                Endpoint::Switch(switch) => topology.switches()[switch as usize].latency,
+                Endpoint::Host(_) => Span::ZERO,
+            },
+        );
+    let latency = latencies
+        .chain(switches)
+        .fold(Span::ZERO, |sum, it| sum + it);
+    let mut others: Vec<u64> = specs.map(|spec| spec.bandwidth).collect();
+    let slowest = others.iter().copied().min().unwrap_or(0);
+    if let Some(at) = others.iter().position(|rate| *rate == slowest) {
+        others.remove(at);
+    }
+    let cards = links.len() as u32 * 2;
+    let mut over: Vec<u32> = path
+        .iter()
+        .map(|(link, direction)| link * 2 + index(*direction) as u32)
+        .collect();
+    over.extend([cards + from, cards + topology.hosts() + to]);
+    Way {
+        over,
+        slowest,
+        latency,
+        others,
+    }
+}
+
+fn index(direction: Direction) -> usize {
+    match direction {
+        Direction::Up => 0,
+        Direction::Down => 1,
+    }
+}
+
+/// A direction of a link, for people.
+pub(crate) fn name(topology: &Topology, link: LinkId, direction: Direction) -> String {
+    let way = match direction {
+        Direction::Up => "up",
+        Direction::Down => "down",
+    };
+    format!("{} {way}", topology.link_name(link))
+}
+
+/// The headers of a frame of TCP from one host to another: what routing looks at is there.
+pub(crate) fn headers(from: u32, to: u32) -> [u8; HEADERS as usize] {
+    let mut frame = [0; HEADERS as usize];
+    frame[..6].copy_from_slice(&Mac::of_host(to).0);
+    frame[6..12].copy_from_slice(&Mac::of_host(from).0);
+    frame[12..14].copy_from_slice(&[0x08, 0x00]);
+    frame[14] = 0x45;
+    frame[23] = 6;
+    frame[26..30].copy_from_slice(&from.to_be_bytes());
+    frame[30..34].copy_from_slice(&to.to_be_bytes());
+    frame[34..36].copy_from_slice(&(from as u16).to_be_bytes());
+    frame[36..38].copy_from_slice(&(to as u16).to_be_bytes());
+    frame
+}

@@ -1,0 +1,379 @@
+//! From a trace to a program.
+//!
+//! Events are seen once, in their order, when communicators are known. A receive with a wildcard names its channel as soon as its status tells
+//! whom it got its message from; what nobody tells is counted and left out. Nothing is kept but the program and what is under
+//! way. Called by replay.
+
+/// What single calls are.
+mod calls;
+/// What is one for all processes: channels, collective operations, who is who.
+mod tables;
+/// Receives with wildcards.
+mod wildcards;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use belljar_analysis::{Communicators, Expansion, Member, ProcessKey, communicators};
+use belljar_archive::TraceReader;
+use belljar_collectives::Tables;
+use belljar_trace::{
+    Collective, Completion, Datatype, Direction, Ending, Event, Peer, Phase, TraceError,
+    TraceHeader, TraceState, Transfer,
+};
+
+use crate::program::{Operation, Program, Slot};
+use crate::thread::{Growing, Times};
+use calls::{ends_accesses, found_nothing, is_one_sided, locks, mode, synchronizes};
+use tables::Shared;
+use wildcards::{Asked, Unsettled};
+
+/// The thread of an event.
+type ThreadKey = (ProcessKey, u32);
+
+/// An operation that is under way.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    thread: ThreadKey,
+    slot: Slot,
+    /// Where it stands among its thread's operations.
+    at: usize,
+    /// Of a receive with a wildcard, what it asked for.
+    asked: Option<Asked>,
+}
+
+/// Makes a program of events.
+struct Extractor<'a> {
+    header: &'a TraceHeader,
+    communicators: &'a Communicators,
+    expansion: Expansion<'a>,
+    shared: Shared<'a>,
+    threads: BTreeMap<ThreadKey, Growing>,
+    requests: BTreeMap<(ProcessKey, u64), Vec<Open>>,
+    /// Accesses to other processes' memory that no synchronisation has ended.
+    accesses: BTreeMap<ProcessKey, Vec<Open>>,
+    /// Receives with a wildcard that are over and whose program asked for no status.
+    unsettled: Vec<Unsettled>,
+}
+
+/// What the processes of the trace at `path` did, and whether the trace is complete. With `tables`, those of the MPI library that ran,
+/// collective operations take the algorithms that it took.
+///
+/// # Errors
+/// [`TraceError`] when the file cannot be read as a trace.
+pub fn extract(path: &Path, tables: Option<&Tables>) -> Result<(Program, TraceState), TraceError> {
+    let communicators = communicators(path)?;
+    let mut reader = TraceReader::open(path)?;
+    let header = reader.header().clone();
+    let mut extractor = Extractor {
+        header: &header,
+        communicators: &communicators,
+        expansion: Expansion::new(&communicators, tables),
+        shared: Shared::new(&communicators),
+        threads: BTreeMap::new(),
+        requests: BTreeMap::new(),
+        accesses: BTreeMap::new(),
+        unsettled: Vec::new(),
+    };
+    for event in reader.by_ref() {
+        extractor.observe(&event);
+    }
+    Ok((extractor.finish(), reader.state().clone()))
+}
+
+impl Extractor<'_> {
+    fn observe(&mut self, event: &Event) {
+        self.expansion.learn(event);
+        let process = (event.node, event.process);
+        let Some(job) = self.communicators.job(process) else {
+            return;
+        };
+        if event.depth > 0 {
+            return;
+        }
+        let rank = event.rank;
+        let member = Member { job, rank };
+        let number = self.shared.process(member);
+        let key = (process, event.thread);
+        let thread = self.threads.entry(key);
+        thread.or_insert_with(|| Growing::new(number, event.process, event.thread));
+        let Some(exit) = event.exit else {
+            self.shared.program.unknown.unfinished += 1;
+            return;
+        };
+        let rate = self.header.frequency(event.node);
+        let [entry, exit] = [event.entry, exit].map(|at| rate.time_of(at).as_ps());
+        let times = Times { entry, exit };
+        if found_nothing(event) {
+            let calls = u32::try_from(event.calls()).unwrap_or(u32::MAX);
+            let outside = rate.time_of(event.outside()).as_ps();
+            if let Some(thread) = self.threads.get_mut(&key) {
+                thread.polled(event.function, times, calls, outside);
+            }
+            return;
+        }
+        if !event.failed() {
+            self.operations(event, member, key);
+        }
+        if let Some(thread) = self.threads.get_mut(&key) {
+            thread.called(event.function, times);
+        }
+    }
+
+    /// What a call does.
+    fn operations(&mut self, event: &Event, member: Member, key: ThreadKey) {
+        let mut done = Vec::new();
+        let mut begun = Vec::new();
+        for transfer in &event.transfers {
+            let part = match is_one_sided(event) {
+                true => self.access(member, key, transfer),
+                false => self.message(event, member, key, transfer),
+            };
+            let Some(part) = part else {
+                continue;
+            };
+            match transfer.phase {
+                Phase::Begun => begun.push(part),
+                _ if is_one_sided(event) => self.accesses.entry(key.0).or_default().push(part),
+                _ => {
+                    self.got(event, part, event.status);
+                    done.push(part);
+                }
+            }
+        }
+        for collective in &event.collectives {
+            if let Some(part) = self.collective(event, key, collective) {
+                match collective.phase {
+                    Phase::Begun => begun.push(part),
+                    _ => done.push(part),
+                }
+            }
+        }
+        if let Some(sync) = synchronizes(event) {
+            let all = self.shared.sync(event, sync);
+            done.extend(all.and_then(|(collective, part)| {
+                self.begin(key, |slot| Operation::Collective {
+                    collective,
+                    part,
+                    slot,
+                })
+            }));
+        }
+        done.extend(self.lock(event, member, key));
+        self.request(event, begun);
+        for completion in &event.completed {
+            done.extend(self.complete(event, completion));
+        }
+        if ends_accesses(event.name()) {
+            done.extend(self.accesses.remove(&key.0).unwrap_or_default());
+        }
+        self.probe(event, member, key);
+        if let Some(thread) = self.threads.get_mut(&key) {
+            for open in done {
+                thread.wait(open.slot);
+            }
+        }
+    }
+
+    /// Begins an operation.
+    fn begin(&mut self, key: ThreadKey, operation: impl FnOnce(Slot) -> Operation) -> Option<Open> {
+        let thread = self.threads.get_mut(&key)?;
+        let (at, slot) = (thread.next(), thread.slot());
+        thread.push(operation(slot));
+        Some(Open {
+            thread: key,
+            slot,
+            at,
+            asked: None,
+        })
+    }
+
+    /// A message that a call sends or receives.
+    fn message(
+        &mut self,
+        event: &Event,
+        member: Member,
+        key: ThreadKey,
+        transfer: &Transfer,
+    ) -> Option<Open> {
+        let absent = matches!(transfer.peer, Peer::Null | Peer::Invalid(_));
+        if absent || transfer.phase == Phase::Prepared {
+            return None;
+        }
+        let unknown = &mut self.shared.program.unknown.messages;
+        let Some(number) = transfer.communicator else {
+            *unknown += 1;
+            return None;
+        };
+        let communicator = self.communicators.identity(key.0, number);
+        let peer = self.communicators.peer(key.0, number, transfer.peer);
+        let (Some(communicator), true) =
+            (communicator, peer.is_some() || transfer.peer == Peer::Any)
+        else {
+            *unknown += 1;
+            return None;
+        };
+        let (bytes, mode) = (transfer.bytes, mode(event.name()));
+        let pieces = matches!(transfer.datatype, Datatype::Derived { .. });
+        match (transfer.direction, peer, transfer.tag) {
+            (Direction::Send, Some(to), Some(tag)) => {
+                let channel = self.shared.channel(communicator, member, to, tag);
+                self.begin(key, |slot| Operation::Send {
+                    channel,
+                    slot,
+                    bytes,
+                    mode,
+                    pieces,
+                })
+            }
+            (Direction::Send, ..) => {
+                *unknown += 1;
+                None
+            }
+            (Direction::Receive, Some(from), Some(tag)) => {
+                let channel = self.shared.channel(communicator, from, member, tag);
+                self.begin(key, |slot| Operation::Receive {
+                    channel,
+                    slot,
+                    pieces,
+                })
+            }
+            (Direction::Receive, ..) => {
+                let open = self.begin(key, |slot| Operation::Nothing { slot })?;
+                let asked = Asked {
+                    communicator: number,
+                    tag: transfer.tag,
+                    pieces,
+                };
+                Some(Open {
+                    asked: Some(asked),
+                    ..open
+                })
+            }
+        }
+    }
+
+    /// An access to another process's memory: the message goes from whoever calls and back.
+    fn access(&mut self, member: Member, key: ThreadKey, transfer: &Transfer) -> Option<Open> {
+        let number = transfer.communicator?;
+        let communicator = self.communicators.identity(key.0, number);
+        let peer = self.communicators.peer(key.0, number, transfer.peer);
+        let (Some(communicator), Some(peer)) = (communicator, peer) else {
+            self.shared.program.unknown.messages += 1;
+            return None;
+        };
+        let channel = self.shared.channel(communicator, member, peer, i32::MIN);
+        let (sent, received) = match transfer.direction {
+            Direction::Send => (transfer.bytes, 0),
+            Direction::Receive => (0, transfer.bytes),
+        };
+        self.begin(key, |slot| Operation::Access {
+            channel,
+            slot,
+            sent,
+            received,
+        })
+    }
+
+    /// A window of another process is locked or unlocked.
+    fn lock(&mut self, event: &Event, member: Member, key: ThreadKey) -> Option<Open> {
+        let number = event.communicator?;
+        let peer = self.communicators.peer(key.0, number, locks(event)?)?;
+        let communicator = self.communicators.identity(key.0, number)?;
+        let channel = self.shared.channel(communicator, member, peer, i32::MIN);
+        self.begin(key, |slot| Operation::Access {
+            channel,
+            slot,
+            sent: 0,
+            received: 0,
+        })
+    }
+
+    /// A process's part in a collective operation.
+    fn collective(
+        &mut self,
+        event: &Event,
+        key: ThreadKey,
+        collective: &Collective,
+    ) -> Option<Open> {
+        if collective.phase == Phase::Prepared {
+            return None;
+        }
+        let found = self
+            .shared
+            .take_part(&mut self.expansion, event, collective);
+        let Some((collective, part)) = found else {
+            self.shared.program.unknown.collectives += 1;
+            return None;
+        };
+        self.begin(key, |slot| Operation::Collective {
+            collective,
+            part,
+            slot,
+        })
+    }
+
+    /// The requests that the call returned stand for these.
+    fn request(&mut self, event: &Event, begun: Vec<Open>) {
+        let process = (event.node, event.process);
+        match event.started.as_slice() {
+            // One request may stand for several, as that of MPI_Isendrecv.
+            [request] => {
+                self.requests.insert((process, *request), begun);
+            }
+            requests if requests.len() == begun.len() => {
+                for (request, open) in requests.iter().zip(begun) {
+                    self.requests.insert((process, *request), vec![open]);
+                }
+            }
+            // Which is whose is not told; nothing is known to wait for them.
+            _ => {}
+        }
+    }
+
+    /// What a request stood for, which a call completes.
+    fn complete(&mut self, event: &Event, completion: &Completion) -> Vec<Open> {
+        let process = (event.node, event.process);
+        let all = self.requests.remove(&(process, completion.request));
+        let all = all.unwrap_or_default();
+        let cancelled = completion.status.is_some_and(|status| status.cancelled);
+        for open in &all {
+            match completion.ending {
+                Ending::Well if !cancelled => self.got(event, *open, completion.status),
+                _ => self.mend(*open, Operation::Nothing { slot: open.slot }),
+            }
+        }
+        all
+    }
+
+    /// A message that a call found, without receiving it.
+    fn probe(&mut self, event: &Event, member: Member, key: ThreadKey) {
+        let probes = ["MPI_Probe", "MPI_Iprobe", "MPI_Mprobe", "MPI_Improbe"];
+        let (Some(number), Some(status)) = (event.communicator, event.status) else {
+            return;
+        };
+        if !probes.contains(&event.name()) {
+            return;
+        }
+        let from = self.communicators.peer(key.0, number, status.source);
+        let communicator = self.communicators.identity(key.0, number);
+        if let (Some(communicator), Some(from), Some(thread)) =
+            (communicator, from, self.threads.get_mut(&key))
+        {
+            let channel = self.shared.channel(communicator, from, member, status.tag);
+            thread.push(Operation::Probe { channel });
+        }
+    }
+
+    fn finish(mut self) -> Program {
+        self.settle();
+        let mut program = self.shared.program;
+        program.threads = self
+            .threads
+            .into_values()
+            .map(Growing::finish)
+            .filter(|thread| !thread.calls.is_empty())
+            .collect();
+        program
+    }
+}

@@ -1,0 +1,247 @@
+//! What threads of an MPI job do, call by call.
+//!
+//! A [`Program`] has no times but those that its threads spend by themselves: when a message comes is for a replay to
+//! say. Whom a receive gets its message from is settled: all operations name a [`Channel`], on which the `n`th message that
+//! is sent is the `n`th that is received. Made by `extract` from a trace or by a [`Builder`](crate::Builder) from
+//! nothing; read by replay.
+
+use std::sync::Arc;
+
+use belljar_collectives::{Algorithm, Call as Passed};
+
+/// The number of a process in its program.
+pub type ProcessId = u32;
+
+/// A channel's number in its program.
+pub type ChannelId = u32;
+
+/// An operation of a thread that is under way, by a number that it has until it is over.
+pub type Slot = u32;
+
+/// What all threads of a job do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// The processes.
+    pub processes: Vec<Process>,
+    /// Their threads, those of a process in the order of their first calls.
+    pub threads: Vec<Thread>,
+    /// Where messages go that the program itself sends.
+    pub channels: Vec<Channel>,
+    /// The collective operations.
+    pub collectives: Vec<Collective>,
+    /// Ways in which a member takes part in one, each once.
+    pub parts: Vec<Part>,
+    /// What the trace did not tell.
+    pub unknown: Unknown,
+}
+
+/// A process of an MPI program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Process {
+    /// The MPI program that it belongs to.
+    pub job: u32,
+    /// Its rank in `MPI_COMM_WORLD`.
+    pub rank: u32,
+    /// The node on which it ran.
+    pub node: u32,
+}
+
+/// One thread of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Thread {
+    /// Its process.
+    pub process: ProcessId,
+    /// Which of its node's MPI processes that is.
+    pub number: u32,
+    /// Which thread of the process it is.
+    pub thread: u32,
+    /// When it began its first call, in picoseconds.
+    pub start: u64,
+    /// What it calls, in order.
+    pub calls: Vec<Call>,
+    /// What its calls do: those of one call stand together, in the order of calls.
+    pub operations: Vec<Operation>,
+    /// How many slots its operations take.
+    pub slots: u32,
+}
+
+/// One call of an MPI function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The function, by its index in the table of functions.
+    pub function: u16,
+    /// How many operations it has.
+    pub operations: u32,
+    /// Calls of the program that it stands for: polls that found nothing are part of what ends the waiting.
+    pub count: u32,
+    /// Picoseconds of the thread's own work before it, since the call before.
+    pub before: u64,
+    /// Picoseconds that it took.
+    pub inside: u64,
+}
+
+/// How a message is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// As the library likes (`MPI_Send`).
+    Standard,
+    /// Into a buffer of the program's (`MPI_Bsend`): never waits.
+    Buffered,
+    /// Over when the receive has begun (`MPI_Ssend`).
+    Synchronous,
+    /// The receive is there already (`MPI_Rsend`).
+    Ready,
+}
+
+/// What a call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Begins to send a message.
+    Send {
+        /// On this channel.
+        channel: ChannelId,
+        /// Stands for it until it is over.
+        slot: Slot,
+        /// Bytes of data.
+        bytes: u64,
+        /// How.
+        mode: Mode,
+        /// Whether its data lies in pieces, by a datatype of the program's.
+        pieces: bool,
+    },
+    /// Begins to receive a message.
+    Receive {
+        /// On this channel.
+        channel: ChannelId,
+        /// Stands for it until it is over.
+        slot: Slot,
+        /// Whether its data lies in pieces, by a datatype of the program's.
+        pieces: bool,
+    },
+    /// Begins a collective operation.
+    Collective {
+        /// This one, by its index in the program.
+        collective: u32,
+        /// The way in which the thread takes part, by its index in the program.
+        part: u32,
+        /// Stands for it until it is over.
+        slot: Slot,
+    },
+    /// Reads from or writes to another process's memory: over when a round trip is.
+    Access {
+        /// The channel to the process whose memory it is.
+        channel: ChannelId,
+        /// Stands for it until it is over.
+        slot: Slot,
+        /// Bytes of data that go there.
+        sent: u64,
+        /// Bytes of data that come back.
+        received: u64,
+    },
+    /// Does not return before the next message of this channel that is not received yet has come (`MPI_Probe`).
+    Probe {
+        /// The channel.
+        channel: ChannelId,
+    },
+    /// Does not return before what this slot stands for is over; then the slot is free.
+    Wait {
+        /// The slot.
+        slot: Slot,
+    },
+    /// Begins what was cancelled, or failed.
+    Nothing {
+        /// Stands for it until it is over, which it is at once.
+        slot: Slot,
+    },
+}
+
+/// Messages that do not overtake each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Channel {
+    /// The communicator, by the number that all of its members have for it.
+    pub communicator: u32,
+    /// Who sends.
+    pub from: ProcessId,
+    /// Who receives.
+    pub to: ProcessId,
+    /// The tag.
+    pub tag: i32,
+}
+
+/// One collective operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collective {
+    /// The communicator, by the number that all of its members have for it.
+    pub communicator: u32,
+    /// Its members in the order of their ranks.
+    pub members: Arc<[ProcessId]>,
+    /// How many messages each gets that others send straight ([`Part::Direct`]); empty where there are none.
+    pub direct: Vec<u32>,
+}
+
+/// How a member takes part in a collective operation.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// By an algorithm of the MPI library.
+    Library {
+        /// The algorithm.
+        algorithm: Algorithm,
+        /// What it passes.
+        call: Passed,
+        /// How many times, one after the other.
+        times: u32,
+    },
+    /// By sending these messages at once, and receiving those that others send here.
+    Direct {
+        /// To which members, by their places, and how many bytes.
+        sends: Vec<(u32, u64)>,
+    },
+}
+
+/// What a trace did not tell, so that a replay lacks it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unknown {
+    /// Messages whose communicator or partner is not known.
+    pub messages: u64,
+    /// Collective operations of which it is not known who takes part, or what moves.
+    pub collectives: u64,
+    /// Collective operations whose algorithm is not known: their messages are taken to go straight.
+    pub algorithms: u64,
+    /// Calls that never returned.
+    pub unfinished: u64,
+    /// Calls that were not recorded, by the trace's own account.
+    pub unrecorded: u64,
+}
+
+impl Thread {
+    /// When each of its calls was entered and left in the trace, in picoseconds.
+    pub fn traced(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let mut now = self.start;
+        self.calls.iter().map(move |call| {
+            let entry = now.saturating_add(call.before);
+            now = entry.saturating_add(call.inside);
+            (entry, now)
+        })
+    }
+}
+
+impl Program {
+    /// Calls of all threads, each poll that found nothing counted.
+    pub fn calls(&self) -> u64 {
+        let calls = self.threads.iter().flat_map(|thread| &thread.calls);
+        calls.map(|call| u64::from(call.count)).sum()
+    }
+
+    /// Messages that the program itself sends.
+    pub fn messages(&self) -> u64 {
+        let operations = self.threads.iter().flat_map(|thread| &thread.operations);
+        let sends = operations.filter(|operation| matches!(operation, Operation::Send { .. }));
+        sends.count() as u64
+    }
+
+    /// How many nodes its threads are on.
+    pub fn nodes(&self) -> u32 {
+        let last = self.processes.iter().map(|process| process.node).max();
+        last.map_or(0, |last| last + 1)
+    }
+}

@@ -1,0 +1,205 @@
+//! What hosts' processors do for messages, and how MPI libraries hand them over.
+//!
+//! Costs are cycles of a node's processor, so that they go with its clock. The figures are at most those of the ready scenario `pingpong` with the images of
+//! MPICH and Open MPI (docs/replay.md says how they were had); what they miss is in each call's residual. Called by the engine.
+
+use belljar_networks::{Pace, frames_of};
+use belljar_sim::{Frequency, Span};
+use belljar_trace::Implementation;
+use serde::Serialize;
+
+/// How a library sends what is too large to be sent before somebody wants it. Each leg of it is a message, which the process that gets it answers
+/// with the next as soon as it is in MPI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// Request, permission, data, acknowledgement, end: UCX over TCP, which writes into the other's memory and waits for that to be done.
+    Put,
+    /// Request, permission, data: Open MPI's over TCP.
+    Send,
+}
+
+/// A leg of a protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Leg {
+    /// Whether it goes from the sender to the receiver.
+    pub(crate) onward: bool,
+    /// Whether it has the data.
+    pub(crate) data: bool,
+}
+
+impl Protocol {
+    pub(crate) fn legs(self) -> &'static [Leg] {
+        const fn leg(onward: bool, data: bool) -> Leg {
+            Leg { onward, data }
+        }
+        const PUT: [Leg; 5] = [
+            leg(true, false),
+            leg(false, false),
+            leg(true, true),
+            leg(false, false),
+            leg(true, false),
+        ];
+        match self {
+            Self::Put => &PUT,
+            Self::Send => PUT.split_at(3).0,
+        }
+    }
+
+    /// One of its legs; the last, if there are not so many.
+    pub(crate) fn leg(self, leg: usize) -> Leg {
+        let legs = self.legs();
+        legs[leg.min(legs.len() - 1)]
+    }
+
+    /// The leg after whose arrival the sender is done; `None`: when all data has been handed over.
+    pub(crate) fn sender_done(self) -> Option<usize> {
+        match self {
+            Self::Put => Some(3),
+            Self::Send => None,
+        }
+    }
+}
+
+/// Cycles of work for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Work {
+    /// For its first frame.
+    pub first: f64,
+    /// Once more if it has several.
+    pub several: f64,
+    /// For each further frame.
+    pub frame: f64,
+}
+
+impl Work {
+    /// Cycles for a message of so many bytes.
+    fn cycles(&self, bytes: u64) -> f64 {
+        let further = frames_of(bytes) - 1;
+        let several = if further > 0 { self.several } else { 0.0 };
+        self.first + several + self.frame * further as f64
+    }
+}
+
+/// What hosts' processors do for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Costs {
+    /// Of a sender, in the call that sends.
+    pub send: Work,
+    /// Of a receiver, in the call that waits for the message.
+    pub receive: Work,
+    /// Cycles for a message of the protocol's own.
+    pub control: f64,
+    /// Cycles for what is only begun: a receive, a wait.
+    pub begin: f64,
+    /// Cycles to combine a byte in a reduction.
+    pub combine: f64,
+    /// Cycles to copy a byte.
+    pub copy: f64,
+    /// Bytes of the library's own before each message's data.
+    pub header: u64,
+    /// Messages of as many bytes or more are sent when somebody wants them.
+    pub rendezvous: u64,
+    /// How.
+    pub protocol: Protocol,
+}
+
+impl Costs {
+    /// Those of a library, over TCP.
+    pub fn of(implementation: Implementation) -> Self {
+        let own = Self {
+            send: Work {
+                first: 8_800.0,
+                several: 0.0,
+                frame: 2_890.0,
+            },
+            receive: Work {
+                first: 6_900.0,
+                several: 4_900.0,
+                frame: 0.0,
+            },
+            control: 5_000.0,
+            begin: 300.0,
+            combine: 0.4,
+            copy: 0.1,
+            header: 16,
+            rendezvous: 20_352,
+            protocol: Protocol::Put,
+        };
+        match implementation {
+            Implementation::Mpich => own,
+            Implementation::OpenMpi => Self {
+                rendezvous: 65_500,
+                protocol: Protocol::Send,
+                ..own
+            },
+        }
+    }
+
+    /// What these are in picoseconds on processors of this clock.
+    pub(crate) fn at(&self, clock: Frequency, scale: f64) -> Spans {
+        let ps = scale * 1e12 / clock.as_hz() as f64;
+        Spans { costs: *self, ps }
+    }
+}
+
+/// Costs in picoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spans {
+    pub(crate) costs: Costs,
+    /// Picoseconds of a cycle.
+    ps: f64,
+}
+
+/// Cycles of a receiver's kernel for each further frame of a message.
+const TAKES_IN: f64 = 4_580.0;
+/// Cycles from a process to another of its host, and for each full frame's data.
+const WITHIN: f64 = 1_500.0;
+const COPIES: f64 = 150.0;
+
+impl Spans {
+    fn of(&self, cycles: f64) -> u64 {
+        (cycles * self.ps) as u64
+    }
+
+    /// Until a message's first frame leaves.
+    pub(crate) fn first(&self) -> u64 {
+        self.of(self.costs.send.first)
+    }
+
+    /// Until all of it has been handed over.
+    pub(crate) fn send(&self, bytes: u64) -> u64 {
+        self.of(self.costs.send.cycles(bytes))
+    }
+
+    pub(crate) fn receive(&self, bytes: u64) -> u64 {
+        self.of(self.costs.receive.cycles(bytes))
+    }
+
+    pub(crate) fn control(&self) -> u64 {
+        self.of(self.costs.control)
+    }
+
+    pub(crate) fn begin(&self) -> u64 {
+        self.of(self.costs.begin)
+    }
+
+    pub(crate) fn combine(&self, bytes: u64) -> u64 {
+        self.of(self.costs.combine * bytes as f64)
+    }
+
+    pub(crate) fn copy(&self, bytes: u64) -> u64 {
+        self.of(self.costs.copy * bytes as f64)
+    }
+
+    /// What hosts do for each frame.
+    pub(crate) fn pace(&self) -> Pace {
+        let span = |cycles| Span::from_ps(self.of(cycles));
+        Pace {
+            sends: span(self.costs.send.frame),
+            receives: span(TAKES_IN),
+            within: span(WITHIN),
+            copies: span(COPIES),
+        }
+    }
+}

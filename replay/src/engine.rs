@@ -1,0 +1,275 @@
+//! Plays a program on a network.
+//!
+//! Threads do what their calls say; what happens to one at a time happens in the order of time, and at one time in the order of kinds and numbers,
+//! so that a replay is a function of its program, its network and its costs. A thread is looked at only where it calls MPI and where something comes for it.
+//! MPI libraries do nothing while a process computes: what comes for it then waits for its next call. Called by `replay`.
+//!
+//! From top to bottom: `thread` enters and leaves calls; it begins `message`s, `collective` operations and `access`es, whose ends come back through
+//! `Engine::end`.
+
+/// Collective operations.
+mod collective;
+/// Messages, from the call that sends one to the call that has it.
+mod message;
+/// Numbers that are used again.
+mod slab;
+/// Threads: entering and leaving calls.
+mod thread;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use belljar_collectives::Schedule;
+use belljar_networks::{Arrival, Network};
+use belljar_program::{Program, Slot};
+use belljar_sim::Time;
+
+use crate::costs::Spans;
+use collective::CollectiveState;
+use message::{Channel, MpiMessage};
+use slab::Slab;
+use thread::ThreadState;
+
+/// The number of an operation that is under way.
+type OperationId = u32;
+/// The number of a message that is under way.
+type MessageId = u32;
+
+/// What happens, in its order at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A message has arrived.
+    Arrives(MessageId),
+    /// A message's next leg leaves its host.
+    Leaves(MessageId),
+    /// A thread enters its next call.
+    Enters(u32),
+}
+
+/// How calls' times come about.
+pub(crate) enum Timing<'r> {
+    /// As in the trace; what calls take beyond what can be explained goes into these, by thread and call, in picoseconds.
+    Traced(&'r mut [Vec<i64>]),
+    /// By what happens, with these added.
+    Replayed(&'r [Vec<i64>]),
+}
+
+/// What a process is doing as far as MPI is concerned.
+#[derive(Clone, Debug, Default)]
+struct ProcessState {
+    /// Its threads that are in a call and do not know until when.
+    blocked: u32,
+    /// Until when at least one of them is in a call.
+    until: u64,
+    /// Until when its processor works in MPI.
+    cpu: u64,
+    /// What waits for it to call MPI.
+    deferred: VecDeque<Deferred>,
+}
+
+/// What a process does next time it is in MPI.
+#[derive(Clone, Copy, Debug)]
+enum Deferred {
+    /// Sees that a leg of a message has arrived.
+    See(MessageId),
+    /// Continues its part of a collective operation with what this step received.
+    Step(u32, u32, u32),
+}
+
+/// Whom the end of something is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Party {
+    /// An operation of a thread.
+    Operation(OperationId),
+    /// A step of a member's part of a collective operation: the operation, the member's place, the step.
+    Step(u32, u32, u32),
+    /// Nobody.
+    Nobody,
+}
+
+/// An operation of a thread that is under way.
+#[derive(Clone, Copy, Debug)]
+struct OperationState {
+    /// When it was over, once it is.
+    ready: Option<u64>,
+    /// Picoseconds that whoever waits for it has to work then.
+    cost: u64,
+    /// The thread and the call that wait for it.
+    waiter: Option<(u32, u32)>,
+}
+
+/// When a thread was in a call, and how long of that it waited, in picoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CallTimes {
+    pub(crate) entry: u64,
+    pub(crate) exit: u64,
+    pub(crate) waited: u64,
+}
+
+/// A program that is being played.
+pub(crate) struct Engine<'p, 'r> {
+    program: &'p Program,
+    network: Box<dyn Network>,
+    spans: Spans,
+    /// By process.
+    hosts: &'p [u32],
+    /// What threads' own work is multiplied by.
+    scale: f64,
+    timing: Timing<'r>,
+    threads: Vec<ThreadState>,
+    processes: Vec<ProcessState>,
+    channels: Vec<Channel>,
+    messages: Slab<MpiMessage>,
+    operations: Slab<OperationState>,
+    collectives: BTreeMap<u32, CollectiveState>,
+    schedules: BTreeMap<u32, Arc<Schedule>>,
+    events: BinaryHeap<Reverse<(u64, Event)>>,
+}
+
+/// What came of playing a program.
+pub(crate) struct Played {
+    /// By thread, each call's.
+    pub(crate) times: Vec<Vec<CallTimes>>,
+    /// Threads that never came to their end, with the call that they are in.
+    pub(crate) stuck: Vec<(u32, u32)>,
+    /// The network, as it was left.
+    pub(crate) network: Box<dyn Network>,
+    /// Messages that were sent, the library's own included.
+    pub(crate) messages: u64,
+}
+
+impl<'p, 'r> Engine<'p, 'r> {
+    pub(crate) fn new(
+        program: &'p Program,
+        network: Box<dyn Network>,
+        spans: Spans,
+        (hosts, scale): (&'p [u32], f64),
+        timing: Timing<'r>,
+    ) -> Self {
+        let threads = program.threads.iter().map(ThreadState::new).collect();
+        Self {
+            program,
+            network,
+            spans,
+            hosts,
+            scale,
+            timing,
+            threads,
+            processes: vec![ProcessState::default(); program.processes.len()],
+            channels: vec![Channel::default(); program.channels.len()],
+            messages: Slab::default(),
+            operations: Slab::default(),
+            collectives: BTreeMap::new(),
+            schedules: BTreeMap::new(),
+            events: BinaryHeap::new(),
+        }
+    }
+
+    /// Plays the program to its end, or as far as it goes. `each` is told after each call of a thread.
+    pub(crate) fn play(mut self, mut each: impl FnMut()) -> Played {
+        for (number, thread) in (0..).zip(&self.program.threads) {
+            self.schedule_event(thread.start, Event::Enters(number));
+        }
+        let mut arrived = Vec::new();
+        loop {
+            let next = self.events.peek().map(|Reverse((time, _))| *time);
+            let there = self.network.next_time().map(Time::as_ps);
+            match (next, there) {
+                (None, None) => break,
+                (Some(next), Some(there)) if there <= next => self.network.advance(&mut arrived),
+                (None, Some(_)) => self.network.advance(&mut arrived),
+                (Some(_), _) => {
+                    if let Some(Reverse((now, event))) = self.events.pop() {
+                        if matches!(event, Event::Enters(_)) {
+                            each();
+                        }
+                        self.handle(now, event);
+                    }
+                }
+            }
+            for Arrival { time, id } in arrived.drain(..) {
+                self.schedule_event(time.as_ps(), Event::Arrives(id));
+            }
+        }
+        self.finish()
+    }
+
+    fn schedule_event(&mut self, time: u64, event: Event) {
+        self.events.push(Reverse((time, event)));
+    }
+
+    fn handle(&mut self, now: u64, event: Event) {
+        match event {
+            Event::Arrives(message) => self.arrives(now, message),
+            Event::Leaves(message) => self.leaves(now, message),
+            Event::Enters(thread) => self.enter(now, thread),
+        }
+    }
+
+    /// Whether a process is in MPI at `now`.
+    fn is_in_mpi(&self, process: u32, now: u64) -> bool {
+        let process = &self.processes[process as usize];
+        process.blocked > 0 || process.until >= now
+    }
+
+    /// A process works for so long in MPI, from `now` on or as soon as it is free; when it will be done.
+    fn work(&mut self, process: u32, now: u64, span: u64) -> u64 {
+        let cpu = &mut self.processes[process as usize].cpu;
+        *cpu = (*cpu).max(now).saturating_add(span);
+        *cpu
+    }
+
+    /// The time at which a process that is in MPI can begin something.
+    fn free(&self, process: u32, now: u64) -> u64 {
+        self.processes[process as usize].cpu.max(now)
+    }
+
+    /// Does what a process put off until its next call, which is now.
+    fn do_deferred(&mut self, process: u32, now: u64) {
+        while let Some(deferred) = self.processes[process as usize].deferred.pop_front() {
+            match deferred {
+                Deferred::See(message) => self.see(now, message),
+                Deferred::Step(collective, place, step) => {
+                    self.step_received(now, collective, place, step)
+                }
+            }
+        }
+    }
+
+    /// Something is over at `now`, and has so much work for whoever waits for it.
+    fn end(&mut self, now: u64, party: Party, cost: u64) {
+        match party {
+            Party::Operation(operation) => self.operation_over(now, operation, cost),
+            Party::Step(collective, place, step) => self.step_over(now, collective, place, step),
+            Party::Nobody => {}
+        }
+    }
+
+    /// An operation begins, which the slot of the thread stands for.
+    fn begin(&mut self, thread: u32, slot: Slot) -> OperationId {
+        let operation = self.operations.insert(OperationState {
+            ready: None,
+            cost: 0,
+            waiter: None,
+        });
+        if let Some(place) = self.threads[thread as usize].slots.get_mut(slot as usize) {
+            *place = Some(operation);
+        }
+        operation
+    }
+
+    fn finish(self) -> Played {
+        let threads = self.threads.iter().zip(&self.program.threads);
+        let stuck = (0..)
+            .zip(threads)
+            .filter(|(_, (state, thread))| state.returned() < thread.calls.len())
+            .map(|(number, (state, _))| (number, state.returned() as u32));
+        Played {
+            stuck: stuck.collect(),
+            messages: self.messages.inserted(),
+            times: self.threads.into_iter().map(ThreadState::times).collect(),
+            network: self.network,
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Collective operations: each member goes through its steps.
+//!
+//! A step begins when those that it needs are over and the member's process is in MPI; steps of one member are worked on one after the other. The `n`th message
+//! from one member to another in an operation is the `n`th that the other receives from it there. Called by threads and when something arrives.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use belljar_collectives::{Action, Schedule};
+use belljar_program::{Part, ProcessId};
+
+use super::{Deferred, Engine, MessageId, OperationId, Party};
+
+/// A collective operation that is under way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CollectiveState {
+    /// By place.
+    members: BTreeMap<u32, MemberState>,
+    /// Messages from one place to another that lack the other side.
+    pairs: BTreeMap<(u32, u32), Pair>,
+    /// Members that are through.
+    through: u32,
+}
+
+/// What one member has sent to another or wants from it.
+#[derive(Clone, Debug, Default)]
+struct Pair {
+    sent: VecDeque<MessageId>,
+    /// Steps of the receiver.
+    wanted: VecDeque<u32>,
+}
+
+/// A member's member part.
+#[derive(Clone, Debug)]
+struct MemberState {
+    process: ProcessId,
+    operation: OperationId,
+    steps: Steps,
+    /// Steps that were begun.
+    begun: u32,
+    /// By step, whether it is over.
+    over: Vec<bool>,
+    /// All steps before this one are over.
+    before: u32,
+    /// Whether steps are being begun: what is over meanwhile needs nobody to begin what follows.
+    busy: bool,
+}
+
+/// What a member does.
+#[derive(Clone, Debug)]
+enum Steps {
+    /// By an algorithm.
+    Schedule(Arc<Schedule>),
+    /// Sends these, and receives so many from anybody.
+    Direct {
+        part: u32,
+        sends: u32,
+        receives: u32,
+    },
+}
+
+/// Where messages stand that go straight: whom they are from does not matter.
+const ANYBODY: u32 = u32::MAX;
+
+/// Schedules that are kept.
+const MOST_SCHEDULES: usize = 1 << 14;
+
+impl Steps {
+    fn len(&self) -> u32 {
+        match self {
+            Self::Schedule(schedule) => schedule.steps().len() as u32,
+            Self::Direct {
+                sends, receives, ..
+            } => sends + receives,
+        }
+    }
+}
+
+impl Engine<'_, '_> {
+    /// A process takes part in a collective operation, in this way; the operation is told when it is through.
+    pub(super) fn take_part(
+        &mut self,
+        now: u64,
+        (process, operation): (ProcessId, OperationId),
+        collective: u32,
+        part: u32,
+    ) {
+        let program = self.program;
+        let of = &program.collectives[collective as usize];
+        let place = of.members.iter().position(|member| *member == process);
+        let place = place.unwrap_or(0) as u32;
+        let steps = match &program.parts[part as usize] {
+            Part::Library { .. } => Steps::Schedule(self.schedule(part)),
+            Part::Direct { sends } => Steps::Direct {
+                part,
+                sends: sends.len() as u32,
+                receives: of.direct.get(place as usize).copied().unwrap_or(0),
+            },
+        };
+        let member = MemberState {
+            process,
+            operation,
+            over: vec![false; steps.len() as usize],
+            steps,
+            begun: 0,
+            before: 0,
+            busy: false,
+        };
+        let state = self.collectives.entry(collective).or_default();
+        state.members.insert(place, member);
+        self.advance_part(now, collective, place);
+    }
+
+    fn schedule(&mut self, part: u32) -> Arc<Schedule> {
+        if self.schedules.len() >= MOST_SCHEDULES {
+            self.schedules.clear();
+        }
+        let parts = &self.program.parts;
+        let schedule = self.schedules.entry(part).or_insert_with(|| {
+            Arc::new(match &parts[part as usize] {
+                Part::Library {
+                    algorithm,
+                    call,
+                    times,
+                } => match times {
+                    1 => algorithm.schedule(call),
+                    _ => algorithm.schedule(call).repeated(*times),
+                },
+                Part::Direct { .. } => Schedule::default(),
+            })
+        });
+        Arc::clone(schedule)
+    }
+
+    /// Begins what a member can begin.
+    fn advance_part(&mut self, now: u64, collective: u32, place: u32) {
+        let Some(member) = self.member_mut(collective, place) else {
+            return;
+        };
+        if std::mem::replace(&mut member.busy, true) {
+            return;
+        }
+        while let Some((step, process, action)) = self.next_step(collective, place) {
+            let straight = self.is_straight(collective, place);
+            self.act(now, (collective, place, step), process, (action, straight));
+        }
+        let Some(member) = self.member_mut(collective, place) else {
+            return;
+        };
+        member.busy = false;
+        if member.before >= member.steps.len() {
+            self.through(now, collective, place);
+        }
+    }
+
+    /// The next step of a member, if what it needs is over; it is begun now.
+    fn next_step(&mut self, collective: u32, place: u32) -> Option<(u32, ProcessId, Action)> {
+        let member = self.member(collective, place)?;
+        let step = member.begun;
+        let action = match &member.steps {
+            Steps::Schedule(schedule) => {
+                let step = schedule.steps().get(step as usize)?;
+                if step.needs.end > member.before {
+                    return None;
+                }
+                step.action
+            }
+            Steps::Direct { part, sends, .. } if step < member.steps.len() => {
+                self.direct(*part, *sends, step)
+            }
+            Steps::Direct { .. } => return None,
+        };
+        let member = self.member_mut(collective, place)?;
+        member.begun += 1;
+        Some((step, member.process, action))
+    }
+
+    /// What a member does at a step when messages go straight.
+    fn direct(&self, part: u32, sends: u32, step: u32) -> Action {
+        let all = match &self.program.parts[part as usize] {
+            Part::Direct { sends } => sends.as_slice(),
+            Part::Library { .. } => &[],
+        };
+        match all.get(step as usize) {
+            Some((to, bytes)) if step < sends => Action::Send {
+                to: *to,
+                bytes: *bytes,
+            },
+            _ => Action::Receive {
+                from: ANYBODY,
+                bytes: 0,
+            },
+        }
+    }
+
+    fn is_straight(&self, collective: u32, place: u32) -> bool {
+        let member = self.member(collective, place);
+        member.is_some_and(|member| matches!(member.steps, Steps::Direct { .. }))
+    }
+
+    fn member(&self, collective: u32, place: u32) -> Option<&MemberState> {
+        self.collectives.get(&collective)?.members.get(&place)
+    }
+
+    fn member_mut(&mut self, collective: u32, place: u32) -> Option<&mut MemberState> {
+        let state = self.collectives.get_mut(&collective)?;
+        state.members.get_mut(&place)
+    }
+
+    /// A member does a step.
+    fn act(
+        &mut self,
+        now: u64,
+        (collective, place, step): (u32, u32, u32),
+        process: ProcessId,
+        (action, straight): (Action, bool),
+    ) {
+        let party = Party::Step(collective, place, step);
+        match action {
+            Action::Send { to, bytes } => {
+                let members = &self.program.collectives[collective as usize].members;
+                let Some(other) = members.get(to as usize).copied() else {
+                    return self.note(collective, place, step);
+                };
+                let message = self.send_step(now, (process, other), bytes, party);
+                let from = if straight { ANYBODY } else { place };
+                let pair = self.pair(collective, (from, to));
+                match pair.wanted.pop_front() {
+                    Some(step) => {
+                        self.wanted_by(now, message, (Party::Step(collective, to, step), false));
+                    }
+                    None => pair.sent.push_back(message),
+                }
+            }
+            Action::Receive { from, .. } => {
+                let pair = self.pair(collective, (from, place));
+                match pair.sent.pop_front() {
+                    Some(message) => self.wanted_by(now, message, (party, false)),
+                    None => pair.wanted.push_back(step),
+                }
+            }
+            Action::Combine { bytes } => {
+                self.work(process, now, self.spans.combine(bytes));
+                self.note(collective, place, step);
+            }
+            Action::Copy { bytes } => {
+                self.work(process, now, self.spans.copy(bytes));
+                self.note(collective, place, step);
+            }
+        }
+    }
+
+    fn pair(&mut self, collective: u32, between: (u32, u32)) -> &mut Pair {
+        let state = self.collectives.entry(collective).or_default();
+        state.pairs.entry(between).or_default()
+    }
+
+    /// A step's message has been sent, or has come: then the process has to take it.
+    pub(super) fn step_over(&mut self, now: u64, collective: u32, place: u32, step: u32) {
+        let Some(member) = self.member(collective, place) else {
+            return;
+        };
+        let process = member.process;
+        let sends = match &member.steps {
+            Steps::Schedule(schedule) => {
+                let step = schedule.steps().get(step as usize);
+                step.is_some_and(|step| matches!(step.action, Action::Send { .. }))
+            }
+            Steps::Direct { sends, .. } => step < *sends,
+        };
+        if sends {
+            self.note(collective, place, step);
+            return self.advance_part(now, collective, place);
+        }
+        match self.is_in_mpi(process, now) {
+            true => self.step_received(now, collective, place, step),
+            false => {
+                let deferred = &mut self.processes[process as usize].deferred;
+                deferred.push_back(Deferred::Step(collective, place, step));
+            }
+        }
+    }
+
+    /// A member's process takes what a step received.
+    pub(super) fn step_received(&mut self, now: u64, collective: u32, place: u32, step: u32) {
+        let Some(member) = self.member(collective, place) else {
+            return;
+        };
+        let bytes = match &member.steps {
+            Steps::Schedule(schedule) => match schedule.steps().get(step as usize) {
+                Some(step) => match step.action {
+                    Action::Receive { bytes, .. } => bytes,
+                    _ => 0,
+                },
+                None => 0,
+            },
+            Steps::Direct { .. } => 0,
+        };
+        let process = member.process;
+        self.work(process, now, self.spans.receive(bytes));
+        self.note(collective, place, step);
+        self.advance_part(now, collective, place);
+    }
+
+    /// A step is over.
+    fn note(&mut self, collective: u32, place: u32, step: u32) {
+        let Some(member) = self.member_mut(collective, place) else {
+            return;
+        };
+        if let Some(over) = member.over.get_mut(step as usize) {
+            *over = true;
+        }
+        while member.over.get(member.before as usize) == Some(&true) {
+            member.before += 1;
+        }
+    }
+
+    /// A member is through.
+    fn through(&mut self, now: u64, collective: u32, place: u32) {
+        let members = self.program.collectives[collective as usize].members.len();
+        let Some(state) = self.collectives.get_mut(&collective) else {
+            return;
+        };
+        let Some(member) = state.members.remove(&place) else {
+            return;
+        };
+        state.through += 1;
+        if state.through as usize >= members {
+            self.collectives.remove(&collective);
+        }
+        let now = self.free(member.process, now);
+        self.end(now, Party::Operation(member.operation), 0);
+    }
+}

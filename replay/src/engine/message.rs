@@ -1,0 +1,368 @@
+//! Messages, from the call that sends one to the call that has it.
+//!
+//! A message is a *message* here: it may need several messages of the network, its legs. A small one has one leg, and its sender is done when it has handed
+//! it over. A large one goes as its library's protocol says: the first leg asks, and no leg is answered before the process that it came to is in MPI; the first
+//! not before somebody wants the message. Of a channel the `n`th message goes to the `n`th receive. Called by threads, by steps of collective operations,
+//! and when something arrives.
+
+use std::collections::VecDeque;
+
+use belljar_networks::Message;
+use belljar_program::{ChannelId, Mode, ProcessId};
+use belljar_sim::Time;
+
+use super::{Deferred, Engine, Event, MessageId, OperationId, Party};
+use crate::costs::{Leg, Protocol};
+
+/// Messages between two processes that do not overtake each other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Channel {
+    /// Letters that no receive has been begun for.
+    pub(super) sent: VecDeque<MessageId>,
+    /// Receives that no message has been sent for, and whether their data lies in pieces.
+    wanted: VecDeque<(Party, bool)>,
+    /// Operations that wait for a message to be there, without receiving it.
+    looking: Vec<OperationId>,
+}
+
+/// A message from one process to another.
+#[derive(Clone, Debug)]
+pub(super) struct MpiMessage {
+    pub(super) from: ProcessId,
+    pub(super) to: ProcessId,
+    /// Its channel, if it is the program's own message.
+    channel: Option<ChannelId>,
+    pub(super) bytes: u64,
+    sender: Party,
+    /// Whose it is, once somebody wants it.
+    pub(super) receiver: Option<Party>,
+    transport: Transport,
+    /// By which protocol it goes, if it is large.
+    protocol: Protocol,
+    /// Whether its present leg has arrived.
+    there: bool,
+    /// Whether the library has seen that it did: it looks when it is called to wait or to test, not when something is only begun.
+    seen: bool,
+}
+
+/// How a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transport {
+    /// At once.
+    Eager,
+    /// By the library's protocol; this leg of it is under way.
+    Protocol(usize),
+    /// To another process's memory, and back with so many bytes: whether it is on the way back.
+    Access { back: bool, received: u64 },
+}
+
+impl Engine<'_, '_> {
+    /// A call sends a message on a channel; `party` is told when the sender is done.
+    pub(super) fn send(
+        &mut self,
+        now: u64,
+        channel: ChannelId,
+        party: Party,
+        (bytes, mode, pieces): (u64, Mode, bool),
+    ) {
+        let of = self.program.channels[channel as usize];
+        let message = MpiMessage {
+            from: of.from,
+            to: of.to,
+            channel: Some(channel),
+            bytes,
+            sender: party,
+            receiver: None,
+            transport: self.transport(bytes, mode),
+            protocol: self.protocol(pieces),
+            there: false,
+            seen: false,
+        };
+        let message = self.post(now, message);
+        let own = &mut self.channels[channel as usize];
+        match own.wanted.pop_front() {
+            Some(wanted) => self.wanted_by(now, message, wanted),
+            None => own.sent.push_back(message),
+        }
+    }
+
+    /// The protocol of a large message. What lies in pieces cannot be written into the other's memory.
+    fn protocol(&self, pieces: bool) -> Protocol {
+        match pieces {
+            true => Protocol::Send,
+            false => self.spans.costs.protocol,
+        }
+    }
+
+    fn transport(&self, bytes: u64, mode: Mode) -> Transport {
+        let large = bytes >= self.spans.costs.rendezvous;
+        match mode {
+            Mode::Synchronous => Transport::Protocol(0),
+            Mode::Standard | Mode::Ready if large => Transport::Protocol(0),
+            _ => Transport::Eager,
+        }
+    }
+
+    /// A step of a collective operation sends a message; the message's number.
+    pub(super) fn send_step(
+        &mut self,
+        now: u64,
+        (from, to): (ProcessId, ProcessId),
+        bytes: u64,
+        party: Party,
+    ) -> MessageId {
+        let message = MpiMessage {
+            from,
+            to,
+            channel: None,
+            bytes,
+            sender: party,
+            receiver: None,
+            transport: self.transport(bytes, Mode::Standard),
+            protocol: self.protocol(false),
+            there: false,
+            seen: false,
+        };
+        self.post(now, message)
+    }
+
+    /// A message's first leg begins.
+    fn post(&mut self, now: u64, message: MpiMessage) -> MessageId {
+        let (from, transport, bytes, sender) = (
+            message.from,
+            message.transport,
+            message.bytes,
+            message.sender,
+        );
+        let number = self.messages.insert(message);
+        let begins = self.free(from, now);
+        match transport {
+            Transport::Eager => {
+                let leaves = begins.saturating_add(self.spans.first());
+                self.schedule_event(leaves, Event::Leaves(number));
+                let done = self.work(from, now, self.spans.send(bytes));
+                self.end(done, sender, 0);
+            }
+            Transport::Protocol(_) | Transport::Access { .. } => {
+                let leaves = self.work(from, now, self.spans.first());
+                self.schedule_event(leaves, Event::Leaves(number));
+            }
+        }
+        number
+    }
+
+    /// An access to the memory of the process at the channel's end begins.
+    pub(super) fn access(
+        &mut self,
+        now: u64,
+        channel: ChannelId,
+        party: Party,
+        (sent, received): (u64, u64),
+    ) {
+        let of = self.program.channels[channel as usize];
+        let back = false;
+        let message = MpiMessage {
+            from: of.from,
+            to: of.to,
+            channel: None,
+            bytes: sent,
+            sender: party,
+            receiver: Some(Party::Nobody),
+            transport: Transport::Access { back, received },
+            protocol: self.protocol(false),
+            there: false,
+            seen: false,
+        };
+        self.post(now, message);
+    }
+
+    /// A call begins to receive from a channel; `party` is told when the message is there.
+    pub(super) fn receive(&mut self, now: u64, channel: ChannelId, wanted: (Party, bool)) {
+        let own = &mut self.channels[channel as usize];
+        match own.sent.pop_front() {
+            Some(message) => self.wanted_by(now, message, wanted),
+            None => own.wanted.push_back(wanted),
+        }
+    }
+
+    /// Whether a message has come that nobody has begun to receive.
+    pub(super) fn is_there(&self, channel: ChannelId) -> bool {
+        let first = self.channels[channel as usize].sent.front();
+        let message = first.and_then(|message| self.messages.get(*message));
+        message.is_some_and(|message| message.there)
+    }
+
+    /// An operation is over when a message has come that nobody has begun to receive.
+    pub(super) fn look_for(&mut self, channel: ChannelId, operation: OperationId) {
+        self.channels[channel as usize].looking.push(operation);
+    }
+
+    /// It is known whose a message is, and whether its data is to lie in pieces.
+    pub(super) fn wanted_by(
+        &mut self,
+        now: u64,
+        number: MessageId,
+        (party, pieces): (Party, bool),
+    ) {
+        let Some(message) = self.messages.get_mut(number) else {
+            return;
+        };
+        message.receiver = Some(party);
+        if pieces {
+            message.protocol = Protocol::Send;
+        }
+        if message.there && (message.seen || message.transport == Transport::Eager) {
+            self.arrived(now, number);
+        }
+    }
+
+    /// A leg leaves its host.
+    pub(super) fn leaves(&mut self, now: u64, number: MessageId) {
+        let Some(message) = self.messages.get(number) else {
+            return;
+        };
+        let header = self.spans.costs.header;
+        let (onward, bytes) = match message.transport {
+            Transport::Eager => (true, message.bytes.saturating_add(header)),
+            Transport::Protocol(leg) => {
+                let Leg { onward, data } = message.protocol.leg(leg);
+                (
+                    onward,
+                    if data {
+                        message.bytes.saturating_add(header)
+                    } else {
+                        header
+                    },
+                )
+            }
+            Transport::Access { back, received } => match back {
+                false => (true, message.bytes.saturating_add(header)),
+                true => (false, received.saturating_add(header)),
+            },
+        };
+        let (from, to) = match onward {
+            true => (message.from, message.to),
+            false => (message.to, message.from),
+        };
+        let message = Message {
+            id: number,
+            from: self.hosts[from as usize],
+            to: self.hosts[to as usize],
+            bytes,
+        };
+        if let Some(time) = self.network.send(Time::from_ps(now), message) {
+            self.schedule_event(time.as_ps(), Event::Arrives(number));
+        }
+    }
+
+    /// A leg arrives.
+    pub(super) fn arrives(&mut self, now: u64, number: MessageId) {
+        let Some(message) = self.messages.get_mut(number) else {
+            return;
+        };
+        message.there = true;
+        let first = matches!(message.transport, Transport::Eager | Transport::Protocol(0));
+        if let Some(channel) = message.channel.filter(|_| first) {
+            for operation in std::mem::take(&mut self.channels[channel as usize].looking) {
+                self.operation_over(now, operation, self.spans.begin());
+            }
+        }
+        let eager = matches!(self.messages.get(number), Some(message) if message.transport == Transport::Eager);
+        let process = self.present(number);
+        if eager || self.is_in_mpi(process, now) {
+            return self.see(now, number);
+        }
+        let deferred = &mut self.processes[process as usize].deferred;
+        deferred.push_back(Deferred::See(number));
+    }
+
+    /// The library sees that a leg has arrived.
+    pub(super) fn see(&mut self, now: u64, number: MessageId) {
+        if let Some(message) = self.messages.get_mut(number) {
+            message.seen = true;
+            self.arrived(now, number);
+        }
+    }
+
+    /// A leg has arrived and has been seen, and perhaps it is known who wants the message.
+    fn arrived(&mut self, now: u64, number: MessageId) {
+        let Some(message) = self.messages.get(number) else {
+            return;
+        };
+        let Some(receiver) = message.receiver else {
+            return;
+        };
+        if message.transport != Transport::Eager {
+            return self.answer(now, number);
+        }
+        let bytes = message.bytes;
+        self.messages.remove(number);
+        self.end(now, receiver, self.spans.receive(bytes));
+    }
+
+    /// The process at which a message's present leg arrives.
+    fn present(&self, number: MessageId) -> ProcessId {
+        let Some(message) = self.messages.get(number) else {
+            return 0;
+        };
+        let onward = match message.transport {
+            Transport::Eager => true,
+            Transport::Protocol(leg) => message.protocol.leg(leg).onward,
+            Transport::Access { back, .. } => !back,
+        };
+        if onward { message.to } else { message.from }
+    }
+
+    /// The process that a leg came to answers it, being in MPI.
+    fn answer(&mut self, now: u64, number: MessageId) {
+        let process = self.present(number);
+        let Some(message) = self.messages.get(number) else {
+            return;
+        };
+        let (transport, sender, receiver) = (message.transport, message.sender, message.receiver);
+        let (bytes, protocol) = (message.bytes, message.protocol);
+        match transport {
+            Transport::Eager => {}
+            Transport::Access { back: true, .. } => {
+                self.messages.remove(number);
+                self.end(now, sender, self.spans.control());
+            }
+            Transport::Access { received, .. } => {
+                let back = true;
+                self.next(now, number, Transport::Access { back, received }, process);
+            }
+            Transport::Protocol(leg) => {
+                if protocol.sender_done() == Some(leg) {
+                    self.end(now, sender, self.spans.control());
+                }
+                if leg + 1 < protocol.legs().len() {
+                    return self.next(now, number, Transport::Protocol(leg + 1), process);
+                }
+                self.messages.remove(number);
+                if let Some(receiver) = receiver {
+                    self.end(now, receiver, self.spans.receive(bytes));
+                }
+            }
+        }
+    }
+
+    /// A message's next leg begins, from this process.
+    fn next(&mut self, now: u64, number: MessageId, transport: Transport, process: ProcessId) {
+        let Some(message) = self.messages.get_mut(number) else {
+            return;
+        };
+        message.transport = transport;
+        (message.there, message.seen) = (false, false);
+        let (bytes, sender, protocol) = (message.bytes, message.sender, message.protocol);
+        let data = matches!(transport, Transport::Protocol(leg) if protocol.leg(leg).data);
+        let leaves = self.work(process, now, self.spans.control());
+        self.schedule_event(leaves, Event::Leaves(number));
+        if data {
+            let further = self.spans.send(bytes).saturating_sub(self.spans.first());
+            let done = self.work(process, now, further);
+            if protocol.sender_done().is_none() {
+                self.end(done, sender, 0);
+            }
+        }
+    }
+}

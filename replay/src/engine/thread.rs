@@ -1,0 +1,289 @@
+//! Threads: entering and leaving calls.
+//!
+//! A call does all that it does when it is entered, one after the other on its process's processor, and then waits for what it has to
+//! wait for. What it waits for may be over in any order; the work for each is done in the order in which they are over. Called by the engine.
+
+use belljar_program::{Operation, Thread};
+
+use super::{CallTimes, Engine, Event, OperationId, Party, Timing};
+
+/// A thread as it is played.
+#[derive(Clone, Debug)]
+pub(super) struct ThreadState {
+    /// The next call.
+    call: usize,
+    /// The first of its operations.
+    operation: usize,
+    /// What each slot stands for.
+    pub(super) slots: Vec<Option<OperationId>>,
+    /// Calls that wait. In a calibration there may be several: they return when they did, whatever they wait for.
+    waiting: Vec<Waiting>,
+    /// By call.
+    times: Vec<CallTimes>,
+    returned: usize,
+}
+
+/// A call that waits.
+#[derive(Clone, Debug)]
+struct Waiting {
+    call: u32,
+    entry: u64,
+    /// When its own work was done.
+    done: u64,
+    /// What it still waits for.
+    left: u32,
+    /// When what it waited for was over, and the work that is left for it.
+    over: Vec<(u64, u64)>,
+}
+
+impl ThreadState {
+    pub(super) fn new(thread: &Thread) -> Self {
+        Self {
+            call: 0,
+            operation: 0,
+            slots: vec![None; thread.slots as usize],
+            waiting: Vec::new(),
+            times: vec![CallTimes::default(); thread.calls.len()],
+            returned: 0,
+        }
+    }
+
+    /// Calls that returned.
+    pub(super) fn returned(&self) -> usize {
+        self.returned
+    }
+
+    /// Those of them.
+    pub(super) fn times(mut self) -> Vec<CallTimes> {
+        self.times.truncate(self.returned);
+        self.times
+    }
+}
+
+/// Whether the library sees what has come, in a call that does this.
+fn looks(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Wait { .. } | Operation::Probe { .. } | Operation::Collective { .. }
+    )
+}
+
+impl Engine<'_, '_> {
+    /// A thread enters its next call.
+    pub(super) fn enter(&mut self, now: u64, number: u32) {
+        let program = self.program;
+        let thread = &program.threads[number as usize];
+        let process = thread.process;
+        let state = &mut self.threads[number as usize];
+        let Some(call) = thread.calls.get(state.call) else {
+            return;
+        };
+        let (index, first) = (state.call, state.operation);
+        state.call += 1;
+        state.operation += call.operations as usize;
+        let last = state.operation.min(thread.operations.len());
+        self.processes[process as usize].cpu = now;
+        let operations = &thread.operations[first.min(last)..last];
+        // What is only begun leaves the library no time to see what has come.
+        let looks = operations.iter().any(looks) || operations.is_empty();
+        self.as_traced(now, number, (index, looks));
+        let mut waiting = Waiting {
+            call: index as u32,
+            entry: now,
+            done: 0,
+            left: 0,
+            over: Vec::new(),
+        };
+        let mut begun = false;
+        for operation in operations {
+            if looks && !begun && self::looks(operation) {
+                begun = true;
+                self.look(process, now);
+            }
+            self.operate(now, number, *operation, &mut waiting);
+        }
+        if looks && !begun {
+            self.look(process, now);
+        }
+        waiting.done = self.free(process, now);
+        match waiting.left {
+            0 => self.leave(number, waiting),
+            _ => {
+                self.processes[process as usize].blocked += 1;
+                self.threads[number as usize].waiting.push(waiting);
+            }
+        }
+    }
+
+    /// In a calibration the call returns when it did, and the next is entered when it was.
+    fn as_traced(&mut self, now: u64, number: u32, (index, looks): (usize, bool)) {
+        if matches!(self.timing, Timing::Replayed(_)) {
+            return;
+        }
+        let thread = &self.program.threads[number as usize];
+        let exit = now.saturating_add(thread.calls[index].inside);
+        if looks {
+            let process = &mut self.processes[thread.process as usize];
+            process.until = process.until.max(exit);
+        }
+        let times = &mut self.threads[number as usize].times[index];
+        (times.entry, times.exit) = (now, exit);
+        if let Some(next) = thread.calls.get(index + 1) {
+            self.schedule_event(exit.saturating_add(next.before), Event::Enters(number));
+        }
+    }
+
+    /// A process that is in MPI sees what has come.
+    fn look(&mut self, process: u32, now: u64) {
+        let until = &mut self.processes[process as usize].until;
+        *until = (*until).max(now);
+        self.do_deferred(process, now);
+    }
+
+    /// A call does one of the things that it does.
+    fn operate(&mut self, now: u64, number: u32, operation: Operation, waiting: &mut Waiting) {
+        let process = self.program.threads[number as usize].process;
+        match operation {
+            Operation::Send {
+                channel,
+                slot,
+                bytes,
+                mode,
+                pieces,
+            } => {
+                let party = Party::Operation(self.begin(number, slot));
+                self.send(now, channel, party, (bytes, mode, pieces));
+            }
+            Operation::Receive {
+                channel,
+                slot,
+                pieces,
+            } => {
+                let party = Party::Operation(self.begin(number, slot));
+                self.work(process, now, self.spans.begin());
+                self.receive(now, channel, (party, pieces));
+            }
+            Operation::Access {
+                channel,
+                slot,
+                sent,
+                received,
+            } => {
+                let party = Party::Operation(self.begin(number, slot));
+                self.access(now, channel, party, (sent, received));
+            }
+            Operation::Collective {
+                collective,
+                part,
+                slot,
+            } => {
+                let operation = self.begin(number, slot);
+                self.take_part(now, (process, operation), collective, part);
+            }
+            Operation::Nothing { slot } => {
+                let operation = self.begin(number, slot);
+                self.end(now, Party::Operation(operation), 0);
+            }
+            Operation::Probe { channel } => match self.is_there(channel) {
+                true => waiting.over.push((now, self.spans.begin())),
+                false => {
+                    let operation = self.operations.insert(super::OperationState {
+                        ready: None,
+                        cost: 0,
+                        waiter: Some((number, waiting.call)),
+                    });
+                    waiting.left += 1;
+                    self.look_for(channel, operation);
+                }
+            },
+            Operation::Wait { slot } => {
+                let state = &mut self.threads[number as usize];
+                let place = state.slots.get_mut(slot as usize);
+                let Some(operation) = place.and_then(Option::take) else {
+                    return;
+                };
+                let Some(under) = self.operations.get_mut(operation) else {
+                    return;
+                };
+                match under.ready {
+                    Some(ready) => {
+                        waiting.over.push((ready, under.cost));
+                        self.operations.remove(operation);
+                    }
+                    None => {
+                        under.waiter = Some((number, waiting.call));
+                        waiting.left += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// An operation is over: if a call waits for it and for nothing else any more, that returns.
+    pub(super) fn operation_over(&mut self, now: u64, operation: OperationId, cost: u64) {
+        let Some(under) = self.operations.get_mut(operation) else {
+            return;
+        };
+        under.ready = Some(now);
+        under.cost = cost;
+        let Some((number, call)) = under.waiter else {
+            return;
+        };
+        self.operations.remove(operation);
+        let state = &mut self.threads[number as usize];
+        let Some(at) = state.waiting.iter().position(|own| own.call == call) else {
+            return;
+        };
+        let waiting = &mut state.waiting[at];
+        waiting.over.push((now, cost));
+        waiting.left -= 1;
+        if waiting.left > 0 {
+            return;
+        }
+        let waiting = state.waiting.swap_remove(at);
+        let process = self.program.threads[number as usize].process;
+        self.processes[process as usize].blocked -= 1;
+        self.leave(number, waiting);
+    }
+
+    /// All that a call waited for is over.
+    fn leave(&mut self, number: u32, mut waiting: Waiting) {
+        let thread = &self.program.threads[number as usize];
+        let index = waiting.call as usize;
+        let traced = thread.calls[index];
+        waiting.over.sort_unstable();
+        let mut now = waiting.done;
+        let mut waited = 0;
+        // It cannot return before what it waits for is over, whatever its residual is.
+        let last = waiting.over.last().map_or(0, |(over, _)| *over);
+        for (over, cost) in waiting.over {
+            waited = u64::saturating_add(waited, over.saturating_sub(now));
+            now = now.max(over).saturating_add(cost);
+        }
+        let entry = waiting.entry;
+        let took = now.saturating_sub(entry);
+        let state = &mut self.threads[number as usize];
+        state.returned += 1;
+        let times = &mut state.times[index];
+        times.waited = waited;
+        match &mut self.timing {
+            Timing::Traced(residuals) => {
+                residuals[number as usize][index] =
+                    (traced.inside as i64).saturating_sub(took as i64);
+            }
+            Timing::Replayed(residuals) => {
+                let residual = residuals[number as usize][index] as f64 * self.scale;
+                let exit = now.saturating_add_signed(residual as i64);
+                let exit = exit.max(entry).max(last);
+                (times.entry, times.exit) = (entry, exit);
+                times.waited = waited.min(exit - entry);
+                let process = &mut self.processes[thread.process as usize];
+                process.until = process.until.max(exit);
+                if let Some(next) = thread.calls.get(index + 1) {
+                    let before = (next.before as f64 * self.scale) as u64;
+                    self.schedule_event(exit.saturating_add(before), Event::Enters(number));
+                }
+            }
+        }
+    }
+}

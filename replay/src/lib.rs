@@ -1,0 +1,25 @@
+//! Traced MPI jobs played again on other networks, without guests.
+//!
+//! A [`Program`](belljar_program::Program) is what the processes did. The [`Engine`](engine::Engine) plays it: threads compute as long as they did, call MPI, and wait for
+//! what a network says. It is played twice. *Calibration* keeps to the trace, on the network on which it was traced: each call is entered when it was, and
+//! what it took beyond what hosts' costs and the network explain is its *residual*. *Replay* then plays it on the network in question, with the residuals added.
+//! So a replay on the traced network is the trace, but for what the model explains too long, and what differs on another comes from the network. Called by `belljar
+//! replay`.
+//!
+//! From top to bottom: `replay` plays a program twice by `engine`, and gives an `outcome`; both know `costs`.
+
+/// What hosts' processors do for messages.
+mod costs;
+/// Plays a program on a network.
+mod engine;
+/// What a replay says.
+mod outcome;
+/// A program played twice.
+mod replay;
+/// A replay as a trace.
+mod rewrite;
+
+pub use costs::{Costs, Protocol, Work};
+pub use outcome::{FunctionOutcome, Outcome, RankOutcome, Stuck};
+pub use replay::{Calibration, Fit, NetworkModel, ReplayError, Setting, calibrate, replay};
+pub use rewrite::write_trace;

@@ -1,0 +1,186 @@
+//! What a replay says: times by process and by function, beside those of the trace.
+//!
+//! Times are picoseconds. What the trace says is worked out of the same program, so both are sums over the same calls. Made by `replay`, shown by
+//! `belljar replay`.
+
+use std::collections::BTreeMap;
+
+use belljar_networks::LinkLoad;
+use belljar_program::Program;
+use serde::Serialize;
+
+use crate::engine::{CallTimes, Played};
+
+/// What a replay says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// From the first call's entry to the last's return.
+    pub total_ps: u64,
+    /// The same in the trace.
+    pub traced_ps: u64,
+    /// By process, in the order of jobs and ranks.
+    pub ranks: Vec<RankOutcome>,
+    /// By function, those that take longest first.
+    pub functions: Vec<FunctionOutcome>,
+    /// Calls that never return: by job and rank, the number of the call, and its function.
+    pub stuck: Vec<Stuck>,
+    /// What links carried, those busiest first; none where the network has no links.
+    pub links: Vec<LinkLoad>,
+    /// Messages, the library's own included.
+    pub messages: u64,
+    /// When each call was entered and left, by thread in the program's order.
+    pub times: Vec<Vec<(u64, u64)>>,
+}
+
+/// A call that never returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Stuck {
+    /// Its process's job.
+    pub job: u32,
+    /// Its process's rank.
+    pub rank: u32,
+    /// How many calls the thread made before.
+    pub call: u32,
+    /// The function's number.
+    pub function: u16,
+}
+
+/// One process's times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RankOutcome {
+    /// Its job.
+    pub job: u32,
+    /// Its rank in `MPI_COMM_WORLD`.
+    pub rank: u32,
+    /// In MPI.
+    pub mpi_ps: u64,
+    /// The same in the trace.
+    pub traced_mpi_ps: u64,
+    /// In MPI, waiting for what comes over the network or from others.
+    pub waited_ps: u64,
+    /// From its first call's entry to its last's return.
+    pub total_ps: u64,
+    /// The same in the trace.
+    pub traced_ps: u64,
+}
+
+/// One function's times, of all processes together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FunctionOutcome {
+    /// Its number.
+    pub function: u16,
+    /// Calls.
+    pub calls: u64,
+    /// Time in them.
+    pub total_ps: u64,
+    /// The same in the trace.
+    pub traced_ps: u64,
+    /// How much of it is waiting.
+    pub waited_ps: u64,
+    /// Sum over calls of how much longer or shorter each is than in the trace.
+    pub moved_ps: u64,
+}
+
+impl Outcome {
+    pub(crate) fn of(program: &Program, played: &Played) -> Self {
+        let mut functions: BTreeMap<u16, FunctionOutcome> = BTreeMap::new();
+        let mut ranks: BTreeMap<u32, RankOutcome> = BTreeMap::new();
+        let mut ends = Ends::default();
+        let mut were = Ends::default();
+        for (thread, times) in program.threads.iter().zip(&played.times) {
+            let process = program.processes[thread.process as usize];
+            let rank = ranks.entry(thread.process).or_default();
+            (rank.job, rank.rank) = (process.job, process.rank);
+            let (mut own, mut own_were) = (Ends::default(), Ends::default());
+            let calls = thread.calls.iter().zip(times).zip(thread.traced());
+            for ((call, times), was) in calls {
+                let CallTimes {
+                    entry,
+                    exit,
+                    waited,
+                } = *times;
+                own.take((entry, exit));
+                own_were.take(was);
+                let inside = exit.saturating_sub(entry);
+                add(&mut rank.mpi_ps, inside);
+                add(&mut rank.traced_mpi_ps, call.inside);
+                add(&mut rank.waited_ps, waited);
+                let function = functions.entry(call.function).or_default();
+                function.function = call.function;
+                add(&mut function.calls, call.count.into());
+                add(&mut function.total_ps, inside);
+                add(&mut function.traced_ps, call.inside);
+                add(&mut function.waited_ps, waited);
+                add(&mut function.moved_ps, inside.abs_diff(call.inside));
+            }
+            rank.total_ps = rank.total_ps.max(own.span());
+            rank.traced_ps = rank.traced_ps.max(own_were.span());
+            ends.join(own);
+            were.join(own_were);
+        }
+        let mut ranks: Vec<RankOutcome> = ranks.into_values().collect();
+        ranks.sort_by_key(|rank| (rank.job, rank.rank));
+        let mut functions: Vec<FunctionOutcome> = functions.into_values().collect();
+        functions.sort_by_key(|function| (std::cmp::Reverse(function.total_ps), function.function));
+        let mut links = played.network.loads();
+        links.sort_by_key(|load| std::cmp::Reverse(load.busy));
+        Self {
+            total_ps: ends.span(),
+            traced_ps: were.span(),
+            ranks,
+            functions,
+            stuck: stuck(program, &played.stuck),
+            links,
+            messages: played.messages,
+            times: times(&played.times),
+        }
+    }
+}
+
+/// Adds what a trace of anybody's may make too large.
+fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
+}
+
+fn times(times: &[Vec<CallTimes>]) -> Vec<Vec<(u64, u64)>> {
+    let of = |times: &CallTimes| (times.entry, times.exit);
+    times
+        .iter()
+        .map(|times| times.iter().map(of).collect())
+        .collect()
+}
+
+fn stuck(program: &Program, stuck: &[(u32, u32)]) -> Vec<Stuck> {
+    let of = |(number, call): &(u32, u32)| {
+        let thread = &program.threads[*number as usize];
+        let process = program.processes[thread.process as usize];
+        Some(Stuck {
+            job: process.job,
+            rank: process.rank,
+            call: *call,
+            function: thread.calls.get(*call as usize)?.function,
+        })
+    };
+    stuck.iter().filter_map(of).collect()
+}
+
+/// The first and the last time of calls.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends(Option<(u64, u64)>);
+
+impl Ends {
+    fn take(&mut self, (entry, exit): (u64, u64)) {
+        let (first, last) = self.0.unwrap_or((entry, exit));
+        self.0 = Some((first.min(entry), last.max(exit)));
+    }
+
+    fn join(&mut self, other: Self) {
+        if let Some(other) = other.0 {
+            self.take(other);
+        }
+    }
+
+    fn span(&self) -> u64 {
+        self.0.map_or(0, |(first, last)| last.saturating_sub(first))
+    }
+}

@@ -1,0 +1,202 @@
+//! A program played twice: calibrated by its trace, then on the network in question.
+//!
+//! `calibrate` finds what each call took that hosts' costs and the network on which it was traced do not explain; `replay` plays the program with that on any
+//! network. Called by `belljar replay`.
+
+use belljar_fabric::{RoutingError, Settings, Topology};
+use belljar_networks::{FlowNetwork, LogGops, Network, PacketNetwork, Parameters};
+use belljar_program::{Operation, Part, Program};
+use belljar_sim::Frequency;
+use serde::Serialize;
+
+use crate::costs::Costs;
+use crate::engine::{Engine, Played, Timing};
+use crate::outcome::Outcome;
+
+/// What a network is, for a replay.
+#[derive(Clone, Debug)]
+pub enum NetworkModel {
+    /// Frames through the fabric of live runs.
+    Packet(Topology, Settings),
+    /// Messages that share links fairly.
+    Flow(Topology, Settings),
+    /// Formulas, for so many hosts.
+    LogGops(u32, Parameters),
+}
+
+/// On what a program is played.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// The network.
+    pub network: NetworkModel,
+    /// What hosts do for messages.
+    pub costs: Costs,
+    /// The clock of the hosts' processors.
+    pub clock: Frequency,
+    /// The host of each process, by the program's order.
+    pub hosts: Vec<u32>,
+    /// What processors' own work is multiplied by: 0.5 for processors that are twice as fast.
+    pub scale: f64,
+}
+
+/// Why a program cannot be played.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The routing does not fit the topology.
+    #[error(transparent)]
+    Routing(#[from] RoutingError),
+    /// A process is placed on a host that is not there.
+    #[error("rank {rank} is placed on host {host}, and the network has {hosts} hosts")]
+    Host {
+        /// The process's rank.
+        rank: u32,
+        /// The host.
+        host: u32,
+        /// How many there are.
+        hosts: u32,
+    },
+    /// A message is larger than any that there is.
+    #[error(
+        "a message of {bytes} bytes is more than replay takes, {MOST_BYTES}: the trace is damaged, or made up"
+    )]
+    Message {
+        /// Its bytes.
+        bytes: u64,
+    },
+}
+
+/// Bytes of a message, at most: a network of frames makes them one by one.
+const MOST_BYTES: u64 = 1 << 40;
+
+/// What calls took beyond what is explained: by thread and call, in picoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Calibration {
+    residuals: Vec<Vec<i64>>,
+}
+
+/// How well hosts' costs and the network explain what calls took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Fit {
+    /// Picoseconds in calls that move data, of all threads.
+    pub inside_ps: u64,
+    /// How much of that is in residuals above zero: hosts' work that is not in the costs.
+    pub more_ps: u64,
+    /// How much was explained that was not there: residuals below zero.
+    pub less_ps: u64,
+}
+
+impl Calibration {
+    /// How well calls are explained.
+    pub fn fit(&self, program: &Program) -> Fit {
+        let mut fit = Fit::default();
+        for (thread, residuals) in program.threads.iter().zip(&self.residuals) {
+            for (call, residual) in thread.calls.iter().zip(residuals) {
+                if call.operations == 0 {
+                    continue;
+                }
+                let part = match *residual > 0 {
+                    true => &mut fit.more_ps,
+                    false => &mut fit.less_ps,
+                };
+                *part = part.saturating_add(residual.unsigned_abs());
+                fit.inside_ps = fit.inside_ps.saturating_add(call.inside);
+            }
+        }
+        fit
+    }
+}
+
+/// Plays a program as it was traced, in the setting in which it was traced.
+///
+/// # Errors
+/// [`ReplayError`] when the setting does not fit.
+pub fn calibrate(program: &Program, setting: &Setting) -> Result<Calibration, ReplayError> {
+    let threads = program.threads.iter();
+    let mut residuals: Vec<Vec<i64>> = threads.map(|thread| vec![0; thread.calls.len()]).collect();
+    play(program, setting, Timing::Traced(&mut residuals), || {})?;
+    Ok(Calibration { residuals })
+}
+
+/// Plays a program in a setting. `each` is told of each call.
+///
+/// # Errors
+/// [`ReplayError`] when the setting does not fit.
+pub fn replay(
+    program: &Program,
+    calibration: &Calibration,
+    setting: &Setting,
+    each: impl FnMut(),
+) -> Result<Outcome, ReplayError> {
+    let played = play(
+        program,
+        setting,
+        Timing::Replayed(&calibration.residuals),
+        each,
+    )?;
+    Ok(Outcome::of(program, &played))
+}
+
+fn play(
+    program: &Program,
+    setting: &Setting,
+    timing: Timing<'_>,
+    each: impl FnMut(),
+) -> Result<Played, ReplayError> {
+    let spans = setting.costs.at(setting.clock, setting.scale);
+    let pace = spans.pace();
+    let hosts = match &setting.network {
+        NetworkModel::Packet(topology, _) | NetworkModel::Flow(topology, _) => topology.hosts(),
+        NetworkModel::LogGops(hosts, _) => *hosts,
+    };
+    for (process, host) in program.processes.iter().zip(&setting.hosts) {
+        if *host >= hosts {
+            return Err(ReplayError::Host {
+                rank: process.rank,
+                host: *host,
+                hosts,
+            });
+        }
+    }
+    if let Some(bytes) = largest(program).filter(|bytes| *bytes > MOST_BYTES) {
+        return Err(ReplayError::Message { bytes });
+    }
+    let network: Box<dyn Network> = match &setting.network {
+        NetworkModel::Packet(topology, settings) => {
+            Box::new(PacketNetwork::new(topology.clone(), settings, pace)?)
+        }
+        NetworkModel::Flow(topology, settings) => Box::new(FlowNetwork::new(
+            topology.clone(),
+            settings.routing,
+            settings.seed,
+            pace,
+        )?),
+        NetworkModel::LogGops(hosts, parameters) => {
+            Box::new(LogGops::new(*hosts, *parameters, pace))
+        }
+    };
+    let place = (setting.hosts.as_slice(), setting.scale);
+    let engine = Engine::new(program, network, spans, place, timing);
+    Ok(engine.play(each))
+}
+
+/// Bytes of the largest message that a program sends, and of the largest piece of a collective operation.
+fn largest(program: &Program) -> Option<u64> {
+    let operations = program.threads.iter().flat_map(|thread| &thread.operations);
+    let messages = operations.filter_map(|operation| match operation {
+        Operation::Send { bytes, .. } => Some(*bytes),
+        Operation::Access { sent, received, .. } => Some(*sent.max(received)),
+        _ => None,
+    });
+    let parts = program.parts.iter().filter_map(|part| match part {
+        Part::Direct { sends } => sends.iter().map(|(_, bytes)| *bytes).max(),
+        Part::Library { call, .. } => {
+            let pieces = call.sent.iter().chain(&call.received);
+            let all = pieces.fold(0, |sum: u64, piece| sum.saturating_add(*piece));
+            Some(all.max(call.bytes().saturating_mul(call.members.into())))
+        }
+    });
+    messages.chain(parts).max()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+use belljar_collectives::{Algorithm, Call, Operation};
+use belljar_fabric::{LinkSpec, SwitchSpec};
+use belljar_program::{Builder, Part};
+use belljar_sim::Span;
+use belljar_trace::Implementation;
+
+use super::*;
+
+const US: u64 = 1_000_000;
+
+fn star(hosts: u32, latency: Span) -> Topology {
+    let link = LinkSpec {
+        bandwidth: 10_000_000_000,
+        latency,
+    };
+    let switch = SwitchSpec {
+        latency: Span::from_ns(300),
+        queue_bytes: 1 << 20,
+    };
+    Topology::star(hosts, link, switch).unwrap()
+}
+
+/// On a network of this latency, by all models.
+fn settings(hosts: u32, latency: Span) -> [Setting; 3] {
+    let topology = star(hosts, latency);
+    let parameters = Parameters {
+        latency: latency + latency + Span::from_ns(300),
+        gap: Span::ZERO,
+        bandwidth: 10_000_000_000,
+    };
+    [
+        NetworkModel::Packet(topology.clone(), Settings::default()),
+        NetworkModel::Flow(topology, Settings::default()),
+        NetworkModel::LogGops(hosts, parameters),
+    ]
+    .map(|network| Setting {
+        network,
+        costs: Costs::of(Implementation::Mpich),
+        clock: Frequency::from_hz(2_600_000_000).unwrap(),
+        hosts: (0..hosts).collect(),
+        scale: 1.0,
+    })
+}
+
+/// Rank 0 sends to rank 1 a message of so many bytes, which that waits for; calls take so many microseconds.
+fn message(bytes: u64, late: u64, [send, receive]: [u64; 2]) -> Program {
+    let mut builder = Builder::new(2);
+    let slot = builder.send(0, 1, 7, bytes);
+    builder.wait(0, slot);
+    builder.call(0, "MPI_Send", send * US);
+    builder.work(0, 1000 * US);
+    builder.call(0, "MPI_Wtime", US);
+    builder.call(1, "MPI_Wtime", US);
+    builder.work(1, late * US);
+    let slot = builder.receive(1, 0, 7);
+    builder.wait(1, slot);
+    builder.call(1, "MPI_Recv", receive * US);
+    builder.finish()
+}
+
+fn played(program: &Program, traced: &Setting, wanted: &Setting) -> Outcome {
+    let calibration = calibrate(program, traced).unwrap();
+    replay(program, &calibration, wanted, || {}).unwrap()
+}
+
+#[test]
+fn on_the_traced_network_a_replay_is_the_trace() {
+    for bytes in [0, 1000, 10_000, 1_000_000] {
+        let program = message(bytes, 50, [5000, 6000]);
+        for setting in settings(2, Span::from_us(1)) {
+            let outcome = played(&program, &setting, &setting);
+            assert_eq!(outcome.total_ps, outcome.traced_ps, "{bytes} bytes");
+            for (thread, times) in program.threads.iter().zip(&outcome.times) {
+                let mut now = thread.start;
+                for (call, (entry, exit)) in thread.calls.iter().zip(times) {
+                    assert_eq!(*entry, now + call.before);
+                    assert_eq!(*exit, *entry + call.inside);
+                    now = *exit;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn latency_adds_once_for_each_leg() {
+    // Small: one leg. Large: five, of which four come before the sender is done.
+    for (bytes, sender, receiver) in [(1000, 0, 1), (1_000_000, 4, 5)] {
+        let program = message(bytes, 0, [5000, 6000]);
+        let near = settings(2, Span::from_us(1));
+        let far = settings(2, Span::from_us(1001));
+        for (traced, wanted) in near.iter().zip(&far) {
+            let outcome = played(&program, traced, wanted);
+            // A leg goes over two links, each a millisecond longer.
+            let more = 2 * 1000 * US;
+            let took = |thread: usize, call: usize| {
+                let (entry, exit) = outcome.times[thread][call];
+                exit - entry
+            };
+            // Frames have a window, small at first: what is large takes more round trips.
+            let window = match wanted.network {
+                NetworkModel::Packet(..) if bytes > 14_480 => 20 * more,
+                _ => 0,
+            };
+            for (took, was, legs) in [(took(0, 0), 5000, sender), (took(1, 1), 6000, receiver)] {
+                let least = was * US + legs * more;
+                assert!(took + 200 * US >= least, "{bytes} bytes: {took} ps");
+                assert!(
+                    took <= least + window + 200 * US,
+                    "{bytes} bytes: {took} ps"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_large_message_waits_for_who_computes() {
+    let setting = &settings(2, Span::from_us(1))[1];
+    let program = message(1_000_000, 3000, [9000, 6000]);
+    let soon = message(1_000_000, 0, [9000, 6000]);
+    let calibration = calibrate(&program, setting).unwrap();
+    let late = replay(&program, &calibration, setting, || {}).unwrap();
+    // The same residuals, the receiver without its work.
+    let early = replay(&soon, &calibration, setting, || {}).unwrap();
+    let took = |outcome: &Outcome| outcome.times[0][0].1 - outcome.times[0][0].0;
+    let less = took(&late) - took(&early);
+    assert!(less.abs_diff(3000 * US) < 100 * US, "{less} ps");
+}
+
+#[test]
+fn all_leave_a_barrier_after_the_last_has_come() {
+    for ranks in [2, 5, 8] {
+        let mut builder = Builder::new(ranks);
+        for rank in 0..ranks {
+            builder.call(rank, "MPI_Wtime", US);
+            builder.work(rank, u64::from(rank) * 100 * US);
+            let part = Part::Library {
+                algorithm: Algorithm::BarrierDissemination,
+                call: Call::new(Operation::Barrier, ranks, rank),
+                times: 1,
+            };
+            let slot = builder.take_part(rank, part);
+            builder.wait(rank, slot);
+            builder.call(rank, "MPI_Barrier", 2000 * US);
+        }
+        let program = builder.finish();
+        for setting in settings(ranks, Span::from_us(1)) {
+            let calibration = calibrate(&program, &setting).unwrap();
+            let none = Calibration {
+                residuals: calibration
+                    .residuals
+                    .iter()
+                    .map(|residuals| vec![0; residuals.len()])
+                    .collect(),
+            };
+            let outcome = replay(&program, &none, &setting, || {}).unwrap();
+            let last = u64::from(ranks - 1) * 100 * US;
+            assert!(outcome.stuck.is_empty());
+            for times in &outcome.times {
+                assert!(times[1].1 >= last, "{ranks} ranks: {times:?}");
+                assert!(times[1].1 < last + 200 * US, "{ranks} ranks: {times:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_nobody_sends_is_never_received() {
+    let mut builder = Builder::new(2);
+    let slot = builder.receive(1, 0, 3);
+    builder.wait(1, slot);
+    builder.call(1, "MPI_Recv", US);
+    builder.call(0, "MPI_Wtime", US);
+    let program = builder.finish();
+    for setting in settings(2, Span::from_us(1)) {
+        let outcome = played(&program, &setting, &setting);
+        assert_eq!(outcome.stuck.len(), 1);
+        assert_eq!((outcome.stuck[0].rank, outcome.stuck[0].call), (1, 0));
+    }
+}
+
+#[test]
+fn faster_processors_work_less() {
+    let program = message(100, 2000, [5000, 6000]);
+    let setting = &settings(2, Span::from_us(1))[0];
+    let faster = Setting {
+        scale: 0.5,
+        ..setting.clone()
+    };
+    let outcome = played(&program, setting, &faster);
+    let (entry, _) = outcome.times[1][1];
+    assert_eq!(entry, (2000 * US + US) / 2);
+}
+
+#[test]
+fn a_rank_must_have_a_host() {
+    let program = message(100, 0, [5, 6]);
+    let setting = Setting {
+        hosts: vec![0, 9],
+        ..settings(2, Span::from_us(1))[0].clone()
+    };
+    let error = calibrate(&program, &setting).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "rank 1 is placed on host 9, and the network has 2 hosts"
+    );
+}

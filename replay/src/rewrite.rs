@@ -1,0 +1,131 @@
+//! A replay as a trace: the traced calls at the times at which they were played.
+//!
+//! Each thread's time is bent so that its calls begin and end when they were played; what is within a call, or between two, keeps its place in
+//! proportion. All else of a call is as it was traced, its node too. Called by `belljar replay --out`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use belljar_archive::{Contents, TraceReader, TraceWriter};
+use belljar_program::Program;
+use belljar_sim::Time;
+use belljar_trace::{Accounts, Event, TraceError, TraceSummary};
+
+use crate::outcome::Outcome;
+
+/// A thread's time: when its calls were entered and left, in the trace and as they were played.
+struct Bend<'a> {
+    were: Vec<(u64, u64)>,
+    are: &'a [(u64, u64)],
+}
+
+impl Bend<'_> {
+    /// When what was at `time` is, in picoseconds.
+    fn of(&self, time: u64) -> u64 {
+        let after = self.were.partition_point(|(entry, _)| *entry <= time);
+        let Some(at) = after.checked_sub(1) else {
+            let first = self.were.first().zip(self.are.first());
+            let ahead = first.map_or(0, |((entry, _), _)| entry.saturating_sub(time));
+            return first.map_or(time, |(_, (entry, _))| entry.saturating_sub(ahead));
+        };
+        let ((entry, exit), (is_entry, is_exit)) = (self.were[at], self.are[at]);
+        if time <= exit {
+            return between(time, (entry, exit), (is_entry, is_exit));
+        }
+        match self.were.get(after).zip(self.are.get(after)) {
+            Some(((next, _), (is_next, _))) => between(time, (exit, *next), (is_exit, *is_next)),
+            None => is_exit.saturating_add(time - exit),
+        }
+    }
+}
+
+/// Where `time` of one span is in another.
+fn between(time: u64, from: (u64, u64), to: (u64, u64)) -> u64 {
+    let whole = u128::from(from.1.saturating_sub(from.0));
+    let part = u128::from(time.saturating_sub(from.0));
+    let length = u128::from(to.1.saturating_sub(to.0));
+    let within = (part * length).checked_div(whole).unwrap_or(0);
+    to.0.saturating_add(u64::try_from(within).unwrap_or(u64::MAX))
+}
+
+/// Writes the trace at `from`, of which `program` was made, to the new file `to`, with the times of `outcome`.
+///
+/// # Errors
+/// [`TraceError`] when one cannot be read or the other not be written.
+pub fn write_trace(
+    from: &Path,
+    to: &Path,
+    program: &Program,
+    outcome: &Outcome,
+) -> Result<(), TraceError> {
+    let mut bends = BTreeMap::new();
+    for (thread, are) in program.threads.iter().zip(&outcome.times) {
+        let node = program.processes[thread.process as usize].node;
+        let were = thread.traced().take(are.len()).collect();
+        bends.insert((node, thread.number, thread.thread), Bend { were, are });
+    }
+    let mut reader = TraceReader::open(from)?;
+    let header = reader.header().clone();
+    let contents = Contents {
+        accounted: false,
+        ..reader.contents()
+    };
+    let mut events: Vec<(u64, Event)> = Vec::new();
+    for mut event in reader.by_ref() {
+        let clock = header.frequency(event.node);
+        let bend = bends.get(&(event.node, event.process, event.thread));
+        let of = |cycles: u64| {
+            let time = clock.time_of(cycles).as_ps();
+            bend.map_or(time, |bend| bend.of(time))
+        };
+        let (entry, exit) = (of(event.entry), event.exit.map(of));
+        event.entry = clock.cycle_at(Time::from_ps(entry));
+        event.exit = exit.map(|exit| clock.cycle_at(Time::from_ps(exit)));
+        // What the processor did is not known of another network.
+        event.accounts = Accounts::default();
+        events.push((exit.unwrap_or(u64::MAX), event));
+    }
+    events.sort_by_key(|(returned, _)| *returned);
+    let file = std::fs::File::create_new(to).map_err(|source| TraceError::Io {
+        action: "create",
+        path: to.to_owned(),
+        source,
+    })?;
+    let mut writer = TraceWriter::over(file, to, &header, contents)?;
+    for (_, event) in events {
+        writer.push(event)?;
+    }
+    let summary = reader.summary().cloned();
+    writer.finish(&summary.unwrap_or(TraceSummary {
+        nodes: Vec::new(),
+        ending: "replayed from a trace that breaks off".to_owned(),
+    }))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_bent_in_proportion() {
+        let are = [(1000, 1200), (1400, 1410)];
+        let bend = Bend {
+            were: vec![(100, 200), (300, 400)],
+            are: &are,
+        };
+        for (was, is) in [
+            (40, 940),
+            (100, 1000),
+            (150, 1100),
+            (200, 1200),
+            (250, 1300),
+            (300, 1400),
+            (350, 1405),
+            (400, 1410),
+            (500, 1510),
+        ] {
+            assert_eq!(bend.of(was), is, "{was}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A traced run played again without guests, held against what the run was and against a run on the other network.
+
+use belljar_tests::{Dir, Scenario};
+use serde_json::Value;
+
+use crate::mpirun::compiled;
+
+/// Halos, small and large, with work between them, and the usual collective operations.
+const HALOS: &str = r#"#include <mpi.h>
+#include <stdlib.h>
+enum { MOST = 100000 };
+static char out[MOST], in[MOST];
+static double work(int n)
+{
+    volatile double sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += i * 0.5;
+    return sum;
+}
+int main(int argc, char **argv)
+{
+    int rank, size;
+    double mine = 1, all;
+    MPI_Request r[4];
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    int next = (rank + 1) % size, last = (rank + size - 1) % size;
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int step = 0; step < 60; step++) {
+        int bytes = step % 3 == 0 ? 64 : step % 3 == 1 ? 6000 : MOST;
+        MPI_Irecv(in, bytes, MPI_BYTE, last, 1, MPI_COMM_WORLD, &r[0]);
+        MPI_Isend(out, bytes, MPI_BYTE, next, 1, MPI_COMM_WORLD, &r[1]);
+        mine += work(20000 + 2000 * rank);
+        MPI_Waitall(2, r, MPI_STATUSES_IGNORE);
+        MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        if (step % 10 == 0)
+            MPI_Bcast(out, 20000, MPI_BYTE, step % size, MPI_COMM_WORLD);
+        if (step % 20 == 0)
+            MPI_Alltoall(out, 1000, MPI_BYTE, in, 1000, MPI_BYTE, MPI_COMM_WORLD);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+/// What a replay of the run in `out` says.
+fn replayed(dir: &Dir, out: &str, more: &[&str]) -> Value {
+    let arguments: Vec<&str> = ["replay", out, "--json"]
+        .iter()
+        .chain(more)
+        .copied()
+        .collect();
+    let (told, error, code) = dir.call(&arguments);
+    assert_eq!(code, Some(0), "{error}");
+    serde_json::from_str(&told).expect("JSON")
+}
+
+/// Picoseconds in the functions between a program's beginning and its end.
+fn inside(told: &Value, key: &str) -> f64 {
+    let functions = told["functions"].as_array().expect("functions");
+    let between = functions.iter().filter(|of| {
+        let name = of["function"].as_str().unwrap_or("");
+        name != "MPI_Init" && name != "MPI_Finalize"
+    });
+    between.map(|of| of[key].as_f64().unwrap_or(0.0)).sum()
+}
+
+#[test]
+fn a_replay_tells_what_a_run_on_the_other_network_is() {
+    let Some(dir) = Dir::new() else { return };
+    if !compiled(&dir, "mpicc.mpich", "halos", HALOS, &["-O1"]) {
+        return;
+    }
+    let scenario = Scenario::new(4, "mpiexec.hydra -n 4 ./halos");
+    let scenario = scenario.working("files = { halos = \"halos\" }");
+    let network = |latency: &str, bandwidth: &str| {
+        [
+            format!("network.latency=\"{latency}\""),
+            format!("network.bandwidth=\"{bandwidth}\""),
+        ]
+    };
+    let near = network("1 us", "10 Gb/s");
+    let far = network("15 us", "2 Gb/s");
+    for (out, network) in [("near", &near), ("far", &far)] {
+        let [latency, bandwidth] = network;
+        let _ = dir
+            .run(&scenario, out, &["--set", latency, "--set", bandwidth])
+            .success();
+    }
+    for model in ["packet", "flow", "loggops"] {
+        let same = replayed(&dir, "near", &["--model", model]);
+        let (total, traced) = (&same["total_ps"], &same["traced_ps"]);
+        let [total, traced] = [total, traced].map(|it| it.as_f64().expect("a time"));
+        assert!(
+            (total / traced - 1.0).abs() < 0.01,
+            "{model}: {total} {traced}"
+        );
+    }
+    // From each network to the other: the run as a whole, and its calls, held against what they really took there.
+    for (from, to, network) in [("near", "far", &far), ("far", "near", &near)] {
+        let [latency, bandwidth] = network;
+        let told = replayed(&dir, from, &["--set", latency, "--set", bandwidth]);
+        assert_eq!(told["stuck"].as_array().map(Vec::len), Some(0));
+        let truth = replayed(&dir, to, &["--model", "loggops"]);
+        let whole = |of: &Value, key: &str| of[key].as_f64().expect("a time");
+        let off = whole(&told, "total_ps") / whole(&truth, "traced_ps") - 1.0;
+        let calls = inside(&told, "total_ps") / inside(&truth, "traced_ps") - 1.0;
+        eprintln!("{from} to {to}: {off:+.4} in all, {calls:+.4} in calls");
+        assert!(off.abs() < 0.03, "{from} to {to}: {off}");
+        assert!(calls.abs() < 0.15, "{from} to {to}: {calls}");
+    }
+    // The replay as a directory of its own, which other commands read.
+    let (_, error, code) = dir.call(&["replay", "near", "--set", &far[0], "--out", "played"]);
+    assert_eq!(code, Some(0), "{error}");
+    let (diff, error, code) = dir.call(&["trace", "diff", "near", "played"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(diff.contains("The programs do the same"), "{diff}");
+    // A placement that the network has no room for.
+    dir.write("hosts", "node0:2\nnode9:2\n");
+    let (_, error, code) = dir.call(&["replay", "near", "--hostfile", "hosts"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        error.contains("line 2: the network has no host \"node9\""),
+        "{error}"
+    );
+}

@@ -1,0 +1,51 @@
+//! Up to when all calls of a trace are known.
+//!
+//! A trace has calls in the order in which they returned, and a thread enters those that the program makes one after another:
+//! of calls before the latest entry of each thread no more come. Threads that no call is known of yet are not waited for. Called by `collect` with each event.
+
+use std::collections::BTreeMap;
+
+use belljar_trace::Event;
+
+use crate::communicators::ProcessKey;
+
+/// Events from one deduction to the next.
+const EVERY: u64 = 1 << 12;
+
+/// The latest entry of each thread.
+#[derive(Debug)]
+pub(super) struct Horizon {
+    threads: BTreeMap<ProcessKey, BTreeMap<u32, u64>>,
+    events: u64,
+}
+
+impl Horizon {
+    /// Of these processes nothing is known yet.
+    pub(super) fn new(processes: impl Iterator<Item = ProcessKey>) -> Self {
+        Self {
+            threads: processes.map(|key| (key, BTreeMap::new())).collect(),
+            events: 0,
+        }
+    }
+
+    /// A call is known, and when it was entered. Returns whether it is time to ask for [`value`](Self::value).
+    pub(super) fn observe(&mut self, event: &Event, entry: u64) -> bool {
+        let key = (event.node, event.process);
+        if event.name() == "MPI_Finalize" {
+            self.threads.remove(&key);
+        } else if let Some(threads) = self.threads.get_mut(&key)
+            && event.depth == 0
+        {
+            let latest = threads.entry(event.thread).or_insert(entry);
+            *latest = entry.max(*latest);
+        }
+        self.events += 1;
+        self.events.is_multiple_of(EVERY)
+    }
+
+    /// Of calls that were entered before this time no more come.
+    pub(super) fn value(&self) -> u64 {
+        let process = |threads: &BTreeMap<u32, u64>| threads.values().min().copied().unwrap_or(0);
+        self.threads.values().map(process).min().unwrap_or(u64::MAX)
+    }
+}

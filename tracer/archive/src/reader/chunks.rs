@@ -1,0 +1,183 @@
+//! The chunks of a trace, one after another, with what they add to the dictionary.
+//!
+//! What is not wanted of them is gone past. Called by the readers.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use belljar_trace::{MAGIC, PLAIN_VERSION, TraceError, TraceState, TraceSummary, VERSION, codec};
+
+use crate::calls::dictionary::Dictionary;
+use crate::frame::{self, Kind};
+use crate::header::Header;
+use crate::structure::{self, Structure};
+use crate::{Footer, failed};
+
+/// What both readers do: chunks in their order, with what they add to the dictionary.
+#[derive(Debug)]
+pub(super) struct Chunks {
+    file: BufReader<File>,
+    pub(super) header: Header,
+    pub(super) offset: u64,
+    pub(super) dictionary: Dictionary,
+    threads: usize,
+    calls: u64,
+    chunks: u64,
+    pub(super) state: TraceState,
+    pub(super) summary: Option<TraceSummary>,
+}
+
+/// What is read of a chunk; the rest is gone past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    All,
+    ButTimes,
+    Structure,
+}
+
+impl Wanted {
+    fn has(self, kind: Kind) -> bool {
+        match kind {
+            Kind::Operands => self != Self::Structure,
+            Kind::Times => self == Self::All,
+            _ => true,
+        }
+    }
+}
+
+/// A chunk of calls.
+pub(super) struct Sections {
+    pub(super) structure: Structure,
+    pub(super) operands: Vec<u8>,
+    pub(super) times: Vec<u8>,
+}
+
+impl Chunks {
+    pub(super) fn open(path: &Path) -> Result<Self, TraceError> {
+        let failed = |source| failed("read", path, source);
+        let not_a_trace = |reason: &str| TraceError::NotATrace {
+            path: path.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let mut file = BufReader::new(File::open(path).map_err(failed)?);
+        let mut start = Vec::new();
+        let length = MAGIC.len() as u64 + 2;
+        let read = file.by_ref().take(length).read_to_end(&mut start);
+        read.map_err(failed)?;
+        let version = start.strip_prefix(&MAGIC).and_then(|it| it.try_into().ok());
+        let version = version.ok_or_else(|| not_a_trace("it does not begin like one"))?;
+        let version = u16::from_le_bytes(version);
+        if !(PLAIN_VERSION..=VERSION).contains(&version) {
+            let path = path.to_owned();
+            return Err(TraceError::Version { path, version });
+        }
+        let chunk = frame::take(&mut file, |_| true).map_err(|reason| not_a_trace(&reason))?;
+        let chunk = chunk.filter(|chunk| chunk.kind == Kind::Header);
+        let chunk = chunk.ok_or_else(|| not_a_trace("its header is missing"))?;
+        let header = Header::decode(version, &chunk.payload.unwrap_or_default())
+            .map_err(|reason| not_a_trace(&reason))?;
+        let dictionary = Dictionary::new(version, header.contents.frames > 0);
+        Ok(Self {
+            file,
+            header,
+            offset: length + chunk.length,
+            dictionary,
+            threads: 0,
+            calls: 0,
+            chunks: 0,
+            state: TraceState::Reading,
+            summary: None,
+        })
+    }
+
+    /// The next chunk of calls, as far as it is wanted. `None` at the end, with the state set.
+    pub(super) fn next(&mut self, wanted: Wanted) -> Option<Sections> {
+        if self.state != TraceState::Reading {
+            return None;
+        }
+        match self.read(wanted) {
+            Ok((sections, length)) => {
+                self.offset += length;
+                sections
+            }
+            Err(reason) => {
+                self.damaged(self.offset, reason);
+                None
+            }
+        }
+    }
+
+    pub(super) fn damaged(&mut self, offset: u64, reason: String) {
+        self.state = TraceState::Incomplete { offset, reason };
+        self.summary = None;
+    }
+
+    fn read(&mut self, wanted: Wanted) -> Result<(Option<Sections>, u64), String> {
+        let broken = "it ends without a footer: the run was broken off";
+        let mut length = 0;
+        let mut payloads: [Vec<u8>; 4] = Default::default();
+        let order = [
+            Kind::Dictionary,
+            Kind::Structure,
+            Kind::Operands,
+            Kind::Times,
+        ];
+        for (kind, payload) in order.into_iter().zip(&mut payloads) {
+            let chunk = frame::take(&mut self.file, |kind| wanted.has(kind))?.ok_or(broken)?;
+            length += chunk.length;
+            match chunk.kind {
+                Kind::Footer if kind == Kind::Dictionary => {
+                    self.end(&chunk.payload.unwrap_or_default())?;
+                    return Ok((None, length));
+                }
+                it if it == kind => *payload = chunk.payload.unwrap_or_default(),
+                it => {
+                    return Err(format!(
+                        "a chunk of kind {it:?} stands where {kind:?} belongs"
+                    ));
+                }
+            }
+        }
+        let [dictionary, structure, operands, times] = payloads;
+        let known = self.dictionary.add(&dictionary)?;
+        let signatures = self.dictionary.signatures().len();
+        let structure = structure::decode(&structure, known, signatures, self.threads)
+            .ok_or("a chunk's structure makes no sense")?;
+        self.threads += structure.fresh.len();
+        self.calls += structure.calls as u64;
+        self.chunks += 1;
+        Ok((
+            Some(Sections {
+                structure,
+                operands,
+                times,
+            }),
+            length,
+        ))
+    }
+
+    fn end(&mut self, payload: &[u8]) -> Result<(), String> {
+        let (length, packed) = payload
+            .split_first_chunk()
+            .ok_or("its footer is too short")?;
+        let length = u32::from_le_bytes(*length) as usize;
+        if length > frame::MOST {
+            return Err("its footer's length is impossible".to_owned());
+        }
+        let footer = zstd::bulk::decompress(packed, length).map_err(|error| error.to_string())?;
+        let footer: Footer = codec::decode(&footer).map_err(|error| error.to_string())?;
+        if (footer.calls, footer.chunks) != (self.calls, self.chunks) {
+            let (told, found) = (footer.calls, self.calls);
+            return Err(format!(
+                "its footer speaks of {told} calls, {found} were found"
+            ));
+        }
+        if !matches!(self.file.read(&mut [0; 1]), Ok(0)) {
+            return Err("something follows its footer".to_owned());
+        }
+        self.summary = Some(footer.summary);
+        self.state = TraceState::Complete;
+        Ok(())
+    }
+}

@@ -1,0 +1,166 @@
+//! A writer on a thread of its own, so that a run continues while its calls are encoded.
+//!
+//! Calls go to it in batches, through a queue that holds so many at most: whoever is faster than the writer waits for it
+//! then. Bytes of the file depend on the calls and their order alone, as without a queue. What fails is told at the next
+//! call here. Called by the run's recorder.
+
+use std::mem;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use belljar_trace::{Event, StateError, TraceError};
+
+use super::TraceWriter;
+use crate::earlier::weight;
+
+/// Calls of a batch, and bytes of them, about, at most.
+const BATCH: usize = 1 << 10;
+const BATCH_WEIGHT: usize = 1 << 20;
+
+/// Batches in the queue, at most.
+const WAITING: usize = 16;
+
+/// What the writer is to do.
+enum Order {
+    Write(Vec<Event>),
+    /// To say how far it is.
+    Save(SyncSender<Result<Vec<u8>, StateError>>),
+}
+
+/// Writes a trace on a thread of its own.
+#[derive(Debug)]
+pub struct QueuedWriter {
+    path: PathBuf,
+    batch: Vec<Event>,
+    weight: usize,
+    /// Neither is there once the writer has failed, or was taken back.
+    orders: Option<SyncSender<Order>>,
+    thread: Option<JoinHandle<Result<TraceWriter, TraceError>>>,
+}
+
+impl QueuedWriter {
+    /// Puts a writer, of the file at `path`, on a thread of its own.
+    ///
+    /// # Errors
+    /// [`TraceError::Io`] when the host has no thread.
+    pub fn of(writer: TraceWriter, path: &Path) -> Result<Self, TraceError> {
+        let (orders, received) = sync_channel(WAITING);
+        let work = move || write(writer, &received);
+        let thread = thread::Builder::new().name("trace writer".to_owned());
+        let thread = thread.spawn(work);
+        let thread = thread.map_err(|source| crate::failed("write", path, source))?;
+        Ok(Self {
+            path: path.to_owned(),
+            batch: Vec::new(),
+            weight: 0,
+            orders: Some(orders),
+            thread: Some(thread),
+        })
+    }
+
+    /// Adds a call, as [`TraceWriter::push`] does; waits where the writer is far behind.
+    ///
+    /// # Errors
+    /// What went wrong with this call or with earlier ones; those after them are lost.
+    pub fn push(&mut self, event: Event) -> Result<(), TraceError> {
+        self.weight += weight(&event);
+        self.batch.push(event);
+        if self.batch.len() >= BATCH || self.weight >= BATCH_WEIGHT {
+            self.hand_over()?;
+        }
+        Ok(())
+    }
+
+    /// How far it is with all calls that were added, as [`TraceWriter::save`]. What the state speaks of is in the file
+    /// then.
+    ///
+    /// # Errors
+    /// As for [`push`](Self::push), and when there is more of the state than can be read again.
+    pub fn save(&mut self) -> Result<Vec<u8>, TraceError> {
+        self.hand_over()?;
+        let (answer, answered) = sync_channel(1);
+        self.order(Order::Save(answer))?;
+        match answered.recv() {
+            Ok(saved) => saved.map_err(|error| TraceError::State {
+                path: self.path.clone(),
+                reason: error.to_string(),
+            }),
+            Err(_) => Err(self.failure()),
+        }
+    }
+
+    /// The writer again, which has all calls that were added: to end the file.
+    ///
+    /// # Errors
+    /// As for [`push`](Self::push).
+    pub fn into_writer(mut self) -> Result<TraceWriter, TraceError> {
+        self.hand_over()?;
+        self.join()
+    }
+
+    fn hand_over(&mut self) -> Result<(), TraceError> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        self.weight = 0;
+        let batch = mem::take(&mut self.batch);
+        self.order(Order::Write(batch))
+    }
+
+    fn order(&mut self, order: Order) -> Result<(), TraceError> {
+        let taken = self.orders.as_ref().map(|orders| orders.send(order));
+        match taken {
+            Some(Ok(())) => Ok(()),
+            _ => Err(self.failure()),
+        }
+    }
+
+    /// Why the writer takes no more.
+    fn failure(&mut self) -> TraceError {
+        match self.join() {
+            Err(error) => error,
+            // It takes orders as long as there are any.
+            Ok(_) => self.lost(),
+        }
+    }
+
+    fn lost(&self) -> TraceError {
+        TraceError::State {
+            path: self.path.clone(),
+            reason: "its writer has failed before".to_owned(),
+        }
+    }
+
+    /// Waits until the writer has done what it was told.
+    fn join(&mut self) -> Result<TraceWriter, TraceError> {
+        self.orders = None;
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(written)) => written,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => Err(self.lost()),
+        }
+    }
+}
+
+impl Drop for QueuedWriter {
+    /// What was handed over is written, also where a run ends by an error.
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // What failed was not asked for any more.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn write(mut writer: TraceWriter, orders: &Receiver<Order>) -> Result<TraceWriter, TraceError> {
+    for order in orders {
+        match order {
+            Order::Write(batch) => batch.into_iter().try_for_each(|event| writer.push(event))?,
+            // Whoever asked may be gone.
+            Order::Save(answer) => drop(answer.send(writer.save())),
+        }
+    }
+    Ok(writer)
+}
