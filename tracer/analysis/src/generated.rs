@@ -3,7 +3,7 @@
 //! Ranks stand in a grid. In each step a rank exchanges halos with its neighbours by nonblocking messages,
 //! and then all of them agree some times; every so many steps rank 0 gets a report. No call is kept, so that a trace of 100 million
 //! calls takes no memory, and times are a function of rank, step and call alone. Calls come step by step, and rank by rank in each. Used by
-//! tests, and by `examples/analyses.rs` for what analyses cost.
+//! tests, and by `examples/analyses` for what analyses cost.
 
 /// Traces of ranks that are told what to call.
 #[cfg(test)]
