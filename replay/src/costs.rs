@@ -88,6 +88,8 @@ pub struct Costs {
     pub send: Work,
     /// Of a receiver, in the call that waits for the message.
     pub receive: Work,
+    /// Cycles of a receiver's system for each further frame, whatever the process does meanwhile.
+    pub take_in: f64,
     /// Cycles for a message of the protocol's own.
     pub control: f64,
     /// Cycles for what is only begun: a receive, a wait.
@@ -118,6 +120,7 @@ impl Costs {
                 several: 4_900.0,
                 frame: 0.0,
             },
+            take_in: 4_580.0,
             control: 5_000.0,
             begin: 300.0,
             combine: 0.4,
@@ -136,6 +139,23 @@ impl Costs {
         }
     }
 
+    /// None, by the same protocol.
+    pub(crate) fn none(of: &Self) -> Self {
+        const NONE: Work = Work {
+            first: 0.0,
+            several: 0.0,
+            frame: 0.0,
+        };
+        Self {
+            send: NONE,
+            receive: NONE,
+            take_in: 0.0,
+            control: 0.0,
+            begin: 0.0,
+            ..*of
+        }
+    }
+
     /// What these are in picoseconds on processors of this clock.
     pub(crate) fn at(&self, clock: Frequency, scale: f64) -> Spans {
         let ps = scale * 1e12 / clock.as_hz() as f64;
@@ -151,8 +171,6 @@ pub(crate) struct Spans {
     ps: f64,
 }
 
-/// Cycles of a receiver's kernel for each further frame of a message.
-const TAKES_IN: f64 = 4_580.0;
 /// Cycles from a process to another of its host, and for each full frame's data.
 const WITHIN: f64 = 1_500.0;
 const COPIES: f64 = 150.0;
@@ -197,7 +215,7 @@ impl Spans {
         let span = |cycles| Span::from_ps(self.of(cycles));
         Pace {
             sends: span(self.costs.send.frame),
-            receives: span(TAKES_IN),
+            receives: span(self.costs.take_in),
             within: span(WITHIN),
             copies: span(COPIES),
         }

@@ -6,10 +6,12 @@
 //! So a replay on the traced network is the trace, but for what the model explains too long, and what differs on another comes from the network. Called by `belljar
 //! replay`.
 //!
-//! From top to bottom: `replay` plays a program twice by `engine`, and gives an `outcome`; both know `costs`.
+//! From top to bottom: `dependence` plays it in several settings; `replay` plays a program twice by `engine`, and gives an `outcome`; both know `costs`.
 
 /// What hosts' processors do for messages.
 mod costs;
+/// What a replay depends on.
+mod dependence;
 /// Plays a program on a network.
 mod engine;
 /// What a replay says.
@@ -20,6 +22,7 @@ mod replay;
 mod rewrite;
 
 pub use costs::{Costs, Protocol, Work};
+pub use dependence::{Cost, Without, without};
 pub use outcome::{FunctionOutcome, Outcome, RankOutcome, Stuck};
 pub use replay::{Calibration, Fit, NetworkModel, ReplayError, Setting, calibrate, replay};
 pub use rewrite::write_trace;

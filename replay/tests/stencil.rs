@@ -4,7 +4,7 @@ use belljar_analysis::generated::Stencil;
 use belljar_archive::TraceWriter;
 use belljar_collectives::Tables;
 use belljar_fabric::{LinkSpec, Settings, SwitchSpec, Topology};
-use belljar_program::{Operation, Program, Unknown, extract};
+use belljar_program::{Algorithms, Operation, Program, Unknown, extract};
 use belljar_replay::{Costs, NetworkModel, Setting, calibrate, replay, write_trace};
 use belljar_sim::{Frequency, Span};
 use belljar_trace::{Implementation, TraceState, TraceSummary};
@@ -34,10 +34,11 @@ fn traced() -> TempDir {
     folder
 }
 
-/// The program, with Open MPI's rules for collective operations and without any.
-fn program(folder: &TempDir, tables: Option<&Tables>) -> Program {
+/// The program, with Open MPI's rules for collective operations.
+fn program(folder: &TempDir) -> Program {
     let path = folder.path().join("trace.bjt");
-    let (program, state) = extract(&path, tables).unwrap();
+    let tables = Tables::open_mpi();
+    let (program, state) = extract(&path, Algorithms::By(&tables)).unwrap();
     assert_eq!(state, TraceState::Complete);
     program
 }
@@ -65,18 +66,13 @@ fn setting(latency: Span) -> Setting {
 #[test]
 fn a_program_has_all_that_the_trace_has() {
     let folder = traced();
-    let program = program(&folder, None);
+    let program = program(&folder);
     assert_eq!(program.processes.len(), STENCIL.ranks() as usize);
     assert_eq!(program.calls(), STENCIL.calls());
     let neighbors = |rank| STENCIL.neighbors(rank).len() as u64;
     let halos: u64 = (0..STENCIL.ranks()).map(neighbors).sum();
     assert_eq!(program.messages(), halos * STENCIL.steps);
-    // What the library makes of them is not known without its tables.
-    let unknown = Unknown {
-        algorithms: program.unknown.algorithms,
-        ..Unknown::default()
-    };
-    assert_eq!(program.unknown, unknown);
+    assert_eq!(program.unknown, Unknown::default());
     let mut left = vec![0i64; program.channels.len()];
     for operation in program.threads.iter().flat_map(|it| &it.operations) {
         match operation {
@@ -94,7 +90,7 @@ fn a_program_has_all_that_the_trace_has() {
 #[test]
 fn more_latency_takes_longer_and_nothing_is_stuck() {
     let folder = traced();
-    let program = program(&folder, None);
+    let program = program(&folder);
     let near = setting(Span::from_us(1));
     let calibration = calibrate(&program, &near).unwrap();
     let mut before = 0;
@@ -113,7 +109,7 @@ fn more_latency_takes_longer_and_nothing_is_stuck() {
 #[test]
 fn a_replay_is_a_trace_of_its_own() {
     let folder = traced();
-    let first = program(&folder, None);
+    let first = program(&folder);
     let near = setting(Span::from_us(1));
     let calibration = calibrate(&first, &near).unwrap();
     let far = setting(Span::from_us(50));
@@ -121,7 +117,7 @@ fn a_replay_is_a_trace_of_its_own() {
     let (from, to) = ("trace.bjt", "replayed.bjt");
     let [from, to] = [from, to].map(|name| folder.path().join(name));
     write_trace(&from, &to, &first, &outcome).unwrap();
-    let (again, state) = extract(&to, None).unwrap();
+    let (again, state) = extract(&to, Algorithms::By(&Tables::open_mpi())).unwrap();
     assert_eq!(state, TraceState::Complete);
     assert_eq!(again.calls(), first.calls());
     for (thread, times) in again.threads.iter().zip(&outcome.times) {

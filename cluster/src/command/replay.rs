@@ -15,9 +15,12 @@ use anyhow::{Context, Result, bail};
 use belljar_cluster::plan::Plan;
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::scenario::Scenario;
+use belljar_collectives::{Library, Tables};
 use belljar_networks::Parameters;
-use belljar_program::{Program, extract};
-use belljar_replay::{Calibration, Costs, NetworkModel, Outcome, Setting, calibrate, write_trace};
+use belljar_program::{Algorithms, Program, extract};
+use belljar_replay::{
+    Calibration, Costs, NetworkModel, Outcome, Setting, calibrate, without, write_trace,
+};
 use belljar_sim::Span;
 use belljar_trace::{TRACE_FILE, TraceState};
 use clap::{Args, ValueEnum};
@@ -28,6 +31,9 @@ use placement::PlacementArguments;
 
 /// What a replay said, in its directory.
 const REPLAY_FILE: &str = "replay.json";
+
+/// Collective operations as the library that ran chose them.
+const AS_RUN: &str = "as-run";
 
 /// How the network is modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -58,12 +64,17 @@ pub(crate) struct ReplayArguments {
     compute_scale: f64,
     #[command(flatten)]
     placement: PlacementArguments,
-    /// The MPI library whose tables say how collective operations are carried out; that of the run's image when absent.
-    #[arg(long, value_name = "FILE")]
-    library: Option<PathBuf>,
+    /// By which algorithms collective operations are carried out: as the MPI library that ran chose them, as Open MPI 4.1 or the image's MPICH would, or
+    /// as a file says, which is an MPICH library or a decision table of one in JSON.
+    #[arg(long, value_name = "as-run|mpich|openmpi|FILE", default_value = AS_RUN)]
+    collectives: String,
     /// Write the replay as a run directory here: its trace is one for all commands of `belljar trace`.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Say what the result depends on, too: play it again without latency, with unlimited bandwidth, without processors' work for messages, and with
+    /// processors twice as fast.
+    #[arg(long)]
+    bounds: bool,
     /// As JSON.
     #[arg(long)]
     json: bool,
@@ -75,28 +86,28 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
         bail!("--compute-scale must be a number above 0");
     }
     let trace = arguments.directory.join(TRACE_FILE);
-    let tables = match tables_of_run(&trace, arguments.library.as_deref()) {
-        Ok(tables) => Some(tables),
-        Err(error) => {
-            eprintln!(
-                "warning: {error:#}; collective operations are taken to send straight what they are called with"
-            );
-            None
-        }
+    let tables = tables(arguments, &trace)?;
+    let algorithms = match arguments.collectives.as_str() {
+        AS_RUN => Algorithms::AsRun(&tables),
+        _ => Algorithms::By(&tables),
     };
-    let (program, state) = extract(&trace, tables.as_ref())?;
+    let (program, state) = extract(&trace, algorithms)?;
     warn(&program, &state);
     let traced = setting(arguments, &trace, &program, false)?;
     let calibration = calibrate(&program, &traced)?;
     let wanted = setting(arguments, &trace, &program, true)?;
     let outcome = belljar_replay::replay(&program, &calibration, &wanted, || {})?;
     let fit = calibration.fit(&program);
+    let bounds = match arguments.bounds {
+        true => without(&program, &calibration, &wanted)?,
+        false => Vec::new(),
+    };
     if let Some(out) = &arguments.out {
         keep(arguments, out, (&program, &calibration), &outcome)?;
     }
     show(|out| match arguments.json {
-        true => render::json(&outcome, fit, out),
-        false => render::text(&outcome, fit, out),
+        true => render::json(&outcome, fit, &bounds, out),
+        false => render::text(&outcome, fit, &bounds, out),
     })?;
     Ok(ending(&outcome))
 }
@@ -118,13 +129,46 @@ fn keep(
     }
     directory.write(SCENARIO_FILE, &changed.text)?;
     let mut whole = Vec::new();
-    render::json(outcome, calibration.fit(program), &mut whole)?;
+    render::json(outcome, calibration.fit(program), &[], &mut whole)?;
     directory.write(REPLAY_FILE, &String::from_utf8_lossy(&whole))?;
     let from = arguments.directory.join(TRACE_FILE);
     let to = directory.path().join(TRACE_FILE);
     write_trace(&from, &to, program, outcome)?;
     directory.complete("checkpoint")?;
     Ok(())
+}
+
+/// The tables by which algorithms are chosen.
+fn tables(arguments: &ReplayArguments, trace: &Path) -> Result<Tables> {
+    match arguments.collectives.as_str() {
+        AS_RUN => Ok(tables_of_run(trace, None).unwrap_or_else(|error| {
+            eprintln!(
+                "warning: {error:#}; collective operations take the algorithms of Open MPI 4.1"
+            );
+            Tables::open_mpi()
+        })),
+        "openmpi" => Ok(Tables::open_mpi()),
+        "mpich" => {
+            let tables = tables_of_run(trace, None)?;
+            if tables.library() != Library::Mpich {
+                bail!(
+                    "the run's image has no MPICH whose tables could be read; name its library with --collectives FILE"
+                );
+            }
+            Ok(tables)
+        }
+        file => {
+            let bytes = fs::read(file).with_context(|| {
+                format!("cannot read {file}; collective operations are as-run, mpich, openmpi, or a file's")
+            })?;
+            let text = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+            let tables = match text {
+                Some(b'{') => Tables::parse(&bytes),
+                _ => Tables::of_library(&bytes),
+            };
+            tables.with_context(|| file.to_owned())
+        }
+    }
 }
 
 /// What a job is played on: as it was traced, or with what options change.
@@ -209,7 +253,7 @@ fn warn(program: &Program, state: &TraceState) {
         ),
         (
             unknown.algorithms,
-            "collective operations whose algorithm is not known, which send straight what they are called with",
+            "collective operations whose algorithm is not known, which take that of Open MPI 4.1 or send straight what they are called with",
         ),
         (unknown.unfinished, "calls that never returned"),
     ] {

@@ -5,7 +5,7 @@
 use belljar_collectives::Tables;
 use belljar_fabric::{LinkSpec, Settings, SwitchSpec, Topology};
 use belljar_networks::Parameters;
-use belljar_program::extract;
+use belljar_program::{Algorithms, extract};
 use belljar_replay::{Costs, NetworkModel, Setting, calibrate, replay, write_trace};
 use belljar_sim::{Frequency, Span};
 use belljar_trace::Implementation;
@@ -34,7 +34,7 @@ pub(crate) fn target(data: &[u8]) {
         return;
     };
     let tables = Tables::open_mpi();
-    let Ok((program, _)) = extract(file.path(), Some(&tables)) else {
+    let Ok((program, _)) = extract(file.path(), Algorithms::By(&tables)) else {
         return;
     };
     let nodes = program

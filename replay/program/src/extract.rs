@@ -56,20 +56,36 @@ struct Extractor<'a> {
     unsettled: Vec<Unsettled>,
 }
 
-/// What the processes of the trace at `path` did, and whether the trace is complete. With `tables`, those of the MPI library that ran,
-/// collective operations take the algorithms that it took.
+/// By which algorithms collective operations are carried out.
+#[derive(Clone, Copy, Debug)]
+pub enum Algorithms<'t> {
+    /// Those that the library that ran took, by its own tables. Where they do not tell, Open MPI's rules are taken, and it is counted.
+    AsRun(&'t Tables),
+    /// Those that these tables choose, whichever library ran.
+    By(&'t Tables),
+}
+
+/// What the processes of the trace at `path` did, and whether the trace is complete.
 ///
 /// # Errors
 /// [`TraceError`] when the file cannot be read as a trace.
-pub fn extract(path: &Path, tables: Option<&Tables>) -> Result<(Program, TraceState), TraceError> {
+pub fn extract(
+    path: &Path,
+    algorithms: Algorithms<'_>,
+) -> Result<(Program, TraceState), TraceError> {
     let communicators = communicators(path)?;
     let mut reader = TraceReader::open(path)?;
     let header = reader.header().clone();
+    let open_mpi = Tables::open_mpi();
+    let (own, other) = match algorithms {
+        Algorithms::AsRun(tables) => (Some(tables), &open_mpi),
+        Algorithms::By(tables) => (None, tables),
+    };
     let mut extractor = Extractor {
         header: &header,
         communicators: &communicators,
-        expansion: Expansion::new(&communicators, tables),
-        shared: Shared::new(&communicators),
+        expansion: Expansion::new(&communicators, own),
+        shared: Shared::new(&communicators, other),
         threads: BTreeMap::new(),
         requests: BTreeMap::new(),
         accesses: BTreeMap::new(),

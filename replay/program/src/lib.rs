@@ -16,7 +16,7 @@ mod program;
 mod thread;
 
 pub use builder::Builder;
-pub use extract::extract;
+pub use extract::{Algorithms, extract};
 pub use program::{
     Call, Channel, ChannelId, Collective, Mode, Operation, Part, Process, ProcessId, Program, Slot,
     Thread, Unknown,

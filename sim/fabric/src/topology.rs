@@ -249,6 +249,29 @@ impl Topology {
         }
     }
 
+    /// The same with other links in the place of its own: `of` says what each becomes. What would have no bandwidth stays as it is, and latency is
+    /// a picosecond at least.
+    #[must_use]
+    pub fn with_links(mut self, mut of: impl FnMut(LinkSpec) -> LinkSpec) -> Self {
+        for link in &mut self.links {
+            let spec = of(link.spec);
+            if spec.bandwidth > 0 {
+                let latency = spec.latency.max(Span::from_ps(1));
+                link.spec = LinkSpec { latency, ..spec };
+            }
+        }
+        self
+    }
+
+    /// The same with other switches in the place of its own.
+    #[must_use]
+    pub fn with_switches(mut self, mut of: impl FnMut(SwitchSpec) -> SwitchSpec) -> Self {
+        for switch in &mut self.switches {
+            *switch = of(*switch);
+        }
+        self
+    }
+
     /// Number of hosts.
     pub fn hosts(&self) -> u32 {
         self.hosts

@@ -117,6 +117,11 @@ impl<'a> Expansion<'a> {
         }
     }
 
+    /// Whether it knows tables of the library that ran.
+    pub fn has_tables(&self) -> bool {
+        self.tables.is_some()
+    }
+
     /// Notes what an event says of later ones: the reductions that it makes, the operations that it prepares.
     pub fn learn(&mut self, event: &Event) {
         self.prepared.learn(event);
@@ -183,11 +188,25 @@ impl<'a> Expansion<'a> {
         if event.implementation != own {
             return Err(Unknown::Library);
         }
-        let (identity, members, rank) = self.place(event, collective)?;
+        let (identity, members, _) = self.place(event, collective)?;
         // Open MPI's rules do not ask where ranks are.
         if own == Implementation::Mpich && !self.is_spread(identity, members) {
             return Err(Unknown::Nodes);
         }
+        self.expand_by(tables, event, collective)
+    }
+
+    /// The same by these tables, whichever library ran, and as if each member were on a node of its own.
+    ///
+    /// # Errors
+    /// When it is not known.
+    pub fn expand_by(
+        &self,
+        tables: &Tables,
+        event: &Event,
+        collective: &Collective,
+    ) -> Result<Option<Expanded>, Unknown> {
+        let (identity, members, rank) = self.place(event, collective)?;
         let (event, operation) = self.called(event, collective)?;
         let Called::Among(operation) = operation else {
             return Ok(None);

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use belljar_abi::FUNCTIONS;
 use belljar_analysis::{Table, time_words};
-use belljar_replay::{Fit, Outcome};
+use belljar_replay::{Fit, Outcome, Without};
 use serde_json::json;
 
 /// Links that are listed.
@@ -29,7 +29,12 @@ fn change(was: u64, is: u64) -> String {
 }
 
 /// For people.
-pub(super) fn text(outcome: &Outcome, fit: Fit, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn text(
+    outcome: &Outcome,
+    fit: Fit,
+    bounds: &[Without],
+    out: &mut dyn Write,
+) -> io::Result<()> {
     writeln!(
         out,
         "Predicted: {} from the first call to the last return; traced {}, {}",
@@ -78,6 +83,7 @@ pub(super) fn text(outcome: &Outcome, fit: Fit, out: &mut dyn Write) -> io::Resu
     }
     table.write(out)?;
     links(outcome, out)?;
+    depends(outcome, bounds, out)?;
     explained(fit, out)
 }
 
@@ -100,6 +106,23 @@ fn links(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     table.write(out)
 }
 
+/// What the result depends on.
+fn depends(outcome: &Outcome, bounds: &[Without], out: &mut dyn Write) -> io::Result<()> {
+    if bounds.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nWhat it depends on")?;
+    let mut table = Table::new(["it would take", "total", "change"]);
+    for without in bounds {
+        table.row(vec![
+            without.cost.words().to_owned(),
+            time_words(without.total_ps),
+            change(outcome.total_ps, without.total_ps),
+        ]);
+    }
+    table.write(out)
+}
+
 /// How well the traced times are explained.
 fn explained(fit: Fit, out: &mut dyn Write) -> io::Result<()> {
     let share = |part: u64| part as f64 / fit.inside_ps.max(1) as f64 * 100.0;
@@ -113,7 +136,12 @@ fn explained(fit: Fit, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// For programs.
-pub(super) fn json(outcome: &Outcome, fit: Fit, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn json(
+    outcome: &Outcome,
+    fit: Fit,
+    bounds: &[Without],
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let functions = outcome.functions.iter().map(|of| {
         json!({
             "function": name(of.function), "calls": of.calls, "total_ps": of.total_ps,
@@ -137,6 +165,7 @@ pub(super) fn json(outcome: &Outcome, fit: Fit, out: &mut dyn Write) -> io::Resu
         "links": links.collect::<Vec<_>>(),
         "stuck": stuck.collect::<Vec<_>>(),
         "fit": fit,
+        "bounds": bounds,
     });
     serde_json::to_writer_pretty(&mut *out, &whole)?;
     writeln!(out)

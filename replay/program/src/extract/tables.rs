@@ -9,7 +9,7 @@ use std::sync::Arc;
 use belljar_analysis::{
     Communicators, Expanded, Expansion, Member, Members, ProcessKey, UnknownCall,
 };
-use belljar_collectives::{Algorithm, Call as Passed, Operation as Kind};
+use belljar_collectives::{Algorithm, Call as Passed, Operation as Kind, Tables};
 use belljar_trace::{Collective as Told, Event};
 
 use crate::program::{
@@ -36,6 +36,8 @@ struct Turn {
 /// What is one for all processes.
 pub(super) struct Shared<'a> {
     communicators: &'a Communicators,
+    /// What chooses algorithms where those of the library that ran are not known, or not wanted.
+    others: &'a Tables,
     pub(super) program: Program,
     processes: BTreeMap<Member, ProcessId>,
     channels: BTreeMap<Channel, ChannelId>,
@@ -47,9 +49,10 @@ pub(super) struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    pub(super) fn new(communicators: &'a Communicators) -> Self {
+    pub(super) fn new(communicators: &'a Communicators, others: &'a Tables) -> Self {
         Self {
             communicators,
+            others,
             program: Program::default(),
             processes: BTreeMap::new(),
             channels: BTreeMap::new(),
@@ -117,18 +120,18 @@ impl<'a> Shared<'a> {
         let process = (event.node, event.process);
         let number = told.communicator?;
         let part = match expansion.expand(event, told) {
-            Ok(Some(Expanded {
-                algorithm, call, ..
-            })) => Part::Library {
-                algorithm,
-                call,
-                times: 1,
-            },
+            Ok(Some(expanded)) => library(expanded),
             Ok(None) => self.direct(expansion, event, told)?,
             Err(UnknownCall::Peer | UnknownCall::Persistent) => return None,
-            Err(_) => {
-                self.program.unknown.algorithms += 1;
-                self.direct(expansion, event, told)?
+            Err(why) => {
+                // Nobody asked for those of the library that ran.
+                if why != UnknownCall::Library || expansion.has_tables() {
+                    self.program.unknown.algorithms += 1;
+                }
+                match expansion.expand_by(self.others, event, told) {
+                    Ok(Some(expanded)) => library(expanded),
+                    _ => self.direct(expansion, event, told)?,
+                }
             }
         };
         self.turn(process, number, part)
@@ -239,6 +242,15 @@ impl<'a> Shared<'a> {
             times: sync.times,
         };
         self.turn(process, number, part)
+    }
+}
+
+/// A part by a library's algorithm.
+fn library(expanded: Expanded) -> Part {
+    Part::Library {
+        algorithm: expanded.algorithm,
+        call: expanded.call,
+        times: 1,
     }
 }
 

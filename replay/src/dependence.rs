@@ -1,0 +1,146 @@
+//! What a replay depends on: how long it would take if one thing cost nothing.
+//!
+//! The program is played again in settings each of which lacks one cost: latency, the time that bytes take on links, processors' work for messages,
+//! processors' work at all. What gets shorter then is what bounds the run; parts may overlap, so they do not add up to the whole. Called by `belljar replay`.
+
+use belljar_fabric::{LinkSpec, SwitchSpec, Topology};
+use belljar_networks::Parameters;
+use belljar_program::Program;
+use belljar_sim::Span;
+use serde::Serialize;
+
+use crate::costs::Costs;
+use crate::replay::{Calibration, NetworkModel, ReplayError, Setting, replay};
+
+/// What could cost nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cost {
+    /// Time on the way, of links and switches.
+    Latency,
+    /// Time that bytes take on links; with it, waiting for links that others use.
+    Bandwidth,
+    /// Processors' work for messages, as far as costs say it.
+    Messages,
+    /// Processors' own work, within MPI and outside: half of it.
+    HalfOfWork,
+}
+
+impl Cost {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Latency,
+        Self::Bandwidth,
+        Self::Messages,
+        Self::HalfOfWork,
+    ];
+
+    /// What would be, for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Latency => "without latency",
+            Self::Bandwidth => "with unlimited bandwidth",
+            Self::Messages => "without work for messages",
+            Self::HalfOfWork => "with processors twice as fast",
+        }
+    }
+}
+
+/// How long a program would take without a cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Without {
+    /// The cost.
+    pub cost: Cost,
+    /// From the first call's entry to the last's return, in picoseconds.
+    pub total_ps: u64,
+}
+
+/// Bandwidth that no message notices: a terabyte takes ten microseconds.
+const UNLIMITED: u64 = 1_000_000_000_000_000_000;
+
+/// How long the program would take in the setting if each cost were nothing.
+///
+/// # Errors
+/// As [`replay`].
+pub fn without(
+    program: &Program,
+    calibration: &Calibration,
+    setting: &Setting,
+) -> Result<Vec<Without>, ReplayError> {
+    let of = |cost| {
+        let outcome = replay(program, calibration, &lacking(setting, cost), || {})?;
+        Ok(Without {
+            cost,
+            total_ps: outcome.total_ps,
+        })
+    };
+    Cost::ALL.into_iter().map(of).collect()
+}
+
+/// The setting without a cost.
+fn lacking(setting: &Setting, cost: Cost) -> Setting {
+    let setting = setting.clone();
+    match cost {
+        Cost::Latency => Setting {
+            network: changed(setting.network, no_latency, no_delay),
+            ..setting
+        },
+        Cost::Bandwidth => Setting {
+            network: changed(setting.network, unlimited, |switch| switch),
+            ..setting
+        },
+        Cost::Messages => Setting {
+            costs: Costs::none(&setting.costs),
+            ..setting
+        },
+        Cost::HalfOfWork => Setting {
+            scale: setting.scale / 2.0,
+            ..setting
+        },
+    }
+}
+
+fn no_latency(link: LinkSpec) -> LinkSpec {
+    LinkSpec {
+        latency: Span::ZERO,
+        ..link
+    }
+}
+
+fn no_delay(switch: SwitchSpec) -> SwitchSpec {
+    SwitchSpec {
+        latency: Span::ZERO,
+        ..switch
+    }
+}
+
+fn unlimited(link: LinkSpec) -> LinkSpec {
+    LinkSpec {
+        bandwidth: UNLIMITED,
+        ..link
+    }
+}
+
+fn changed(
+    network: NetworkModel,
+    link: fn(LinkSpec) -> LinkSpec,
+    switch: fn(SwitchSpec) -> SwitchSpec,
+) -> NetworkModel {
+    let of = |topology: Topology| topology.with_links(link).with_switches(switch);
+    match network {
+        NetworkModel::Packet(topology, settings) => NetworkModel::Packet(of(topology), settings),
+        NetworkModel::Flow(topology, settings) => NetworkModel::Flow(of(topology), settings),
+        NetworkModel::LogGops(hosts, parameters) => {
+            let of = link(LinkSpec {
+                bandwidth: parameters.bandwidth,
+                latency: parameters.latency,
+            });
+            let parameters = Parameters {
+                latency: of.latency,
+                bandwidth: of.bandwidth,
+                ..parameters
+            };
+            NetworkModel::LogGops(hosts, parameters)
+        }
+    }
+}
