@@ -6,7 +6,7 @@
 //! So a replay on the traced network is the trace, but for what the model explains too long, and what differs on another comes from the network. Called by `belljar
 //! replay`.
 //!
-//! From top to bottom: `dependence` plays it in several settings; `replay` plays a program twice by `engine`, and gives an `outcome`; both know `costs`.
+//! From top to bottom: `placement` and `dependence` play it in several settings; `replay` plays a program twice by `engine`, and gives an `outcome`; both know `costs`.
 
 /// What hosts' processors do for messages.
 mod costs;
@@ -16,6 +16,8 @@ mod dependence;
 mod engine;
 /// What a replay says.
 mod outcome;
+/// Where ranks are best placed.
+mod placement;
 /// A program played twice.
 mod replay;
 /// A replay as a trace.
@@ -24,5 +26,6 @@ mod rewrite;
 pub use costs::{Costs, Protocol, Work};
 pub use dependence::{Cost, Without, without};
 pub use outcome::{FunctionOutcome, Outcome, RankOutcome, Stuck};
+pub use placement::{Effort, Method, Placement, search};
 pub use replay::{Calibration, Fit, NetworkModel, ReplayError, Setting, calibrate, replay};
 pub use rewrite::write_trace;

@@ -55,6 +55,21 @@ pub enum ReplayError {
         /// How many there are.
         hosts: u32,
     },
+    /// There are fewer slots than processes.
+    #[error(
+        "{processes} processes need as many slots, and the network has {slots}: allow more on each host, or take a larger network"
+    )]
+    Slots {
+        /// Processes.
+        processes: usize,
+        /// Slots of all hosts together.
+        slots: u64,
+    },
+    /// The model has no places that differ.
+    #[error(
+        "LogGOPS knows no places, all are alike: search placements with the model packet or flow"
+    )]
+    NoPlaces,
     /// A message is larger than any that there is.
     #[error(
         "a message of {bytes} bytes is more than replay takes, {MOST_BYTES}: the trace is damaged, or made up"

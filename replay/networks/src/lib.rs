@@ -22,3 +22,4 @@ pub use flow::FlowNetwork;
 pub use loggops::{LogGops, Parameters};
 pub use network::{Arrival, LinkLoad, Message, MessageId, Network, Pace, frames_of, on_wire};
 pub use packet::PacketNetwork;
+pub use way::Latencies;

@@ -73,6 +73,35 @@ impl Ways {
     }
 }
 
+/// How long the ways of a topology are.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    topology: Topology,
+    ways: Ways,
+}
+
+impl Latencies {
+    /// Those of the topology with these routes.
+    ///
+    /// # Errors
+    /// When the topology is none for the routing.
+    pub fn new(topology: Topology, routing: Routing, seed: u64) -> Result<Self, RoutingError> {
+        let ways = Ways::new(&topology, routing, seed)?;
+        Ok(Self { topology, ways })
+    }
+
+    /// How long a frame without data takes from one host to another where nothing else goes; nothing from a host to itself.
+    ///
+    /// # Panics
+    /// When there is no such host.
+    pub fn between(&mut self, from: u32, to: u32) -> Span {
+        match from == to {
+            true => Span::ZERO,
+            false => self.ways.between(&self.topology, from, to).empty(),
+        }
+    }
+}
+
 fn way(topology: &Topology, path: &[(LinkId, Direction)], (from, to): (u32, u32)) -> Way {
     let links = topology.links();
     let specs = path.iter().map(|(link, _)| links[*link as usize].spec);

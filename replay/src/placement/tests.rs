@@ -1,0 +1,125 @@
+use belljar_fabric::{LinkSpec, Settings, SwitchSpec, Topology};
+use belljar_program::Builder;
+use belljar_sim::{Frequency, Span};
+use belljar_trace::Implementation;
+
+use super::*;
+use crate::costs::Costs;
+use crate::replay::calibrate;
+
+/// Pairs of ranks that are far from each other by number exchange messages, nobody else does.
+fn pairs(ranks: u32) -> Program {
+    let mut builder = Builder::new(ranks);
+    for _ in 0..20 {
+        for rank in 0..ranks {
+            let other = (rank + ranks / 2) % ranks;
+            let receive = builder.receive(rank, other, 1);
+            let send = builder.send(rank, other, 1, 4000);
+            builder.wait(rank, receive);
+            builder.wait(rank, send);
+            builder.call(rank, "MPI_Sendrecv", 60_000_000);
+        }
+    }
+    builder.finish()
+}
+
+/// A tree with two hosts at each switch, and slow links between switches.
+fn tree(hosts: u32) -> Topology {
+    let link = |us| LinkSpec {
+        bandwidth: 10_000_000_000,
+        latency: Span::from_us(us),
+    };
+    let switch = SwitchSpec {
+        latency: Span::from_ns(300),
+        queue_bytes: 1 << 20,
+    };
+    Topology::tree(hosts, 2, link(1), link(50), switch).unwrap()
+}
+
+fn setting(hosts: u32) -> Setting {
+    Setting {
+        network: NetworkModel::Flow(tree(hosts), Settings::default()),
+        costs: Costs::of(Implementation::Mpich),
+        clock: Frequency::from_hz(2_600_000_000).unwrap(),
+        hosts: (0..hosts).collect(),
+        scale: 1.0,
+    }
+}
+
+fn found(slots: u32, tries: u32) -> Vec<Placement> {
+    let program = pairs(8);
+    let setting = setting(8);
+    let calibration = calibrate(&program, &setting).unwrap();
+    let effort = Effort {
+        slots,
+        tries,
+        seed: 7,
+    };
+    search(&program, &calibration, &setting, effort).unwrap()
+}
+
+/// Whether ranks that exchange messages are at one switch.
+fn are_near(placement: &Placement) -> bool {
+    (0..4).all(|rank| placement.hosts[rank] / 2 == placement.hosts[rank + 4] / 2)
+}
+
+#[test]
+fn partners_come_to_one_switch() {
+    let placements = found(1, 0);
+    let of = |method| {
+        let mut all = placements.iter();
+        all.find(|placement| placement.method == method).unwrap()
+    };
+    assert!(are_near(of(Method::Greedy)), "{:?}", of(Method::Greedy));
+    assert!(
+        are_near(of(Method::Bisection)),
+        "{:?}",
+        of(Method::Bisection)
+    );
+    assert!(!are_near(of(Method::Block)));
+    assert!(of(Method::Greedy).total_ps < of(Method::Block).total_ps);
+    assert!(of(Method::Greedy).weight_ps < of(Method::Block).weight_ps);
+    assert!(are_near(&placements[0]));
+}
+
+#[test]
+fn every_placement_has_a_slot_for_each() {
+    for slots in [1, 2, 3] {
+        for placement in found(slots, 10) {
+            let mut taken = [0; 8];
+            for host in &placement.hosts {
+                taken[*host as usize] += 1;
+            }
+            assert!(taken.iter().all(|taken| *taken <= slots), "{placement:?}");
+        }
+    }
+}
+
+#[test]
+fn a_search_repeats_and_annealing_makes_nothing_worse() {
+    let placements = found(1, 30);
+    assert_eq!(placements, found(1, 30));
+    let best = placements.iter().map(|it| it.total_ps).min();
+    let annealed = placements.iter().find(|it| it.method == Method::Annealing);
+    assert_eq!(annealed.map(|it| it.total_ps), best);
+}
+
+#[test]
+fn too_few_slots_are_refused() {
+    let program = pairs(8);
+    let calibration = calibrate(&program, &setting(8)).unwrap();
+    let effort = Effort {
+        slots: 1,
+        tries: 0,
+        seed: 0,
+    };
+    let small = Setting {
+        network: NetworkModel::Flow(tree(4), Settings::default()),
+        ..setting(8)
+    };
+    let error = search(&program, &calibration, &small, effort).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "8 processes need as many slots, and the network has 4: allow more on each host, or take a larger network"
+    );
+}

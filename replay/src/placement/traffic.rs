@@ -1,0 +1,97 @@
+//! Who sends how much to whom, in frames: the program's own messages, and those of collective operations.
+//!
+//! Ways of taking part that are the same are expanded once. Called by the search for placements.
+
+use std::collections::BTreeMap;
+
+use belljar_networks::frames_of;
+use belljar_program::{Operation, Part, ProcessId, Program};
+
+/// Frames between pairs of processes, the smaller number first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Traffic {
+    /// By process, whom it exchanges frames with, and how many.
+    pub(super) with: Vec<BTreeMap<ProcessId, u64>>,
+}
+
+impl Traffic {
+    /// That of a program.
+    pub(super) fn of(program: &Program) -> Self {
+        let mut traffic = Self {
+            with: vec![BTreeMap::new(); program.processes.len()],
+        };
+        let mut parts: BTreeMap<u32, Vec<(u32, u64)>> = BTreeMap::new();
+        for thread in &program.threads {
+            for operation in &thread.operations {
+                match operation {
+                    Operation::Send { channel, bytes, .. } => {
+                        let channel = program.channels[*channel as usize];
+                        traffic.add(channel.from, channel.to, frames_of(*bytes));
+                    }
+                    Operation::Access {
+                        channel,
+                        sent,
+                        received,
+                        ..
+                    } => {
+                        let channel = program.channels[*channel as usize];
+                        let frames = frames_of(*sent) + frames_of(*received);
+                        traffic.add(channel.from, channel.to, frames);
+                    }
+                    Operation::Collective {
+                        collective, part, ..
+                    } => {
+                        let sends = parts
+                            .entry(*part)
+                            .or_insert_with(|| sends(&program.parts[*part as usize]));
+                        let members = &program.collectives[*collective as usize].members;
+                        for (to, frames) in sends {
+                            if let Some(to) = members.get(*to as usize) {
+                                traffic.add(thread.process, *to, *frames);
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        traffic
+    }
+
+    fn add(&mut self, from: ProcessId, to: ProcessId, frames: u64) {
+        if from == to {
+            return;
+        }
+        for (one, other) in [(from, to), (to, from)] {
+            let sum = self.with[one as usize].entry(other).or_default();
+            *sum = sum.saturating_add(frames);
+        }
+    }
+
+    /// Frames of a process with all others.
+    pub(super) fn all(&self, process: usize) -> u64 {
+        let frames = self.with[process].values();
+        frames.fold(0, |sum, frames| sum.saturating_add(*frames))
+    }
+}
+
+/// To which member a part sends how many frames.
+fn sends(part: &Part) -> Vec<(u32, u64)> {
+    match part {
+        Part::Direct { sends } => sends
+            .iter()
+            .map(|(to, bytes)| (*to, frames_of(*bytes)))
+            .collect(),
+        Part::Library {
+            algorithm,
+            call,
+            times,
+        } => {
+            let schedule = algorithm.schedule(call);
+            let sends = schedule.sends();
+            sends
+                .map(|(to, bytes)| (to, frames_of(bytes).saturating_mul((*times).into())))
+                .collect()
+        }
+    }
+}
