@@ -78,6 +78,11 @@ enum Command {
         after_help = "Example: belljar replay belljar-runs/hpl-4 --set network.latency='20 us' --model flow"
     )]
     Replay(command::replay::ReplayArguments),
+    /// Search where a traced run's ranks are best placed on a network, and print what each placement would gain.
+    #[command(
+        after_help = "Example: belljar place belljar-runs/hpl-4 --topology torus --set network.dimensions=[2,2] --out best"
+    )]
+    Place(command::replay::place::PlaceArguments),
     /// Guest images.
     #[command(subcommand)]
     Image(ImageCommand),
@@ -343,6 +348,7 @@ fn main() -> ExitCode {
         Command::Trace(command) => command::trace::run(&command),
         Command::Profile(arguments) => command::profile::profile(&arguments),
         Command::Replay(arguments) => command::replay::replay(&arguments),
+        Command::Place(arguments) => command::replay::place::place(&arguments),
         Command::Image(ImageCommand::Build(arguments)) => command::build_image(&arguments),
         Command::Image(ImageCommand::List) => command::list_images(),
         Command::Image(ImageCommand::Verify { recipe }) => command::verify_image(&recipe),

@@ -11,7 +11,7 @@ use belljar_fabric::{Endpoint, Topology};
 use belljar_program::Program;
 use clap::Args;
 
-#[derive(Args)]
+#[derive(Args, Default)]
 pub(crate) struct PlacementArguments {
     /// How ranks are placed: `block` fills one node after the other, `cyclic` goes round, or a file with the node of each rank, one a line. As they
     /// were when absent.

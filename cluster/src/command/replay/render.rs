@@ -20,7 +20,7 @@ fn name(function: u16) -> &'static str {
 }
 
 /// How much more or less, in percent.
-fn change(was: u64, is: u64) -> String {
+pub(super) fn change(was: u64, is: u64) -> String {
     if was == 0 {
         return String::new();
     }

@@ -1,0 +1,247 @@
+//! What is played, and on what: a run's trace as a program, the setting in which it was traced, and the one that options name.
+//!
+//! Called by `replay` and `place`.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use belljar_cluster::plan::Plan;
+use belljar_cluster::results::run_directory::SCENARIO_FILE;
+use belljar_cluster::scenario::{Scenario, Standalone};
+use belljar_collectives::{Library, MAX_LIBRARY_BYTES, Tables};
+use belljar_fabric::{Settings, Topology};
+use belljar_networks::Parameters;
+use belljar_program::{Algorithms, Program, extract};
+use belljar_replay::{Costs, NetworkModel, Setting};
+use belljar_sim::Span;
+use belljar_trace::{TRACE_FILE, TraceState};
+use clap::{Args, ValueEnum};
+
+use super::placement::PlacementArguments;
+use crate::command::tables::{implementation, tables_of_run};
+
+/// Collective operations as the library that ran chose them.
+const AS_RUN: &str = "as-run";
+
+/// How the network is modelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Model {
+    /// Frames through the network of live runs.
+    Packet,
+    /// Messages that share links fairly.
+    Flow,
+    /// Formulas: a latency and a bandwidth, nothing shared.
+    Loggops,
+}
+
+#[derive(Args)]
+pub(crate) struct JobArguments {
+    /// A run directory.
+    directory: PathBuf,
+    /// Another value for a key of the run's scenario, such as `network.latency="20 us"`; may be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Another topology: a word of `network.topology` or a GraphML file.
+    #[arg(long, value_name = "TOPOLOGY")]
+    topology: Option<String>,
+    /// How the network is modelled.
+    #[arg(long, value_enum, default_value = "packet")]
+    model: Model,
+    /// What the processors' own work is multiplied by: 0.5 for processors twice as fast.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    compute_scale: f64,
+    /// By which algorithms collective operations are carried out: as the MPI library that ran chose them, as Open MPI 4.1 or the image's MPICH would, or
+    /// as a file says, which is an MPICH library or a decision table of one in JSON.
+    #[arg(long, value_name = "as-run|mpich|openmpi|FILE", default_value = AS_RUN)]
+    collectives: String,
+}
+
+impl JobArguments {
+    /// The job that the run directory has.
+    pub(super) fn job(&self) -> Result<Job<'_>> {
+        if !(self.compute_scale.is_finite() && self.compute_scale > 0.0) {
+            bail!("--compute-scale must be a number above 0");
+        }
+        let trace = self.directory.join(TRACE_FILE);
+        let path = trace.with_file_name(SCENARIO_FILE);
+        let text = fs::read_to_string(&path).with_context(|| {
+            format!(
+                "cannot read {}, which says on which network the run was traced; name a run directory",
+                path.display()
+            )
+        })?;
+        let tables = tables(&self.collectives, &trace)?;
+        let algorithms = match self.collectives.as_str() {
+            AS_RUN => Algorithms::AsRun(&tables),
+            _ => Algorithms::By(&tables),
+        };
+        let (program, state) = extract(&trace, algorithms)?;
+        warn(&program, &state);
+        Ok(Job {
+            arguments: self,
+            trace,
+            path,
+            text,
+            program,
+        })
+    }
+
+    /// What options change of the scenario.
+    fn overrides(&self) -> Vec<String> {
+        let mut overrides = self.set.clone();
+        if let Some(topology) = &self.topology {
+            let path = Path::new(topology);
+            let value = match path.extension().is_some_and(|it| it == "graphml") {
+                true => {
+                    let whole = fs::canonicalize(path).unwrap_or(path.to_owned());
+                    format!("{{ graphml = {:?} }}", whole.display().to_string())
+                }
+                false => format!("{topology:?}"),
+            };
+            overrides.push(format!("network.topology={value}"));
+        }
+        overrides
+    }
+}
+
+/// A run that is to be played.
+pub(super) struct Job<'a> {
+    arguments: &'a JobArguments,
+    /// Its trace.
+    pub(super) trace: PathBuf,
+    /// Its scenario's file, and what that says.
+    path: PathBuf,
+    text: String,
+    /// What its processes did.
+    pub(super) program: Program,
+}
+
+impl Job<'_> {
+    /// What the job was traced on.
+    pub(super) fn traced(&self) -> Result<Setting> {
+        let scenario = self.scenario(&[])?;
+        let (topology, settings) = Plan::network_of(&scenario, &self.path)?;
+        let nodes = self.program.processes.iter().map(|it| it.node).collect();
+        self.setting(&scenario, (topology, settings), nodes, 1.0)
+    }
+
+    /// What options say that it is played on.
+    pub(super) fn wanted(&self, placement: &PlacementArguments) -> Result<Setting> {
+        let scenario = self.scenario(&self.arguments.overrides())?;
+        let (topology, settings) = Plan::network_of(&scenario, &self.path)?;
+        let hosts = placement.hosts(&self.program, &topology)?;
+        let scale = self.arguments.compute_scale;
+        self.setting(&scenario, (topology, settings), hosts, scale)
+    }
+
+    fn scenario(&self, overrides: &[String]) -> Result<Scenario> {
+        Ok(Scenario::parse(&self.path, &self.text, overrides)?)
+    }
+
+    fn setting(
+        &self,
+        scenario: &Scenario,
+        (topology, settings): (Topology, Settings),
+        hosts: Vec<u32>,
+        scale: f64,
+    ) -> Result<Setting> {
+        let network = match self.arguments.model {
+            Model::Packet => NetworkModel::Packet(topology, settings),
+            Model::Flow => NetworkModel::Flow(topology, settings),
+            Model::Loggops => {
+                let network = &scenario.network;
+                let latency = network.latency.0 + network.latency.0 + network.switch_latency.0;
+                let parameters = Parameters {
+                    latency,
+                    gap: Span::ZERO,
+                    bandwidth: network.bandwidth.0,
+                };
+                NetworkModel::LogGops(topology.hosts(), parameters)
+            }
+        };
+        Ok(Setting {
+            network,
+            costs: Costs::of(implementation(&self.trace)?),
+            clock: scenario.nodes.clock.0,
+            hosts,
+            scale,
+        })
+    }
+
+    /// The scenario with what options change, and what it takes to keep it elsewhere.
+    pub(super) fn scenario_to_keep(&self) -> Result<Standalone> {
+        let directory = &self.arguments.directory;
+        let folder = fs::canonicalize(directory).unwrap_or(directory.clone());
+        let overrides = self.arguments.overrides();
+        Ok(Scenario::standalone(
+            &self.path, &self.text, &overrides, &folder,
+        )?)
+    }
+}
+
+/// The tables by which algorithms are chosen.
+fn tables(collectives: &str, trace: &Path) -> Result<Tables> {
+    match collectives {
+        AS_RUN => Ok(tables_of_run(trace, None).unwrap_or_else(|error| {
+            eprintln!(
+                "warning: {error:#}; collective operations take the algorithms of Open MPI 4.1"
+            );
+            Tables::open_mpi()
+        })),
+        "openmpi" => Ok(Tables::open_mpi()),
+        "mpich" => {
+            let tables = tables_of_run(trace, None)?;
+            if tables.library() != Library::Mpich {
+                bail!(
+                    "the run's image has no MPICH whose tables could be read; name its library with --collectives FILE"
+                );
+            }
+            Ok(tables)
+        }
+        file => {
+            let mut bytes = Vec::new();
+            File::open(file)
+                .and_then(|opened| opened.take(MAX_LIBRARY_BYTES).read_to_end(&mut bytes))
+                .with_context(|| {
+                    format!(
+                        "cannot read {file}; collective operations are as-run, mpich, openmpi, or a file's"
+                    )
+                })?;
+            let text = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+            let tables = match text {
+                Some(b'{') => Tables::parse(&bytes),
+                _ => Tables::of_library(&bytes),
+            };
+            tables.with_context(|| file.to_owned())
+        }
+    }
+}
+
+/// Says what the replay lacks.
+fn warn(program: &Program, state: &TraceState) {
+    if let TraceState::Incomplete { offset, reason } = state {
+        eprintln!("warning: the trace is whole up to byte {offset} only: {reason}");
+    }
+    let unknown = program.unknown;
+    for (count, what) in [
+        (
+            unknown.messages,
+            "messages whose partner the trace does not tell, which are left out",
+        ),
+        (
+            unknown.collectives,
+            "collective operations of which the trace does not tell who takes part, which are left out",
+        ),
+        (
+            unknown.algorithms,
+            "collective operations whose algorithm is not known, which take that of Open MPI 4.1 or send straight what they are called with",
+        ),
+        (unknown.unfinished, "calls that never returned"),
+    ] {
+        if count > 0 {
+            eprintln!("warning: {count} {what}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `belljar place`: where a traced run's ranks are best placed.
+//!
+//! Called by `main`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use belljar_analysis::{Table, time_words};
+use belljar_program::Program;
+use belljar_replay::{Effort, Placement, calibrate, search};
+use clap::Args;
+use serde_json::json;
+
+use super::job::JobArguments;
+use super::placement::PlacementArguments;
+use super::render::change;
+use crate::command::output::show;
+
+#[derive(Args)]
+pub(crate) struct PlaceArguments {
+    #[command(flatten)]
+    job: JobArguments,
+    /// Ranks on each node, at most.
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    ranks_per_node: u32,
+    /// Replays by which simulated annealing judges.
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    tries: u32,
+    /// Where the search's chance comes from: the same seed finds the same.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write the best placement here, the node of each rank a line: for `--mapping` of `belljar replay` and `belljar run`.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Write it as a rankfile of Open MPI, too.
+    #[arg(long, value_name = "FILE")]
+    rankfile: Option<PathBuf>,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `belljar place`.
+pub(crate) fn place(arguments: &PlaceArguments) -> Result<ExitCode> {
+    let job = arguments.job.job()?;
+    let program = &job.program;
+    let calibration = calibrate(program, &job.traced()?)?;
+    let setting = job.wanted(&PlacementArguments::default())?;
+    let effort = Effort {
+        slots: arguments.ranks_per_node,
+        tries: arguments.tries,
+        seed: arguments.seed,
+    };
+    let placements = search(program, &calibration, &setting, effort)?;
+    if let Some(best) = placements.first() {
+        let ranks = by_rank(program, best);
+        let list: String = ranks.iter().fold(String::new(), |mut text, host| {
+            let _ = writeln!(text, "node{host}");
+            text
+        });
+        let rankfile = (0..)
+            .zip(&ranks)
+            .fold(String::new(), |mut text, (rank, host)| {
+                let _ = writeln!(text, "rank {rank}=node{host} slot=0");
+                text
+            });
+        for (file, text) in [(&arguments.out, list), (&arguments.rankfile, rankfile)] {
+            if let Some(path) = file {
+                fs::write(path, text)
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+            }
+        }
+    }
+    show(|out| match arguments.json {
+        true => json(program, &placements, out),
+        false => text(program, &placements, out),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The node of each rank; of the first job, where there are several.
+fn by_rank(program: &Program, placement: &Placement) -> Vec<u32> {
+    let all = program.processes.iter().zip(&placement.hosts);
+    let mut ranks: Vec<(u32, u32, u32)> = all
+        .map(|(process, host)| (process.job, process.rank, *host))
+        .collect();
+    ranks.sort_unstable();
+    let first = ranks.first().map(|(job, ..)| *job);
+    let own = ranks.into_iter().filter(|(job, ..)| Some(*job) == first);
+    own.map(|(.., host)| host).collect()
+}
+
+fn text(program: &Program, placements: &[Placement], out: &mut dyn Write) -> io::Result<()> {
+    let as_run = placements
+        .iter()
+        .find(|placement| placement.method.name() == "as run");
+    let mut table = Table::new(["placement", "predicted", "change", "frames x latency"]);
+    for placement in placements {
+        table.row(vec![
+            placement.method.name().to_owned(),
+            time_words(placement.total_ps),
+            as_run.map_or_else(String::new, |was| change(was.total_ps, placement.total_ps)),
+            time_words(placement.weight_ps),
+        ]);
+    }
+    table.write(out)?;
+    let Some(best) = placements.first() else {
+        return Ok(());
+    };
+    let nodes: Vec<String> = by_rank(program, best)
+        .iter()
+        .map(|host| format!("node{host}"))
+        .collect();
+    writeln!(out, "\nBest: ranks 0, 1, ... on {}", nodes.join(" "))
+}
+
+fn json(program: &Program, placements: &[Placement], out: &mut dyn Write) -> io::Result<()> {
+    let all = placements.iter().map(|placement| {
+        json!({
+            "method": placement.method,
+            "total_ps": placement.total_ps,
+            "weight_ps": placement.weight_ps,
+            "nodes": by_rank(program, placement),
+        })
+    });
+    serde_json::to_writer_pretty(&mut *out, &all.collect::<Vec<_>>())?;
+    writeln!(out)
+}
