@@ -14,6 +14,8 @@ pub(crate) mod bisect;
 pub(crate) mod boot;
 /// How a run ends for the one who started it.
 mod conclusion;
+/// Files that say where ranks are.
+mod hostfile;
 /// `belljar watch` and `belljar console`.
 pub(crate) mod look;
 /// `belljar mpirun`: a program of the user's own on nodes, without a scenario.

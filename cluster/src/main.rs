@@ -118,6 +118,9 @@ struct RunArguments {
     /// Where results go; by default a new folder in `belljar-runs`.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Where in the network ranks are, the node of each rank a line, as `belljar place` writes it: nodes come to these places.
+    #[arg(long, value_name = "FILE")]
+    mapping: Option<PathBuf>,
     /// Links to record as pcapng, such as `host0-switch0`, or `all`.
     #[arg(long, value_name = "LINK")]
     pcap: Vec<String>,

@@ -29,6 +29,7 @@ use belljar_cluster::scenario::engine::Engine;
 use belljar_cluster::scenario::{Hosts, Scenario};
 
 use super::conclusion::{conclude, what_is_kept};
+use super::hostfile::places;
 use super::output::{print, say};
 use super::{read_scenario, sandbox};
 use crate::{CheckpointArguments, HostArguments, HostsArguments, ResumeArguments, RunArguments};
@@ -51,6 +52,12 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
             .map(|pattern| format!("{pattern:?}"));
         let patterns: Vec<String> = patterns.collect();
         more.push(format!("workload.outputs=[{}]", patterns.join(",")));
+    }
+    if let Some(file) = &arguments.mapping {
+        let (scenario, _) = read_scenario(&arguments.scenario, &more)?;
+        let (topology, _) = Plan::network_of(&scenario, &arguments.scenario.scenario)?;
+        let places = places(file, &topology, scenario.workload.ranks_per_node)?;
+        more.push(format!("network.places={places:?}"));
     }
     if arguments.boot_each {
         more.push("nodes.boot=each".to_owned());

@@ -45,7 +45,10 @@ impl NetworkPlan {
     pub(super) fn resolve(scenario: &Scenario, folder: &Path) -> Result<Self, NetworkError> {
         let network = &scenario.network;
         check_keys(network)?;
-        let topology = build(network, scenario.nodes.count, folder)?;
+        let mut topology = build(network, scenario.nodes.count, folder)?;
+        if let Some(places) = &network.places {
+            topology = topology.placed(places).map_err(NetworkError::Places)?;
+        }
         check_statistics(network, &topology)?;
         let names = Names::default();
         let settings = Settings {

@@ -56,6 +56,8 @@ pub struct Network {
     pub switch_latency: Duration,
     /// Room at each output port of a switch.
     pub switch_queue: Bytes,
+    /// The place of each node in the network, node 0 first: a number of the place that node would have otherwise. As they are numbered when absent.
+    pub places: Option<Vec<u32>>,
     /// How one of several equal ways is chosen.
     #[schemars(with = "RoutingNames")]
     pub routing: RoutingName,
@@ -234,6 +236,7 @@ impl Default for Network {
             arp: Arp::Dynamic,
             links: Vec::new(),
             statistics: None,
+            places: None,
             pcap: Vec::new(),
         }
     }

@@ -249,6 +249,43 @@ impl Topology {
         }
     }
 
+    /// The same with hosts in other places: host `i` comes to the place of host `places[i]`.
+    ///
+    /// # Errors
+    /// When that is not each place once.
+    pub fn placed(mut self, places: &[u32]) -> Result<Self, TopologyError> {
+        let mut of_place = vec![None; self.hosts as usize];
+        for (host, place) in (0..).zip(places) {
+            match of_place.get_mut(*place as usize) {
+                Some(of) if of.is_none() => *of = Some(host),
+                _ => return Err(TopologyError::Places(*place)),
+            }
+        }
+        if places.len() != self.hosts as usize {
+            return Err(TopologyError::PlacesCount {
+                places: places.len(),
+                hosts: self.hosts,
+            });
+        }
+        for link in &mut self.links {
+            for end in &mut link.ends {
+                if let Endpoint::Host(place) = end {
+                    *place = of_place[*place as usize].unwrap_or(*place);
+                }
+            }
+        }
+        let links = std::mem::take(&mut self.host_links);
+        self.host_links = places.iter().map(|place| links[*place as usize]).collect();
+        if let Some([hosts, _]) = &mut self.names {
+            let names = std::mem::take(hosts);
+            *hosts = places
+                .iter()
+                .map(|place| names[*place as usize].clone())
+                .collect();
+        }
+        Ok(self)
+    }
+
     /// The same with other links in the place of its own: `of` says what each becomes. What would have no bandwidth stays as it is, and latency is
     /// a picosecond at least.
     #[must_use]

@@ -92,6 +92,9 @@ pub enum NetworkError {
     /// A repair without a failure.
     #[error(".link `{0}`: repair-at without fail-at; say when the link fails")]
     Repair(String),
+    /// Nodes cannot be placed so.
+    #[error(".places: {0}")]
+    Places(TopologyError),
     /// Such routes do not exist there.
     #[error(".routing: {0}")]
     Routing(#[from] RoutingError),

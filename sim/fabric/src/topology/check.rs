@@ -34,6 +34,19 @@ pub enum TopologyError {
         /// Some of those it cannot reach.
         to: String,
     },
+    /// A place that two hosts should have, or that there is not.
+    #[error(
+        "place {0} is named twice, or is none of the network's; each host needs a place of its own"
+    )]
+    Places(u32),
+    /// Not as many places as hosts.
+    #[error("{places} places are named, and there are {hosts} hosts; name one for each")]
+    PlacesCount {
+        /// Places that are named.
+        places: usize,
+        /// Hosts that there are.
+        hosts: u32,
+    },
     /// A switch of a tree needs a port downward.
     #[error("a tree needs at least 2 hosts to a switch, not {0}")]
     Fanout(u32),

@@ -80,3 +80,23 @@ fn parallel_links_have_names_of_their_own() {
         ["host0-switch0", "switch0-switch1", "switch1-switch0.2"]
     );
 }
+
+#[test]
+fn hosts_come_to_other_places() {
+    let tree = Topology::tree(4, 2, LINK, LINK, SWITCH).unwrap();
+    let placed = tree.clone().placed(&[2, 0, 3, 1]).unwrap();
+    for (host, place) in [(0, 2), (1, 0), (2, 3), (3, 1)] {
+        assert_eq!(placed.switch_of(host), tree.switch_of(place));
+        let link = placed.links()[placed.link_of(host) as usize];
+        assert_eq!(link.ends[0], Endpoint::Host(host));
+    }
+    assert_eq!(tree.clone().placed(&[0, 1, 2, 3]).unwrap(), tree);
+    for (places, reason) in [
+        (&[0, 1, 2][..], "3 places are named, and there are 4 hosts"),
+        (&[0, 1, 2, 2], "place 2 is named twice"),
+        (&[0, 1, 2, 4], "place 4 is named twice, or is none"),
+    ] {
+        let error = tree.clone().placed(places).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}

@@ -1,0 +1,163 @@
+//! Files that say where ranks are: hostfiles, rankfiles, lists.
+//!
+//! Hostfiles are MPICH's (`host:slots`) and Open MPI's (`host slots=n`), rankfiles Open MPI's; a list has the host of each rank, one a line. Hosts are named by
+//! their number, as `node3` or `3`, or as the topology names them. Called by `replay`, `place` and `run`.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use belljar_fabric::{Endpoint, Topology};
+
+/// The host that a name means.
+fn host_of(name: &str, topology: &Topology) -> Option<u32> {
+    let number = name.strip_prefix("node").unwrap_or(name).parse().ok();
+    let named =
+        || (0..topology.hosts()).find(|host| topology.place_name(Endpoint::Host(*host)) == name);
+    number
+        .filter(|number| *number < topology.hosts())
+        .or_else(named)
+}
+
+/// Hosts with their slots, in the order of a hostfile.
+pub(super) fn slots(path: &Path, topology: &Topology) -> Result<Vec<(u32, u32)>> {
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut hosts = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.split('#').next().unwrap_or("").trim();
+        if line.is_empty() {
+            continue;
+        }
+        let place = || format!("{}, line {number}", path.display());
+        let (host, slots) = entry(line).with_context(place)?;
+        let host = host_of(host, topology)
+            .with_context(|| format!("{}: the network has no host {host:?}", place()))?;
+        hosts.push((host, slots));
+    }
+    Ok(hosts)
+}
+
+/// A line of a hostfile: `host`, `host:slots`, `host slots=n max_slots=m`.
+fn entry(line: &str) -> Result<(&str, u32)> {
+    let mut words = line.split_whitespace();
+    let first = words.next().unwrap_or("");
+    let (host, mut slots) = match first.rsplit_once(':') {
+        Some((host, slots)) => (host, slots.parse().context("slots are a number")?),
+        None => (first, 1),
+    };
+    for word in words {
+        match word.split_once('=') {
+            Some(("slots", value)) => slots = value.parse().context("slots are a number")?,
+            Some(_) => {}
+            None => bail!(
+                "{word:?} is not understood: hosts are written as host, host:4 or host slots=4"
+            ),
+        }
+    }
+    Ok((host, slots))
+}
+
+/// Ranks in the slots of hosts, in order.
+pub(super) fn filled(slots: &[(u32, u32)], count: u32, path: &Path) -> Result<Vec<u32>> {
+    let all = slots
+        .iter()
+        .map(|(_, slots)| u64::from(*slots))
+        .sum::<u64>();
+    if all < u64::from(count) {
+        bail!(
+            "{} has {all} slots, and there are {count} ranks",
+            path.display()
+        );
+    }
+    let places = slots
+        .iter()
+        .flat_map(|(host, slots)| std::iter::repeat_n(*host, *slots as usize));
+    Ok(places.take(count as usize).collect())
+}
+
+/// The node of each rank, one a line; also of a rankfile of Open MPI (`rank 3=node1 slot=0`).
+pub(super) fn listed(path: &Path, count: u32, topology: &Topology) -> Result<Vec<u32>> {
+    let text = fs::read_to_string(path).with_context(|| {
+        format!(
+            "cannot read {}; a mapping is block, cyclic, or a file",
+            path.display()
+        )
+    })?;
+    let mut places = vec![None; count as usize];
+    let mut next = 0;
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.split('#').next().unwrap_or("").trim();
+        if line.is_empty() {
+            continue;
+        }
+        let place = || format!("{}, line {number}", path.display());
+        let (rank, host) = match line.strip_prefix("rank ") {
+            Some(rest) => {
+                let (rank, rest) = rest.split_once('=').with_context(place)?;
+                let rank: usize = rank.trim().parse().with_context(place)?;
+                (rank, rest.split_whitespace().next().unwrap_or(""))
+            }
+            None => (next, line),
+        };
+        next = rank + 1;
+        let host = host_of(host, topology)
+            .with_context(|| format!("{}: the network has no host {host:?}", place()))?;
+        if let Some(own) = places.get_mut(rank) {
+            *own = Some(host);
+        }
+    }
+    let missing = places.iter().position(Option::is_none);
+    if let Some(rank) = missing {
+        bail!("{} does not say where rank {rank} is", path.display());
+    }
+    Ok(places.into_iter().flatten().collect())
+}
+
+/// The place of each of the topology's nodes, for a run whose ranks are to be where a file says: so many ranks on each node stay together.
+///
+/// # Errors
+/// When the file cannot be read, does not name places, or takes ranks of one node apart.
+pub(super) fn places(path: &Path, topology: &Topology, ranks_per_node: u32) -> Result<Vec<u32>> {
+    let each = ranks_per_node.max(1);
+    let ranks = listed(path, topology.hosts().saturating_mul(each), topology)?;
+    let nodes = ranks.chunks(each as usize);
+    nodes
+        .zip(0u32..)
+        .map(|(ranks, node)| match ranks {
+            [first, others @ ..] if others.iter().all(|other| other == first) => Ok(*first),
+            _ => bail!(
+                "{}: ranks {} to {} are on node {node} and cannot be apart; place them together",
+                path.display(),
+                node * each,
+                (node + 1) * each - 1
+            ),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostfiles_of_both_libraries_are_read() {
+        for (line, host, slots) in [
+            ("csews1", "csews1", 1),
+            ("csews1:4", "csews1", 4),
+            ("csews1 slots=8 max_slots=16", "csews1", 8),
+        ] {
+            assert_eq!(entry(line).unwrap(), (host, slots), "{line}");
+        }
+        assert!(entry("a b").is_err());
+        assert!(entry("a:x").is_err());
+    }
+
+    #[test]
+    fn slots_are_filled_in_order() {
+        let path = Path::new("hosts");
+        assert_eq!(filled(&[(3, 2), (1, 2)], 3, path).unwrap(), [3, 3, 1]);
+        let error = filled(&[(3, 2)], 3, path).unwrap_err().to_string();
+        assert_eq!(error, "hosts has 2 slots, and there are 3 ranks");
+    }
+}
