@@ -21,7 +21,7 @@ pub type Slot = u32;
 /// What all threads of a job do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// The processes.
+    /// The processes, in the order of jobs and ranks; last those that the trace only names.
     pub processes: Vec<Process>,
     /// Their threads, those of a process in the order of their first calls.
     pub threads: Vec<Thread>,

@@ -112,6 +112,11 @@ impl Communicators {
         Some(view.rank)
     }
 
+    /// The processes that the trace has, in the order of jobs and ranks.
+    pub fn all(&self) -> impl Iterator<Item = Member> {
+        self.nodes.keys().copied()
+    }
+
     /// How many processes the trace has.
     pub fn processes(&self) -> usize {
         self.nodes.len()

@@ -1,6 +1,6 @@
 //! What is one for all processes of a program: who is who, channels, collective operations and the ways of taking part in them.
 //!
-//! Everything has a number from the order in which it is first named. Members of a communicator begin its collective operations in
+//! Processes are numbered in the order of jobs and ranks, all else in the order in which it is first named. Members of a communicator begin its collective operations in
 //! the same order (MPI-4.0, 6.12), so the `n`th of each is the same one. Called by `extract`.
 
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ pub(super) struct Shared<'a> {
 
 impl<'a> Shared<'a> {
     pub(super) fn new(communicators: &'a Communicators, others: &'a Tables) -> Self {
-        Self {
+        let mut shared = Self {
             communicators,
             others,
             program: Program::default(),
@@ -60,7 +60,11 @@ impl<'a> Shared<'a> {
             members: BTreeMap::new(),
             begun: BTreeMap::new(),
             turns: BTreeMap::new(),
+        };
+        for member in communicators.all() {
+            shared.process(member);
         }
+        shared
     }
 
     /// The number of a process.

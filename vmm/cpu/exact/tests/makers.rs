@@ -10,7 +10,7 @@ use belljar_exact_testing::machine::{
     CODE_AT, END, HALF, LAST, MEMORY_BYTES, Machine, Outcome, PAGE, Registers,
 };
 use iced_x86::{Decoder, Instruction, Register};
-use rows::ROWS;
+use rows::{AMD_ROWS, ROWS};
 
 /// How the host differs from the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub(crate) enum Difference {
     Paged,
     /// The first bytes of what faults at the others.
     Tail,
+    /// This for an address that is not canonical, and the page fault of one before.
+    Parts { fault: u8 },
 }
 
 const ABSENT: u64 = LAST + HALF;
@@ -80,6 +82,7 @@ fn linear_of(difference: Difference, size: u64) -> u64 {
         Difference::Tail => ABSENT - 3,
         Difference::Paged => ABSENT - 3,
         Difference::Wild { .. } => 0x7777_7777_7777_7777,
+        Difference::Parts { .. } => 0x7fff_ffff_fff9,
         _ => LAST + 33,
     }
 }
@@ -121,6 +124,7 @@ fn sides(text: &str, difference: Difference) -> Sides {
         D::Kept { fault } | D::Empty { fault } => ((fault, CODE_AT), (END, next)),
         D::Wild { fault } => ((fault, CODE_AT), (17, CODE_AT)),
         D::Paged => ((17, CODE_AT), (14, CODE_AT)),
+        D::Parts { fault } => ((fault, CODE_AT), (14, CODE_AT)),
     };
     let mut sides = Sides {
         found: outcome(&start, ours.0, ours.1),
@@ -188,6 +192,7 @@ impl Sides {
                 fx[3] |= 0x80;
             }
             D::Tail => put(host, linear, 0xaa),
+            D::Parts { .. } => self.expected.address = Some(linear),
         }
     }
 
@@ -243,8 +248,26 @@ fn what_was_seen_on_intels_processors_is_allowed_there_alone() {
 }
 
 #[test]
+fn what_was_seen_on_amds_processors_is_allowed_there_alone() {
+    for &(text, difference) in AMD_ROWS {
+        let sides = sides(text, difference);
+        let name = format!("{} ({text}): {difference:?}", sides.instruction);
+        assert!(sides.are_settled(Maker::Amd), "{name}");
+        for maker in [Maker::Intel, Maker::Other] {
+            assert!(!sides.are_settled(maker), "{name}, by {maker:?}");
+        }
+        // A page fault at bytes that are not canonical, or not the operand's, is none of these.
+        for place in [0x7fff_ffff_fff8, 0x8000_0000_0000] {
+            let mut other = self::sides(text, difference);
+            other.expected.address = Some(place);
+            assert!(other.is_refused_by_all(), "{name} at {place:x}");
+        }
+    }
+}
+
+#[test]
 fn another_instruction_or_register_is_refused() {
-    for &(text, difference) in ROWS {
+    for &(text, difference) in ROWS.iter().chain(AMD_ROWS) {
         let mut other = sides(text, difference);
         other.expected.machine.registers.gpr[13] ^= 1;
         assert!(other.is_refused_by_all(), "{text}: a register");
@@ -290,6 +313,7 @@ fn what_is_like_it_and_different_is_refused() {
             D::Wild { .. } => host.vector = 16,
             // Not of the operand.
             D::Paged => host.address = Some(ABSENT + 8),
+            D::Parts { .. } => host.address = Some(0x8000_0000_0000),
         }
         assert!(other.is_refused_by_all(), "{text}: {difference:?}");
     }

@@ -1,7 +1,8 @@
-//! Encodings on which an Intel host and the engine were seen to differ, and how.
+//! Encodings on which a host and the engine were seen to differ, and how.
 
 use super::Difference::{
-    self, Both, Digest, Empty, Flags, Half, Kept, Masked, Mmx, Paged, Place, Raised, Tail, Wild,
+    self, Both, Digest, Empty, Flags, Half, Kept, Masked, Mmx, Paged, Parts, Place, Raised, Tail,
+    Wild,
 };
 
 #[rustfmt::skip]
@@ -239,4 +240,15 @@ pub(crate) const ROWS: &[(&str, Difference)] = &[
     ("62537d0e1da44e80ffffffa8", Raised { fault: 17, mxcsr: 0x2bb8 }),
     ("62c27d8f1384240000ffff", Paged),
     ("62137d0c1db49680ffffffff", Paged),
+];
+
+/// The same of AMD's.
+#[rustfmt::skip]
+pub(crate) const AMD_ROWS: &[(&str, Difference)] = &[
+    ("62417c4811b50000ffff", Parts { fault: 13 }),
+    ("6201fe487faca180ffffff", Parts { fault: 13 }),
+    ("62e1ff487f5d00", Parts { fault: 12 }),
+    ("62d1ff487f1e", Parts { fault: 13 }),
+    ("62327d0863bce7e0ffffff", Parts { fault: 13 }),
+    ("62727d28638040000000", Parts { fault: 13 }),
 ];
