@@ -9,7 +9,8 @@ use std::fmt::Write;
 use std::path::Path;
 
 use belljar_fabric::{
-    Dragonfly, FatTree, Impairment, LinkId, LinkSpec, Outage, Settings, Topology, Torus,
+    Dragonfly, FatTree, HyperX, Impairment, LinkId, LinkSpec, Outage, Settings, SlimFly, Topology,
+    Torus,
 };
 use belljar_sim::{Span, Time};
 use wildmatch::WildMatch;
@@ -109,7 +110,7 @@ impl Names {
 
 /// Refuses keys that belong to another topology: who writes them expects something.
 fn check_keys(network: &Network) -> Result<(), NetworkError> {
-    use TopologyKind::{Dragonfly, FatTree, Graphml, Torus, Tree};
+    use TopologyKind::{Dragonfly, FatTree, Graphml, HyperX, KAryNTree, SlimFly, Torus, Tree};
     let kind = &network.topology;
     let graph = matches!(kind, Graphml(_));
     let keys = [
@@ -117,11 +118,18 @@ fn check_keys(network: &Network) -> Result<(), NetworkError> {
         ("ports", network.ports.is_some(), *kind == FatTree),
         ("children", network.children.is_some(), *kind == FatTree),
         ("parents", network.parents.is_some(), *kind == FatTree),
-        ("dimensions", network.dimensions.is_some(), *kind == Torus),
+        ("arity", network.arity.is_some(), *kind == KAryNTree),
+        ("levels", network.levels.is_some(), *kind == KAryNTree),
+        ("order", network.order.is_some(), *kind == SlimFly),
+        (
+            "dimensions",
+            network.dimensions.is_some(),
+            matches!(kind, Torus | HyperX),
+        ),
         (
             "hosts-per-switch",
             network.hosts_per_switch.is_some(),
-            *kind == Torus || *kind == Dragonfly || graph,
+            matches!(kind, Torus | HyperX | Dragonfly | SlimFly) || graph,
         ),
         (
             "switches-per-group",
@@ -208,6 +216,26 @@ fn build(network: &Network, hosts: u32, folder: &Path) -> Result<Topology, Netwo
             };
             dragonfly.groups = network.groups.unwrap_or(dragonfly.groups_for(hosts));
             dragonfly.build(hosts, &parts)?
+        }
+        TopologyKind::KAryNTree => {
+            let arity = needed(network.arity, "arity", "4", network)?;
+            let levels = needed(network.levels, "levels", "2", network)?;
+            FatTree::k_ary(arity, levels)?.build(hosts, &parts)?
+        }
+        TopologyKind::HyperX => {
+            let dimensions = network.dimensions.clone();
+            let hyperx = HyperX {
+                dimensions: needed(dimensions, "dimensions", "[4, 4]", network)?,
+                hosts_per_switch: per_switch,
+            };
+            hyperx.build(hosts, &parts)?
+        }
+        TopologyKind::SlimFly => {
+            let slim_fly = SlimFly {
+                order: needed(network.order, "order", "5", network)?,
+                hosts_per_switch: per_switch,
+            };
+            slim_fly.build(hosts, &parts)?
         }
         TopologyKind::Graphml(file) => graph::build(&folder.join(file), network, hosts)?,
     })

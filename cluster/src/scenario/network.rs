@@ -29,9 +29,15 @@ pub struct Network {
     pub children: Option<Vec<u32>>,
     /// Of a fat tree: parents of each place, from the nodes up; the first is 1.
     pub parents: Option<Vec<u32>>,
-    /// Of a torus: switches along each dimension.
+    /// Of a k-ary n-tree: children, and parents, of each switch.
+    pub arity: Option<u32>,
+    /// Of a k-ary n-tree: levels of switches.
+    pub levels: Option<u32>,
+    /// Of a Slim Fly: a prime; there are twice its square switches.
+    pub order: Option<u32>,
+    /// Of a torus and a HyperX: switches along each dimension.
     pub dimensions: Option<Vec<u32>>,
-    /// Of a torus and a dragonfly, and of a graph that names no hosts: nodes at each
+    /// Of a torus, a HyperX, a dragonfly and a Slim Fly, and of a graph that names no hosts: nodes at each
     /// switch; 1 when absent.
     pub hosts_per_switch: Option<u32>,
     /// Of a dragonfly: switches in each group.
@@ -112,17 +118,26 @@ pub enum TopologyKind {
     Torus,
     /// Groups of switches, all joined within and each two joined by a link.
     Dragonfly,
+    /// A fat tree with as many parents as children.
+    KAryNTree,
+    /// A grid of switches, each joined to all others along each dimension.
+    HyperX,
+    /// Switches with ways of two links at most.
+    SlimFly,
     /// A graph from a file, relative to the scenario's.
     Graphml(PathBuf),
 }
 
 impl TopologyKind {
-    const NAMED: [(&str, Self); 5] = [
+    const NAMED: [(&str, Self); 8] = [
         ("star", Self::Star),
         ("tree", Self::Tree),
         ("fat-tree", Self::FatTree),
         ("torus", Self::Torus),
         ("dragonfly", Self::Dragonfly),
+        ("k-ary-n-tree", Self::KAryNTree),
+        ("hyperx", Self::HyperX),
+        ("slim-fly", Self::SlimFly),
     ];
 }
 
@@ -143,14 +158,25 @@ impl<'de> Visitor<'de> for TopologyVisitor {
     type Value = TopologyKind;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("star, tree, fat-tree, torus, dragonfly, or { graphml = \"FILE\" }")
+        f.write_str(
+            "star, tree, fat-tree, k-ary-n-tree, torus, hyperx, dragonfly, slim-fly, or { graphml = \"FILE\" }",
+        )
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<TopologyKind, E> {
         let mut named = TopologyKind::NAMED.into_iter();
         let found = named.find(|(known, _)| *known == name);
         found.map(|(_, kind)| kind).ok_or_else(|| {
-            const NAMES: &[&str] = &["star", "tree", "fat-tree", "torus", "dragonfly"];
+            const NAMES: &[&str] = &[
+                "star",
+                "tree",
+                "fat-tree",
+                "k-ary-n-tree",
+                "torus",
+                "hyperx",
+                "dragonfly",
+                "slim-fly",
+            ];
             E::unknown_variant(name, NAMES)
         })
     }
@@ -197,6 +223,10 @@ enum TopologyNames {
     FatTree,
     Torus,
     Dragonfly,
+    KAryNTree,
+    #[schemars(rename = "hyperx")]
+    HyperX,
+    SlimFly,
     #[schemars(rename = "graphml")]
     Graphml(PathBuf),
 }
@@ -237,6 +267,9 @@ impl Default for Network {
             links: Vec::new(),
             statistics: None,
             places: None,
+            arity: None,
+            levels: None,
+            order: None,
             pcap: Vec::new(),
         }
     }

@@ -41,8 +41,8 @@ pub use network::{Captured, Delivery, Direction, Fabric, FabricState, RestoreErr
 pub use path::Paths;
 pub use routing::{Routing, RoutingError};
 pub use topology::{
-    Dragonfly, Endpoint, FatTree, Link, LinkId, Measures, PartSpecs, SwitchSpec, Topology,
-    TopologyError, Torus,
+    Dragonfly, Endpoint, FatTree, HyperX, Link, LinkId, Measures, PartSpecs, SlimFly, SwitchSpec,
+    Topology, TopologyError, Torus,
 };
 pub use windows::{LinkRecord, LinkWindow};
 pub use wire::{WireCount, WirePair};

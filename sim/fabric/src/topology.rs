@@ -14,15 +14,21 @@ mod check;
 mod dragonfly;
 /// Extended generalized fat trees.
 mod fat_tree;
+/// HyperX: switches on a grid, joined to all others along each dimension.
+mod hyperx;
 /// Measures of a network: its diameter and its bandwidth between halves.
 mod measure;
+/// Slim Flies: ways of two links at most.
+mod slim_fly;
 /// Tori: switches on a grid whose edges are joined.
 mod torus;
 
 pub use check::TopologyError;
 pub use dragonfly::Dragonfly;
 pub use fat_tree::FatTree;
+pub use hyperx::HyperX;
 pub use measure::Measures;
+pub use slim_fly::SlimFly;
 pub use torus::Torus;
 
 /// Index of a link in its topology.

@@ -38,6 +38,25 @@ impl FatTree {
         })
     }
 
+    /// The `arity`-ary `levels`-tree (F. Petrini, M. Vanneschi, "k-ary n-trees: high performance networks for massively parallel architectures", IPPS 1997), which
+    /// carries `arity`^`levels` hosts at full bandwidth: XGFT(n; k, ..., k; 1, k, ..., k).
+    ///
+    /// # Errors
+    /// When there are no levels, or more than eight.
+    pub fn k_ary(arity: u32, levels: u32) -> Result<Self, TopologyError> {
+        if !(1..=8).contains(&levels) {
+            return Err(refuse(format!(
+                "it has {levels} levels; that must be 1 to 8"
+            )));
+        }
+        let mut parents = vec![arity; levels as usize];
+        parents[0] = 1;
+        Ok(Self {
+            children: vec![arity; levels as usize],
+            parents,
+        })
+    }
+
     /// The smallest [`of_ports`](Self::of_ports) that has room for `hosts`.
     ///
     /// # Errors

@@ -100,3 +100,87 @@ fn hosts_come_to_other_places() {
         assert!(error.contains(reason), "{error}");
     }
 }
+
+fn specs() -> PartSpecs {
+    PartSpecs {
+        link: LINK,
+        uplink: LINK,
+        switch: SWITCH,
+    }
+}
+
+#[test]
+fn a_slim_fly_has_ways_of_two_links() {
+    for order in [5, 7, 11, 13] {
+        let fly = SlimFly {
+            order,
+            hosts_per_switch: 1,
+        };
+        let hosts = 2 * order * order;
+        let topology = fly.build(hosts, &specs()).unwrap();
+        assert_eq!(topology.switches().len() as u32, hosts);
+        // Besta and Hoefler: (3 q - d) / 2 for q = 4 w + d.
+        let degree = if order % 4 == 1 {
+            (3 * order - 1) / 2
+        } else {
+            (3 * order).div_ceil(2)
+        };
+        for switch in 0..hosts {
+            assert_eq!(
+                topology.links_at(switch).len() as u32,
+                degree + 1,
+                "{order}"
+            );
+        }
+        // Two links of hosts, and two between switches.
+        assert_eq!(topology.measures().diameter, 4, "{order}");
+    }
+    for order in [2, 3, 4, 9, 15, 1000] {
+        let fly = SlimFly {
+            order,
+            hosts_per_switch: 1,
+        };
+        let error = fly.build(2, &specs()).unwrap_err().to_string();
+        assert!(error.contains("prime"), "{error}");
+    }
+}
+
+#[test]
+fn a_hyperx_has_a_link_for_each_dimension() {
+    let hyperx = HyperX {
+        dimensions: vec![4, 3, 2],
+        hosts_per_switch: 2,
+    };
+    let topology = hyperx.build(48, &specs()).unwrap();
+    assert_eq!(topology.switches().len(), 24);
+    // A switch has S - 1 links along each dimension, and its hosts'.
+    for switch in 0..24 {
+        assert_eq!(topology.links_at(switch).len(), 3 + 2 + 1 + 2);
+    }
+    assert_eq!(topology.measures().diameter, 2 + 3);
+    let error = hyperx.build(49, &specs()).unwrap_err().to_string();
+    assert!(
+        error.contains("it has room for 48 hosts, not 49"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_k_ary_n_tree_has_as_many_switches_at_each_level() {
+    for (arity, levels) in [(2u32, 3u32), (4, 2), (3, 3)] {
+        let tree = FatTree::k_ary(arity, levels).unwrap();
+        let hosts = arity.pow(levels);
+        let topology = tree.build(hosts, &specs()).unwrap();
+        assert_eq!(
+            topology.switches().len() as u32,
+            levels * arity.pow(levels - 1)
+        );
+        assert_eq!(topology.measures().diameter, 2 * levels);
+        // As much from one half to the other as half of the hosts have.
+        let halves = topology.measures().between_halves;
+        if arity.is_multiple_of(2) {
+            assert_eq!(halves, Some(u64::from(hosts / 2) * LINK.bandwidth));
+        }
+    }
+    assert!(FatTree::k_ary(4, 0).is_err());
+}
