@@ -1,6 +1,6 @@
 //! A network in which messages share links fairly, without frames.
 //!
-//! Each message is a flow: it has on every link of its way the same rate, and rates are max-min fair (D. Bertsekas, R. Gallager, "Data
+//! Each message is a flow: it has on every link of its way the same rate, and rates are max-min fair among those that share links (D. Bertsekas, R. Gallager, "Data
 //! Networks", 6.5.2): no flow's can become more without another's, that is no more, becoming less. What hosts do for each frame is a link, too:
 //! one out of the sender and one into the receiver, which all of its messages share. A message has arrived when its last byte has left, and gone
 //! the way: latencies, and at each switch the time for a frame to come in. Messages of one frame are not shared with: they take the way's
@@ -9,7 +9,8 @@
 /// Max-min fair rates.
 mod fair;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use belljar_fabric::{Direction, LinkId, Routing, RoutingError, Topology};
 use belljar_sim::{Span, Time};
@@ -19,7 +20,7 @@ use crate::network::{
     Arrival, HEADERS, LinkLoad, Message, MessageId, Network, Pace, SEGMENT, frames_of, on_wire,
 };
 use crate::way::{Ways, name};
-use fair::{Load, Sharing};
+use fair::Sharing;
 
 /// A flow that is under way.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +37,8 @@ pub struct FlowNetwork {
     ways: Ways,
     pace: Pace,
     sharing: Sharing,
-    flows: BTreeMap<MessageId, Flow>,
+    /// By message.
+    flows: Vec<Option<Flow>>,
     ends: BTreeSet<(Time, MessageId)>,
     /// Bytes of messages of one frame, by link.
     small: Vec<u64>,
@@ -72,7 +74,7 @@ impl FlowNetwork {
             sharing: Sharing::new(capacities),
             topology,
             pace,
-            flows: BTreeMap::new(),
+            flows: Vec::new(),
             ends: BTreeSet::new(),
         })
     }
@@ -81,7 +83,7 @@ impl FlowNetwork {
     fn settle(&mut self, now: Time) {
         let (flows, ends) = (&mut self.flows, &mut self.ends);
         self.sharing.changed(|id, rest, rate| {
-            let Some(flow) = flows.get_mut(&id) else {
+            let Some(Some(flow)) = flows.get_mut(id as usize) else {
                 return;
             };
             ends.remove(&(flow.ends, id));
@@ -103,11 +105,11 @@ impl Network for FlowNetwork {
             return Some(time + within(&self.pace, bytes));
         }
         let way = self.ways.between(&self.topology, from, to);
-        let (after, over) = (way.after(bytes), way.over.clone());
+        let (after, over) = (way.after(bytes), Arc::clone(&way.over));
         if frames_of(bytes) == 1 {
             let last = way.transmission(bytes);
-            for link in over {
-                if let Some(own) = self.small.get_mut(link as usize) {
+            for link in over.iter() {
+                if let Some(own) = self.small.get_mut(*link as usize) {
                     *own += bytes + HEADERS;
                 }
             }
@@ -117,7 +119,10 @@ impl Network for FlowNetwork {
             ends: Time::MAX,
             after,
         };
-        self.flows.insert(id, flow);
+        if self.flows.len() <= id as usize {
+            self.flows.resize(id as usize + 1, None);
+        }
+        self.flows[id as usize] = Some(flow);
         self.ends.insert((flow.ends, id));
         self.sharing
             .begin(time.as_ps(), id, over, on_wire(bytes) as f64);
@@ -133,7 +138,7 @@ impl Network for FlowNetwork {
         let Some((now, id)) = self.ends.pop_first() else {
             return;
         };
-        if let Some(flow) = self.flows.remove(&id) {
+        if let Some(flow) = self.flows.get_mut(id as usize).and_then(Option::take) {
             arrived.push(Arrival {
                 time: now + flow.after,
                 id,
@@ -147,10 +152,9 @@ impl Network for FlowNetwork {
         let links = self.topology.links();
         let both = |link: LinkId| [(link, Direction::Up), (link, Direction::Down)];
         let all = (0..links.len() as LinkId).flat_map(both);
-        let carried = self.sharing.carried().iter().zip(&self.small);
+        let carried = self.sharing.carried().zip(&self.small);
         let loads = all.zip(carried).map(|((link, direction), (flows, small))| {
-            let Load { bytes } = flows;
-            let bytes = *bytes as u64 + small;
+            let bytes = flows as u64 + small;
             LinkLoad {
                 name: name(&self.topology, link, direction),
                 bytes,

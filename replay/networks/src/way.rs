@@ -3,6 +3,7 @@
 //! Called by models of networks.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use belljar_fabric::{Direction, Endpoint, LinkId, Mac, Paths, Routing, RoutingError, Topology};
 use belljar_sim::Span;
@@ -14,7 +15,7 @@ use crate::network::{HEADERS, SEGMENT, on_wire};
 pub(crate) struct Way {
     /// Directions of links that it goes over, by twice the link's number and one more downwards; then the sender and the receiver, by the numbers after
     /// those.
-    pub(crate) over: Vec<u32>,
+    pub(crate) over: Arc<[u32]>,
     /// Bits a second of its slowest link.
     slowest: u64,
     /// All latencies.
@@ -128,7 +129,7 @@ fn way(topology: &Topology, path: &[(LinkId, Direction)], (from, to): (u32, u32)
         .collect();
     over.extend([cards + from, cards + topology.hosts() + to]);
     Way {
-        over,
+        over: over.into(),
         slowest,
         latency,
         others,

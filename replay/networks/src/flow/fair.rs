@@ -1,169 +1,225 @@
 //! Max-min fair rates, by filling: all flows' rates grow alike, and those on a link that is full stay as they are.
 //!
-//! When a flow begins or ends, only rates of those can change that share a link with it, or with one whose rate can change; the others are not
-//! touched. Rates are bytes a picosecond. The order of all steps is by numbers, so sums are the same each time. Called by flows.
+//! When a flow begins or ends, rates are given anew to those that share a link with it, out of what all others leave of their links; those others keep theirs until something
+//! begins or ends on a link of their own. So a change costs as much as links are shared, and not as much as there are flows in the network. Links never carry more than they can.
+//! Rates are bytes a picosecond. All steps are in the order of numbers, so sums are the same each time. Called by flows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-/// A flow's number.
+/// The number of a flow.
 type FlowId = u32;
-
-/// What a link carried of flows.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Load {
-    /// Bytes.
-    pub(super) bytes: f64,
-}
 
 #[derive(Clone, Debug)]
 struct Flow {
-    over: Vec<u32>,
+    over: Arc<[u32]>,
     /// Bytes that have not left at `since`.
     rest: f64,
     since: u64,
     rate: f64,
+    /// The last change that it was part of.
+    change: u64,
+    /// Whether its rate is settled in that.
+    settled: bool,
+}
+
+/// A link, and what flows have of it.
+#[derive(Clone, Debug)]
+struct Link {
+    /// Bytes a picosecond.
+    capacity: f64,
+    flows: Vec<FlowId>,
+    /// Rates of its flows together.
+    used: f64,
+    /// Bytes that it carried or will have.
+    carried: f64,
+    /// The last change that it was part of.
+    change: u64,
+    /// What is left of it for those of that change that are not settled, and how many they are.
+    left: f64,
+    open: u32,
 }
 
 /// Flows and the links that they share.
 #[derive(Clone, Debug)]
 pub(super) struct Sharing {
-    capacities: Vec<f64>,
-    /// By link, the flows on it.
-    on: Vec<BTreeSet<FlowId>>,
-    flows: BTreeMap<FlowId, Flow>,
-    carried: Vec<Load>,
+    links: Vec<Link>,
+    flows: Vec<Option<Flow>>,
+    change: u64,
     /// Flows whose rates changed.
     changed: Vec<FlowId>,
+    /// Flows and links of the present change, kept for their room.
+    among: Vec<FlowId>,
+    touched: Vec<u32>,
 }
 
 /// The least rate: one byte a second.
 const LEAST: f64 = 1e-12;
+/// The rate of what nothing bounds: a kilobyte a picosecond.
+const MOST: f64 = 1e3;
 
 impl Sharing {
     /// Links of these capacities, in bytes a picosecond.
     pub(super) fn new(capacities: Vec<f64>) -> Self {
+        let link = |capacity| Link {
+            capacity,
+            flows: Vec::new(),
+            used: 0.0,
+            carried: 0.0,
+            change: 0,
+            left: 0.0,
+            open: 0,
+        };
         Self {
-            on: vec![BTreeSet::new(); capacities.len()],
-            carried: vec![Load::default(); capacities.len()],
-            capacities,
-            flows: BTreeMap::new(),
+            links: capacities.into_iter().map(link).collect(),
+            flows: Vec::new(),
+            change: 0,
             changed: Vec::new(),
+            among: Vec::new(),
+            touched: Vec::new(),
         }
     }
 
     /// A flow of so many bytes begins.
-    pub(super) fn begin(&mut self, now: u64, id: FlowId, over: Vec<u32>, bytes: f64) {
-        for link in &over {
-            self.on[*link as usize].insert(id);
-            self.carried[*link as usize].bytes += bytes;
+    pub(super) fn begin(&mut self, now: u64, id: FlowId, over: Arc<[u32]>, bytes: f64) {
+        for link in over.iter() {
+            let link = &mut self.links[*link as usize];
+            link.flows.push(id);
+            link.carried += bytes;
         }
-        let flow = Flow {
-            over,
+        if self.flows.len() <= id as usize {
+            self.flows.resize(id as usize + 1, None);
+        }
+        self.flows[id as usize] = Some(Flow {
+            over: Arc::clone(&over),
             rest: bytes,
             since: now,
             rate: 0.0,
-        };
-        self.flows.insert(id, flow);
-        self.share(now, vec![id]);
+            change: 0,
+            settled: false,
+        });
+        self.share(now, &over);
     }
 
     /// A flow ends.
     pub(super) fn end(&mut self, now: u64, id: FlowId) {
-        let Some(flow) = self.flows.remove(&id) else {
+        let Some(flow) = self.flows.get_mut(id as usize).and_then(Option::take) else {
             return;
         };
-        let mut touched = BTreeSet::new();
-        for link in &flow.over {
-            let on = &mut self.on[*link as usize];
-            on.remove(&id);
-            touched.extend(on.iter().copied());
+        for link in flow.over.iter() {
+            let link = &mut self.links[*link as usize];
+            link.flows.retain(|other| *other != id);
+            link.used = match link.flows.is_empty() {
+                // Sums of rates never drift away.
+                true => 0.0,
+                false => link.used - flow.rate,
+            };
         }
-        self.share(now, touched.into_iter().collect());
+        self.share(now, &flow.over);
     }
 
-    /// Says which flows have another rate since this was asked last: their numbers, their bytes that have not left, and their rates.
+    /// Tells which flows have another rate since this was asked last: their numbers, their bytes that have not left, and their rates.
     pub(super) fn changed(&mut self, mut tell: impl FnMut(FlowId, f64, f64)) {
-        for id in std::mem::take(&mut self.changed) {
-            if let Some(flow) = self.flows.get(&id) {
+        for id in self.changed.drain(..) {
+            if let Some(Some(flow)) = self.flows.get(id as usize) {
                 tell(id, flow.rest, flow.rate);
             }
         }
     }
 
-    /// What each link carried.
-    pub(super) fn carried(&self) -> &[Load] {
-        &self.carried
+    /// Bytes that each link carried.
+    pub(super) fn carried(&self) -> impl Iterator<Item = f64> {
+        self.links.iter().map(|link| link.carried)
     }
 
-    /// All flows whose rates can depend on these, these included, and the links that they are on.
-    fn connected(&self, from: Vec<FlowId>) -> (BTreeSet<FlowId>, BTreeSet<u32>) {
-        let mut flows: BTreeSet<FlowId> = from.iter().copied().collect();
-        let mut links = BTreeSet::new();
-        let mut open = from;
-        while let Some(id) = open.pop() {
-            let over = self.flows.get(&id).map(|flow| flow.over.as_slice());
-            for link in over.unwrap_or_default() {
-                if self.capacities[*link as usize].is_infinite() || !links.insert(*link) {
+    /// Gives the flows on these links their rates.
+    fn share(&mut self, now: u64, over: &[u32]) {
+        self.change += 1;
+        self.among.clear();
+        self.touched.clear();
+        for link in over {
+            for id in &self.links[*link as usize].flows {
+                if let Some(Some(flow)) = self.flows.get_mut(*id as usize)
+                    && flow.change != self.change
+                {
+                    flow.change = self.change;
+                    flow.settled = false;
+                    self.among.push(*id);
+                }
+            }
+        }
+        for id in &self.among {
+            let Some(Some(flow)) = self.flows.get(*id as usize) else {
+                continue;
+            };
+            for number in flow.over.iter() {
+                let link = &mut self.links[*number as usize];
+                if link.capacity.is_infinite() {
                     continue;
                 }
-                let others = self.on[*link as usize].iter();
-                open.extend(others.copied().filter(|other| flows.insert(*other)));
+                if link.change != self.change {
+                    link.change = self.change;
+                    link.left = link.capacity - link.used;
+                    link.open = 0;
+                    self.touched.push(*number);
+                }
+                link.left += flow.rate;
+                link.open += 1;
             }
         }
-        (flows, links)
+        self.fill(now);
     }
 
-    /// Gives these flows, and those that depend on them, their rates.
-    fn share(&mut self, now: u64, from: Vec<FlowId>) {
-        let (mut open, links) = self.connected(from);
-        // What is left of each link, and how many flows want of it.
-        let mut left: BTreeMap<u32, (f64, u32)> = BTreeMap::new();
-        for link in links {
-            let flows = self.on[link as usize].len() as u32;
-            left.insert(link, (self.capacities[link as usize], flows));
-        }
-        while !open.is_empty() {
-            let shares = left
-                .iter()
-                .filter(|(_, (_, flows))| *flows > 0)
-                .map(|(link, (rest, flows))| (rest / f64::from(*flows), *link));
-            let full = shares.min_by(|one, other| one.0.total_cmp(&other.0));
-            let Some((share, full)) = full else {
+    /// Settles the flows of the present change, those first that have least.
+    fn fill(&mut self, now: u64) {
+        let mut open = self.among.len();
+        while open > 0 {
+            let mut least: Option<(f64, u32)> = None;
+            for number in &self.touched {
+                let link = &self.links[*number as usize];
+                let share = link.left / f64::from(link.open);
+                if link.open > 0 && least.is_none_or(|(other, _)| share < other) {
+                    least = Some((share, *number));
+                }
+            }
+            let Some((share, full)) = least else {
                 // Nothing bounds them.
-                for id in std::mem::take(&mut open) {
-                    self.set(now, id, 1e3);
+                for at in 0..self.among.len() {
+                    self.settle(now, self.among[at], MOST);
                 }
-                break;
+                return;
             };
-            let share = share.max(LEAST);
-            let done: Vec<FlowId> = self.on[full as usize]
-                .iter()
-                .copied()
-                .filter(|id| open.remove(id))
-                .collect();
-            for id in done {
-                for link in self.flows[&id].over.clone() {
-                    if let Some((rest, flows)) = left.get_mut(&link) {
-                        *rest = (*rest - share).max(0.0);
-                        *flows -= 1;
-                    }
-                }
-                self.set(now, id, share);
+            for at in 0..self.links[full as usize].flows.len() {
+                let id = self.links[full as usize].flows[at];
+                open -= usize::from(self.settle(now, id, share.max(LEAST)));
             }
         }
     }
 
-    fn set(&mut self, now: u64, id: FlowId, rate: f64) {
-        let Some(flow) = self.flows.get_mut(&id) else {
-            return;
+    /// A flow of the present change has this rate. Whether it had none yet.
+    fn settle(&mut self, now: u64, id: FlowId, rate: f64) -> bool {
+        let Some(Some(flow)) = self.flows.get_mut(id as usize) else {
+            return false;
         };
-        if flow.rate.to_bits() == rate.to_bits() {
-            return;
+        if flow.change != self.change || flow.settled {
+            return false;
         }
-        let gone = now.saturating_sub(flow.since) as f64 * flow.rate;
-        flow.rest = (flow.rest - gone).max(0.0);
-        flow.since = now;
-        flow.rate = rate;
-        self.changed.push(id);
+        flow.settled = true;
+        let more = rate - flow.rate;
+        for link in flow.over.iter() {
+            let link = &mut self.links[*link as usize];
+            link.used += more;
+            if link.change == self.change {
+                link.left = (link.left - rate).max(0.0);
+                link.open -= 1;
+            }
+        }
+        if more != 0.0 {
+            let gone = now.saturating_sub(flow.since) as f64 * flow.rate;
+            flow.rest = (flow.rest - gone).max(0.0);
+            flow.since = now;
+            flow.rate = rate;
+            self.changed.push(id);
+        }
+        true
     }
 }

@@ -1,0 +1,106 @@
+//! How many messages replay plays a second.
+//!
+//! `cargo run --release -p belljar-replay --example speed -- WIDTH HEIGHT STEPS [packet|flow|loggops]` makes up a stencil of so many ranks in a grid that exchange halos
+//! of 8 KiB with their neighbours and compute between, and plays it on a fat tree. No trace is needed.
+#![allow(clippy::print_stdout, clippy::disallowed_methods)]
+
+use std::time::Instant;
+
+use belljar_fabric::{FatTree, LinkSpec, PartSpecs, Routing, Settings, SwitchSpec};
+use belljar_networks::Parameters;
+use belljar_program::{Builder, Program};
+use belljar_replay::{Costs, NetworkModel, Setting, calibrate, replay};
+use belljar_sim::{Frequency, Span};
+use belljar_trace::Implementation;
+
+/// Ranks in a grid that exchange halos.
+fn stencil(width: u32, height: u32, steps: u32) -> Program {
+    let mut builder = Builder::new(width * height);
+    for _ in 0..steps {
+        for rank in 0..width * height {
+            let (column, row) = (rank % width, rank / width);
+            let near = [
+                (column > 0).then(|| rank - 1),
+                (column + 1 < width).then(|| rank + 1),
+                (row > 0).then(|| rank - width),
+                (row + 1 < height).then(|| rank + width),
+            ];
+            builder.work(rank, 50_000_000 + u64::from(rank * 7919 % 1000) * 10_000);
+            let mut slots = Vec::new();
+            for other in near.into_iter().flatten() {
+                slots.push(builder.receive(rank, other, 0));
+                slots.push(builder.send(rank, other, 0, 8192));
+            }
+            for slot in slots {
+                builder.wait(rank, slot);
+            }
+            builder.call(rank, "MPI_Waitall", 100_000_000);
+        }
+    }
+    builder.finish()
+}
+
+fn setting(model: &str, hosts: u32) -> Setting {
+    let link = LinkSpec {
+        bandwidth: 100_000_000_000,
+        latency: Span::from_ns(500),
+    };
+    let parts = PartSpecs {
+        link,
+        uplink: link,
+        switch: SwitchSpec {
+            latency: Span::from_ns(300),
+            queue_bytes: 1 << 22,
+        },
+    };
+    let topology = || {
+        let tree = FatTree::for_hosts(hosts).expect("room");
+        tree.build(hosts, &parts).expect("a fat tree")
+    };
+    let routed = Settings {
+        routing: Routing::DModK,
+        ..Settings::default()
+    };
+    let network = match model {
+        "packet" => NetworkModel::Packet(topology(), routed),
+        "flow" => NetworkModel::Flow(topology(), routed),
+        _ => NetworkModel::LogGops(
+            hosts,
+            Parameters {
+                latency: Span::from_us(3),
+                gap: Span::ZERO,
+                bandwidth: 100_000_000_000,
+            },
+        ),
+    };
+    Setting {
+        network,
+        costs: Costs::of(Implementation::Mpich),
+        clock: Frequency::from_hz(2_600_000_000).expect("a frequency"),
+        hosts: (0..hosts).collect(),
+        scale: 1.0,
+    }
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize, default: u32| {
+        let word = words.get(at).and_then(|word| word.parse().ok());
+        word.unwrap_or(default)
+    };
+    let (width, height, steps) = (number(0, 32), number(1, 32), number(2, 100));
+    let model = words.get(3).map_or("loggops", String::as_str);
+    let program = stencil(width, height, steps);
+    let setting = setting(model, width * height);
+    let calibration = calibrate(&program, &setting).expect("a setting that fits");
+    let began = Instant::now();
+    let outcome = replay(&program, &calibration, &setting, || {}).expect("a setting that fits");
+    let took = began.elapsed().as_secs_f64();
+    println!(
+        "{model}: {} ranks, {} messages in {took:.2} s: {:.3} million messages a second; {} ps",
+        width * height,
+        outcome.messages,
+        outcome.messages as f64 / took / 1e6,
+        outcome.total_ps
+    );
+}
