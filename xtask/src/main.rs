@@ -30,6 +30,8 @@ mod kvm_unit_tests;
 mod packages;
 /// Running other programs, and saying so.
 mod shell;
+/// `cargo xtask validate`: replays held against runs.
+mod validate;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Belljar's own commands", version)]
@@ -52,6 +54,8 @@ enum Command {
     },
     /// Measure against QEMU's emulation, in turns, and print ratios.
     Bench(bench::Arguments),
+    /// Run programs on several networks, replay each trace on the others, and write docs/accuracy.md.
+    Validate(validate::Arguments),
     /// Run kvm-unit-tests' x86 cases, from a tree that is built, and print a table.
     KvmUnitTests(kvm_unit_tests::Arguments),
     /// Give random programs, code, tables, descriptors or files to one part, as long as wanted.
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
         Command::Check => check::run(),
         Command::Test { group } => groups::run(group),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Validate(arguments) => validate::run(&arguments),
         Command::KvmUnitTests(arguments) => kvm_unit_tests::run(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Generate { check } => generate::mpi(check),

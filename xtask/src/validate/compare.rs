@@ -1,0 +1,140 @@
+//! How far a replay is off: its figures beside those of the run that it predicts.
+//!
+//! Errors are shares of the real time. Called by `validate`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// How far a replay is off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Errors {
+    /// What the run took, in picoseconds.
+    pub(super) real_ps: f64,
+    /// Of the total, with its sign.
+    pub(super) total: f64,
+    /// Of the worst rank's total.
+    pub(super) rank: f64,
+    /// Summed over functions.
+    pub(super) functions: f64,
+    /// Summed over calls, where both made the same.
+    pub(super) calls: Option<f64>,
+}
+
+/// Functions that are no part of what is compared.
+const APART: [&str; 2] = ["MPI_Init", "MPI_Finalize"];
+
+/// Replays the run in `from` with these keys, and compares that with the run in `to`.
+pub(super) fn errors(belljar: &str, from: &Path, to: &Path, keys: &[&str]) -> Result<Errors> {
+    let played = from.with_extension("played");
+    let _ = std::fs::remove_dir_all(&played);
+    let [from, to, out] = [from, to, &played].map(|path| path.to_string_lossy().into_owned());
+    let mut words = vec!["replay", &from, "--json", "--out", &out];
+    for key in keys {
+        words.extend(["--set", key]);
+    }
+    let predicted = json(belljar, &words)?;
+    let real = json(belljar, &["replay", &to, "--json", "--model", "loggops"])?;
+    let total = |of: &Value, key: &str| of[key].as_f64().unwrap_or(0.0);
+    let real_ps = total(&real, "traced_ps");
+    let (ranks, were) = (
+        by(&predicted, "ranks", "rank", "total_ps"),
+        by(&real, "ranks", "rank", "traced_ps"),
+    );
+    let rank = were.iter().map(|(rank, was)| {
+        let is = ranks.get(rank).copied().unwrap_or(0.0);
+        (is / was - 1.0).abs()
+    });
+    let is = by(&predicted, "functions", "function", "total_ps");
+    let was = by(&real, "functions", "function", "traced_ps");
+    let calls = calls(belljar, &out, &to)?;
+    std::fs::remove_dir_all(&played)?;
+    Ok(Errors {
+        real_ps,
+        total: total(&predicted, "total_ps") / real_ps - 1.0,
+        rank: rank.fold(0.0, f64::max),
+        functions: apart(&is, &was),
+        calls,
+    })
+}
+
+/// A figure of each of a list, by name.
+fn by(of: &Value, list: &str, name: &str, figure: &str) -> BTreeMap<String, f64> {
+    let all = of[list].as_array().into_iter().flatten();
+    all.map(|one| {
+        let name = one[name]
+            .as_str()
+            .map_or_else(|| one[name].to_string(), str::to_owned);
+        (name, one[figure].as_f64().unwrap_or(0.0))
+    })
+    .filter(|(name, _)| !APART.contains(&name.as_str()))
+    .collect()
+}
+
+/// How far figures are apart, summed, over the sum of the real ones.
+fn apart(is: &BTreeMap<String, f64>, was: &BTreeMap<String, f64>) -> f64 {
+    let mut off: f64 = 0.0;
+    for (name, was) in was {
+        off += (is.get(name).copied().unwrap_or(0.0) - was).abs();
+    }
+    let more = is.iter().filter(|(name, _)| !was.contains_key(*name));
+    off += more.map(|(_, is)| is).sum::<f64>();
+    off / was.values().sum::<f64>().max(1.0)
+}
+
+/// How far calls are apart, one by one; `None` where the programs did not make the same.
+fn calls(belljar: &str, played: &str, real: &str) -> Result<Option<f64>> {
+    let (played, real) = (durations(belljar, played)?, durations(belljar, real)?);
+    let (mut off, mut all) = (0.0, 0.0);
+    for (rank, real) in &real {
+        let Some(played) = played.get(rank).filter(|played| played.len() == real.len()) else {
+            return Ok(None);
+        };
+        for ((is_name, is), (was_name, was)) in played.iter().zip(real) {
+            if is_name != was_name {
+                return Ok(None);
+            }
+            off += (is - was).abs();
+            all += was;
+        }
+    }
+    Ok(Some(off / f64::max(all, 1.0)))
+}
+
+/// By rank, the functions called and how long each call took.
+fn durations(belljar: &str, directory: &str) -> Result<BTreeMap<u64, Vec<(String, f64)>>> {
+    let dump = output(belljar, &["trace", "dump", directory, "--json"])?;
+    let mut ranks: BTreeMap<u64, Vec<(String, f64)>> = BTreeMap::new();
+    for line in dump.lines() {
+        let call: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
+        let name = call["function"].as_str().unwrap_or("").to_owned();
+        if call["depth"] == 0 && !APART.contains(&name.as_str()) {
+            let took = call["duration_ps"].as_f64().unwrap_or(0.0);
+            let rank = call["rank"].as_u64().unwrap_or(0);
+            ranks.entry(rank).or_default().push((name, took));
+        }
+    }
+    Ok(ranks)
+}
+
+fn json(belljar: &str, words: &[&str]) -> Result<Value> {
+    let text = output(belljar, words)?;
+    serde_json::from_str(&text).with_context(|| words.join(" "))
+}
+
+/// What a command of belljar prints.
+fn output(belljar: &str, words: &[&str]) -> Result<String> {
+    let run = Command::new(belljar).args(words).output();
+    let run = run.with_context(|| format!("cannot start {belljar}"))?;
+    if !run.status.success() {
+        bail!(
+            "belljar {}: {}",
+            words.join(" "),
+            String::from_utf8_lossy(&run.stderr)
+        );
+    }
+    Ok(String::from_utf8_lossy(&run.stdout).into_owned())
+}
