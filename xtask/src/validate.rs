@@ -30,6 +30,8 @@ struct Network {
     name: &'static str,
     /// Keys of the scenario.
     keys: &'static [&'static str],
+    /// Keys that make it the base again. A tree of one switch is a star.
+    back: &'static [&'static str],
 }
 
 /// The first is the base: from it all others are predicted, and from all others it.
@@ -37,18 +39,22 @@ const NETWORKS: [Network; 5] = [
     Network {
         name: "base",
         keys: &[],
+        back: &[],
     },
     Network {
         name: "1 Gb/s",
         keys: &["network.bandwidth=1 Gb/s"],
+        back: &["network.bandwidth=10 Gb/s"],
     },
     Network {
         name: "100 Gb/s",
         keys: &["network.bandwidth=100 Gb/s"],
+        back: &["network.bandwidth=10 Gb/s"],
     },
     Network {
         name: "20 us",
         keys: &["network.latency=20 us"],
+        back: &["network.latency=1 us"],
     },
     Network {
         name: "tree",
@@ -58,6 +64,7 @@ const NETWORKS: [Network; 5] = [
             "network.uplink-latency=10 us",
             "network.uplink-bandwidth=5 Gb/s",
         ],
+        back: &["network.fanout=64"],
     },
 ];
 
@@ -188,21 +195,18 @@ fn validate(belljar: &str, folder: &Path, program: &Program) -> Result<Vec<Row>>
     let others = NETWORKS.iter().skip(1);
     let pairs = others.flat_map(|other| [(base, other), (other, base)]);
     let row = |(from, to): (&'static Network, &'static Network)| {
-        let keys: Vec<&str> = match to.keys {
-            // What the other network changed is changed back.
-            [] => vec![
-                "network.topology=star",
-                "network.bandwidth=10 Gb/s",
-                "network.latency=1 us",
-            ],
-            keys => keys.to_vec(),
+        // What the other network changed is changed back.
+        let keys = if to.keys.is_empty() {
+            from.back
+        } else {
+            to.keys
         };
         Ok(Row {
             program: program.name.clone(),
             nodes: program.nodes,
             from: from.name,
             to: to.name,
-            errors: errors(belljar, &directory(from), &directory(to), &keys)?,
+            errors: errors(belljar, &directory(from), &directory(to), keys)?,
         })
     };
     pairs.map(row).collect()
@@ -218,7 +222,8 @@ trace taken on another one.\n",
     let _ = writeln!(
         page,
         "*base* is {BASE}; the others change what their names say, and *tree* has two nodes or switches below each switch, with 10 us and 5 Gb/s between switches.\n\n\
-*run* is what it really took there, from the first call's entry to the last's return, *total* how far the prediction of that is off, *rank* how far the worst rank's is. \
+*run* is what it really took there, from the first call's entry to the last's return, some 30 ms of `MPI_Init` and `MPI_Finalize` included, *total* how far the prediction \
+of that is off, *rank* how far the worst rank's is. \
 *functions* and *calls* leave out `MPI_Init` and `MPI_Finalize`: sums over functions, and over calls, of how far each is off, over the real time in calls. The \
 kernels are those of [scenarios/validate/kernels.c](../scenarios/validate/kernels.c).\n\n\
 | program | nodes | traced on | replayed on | run | total | rank | functions | calls |\n|---|---|---|---|---|---|---|---|---|"

@@ -19,7 +19,7 @@ use belljar_archive::TraceReader;
 use belljar_collectives::Tables;
 use belljar_trace::{
     Collective, Completion, Datatype, Direction, Ending, Event, Peer, Phase, TraceError,
-    TraceHeader, TraceState, Transfer,
+    TraceHeader, TraceState, TraceSummary, Transfer,
 };
 
 use crate::program::{Operation, Program, Slot};
@@ -91,10 +91,20 @@ pub fn extract(
         accesses: BTreeMap::new(),
         unsettled: Vec::new(),
     };
+    let mut recorded: BTreeMap<u16, u64> = BTreeMap::new();
     for event in reader.by_ref() {
+        let count = recorded.entry(event.function).or_default();
+        *count = count.saturating_add(event.calls());
         extractor.observe(&event);
     }
-    Ok((extractor.finish(), reader.state().clone()))
+    let mut program = extractor.finish();
+    let entered = reader.summary().map(TraceSummary::calls);
+    for (function, entered) in entered.unwrap_or_default() {
+        let count = recorded.get(&function).copied().unwrap_or(0);
+        let left_out = &mut program.unknown.unrecorded;
+        *left_out = left_out.saturating_add(entered.saturating_sub(count));
+    }
+    Ok((program, reader.state().clone()))
 }
 
 impl Extractor<'_> {

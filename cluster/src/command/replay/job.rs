@@ -239,6 +239,10 @@ fn warn(program: &Program, state: &TraceState) {
             "collective operations whose algorithm is not known, which take that of Open MPI 4.1 or send straight what they are called with",
         ),
         (unknown.unfinished, "calls that never returned"),
+        (
+            unknown.unrecorded,
+            "calls that the scenario did not have recorded (trace.sample, trace.functions): what they wait for is taken for work, and messages of theirs are missing",
+        ),
     ] {
         if count > 0 {
             eprintln!("warning: {count} {what}");
