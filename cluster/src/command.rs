@@ -14,8 +14,6 @@ pub(crate) mod bisect;
 pub(crate) mod boot;
 /// How a run ends for the one who started it.
 mod conclusion;
-/// Files that say where ranks are.
-mod hostfile;
 /// `belljar watch` and `belljar console`.
 pub(crate) mod look;
 /// `belljar mpirun`: a program of the user's own on nodes, without a scenario.
@@ -36,8 +34,6 @@ pub(crate) mod run;
 pub(crate) mod submit;
 /// `belljar sweep`: runs of one scenario with all combinations of some values, and their table.
 pub(crate) mod sweep;
-/// The decision tables of a run's MPI library.
-mod tables;
 /// `belljar trace`, and the table that ends a run.
 pub(crate) mod trace;
 

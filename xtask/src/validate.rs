@@ -159,7 +159,7 @@ fn programs(kernels: &Path) -> Vec<Program> {
     programs
 }
 
-/// A prediction beside what was.
+/// A prediction, held against what was.
 struct Row {
     program: String,
     nodes: u32,

@@ -2,6 +2,8 @@
 //!
 //! The run's own scenario says on what it was traced, and what the options change of it says on what it is played. Called by `main`.
 
+/// Files that say where ranks are.
+pub(super) mod hostfile;
 /// What is played, and on what.
 mod job;
 /// `belljar place`.

@@ -29,8 +29,8 @@ use belljar_cluster::scenario::engine::Engine;
 use belljar_cluster::scenario::{Hosts, Scenario};
 
 use super::conclusion::{conclude, what_is_kept};
-use super::hostfile::places;
 use super::output::{print, say};
+use super::replay::hostfile::places;
 use super::{read_scenario, sandbox};
 use crate::{CheckpointArguments, HostArguments, HostsArguments, ResumeArguments, RunArguments};
 

@@ -9,6 +9,8 @@ mod matrix;
 mod sites;
 /// How a program is built, by its calls.
 mod structure;
+/// The decision tables of a run's MPI library.
+pub(super) mod tables;
 /// Who waits for whom, what that makes of the whole, and what changed.
 mod waiting;
 

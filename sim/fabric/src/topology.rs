@@ -255,7 +255,7 @@ impl Topology {
         }
     }
 
-    /// The same with hosts in other places: host `i` comes to the place of host `places[i]`.
+    /// The same with hosts in other places: host `i` has the place of host `places[i]`.
     ///
     /// # Errors
     /// When that is not each place once.

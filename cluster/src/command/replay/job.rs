@@ -20,7 +20,7 @@ use belljar_trace::{TRACE_FILE, TraceState};
 use clap::{Args, ValueEnum};
 
 use super::placement::PlacementArguments;
-use crate::command::tables::{implementation, tables_of_run};
+use crate::command::trace::tables::{implementation, tables_of_run};
 
 /// Collective operations as the library that ran chose them.
 const AS_RUN: &str = "as-run";

@@ -9,7 +9,7 @@ use belljar_fabric::Topology;
 use belljar_program::Program;
 use clap::Args;
 
-use crate::command::hostfile::{filled, listed, slots};
+use super::hostfile::{filled, listed, slots};
 
 #[derive(Args, Default)]
 pub(crate) struct PlacementArguments {

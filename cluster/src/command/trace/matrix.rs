@@ -15,8 +15,8 @@ use belljar_trace::TraceState;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
+use super::tables::tables_of_run;
 use super::{FilterArguments, filter, results, trace_file};
-use crate::command::tables::tables_of_run;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

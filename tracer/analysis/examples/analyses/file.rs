@@ -1,4 +1,6 @@
 //! Analyses of a trace file, as `belljar trace` has them: reading is part of what they cost.
+//!
+//! Each reads the file once or twice from its beginning, and keeps no call. Called by the example's `main` by name.
 
 use std::fs::File;
 use std::path::Path;

@@ -21,7 +21,7 @@ use belljar_trace::Implementation;
 ///
 /// # Errors
 /// When there is no such library, or the run does not say what its image was.
-pub(super) fn tables_of_run(trace: &Path, library: Option<&Path>) -> Result<Tables> {
+pub(in crate::command) fn tables_of_run(trace: &Path, library: Option<&Path>) -> Result<Tables> {
     if let Some(library) = library {
         return Ok(tables_of(library)?);
     }
@@ -59,7 +59,7 @@ fn choosing(scenario: &str) -> BTreeSet<&str> {
 ///
 /// # Errors
 /// When it cannot be read.
-pub(super) fn implementation(trace: &Path) -> Result<Implementation> {
+pub(in crate::command) fn implementation(trace: &Path) -> Result<Implementation> {
     let mut reader = TraceReader::open(trace)?;
     let first = reader.next();
     Ok(first.map_or(Implementation::Mpich, |event| event.implementation))

@@ -20,7 +20,7 @@ fn host_of(name: &str, topology: &Topology) -> Option<u32> {
 }
 
 /// Hosts with their slots, in the order of a hostfile.
-pub(super) fn slots(path: &Path, topology: &Topology) -> Result<Vec<(u32, u32)>> {
+pub(in crate::command) fn slots(path: &Path, topology: &Topology) -> Result<Vec<(u32, u32)>> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut hosts = Vec::new();
@@ -59,7 +59,11 @@ fn entry(line: &str) -> Result<(&str, u32)> {
 }
 
 /// Ranks in the slots of hosts, in order.
-pub(super) fn filled(slots: &[(u32, u32)], count: u32, path: &Path) -> Result<Vec<u32>> {
+pub(in crate::command) fn filled(
+    slots: &[(u32, u32)],
+    count: u32,
+    path: &Path,
+) -> Result<Vec<u32>> {
     let all = slots
         .iter()
         .map(|(_, slots)| u64::from(*slots))
@@ -77,7 +81,7 @@ pub(super) fn filled(slots: &[(u32, u32)], count: u32, path: &Path) -> Result<Ve
 }
 
 /// The node of each rank, one a line; also of a rankfile of Open MPI (`rank 3=node1 slot=0`).
-pub(super) fn listed(path: &Path, count: u32, topology: &Topology) -> Result<Vec<u32>> {
+pub(in crate::command) fn listed(path: &Path, count: u32, topology: &Topology) -> Result<Vec<u32>> {
     let text = fs::read_to_string(path).with_context(|| {
         format!(
             "cannot read {}; a mapping is block, cyclic, or a file",
@@ -118,7 +122,11 @@ pub(super) fn listed(path: &Path, count: u32, topology: &Topology) -> Result<Vec
 ///
 /// # Errors
 /// When the file cannot be read, does not name places, or takes ranks of one node apart.
-pub(super) fn places(path: &Path, topology: &Topology, ranks_per_node: u32) -> Result<Vec<u32>> {
+pub(in crate::command) fn places(
+    path: &Path,
+    topology: &Topology,
+    ranks_per_node: u32,
+) -> Result<Vec<u32>> {
     let each = ranks_per_node.max(1);
     let ranks = listed(path, topology.hosts().saturating_mul(each), topology)?;
     let nodes = ranks.chunks(each as usize);
