@@ -98,11 +98,11 @@ pub fn search(
     let traffic = Traffic::of(program);
     let mut ground = Ground::new(&traffic, latencies, topology.hosts(), effort.slots);
     let made = [
-        (Method::AsRun, Some(setting.hosts.clone())),
-        (Method::Block, Some(ground.block())),
-        (Method::Cyclic, Some(ground.cyclic())),
-        (Method::Greedy, Some(ground.greedy())),
-        (Method::Bisection, Some(ground.bisection())),
+        (Method::AsRun, setting.hosts.clone()),
+        (Method::Block, ground.block()),
+        (Method::Cyclic, ground.cyclic()),
+        (Method::Greedy, ground.greedy()),
+        (Method::Bisection, ground.bisection()),
     ];
     let mut judge = Judge {
         program,
@@ -111,10 +111,9 @@ pub fn search(
     };
     let mut placements = Vec::new();
     for (method, hosts) in made {
-        let Some(hosts) = hosts.filter(|hosts| ground.fits(hosts)) else {
-            continue;
-        };
-        placements.push(judge.placement(method, hosts, &mut ground)?);
+        if ground.fits(&hosts) {
+            placements.push(judge.placement(method, hosts, &mut ground)?);
+        }
     }
     placements.sort_by_key(|placement| (placement.total_ps, placement.method));
     if let Some(best) = placements.first().cloned() {

@@ -109,7 +109,7 @@ fn way(topology: &Topology, path: &[(LinkId, Direction)], (from, to): (u32, u32)
     let latencies = specs.clone().map(|spec| spec.latency);
     let switches =
         path.iter().map(
-            |(link, direction)| match links[*link as usize].ends[index(*direction)] {
+            |(link, direction)| match links[*link as usize].ends[direction.index()] {
                 Endpoint::Switch(switch) => topology.switches()[switch as usize].latency,
                 Endpoint::Host(_) => Span::ZERO,
             },
@@ -125,7 +125,7 @@ fn way(topology: &Topology, path: &[(LinkId, Direction)], (from, to): (u32, u32)
     let cards = links.len() as u32 * 2;
     let mut over: Vec<u32> = path
         .iter()
-        .map(|(link, direction)| link * 2 + index(*direction) as u32)
+        .map(|(link, direction)| link * 2 + direction.index() as u32)
         .collect();
     over.extend([cards + from, cards + topology.hosts() + to]);
     Way {
@@ -133,13 +133,6 @@ fn way(topology: &Topology, path: &[(LinkId, Direction)], (from, to): (u32, u32)
         slowest,
         latency,
         others,
-    }
-}
-
-fn index(direction: Direction) -> usize {
-    match direction {
-        Direction::Up => 0,
-        Direction::Down => 1,
     }
 }
 

@@ -33,7 +33,8 @@ pub enum Direction {
 }
 
 impl Direction {
-    fn index(self) -> usize {
+    /// 0 for up, 1 for down.
+    pub fn index(self) -> usize {
         match self {
             Self::Up => 0,
             Self::Down => 1,

@@ -14,6 +14,8 @@ mod check;
 mod dragonfly;
 /// Extended generalized fat trees.
 mod fat_tree;
+/// Switches on a grid.
+mod grid;
 /// HyperX: switches on a grid, joined to all others along each dimension.
 mod hyperx;
 /// Measures of a network: its diameter and its bandwidth between halves.

@@ -4,6 +4,7 @@
 //! Links are numbered such that shortest routes are dimension-ordered. Hosts fill the first places, switch by switch. A grid of one
 //! dimension is a full mesh. Built for a plan's `topology = "hyperx"`.
 
+use super::grid::Grid;
 use super::{Endpoint, Link, MAX_SWITCHES, PartSpecs, Topology, TopologyError};
 
 /// The numbers that make a HyperX, with the paper's letters.
@@ -18,14 +19,15 @@ pub struct HyperX {
 impl HyperX {
     /// Hosts for which there is room.
     pub fn capacity(&self) -> u64 {
-        self.switches()
-            .saturating_mul(u64::from(self.hosts_per_switch))
+        self.grid().capacity()
     }
 
-    fn switches(&self) -> u64 {
-        self.dimensions.iter().fold(1, |product: u64, &size| {
-            product.saturating_mul(u64::from(size))
-        })
+    fn grid(&self) -> Grid<'_> {
+        Grid {
+            shape: "HyperX",
+            dimensions: &self.dimensions,
+            hosts_per_switch: self.hosts_per_switch,
+        }
     }
 
     /// Builds it with hosts in its first places, switch by switch; the first dimension counts fastest.
@@ -34,7 +36,7 @@ impl HyperX {
     /// When the numbers make no HyperX, there are more hosts than places, or a link has no latency or bandwidth.
     pub fn build(&self, hosts: u32, parts: &PartSpecs) -> Result<Topology, TopologyError> {
         self.check(hosts)?;
-        let switches = self.switches() as u32;
+        let switches = self.grid().switches() as u32;
         let mut links = parts.links_of_hosts(hosts, self.hosts_per_switch);
         let mut stride = 1;
         for &size in &self.dimensions {
@@ -51,34 +53,21 @@ impl HyperX {
     }
 
     fn check(&self, hosts: u32) -> Result<(), TopologyError> {
-        let refuse = |reason: String| {
-            Err(TopologyError::Shape {
-                shape: "HyperX",
-                reason,
-            })
-        };
-        if self.dimensions.is_empty() || self.dimensions.len() > 8 || self.dimensions.contains(&0) {
-            return refuse("give it 1 to 8 dimensions of at least 1 switch each".into());
-        }
+        let grid = self.grid();
+        grid.check_dimensions()?;
         let degree: u64 = self
             .dimensions
             .iter()
             .map(|size| u64::from(*size) - 1)
             .sum();
-        let links = self.switches().saturating_mul(degree) / 2;
-        if self.switches() > MAX_SWITCHES as u64 || links > MOST_LINKS {
-            return refuse(format!(
+        let links = grid.switches().saturating_mul(degree) / 2;
+        if grid.switches() > MAX_SWITCHES as u64 || links > MOST_LINKS {
+            return Err(grid.refuse(format!(
                 "{} switches with {links} links are too many",
-                self.switches()
-            ));
+                grid.switches()
+            )));
         }
-        if self.hosts_per_switch == 0 || self.capacity() < u64::from(hosts) {
-            return refuse(format!(
-                "it has room for {} hosts, not {hosts}; give it longer dimensions or more hosts per switch",
-                self.capacity()
-            ));
-        }
-        Ok(())
+        grid.check_room(hosts)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Links are numbered such that shortest routes are dimension-ordered. Hosts fill the first places, switch
 //! by switch. Built for a plan's `topology = "torus"`.
 
+use super::grid::Grid;
 use super::{Endpoint, Link, MAX_SWITCHES, PartSpecs, Topology, TopologyError};
 
 /// The numbers that make a torus.
@@ -17,14 +18,15 @@ pub struct Torus {
 impl Torus {
     /// Hosts for which there is room.
     pub fn capacity(&self) -> u64 {
-        self.switches()
-            .saturating_mul(u64::from(self.hosts_per_switch))
+        self.grid().capacity()
     }
 
-    fn switches(&self) -> u64 {
-        self.dimensions.iter().fold(1, |product: u64, &size| {
-            product.saturating_mul(u64::from(size))
-        })
+    fn grid(&self) -> Grid<'_> {
+        Grid {
+            shape: "torus",
+            dimensions: &self.dimensions,
+            hosts_per_switch: self.hosts_per_switch,
+        }
     }
 
     /// Builds it with hosts in its first places, switch by switch; the first dimension
@@ -39,7 +41,7 @@ impl Torus {
     /// no latency or bandwidth.
     pub fn build(&self, hosts: u32, parts: &PartSpecs) -> Result<Topology, TopologyError> {
         self.check(hosts)?;
-        let switches = self.switches() as u32;
+        let switches = self.grid().switches() as u32;
         let mut links = parts.links_of_hosts(hosts, self.hosts_per_switch);
         let mut stride = 1;
         for &size in &self.dimensions {
@@ -60,24 +62,12 @@ impl Torus {
     }
 
     fn check(&self, hosts: u32) -> Result<(), TopologyError> {
-        let refuse = |reason: String| {
-            Err(TopologyError::Shape {
-                shape: "torus",
-                reason,
-            })
-        };
-        if self.dimensions.is_empty() || self.dimensions.len() > 8 || self.dimensions.contains(&0) {
-            return refuse("give it 1 to 8 dimensions of at least 1 switch each".into());
+        let grid = self.grid();
+        grid.check_dimensions()?;
+        if grid.switches() > MAX_SWITCHES as u64 {
+            let reason = format!("{} switches are too many", grid.switches());
+            return Err(grid.refuse(reason));
         }
-        if self.switches() > MAX_SWITCHES as u64 {
-            return refuse(format!("{} switches are too many", self.switches()));
-        }
-        if self.hosts_per_switch == 0 || self.capacity() < u64::from(hosts) {
-            return refuse(format!(
-                "it has room for {} hosts, not {hosts}; give it longer dimensions or more hosts per switch",
-                self.capacity()
-            ));
-        }
-        Ok(())
+        grid.check_room(hosts)
     }
 }
