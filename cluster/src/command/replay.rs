@@ -5,7 +5,7 @@
 /// Files that say where ranks are.
 pub(super) mod hostfile;
 /// What is played, and on what.
-mod job;
+pub(super) mod job;
 /// `belljar place`.
 pub(crate) mod place;
 /// Where ranks are placed.

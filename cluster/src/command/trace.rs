@@ -3,6 +3,8 @@
 //! Results go to standard output, and what makes a trace less than whole is said on standard error after
 //! them. The analyses are the tracer's. Called by `main`, and by `conclusion` at the end of a run.
 
+/// Traces in other tools' formats.
+mod export;
 /// Who sends how much to whom.
 mod matrix;
 /// Where calls are made.
@@ -31,6 +33,7 @@ use belljar_trace::{TRACE_FILE, TraceState, VERSION};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::output::{Harmless, read_or_not, show};
+use export::ExportArguments;
 use matrix::MatrixArguments;
 pub(super) use sites::RunFiles;
 use sites::SitesArguments;
@@ -75,6 +78,11 @@ pub(crate) enum TraceCommand {
     /// Write a trace in another version of the format, with the same calls.
     #[command(after_help = "Example: belljar trace convert belljar-runs/hpl-4 hpl-4.bjt --to 5")]
     Convert(ConvertArguments),
+    /// Write a trace in another tool's format.
+    #[command(
+        after_help = "Example: belljar trace export belljar-runs/hpl-4 --format ti --out hpl.ti"
+    )]
+    Export(ExportArguments),
 }
 
 #[derive(Args)]
@@ -169,6 +177,7 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
         TraceCommand::Loops(arguments) => structure::loops(arguments),
         TraceCommand::Sites(arguments) => sites::sites(arguments),
         TraceCommand::Convert(arguments) => convert(arguments),
+        TraceCommand::Export(arguments) => export::export(arguments),
     }
 }
 

@@ -23,7 +23,7 @@ use super::placement::PlacementArguments;
 use crate::command::trace::tables::{implementation, tables_of_run};
 
 /// Collective operations as the library that ran chose them.
-const AS_RUN: &str = "as-run";
+pub(in crate::command) const AS_RUN: &str = "as-run";
 
 /// How the network is modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -72,13 +72,7 @@ impl JobArguments {
                 path.display()
             )
         })?;
-        let tables = tables(&self.collectives, &trace)?;
-        let algorithms = match self.collectives.as_str() {
-            AS_RUN => Algorithms::AsRun(&tables),
-            _ => Algorithms::By(&tables),
-        };
-        let (program, state) = extract(&trace, algorithms)?;
-        warn(&program, &state);
+        let program = program_of(&trace, &self.collectives)?;
         Ok(Job {
             arguments: self,
             trace,
@@ -179,6 +173,21 @@ impl Job<'_> {
             &self.path, &self.text, &overrides, &folder,
         )?)
     }
+}
+
+/// What the processes of a trace did, with the algorithms of these words or this file; says what it lacks.
+///
+/// # Errors
+/// When the trace or the tables cannot be read.
+pub(in crate::command) fn program_of(trace: &Path, collectives: &str) -> Result<Program> {
+    let tables = tables(collectives, trace)?;
+    let algorithms = match collectives {
+        AS_RUN => Algorithms::AsRun(&tables),
+        _ => Algorithms::By(&tables),
+    };
+    let (program, state) = extract(trace, algorithms)?;
+    warn(&program, &state);
+    Ok(program)
 }
 
 /// The tables by which algorithms are chosen.

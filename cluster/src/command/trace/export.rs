@@ -1,0 +1,141 @@
+//! `belljar trace export`: traces in other tools' formats.
+//!
+//! What a format cannot hold is said once on standard error. Called by `trace`.
+
+/// For SimGrid.
+mod ti;
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use belljar_interchange::LeftOut;
+use clap::{Args, ValueEnum};
+
+use super::trace_file;
+
+/// A format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A time-independent trace of SimGrid, for `smpirun -replay`: a folder, with the run's network as a platform.
+    Ti,
+}
+
+impl Format {
+    /// What names of its files and folders end in.
+    fn extension(self) -> &'static str {
+        match self {
+            Self::Ti => "ti",
+        }
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct ExportArguments {
+    /// A run directory, or a trace file.
+    trace: PathBuf,
+    /// The format.
+    #[arg(long, value_enum)]
+    format: Format,
+    /// The new file or folder; named after the run when absent.
+    #[arg(long, value_name = "PATH")]
+    out: Option<PathBuf>,
+    /// For `ti`: floating-point operations that stand for a cycle of work.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1.0)]
+    flops_per_cycle: f64,
+    /// For `ti`: write all collective operations as the MPI library's messages, not only those that SimGrid does not know.
+    #[arg(long)]
+    messages: bool,
+}
+
+impl ExportArguments {
+    /// Where it goes.
+    fn out(&self) -> PathBuf {
+        self.out.clone().unwrap_or_else(|| {
+            let path = match self.trace.is_dir() {
+                true => fs::canonicalize(&self.trace).unwrap_or(self.trace.clone()),
+                false => self.trace.with_extension(""),
+            };
+            let name = path.file_name().unwrap_or("trace".as_ref());
+            let mut name = PathBuf::from(name).into_os_string();
+            name.push(".");
+            name.push(self.format.extension());
+            name.into()
+        })
+    }
+}
+
+/// `belljar trace export`.
+pub(super) fn export(arguments: &ExportArguments) -> Result<ExitCode> {
+    let trace = trace_file(&arguments.trace);
+    let out = arguments.out();
+    match arguments.format {
+        Format::Ti => ti::write(arguments, &trace, &out)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a folder that is not there yet, or is empty.
+fn folder(path: &Path) -> Result<()> {
+    let there = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+    if there {
+        bail!(
+            "{} is there already and not empty; name another folder with --out",
+            path.display()
+        );
+    }
+    fs::create_dir_all(path).with_context(|| format!("cannot make the folder {}", path.display()))
+}
+
+/// Writes a file.
+fn file(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> Result<()> {
+    let written = File::create(path).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        write(&mut out)?;
+        out.flush()
+    });
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Says what has no place in the format.
+fn say_left_out(left_out: LeftOut) {
+    for (count, what) in [
+        (
+            left_out.alone,
+            "sends and receives lack the other end; they are left out",
+        ),
+        (
+            left_out.to_themselves,
+            "messages of ranks to themselves are left out",
+        ),
+        (
+            left_out.collectives,
+            "parts in collective operations that not all members take part in alike are left out",
+        ),
+        (
+            left_out.probes,
+            "waits by MPI_Probe and the like are left out: the receives that follow wait",
+        ),
+        (
+            left_out.accesses,
+            "accesses to windows and locks of them are left out: the format has no one-sided communication",
+        ),
+        (
+            left_out.unordered,
+            "parts in nonblocking collective operations have all their messages begun at once, without what waits for what among them",
+        ),
+        (
+            left_out.threads,
+            "threads stand in the rank of their process, in the order of the trace",
+        ),
+    ] {
+        if count > 0 {
+            eprintln!("note: {count} {what}");
+        }
+    }
+}

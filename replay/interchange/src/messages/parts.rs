@@ -1,0 +1,99 @@
+//! Collective operations: whole, or as their messages.
+//!
+//! Of an operation that is told as messages each member sends and receives what the library's algorithm makes of it, or straight what the program calls for. Called by
+//! `messages` and `tally`.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use belljar_collectives::{Action, Call};
+use belljar_program::{Part, Program};
+
+use super::End;
+use super::tally::Tally;
+
+/// Steps of parts that are kept.
+const MOST_KEPT: usize = 1 << 10;
+
+/// A message of a part: which end, with which member, and how many bytes.
+pub(super) type PartStep = (End, u32, u64);
+
+/// Steps, each with how many messages from the first on must be over before it begins.
+pub(super) type PartSteps = Arc<[(PartStep, u32)]>;
+
+/// The steps of parts, those that were asked for last.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    kept: BTreeMap<u32, PartSteps>,
+    order: VecDeque<u32>,
+}
+
+/// What a part that is a library's passes.
+pub(super) fn call_of(program: &Program, part: u32) -> Option<&Call> {
+    match program.parts.get(part as usize)? {
+        Part::Library { call, .. } => Some(call),
+        Part::Direct { .. } => None,
+    }
+}
+
+impl Parts {
+    /// The messages of a member's part in a collective operation.
+    pub(super) fn steps(
+        &mut self,
+        tally: &Tally<'_>,
+        program: &Program,
+        (collective, part): (u32, u32),
+        place: u32,
+    ) -> PartSteps {
+        match &program.parts[part as usize] {
+            Part::Direct { sends } => {
+                let sends = sends.iter().map(|(to, bytes)| (End::Sends, *to, *bytes));
+                let receives = tally.straight_to(collective, place);
+                let receives = receives.map(|(from, bytes)| (End::Receives, from, bytes));
+                let others = sends.chain(receives).filter(|step| step.1 != place);
+                others.map(|step| (step, 0)).collect()
+            }
+            Part::Library { .. } => {
+                if let Some(kept) = self.kept.get(&part) {
+                    return Arc::clone(kept);
+                }
+                let steps = scheduled(program, part);
+                if self.order.len() >= MOST_KEPT
+                    && let Some(oldest) = self.order.pop_front()
+                {
+                    self.kept.remove(&oldest);
+                }
+                self.order.push_back(part);
+                self.kept.insert(part, Arc::clone(&steps));
+                steps
+            }
+        }
+    }
+}
+
+/// The messages of a part by a library's algorithm.
+pub(super) fn scheduled(program: &Program, part: u32) -> PartSteps {
+    let Some(Part::Library {
+        algorithm,
+        call,
+        times,
+    }) = program.parts.get(part as usize)
+    else {
+        return Arc::new([]);
+    };
+    let schedule = algorithm.schedule(call).repeated(*times);
+    let mut steps = Vec::new();
+    // How many of the steps before each are messages.
+    let mut messages = Vec::with_capacity(schedule.steps().len() + 1);
+    for step in schedule.steps() {
+        messages.push(steps.len() as u32);
+        let needs = step.needs.end as usize;
+        let needs = messages.get(needs).copied().unwrap_or(0);
+        match step.action {
+            Action::Send { to, bytes } => steps.push(((End::Sends, to, bytes), needs)),
+            Action::Receive { from, bytes } => steps.push(((End::Receives, from, bytes), needs)),
+            Action::Combine { .. } | Action::Copy { .. } => {}
+        }
+    }
+    steps.into()
+}

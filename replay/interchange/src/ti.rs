@@ -1,0 +1,140 @@
+//! Time-independent traces of SimGrid, as `smpirun -replay` reads them.
+//!
+//! Each rank has a file with an action a line. The reader knows one communicator, so what is on others is told as messages, and so is what goes on
+//! beside other calls. Work is in floating-point operations: as many for each cycle as the caller says. Actions and their operands are those of SimGrid
+//! 3.32 and 4.1. Called by `belljar trace export`.
+
+/// Collective operations as actions.
+mod collective;
+/// The network, and which rank is where.
+mod platform;
+
+use std::io::{self, Write};
+
+use belljar_program::ProcessId;
+
+use crate::messages::{Message, Messages, Step};
+pub use platform::{Layout, write_hosts, write_platform};
+
+/// How amounts of work are told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Amounts {
+    /// Floating-point operations that a processor carries out in a second.
+    pub flops_per_second: f64,
+}
+
+impl Amounts {
+    fn flops(self, ps: u64) -> f64 {
+        ps as f64 * self.flops_per_second / 1e12
+    }
+}
+
+/// Writes the actions of a rank.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_rank(
+    messages: &Messages<'_>,
+    rank: ProcessId,
+    amounts: Amounts,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut writer = Writer {
+        rank,
+        amounts,
+        work: 0,
+        begun: None,
+        out,
+    };
+    writer.line(format_args!("init"))?;
+    messages.rank(rank, |step| writer.step(step))?;
+    writer.settle()?;
+    writer.work()?;
+    writer.line(format_args!("finalize"))
+}
+
+/// A message that has just been begun, and by which end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begun {
+    Send(Message),
+    Receive(Message),
+}
+
+struct Writer<'o> {
+    rank: ProcessId,
+    amounts: Amounts,
+    /// Picoseconds of work that are not written yet.
+    work: u64,
+    /// What is a blocking action if it is waited for at once.
+    begun: Option<Begun>,
+    out: &'o mut dyn Write,
+}
+
+impl Writer<'_> {
+    fn line(&mut self, action: std::fmt::Arguments<'_>) -> io::Result<()> {
+        writeln!(self.out, "{} {action}", self.rank)
+    }
+
+    /// Writes the work since the last action.
+    fn work(&mut self) -> io::Result<()> {
+        let flops = self.amounts.flops(std::mem::take(&mut self.work));
+        if flops > 0.0 {
+            self.line(format_args!("compute {flops:.0}"))?;
+        }
+        Ok(())
+    }
+
+    /// Writes what was begun and is not waited for at once.
+    fn settle(&mut self) -> io::Result<()> {
+        match self.begun.take() {
+            Some(Begun::Send(of)) => {
+                self.line(format_args!("isend {} {} {}", of.to, of.tag, of.bytes))
+            }
+            Some(Begun::Receive(of)) => {
+                self.line(format_args!("irecv {} {} {}", of.from, of.tag, of.bytes))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn step(&mut self, step: Step<'_>) -> io::Result<()> {
+        match step {
+            Step::Work(ps) => {
+                self.settle()?;
+                self.work = self.work.saturating_add(ps);
+                Ok(())
+            }
+            Step::Send(message) => self.begin(Begun::Send(message)),
+            Step::Receive(message) => self.begin(Begun::Receive(message)),
+            Step::Sent(of) if self.begun == Some(Begun::Send(of)) => {
+                self.begun = None;
+                self.line(format_args!("send {} {} {}", of.to, of.tag, of.bytes))
+            }
+            Step::Received(of) if self.begun == Some(Begun::Receive(of)) => {
+                self.begun = None;
+                self.line(format_args!("recv {} {} {}", of.from, of.tag, of.bytes))
+            }
+            Step::Sent(of) | Step::Received(of) => {
+                self.settle()?;
+                self.work()?;
+                self.line(format_args!("wait {} {} {}", of.from, of.to, of.tag))
+            }
+            Step::Together(together) => {
+                self.settle()?;
+                self.work()?;
+                let action = collective::action(together);
+                self.line(format_args!("{action}"))
+            }
+        }
+    }
+
+    fn begin(&mut self, begun: Begun) -> io::Result<()> {
+        self.settle()?;
+        self.work()?;
+        self.begun = Some(begun);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
