@@ -23,7 +23,7 @@ use belljar_collectives::{Call, Choice, Operation, Tables};
 use belljar_sim::Frequency;
 use belljar_trace::{
     EARLIEST_VERSION, MAGIC, PLAIN_VERSION, SINGLE_VERSION, SITES_VERSION, TraceHeader, TraceState,
-    TraceSummary, UNBOUNDED_VERSION, VERSION,
+    TraceSummary, UNBOUNDED_VERSION, UNCOUNTED_VERSION, VERSION,
 };
 
 pub(crate) use analyses::target as analyses;
@@ -59,6 +59,7 @@ fn archive_chunks(data: &[u8]) -> fn(&[u8]) -> Vec<u8> {
         2 => |rest| chunked(SITES_VERSION, rest),
         4 => |rest| chunked(SINGLE_VERSION, rest),
         6 => |rest| chunked(UNBOUNDED_VERSION, rest),
+        8 => |rest| chunked(UNCOUNTED_VERSION, rest),
         _ => |rest| chunked(VERSION, rest),
     }
 }

@@ -151,7 +151,7 @@ pub(crate) struct ConvertArguments {
     trace: PathBuf,
     /// The new file.
     out: PathBuf,
-    /// Version of the format: 11, or for earlier Belljars 5, or 6 for runs with a time model.
+    /// Version of the format: 12, or for earlier Belljars 5, or 6 for runs with a time model.
     #[arg(long, value_name = "VERSION", default_value_t = VERSION)]
     to: u16,
 }
