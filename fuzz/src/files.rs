@@ -107,7 +107,7 @@ fn analyse_file(data: &[u8], chunked: fn(&[u8]) -> Vec<u8>) {
         if let Ok((matrix, _)) = traffic(file.path(), &Filter::default(), of, tables) {
             written(&matrix);
         }
-        if let Ok((counts, _)) = untimed_traffic(file.path(), of, tables) {
+        if let Ok((counts, _)) = untimed_traffic(file.path(), &Filter::default(), of, tables) {
             assert_eq!(counts.span_ps, 0, "no times are read");
             written(&counts);
         }
