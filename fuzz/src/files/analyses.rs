@@ -4,8 +4,8 @@
 //! name from `lib.rs`.
 
 use belljar_analysis::{
-    Detail, Filter, FrameNames, GraphsOf, RankSlack, WaitBy, critical_path, diff, flow_graphs,
-    loops, waiting,
+    Detail, Filter, FrameNames, GraphsOf, RankSlack, Times, WaitBy, critical_path, diff,
+    flow_graphs, loops, waiting,
 };
 
 use super::{archive_chunks, stored};
