@@ -23,7 +23,7 @@ use belljar_collectives::{Call, Choice, Operation, Tables};
 use belljar_sim::Frequency;
 use belljar_trace::{
     EARLIEST_VERSION, MAGIC, PLAIN_VERSION, SINGLE_VERSION, SITES_VERSION, TraceHeader, TraceState,
-    TraceSummary, UNBOUNDED_VERSION, VERSION,
+    TraceSummary, UNBOUNDED_VERSION, UNCOUNTED_VERSION, VERSION,
 };
 
 pub(crate) use analyses::target as analyses;
@@ -59,6 +59,7 @@ fn archive_chunks(data: &[u8]) -> fn(&[u8]) -> Vec<u8> {
         2 => |rest| chunked(SITES_VERSION, rest),
         4 => |rest| chunked(SINGLE_VERSION, rest),
         6 => |rest| chunked(UNBOUNDED_VERSION, rest),
+        8 => |rest| chunked(UNCOUNTED_VERSION, rest),
         _ => |rest| chunked(VERSION, rest),
     }
 }
@@ -106,7 +107,7 @@ fn analyse_file(data: &[u8], chunked: fn(&[u8]) -> Vec<u8>) {
         if let Ok((matrix, _)) = traffic(file.path(), &Filter::default(), of, tables) {
             written(&matrix);
         }
-        if let Ok((counts, _)) = untimed_traffic(file.path(), of, tables) {
+        if let Ok((counts, _)) = untimed_traffic(file.path(), &Filter::default(), of, tables) {
             assert_eq!(counts.span_ps, 0, "no times are read");
             written(&counts);
         }

@@ -1,7 +1,8 @@
 //! A network of frames: the fabric of live runs.
 //!
 //! A message goes as full frames and a rest, and has arrived when its receiver has taken in all. A host makes a frame of each of its messages in turn, as
-//! many of those to one receiver as its window lets it (`connection`). What is lost on the way is sent again: at once when a later frame of the message tells
+//! many of those to one receiver as its window lets it (`connection`). Acknowledgements of messages of several frames are frames, too, and wait in line with all
+//! that their hosts send; those of small ones come back with other frames. What is lost on the way is sent again: at once when a later frame of the message tells
 //! the receiver, which takes a round trip, else after a time (RFC 6298), then after twice as long, and so on. Called by replay.
 
 /// How much may be under way from one host to another.
@@ -11,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use belljar_fabric::{Direction, Fabric, Frame, RoutingError, Settings, Topology};
+use belljar_fabric::{Direction, Fabric, Frame, Mac, RoutingError, Settings, Topology};
 use belljar_sim::{Span, Time};
 
 use crate::loggops::within;
@@ -24,6 +25,9 @@ const TIMEOUT: Span = Span::from_ms(200);
 
 /// Where in a frame what it is known by again stands, three numbers of eight bytes.
 const MARK: usize = 38;
+
+/// What stands for a message's place in an acknowledgement.
+const ACKNOWLEDGEMENT: u64 = u64::MAX;
 
 /// The sending host and the receiving one.
 type Pair = (u32, u32);
@@ -61,8 +65,10 @@ struct Transit {
 /// What happens at a host, in the order of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Happening {
-    /// It is told that a frame has come, to whom it sent it.
-    Told(Pair),
+    /// A sender is told how many frames have come.
+    Told(Pair, u64),
+    /// A receiver acknowledges so many frames.
+    Acknowledges(Pair, u64),
     /// It is told that this frame of a message was lost.
     Lost(u64, u64),
     /// It looks whether all of a message has come.
@@ -161,9 +167,13 @@ impl PacketNetwork {
 
     fn frame(&mut self, now: Time, own: u64, message: Message, index: u64) {
         let data = (message.bytes - (index * SEGMENT).min(message.bytes)).min(SEGMENT);
-        let frame = marked(message, (own, index), now, data);
-        let sender = &mut self.senders[message.from as usize];
-        self.fabric.send(now, message.from, sender.frames, frame);
+        let frame = marked((message.from, message.to), (own, index), now, data);
+        self.put(now, message.from, frame);
+    }
+
+    fn put(&mut self, now: Time, host: u32, frame: Frame) {
+        let sender = &mut self.senders[host as usize];
+        self.fabric.send(now, host, sender.frames, frame);
         sender.frames += 1;
     }
 
@@ -172,6 +182,12 @@ impl PacketNetwork {
         let Some((own, index, sent)) = mark_of(frame) else {
             return;
         };
+        if own == ACKNOWLEDGEMENT {
+            if let Some(from) = Mac::source(frame).and_then(Mac::host_index) {
+                self.happens(at, Happening::Told((host, from), index));
+            }
+            return;
+        }
         let Some(free) = self.receivers.get_mut(host as usize) else {
             return;
         };
@@ -193,8 +209,9 @@ impl PacketNetwork {
         } else {
             transit.missing.remove(&index);
         }
-        let all = transit.known == frames_of(transit.message.bytes);
-        if all && transit.missing.is_empty() {
+        let frames = frames_of(transit.message.bytes);
+        let whole = transit.known == frames && transit.missing.is_empty();
+        if whole {
             let id = transit.message.id;
             self.transits.remove(&own);
             arrived.push(Arrival { time: taken, id });
@@ -202,9 +219,21 @@ impl PacketNetwork {
         for index in lost {
             self.happens(at + at.since(sent), Happening::Lost(own, index));
         }
+        self.acknowledge(taken, pair, (frames, whole));
+    }
+
+    /// A receiver has taken in a frame of a message of so many, which may be whole now.
+    fn acknowledge(&mut self, taken: Time, pair: Pair, (frames, whole): (u64, bool)) {
+        let connection = self.connections.entry(pair).or_default();
+        let Some(came) = connection.came(whole) else {
+            return;
+        };
+        if frames > 1 {
+            return self.happens(taken, Happening::Acknowledges(pair, came));
+        }
         let topology = self.fabric.topology();
         let back = self.ways.between(topology, pair.1, pair.0).empty();
-        self.happens(taken + back, Happening::Told(pair));
+        self.happens(taken + back, Happening::Told(pair, came));
     }
 
     /// Sends again what did not come of a message in time.
@@ -212,15 +241,22 @@ impl PacketNetwork {
         let Some(transit) = self.transits.get_mut(&own) else {
             return;
         };
-        let mut lost = Vec::new();
+        let (mut lost, mut turns) = (Vec::new(), VecDeque::new());
         if transit.heard + transit.patience <= now {
             let rest = transit.known..transit.sent;
             lost.extend(transit.missing.iter().copied().chain(rest));
             transit.patience = transit.patience + transit.patience;
             transit.heard = now;
+            let pair = (transit.message.from, transit.message.to);
+            let connection = self.connections.entry(pair).or_default();
+            turns = connection.timed_out();
         }
         let next = transit.heard + transit.patience;
+        let from = transit.message.from;
         self.happens(next, Happening::Looks(own));
+        for turn in turns {
+            self.line_up(now, from, turn);
+        }
         for index in lost {
             self.again(now, own, index);
         }
@@ -238,11 +274,16 @@ impl PacketNetwork {
 
     fn happen(&mut self, now: Time, happening: Happening) {
         match happening {
-            Happening::Told(pair) => {
+            Happening::Told(pair, came) => {
                 let connection = self.connections.entry(pair).or_default();
-                for turn in connection.told() {
+                for turn in connection.told(came) {
                     self.line_up(now, pair.0, turn);
                 }
+            }
+            Happening::Acknowledges(pair, came) => {
+                let mark = (ACKNOWLEDGEMENT, came);
+                let frame = marked((pair.1, pair.0), mark, now, 0);
+                self.put(now, pair.1, frame);
             }
             Happening::Lost(own, index) => self.again(now, own, index),
             Happening::Looks(own) => self.look(now, own),
@@ -314,9 +355,10 @@ impl Network for PacketNetwork {
     }
 }
 
-/// A frame of a message: the message's place in the order of sending and the frame's in the message, and when it was sent.
-fn marked(message: Message, (own, index): (u64, u64), sent: Time, data: u64) -> Frame {
-    let mut frame = headers(message.from, message.to).to_vec();
+/// A frame of a message: the message's place in the order of sending and the frame's in the message, and when it was sent. Of an acknowledgement the
+/// second number is how many frames came.
+fn marked((from, to): Pair, (own, index): (u64, u64), sent: Time, data: u64) -> Frame {
+    let mut frame = headers(from, to).to_vec();
     for (place, number) in frame[MARK..].chunks_mut(8).zip([own, index, sent.as_ps()]) {
         place.copy_from_slice(&number.to_be_bytes());
     }

@@ -48,6 +48,11 @@ impl Mac {
         Some(Self(frame.get(..6)?.try_into().ok()?))
     }
 
+    /// The source of a frame; `None` when it is too short to have one.
+    pub fn source(frame: &[u8]) -> Option<Self> {
+        Some(Self(frame.get(6..12)?.try_into().ok()?))
+    }
+
     /// Whether it addresses a group, broadcast included.
     pub fn is_group(self) -> bool {
         self.0[0] & 1 != 0

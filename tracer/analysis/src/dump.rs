@@ -23,6 +23,7 @@ use belljar_sim::Time;
 use belljar_trace::{Event, TraceError, TraceHeader, TraceState, matches};
 
 use crate::communicators::{Collector, Communicators};
+use crate::counted::Times;
 use crate::cpi::{CpiCollector, CpiStatistics, Ratio};
 use crate::phases::InPhase;
 use crate::stat::{ProbeStat, StatCollector, Statistics};
@@ -198,6 +199,23 @@ pub fn statistics(path: &Path, filter: &Filter) -> Result<(Statistics, TraceStat
         state = records.state(state);
     }
     Ok((statistics, state))
+}
+
+/// The same without all that is of time, of which nothing is read, and without what probes of the user's saw.
+///
+/// # Errors
+/// As for [`statistics`].
+pub fn counts(path: &Path, filter: &Filter) -> Result<(Statistics, TraceState), TraceError> {
+    const TIMES: Times = Times::Unread;
+    let communicators = TIMES.communicators(path)?;
+    let mut reader = TIMES.open(path)?;
+    let header = reader.header().clone();
+    let mut collector = StatCollector::untimed(&header, &communicators);
+    for event in reader.by_ref().filter(|event| filter.wants(event, &header)) {
+        collector.observe(&event);
+    }
+    let summary = reader.summary().filter(|_| *filter == Filter::default());
+    Ok((collector.finish(summary), reader.state().clone()))
 }
 
 /// Cycles per instruction from the wanted events of the trace at `path`, and whether it

@@ -33,11 +33,11 @@ pub(crate) mod threads;
 
 use std::path::Path;
 
-use belljar_archive::TraceReader;
 use belljar_trace::{TraceError, TraceHeader, TraceState};
 use serde::Serialize;
 
 use crate::communicators::{Collector, Communicators};
+use crate::counted::Times;
 use crate::dump::Filter;
 
 pub(crate) use classes::Class;
@@ -72,6 +72,9 @@ pub struct FlowGraphs {
     pub by: Detail,
     /// Whose graphs they are.
     pub of: GraphsOf,
+    /// Whether no times were read: all are 0 then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub untimed: bool,
     /// Whether chains are nodes.
     pub folded: bool,
     /// Threads that called MPI.
@@ -209,7 +212,7 @@ impl FlowCollector {
     }
 }
 
-/// Event flow graphs of the wanted calls of the trace at `path`, and whether it is complete. The trace is read once.
+/// Event flow graphs of the wanted calls of the trace at `path`, and whether it is complete. The trace is read once, its times where they are wanted.
 ///
 /// # Errors
 /// [`TraceError`] when the file cannot be read as a trace.
@@ -218,18 +221,23 @@ pub fn flow_graphs(
     filter: &Filter,
     detail: Detail,
     (of, folded): (GraphsOf, bool),
+    times: Times,
 ) -> Result<(FlowGraphs, TraceState), TraceError> {
-    let mut reader = TraceReader::open(path)?;
+    let mut reader = times.open(path)?;
     let header = reader.header().clone();
     let mut communicators = Collector::new();
     let mut flows = FlowCollector::new(detail);
-    for event in reader.by_ref() {
+    for event in reader.by_ref().map(|event| times.seen(event)) {
         communicators.observe(&event, &header);
         if filter.wants(&event, &header) {
             flows.observe(&event);
         }
     }
-    let graphs = flows.finish(&header, &communicators.resolve(), of, folded);
+    let communicators = times.resolve(communicators, path)?;
+    let graphs = FlowGraphs {
+        untimed: times == Times::Unread,
+        ..flows.finish(&header, &communicators, of, folded)
+    };
     Ok((graphs, reader.state().clone()))
 }
 

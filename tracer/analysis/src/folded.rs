@@ -10,7 +10,7 @@ use belljar_tracer::scripted::int;
 use serde_json::{Value, json};
 
 use crate::ranks::{ANY, Ranks, WORLD};
-use crate::{Detail, Filter, FrameNames, GraphsOf, Ratio, WaitBy};
+use crate::{Detail, Filter, FrameNames, GraphsOf, Ratio, Times, WaitBy};
 
 /// A rank that polls for a message and then receives it, again and again; clocks are read, and a request tested.
 fn events() -> (belljar_trace::TraceHeader, Vec<Event>) {
@@ -146,14 +146,18 @@ fn cycles_per_instruction_are_the_same() {
 fn graphs_and_loops_are_the_same() {
     let all = |path: &Path| {
         let filter = Filter::default();
-        json!(crate::loops(path, &filter, Detail::Tag, true).unwrap().0)
+        json!(
+            crate::loops(path, &filter, Detail::Tag, true, Times::Read)
+                .unwrap()
+                .0
+        )
     };
     held_against(all, &[]);
     let graphs = |path: &Path| {
         let filter = Filter::default();
         let of = (GraphsOf::default(), false);
         json!(
-            crate::flow_graphs(path, &filter, Detail::Tag, of)
+            crate::flow_graphs(path, &filter, Detail::Tag, of, Times::Read)
                 .unwrap()
                 .0
         )

@@ -13,6 +13,8 @@
 
 /// Which processes a communicator joins.
 mod communicators;
+/// Calls without times.
+mod counted;
 /// Cycles per instruction, and what they went into.
 mod cpi;
 /// Two traces held against each other.
@@ -53,13 +55,14 @@ mod folded;
 pub(crate) use generated::ranks;
 
 pub use communicators::{Collector, Communicators, Member, Members, ProcessKey};
+pub use counted::Times;
 pub use cpi::{CpiCollector, CpiPart, CpiStat, CpiStatistics, Ratio};
 pub use diff::{
     Both, CallDiff, FunctionDiff, PhaseDiff, RankDiff, SiteDiff, TraceDiff, WaitDiff, diff,
 };
 pub use dump::frames::{FrameNames, SiteFrame, SitePlace};
 pub use dump::{
-    AnalysisError, DumpFormat, Filter, communicators, cpi, dump, statistics, write_event,
+    AnalysisError, DumpFormat, Filter, communicators, counts, cpi, dump, statistics, write_event,
 };
 pub use expansion::{Called, Expanded, Expansion, Unknown as UnknownCall};
 pub use flow::{

@@ -23,11 +23,11 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use belljar_abi::FUNCTIONS;
-use belljar_archive::TraceReader;
 use belljar_trace::{Event, TraceError, TraceHeader, TraceState, matches};
 use serde::Serialize;
 
 use crate::communicators::{Collector, Communicators};
+use crate::counted::Times;
 use crate::dump::Filter;
 use crate::flow::{Detail, FlowCollector, FlowThread, Flows, Label, PerThread, Spread};
 use crate::phases::Phases;
@@ -67,6 +67,9 @@ const ASKING: [&str; 23] = [
 pub struct LoopStructure {
     /// How much of a call makes it another one.
     pub by: Detail,
+    /// Whether no times were read: all are 0 then, and the main loop is the one with most calls.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub untimed: bool,
     /// Threads that called MPI.
     pub threads: u64,
     /// Their calls.
@@ -267,6 +270,7 @@ impl LoopFinder {
             walks: walks.into_iter().flatten().collect(),
             all: self.all,
             left_out: self.left_out,
+            untimed: false,
         }
     }
 }
@@ -279,6 +283,7 @@ pub struct LoopMeasure {
     nestings: Vec<Nesting>,
     /// By thread.
     walks: Vec<Walk>,
+    untimed: bool,
     all: bool,
     left_out: u64,
 }
@@ -313,7 +318,11 @@ impl LoopMeasure {
             threads: self.walks.len() as u64,
             calls: self.walks.iter().map(|walk| walk.calls).sum(),
             left_out: self.left_out,
-            balance: balance::of(&classes),
+            balance: match self.untimed {
+                true => Vec::new(),
+                false => balance::of(&classes),
+            },
+            untimed: self.untimed,
             classes,
         }
     }
@@ -338,7 +347,7 @@ static ASKED: LazyLock<Vec<bool>> = LazyLock::new(|| {
     asked.collect()
 });
 
-/// The loops in the wanted calls of the trace at `path`, and whether it is complete. The trace is read twice.
+/// The loops in the wanted calls of the trace at `path`, and whether it is complete. The trace is read twice, its times where they are wanted.
 ///
 /// # Errors
 /// [`TraceError`] when the file cannot be read as a trace.
@@ -347,8 +356,9 @@ pub fn loops(
     filter: &Filter,
     detail: Detail,
     all: bool,
+    times: Times,
 ) -> Result<(LoopStructure, TraceState), TraceError> {
-    let measured = measured(path, filter, detail, all)?;
+    let measured = measured(path, filter, (detail, all), times)?;
     let (header, communicators) = (&measured.header, &measured.communicators);
     Ok((
         measured.measure.finish(header, communicators),
@@ -367,24 +377,25 @@ struct Measured {
 fn measured(
     path: &Path,
     filter: &Filter,
-    detail: Detail,
-    all: bool,
+    (detail, all): (Detail, bool),
+    times: Times,
 ) -> Result<Measured, TraceError> {
-    let mut reader = TraceReader::open(path)?;
+    let mut reader = times.open(path)?;
     let header = reader.header().clone();
     let mut communicators = Collector::new();
     let mut finder = LoopFinder::new(detail, all);
-    for event in reader.by_ref() {
+    for event in reader.by_ref().map(|event| times.seen(event)) {
         communicators.observe(&event, &header);
         if filter.wants(&event, &header) {
             finder.observe(&event);
         }
     }
-    let communicators = communicators.resolve();
+    let communicators = times.resolve(communicators, path)?;
     let mut measure = finder.measure(&communicators);
-    let mut reader = TraceReader::open(path)?;
+    measure.untimed = times == Times::Unread;
+    let mut reader = times.open(path)?;
     for event in reader.by_ref().filter(|event| filter.wants(event, &header)) {
-        measure.observe(&event);
+        measure.observe(&times.seen(event));
     }
     Ok(Measured {
         header,
@@ -400,7 +411,8 @@ fn measured(
 /// [`TraceError`] when the file cannot be read as a trace.
 pub fn phases(path: &Path) -> Result<Phases, TraceError> {
     let everything = Filter::default();
-    let measured = measured(path, &everything, Detail::default(), false)?;
+    let wanted = (Detail::default(), false);
+    let measured = measured(path, &everything, wanted, Times::Read)?;
     let (header, communicators) = (&measured.header, &measured.communicators);
     Ok(measured.measure.phases(header, communicators))
 }

@@ -27,7 +27,7 @@ use belljar_collectives::Tables;
 use belljar_trace::{TraceError, TraceState};
 use serde::Serialize;
 
-use crate::communicators::{Collector, Communicators};
+use crate::counted::Times;
 use crate::dump::{Filter, communicators};
 
 pub use collect::TrafficCollector;
@@ -177,42 +177,30 @@ pub fn traffic(
     Ok((collector.finish(), reader.state().clone()))
 }
 
-/// The same of all calls, without times: nothing that the trace has of them is read, unless it has several jobs, which are told
-/// apart by when they began.
+/// The same without times: nothing that the trace has of them is read, unless it has several jobs, which are told
+/// apart by when they began. A filter that [needs times](Filter::needs_times) finds all calls at 0.
 ///
 /// # Errors
 /// As for [`traffic`].
 pub fn untimed_traffic(
     path: &Path,
+    filter: &Filter,
     of: TrafficOf,
     tables: Option<&Tables>,
 ) -> Result<(Matrix, TraceState), TraceError> {
-    let communicators = untimed_communicators(path)?;
-    let mut reader = TraceReader::open_untimed(path)?;
+    const TIMES: Times = Times::Unread;
+    let communicators = TIMES.communicators(path)?;
+    let mut reader = TIMES.open(path)?;
     let header = reader.header().clone();
     let mut collector = TrafficCollector::new(&header, &communicators, of, tables);
     for event in reader.by_ref() {
-        collector.observe(&event, true);
+        collector.observe(&event, filter.wants(&event, &header));
     }
     let matrix = Matrix {
         span_ps: 0,
         ..collector.finish()
     };
     Ok((matrix, reader.state().clone()))
-}
-
-fn untimed_communicators(path: &Path) -> Result<Communicators, TraceError> {
-    let mut reader = TraceReader::open_untimed(path)?;
-    let header = reader.header().clone();
-    let mut collector = Collector::new();
-    for event in reader.by_ref() {
-        collector.observe(&event, &header);
-    }
-    let found = collector.resolve();
-    match found.jobs() {
-        0 | 1 => Ok(found),
-        _ => communicators(path),
-    }
 }
 
 #[cfg(test)]

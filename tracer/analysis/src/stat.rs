@@ -23,7 +23,10 @@ pub(crate) use volume::Volume;
 /// MPI implementation made within them. Times are virtual, in picoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Statistics {
-    /// By function, those with the largest total time first.
+    /// Whether no times were read: what tells times, or counts them, is 0, and no part of what is shown.
+    #[serde(skip_serializing_if = "is_not")]
+    pub untimed: bool,
+    /// By function, those with the largest total time first, or without times those with most calls.
     pub functions: Vec<FunctionStat>,
     /// By process, in the order of jobs and ranks.
     pub ranks: Vec<RankStat>,
@@ -53,6 +56,10 @@ pub struct Statistics {
 
 fn is_none(number: &u64) -> bool {
     *number == 0
+}
+
+fn is_not(whether: &bool) -> bool {
+    !whether
 }
 
 /// The calls of one function.

@@ -3,7 +3,9 @@
 //! In version 7 it is one record, since version 8 that and how many frames sites have, since version 11 also the version. Called by the writer and the
 //! readers.
 
-use belljar_trace::{MOST_FRAMES, PLAIN_VERSION, SITES_VERSION, TraceHeader, VERSION, codec};
+use belljar_trace::{
+    MOST_FRAMES, PLAIN_VERSION, SITES_VERSION, TraceHeader, UNCOUNTED_VERSION, VERSION, codec,
+};
 use bincode::{Decode, Encode};
 
 /// What calls of a trace tell besides what all tell.
@@ -75,7 +77,7 @@ impl Header {
             PLAIN_VERSION => {
                 codec::decode(payload).map(|plain| (Sited { plain, frames: 0 }, version))
             }
-            ..VERSION => codec::decode(payload).map(|sited| (sited, version)),
+            ..UNCOUNTED_VERSION => codec::decode(payload).map(|sited| (sited, version)),
             _ => codec::decode(payload).map(|it: Versioned| (it.sited, it.version)),
         };
         let (Sited { plain, frames }, told) = decoded.map_err(|error| error.to_string())?;

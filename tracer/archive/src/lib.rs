@@ -23,7 +23,7 @@
 //!
 //! # The file
 //!
-//! A file is the magic, version 11 (7 to 10 in traces of earlier Belljars; 16 bits, little endian), and chunks (`frame`): kind, length and CRC-32 of
+//! A file is the magic, version 12 (7 to 11 in traces of earlier Belljars; 16 bits, little endian), and chunks (`frame`): kind, length and CRC-32 of
 //! each, then its payload. Nothing written is ever changed. The first chunk is the header, the last the footer;
 //! between them stand groups of four, each with up to 65,536 calls and written at once:
 //!
@@ -31,7 +31,7 @@
 //! |---|---|
 //! | dictionary | the length of what follows when unpacked (32 bits), then, packed with zstd: a byte that says whether older signatures are forgotten, since version 8 the sites that are new, and the signatures that are new, by bincode |
 //! | structure | threads, grammar, sequences (`structure`) |
-//! | operands | argument words that differ from call to call (`operands`) |
+//! | operands | argument words that differ from call to call, and how many calls records of several stand for (`operands`) |
 //! | times | the lengths of gaps and durations (32 bits each), gaps, durations, and vCPUs, accounts and order (`times`) |
 //!
 //! What is read is good as far as the last whole group. A reader goes past chunks that it does not need.

@@ -12,6 +12,7 @@ use std::path::Path;
 
 use belljar_trace::{
     Accounts, Event, Folded, Polls, TraceError, TraceHeader, TraceState, TraceSummary,
+    UNCOUNTED_VERSION,
 };
 
 use crate::calls::signature::restore;
@@ -143,12 +144,15 @@ impl ArchiveReader {
     }
 
     fn read_operands(&mut self, structure: &Structure, section: &[u8]) {
+        let counted = self.chunks.version > UNCOUNTED_VERSION;
         let model = &mut self.operands;
         model.restart(structure.calls);
         let mut coder = Decoder::new(section);
         for (number, sequence) in &structure.threads {
             let thread = &mut self.threads[*number as usize];
             thread.operands.clear();
+            thread.folds.clear();
+            thread.next_fold = 0;
             (thread.next_call, thread.next_operand) = (0, 0);
             thread.sequence = *sequence as usize;
             for call in &self.sequences[thread.sequence] {
@@ -156,6 +160,13 @@ impl ArchiveReader {
                 let operands = &mut thread.operands;
                 let told = |operand| operands.push(operand);
                 model.code(&mut coder, (*number, *call), signature, &[], told);
+                if signature.folded && counted {
+                    let calls = model.code_count(&mut coder, *call, signature, 0);
+                    thread.folds.push(Polls {
+                        calls,
+                        ..Polls::default()
+                    });
+                }
             }
         }
     }
@@ -169,8 +180,8 @@ impl ArchiveReader {
             let thread = &mut self.threads[*number as usize];
             let keys = &mut keys[*number as usize];
             thread.times.clear();
-            thread.folds.clear();
-            thread.next_fold = 0;
+            let counts = std::mem::take(&mut thread.folds);
+            let mut counts = counts.iter();
             let mut folded = Vec::new();
             for call in &self.sequences[thread.sequence] {
                 let signature = &self.chunks.dictionary.signatures()[*call as usize];
@@ -178,9 +189,9 @@ impl ArchiveReader {
                 let nothing = Times::default();
                 let times = model.code(&mut coders, &mut thread.clocks, called, &nothing);
                 if called.folded {
-                    let (clocks, accounted) = (&thread.clocks, times.accounts.is_some());
-                    let rest = &mut coders.rest;
-                    let polls = model.code_folded(rest, clocks, &Polls::default(), accounted);
+                    let told = (times.accounts.is_some(), counts.next().map(|it| it.calls));
+                    let (rest, clocks) = (&mut coders.rest, &thread.clocks);
+                    let polls = model.code_folded(rest, clocks, &Polls::default(), told);
                     folded.push(keys.len());
                     thread.folds.push(polls);
                 }
@@ -223,7 +234,7 @@ impl ArchiveReader {
         event.exit = event.exit.map(|_| times.exit);
         event.accounts = Accounts(times.accounts);
         event.site = self.chunks.dictionary.site(signature.site);
-        if signature.folded && self.wanted == Wanted::All {
+        if signature.folded && (self.wanted == Wanted::All || !thread.folds.is_empty()) {
             let polls = thread.folds.get(thread.next_fold)?;
             thread.next_fold += 1;
             event.folded = Folded(Some(Box::new(*polls)));

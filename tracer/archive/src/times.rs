@@ -197,13 +197,13 @@ impl TimesModel {
         told
     }
 
-    /// What the thread's last call, which was just told of, stands for.
+    /// What the thread's last call, which was just told of, stands for: `counted` calls, where the operands told of that.
     pub(crate) fn code_folded<C: Coder>(
         &mut self,
         coder: &mut C,
         clocks: &Clocks,
         polls: &Polls,
-        accounted: bool,
+        (accounted, counted): (bool, Option<u64>),
     ) -> Polls {
         const NUMBERS: usize = 8;
         if self.folds.is_empty() {
@@ -235,7 +235,10 @@ impl TimesModel {
         let mut numbers = [0; NUMBERS];
         for (column, number) in (0..told).zip(&mut numbers) {
             let context = Context { before, ..context };
-            *number = self.folds[column].code(coder, context, all[column]);
+            *number = match counted.filter(|_| column == 0) {
+                Some(counted) => counted,
+                None => self.folds[column].code(coder, context, all[column]),
+            };
             before = mix(before, *number);
         }
         let [calls, inside, shortest, longest, sums @ ..] = numbers;

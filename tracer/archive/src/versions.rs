@@ -9,7 +9,7 @@ use std::path::Path;
 
 use belljar_trace::{
     EARLIEST_VERSION, Event, MAGIC, PLAIN_VERSION, TraceError, TraceHeader, TraceState,
-    TraceSummary, VERSION,
+    TraceSummary, UNBOUNDED_VERSION, UNCOUNTED_VERSION, VERSION,
 };
 
 use crate::earlier::EarlierReader;
@@ -65,17 +65,17 @@ impl TraceReader {
     }
 
     /// Opens a trace of whose calls no times are wanted: those of a thread come in their order, whatever other threads
-    /// did meanwhile, entered and left at 0 and without accounts, and several polls that are one record are one call. What the file has of
-    /// times is not read, be it damaged or not. Versions before 7 have all of them in one: they are read as ever.
+    /// did meanwhile, entered and left at 0 and without accounts; of several polls that are one record it tells how many they are. What the file has of
+    /// times is not read, be it damaged or not. Versions before 7 have all in one, and 10 and 11 have the numbers of polls among the times: they are read as ever.
     ///
     /// # Errors
     /// As for [`open`](Self::open).
     pub fn open_untimed(path: &Path) -> Result<Self, TraceError> {
-        Ok(Self(if version(path)? >= PLAIN_VERSION {
-            Format::Archive(Box::new(ArchiveReader::open_untimed(path)?))
-        } else {
-            Format::Earlier(Box::new(EarlierReader::open(path)?))
-        }))
+        if matches!(version(path)?, ..PLAIN_VERSION | UNBOUNDED_VERSION..=UNCOUNTED_VERSION) {
+            return Self::open(path);
+        }
+        let reader = ArchiveReader::open_untimed(path)?;
+        Ok(Self(Format::Archive(Box::new(reader))))
     }
 
     /// What was known before the first call.

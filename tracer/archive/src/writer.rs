@@ -348,11 +348,17 @@ impl TraceWriter {
         let mut coder = Encoder::new();
         for (number, thread) in self.threads.iter().enumerate() {
             let mut operands = &thread.operands[..];
+            let mut folds = thread.folds.iter();
             for call in &thread.calls {
                 let signature = &self.dictionary.signatures()[*call as usize];
                 let place = (number as u32, *call);
                 let (own, rest) = operands.split_at(signature.slots.len());
                 model.code(&mut coder, place, signature, own, |_| {});
+                if signature.folded
+                    && let Some(polls) = folds.next()
+                {
+                    model.code_count(&mut coder, *call, signature, polls.calls);
+                }
                 operands = rest;
             }
         }
@@ -375,8 +381,8 @@ impl TraceWriter {
                     && let Some(polls) = folds.next()
                 {
                     folded.push(keys.len());
-                    let accounted = times.accounts.is_some();
-                    model.code_folded(&mut coders.rest, &thread.clocks, polls, accounted);
+                    let told = (times.accounts.is_some(), Some(polls.calls));
+                    model.code_folded(&mut coders.rest, &thread.clocks, polls, told);
                 }
                 keys.push(times.key(called, thread.stream.node));
             }

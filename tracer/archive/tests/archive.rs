@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use belljar_archive::{QueuedWriter, Sizes, StructureReader, TraceReader, TraceWriter};
 use belljar_sim::Frequency;
-use belljar_trace::{Event, TRACE_FILE, TraceError, TraceHeader, TraceState, TraceSummary};
+use belljar_trace::{
+    Account, Event, Folded, Polls, TRACE_FILE, TraceError, TraceHeader, TraceState, TraceSummary,
+};
 use proptest::prelude::*;
 
 use crate::events::{any_events, ring};
@@ -242,6 +244,28 @@ fn calls_without_times_are_read_where_times_are_damaged() {
     for node in 0..3 {
         assert_eq!(of(&found, node), of(&events, node), "node {node}");
     }
+}
+
+#[test]
+fn how_many_calls_a_record_is_stands_outside_of_times() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut events = ring(2, 40);
+    for (number, event) in events.iter_mut().enumerate().filter(|it| it.0 % 3 == 1) {
+        let mut polls = Polls::one(7, Account::default(), 0);
+        polls.calls = 2 + number as u64;
+        event.folded = Folded(Some(Box::new(polls)));
+    }
+    let (path, _) = written(directory.path(), &events, 50);
+    let damaged = without_times(&fs::read(&path).unwrap());
+    fs::write(&path, damaged).unwrap();
+    let found: Vec<Event> = TraceReader::open_untimed(&path).unwrap().collect();
+    let counts = |events: &[Event]| {
+        let mut counts: Vec<u64> = events.iter().map(Event::calls).collect();
+        counts.sort_unstable();
+        counts
+    };
+    assert_eq!(counts(&found), counts(&events));
+    assert!(found.iter().all(|event| event.duration() == Some(0)));
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub const TRACE_FILE: &str = "trace.bjt";
 pub const MAGIC: [u8; 8] = *b"BelljarT";
 
 /// Version of the format that is written, after [`MAGIC`] as 16 bits, little endian.
-pub const VERSION: u16 = 11;
+pub const VERSION: u16 = 12;
 
 /// Version of traces of earlier Belljars whose calls tell neither sites nor [details](crate::Details).
 pub const PLAIN_VERSION: u16 = 7;
@@ -29,6 +29,9 @@ pub const SINGLE_VERSION: u16 = 9;
 
 /// Version of traces of earlier Belljars that do not tell [bounds](crate::Bounds) of datatypes.
 pub const UNBOUNDED_VERSION: u16 = 10;
+
+/// The last version whose times tell how many calls a record of several stands for.
+pub const UNCOUNTED_VERSION: u16 = 11;
 
 /// The earliest version that is read.
 pub const EARLIEST_VERSION: u16 = 5;

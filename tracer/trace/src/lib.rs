@@ -47,7 +47,7 @@ pub use event::{
 };
 pub use file::{
     EARLIEST_VERSION, MAGIC, PLAIN_VERSION, SINGLE_VERSION, SITES_VERSION, TRACE_FILE, TraceError,
-    TraceHeader, TraceState, UNBOUNDED_VERSION, VERSION,
+    TraceHeader, TraceState, UNBOUNDED_VERSION, UNCOUNTED_VERSION, VERSION,
 };
 pub use implementation::{Implementation, Peer, UNDEFINED};
 pub use launch::Launch;

@@ -56,7 +56,7 @@ pub(crate) struct MatrixArguments {
     /// The MPI library whose tables say how collective operations are carried out; that of the run's image when absent.
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
-    /// Messages and bytes alone, of all calls: what the trace has of times is not read, and no rates are told.
+    /// Messages and bytes alone: what the trace has of times is not read, and no rates are told.
     #[arg(long)]
     counts: bool,
     #[command(flatten)]
@@ -70,15 +70,13 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
         communicator: arguments.communicator,
         job: arguments.job,
     };
-    if arguments.counts
-        && (filter != Filter::default() || matches!(arguments.by, By::Wire | By::Seen))
-    {
+    if arguments.counts && (filter.needs_times() || matches!(arguments.by, By::Wire | By::Seen)) {
         bail!(
-            "--counts is of all calls, made in the trace itself; leave out --from, --to, --phase, --rank, --function, --by wire and --by seen"
+            "--counts reads no times, and no file but the trace; leave out --from, --to, --phase, --by wire and --by seen"
         );
     }
     let traffic = |trace: &Path, tables| match arguments.counts {
-        true => untimed_traffic(trace, of, tables),
+        true => untimed_traffic(trace, &filter, of, tables),
         false => traffic(trace, &filter, of, tables),
     };
     let (matrix, state) = match arguments.by {

@@ -9,7 +9,7 @@ use anyhow::Result;
 use belljar_analysis::{Detail, GraphsOf};
 use clap::{Args, ValueEnum};
 
-use super::{FilterArguments, filter, results, trace_file};
+use super::{FilterArguments, counted, results, trace_file};
 
 /// How much of a call makes it another event.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -68,6 +68,9 @@ pub(crate) struct GraphArguments {
     /// As JSON.
     #[arg(long)]
     json: bool,
+    /// What follows what and how often alone, of which no times are read: several times as fast, also where the file's times are damaged.
+    #[arg(long)]
+    counts: bool,
     #[command(flatten)]
     filter: FilterArguments,
 }
@@ -79,11 +82,14 @@ pub(super) fn graph(arguments: &GraphArguments) -> Result<ExitCode> {
         Of::Classes => GraphsOf::Classes,
         Of::Merged => GraphsOf::Merged,
     };
+    let path = trace_file(&arguments.trace);
+    let (wanted, times) = counted(&arguments.filter, &path, arguments.counts)?;
     let (graphs, state) = belljar_analysis::flow_graphs(
-        &trace_file(&arguments.trace),
-        &filter(&arguments.filter, &trace_file(&arguments.trace))?,
+        &path,
+        &wanted,
         arguments.by.detail(),
         (of, !arguments.unfolded),
+        times,
     )?;
     results(&state, |out| {
         match (arguments.dot, arguments.graphml, arguments.json) {
@@ -108,18 +114,19 @@ pub(crate) struct LoopsArguments {
     /// As JSON.
     #[arg(long)]
     json: bool,
+    /// Iterations and calls alone, of which no times are read: several times as fast, also where the file's times are damaged.
+    #[arg(long)]
+    counts: bool,
     #[command(flatten)]
     filter: FilterArguments,
 }
 
 /// `belljar trace loops`.
 pub(super) fn loops(arguments: &LoopsArguments) -> Result<ExitCode> {
-    let (loops, state) = belljar_analysis::loops(
-        &trace_file(&arguments.trace),
-        &filter(&arguments.filter, &trace_file(&arguments.trace))?,
-        arguments.by.detail(),
-        arguments.all,
-    )?;
+    let path = trace_file(&arguments.trace);
+    let (wanted, times) = counted(&arguments.filter, &path, arguments.counts)?;
+    let (loops, state) =
+        belljar_analysis::loops(&path, &wanted, arguments.by.detail(), arguments.all, times)?;
     results(&state, |out| match arguments.json {
         true => loops.write_json(out),
         false => loops.write(out),

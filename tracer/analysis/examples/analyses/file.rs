@@ -7,12 +7,25 @@ use std::path::Path;
 use std::sync::Arc;
 
 use belljar_analysis::generated::Stencil;
-use belljar_analysis::{Filter, FrameNames, call_sites, critical_path, diff};
+use belljar_analysis::{
+    Detail, Filter, FrameNames, GraphsOf, Times, call_sites, counts, critical_path, diff,
+    flow_graphs, loops, statistics,
+};
 use belljar_archive::{Contents, TraceWriter};
 use belljar_trace::{CallStack, CodeFile, Event, Frame, Site, TraceError, TraceSummary};
 
 /// The analyses that read files.
-pub(crate) const ANALYSES: [&str; 3] = ["path", "sites", "diff"];
+pub(crate) const ANALYSES: [&str; 9] = [
+    "path",
+    "sites",
+    "diff",
+    "read-stat",
+    "count-stat",
+    "read-graph",
+    "count-graph",
+    "read-loops",
+    "count-loops",
+];
 
 /// The trace's file at `path`, each call with the place where a program would make it.
 pub(crate) fn write(stencil: Stencil, path: &Path) -> Result<(), TraceError> {
@@ -58,10 +71,37 @@ pub(crate) fn analysed(analysis: &str, path: &Path) -> Result<String, TraceError
             let (sites, _) = call_sites(path, &Filter::default(), None)?;
             Ok(format!("{} sites", sites.sites.len()))
         }
+        "read-stat" => {
+            let (statistics, _) = statistics(path, &Filter::default())?;
+            Ok(format!("{} functions", statistics.functions.len()))
+        }
+        "count-stat" => {
+            let (statistics, _) = counts(path, &Filter::default())?;
+            Ok(format!("{} functions", statistics.functions.len()))
+        }
+        "read-graph" | "count-graph" => {
+            let of = (GraphsOf::Classes, true);
+            let times = times(analysis);
+            let (graphs, _) = flow_graphs(path, &Filter::default(), Detail::Peer, of, times)?;
+            Ok(format!("{} graphs", graphs.graphs.len()))
+        }
+        "read-loops" | "count-loops" => {
+            let times = times(analysis);
+            let (loops, _) = loops(path, &Filter::default(), Detail::Peer, false, times)?;
+            Ok(format!("{} classes", loops.classes.len()))
+        }
         _ => {
             let names = [(); 2].map(|()| FrameNames::new(|_, _| Vec::new()));
             let (diff, _) = diff(path, path, false, names)?;
             Ok(format!("{} ranks, equal: {}", diff.ranks.len(), diff.equal))
         }
+    }
+}
+
+/// Those that count read no times.
+fn times(analysis: &str) -> Times {
+    match analysis.starts_with("count") {
+        true => Times::Unread,
+        false => Times::Read,
     }
 }

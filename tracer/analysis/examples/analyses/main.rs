@@ -2,7 +2,7 @@
 //!
 //! `analyses ANALYSIS [CALLS [RANKS]]` makes a trace of about so many calls (100 million) of so many ranks (1,000), call by call, and has it analysed. The
 //! rate is that of making it and of the analysis together, as `none` is that of making it alone; an analysis that reads a trace twice has
-//! it made twice. `path`, `sites` and `diff` read the trace from a file, which is written before the time and memory are taken: `write`
+//! it made twice. `path`, `sites`, `diff`, and `stat`, `graph` and `loops` with `read-` or, without times, `count-` before their names, read the trace from a file, which is written before the time and memory are taken: `write`
 //! says what writing costs. A fourth argument names a file to keep, for the next analysis of as many calls.
 #![allow(
     clippy::disallowed_methods,
@@ -142,7 +142,7 @@ fn analysed(analysis: &str, stencil: Stencil) -> String {
         }
         other => {
             panic!(
-                "{other} is no analysis: none, graph, loops, stat, wait, matrix, messages, write, path, sites or diff"
+                "{other} is no analysis: none, graph, loops, stat, wait, matrix, messages, write, path, sites, diff, or read- or count- and stat, graph or loops"
             )
         }
     }

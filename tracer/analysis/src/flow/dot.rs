@@ -22,14 +22,14 @@ impl FlowGraphs {
         writeln!(out, "  node [shape=box, fontname=\"sans-serif\"];")?;
         writeln!(out, "  edge [fontname=\"sans-serif\"];")?;
         for (number, graph) in self.graphs.iter().enumerate() {
-            graph.write_dot(number + 1, out)?;
+            graph.write_dot(number + 1, self.untimed, out)?;
         }
         writeln!(out, "}}")
     }
 }
 
 impl FlowGraph {
-    fn write_dot(&self, graph: usize, out: &mut dyn io::Write) -> io::Result<()> {
+    fn write_dot(&self, graph: usize, untimed: bool, out: &mut dyn io::Write) -> io::Result<()> {
         writeln!(out, "  subgraph \"cluster_{graph}\" {{")?;
         writeln!(
             out,
@@ -40,6 +40,8 @@ impl FlowGraph {
             let mut lines = node.lines(CALLS);
             if lines.is_empty() {
                 lines.push(node_name(number));
+            } else if untimed {
+                lines.push(times(&node.visits));
             } else {
                 let time = time(node.in_mpi.mean_ps);
                 lines.push(format!("{}, {time} a call", times(&node.visits)));
@@ -57,7 +59,7 @@ impl FlowGraph {
         }
         for edge in &self.edges {
             let mut lines = vec![times(&edge.count)];
-            if edge.between.count > 0 {
+            if edge.between.count > 0 && !untimed {
                 lines.push(time(edge.between.mean_ps));
             }
             if let Temporal::Regular(labels) = &edge.labels {

@@ -228,6 +228,7 @@ impl Flows {
         FlowGraphs {
             by: self.collector.detail,
             of,
+            untimed: false,
             folded,
             threads: threads.len() as u64,
             calls: threads.iter().map(|(_, flow)| flow.calls).sum(),

@@ -48,7 +48,7 @@ impl FlowGraphs {
         for (number, graph) in self.graphs.iter().enumerate().take(SHOWN) {
             writeln!(out)?;
             writeln!(out, "Graph {}: {}", number + 1, graph.name)?;
-            graph.write(out)?;
+            graph.write(self.untimed, out)?;
         }
         if self.graphs.len() > SHOWN {
             let rest = (self.graphs.len() - SHOWN) as u64;
@@ -80,16 +80,16 @@ impl FlowGraph {
         calls.fold(0, u64::saturating_add)
     }
 
-    fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
+    fn write(&self, untimed: bool, out: &mut dyn io::Write) -> io::Result<()> {
         let mut edges = self.edges.iter().peekable();
         for (number, node) in (0u32..).zip(&self.nodes) {
             if number != END {
-                node.write(number, out)?;
+                node.write(number, untimed, out)?;
             }
             while let Some(edge) = edges.next_if(|edge| edge.from == number) {
                 let to = node_name(edge.to);
                 let mut line = format!("      -> {to:<5} {}", times(&edge.count));
-                if edge.between.count > 0 {
+                if edge.between.count > 0 && !untimed {
                     line += &format!(", {} after", time(edge.between.mean_ps));
                 }
                 let lone = self.edges.iter().filter(|it| it.from == number).count() == 1;
@@ -109,16 +109,19 @@ impl FlowGraph {
 }
 
 impl FlowNode {
-    fn write(&self, number: u32, out: &mut dyn io::Write) -> io::Result<()> {
+    fn write(&self, number: u32, untimed: bool, out: &mut dyn io::Write) -> io::Result<()> {
         let name = node_name(number);
         if self.calls.is_empty() {
             return writeln!(out, "  {name}");
         }
         writeln!(
             out,
-            "  {name:<4}{}, {} in each call{}",
+            "  {name:<4}{}{}{}",
             times(&self.visits),
-            time(self.in_mpi.mean_ps),
+            match untimed {
+                true => String::new(),
+                false => format!(", {} in each call", time(self.in_mpi.mean_ps)),
+            },
             match self.calls.len() {
                 1 => String::new(),
                 calls => format!(", {calls} calls"),

@@ -41,12 +41,16 @@ impl LoopMeasure {
 }
 
 impl Tree<'_> {
-    /// The main loop.
+    /// The main loop: without times the one with most calls.
     fn main_loop(&self) -> Option<usize> {
+        let untimed = self.measure.untimed;
         let time = |number: usize| -> u64 {
             let sums = self.sums(number);
-            sums.map(|(thread, sum)| self.ps(thread, sum.time.total))
-                .fold(0, u64::saturating_add)
+            let weights = sums.map(|(thread, sum)| match untimed {
+                true => sum.calls,
+                false => self.ps(thread, sum.time.total),
+            });
+            weights.fold(0, u64::saturating_add)
         };
         self.outermost().rev().max_by_key(|number| time(*number))
     }

@@ -21,9 +21,10 @@ impl LoopStructure {
     pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         writeln!(
             out,
-            "Loops of {} threads with {} calls, by classes of threads with equal graphs; times are means of their threads",
+            "Loops of {} threads with {} calls, by classes of threads with equal graphs; {} are means of their threads",
             count(self.threads),
-            count(self.calls)
+            count(self.calls),
+            if self.untimed { "calls" } else { "times" }
         )?;
         if self.left_out > 0 {
             let left_out = count(self.left_out);
@@ -35,7 +36,7 @@ impl LoopStructure {
         for (number, class) in self.classes.iter().enumerate().take(SHOWN) {
             writeln!(out)?;
             writeln!(out, "Class {}: {}", number + 1, class.name)?;
-            class.write(out)?;
+            class.write(self.untimed, out)?;
         }
         if self.classes.len() > SHOWN {
             let rest = (self.classes.len() - SHOWN) as u64;
@@ -96,10 +97,16 @@ impl LoopStructure {
 }
 
 impl ClassLoops {
-    fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
+    fn write(&self, untimed: bool, out: &mut dyn io::Write) -> io::Result<()> {
         let threads = (self.threads.len() as u64).max(1);
         match self.phases.get(1) {
             None => writeln!(out, "  no loops")?,
+            Some(main) if untimed => writeln!(
+                out,
+                "  {} of the calls in the main one of {} outermost loops",
+                percent(main.calls, self.calls),
+                count(self.outermost_loops)
+            )?,
             Some(main) => writeln!(
                 out,
                 "  {} of the time in {} outermost loops, {} in the main one",
@@ -110,22 +117,27 @@ impl ClassLoops {
         }
         writeln!(out)?;
         if !self.phases.is_empty() {
-            let mut table = Table::new(["phase", "calls", "time", "share", "in MPI"]);
+            let mut table = Table::new(shown(
+                ["phase", "calls", "time", "share", "in MPI"],
+                untimed,
+            ));
             for phase in &self.phases {
-                table.row(vec![
+                let row = [
                     phase.phase.to_owned(),
                     count(phase.calls / threads),
                     time(phase.time_ps / threads),
                     percent(phase.time_ps, self.time_ps),
                     time(phase.in_mpi_ps / threads),
-                ]);
+                ];
+                table.row(shown(row, untimed));
             }
             table.write(out)?;
             writeln!(out)?;
         }
-        let table = Table::new(["program", "calls", "time", "share", "in MPI"]);
+        let heads = ["program", "calls", "time", "share", "in MPI"];
         let mut rows = Rows {
-            table,
+            table: Table::new(shown(heads, untimed)),
+            untimed,
             threads,
             whole: self.time_ps,
         };
@@ -134,9 +146,16 @@ impl ClassLoops {
     }
 }
 
+/// The cells of a row that are shown: without times the first two.
+fn shown<T>(row: [T; 5], untimed: bool) -> Vec<T> {
+    let most = if untimed { 2 } else { 5 };
+    row.into_iter().take(most).collect()
+}
+
 /// The tree's rows.
 struct Rows {
     table: Table,
+    untimed: bool,
     threads: u64,
     whole: u64,
 }
@@ -157,7 +176,7 @@ impl Rows {
         } else {
             ""
         };
-        self.table.row(vec![
+        let row = [
             format!(
                 "{}LOOP ({}){}{irreducible}",
                 "  ".repeat(depth),
@@ -168,7 +187,8 @@ impl Rows {
             time(part.time.total_ps / self.threads),
             percent(part.time.total_ps, self.whole),
             time(part.in_mpi_ps / self.threads),
-        ]);
+        ];
+        self.table.row(shown(row, self.untimed));
         self.body(&part.body, depth + 1);
     }
 
@@ -207,13 +227,14 @@ impl Rows {
     }
 
     fn row(&mut self, text: String, (calls, mpi): (u64, u64)) {
-        self.table.row(vec![
+        let row = [
             text,
             count(calls / self.threads),
             String::new(),
             String::new(),
             time(mpi / self.threads),
-        ]);
+        ];
+        self.table.row(shown(row, self.untimed));
     }
 }
 

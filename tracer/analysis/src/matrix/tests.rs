@@ -355,7 +355,7 @@ fn counts_need_no_times() {
     for tables in [None, Some(&tables())] {
         let timed = of_stencil(tables);
         let of = TrafficOf::default();
-        let (found, state) = untimed_traffic(&path, of, tables).unwrap();
+        let (found, state) = untimed_traffic(&path, &Filter::default(), of, tables).unwrap();
         assert_eq!(state, TraceState::Complete);
         let expected = Matrix {
             span_ps: 0,

@@ -77,6 +77,13 @@ impl<'a> StatCollector<'a> {
         }
     }
 
+    /// The same of events without times. Keeps nothing for each call.
+    pub fn untimed(header: &'a TraceHeader, communicators: &'a Communicators) -> Self {
+        let mut own = Self::new(header, communicators);
+        own.result.untimed = true;
+        own
+    }
+
     /// Takes an event into account. One that was not selected counts for nothing.
     pub fn observe(&mut self, event: &Event) {
         if !event.selected {
@@ -101,7 +108,9 @@ impl<'a> StatCollector<'a> {
         self.result.unresolved_collectives += unresolved;
         let inexact_received = &mut self.result.inexact_received;
         *inexact_received = inexact_received.saturating_add(inexact);
-        self.time(event);
+        if !self.result.untimed {
+            self.time(event);
+        }
         let function = self.functions.entry(event.function).or_default();
         function.calls = function.calls.saturating_add(event.calls());
         function.sent = function.sent.saturating_add(sent);
@@ -205,7 +214,12 @@ impl<'a> StatCollector<'a> {
             })
             .collect();
         functions.sort_by(|a, b| {
-            let key = |stat: &FunctionStat| (std::cmp::Reverse(stat.total_ps), stat.function);
+            let key = |stat: &FunctionStat| {
+                (
+                    std::cmp::Reverse((stat.total_ps, stat.calls)),
+                    stat.function,
+                )
+            };
             key(a).cmp(&key(b))
         });
         let mut all = Intervals::default();

@@ -75,15 +75,24 @@ impl Statistics {
     /// # Errors
     /// Those of `out`.
     pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut *out, self)?;
+        match self.untimed {
+            true => {
+                let mut counts = serde_json::to_value(self)?;
+                remove_times(&mut counts);
+                serde_json::to_writer_pretty(&mut *out, &counts)?;
+            }
+            false => serde_json::to_writer_pretty(&mut *out, self)?,
+        }
         writeln!(out)
     }
 
     fn write_functions(&self, out: &mut dyn io::Write, most: usize) -> io::Result<()> {
         writeln!(out, "Functions")?;
-        let mut table = Table::new([
+        let heads = [
             "function", "calls", "sent", "received", "min", "median", "mean", "max", "total",
-        ]);
+        ];
+        let shown = if self.untimed { 4 } else { heads.len() };
+        let mut table = Table::new(heads[..shown].iter().copied());
         let called: Vec<_> = self.functions.iter().filter(|it| it.calls > 0).collect();
         for stat in called.iter().take(most) {
             let time = |ps| {
@@ -93,7 +102,7 @@ impl Statistics {
                     time(ps)
                 }
             };
-            table.row(vec![
+            let mut row = vec![
                 stat.function.to_owned(),
                 count(stat.calls),
                 bytes(stat.sent),
@@ -103,7 +112,9 @@ impl Statistics {
                 time(stat.mean_ps),
                 time(stat.max_ps),
                 time(stat.total_ps),
-            ]);
+            ];
+            row.truncate(shown);
+            table.row(row);
         }
         table.write(out)?;
         left_out(out, called.len(), most, "functions")?;
@@ -129,19 +140,20 @@ impl Statistics {
     fn write_ranks(&self, out: &mut dyn io::Write, most: usize) -> io::Result<()> {
         let jobs = self.ranks.iter().any(|stat| stat.job > 0);
         writeln!(out, "Ranks")?;
-        let mut table = Table::new([
+        let mut heads = vec![
             if jobs { "job.rank" } else { "rank" },
             "node",
             "calls",
-            "compute",
-            "MPI",
-            "in MPI",
             "sent",
             "received",
-            "interval (harmonic mean)",
-        ]);
+        ];
+        if !self.untimed {
+            heads.splice(3..3, ["compute", "MPI", "in MPI"]);
+            heads.push("interval (harmonic mean)");
+        }
+        let mut table = Table::new(heads);
         for stat in self.ranks.iter().take(most) {
-            table.row(vec![
+            let mut row = vec![
                 if jobs {
                     format!("{}.{}", stat.job, stat.rank)
                 } else {
@@ -149,16 +161,22 @@ impl Statistics {
                 },
                 stat.node.to_string(),
                 count(stat.calls),
-                time(stat.compute_ps),
-                time(stat.mpi_ps),
-                percent(stat.mpi_ps, stat.mpi_ps.saturating_add(stat.compute_ps)),
                 bytes(stat.sent),
                 bytes(stat.received),
-                interval(&stat.intervals),
-            ]);
+            ];
+            if !self.untimed {
+                let all = stat.mpi_ps.saturating_add(stat.compute_ps);
+                let share = percent(stat.mpi_ps, all);
+                row.splice(3..3, [time(stat.compute_ps), time(stat.mpi_ps), share]);
+                row.push(interval(&stat.intervals));
+            }
+            table.row(row);
         }
         table.write(out)?;
         left_out(out, self.ranks.len(), most, "ranks")?;
+        if self.untimed {
+            return writeln!(out);
+        }
         writeln!(
             out,
             "  compute intervals of all ranks: {}, harmonic mean {}",
@@ -271,6 +289,20 @@ impl Statistics {
             )?;
         }
         Ok(())
+    }
+}
+
+/// Takes what is of time out of statistics.
+fn remove_times(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Object(members) => {
+            members.retain(|key, _| {
+                !key.ends_with("_ps") && !["returned", "intervals"].contains(&key.as_str())
+            });
+            members.values_mut().for_each(remove_times);
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(remove_times),
+        _ => {}
     }
 }
 

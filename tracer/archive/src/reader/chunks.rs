@@ -18,6 +18,7 @@ use crate::{Footer, failed};
 #[derive(Debug)]
 pub(super) struct Chunks {
     file: BufReader<File>,
+    pub(super) version: u16,
     pub(super) header: Header,
     pub(super) offset: u64,
     pub(super) dictionary: Dictionary,
@@ -80,6 +81,7 @@ impl Chunks {
         let dictionary = Dictionary::new(version, header.contents.frames > 0);
         Ok(Self {
             file,
+            version,
             header,
             offset: length + chunk.length,
             dictionary,
