@@ -117,6 +117,7 @@ fn a_replay_tells_what_a_run_on_the_other_network_is() {
     let (diff, error, code) = dir.call(&["trace", "diff", "near", "played"]);
     assert_eq!(code, Some(0), "{error}");
     assert!(diff.contains("The programs do the same"), "{diff}");
+    exported(&dir);
     // A placement that the network has no room for.
     dir.write("hosts", "node0:2\nnode9:2\n");
     let (_, error, code) = dir.call(&["replay", "near", "--hostfile", "hosts"]);
@@ -125,4 +126,52 @@ fn a_replay_tells_what_a_run_on_the_other_network_is() {
         error.contains("line 2: the network has no host \"node9\""),
         "{error}"
     );
+}
+
+/// The run as SimGrid's own: what its actions send is what the program sent, and SimGrid's replay comes to its end.
+fn exported(dir: &Dir) {
+    let (command, error, code) =
+        dir.call(&["trace", "export", "near", "--format", "ti", "--out", "ti"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(command.contains("-replay ranks"), "{command}");
+    for rank in 0..4 {
+        let path = dir.path("ti").join(format!("rank-{rank}.txt"));
+        let text = std::fs::read_to_string(path).expect("a rank's actions");
+        let actions: Vec<Vec<&str>> = text.lines().map(|it| it.split(' ').collect()).collect();
+        assert!(actions.iter().all(|it| it[0] == rank.to_string()));
+        let of = |name: &str| actions.iter().filter(|it| it[1] == name).count();
+        let counts = ["barrier", "allreduce", "bcast", "alltoall"].map(of);
+        assert_eq!(counts, [2, 60, 6, 3]);
+        let next = ((rank + 1) % 4).to_string();
+        let sent = actions
+            .iter()
+            .filter(|it| it[1] == "isend" || it[1] == "send");
+        let sizes: Vec<u64> = sent
+            .map(|it| {
+                assert_eq!(it[2], next);
+                it[4].parse().expect("bytes")
+            })
+            .collect();
+        let expected: Vec<u64> = (0..60).map(|step| [64, 6000, 100_000][step % 3]).collect();
+        assert_eq!(sizes, expected);
+    }
+    let words: Vec<&str> = "-np 4 -platform platform.xml -hostfile hosts -replay ranks"
+        .split(' ')
+        .collect();
+    match std::process::Command::new("smpirun")
+        .args(words)
+        .current_dir(dir.path("ti"))
+        .output()
+    {
+        Ok(ended) => {
+            let told = String::from_utf8_lossy(&ended.stderr);
+            assert!(
+                ended.status.success() && told.contains("Simulation time"),
+                "{told}"
+            );
+        }
+        Err(error) => {
+            eprintln!("SKIPPED: smpirun cannot be run ({error}); Debian's libsimgrid-dev has it")
+        }
+    }
 }

@@ -90,10 +90,7 @@ fn folder(path: &Path) -> Result<()> {
 }
 
 /// Writes a file.
-fn file(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
-) -> Result<()> {
+fn file(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<()> {
     let written = File::create(path).and_then(|file| {
         let mut out = BufWriter::new(file);
         write(&mut out)?;

@@ -219,9 +219,7 @@ impl<'p> Tally<'p> {
         let first = &self.program.parts[*taken.parts.first()? as usize];
         match first {
             Part::Direct { .. } => parts
-                .all(|(_, part)| {
-                    matches!(self.program.parts[*part as usize], Part::Direct { .. })
-                })
+                .all(|(_, part)| matches!(self.program.parts[*part as usize], Part::Direct { .. }))
                 .then_some(0),
             Part::Library {
                 algorithm,
@@ -248,7 +246,10 @@ impl<'p> Tally<'p> {
     /// Whether these are all processes, in order.
     fn is_world(&self, members: &[ProcessId]) -> bool {
         members.len() == self.program.processes.len()
-            && members.iter().zip(0..).all(|(member, rank)| *member == rank)
+            && members
+                .iter()
+                .zip(0..)
+                .all(|(member, rank)| *member == rank)
     }
 
     /// The threads of a process.

@@ -22,7 +22,11 @@ pub(super) fn action(together: Together<'_>) -> String {
     let call = together.call;
     let (bytes, root, work) = (call.bytes(), call.root, call.count);
     let own = |pieces: &[u64]| pieces.get(call.rank as usize).copied().unwrap_or(0);
-    let sum = |pieces: &[u64]| pieces.iter().fold(0, |sum: u64, it| sum.saturating_add(*it));
+    let sum = |pieces: &[u64]| {
+        pieces
+            .iter()
+            .fold(0, |sum: u64, it| sum.saturating_add(*it))
+    };
     let alone = |pieces: &[u64]| pieces.first().copied().unwrap_or(0);
     match call.operation {
         Operation::Barrier => "barrier".to_owned(),
