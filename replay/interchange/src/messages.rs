@@ -255,7 +255,7 @@ impl<'m, E, F: FnMut(Step<'m>) -> Result<(), E>> Teller<'m, F> {
         let mut over = 0;
         for (step, needs) in steps.iter() {
             let wanted = if blocking { *needs } else { 0 };
-            for (end, message) in under_way.drain(..).collect::<Vec<_>>() {
+            for (end, message) in std::mem::take(&mut under_way) {
                 if over < wanted {
                     (self.to)(end.is_over(message))?;
                     over += 1;

@@ -76,10 +76,13 @@ fn one<'p, E>(
     Ok(())
 }
 
+/// Calls of a thread: when each was entered and left, and what it does.
+type Calls<'p> = Box<dyn Iterator<Item = ((u64, u64), &'p [Operation])> + 'p>;
+
 /// Where a thread is in its program.
 struct Place<'p> {
     number: u32,
-    calls: Box<dyn Iterator<Item = ((u64, u64), &'p [Operation])> + 'p>,
+    calls: Calls<'p>,
     /// The present call's entry and return, its operations, and whether it was entered.
     present: Option<((u64, u64), &'p [Operation], bool)>,
 }
