@@ -82,7 +82,7 @@ pub struct LeftOut {
     pub probes: u64,
     /// Accesses to other processes' memory.
     pub accesses: u64,
-    /// Parts in collective operations whose messages are all begun at once: the format has no order for what goes on beside a rank's other calls.
+    /// Parts in collective operations whose messages are all begun at once: the format has no order for what happens during a rank's other calls.
     pub unordered: u64,
     /// Threads beyond the first of their process, whose calls are in the order of the trace.
     pub threads: u64,

@@ -1,7 +1,7 @@
 //! Time-independent traces of SimGrid, as `smpirun -replay` reads them.
 //!
-//! Each rank has a file with an action a line. The reader knows one communicator, so what is on others is told as messages, and so is what goes on
-//! beside other calls. Work is in floating-point operations: as many for each cycle as the caller says. Actions and their operands are those of SimGrid
+//! Each rank has a file with an action a line. The reader knows one communicator, so what is on others is told as messages, and so are operations that
+//! overlap other calls. Work is in floating-point operations: as many for each cycle as the caller says. Actions and their operands are those of SimGrid
 //! 3.32 and 4.1. Called by `belljar trace export`.
 
 /// Collective operations as actions.

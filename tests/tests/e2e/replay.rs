@@ -128,7 +128,7 @@ fn a_replay_tells_what_a_run_on_the_other_network_is() {
     );
 }
 
-/// The run as SimGrid's own: what its actions send is what the program sent, and SimGrid's replay comes to its end.
+/// The run as SimGrid's own: what its actions send is what the program sent, and SimGrid's replay ends.
 fn exported(dir: &Dir) {
     let (command, error, code) =
         dir.call(&["trace", "export", "near", "--format", "ti", "--out", "ti"]);

@@ -47,7 +47,7 @@ fn traces(folder: &Path) -> [PathBuf; 2] {
     paths
 }
 
-/// What is of time is 0, and when something was read does not matter.
+/// Times are 0, and when something was read does not matter.
 fn without_times(value: &mut Value) {
     match value {
         Value::Object(members) => {

@@ -292,7 +292,7 @@ impl Statistics {
     }
 }
 
-/// Takes what is of time out of statistics.
+/// Takes the times out of statistics.
 fn remove_times(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::Object(members) => {
