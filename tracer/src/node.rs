@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use belljar_abi::{Base, FUNCTIONS};
 use belljar_trace::{
-    Account, Accounts, Counters, Event, Fact, Implementation, NodeSummary, Probe, ProcessInfo,
+    Account, Accounts, Counters, Event, Fact, GivenUp, Implementation, NodeSummary, Probe,
+    ProcessInfo,
 };
 use belljar_unwind::Files;
 
@@ -160,8 +161,8 @@ impl NodeTracer {
         self.to_watch.take()
     }
 
-    /// Takes the calls that were completed, in the order of their exits; among them,
-    /// with no exit, those found to have been abandoned.
+    /// Takes the calls that were completed, in the order of their ends; among them,
+    /// with no exit, those given up.
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
@@ -200,9 +201,9 @@ impl NodeTracer {
     }
 
     /// Whatever process was in an address space is gone.
-    pub(crate) fn end_process(&mut self, space: Space) {
+    pub(crate) fn end_process(&mut self, space: Space, at: u64) {
         for call in self.open.take_space(space) {
-            self.record(call.event);
+            self.give_up(call.event, at);
         }
         self.processes.remove(&space);
         self.bindings.remove(&space);
@@ -217,7 +218,7 @@ impl NodeTracer {
         rank: Option<u32>,
         implementation: Implementation,
     ) {
-        self.end_process(space);
+        self.end_process(space, at);
         self.forget_a_process();
         let number = self.started;
         self.started = self.started.wrapping_add(1);
@@ -290,7 +291,7 @@ impl NodeTracer {
         handles: Vec<u64>,
         memory: &mut dyn GuestMemory,
     ) {
-        let slot = registers.gpr[RSP];
+        let (at, slot) = (event.entry, registers.gpr[RSP]);
         let return_address = if self.watches_returns {
             let address = Reader(memory).u64(slot);
             self.to_watch = address.ok();
@@ -300,7 +301,7 @@ impl NodeTracer {
         };
         let Ok(return_address) = return_address else {
             self.counters.warnings.unreturnable += 1;
-            self.record(event);
+            self.give_up(event, at);
             return;
         };
         let space = registers.space();
@@ -314,11 +315,11 @@ impl NodeTracer {
         );
         if let Some(call) = displaced.abandoned {
             self.counters.warnings.abandoned += 1;
-            self.record(call.event);
+            self.give_up(call.event, at);
         }
         for call in displaced.dropped {
             self.counters.warnings.dropped += 1;
-            self.record(call.event);
+            self.give_up(call.event, at);
         }
     }
 
@@ -356,6 +357,12 @@ impl NodeTracer {
         if event.bad.is_some() {
             self.counters.warnings.bad_pointers += 1;
         }
+        self.record(event);
+    }
+
+    /// Records a call that was found not to return.
+    fn give_up(&mut self, mut event: Event, at: u64) {
+        event.given_up = GivenUp(Some(at));
         self.record(event);
     }
 

@@ -236,6 +236,7 @@ impl Process {
             site: Site::default(),
             details: Detailed::default(),
             folded: Folded::default(),
+            given_up: Default::default(),
         }
     }
 

@@ -226,8 +226,8 @@ impl Recorder {
         let Some(writer) = &mut self.writer else {
             return Ok(());
         };
-        self.held.sort_by_key(|event| (event.exit, event.node));
-        let returned = |event: &Event| event.exit.is_none_or(|exit| exit < cycle);
+        self.held.sort_by_key(|event| (event.end(), event.node));
+        let returned = |event: &Event| event.end().is_none_or(|end| end < cycle);
         let ready = self.held.partition_point(returned);
         let mut ready = self.held.drain(..ready);
         let mut push = |event| writer.push(event);

@@ -217,6 +217,7 @@ impl Rank<'_> {
             site: Default::default(),
             details: Default::default(),
             folded: Default::default(),
+            given_up: Default::default(),
         };
         with(&mut event);
         self.events.push(event);

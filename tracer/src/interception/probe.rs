@@ -52,7 +52,7 @@ impl NodeTracer {
         let targets = self.targets.clone();
         match target {
             Some(Target::Start) => {
-                self.begin_process(registers, memory);
+                self.begin_process(at, registers, memory);
                 self.begin_own_task(at, registers, memory);
             }
             Some(Target::Call {
@@ -91,9 +91,9 @@ impl NodeTracer {
     }
 
     /// A process begins in an address space: whatever was there is gone.
-    fn begin_process(&mut self, registers: &MagicRegisters, memory: &dyn GuestMemory) {
+    fn begin_process(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) {
         let space = registers.space();
-        self.end_process(space);
+        self.end_process(space, at);
         let before = self.launched.remove(&space);
         self.note_silent(before);
         let launched = launch::launched(registers.gpr[RSP], Reader(memory));

@@ -104,6 +104,9 @@ fn longjmp_abandons_a_call_and_leaves_no_depth_behind() {
         ("MPI_Finalize", true, 0),
     ];
     assert_eq!(seen, expected);
+    // A call that never returned has its place among those that did.
+    let ends: Vec<_> = events.iter().map(|it| it.end().unwrap_or(0)).collect();
+    assert!(events[0].entry < ends[0] && ends.is_sorted(), "{ends:?}");
     assert_eq!(tracer.counters().warnings.abandoned, 1);
     assert!(tracer.open_calls().is_empty());
 }

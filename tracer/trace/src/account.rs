@@ -4,10 +4,9 @@
 //! without a time model has none of them. The runner gives them to the tracer with each call; analyses make
 //! figures of them.
 
-use bincode::de::{BorrowDecode, BorrowDecoder, Decoder};
-use bincode::enc::Encoder;
-use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
+
+use crate::codec::not_encoded;
 use serde::Serialize;
 
 /// Sums of a node since its reset.
@@ -51,20 +50,4 @@ impl Account {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accounts(pub Option<[Account; 2]>);
 
-impl Encode for Accounts {
-    fn encode<E: Encoder>(&self, _: &mut E) -> Result<(), EncodeError> {
-        Ok(())
-    }
-}
-
-impl<C> Decode<C> for Accounts {
-    fn decode<D: Decoder<Context = C>>(_: &mut D) -> Result<Self, DecodeError> {
-        Ok(Self(None))
-    }
-}
-
-impl<'de, C> BorrowDecode<'de, C> for Accounts {
-    fn borrow_decode<D: BorrowDecoder<'de, Context = C>>(_: &mut D) -> Result<Self, DecodeError> {
-        Ok(Self(None))
-    }
-}
+not_encoded!(Accounts);

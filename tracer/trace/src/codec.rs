@@ -65,6 +65,37 @@ fn described(error: &DecodeError) -> String {
     }
 }
 
+/// Has a record's part, a type of one field that has a default, encoded as nothing: it is told apart from the record, or not at all.
+macro_rules! not_encoded {
+    ($part:ident) => {
+        impl bincode::Encode for $part {
+            fn encode<E: bincode::enc::Encoder>(
+                &self,
+                _: &mut E,
+            ) -> Result<(), bincode::error::EncodeError> {
+                Ok(())
+            }
+        }
+
+        impl<C> bincode::Decode<C> for $part {
+            fn decode<D: bincode::de::Decoder<Context = C>>(
+                _: &mut D,
+            ) -> Result<Self, bincode::error::DecodeError> {
+                Ok(Self::default())
+            }
+        }
+
+        impl<'de, C> bincode::BorrowDecode<'de, C> for $part {
+            fn borrow_decode<D: bincode::de::BorrowDecoder<'de, Context = C>>(
+                _: &mut D,
+            ) -> Result<Self, bincode::error::DecodeError> {
+                Ok(Self::default())
+            }
+        }
+    };
+}
+pub(crate) use not_encoded;
+
 #[cfg(test)]
 mod tests {
     use super::*;

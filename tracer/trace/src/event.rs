@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use self::details::Detailed;
 use crate::account::Accounts;
+use crate::codec::not_encoded;
 use crate::implementation::{Implementation, Peer};
 use crate::object::{Datatype, Fact};
 use crate::polls::Folded;
@@ -80,7 +81,16 @@ pub struct Event {
     /// The calls that it stands for, if these are several: then `entry` is the first one's and `exit` the last one's, and
     /// all else is that of each.
     pub folded: Folded,
+    /// When it was found that the call will not return.
+    pub given_up: GivenUp,
 }
+
+/// When a call was found not to return any more, in cycles as [`Event::entry`]: its place in a trace, among calls that
+/// did return. No part of a trace, nor encoded with an event: `None` in what was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GivenUp(pub Option<u64>);
+
+not_encoded!(GivenUp);
 
 impl Event {
     /// The function's description. For a number of a newer Belljar, one without parameters.
@@ -104,6 +114,11 @@ impl Event {
     pub fn failed(&self) -> bool {
         let tells = self.description().result == belljar_abi::Base::Int;
         tells && self.result.is_some_and(|result| result != 0)
+    }
+
+    /// Until when it was open, in cycles: its place among a node's calls in a trace. `None` where it still was at the run's end.
+    pub fn end(&self) -> Option<u64> {
+        self.exit.or(self.given_up.0)
     }
 
     /// How many calls it stands for.

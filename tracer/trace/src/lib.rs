@@ -42,8 +42,8 @@ pub use counters::{Counters, NodeSummary, ProcessInfo, TraceSummary, Warnings};
 pub use datatypes::Predefined;
 pub use event::details::{Bounds, Detailed, Details, UnboundedDetails};
 pub use event::{
-    Amount, Collective, Completion, Direction, Ending, Event, Phase, Share, Status, Text, Transfer,
-    Who,
+    Amount, Collective, Completion, Direction, Ending, Event, GivenUp, Phase, Share, Status, Text,
+    Transfer, Who,
 };
 pub use file::{
     EARLIEST_VERSION, MAGIC, PLAIN_VERSION, SINGLE_VERSION, SITES_VERSION, TRACE_FILE, TraceError,

@@ -10,12 +10,10 @@ pub(crate) mod fold;
 use std::sync::LazyLock;
 
 use belljar_abi::FUNCTIONS;
-use bincode::de::{BorrowDecode, BorrowDecoder, Decoder};
-use bincode::enc::Encoder;
-use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 
 use crate::account::Account;
+use crate::codec::not_encoded;
 
 /// Functions that programs call again and again until something has happened.
 const POLLS: [&str; 10] = [
@@ -90,23 +88,7 @@ impl Polls {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folded(pub Option<Box<Polls>>);
 
-impl Encode for Folded {
-    fn encode<E: Encoder>(&self, _: &mut E) -> Result<(), EncodeError> {
-        Ok(())
-    }
-}
-
-impl<C> Decode<C> for Folded {
-    fn decode<D: Decoder<Context = C>>(_: &mut D) -> Result<Self, DecodeError> {
-        Ok(Self(None))
-    }
-}
-
-impl<'de, C> BorrowDecode<'de, C> for Folded {
-    fn borrow_decode<D: BorrowDecoder<'de, Context = C>>(_: &mut D) -> Result<Self, DecodeError> {
-        Ok(Self(None))
-    }
-}
+not_encoded!(Folded);
 
 #[cfg(test)]
 mod tests {

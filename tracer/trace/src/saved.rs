@@ -6,8 +6,8 @@
 use crate::account::Account;
 use crate::codec;
 use crate::counters::NodeSummary;
-use crate::event::Event;
 use crate::event::details::{Detailed, Details};
+use crate::event::{Event, GivenUp};
 use crate::polls::{Folded, Polls};
 use crate::probe::{ProbeRecord, ProbesEnd, Recorded};
 use crate::site::{NewSites, Site, SiteNumbers, Sites};
@@ -35,6 +35,7 @@ pub type Unencoded = (
     Option<[Account; 2]>,
     Option<Box<Details>>,
     Option<Box<Polls>>,
+    Option<u64>,
 );
 
 type SavedEvents = (Vec<Event>, Vec<Unencoded>, SavedSites);
@@ -92,11 +93,13 @@ pub(crate) fn load_sites_of<'a>(
 /// What is not encoded with `event`, but for its site.
 pub fn unencoded(event: &Event) -> Unencoded {
     let folded = event.folded.0.clone();
-    (event.accounts.0, event.details.0.clone(), folded)
+    let details = event.details.0.clone();
+    (event.accounts.0, details, folded, event.given_up.0)
 }
 
 /// Gives `event` what was [told apart](unencoded) of it.
-pub fn give_back(event: &mut Event, (accounts, details, folded): Unencoded) {
+pub fn give_back(event: &mut Event, (accounts, details, folded, given_up): Unencoded) {
+    event.given_up = GivenUp(given_up);
     event.accounts.0 = accounts;
     event.folded = Folded(folded);
     event.details = Detailed(details);

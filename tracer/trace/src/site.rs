@@ -8,10 +8,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bincode::de::{BorrowDecode, BorrowDecoder, Decoder};
-use bincode::enc::Encoder;
-use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
+
+use crate::codec::not_encoded;
 
 /// Most frames that a site has.
 pub const MOST_FRAMES: u8 = 64;
@@ -42,23 +41,7 @@ pub struct CallStack(pub Vec<Frame>);
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Site(pub Option<Arc<CallStack>>);
 
-impl Encode for Site {
-    fn encode<E: Encoder>(&self, _: &mut E) -> Result<(), EncodeError> {
-        Ok(())
-    }
-}
-
-impl<C> Decode<C> for Site {
-    fn decode<D: Decoder<Context = C>>(_: &mut D) -> Result<Self, DecodeError> {
-        Ok(Self(None))
-    }
-}
-
-impl<'de, C> BorrowDecode<'de, C> for Site {
-    fn borrow_decode<D: BorrowDecoder<'de, Context = C>>(_: &mut D) -> Result<Self, DecodeError> {
-        Ok(Self(None))
-    }
-}
+not_encoded!(Site);
 
 /// Files and stacks that are new in a table of sites.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]

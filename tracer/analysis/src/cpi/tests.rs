@@ -32,6 +32,7 @@ fn call(times: [u64; 2], accounts: Option<[Account; 2]>) -> Event {
         site: Default::default(),
         details: Default::default(),
         folded: Default::default(),
+        given_up: Default::default(),
     }
 }
 

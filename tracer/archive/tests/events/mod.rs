@@ -175,6 +175,7 @@ fn event(numbers: &mut impl Iterator<Item = u64>) -> Event {
         site: Site::default(),
         details: belljar_trace::Detailed::default(),
         folded: folded(&mut next),
+        given_up: Default::default(),
     }
 }
 
@@ -279,6 +280,7 @@ pub(crate) fn all_kinds(number: u64) -> Event {
         site: Site::default(),
         details: belljar_trace::Detailed::default(),
         folded: belljar_trace::Folded::default(),
+        given_up: Default::default(),
     }
 }
 

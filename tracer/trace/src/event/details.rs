@@ -3,12 +3,10 @@
 //! Most calls have nothing of it. It is no part of an event's encoding, so records of earlier versions of the trace stay as they
 //! are; the trace has it with a call's signature. Made by tracers, used by whoever writes, reads or lists events.
 
-use bincode::de::{BorrowDecode, BorrowDecoder, Decoder};
-use bincode::enc::Encoder;
-use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 use serde::Serialize;
 
+use crate::codec::not_encoded;
 use crate::object::Datatype;
 
 /// What a call tells besides.
@@ -68,20 +66,4 @@ impl Detailed {
     }
 }
 
-impl Encode for Detailed {
-    fn encode<E: Encoder>(&self, _: &mut E) -> Result<(), EncodeError> {
-        Ok(())
-    }
-}
-
-impl<C> Decode<C> for Detailed {
-    fn decode<D: Decoder<Context = C>>(_: &mut D) -> Result<Self, DecodeError> {
-        Ok(Self(None))
-    }
-}
-
-impl<'de, C> BorrowDecode<'de, C> for Detailed {
-    fn borrow_decode<D: BorrowDecoder<'de, Context = C>>(_: &mut D) -> Result<Self, DecodeError> {
-        Ok(Self(None))
-    }
-}
+not_encoded!(Detailed);

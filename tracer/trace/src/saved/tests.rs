@@ -43,6 +43,7 @@ fn events(count: u64) -> Vec<Event> {
             ..crate::Details::default()
         }),
         folded: Folded((number > 3).then(|| Box::new(Polls::one(number, sum(number), 5)))),
+        given_up: GivenUp((number == 2).then_some(number)),
     });
     events.collect()
 }

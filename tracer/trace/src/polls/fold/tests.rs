@@ -43,6 +43,7 @@ fn call(name: &str, thread: u32, entry: u64, exit: u64) -> Event {
         site: crate::site::Site::default(),
         details: crate::Detailed::default(),
         folded: Folded::default(),
+        given_up: Default::default(),
     }
 }
 
