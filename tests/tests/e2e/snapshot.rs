@@ -17,8 +17,8 @@ fn clones_call_what_nodes_call_that_booted_each() {
     assert!(each.console(1).contains("belljar.node=1"));
     let (clones, each) = (dir.calls("clones"), dir.calls("each"));
     assert_eq!(clones.len(), 2);
-    assert!(clones[&0].len() > 20, "{clones:?}");
-    for (clone, each) in clones[&0].iter().zip(&each[&0]) {
+    assert!(clones[&[0, 0]].len() > 20, "{clones:?}");
+    for (clone, each) in clones[&[0, 0]].iter().zip(&each[&[0, 0]]) {
         assert_eq!(clone, each);
     }
     assert!(clones == each);
