@@ -94,7 +94,7 @@ pub fn search(
     if slots < processes as u64 {
         return Err(ReplayError::Slots { processes, slots });
     }
-    let latencies = Latencies::new(topology.clone(), settings.routing, settings.seed)?;
+    let latencies = Latencies::new(topology.clone(), &settings.routes())?;
     let traffic = Traffic::of(program);
     let mut ground = Ground::new(&traffic, latencies, topology.hosts(), effort.slots);
     let made = [

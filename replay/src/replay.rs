@@ -181,8 +181,7 @@ fn play(
         }
         NetworkModel::Flow(topology, settings) => Box::new(FlowNetwork::new(
             topology.clone(),
-            settings.routing,
-            settings.seed,
+            &settings.routes(),
             pace,
         )?),
         NetworkModel::LogGops(hosts, parameters) => {

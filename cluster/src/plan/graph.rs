@@ -5,13 +5,13 @@
 //! absent is as the scenario says. Where no node is a host, the scenario's nodes are put
 //! at the switches, in the file's order.
 
-use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
-use belljar_fabric::graphml::{Data, Edge, Graph, MAX_BYTES, Node};
+use belljar_fabric::graphml::{Data, Edge, Graph, Node};
 use belljar_fabric::{Endpoint, Link, LinkId, LinkSpec, PartSpecs, SwitchSpec, Topology};
 
+use super::network::bounded;
 use super::network::error::NetworkError;
 use super::network::parts::parts;
 use crate::scenario::Network;
@@ -23,13 +23,7 @@ pub(super) fn build(path: &Path, network: &Network, hosts: u32) -> Result<Topolo
         path: path.to_owned(),
         source,
     };
-    let size = fs::metadata(path).map_err(read)?.len();
-    if size > MAX_BYTES as u64 {
-        return Err(read(std::io::Error::other(format!(
-            "it has {size} bytes, more than {MAX_BYTES}"
-        ))));
-    }
-    let text = fs::read_to_string(path).map_err(read)?;
+    let text = bounded::read(path).map_err(read)?;
     let graph = Graph::parse(&text).map_err(|source| NetworkError::Graphml {
         path: path.to_owned(),
         source,

@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use belljar_fabric::{
-    Dragonfly, FatTree, HyperX, Impairment, LinkId, LinkSpec, Outage, Settings, SlimFly, Topology,
-    Torus,
+    Dragonfly, FatTree, ForwardingTables, HyperX, Impairment, LinkId, LinkSpec, Outage, Routing,
+    Settings, SlimFly, Topology, Torus,
 };
 use belljar_sim::{Span, Time};
 use wildmatch::WildMatch;
@@ -20,6 +21,8 @@ use crate::plan::network::error::NetworkError;
 use crate::plan::network::parts::parts;
 use crate::scenario::{Arp, LinkTable, Network, Scenario, TopologyKind};
 
+/// Files that are read as far as a bound.
+pub(super) mod bounded;
 /// A network in words.
 mod describe;
 /// Why a network cannot be.
@@ -54,6 +57,7 @@ impl NetworkPlan {
         let names = Names::default();
         let settings = Settings {
             routing: network.routing.0,
+            tables: tables(network, &topology, folder)?,
             seed: scenario.seed,
             impairments: impairments(&topology, &names, &network.links)?,
             statistics: network.statistics.map(|length| length.0),
@@ -73,6 +77,32 @@ impl NetworkPlan {
             pcap,
         })
     }
+}
+
+/// Reads the user's forwarding tables, where the routing is theirs.
+fn tables(
+    network: &Network,
+    topology: &Topology,
+    folder: &Path,
+) -> Result<Option<Arc<ForwardingTables>>, NetworkError> {
+    let chosen = network.routing.0 == Routing::Tables;
+    let Some(file) = &network.tables else {
+        return match chosen {
+            true => Err(NetworkError::NoTables),
+            false => Ok(None),
+        };
+    };
+    if !chosen {
+        return Err(NetworkError::TablesUnused(network.routing.to_string()));
+    }
+    let path = folder.join(file);
+    let text = bounded::read(&path).map_err(|source| NetworkError::ReadTables {
+        path: path.clone(),
+        source,
+    })?;
+    let tables = ForwardingTables::parse(topology, &text)
+        .map_err(|source| NetworkError::Tables { path, source })?;
+    Ok(Some(Arc::new(tables)))
 }
 
 /// Links' names, made when first asked for.

@@ -64,9 +64,11 @@ pub struct Network {
     pub switch_queue: Bytes,
     /// The place of each node in the network, node 0 first: a number of the place that node would have otherwise. As they are numbered when absent.
     pub places: Option<Vec<u32>>,
-    /// How one of several equal ways is chosen.
+    /// How one of several ways is chosen.
     #[schemars(with = "RoutingNames")]
     pub routing: RoutingName,
+    /// With routing `tables`: a file that says which link each switch sends frames to each node over.
+    pub tables: Option<PathBuf>,
     /// How nodes get to know each other's hardware addresses.
     pub arp: Arp,
     /// What goes wrong on links.
@@ -199,7 +201,7 @@ impl<'de> Deserialize<'de> for TopologyKind {
     }
 }
 
-/// A routing by its name: `shortest`, `ecmp`, `d-mod-k`.
+/// A routing by its name, such as `ecmp` or `d-mod-k`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct RoutingName(pub Routing);
 
@@ -209,6 +211,12 @@ impl fmt::Display for RoutingName {
             Routing::Shortest => "shortest",
             Routing::Ecmp => "ecmp",
             Routing::DModK => "d-mod-k",
+            Routing::SModK => "s-mod-k",
+            Routing::Random => "random",
+            Routing::Valiant => "valiant",
+            Routing::Adaptive => "adaptive",
+            Routing::Ugal => "ugal",
+            Routing::Tables => "tables",
         })
     }
 }
@@ -239,6 +247,12 @@ enum RoutingNames {
     Shortest,
     Ecmp,
     DModK,
+    SModK,
+    Random,
+    Valiant,
+    Adaptive,
+    Ugal,
+    Tables,
 }
 
 impl Default for Network {
@@ -263,6 +277,7 @@ impl Default for Network {
             switch_latency: Duration(Span::from_ns(300)),
             switch_queue: Bytes(512 << 10),
             routing: RoutingName::default(),
+            tables: None,
             arp: Arp::Dynamic,
             links: Vec::new(),
             statistics: None,

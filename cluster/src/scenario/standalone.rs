@@ -36,7 +36,8 @@ impl Scenario {
             TopologyKind::Graphml(file) => Some(file.as_path()),
             _ => None,
         };
-        let named = files.chain(graph).filter_map(Path::to_str);
+        let tables = self.network.tables.as_deref();
+        let named = files.chain(graph).chain(tables).filter_map(Path::to_str);
         named.map(str::to_owned).collect()
     }
 
@@ -66,12 +67,14 @@ impl Scenario {
         {
             *recipe = full.to_owned();
         }
-        if let Some(file) = table
-            .get_mut("network")
-            .and_then(|network| network.get_mut("topology"))
-            .and_then(|topology| topology.get_mut("graphml"))
-        {
-            take_in(file, format!("{INPUTS}/network.graphml"));
+        if let Some(network) = table.get_mut("network") {
+            let graph = network.get_mut("topology");
+            if let Some(file) = graph.and_then(|topology| topology.get_mut("graphml")) {
+                take_in(file, format!("{INPUTS}/network.graphml"));
+            }
+            if let Some(file) = network.get_mut("tables") {
+                take_in(file, format!("{INPUTS}/network.tables"));
+            }
         }
         let files = table
             .get_mut("workload")

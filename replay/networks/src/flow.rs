@@ -12,7 +12,7 @@ mod fair;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use belljar_fabric::{Direction, LinkId, Routing, RoutingError, Topology};
+use belljar_fabric::{Direction, LinkId, Routes, RoutingError, Topology};
 use belljar_sim::{Span, Time};
 
 use crate::loggops::within;
@@ -35,6 +35,8 @@ struct Flow {
 pub struct FlowNetwork {
     topology: Topology,
     ways: Ways,
+    /// Messages choose their ways by what links carry when they begin.
+    adaptive: bool,
     pace: Pace,
     sharing: Sharing,
     /// By message.
@@ -49,12 +51,7 @@ impl FlowNetwork {
     ///
     /// # Errors
     /// When the topology is none for the routing.
-    pub fn new(
-        topology: Topology,
-        routing: Routing,
-        seed: u64,
-        pace: Pace,
-    ) -> Result<Self, RoutingError> {
+    pub fn new(topology: Topology, routes: &Routes, pace: Pace) -> Result<Self, RoutingError> {
         let links = topology.links();
         let mut capacities: Vec<f64> = links
             .iter()
@@ -69,7 +66,8 @@ impl FlowNetwork {
             capacities.extend(vec![rate; topology.hosts() as usize]);
         }
         Ok(Self {
-            ways: Ways::new(&topology, routing, seed)?,
+            ways: Ways::new(&topology, routes)?,
+            adaptive: routes.routing.looks_at_load(),
             small: vec![0; links.len() * 2],
             sharing: Sharing::new(capacities),
             topology,
@@ -104,7 +102,17 @@ impl Network for FlowNetwork {
         if from == to {
             return Some(time + within(&self.pace, bytes));
         }
-        let way = self.ways.between(&self.topology, from, to);
+        let chosen = self.adaptive.then(|| {
+            let load = |link: LinkId, direction: Direction| {
+                self.sharing.flows_on(link * 2 + direction.index() as u32)
+            };
+            let salt = time.as_ps() ^ u64::from(id) << 32;
+            self.ways.chosen(&self.topology, (from, to), salt, &load)
+        });
+        let way = match &chosen {
+            Some(way) => way,
+            None => self.ways.between(&self.topology, from, to),
+        };
         let (after, over) = (way.after(bytes), Arc::clone(&way.over));
         if frames_of(bytes) == 1 {
             let last = way.transmission(bytes);

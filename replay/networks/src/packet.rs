@@ -2,7 +2,7 @@
 //!
 //! A message goes as full frames and a rest, and has arrived when its receiver has taken in all. A host makes a frame of each of its messages in turn, as
 //! many of those to one receiver as its window lets it (`connection`). Acknowledgements of messages of several frames are frames, too, and wait in line with all
-//! that their hosts send; those of small ones come back with other frames. What is lost on the way is sent again: at once when a later frame of the message tells
+//! that their hosts send; those of small ones come back with other frames. What is lost on the way is sent again: at once when a later frame of the message (a third one, where frames may overtake one another) tells
 //! the receiver, which takes a round trip, else after a time (RFC 6298), then after twice as long, and so on. Called by replay.
 
 /// How much may be under way from one host to another.
@@ -22,6 +22,9 @@ use connection::Connection;
 
 /// How long a sender waits for what nobody tells it is lost: Linux's least.
 const TIMEOUT: Span = Span::from_ms(200);
+
+/// After how many later frames TCP takes one for lost, where frames may overtake one another (RFC 5681, 3.2).
+const OVERTAKEN: u64 = 3;
 
 /// Where in a frame what it is known by again stands, three numbers of eight bytes.
 const MARK: usize = 38;
@@ -54,12 +57,33 @@ struct Transit {
     sent: u64,
     /// Frames that the receiver knows of: all up to the last that came.
     known: u64,
-    /// Those of them that did not come.
-    missing: BTreeSet<u64>,
+    /// Those of them that did not come, and how many later ones have.
+    missing: BTreeMap<u64, u64>,
     /// When one was sent or came last.
     heard: Time,
     /// For how long nothing may be heard.
     patience: Span,
+}
+
+impl Transit {
+    /// Frame `index` has come. Those that are lost, as so many later ones came.
+    fn take(&mut self, index: u64, overtaken: u64) -> Vec<u64> {
+        if index < self.known {
+            self.missing.remove(&index);
+        } else {
+            let passed = self.known..index;
+            self.missing.extend(passed.map(|index| (index, 0)));
+            self.known = index + 1;
+        }
+        let mut lost = Vec::new();
+        for (earlier, later) in self.missing.range_mut(..index) {
+            *later += 1;
+            if *later == overtaken {
+                lost.push(*earlier);
+            }
+        }
+        lost
+    }
 }
 
 /// What happens at a host, in the order of time.
@@ -92,6 +116,8 @@ pub struct PacketNetwork {
     /// With a number, so that those of one time are all kept.
     happenings: BTreeSet<(Time, Happening, u64)>,
     happened: u64,
+    /// After how many later frames one that did not come is taken for lost.
+    overtaken: u64,
 }
 
 impl PacketNetwork {
@@ -102,7 +128,11 @@ impl PacketNetwork {
     pub fn new(topology: Topology, settings: &Settings, pace: Pace) -> Result<Self, RoutingError> {
         let hosts = topology.hosts() as usize;
         Ok(Self {
-            ways: Ways::new(&topology, settings.routing, settings.seed)?,
+            ways: Ways::new(&topology, &settings.routes())?,
+            overtaken: match settings.routing.looks_at_load() {
+                true => OVERTAKEN,
+                false => 1,
+            },
             fabric: Fabric::with_settings(topology, settings)?,
             pace,
             senders: vec![Sender::default(); hosts],
@@ -201,14 +231,7 @@ impl PacketNetwork {
         };
         let pair = (transit.message.from, transit.message.to);
         transit.heard = taken;
-        let mut lost = 0..0;
-        if index >= transit.known {
-            lost = transit.known..index;
-            transit.missing.extend(lost.clone());
-            transit.known = index + 1;
-        } else {
-            transit.missing.remove(&index);
-        }
+        let lost = transit.take(index, self.overtaken);
         let frames = frames_of(transit.message.bytes);
         let whole = transit.known == frames && transit.missing.is_empty();
         if whole {
@@ -244,7 +267,7 @@ impl PacketNetwork {
         let (mut lost, mut turns) = (Vec::new(), VecDeque::new());
         if transit.heard + transit.patience <= now {
             let rest = transit.known..transit.sent;
-            lost.extend(transit.missing.iter().copied().chain(rest));
+            lost.extend(transit.missing.keys().copied().chain(rest));
             transit.patience = transit.patience + transit.patience;
             transit.heard = now;
             let pair = (transit.message.from, transit.message.to);
@@ -303,7 +326,7 @@ impl Network for PacketNetwork {
             message,
             sent: 0,
             known: 0,
-            missing: BTreeSet::new(),
+            missing: BTreeMap::new(),
             heard: time,
             patience: TIMEOUT,
         };

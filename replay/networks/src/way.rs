@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use belljar_fabric::{Direction, Endpoint, LinkId, Mac, Paths, Routing, RoutingError, Topology};
+use belljar_fabric::{Direction, Endpoint, LinkId, Mac, Paths, Routes, RoutingError, Topology};
 use belljar_sim::Span;
 
 use crate::network::{HEADERS, SEGMENT, on_wire};
@@ -53,24 +53,34 @@ pub(crate) struct Ways {
 }
 
 impl Ways {
-    pub(crate) fn new(
-        topology: &Topology,
-        routing: Routing,
-        seed: u64,
-    ) -> Result<Self, RoutingError> {
+    pub(crate) fn new(topology: &Topology, routes: &Routes) -> Result<Self, RoutingError> {
         Ok(Self {
-            paths: Paths::new(topology, routing, seed)?,
+            paths: Paths::new(topology, routes)?,
             ways: BTreeMap::new(),
         })
     }
 
-    /// The way from one host to another.
+    /// The way from one host to another; where routing looks at queues, that of an idle network.
     pub(crate) fn between(&mut self, topology: &Topology, from: u32, to: u32) -> &Way {
         let paths = &mut self.paths;
         self.ways.entry((from, to)).or_insert_with(|| {
-            let path = paths.between(topology, from, to, &headers(from, to));
+            let frame = headers(from, to);
+            let path = paths.between(topology, from, to, (&frame, 0), &|_, _| 0);
             way(topology, &path, (from, to))
         })
+    }
+
+    /// The way that routing which looks at queues chooses now: `load` says how much each link carries in a direction, and `salt` tells choices apart.
+    pub(crate) fn chosen(
+        &mut self,
+        topology: &Topology,
+        (from, to): (u32, u32),
+        salt: u64,
+        load: &dyn Fn(LinkId, Direction) -> u64,
+    ) -> Way {
+        let frame = headers(from, to);
+        let path = self.paths.between(topology, from, to, (&frame, salt), load);
+        way(topology, &path, (from, to))
     }
 }
 
@@ -86,8 +96,8 @@ impl Latencies {
     ///
     /// # Errors
     /// When the topology is none for the routing.
-    pub fn new(topology: Topology, routing: Routing, seed: u64) -> Result<Self, RoutingError> {
-        let ways = Ways::new(&topology, routing, seed)?;
+    pub fn new(topology: Topology, routes: &Routes) -> Result<Self, RoutingError> {
+        let ways = Ways::new(&topology, routes)?;
         Ok(Self { topology, ways })
     }
 

@@ -39,7 +39,7 @@ pub use impairment::{Impairment, ImpairmentError, Outage};
 pub use link::{LinkSpec, LinkStatistics};
 pub use network::{Captured, Delivery, Direction, Fabric, FabricState, RestoreError, Settings};
 pub use path::Paths;
-pub use routing::{Routing, RoutingError};
+pub use routing::{ForwardingTables, Routes, Routing, RoutingError, TableError};
 pub use topology::{
     Dragonfly, Endpoint, FatTree, HyperX, Link, LinkId, Measures, PartSpecs, SlimFly, SwitchSpec,
     Topology, TopologyError, Torus,

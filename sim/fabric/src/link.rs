@@ -157,6 +157,11 @@ impl Port {
         &self.spec
     }
 
+    /// For how long from `now` on the wire has frames to carry.
+    pub(crate) fn busy_for(&self, now: Time) -> Span {
+        self.state.free_at.max(now).since(now)
+    }
+
     /// Sends a frame that is ready at `now`. Calls must come in order of time.
     pub(crate) fn send(&mut self, now: Time, length: usize) -> Result<Passage, Refusal> {
         let bytes = length as u64;

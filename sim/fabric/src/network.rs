@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::frame::{Frame, Mac};
 use crate::impairment::Impairment;
 use crate::link::{Exit, LinkStatistics, Port, PortSpec, PortState};
-use crate::routing::{Router, Routing, RoutingError};
+use crate::routing::{ForwardingTables, Passing, Router, Routes, Routing, RoutingError};
 use crate::topology::{Endpoint, LinkId, Topology};
 use crate::windows::{LinkRecord, Windows};
 use crate::wire::{Wire, WireCount, WirePair};
@@ -71,6 +71,8 @@ pub struct Captured {
 pub struct Settings {
     /// How ways are chosen.
     pub routing: Routing,
+    /// The user's tables, where [`Routing::Tables`] is chosen.
+    pub tables: Option<Arc<ForwardingTables>>,
     /// Where chance and hashes come from.
     pub seed: u64,
     /// What goes wrong on links; one link must not be named twice.
@@ -86,7 +88,16 @@ impl Settings {
     /// # Errors
     /// When the topology is none for the routing.
     pub fn check(&self, topology: &Topology) -> Result<(), RoutingError> {
-        Router::new(topology, self.routing, Seed(self.seed)).map(drop)
+        Router::new(topology, &self.routes()).map(drop)
+    }
+
+    /// How ways are chosen.
+    pub fn routes(&self) -> Routes {
+        Routes {
+            routing: self.routing,
+            seed: self.seed,
+            tables: self.tables.clone(),
+        }
     }
 }
 
@@ -106,6 +117,8 @@ enum Event {
     Arrival {
         link: LinkId,
         direction: Direction,
+        /// The switch that it has to pass before its own.
+        via: Option<u32>,
         frame: Frame,
     },
 }
@@ -152,7 +165,7 @@ impl Fabric {
     /// # Errors
     /// When the topology is none for the routing.
     pub fn with_settings(topology: Topology, settings: &Settings) -> Result<Self, RoutingError> {
-        let router = Router::new(&topology, settings.routing, Seed(settings.seed))?;
+        let router = Router::new(&topology, &settings.routes())?;
         Ok(Self::assemble(topology, settings, router))
     }
 
@@ -272,15 +285,16 @@ impl Fabric {
                 Event::Sent { host, frame } => {
                     let link = self.topology.link_of(host);
                     let sent = frame.clone();
-                    if self.transmit(key.time, link, Direction::Up, frame) {
+                    if self.transmit(key.time, (link, Direction::Up), None, frame) {
                         self.wire.note(host, self.topology.hosts(), &sent);
                     }
                 }
                 Event::Arrival {
                     link,
                     direction,
+                    via,
                     frame,
-                } => self.forward(key.time, link, direction, frame),
+                } => self.forward(key.time, (link, direction), via, frame),
             }
         }
         self.deliveries.drain(..)
@@ -297,7 +311,13 @@ impl Fabric {
     }
 
     /// Addresses are known from the start: no switch floods what it has not learnt.
-    fn forward(&mut self, time: Time, over: LinkId, direction: Direction, frame: Frame) {
+    fn forward(
+        &mut self,
+        time: Time,
+        (over, direction): (LinkId, Direction),
+        via: Option<u32>,
+        frame: Frame,
+    ) {
         let Endpoint::Switch(switch) = self.far_end(over, direction) else {
             return;
         };
@@ -313,10 +333,27 @@ impl Fabric {
         let Some(host) = host.filter(|&host| host < self.topology.hosts()) else {
             return;
         };
-        match self.router.towards(&self.topology, switch, host, &frame) {
+        let ends = self.topology.links()[over as usize].ends;
+        let passing = Passing {
+            switch,
+            host,
+            frame: &frame,
+            via,
+            enters: matches!(ends[direction.index()], Endpoint::Host(_)),
+            salt: ready.as_ps(),
+        };
+        let (topology, ports) = (&self.topology, &self.ports);
+        let load = |link: LinkId| {
+            let out = direction_from(topology, switch, link);
+            ports[link as usize][out.index()].busy_for(ready).as_ps()
+        };
+        match self.router.towards(topology, passing, &load) {
             // A host that sends to itself hears nothing of it.
-            Some(link) if link == over && link == self.topology.link_of(host) => {}
-            Some(link) => self.leave(ready, switch, link, frame),
+            Some((link, _)) if link == over && link == self.topology.link_of(host) => {}
+            Some((link, via)) => {
+                let out = direction_from(&self.topology, switch, link);
+                self.transmit(ready, (link, out), via, frame);
+            }
             None => self.unroutable += 1,
         }
     }
@@ -330,23 +367,20 @@ impl Fabric {
         for index in 0..self.topology.links_at(switch).len() {
             let link = self.topology.links_at(switch)[index];
             if link != over && self.router.floods(&self.topology, link) {
-                self.leave(ready, switch, link, frame.clone());
+                let out = direction_from(&self.topology, switch, link);
+                self.transmit(ready, (link, out), None, frame.clone());
             }
         }
     }
 
-    fn leave(&mut self, ready: Time, switch: u32, link: LinkId, frame: Frame) {
-        let ends = self.topology.links()[link as usize].ends;
-        let direction = if ends[0] == Endpoint::Switch(switch) {
-            Direction::Up
-        } else {
-            Direction::Down
-        };
-        self.transmit(ready, link, direction, frame);
-    }
-
     /// Puts a frame into a link's queue. Whether there was room.
-    fn transmit(&mut self, ready: Time, link: LinkId, direction: Direction, frame: Frame) -> bool {
+    fn transmit(
+        &mut self,
+        ready: Time,
+        (link, direction): (LinkId, Direction),
+        via: Option<u32>,
+        frame: Frame,
+    ) -> bool {
         let port = &mut self.ports[link as usize][direction.index()];
         let source = port_number(link, direction);
         let outcome = port.send(ready, frame.len());
@@ -381,6 +415,7 @@ impl Fabric {
         let event = Event::Arrival {
             link,
             direction,
+            via,
             frame,
         };
         self.events.push(key, event);
@@ -399,6 +434,14 @@ impl Fabric {
     /// The least time from sending to arrival between two hosts.
     pub fn lookahead(&self) -> Span {
         self.topology.lookahead()
+    }
+}
+
+/// Which way along a link leads away from a switch.
+fn direction_from(topology: &Topology, switch: u32, link: LinkId) -> Direction {
+    match topology.links()[link as usize].ends[0] == Endpoint::Switch(switch) {
+        true => Direction::Up,
+        false => Direction::Down,
     }
 }
 

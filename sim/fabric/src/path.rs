@@ -2,10 +2,8 @@
 //!
 //! A way is what a frame would take while all links work. Called by models of networks that have no frames.
 
-use belljar_sim::Seed;
-
 use crate::network::Direction;
-use crate::routing::{Router, Routing, RoutingError};
+use crate::routing::{Passing, Router, Routes, RoutingError};
 use crate::topology::{Endpoint, LinkId, Topology};
 
 /// Finds ways through a topology.
@@ -15,16 +13,17 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Ways as `routing` chooses them, hashes from `seed`.
+    /// Ways as `routes` chooses them.
     ///
     /// # Errors
     /// When the topology is none for the routing.
-    pub fn new(topology: &Topology, routing: Routing, seed: u64) -> Result<Self, RoutingError> {
-        let router = Router::new(topology, routing, Seed(seed))?;
+    pub fn new(topology: &Topology, routes: &Routes) -> Result<Self, RoutingError> {
+        let router = Router::new(topology, routes)?;
         Ok(Self { router })
     }
 
-    /// The links over which `frame` goes from host `from` to host `to`, with the directions, in order. Empty where both are the same.
+    /// The links over which `frame` goes from host `from` to host `to`, with the directions, in order. Empty where both are the same. `load` says how much waits
+    /// for a link in a direction, in any unit, for routings that look at that; `salt` tells frames of a flow apart.
     ///
     /// # Panics
     /// When there is no such host.
@@ -33,26 +32,38 @@ impl Paths {
         topology: &Topology,
         from: u32,
         to: u32,
-        frame: &[u8],
+        (frame, salt): (&[u8], u64),
+        load: &dyn Fn(LinkId, Direction) -> u64,
     ) -> Vec<(LinkId, Direction)> {
         let mut path = Vec::new();
         if from == to {
             return path;
         }
         path.push((topology.link_of(from), Direction::Up));
-        let mut switch = topology.switch_of(from);
-        while let Some(link) = self.router.towards(topology, switch, to, frame) {
-            let ends = topology.links()[link as usize].ends;
-            let here = Endpoint::Switch(switch);
-            let direction = match ends[0] == here {
+        let mut passing = Passing {
+            switch: topology.switch_of(from),
+            host: to,
+            frame,
+            via: None,
+            enters: true,
+            salt,
+        };
+        loop {
+            let here = Endpoint::Switch(passing.switch);
+            let direction = |link: LinkId| match topology.links()[link as usize].ends[0] == here {
                 true => Direction::Up,
                 false => Direction::Down,
             };
-            path.push((link, direction));
+            let waits = |link| load(link, direction(link));
+            let Some((link, via)) = self.router.towards(topology, passing, &waits) else {
+                break;
+            };
+            path.push((link, direction(link)));
             match topology.links()[link as usize].other_end(here) {
-                Endpoint::Switch(next) => switch = next,
+                Endpoint::Switch(next) => passing.switch = next,
                 Endpoint::Host(_) => break,
             }
+            (passing.via, passing.enters) = (via, false);
         }
         path
     }
@@ -77,10 +88,10 @@ mod tests {
             queue_bytes: 1 << 19,
         };
         let tree = Topology::tree(8, 2, link, link, switch).unwrap();
-        let mut paths = Paths::new(&tree, Routing::Shortest, 0).unwrap();
+        let mut paths = Paths::new(&tree, &Routes::default()).unwrap();
         for from in 0..8u32 {
             for to in 0..8u32 {
-                let path = paths.between(&tree, from, to, &[]);
+                let path = paths.between(&tree, from, to, (&[], 0), &|_, _| 0);
                 let levels = 32 - (from ^ to).leading_zeros() as usize;
                 assert_eq!(path.len(), 2 * levels, "{from} to {to}");
                 let Some(((first, _), (last, direction))) = path.first().zip(path.last()) else {

@@ -36,8 +36,16 @@ fn troubled(topology: &Topology, seed: u64) -> Settings {
             vec![]
         },
     };
+    let routings = [
+        Routing::Ecmp,
+        Routing::Valiant,
+        Routing::Adaptive,
+        Routing::Ugal,
+        Routing::Random,
+    ];
     Settings {
-        routing: Routing::Ecmp,
+        routing: routings[seed as usize % routings.len()],
+        tables: None,
         seed,
         impairments: links.map(|link| (link, impairment(link))).collect(),
         statistics: Some(Span::from_us(50)),

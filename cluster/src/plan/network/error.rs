@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use belljar_fabric::graphml::GraphmlError;
-use belljar_fabric::{ImpairmentError, RoutingError, TopologyError};
+use belljar_fabric::{ImpairmentError, RoutingError, TableError, TopologyError};
 use belljar_sim::Span;
 
 use crate::scenario::quantity::QuantityError;
@@ -34,6 +34,32 @@ pub enum NetworkError {
         topology: String,
         /// What could be written.
         example: &'static str,
+    },
+    /// Routing by tables, and no file of them.
+    #[error(
+        ".tables is missing; routing \"tables\" needs a file that says which link each switch sends frames to each node over"
+    )]
+    NoTables,
+    /// Tables, and another routing.
+    #[error(
+        ".tables says nothing where routing is \"{0}\"; remove it, or set routing = \"tables\""
+    )]
+    TablesUnused(String),
+    /// The tables' file cannot be read.
+    #[error(".tables: cannot read {path}: {source}")]
+    ReadTables {
+        /// The file.
+        path: PathBuf,
+        /// The host's reason.
+        source: std::io::Error,
+    },
+    /// The tables' file has none that are right.
+    #[error(".tables: {path}: {source}")]
+    Tables {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and where.
+        source: TableError,
     },
     /// The graph's file cannot be read.
     #[error(".topology: cannot read {path}: {source}")]

@@ -68,7 +68,16 @@ fn what_fits_no_network_is_refused_with_key_and_remedy() {
         ),
         (
             "topology = \"torus\"\ndimensions = [4]\nrouting = \"d-mod-k\"",
-            "network.routing: d-mod-k needs",
+            "network.routing: d-mod-k and s-mod-k need",
+        ),
+        ("routing = \"tables\"", "network.tables is missing"),
+        (
+            "tables = \"t\"",
+            "network.tables says nothing where routing is \"shortest\"",
+        ),
+        (
+            "routing = \"tables\"\ntables = \"t\"",
+            "network.tables: cannot read",
         ),
         ("routing = \"best\"", "unknown variant `best`"),
         (

@@ -58,6 +58,12 @@ const LEAST: f64 = 1e-12;
 const MOST: f64 = 1e3;
 
 impl Sharing {
+    /// How many flows a link carries.
+    pub(super) fn flows_on(&self, link: u32) -> u64 {
+        let link = self.links.get(link as usize);
+        link.map_or(0, |link| link.flows.len() as u64)
+    }
+
     /// Links of these capacities, in bytes a picosecond.
     pub(super) fn new(capacities: Vec<f64>) -> Self {
         let link = |capacity| Link {

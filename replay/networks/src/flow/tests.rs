@@ -1,4 +1,4 @@
-use belljar_fabric::{LinkSpec, SwitchSpec};
+use belljar_fabric::{FatTree, LinkSpec, PartSpecs, Routing, SwitchSpec};
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn star(hosts: u32) -> Topology {
 }
 
 fn network(hosts: u32, pace: Pace) -> FlowNetwork {
-    FlowNetwork::new(star(hosts), Routing::Shortest, 0, pace).unwrap()
+    FlowNetwork::new(star(hosts), &Routes::default(), pace).unwrap()
 }
 
 fn message(id: u32, from: u32, to: u32, frames: u64) -> Message {
@@ -100,4 +100,40 @@ fn small_messages_arrive_at_once() {
         arrival,
         Some(Time::from_ps((2 * 1000 + 300 + 2 * 90) * 1000))
     );
+}
+
+/// Two leaf switches with four hosts each below four others.
+fn two_levels(routing: Routing) -> FlowNetwork {
+    let star = star(1);
+    let (link, switch) = (star.links()[0].spec, star.switches()[0]);
+    let parts = PartSpecs {
+        link,
+        uplink: link,
+        switch,
+    };
+    let tree = FatTree {
+        children: vec![4, 2],
+        parents: vec![1, 4],
+    };
+    let routes = Routes {
+        routing,
+        ..Routes::default()
+    };
+    let topology = tree.build(8, &parts).unwrap();
+    FlowNetwork::new(topology, &routes, Pace::default()).unwrap()
+}
+
+#[test]
+fn adaptive_messages_take_links_that_carry_no_others() {
+    let last = |routing| {
+        let mut network = two_levels(routing);
+        for host in 0..4 {
+            network.send(Time::ZERO, message(host, host, host + 4, 100));
+        }
+        let all = arrivals(&mut network);
+        all.into_iter().map(|(_, time)| time).max().unwrap()
+    };
+    assert!(last(Routing::Shortest) > 400 * FRAME);
+    assert!(last(Routing::Adaptive) < 110 * FRAME);
+    assert!(last(Routing::Ugal) < 210 * FRAME);
 }

@@ -1,4 +1,4 @@
-use belljar_fabric::{Impairment, LinkSpec, SwitchSpec};
+use belljar_fabric::{FatTree, Impairment, LinkSpec, PartSpecs, Routing, SwitchSpec};
 
 use super::*;
 use crate::network::MessageId;
@@ -91,4 +91,59 @@ fn a_queue_that_is_full_drops() {
     assert_eq!(arrivals(&mut network).len(), 2);
     let lost: u64 = network.loads().iter().map(|load| load.dropped).sum();
     assert!(lost > 0);
+}
+
+#[test]
+fn a_frame_that_is_overtaken_is_not_lost_where_frames_may_overtake() {
+    let mut transit = Transit {
+        message: message(1, 0, 10 * 1448),
+        sent: 10,
+        known: 0,
+        missing: BTreeMap::new(),
+        heard: Time::ZERO,
+        patience: TIMEOUT,
+    };
+    let mut lost = |index, overtaken| transit.take(index, overtaken);
+    // 1 and 2 come after 3 and 4.
+    assert!(lost(0, 3).is_empty() && lost(3, 3).is_empty() && lost(4, 3).is_empty());
+    assert!(lost(1, 3).is_empty());
+    assert_eq!(lost(5, 3), [2]);
+    assert!(lost(6, 3).is_empty());
+    // In order, the next one tells.
+    assert_eq!(lost(8, 1), [7]);
+}
+
+#[test]
+fn adaptive_frames_that_overtake_one_another_are_not_sent_twice() {
+    let link = star(1).links()[0].spec;
+    let switch = star(1 << 20).switches()[0];
+    let parts = PartSpecs {
+        link,
+        uplink: link,
+        switch,
+    };
+    let tree = FatTree {
+        children: vec![4, 2],
+        parents: vec![1, 4],
+    };
+    let carried = |routing| {
+        let settings = Settings {
+            routing,
+            ..Settings::default()
+        };
+        let topology = tree.build(8, &parts).unwrap();
+        let mut network = PacketNetwork::new(topology, &settings, Pace::default()).unwrap();
+        for host in 0..4 {
+            let whole = Message {
+                to: host + 4,
+                ..message(host, host, 200 * 1448)
+            };
+            network.send(Time::ZERO, whole);
+        }
+        assert_eq!(arrivals(&mut network).len(), 4);
+        let loads = network.loads();
+        loads.iter().map(|load| load.bytes).sum::<u64>()
+    };
+    let (ordered, adaptive) = (carried(Routing::SModK), carried(Routing::Adaptive));
+    assert!(adaptive < ordered + ordered / 100, "{adaptive} {ordered}");
 }

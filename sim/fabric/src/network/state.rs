@@ -38,6 +38,8 @@ struct EventState {
     sequence: u64,
     /// The link that it arrives over; `None` for one that a host is about to send.
     over: Option<(LinkId, Direction)>,
+    /// The switch that it has to pass before its own.
+    via: Option<u32>,
     frame: Vec<u8>,
 }
 
@@ -166,9 +168,10 @@ impl Fabric {
 
     fn check(&self, state: &FabricState) -> Result<(), RestoreError> {
         let (links, hosts) = (self.ports.len(), self.topology.hosts());
+        let switches = self.topology.switches().len() as u32;
         let exists = |link: LinkId| (link as usize) < links;
         let events = state.events.iter().all(|event| match event.over {
-            Some((link, _)) => exists(link),
+            Some((link, _)) => exists(link) && event.via.is_none_or(|via| via < switches),
             None => event.source < hosts,
         });
         let mut captured = state.captured.iter();
@@ -177,7 +180,7 @@ impl Fabric {
             && captured.all(|captured| exists(captured.link));
         if !named {
             return Err(RestoreError::Damaged(
-                "it names a link or host that does not exist",
+                "it names a link, host or switch that does not exist",
             ));
         }
         if state.changed > self.changes.len() as u64 {
@@ -202,19 +205,21 @@ impl Fabric {
 }
 
 fn save_event(key: &EventKey, event: &Event) -> EventState {
-    let (over, frame) = match event {
-        Event::Sent { frame, .. } => (None, frame),
+    let (over, via, frame) = match event {
+        Event::Sent { frame, .. } => (None, None, frame),
         Event::Arrival {
             link,
             direction,
+            via,
             frame,
-        } => (Some((*link, *direction)), frame),
+        } => (Some((*link, *direction)), *via, frame),
     };
     EventState {
         time: key.time,
         source: key.source,
         sequence: key.sequence,
         over,
+        via,
         frame: frame.to_vec(),
     }
 }
@@ -227,6 +232,7 @@ impl EventState {
                 let event = Event::Arrival {
                     link,
                     direction,
+                    via: self.via,
                     frame,
                 };
                 (KIND_ARRIVAL, event)
