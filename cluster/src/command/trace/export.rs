@@ -2,6 +2,8 @@
 //!
 //! What a format cannot hold is said once on standard error. Called by `trace`.
 
+/// Formats that are written as the trace is read.
+mod streamed;
 /// For SimGrid.
 mod ti;
 
@@ -19,6 +21,8 @@ use super::trace_file;
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
+    /// An archive of the Open Trace Format 2, for Vampir, Scalasca and others: a folder whose anchor is `traces.otf2`.
+    Otf2,
     /// A time-independent trace of SimGrid, for `smpirun -replay`: a folder, with the run's network as a platform.
     Ti,
 }
@@ -27,6 +31,7 @@ impl Format {
     /// What names of its files and folders end in.
     fn extension(self) -> &'static str {
         match self {
+            Self::Otf2 => "otf2",
             Self::Ti => "ti",
         }
     }
@@ -72,6 +77,7 @@ pub(super) fn export(arguments: &ExportArguments) -> Result<ExitCode> {
     let trace = trace_file(&arguments.trace);
     let out = arguments.out();
     match arguments.format {
+        Format::Otf2 => streamed::write_otf2(&trace, &out)?,
         Format::Ti => ti::write(arguments, &trace, &out)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -1,0 +1,28 @@
+//! Formats that are written as the trace is read: what is in memory does not grow with the trace.
+//!
+//! What has no place in a format is said once at the end, and so is where a damaged trace breaks off. Called by `export`.
+
+use std::path::Path;
+
+use anyhow::Result;
+use belljar_export::{Source, otf2};
+
+use super::folder;
+use crate::command::trace::remark;
+
+/// `--format otf2`: a folder, with `traces.otf2` as the anchor.
+pub(super) fn write_otf2(trace: &Path, out: &Path) -> Result<()> {
+    let mut source = Source::open(trace)?;
+    folder(out)?;
+    otf2::write(&mut source, out)?;
+    say(&mut source);
+    Ok(())
+}
+
+/// Says what has no place in the format, and where the trace breaks off.
+fn say(source: &mut Source) {
+    for (count, what) in source.left_out().sentences() {
+        eprintln!("note: {count} {what}");
+    }
+    remark(source.state());
+}
