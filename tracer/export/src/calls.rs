@@ -45,6 +45,8 @@ pub struct Part {
     pub tag: i32,
     /// Bytes of data.
     pub bytes: u64,
+    /// Its number, from 1, which sender and receiver have alike; `None` where it cannot be known.
+    pub message: Option<u64>,
 }
 
 /// How memory of another process is accessed.

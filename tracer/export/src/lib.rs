@@ -7,12 +7,20 @@
 
 /// A call and its records.
 mod calls;
+/// The JSON that Chromium's trace viewer reads.
+pub mod chrome;
 /// The operations of collective calls.
 mod collective;
+/// What people want to know of a call, by name.
+mod described;
 /// What a format cannot hold.
 mod left_out;
+/// Which message is which.
+mod matched;
 /// The Open Trace Format 2.
 pub mod otf2;
+/// The protobuf that Perfetto reads.
+pub mod perfetto;
 /// Processes, threads, communicators and windows, by number.
 mod places;
 /// Requests that are not complete.

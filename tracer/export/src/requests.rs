@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use belljar_trace::{Peer, Transfer};
+use belljar_trace::Peer;
 
 use crate::calls::Collected;
 
@@ -25,20 +25,11 @@ pub(crate) enum Pending {
         peer: Peer,
         /// With which tag.
         tag: Option<i32>,
+        /// The number of the message that it will be, if it is known.
+        message: Option<u64>,
     },
     /// A part in a collective operation.
     Collective(Collected),
-}
-
-impl Pending {
-    /// That of a receive.
-    pub(crate) fn receive(transfer: &Transfer) -> Self {
-        Self::Receive {
-            communicator: transfer.communicator,
-            peer: transfer.peer,
-            tag: transfer.tag,
-        }
-    }
 }
 
 /// One process's.

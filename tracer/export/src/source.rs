@@ -6,6 +6,8 @@
 
 /// Parts in collective operations.
 mod collected;
+/// Messages.
+mod messages;
 /// Windows, and accesses to them.
 mod windows;
 
@@ -14,13 +16,12 @@ use std::path::Path;
 
 use belljar_analysis::{Communicators, Member, communicators};
 use belljar_archive::TraceReader;
-use belljar_trace::{
-    Completion, Direction, Ending, Event, Peer, Phase, Status, TraceError, TraceHeader, TraceState,
-    Transfer,
-};
+use belljar_sim::Frequency;
+use belljar_trace::{Event, Peer, Phase, TraceError, TraceHeader, TraceState};
 
-use crate::calls::{Call, Other, Part, Record};
+use crate::calls::Call;
 use crate::left_out::LeftOut;
+use crate::matched::Matched;
 use crate::places::{Places, Thread};
 use crate::requests::{Pending, Requests};
 
@@ -35,6 +36,7 @@ pub struct Source {
     communicators: Communicators,
     places: Places,
     requests: Requests,
+    matched: Matched,
     left_out: LeftOut,
     /// When each thread's last call ended, in ticks.
     ended: BTreeMap<Thread, u64>,
@@ -58,6 +60,7 @@ impl Source {
             places: Places::new(&communicators),
             communicators,
             requests: Requests::default(),
+            matched: Matched::default(),
             left_out: LeftOut::default(),
             ended: BTreeMap::new(),
             clock: first.filter(|first| rates.iter().all(|rate| rate == first)),
@@ -68,6 +71,12 @@ impl Source {
     /// The unit of all times: cycles of the nodes' processors where all have one clock rate, else picoseconds.
     pub fn ticks_per_second(&self) -> u64 {
         self.clock.unwrap_or(PICOSECONDS)
+    }
+
+    /// A time in picoseconds, rounded down.
+    pub fn picoseconds(&self, ticks: u64) -> u64 {
+        let rate = self.clock.and_then(Frequency::from_hz);
+        rate.map_or(ticks, |rate| rate.time_of(ticks).as_ps())
     }
 
     /// What was known before the first call.
@@ -203,144 +212,6 @@ impl Source {
                 }
             }
             requests => self.left_out.unassigned += requests.len() as u64,
-        }
-    }
-
-    /// The communicator of a process by number, and who in it a peer is.
-    fn resolve(
-        &mut self,
-        event: &Event,
-        communicator: Option<u32>,
-        peer: Peer,
-    ) -> Option<(u32, Other)> {
-        let process = (event.node, event.process);
-        let found = communicator.and_then(|number| {
-            let group = self.places.group(&self.communicators, process, number)?;
-            let member = self.communicators.peer(process, number, peer)?;
-            let Peer::Rank(rank) = peer else {
-                return None;
-            };
-            Some((group, Other { rank, member }))
-        });
-        self.left_out.communicators += u64::from(found.is_none());
-        found
-    }
-
-    /// A message that is sent or received when the call returns.
-    fn message(&mut self, call: &mut Call, transfer: &Transfer) {
-        let Transfer {
-            communicator,
-            peer,
-            tag,
-            ..
-        } = *transfer;
-        if transfer.direction == Direction::Receive {
-            if call.exit.is_none() {
-                return;
-            }
-            let told = call.event.status;
-            let room = (transfer.bytes, transfer.exact);
-            if let Some(part) = self.received(&call.event, (communicator, peer, tag), told, room) {
-                call.done.push(Record::Receive(part));
-            }
-            return;
-        }
-        let found = self.resolve(&call.event, communicator, peer);
-        if let Some((group, other)) = found {
-            let (tag, bytes) = (tag.unwrap_or(0), transfer.bytes);
-            call.begun.push(Record::Send(Part {
-                group,
-                other,
-                tag,
-                bytes,
-            }));
-        }
-    }
-
-    /// The message that a receive got, if it is known who sent it.
-    fn received(
-        &mut self,
-        event: &Event,
-        (communicator, peer, tag): (Option<u32>, Peer, Option<i32>),
-        status: Option<Status>,
-        (bytes, exact): (u64, bool),
-    ) -> Option<Part> {
-        let peer = match peer {
-            Peer::Any => status.map(|status| status.source),
-            other => Some(other),
-        };
-        let tag = tag.or(status.map(|status| status.tag));
-        let (Some(peer), Some(tag)) = (peer, tag) else {
-            self.left_out.untold += 1;
-            return None;
-        };
-        if matches!(peer, Peer::Null) {
-            return None;
-        }
-        let (group, other) = self.resolve(event, communicator, peer)?;
-        self.left_out.room += u64::from(!exact);
-        Some(Part {
-            group,
-            other,
-            tag,
-            bytes,
-        })
-    }
-
-    fn begin_message(&mut self, call: &mut Call, transfer: &Transfer) -> Option<(u64, Pending)> {
-        let number = self.requests.number(call.process);
-        if transfer.direction == Direction::Receive {
-            call.begun.push(Record::ReceiveBegun(number));
-            return Some((number, Pending::receive(transfer)));
-        }
-        let (group, other) = self.resolve(&call.event, transfer.communicator, transfer.peer)?;
-        let part = Part {
-            group,
-            other,
-            tag: transfer.tag.unwrap_or(0),
-            bytes: transfer.bytes,
-        };
-        call.begun.push(Record::SendBegun(part, number));
-        Some((number, Pending::Send))
-    }
-
-    /// What it completes of what was begun before.
-    fn complete(&mut self, call: &mut Call) {
-        let completed = std::mem::take(&mut call.event.completed);
-        for completion in &completed {
-            for (number, pending) in self.requests.close(call.process, completion.request) {
-                if let Some(record) = self.completed(&call.event, completion, number, pending) {
-                    call.done.push(record);
-                }
-            }
-        }
-        call.event.completed = completed;
-    }
-
-    fn completed(
-        &mut self,
-        event: &Event,
-        completion: &Completion,
-        number: u64,
-        pending: Pending,
-    ) -> Option<Record> {
-        let cancelled = completion.status.is_some_and(|status| status.cancelled);
-        if cancelled || completion.ending != Ending::Well {
-            return Some(Record::Cancelled(number));
-        }
-        match pending {
-            Pending::Send => Some(Record::SendCompleted(number)),
-            Pending::Collective(collected) => Some(Record::CollectiveCompleted(collected, number)),
-            Pending::Receive {
-                communicator,
-                peer,
-                tag,
-            } => {
-                let amount = (completion.received, completion.exact);
-                let wanted = (communicator, peer, tag);
-                let part = self.received(event, wanted, completion.status, amount)?;
-                Some(Record::ReceiveCompleted(part, number))
-            }
         }
     }
 }

@@ -23,6 +23,10 @@ use super::trace_file;
 enum Format {
     /// An archive of the Open Trace Format 2, for Vampir, Scalasca and others: a folder whose anchor is `traces.otf2`.
     Otf2,
+    /// Perfetto's protobuf, for its viewer and queries: a file.
+    Perfetto,
+    /// The JSON of Chromium's trace viewer, for small traces: a file.
+    Chrome,
     /// A time-independent trace of SimGrid, for `smpirun -replay`: a folder, with the run's network as a platform.
     Ti,
 }
@@ -32,6 +36,8 @@ impl Format {
     fn extension(self) -> &'static str {
         match self {
             Self::Otf2 => "otf2",
+            Self::Perfetto => "pftrace",
+            Self::Chrome => "json",
             Self::Ti => "ti",
         }
     }
@@ -78,6 +84,8 @@ pub(super) fn export(arguments: &ExportArguments) -> Result<ExitCode> {
     let out = arguments.out();
     match arguments.format {
         Format::Otf2 => streamed::write_otf2(&trace, &out)?,
+        Format::Perfetto => streamed::write_file(&trace, &out, belljar_export::perfetto::write)?,
+        Format::Chrome => streamed::write_file(&trace, &out, belljar_export::chrome::write)?,
         Format::Ti => ti::write(arguments, &trace, &out)?,
     }
     Ok(ExitCode::SUCCESS)

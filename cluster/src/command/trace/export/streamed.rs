@@ -2,12 +2,13 @@
 //!
 //! What has no place in a format is said once at the end, and so is where a damaged trace breaks off. Called by `export`.
 
+use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Result;
 use belljar_export::{Source, otf2};
 
-use super::folder;
+use super::{file, folder};
 use crate::command::trace::remark;
 
 /// `--format otf2`: a folder, with `traces.otf2` as the anchor.
@@ -15,6 +16,18 @@ pub(super) fn write_otf2(trace: &Path, out: &Path) -> Result<()> {
     let mut source = Source::open(trace)?;
     folder(out)?;
     otf2::write(&mut source, out)?;
+    say(&mut source);
+    Ok(())
+}
+
+/// A format that is one file.
+pub(super) fn write_file(
+    trace: &Path,
+    out: &Path,
+    write: impl FnOnce(&mut Source, &mut dyn Write) -> io::Result<()>,
+) -> Result<()> {
+    let mut source = Source::open(trace)?;
+    file(out, |out| write(&mut source, out))?;
     say(&mut source);
     Ok(())
 }
