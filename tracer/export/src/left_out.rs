@@ -25,6 +25,8 @@ pub struct LeftOut {
     pub requests: u64,
     /// Requests of a call of which the trace does not tell which is whose.
     pub unassigned: u64,
+    /// Calls without their site, as there are too many sites.
+    pub sites: u64,
     /// Calls that begin before an earlier one of their thread ends.
     pub disorder: u64,
 }
@@ -72,6 +74,10 @@ impl LeftOut {
             (
                 self.unassigned,
                 "requests are left out: the trace does not tell which operation is whose",
+            ),
+            (
+                self.sites,
+                "calls have no site: there are more than a million of them",
             ),
             (
                 self.disorder,

@@ -27,6 +27,8 @@ mod places;
 mod requests;
 /// A trace, call by call.
 mod source;
+/// Tables, as CSV or Parquet.
+pub mod tables;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -52,6 +54,14 @@ pub enum ExportError {
         path: PathBuf,
         /// The host's own reason.
         source: io::Error,
+    },
+    /// A table cannot be encoded.
+    #[error("cannot write {}: {reason}; please report it", path.display())]
+    Table {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
     },
     /// A definition is longer than the format allows.
     #[error("cannot write {}: a definition has {bytes} bytes, and the format allows {most}", path.display())]

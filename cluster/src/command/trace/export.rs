@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use belljar_export::tables::Encoding;
+use belljar_export::{chrome, perfetto};
 use belljar_interchange::LeftOut;
 use clap::{Args, ValueEnum};
 
@@ -27,6 +29,10 @@ enum Format {
     Perfetto,
     /// The JSON of Chromium's trace viewer, for small traces: a file.
     Chrome,
+    /// Tables of calls, messages and others as comma-separated values: a folder.
+    Csv,
+    /// The same tables as Apache Parquet, for pandas, polars, DuckDB and others: a folder.
+    Parquet,
     /// A time-independent trace of SimGrid, for `smpirun -replay`: a folder, with the run's network as a platform.
     Ti,
 }
@@ -38,6 +44,8 @@ impl Format {
             Self::Otf2 => "otf2",
             Self::Perfetto => "pftrace",
             Self::Chrome => "json",
+            Self::Csv => "csv",
+            Self::Parquet => "parquet",
             Self::Ti => "ti",
         }
     }
@@ -84,8 +92,10 @@ pub(super) fn export(arguments: &ExportArguments) -> Result<ExitCode> {
     let out = arguments.out();
     match arguments.format {
         Format::Otf2 => streamed::write_otf2(&trace, &out)?,
-        Format::Perfetto => streamed::write_file(&trace, &out, belljar_export::perfetto::write)?,
-        Format::Chrome => streamed::write_file(&trace, &out, belljar_export::chrome::write)?,
+        Format::Perfetto => streamed::write_file(&trace, &out, perfetto::write)?,
+        Format::Chrome => streamed::write_file(&trace, &out, chrome::write)?,
+        Format::Csv => streamed::write_tables(&trace, &out, Encoding::Csv)?,
+        Format::Parquet => streamed::write_tables(&trace, &out, Encoding::Parquet)?,
         Format::Ti => ti::write(arguments, &trace, &out)?,
     }
     Ok(ExitCode::SUCCESS)

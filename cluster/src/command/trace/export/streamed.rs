@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Result;
+use belljar_export::tables::{self, Encoding};
 use belljar_export::{Source, otf2};
 
 use super::{file, folder};
@@ -16,6 +17,15 @@ pub(super) fn write_otf2(trace: &Path, out: &Path) -> Result<()> {
     let mut source = Source::open(trace)?;
     folder(out)?;
     otf2::write(&mut source, out)?;
+    say(&mut source);
+    Ok(())
+}
+
+/// `--format csv` and `--format parquet`: a folder with a file for each table.
+pub(super) fn write_tables(trace: &Path, out: &Path, encoding: Encoding) -> Result<()> {
+    let mut source = Source::open(trace)?;
+    folder(out)?;
+    tables::write(&mut source, trace, out, encoding)?;
     say(&mut source);
     Ok(())
 }
