@@ -2,6 +2,8 @@
 //!
 //! What a format cannot hold is said once on standard error. Called by `trace`.
 
+/// For LogGOPSim and ATLAHS.
+mod goal;
 /// Formats that are written as the trace is read.
 mod streamed;
 /// For SimGrid.
@@ -15,7 +17,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use belljar_export::tables::Encoding;
 use belljar_export::{chrome, perfetto};
-use belljar_interchange::LeftOut;
+use belljar_interchange::{LeftOut, write_goal, write_goal_binary};
 use clap::{Args, ValueEnum};
 
 use super::trace_file;
@@ -33,6 +35,10 @@ enum Format {
     Csv,
     /// The same tables as Apache Parquet, for pandas, polars, DuckDB and others: a folder.
     Parquet,
+    /// A GOAL schedule, for LogGOPSim and ATLAHS, as text: a file.
+    Goal,
+    /// The same in its binary form, as `txt2bin` makes it: a file.
+    GoalBinary,
     /// A time-independent trace of SimGrid, for `smpirun -replay`: a folder, with the run's network as a platform.
     Ti,
 }
@@ -46,6 +52,8 @@ impl Format {
             Self::Chrome => "json",
             Self::Csv => "csv",
             Self::Parquet => "parquet",
+            Self::Goal => "goal",
+            Self::GoalBinary => "bin",
             Self::Ti => "ti",
         }
     }
@@ -96,6 +104,8 @@ pub(super) fn export(arguments: &ExportArguments) -> Result<ExitCode> {
         Format::Chrome => streamed::write_file(&trace, &out, chrome::write)?,
         Format::Csv => streamed::write_tables(&trace, &out, Encoding::Csv)?,
         Format::Parquet => streamed::write_tables(&trace, &out, Encoding::Parquet)?,
+        Format::Goal => goal::write(&trace, &out, |messages, file| write_goal(messages, file))?,
+        Format::GoalBinary => goal::write(&trace, &out, write_goal_binary)?,
         Format::Ti => ti::write(arguments, &trace, &out)?,
     }
     Ok(ExitCode::SUCCESS)
