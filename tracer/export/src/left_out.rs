@@ -25,6 +25,8 @@ pub struct LeftOut {
     pub requests: u64,
     /// Requests of a call of which the trace does not tell which is whose.
     pub unassigned: u64,
+    /// Messages of which one side was seen only, or of which it cannot be known which is which.
+    pub alone: u64,
     /// Calls without their site, as there are too many sites.
     pub sites: u64,
     /// Calls that begin before an earlier one of their thread ends.
@@ -74,6 +76,10 @@ impl LeftOut {
             (
                 self.unassigned,
                 "requests are left out: the trace does not tell which operation is whose",
+            ),
+            (
+                self.alone,
+                "sides of messages are left out: nothing tells which the other one is",
             ),
             (
                 self.sites,

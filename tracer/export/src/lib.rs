@@ -19,6 +19,8 @@ mod left_out;
 mod matched;
 /// The Open Trace Format 2.
 pub mod otf2;
+/// Paraver's traces.
+pub mod paraver;
 /// The protobuf that Perfetto reads.
 pub mod perfetto;
 /// Processes, threads, communicators and windows, by number.

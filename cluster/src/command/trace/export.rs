@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use belljar_export::tables::Encoding;
-use belljar_export::{chrome, perfetto};
+use belljar_export::{chrome, otf2, paraver, perfetto};
 use belljar_interchange::{LeftOut, write_goal, write_goal_binary};
 use clap::{Args, ValueEnum};
 
@@ -31,6 +31,8 @@ enum Format {
     Perfetto,
     /// The JSON of Chromium's trace viewer, for small traces: a file.
     Chrome,
+    /// Paraver's records and names: a folder with `trace.prv`, `trace.pcf` and `trace.row`.
+    Paraver,
     /// Tables of calls, messages and others as comma-separated values: a folder.
     Csv,
     /// The same tables as Apache Parquet, for pandas, polars, DuckDB and others: a folder.
@@ -50,6 +52,7 @@ impl Format {
             Self::Otf2 => "otf2",
             Self::Perfetto => "pftrace",
             Self::Chrome => "json",
+            Self::Paraver => "paraver",
             Self::Csv => "csv",
             Self::Parquet => "parquet",
             Self::Goal => "goal",
@@ -99,9 +102,10 @@ pub(super) fn export(arguments: &ExportArguments) -> Result<ExitCode> {
     let trace = trace_file(&arguments.trace);
     let out = arguments.out();
     match arguments.format {
-        Format::Otf2 => streamed::write_otf2(&trace, &out)?,
+        Format::Otf2 => streamed::write_folder(&trace, &out, otf2::write)?,
         Format::Perfetto => streamed::write_file(&trace, &out, perfetto::write)?,
         Format::Chrome => streamed::write_file(&trace, &out, chrome::write)?,
+        Format::Paraver => streamed::write_folder(&trace, &out, paraver::write)?,
         Format::Csv => streamed::write_tables(&trace, &out, Encoding::Csv)?,
         Format::Parquet => streamed::write_tables(&trace, &out, Encoding::Parquet)?,
         Format::Goal => goal::write(&trace, &out, |messages, file| write_goal(messages, file))?,

@@ -7,16 +7,20 @@ use std::path::Path;
 
 use anyhow::Result;
 use belljar_export::tables::{self, Encoding};
-use belljar_export::{Source, otf2};
+use belljar_export::{ExportError, Source};
 
 use super::{file, folder};
 use crate::command::trace::remark;
 
-/// `--format otf2`: a folder, with `traces.otf2` as the anchor.
-pub(super) fn write_otf2(trace: &Path, out: &Path) -> Result<()> {
+/// A format that is a folder.
+pub(super) fn write_folder(
+    trace: &Path,
+    out: &Path,
+    write: impl FnOnce(&mut Source, &Path) -> Result<(), ExportError>,
+) -> Result<()> {
     let mut source = Source::open(trace)?;
     folder(out)?;
-    otf2::write(&mut source, out)?;
+    write(&mut source, out)?;
     say(&mut source);
     Ok(())
 }
