@@ -34,6 +34,9 @@ pub struct Window {
     pub sequence: u32,
 }
 
+/// Windows that are known at once, and by all processes.
+const MOST_WINDOWS: usize = 1 << 20;
+
 /// All that calls name.
 #[derive(Debug, Default)]
 pub struct Places {
@@ -122,8 +125,11 @@ impl Places {
         Some(group)
     }
 
-    /// A process made a window, by its own number, on a communicator.
-    pub(crate) fn window_made(&mut self, process: u32, own: u32, group: u32) -> u32 {
+    /// A process made a window, by its own number, on a communicator. `None` when there are too many.
+    pub(crate) fn window_made(&mut self, process: u32, own: u32, group: u32) -> Option<u32> {
+        if self.windows.len().max(self.own_windows.len()) >= MOST_WINDOWS {
+            return None;
+        }
         let sequence = self.made.entry((process, group)).or_default();
         let window = Window {
             group,
@@ -139,7 +145,7 @@ impl Places {
             self.windows.push(window);
         }
         self.own_windows.insert((process, own), number);
-        number
+        Some(number)
     }
 
     /// A process's window, by its own number.

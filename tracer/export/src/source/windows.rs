@@ -32,11 +32,12 @@ impl Source {
                 let number = call.event.communicator;
                 let group = number
                     .and_then(|number| self.places.group(&self.communicators, process, number));
-                match group {
-                    Some(group) => {
-                        let window = self.places.window_made(call.process, own, group);
-                        call.done.push(Record::WindowMade(window));
-                    }
+                let made = group.and_then(|group| {
+                    let places = &mut self.places;
+                    places.window_made(call.process, own, group)
+                });
+                match made {
+                    Some(window) => call.done.push(Record::WindowMade(window)),
                     None => self.left_out.communicators += 1,
                 }
             }
