@@ -6,6 +6,8 @@
 
 /// Files in chunks.
 mod chunks;
+/// Where calls were made.
+mod contexts;
 /// Definitions.
 mod definitions;
 /// Numbers and records.
@@ -19,6 +21,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use self::chunks::Chunks;
+use self::contexts::Contexts;
 use self::definitions::{Content, Definitions};
 use self::events::Events;
 use crate::calls::Call;
@@ -41,6 +44,7 @@ const NOT_COMPRESSED: u8 = 1;
 /// Kinds of records.
 mod kind {
     pub(super) const TIME: u8 = 0x05;
+    pub(super) const ATTRIBUTES: u8 = 0x06;
     pub(super) const ENTER: u8 = 0x0c;
     pub(super) const LEAVE: u8 = 0x0d;
     pub(super) const SEND: u8 = 0x0e;
@@ -62,6 +66,7 @@ mod kind {
 
     pub(super) const CLOCK: u8 = 0x05;
     pub(super) const STRING: u8 = 0x0a;
+    pub(super) const ATTRIBUTE: u8 = 0x0b;
     pub(super) const SYSTEM_TREE_NODE: u8 = 0x0c;
     pub(super) const LOCATION_GROUP: u8 = 0x0d;
     pub(super) const LOCATION: u8 = 0x0e;
@@ -69,8 +74,12 @@ mod kind {
     pub(super) const GROUP: u8 = 0x12;
     pub(super) const COMM: u8 = 0x16;
     pub(super) const RMA_WIN: u8 = 0x18;
+    pub(super) const CALLING_CONTEXT: u8 = 0x22;
     pub(super) const INTER_COMM: u8 = 0x2b;
 }
+
+/// The type of attributes that are calling contexts.
+const CALLING_CONTEXT_TYPE: u8 = 21;
 
 /// A thread as a location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,6 +149,7 @@ struct Written {
     threads: BTreeMap<Place, Events>,
     regions: BTreeMap<u16, u32>,
     names: Vec<&'static str>,
+    contexts: Contexts,
     /// The first and the last time.
     span: Option<(u64, u64)>,
 }
@@ -152,7 +162,8 @@ impl Written {
         })
     }
 
-    fn call(&mut self, call: &Call) -> Result<(), ExportError> {
+    /// Returns whether its site had to be left out.
+    fn call(&mut self, call: &Call) -> Result<bool, ExportError> {
         let place = Place(Thread {
             process: call.process,
             thread: call.event.thread,
@@ -165,7 +176,10 @@ impl Written {
         let end = call.exit.unwrap_or(call.entry);
         let (first, last) = self.span.unwrap_or((call.entry, end));
         self.span = Some((call.entry.min(first), end.max(last)));
-        self.thread(place)?.call(call, region)
+        let site = call.event.site.0.as_ref();
+        let context = site.and_then(|site| self.contexts.of(site));
+        self.thread(place)?.call(call, region, context)?;
+        Ok(site.is_some() && context.is_none())
     }
 }
 
@@ -181,10 +195,12 @@ pub fn write(source: &mut Source, out: &Path) -> Result<(), ExportError> {
         threads: BTreeMap::new(),
         regions: BTreeMap::new(),
         names: Vec::new(),
+        contexts: Contexts::default(),
         span: None,
     };
     while let Some(call) = source.next_call() {
-        written.call(&call)?;
+        let left_out = written.call(&call)?;
+        source.left_out().sites += u64::from(left_out);
     }
     // A communicator's members are locations, with events or without.
     for process in 0..source.places().processes().len() as u32 {
@@ -201,6 +217,7 @@ pub fn write(source: &mut Source, out: &Path) -> Result<(), ExportError> {
         ticks_per_second: source.ticks_per_second(),
         span: written.span.unwrap_or_default(),
         regions: &written.names,
+        contexts: &written.contexts,
         locations: &locations,
     };
     let definitions = Definitions::write(&out.join("traces.def"), &content)?;

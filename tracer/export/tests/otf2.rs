@@ -63,6 +63,14 @@ fn all_kinds_of_records_are_as_the_calls_were() {
     assert!(
         definitions.contains("Ticks per Seconds: 2000000000, Global Offset: 100, Length: 3000")
     );
+    // Where the first message was sent: a frame within its caller's.
+    let site = "(\"call site\" <0>; CALLING_CONTEXT; \"small+0x1234";
+    assert_eq!(text.matches("ADDITIONAL ATTRIBUTES").count(), 1);
+    assert!(text.contains(site), "{text}");
+    let caller = definitions
+        .lines()
+        .find(|it| it.starts_with("CALLING_CONTEXT "));
+    assert!(caller.is_some_and(|it| it.contains("\"0x7000\"") && it.contains("Parent: UNDEFINED")));
     let rank = |own| {
         let own = events(&text).filter(move |(_, location, ..)| *location == own);
         let own = own.filter(|(kind, ..)| !["ENTER", "LEAVE"].contains(kind));

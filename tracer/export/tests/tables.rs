@@ -97,6 +97,12 @@ fn what_is_not_known_is_empty() {
         .map(|row| (&row["side"][..], &row["tag"][..]))
         .collect();
     assert_eq!(told, [("send", "5"), ("send", "6"), ("receive", "5")]);
+    let frames = rows(&out, Table::Sites);
+    let frames: Vec<_> = frames
+        .iter()
+        .map(|it| (&it["file"][..], &it["build_id"][..]))
+        .collect();
+    assert_eq!(frames, [("/opt/small", "ab01"), ("", "")]);
     let accesses = rows(&out, Table::Accesses);
     let [put] = &accesses[..] else {
         panic!("one access: {accesses:?}");

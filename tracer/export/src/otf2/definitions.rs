@@ -10,8 +10,9 @@ use belljar_analysis::Members;
 use belljar_trace::TraceHeader;
 
 use super::chunks::Chunks;
+use super::contexts::Contexts;
 use super::encode::Fields;
-use super::{Place, kind, role};
+use super::{CALLING_CONTEXT_TYPE, Place, kind, role};
 use crate::ExportError;
 use crate::places::{Group, Places};
 
@@ -19,6 +20,9 @@ use crate::places::{Group, Places};
 pub(super) const CHUNK: u64 = 16 << 20;
 /// The paradigm of all of it.
 const MPI: u8 = 4;
+/// That of frames, and their role: code.
+const NO_PARADIGM: u8 = 0;
+const CODE: u8 = 4;
 /// A group of processes that communicate, by their locations.
 const COMM_LOCATIONS: u8 = 4;
 /// The members of a communicator, by their places in that.
@@ -40,6 +44,8 @@ pub(super) struct Content<'a> {
     pub(super) span: (u64, u64),
     /// Functions' names, by region.
     pub(super) regions: &'a [&'static str],
+    /// Where calls were made.
+    pub(super) contexts: &'a Contexts,
     /// Threads, with how many events each has.
     pub(super) locations: &'a [(Place, u64)],
 }
@@ -67,8 +73,9 @@ impl Definitions {
         own.machine(content)?;
         own.locations(content)?;
         for (number, name) in (0..).zip(content.regions) {
-            own.region(number, name)?;
+            own.region(number, name, (role(name), MPI, "MPI"))?;
         }
+        own.contexts(content)?;
         own.communicators(content)?;
         own.windows(content)?;
         let count = own.count;
@@ -156,14 +163,44 @@ impl Definitions {
         Ok(())
     }
 
-    fn region(&mut self, number: u32, name: &str) -> Result<(), ExportError> {
+    /// Where calls were made: each call has it as an attribute.
+    fn contexts(&mut self, content: &Content<'_>) -> Result<(), ExportError> {
+        if content.contexts.list().is_empty() {
+            return Ok(());
+        }
+        let name = self.text("call site")?;
+        let told = self.text("where the call was made: file and return address")?;
+        let mut fields = Fields::default();
+        fields.number(0u32).number(name);
+        fields.byte(CALLING_CONTEXT_TYPE).number(told);
+        self.put(kind::ATTRIBUTE, &fields)?;
+        let functions = content.regions.len() as u32;
+        for (name, number) in content.contexts.frames() {
+            let file = name.split('+').next().unwrap_or_default();
+            self.region(functions + number, name, (CODE, NO_PARADIGM, file))?;
+        }
+        for (number, (frame, caller)) in (0u32..).zip(content.contexts.list()) {
+            let mut fields = Fields::default();
+            fields.number(number).number(functions + frame);
+            fields.perhaps(None).perhaps(*caller);
+            self.put(kind::CALLING_CONTEXT, &fields)?;
+        }
+        Ok(())
+    }
+
+    fn region(
+        &mut self,
+        number: u32,
+        name: &str,
+        (role, paradigm, file): (u8, u8, &str),
+    ) -> Result<(), ExportError> {
         let name_text = self.text(name)?;
-        let file = self.text("MPI")?;
+        let file = self.text(file)?;
         let mut fields = Fields::default();
         // The role of earlier formats, and lines that nobody knows.
         fields.number(number).number(name_text).number(0u32).byte(0);
         fields.number(file).number(0u32).number(0u32);
-        fields.number(name_text).byte(role(name)).byte(MPI);
+        fields.number(name_text).byte(role).byte(paradigm);
         fields.number(0u32);
         self.put(kind::REGION, &fields)
     }

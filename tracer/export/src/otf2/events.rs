@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::chunks::Chunks;
 use super::encode::Fields;
-use super::{collective_code, kind};
+use super::{CALLING_CONTEXT_TYPE, collective_code, kind};
 use crate::ExportError;
 use crate::calls::{Access, Call, Collected, Part, Record, Root};
 
@@ -26,6 +26,8 @@ pub(super) struct Events {
     fields: Fields,
     record: Vec<u8>,
     accesses: u64,
+    /// The calling context that the next event has as an attribute.
+    context: Option<u32>,
 }
 
 impl Events {
@@ -37,6 +39,7 @@ impl Events {
             fields: Fields::default(),
             record: Vec::new(),
             accesses: 0,
+            context: None,
         })
     }
 
@@ -45,8 +48,14 @@ impl Events {
         self.chunks.events()
     }
 
-    /// Appends the events of a call of the function that is defined as `region`.
-    pub(super) fn call(&mut self, call: &Call, region: u32) -> Result<(), ExportError> {
+    /// Appends the events of a call of the function that is defined as `region`, made in a calling context.
+    pub(super) fn call(
+        &mut self,
+        call: &Call,
+        region: u32,
+        context: Option<u32>,
+    ) -> Result<(), ExportError> {
+        self.context = context;
         self.fields.clear();
         self.fields.number(region);
         self.put_bare(call.entry, kind::ENTER)?;
@@ -91,6 +100,13 @@ impl Events {
             self.record.push(kind::TIME);
             self.record.extend_from_slice(&time.to_le_bytes());
             self.time = Some(time);
+        }
+        if let Some(context) = self.context.take() {
+            // One attribute, the first that is defined.
+            let mut attributes = Fields::default();
+            attributes.number(1u32).number(0u32);
+            attributes.byte(CALLING_CONTEXT_TYPE).number(context);
+            attributes.put(kind::ATTRIBUTES, &mut self.record);
         }
         Ok(())
     }

@@ -1,14 +1,16 @@
 //! A small program of two ranks whose calls have all that formats have records for, and larger ones.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use belljar_abi::FUNCTIONS;
 use belljar_analysis::generated::Stencil;
 use belljar_archive::{Contents, TraceWriter};
 use belljar_sim::Frequency;
 use belljar_trace::{
-    Amount, Collective, Completion, Datatype, Detailed, Details, Direction, Ending, Event, Fact,
-    Implementation, Launch, Peer, Phase, Status, TraceHeader, TraceSummary, Transfer, WORLD,
+    Amount, CallStack, CodeFile, Collective, Completion, Datatype, Detailed, Details, Direction,
+    Ending, Event, Fact, Frame, Implementation, Launch, Peer, Phase, Site, Status, TraceHeader,
+    TraceSummary, Transfer, WORLD,
 };
 
 /// `MPI_BYTE`.
@@ -24,7 +26,7 @@ pub(crate) fn written(
     let file = std::fs::File::create(&path).expect("a file");
     let contents = Contents {
         accounted: false,
-        frames: 0,
+        frames: 2,
     };
     let mut writer = TraceWriter::over(file, &path, header, contents).expect("a writer");
     for event in events {
@@ -92,6 +94,7 @@ fn messages(calls: &mut Vec<Event>) {
         let mut sent = transfer(Direction::Send, Peer::Rank(1), Some(5));
         sent.phase = Phase::Done;
         event.transfers.push(sent);
+        event.site = site();
     }));
     calls.push(call(1, "MPI_Irecv", (300, 360), |event| {
         event.transfers.push(receive(Peer::Any, None));
@@ -130,6 +133,23 @@ fn messages(calls: &mut Vec<Event>) {
         };
         event.completed.push(completion(3, Some(status), 0));
     }));
+}
+
+/// In the program, called by code of no file.
+fn site() -> Site {
+    let file = CodeFile {
+        path: "/opt/small".to_owned(),
+        build_id: vec![0xab, 1],
+    };
+    let inner = Frame {
+        address: 0x1234,
+        file: Some(Arc::new(file)),
+    };
+    let outer = Frame {
+        address: 0x7000,
+        file: None,
+    };
+    Site(Some(Arc::new(CallStack(vec![inner, outer]))))
 }
 
 fn windows(calls: &mut Vec<Event>) {
