@@ -164,3 +164,41 @@ fn calls_times_bytes_and_matching_are_those_of_the_trace() {
     assert!(flying.values().all(|count| *count == 0), "{flying:?}");
     assert_eq!((messages, moved), (4000 * 14, 4000 * 14 * 8192));
 }
+
+/// Prints the messages of an archive: how many are sent and received, their bytes, and the communicators.
+const READ: &str = r#"
+import sys, otf2
+sent, received, moved = 0, 0, 0
+with otf2.reader.open(sys.argv[1]) as trace:
+    for location, event in trace.events:
+        kind = type(event).__name__
+        sent += kind == 'MpiIsend'
+        received += kind == 'MpiIrecv'
+        moved += event.msg_length if kind == 'MpiIsend' else 0
+    print(sent, received, moved, [it.name for it in trace.definitions.comms])
+"#;
+
+#[test]
+fn the_library_for_python_reads_the_same_messages() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = program::stencil(folder.path(), 30);
+    let mut source = Source::open(&trace).expect("a trace");
+    let out = folder.path().join("otf2");
+    otf2::write(&mut source, &out).expect("it is written");
+    let python = std::env::var("BELLJAR_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let run = |script: &str| {
+        let mut command = Command::new(&python);
+        let command = command.args(["-c", script]).arg(out.join("traces.otf2"));
+        command.output().expect("Python can be run")
+    };
+    if !run("import otf2").status.success() {
+        eprintln!(
+            "SKIPPED: {python} has no module otf2; PyPI has it (BELLJAR_PYTHON names another Python)"
+        );
+        return;
+    }
+    let ended = run(READ);
+    let told = String::from_utf8_lossy(&ended.stdout);
+    let expected = format!("420 420 {} ['MPI_COMM_WORLD']\n", 420 * 8192);
+    assert_eq!(told, expected, "{}", String::from_utf8_lossy(&ended.stderr));
+}
