@@ -5,6 +5,8 @@
 
 /// What a program is and whom it waits for, by its trace.
 mod analyses;
+/// Traces in other tools' formats.
+mod exports;
 /// What runs write besides traces.
 mod records;
 /// What a trace would be on another network.
@@ -27,6 +29,7 @@ use belljar_trace::{
 };
 
 pub(crate) use analyses::target as analyses;
+pub(crate) use exports::target as exports;
 pub(crate) use records::{seeds as records_seeds, target as records};
 pub(crate) use replays::target as replays;
 

@@ -101,6 +101,13 @@ pub const TARGETS: &[Target] = &[
         longest: 1 << 14,
     },
     Target {
+        name: "exports",
+        about: "trace files, written in other tools' formats",
+        run: files::exports,
+        seeds: files::archive_seeds,
+        longest: 1 << 14,
+    },
+    Target {
         name: "replays",
         about: "trace files, made programs and replayed on other networks",
         run: files::replays,

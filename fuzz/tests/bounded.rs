@@ -89,6 +89,11 @@ fn analyses() {
 }
 
 #[test]
+fn exports() {
+    mutations("exports", 300);
+}
+
+#[test]
 fn replays() {
     mutations("replays", 300);
 }

@@ -36,6 +36,8 @@ enum Target {
     Archive,
     /// What programs are and whom they wait for, by trace files.
     Analyses,
+    /// Trace files, written in other tools' formats.
+    Exports,
     /// Trace files, replayed on other networks.
     Replays,
     /// Programs with unwind tables and debug information.

@@ -99,6 +99,11 @@ pub(crate) const TEST: &[Package] = &[
         "/usr/bin/mksquashfs",
         "packs file systems that are read",
     ),
+    package(
+        "otf2-tools",
+        "/usr/bin/otf2-print",
+        "reads archives of the Open Trace Format 2",
+    ),
 ];
 
 /// For the benchmarks.

@@ -80,7 +80,8 @@ pub(crate) enum TraceCommand {
     Convert(ConvertArguments),
     /// Write a trace in another tool's format.
     #[command(
-        after_help = "Example: belljar trace export belljar-runs/hpl-4 --format ti --out hpl.ti"
+        after_help = "Examples: belljar trace export belljar-runs/hpl-4 --format otf2 --out hpl.otf2\n          \
+                      belljar trace export belljar-runs/hpl-4 --format ti --out hpl.ti"
     )]
     Export(ExportArguments),
 }

@@ -118,6 +118,7 @@ fn a_replay_tells_what_a_run_on_the_other_network_is() {
     assert_eq!(code, Some(0), "{error}");
     assert!(diff.contains("The programs do the same"), "{diff}");
     exported(&dir);
+    exported_as_read(&dir);
     // A placement that the network has no room for.
     dir.write("hosts", "node0:2\nnode9:2\n");
     let (_, error, code) = dir.call(&["replay", "near", "--hostfile", "hosts"]);
@@ -173,6 +174,56 @@ fn exported(dir: &Dir) {
         }
         Err(error) => {
             eprintln!("SKIPPED: smpirun cannot be run ({error}); Debian's libsimgrid-dev has it")
+        }
+    }
+}
+
+/// The run in the formats that are written as the trace is read: each has the program's messages.
+fn exported_as_read(dir: &Dir) {
+    let export = |format: &str| {
+        let (_, error, code) = dir.call(&[
+            "trace", "export", "near", "--format", format, "--out", format,
+        ]);
+        assert_eq!(code, Some(0), "{error}");
+        dir.path(format)
+    };
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).expect("a text");
+    let expected: u64 = 4 * 20 * (64 + 6000 + 100_000);
+    let messages = read(export("csv").join("messages.csv"));
+    let sides: Vec<Vec<&str>> = messages.lines().map(|it| it.split(',').collect()).collect();
+    for side in ["send", "receive"] {
+        let own = sides.iter().filter(|row| row[1] == side);
+        let bytes = own.map(|row| row[10].parse::<u64>().expect("bytes"));
+        assert_eq!(bytes.sum::<u64>(), expected, "{side}");
+    }
+    let text = read(export("chrome"));
+    let flows = |kind: &str| text.matches(&format!("\"ph\":\"{kind}\"")).count();
+    assert_eq!((flows("s"), flows("f")), (240, 240));
+    let records = read(export("paraver").join("trace.prv"));
+    let records = records.lines().filter(|line| line.starts_with("3:"));
+    assert_eq!(records.count(), 240);
+    let schedule = read(export("goal"));
+    let halos = ["64b", "6000b", "100000b"].map(|size| {
+        let sends = format!(": send {size} to");
+        schedule.matches(&sends).count()
+    });
+    assert!(halos.iter().all(|count| *count >= 80), "{halos:?}");
+    for format in ["perfetto", "parquet", "goal-binary"] {
+        export(format);
+    }
+    let archive = export("otf2").join("traces.otf2");
+    match std::process::Command::new("otf2-print")
+        .arg(archive)
+        .output()
+    {
+        Ok(ended) => {
+            let told = String::from_utf8_lossy(&ended.stdout);
+            let of = |kind: &str| told.lines().filter(|line| line.starts_with(kind)).count();
+            assert_eq!(of("MPI_ISEND ") + of("MPI_SEND "), 240);
+            assert_eq!(of("MPI_IRECV ") + of("MPI_RECV "), 240);
+        }
+        Err(error) => {
+            eprintln!("SKIPPED: otf2-print cannot be run ({error}); Debian's otf2-tools has it");
         }
     }
 }

@@ -2,6 +2,10 @@
 //!
 //! What a format cannot hold is said once on standard error. Called by `trace`.
 
+/// For LogGOPSim and ATLAHS.
+mod goal;
+/// Formats that are written as the trace is read.
+mod streamed;
 /// For SimGrid.
 mod ti;
 
@@ -11,7 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use belljar_interchange::LeftOut;
+use belljar_export::tables::Encoding;
+use belljar_export::{chrome, otf2, paraver, perfetto};
+use belljar_interchange::{LeftOut, write_goal, write_goal_binary};
 use clap::{Args, ValueEnum};
 
 use super::trace_file;
@@ -19,6 +25,22 @@ use super::trace_file;
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
+    /// An archive of the Open Trace Format 2, for Vampir, Scalasca and others: a folder whose anchor is `traces.otf2`.
+    Otf2,
+    /// Perfetto's protobuf, for its viewer and queries: a file.
+    Perfetto,
+    /// The JSON of Chromium's trace viewer, for small traces: a file.
+    Chrome,
+    /// Paraver's records and names: a folder with `trace.prv`, `trace.pcf` and `trace.row`.
+    Paraver,
+    /// Tables of calls, messages and others as comma-separated values: a folder.
+    Csv,
+    /// The same tables as Apache Parquet, for pandas, polars, DuckDB and others: a folder.
+    Parquet,
+    /// A GOAL schedule, for LogGOPSim and ATLAHS, as text: a file.
+    Goal,
+    /// The same in its binary form, as `txt2bin` makes it: a file.
+    GoalBinary,
     /// A time-independent trace of SimGrid, for `smpirun -replay`: a folder, with the run's network as a platform.
     Ti,
 }
@@ -27,6 +49,14 @@ impl Format {
     /// What names of its files and folders end in.
     fn extension(self) -> &'static str {
         match self {
+            Self::Otf2 => "otf2",
+            Self::Perfetto => "pftrace",
+            Self::Chrome => "json",
+            Self::Paraver => "paraver",
+            Self::Csv => "csv",
+            Self::Parquet => "parquet",
+            Self::Goal => "goal",
+            Self::GoalBinary => "bin",
             Self::Ti => "ti",
         }
     }
@@ -72,6 +102,14 @@ pub(super) fn export(arguments: &ExportArguments) -> Result<ExitCode> {
     let trace = trace_file(&arguments.trace);
     let out = arguments.out();
     match arguments.format {
+        Format::Otf2 => streamed::write_folder(&trace, &out, otf2::write)?,
+        Format::Perfetto => streamed::write_file(&trace, &out, perfetto::write)?,
+        Format::Chrome => streamed::write_file(&trace, &out, chrome::write)?,
+        Format::Paraver => streamed::write_folder(&trace, &out, paraver::write)?,
+        Format::Csv => streamed::write_tables(&trace, &out, Encoding::Csv)?,
+        Format::Parquet => streamed::write_tables(&trace, &out, Encoding::Parquet)?,
+        Format::Goal => goal::write(&trace, &out, |messages, file| write_goal(messages, file))?,
+        Format::GoalBinary => goal::write(&trace, &out, write_goal_binary)?,
         Format::Ti => ti::write(arguments, &trace, &out)?,
     }
     Ok(ExitCode::SUCCESS)

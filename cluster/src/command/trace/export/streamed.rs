@@ -1,0 +1,55 @@
+//! Formats that are written as the trace is read: what is in memory does not grow with the trace.
+//!
+//! What has no place in a format is said once at the end, and so is where a damaged trace breaks off. Called by `export`.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::Result;
+use belljar_export::tables::{self, Encoding};
+use belljar_export::{ExportError, Source};
+
+use super::{file, folder};
+use crate::command::trace::remark;
+
+/// A format that is a folder.
+pub(super) fn write_folder(
+    trace: &Path,
+    out: &Path,
+    write: impl FnOnce(&mut Source, &Path) -> Result<(), ExportError>,
+) -> Result<()> {
+    let mut source = Source::open(trace)?;
+    folder(out)?;
+    write(&mut source, out)?;
+    say(&mut source);
+    Ok(())
+}
+
+/// `--format csv` and `--format parquet`: a folder with a file for each table.
+pub(super) fn write_tables(trace: &Path, out: &Path, encoding: Encoding) -> Result<()> {
+    let mut source = Source::open(trace)?;
+    folder(out)?;
+    tables::write(&mut source, trace, out, encoding)?;
+    say(&mut source);
+    Ok(())
+}
+
+/// A format that is one file.
+pub(super) fn write_file(
+    trace: &Path,
+    out: &Path,
+    write: impl FnOnce(&mut Source, &mut dyn Write) -> io::Result<()>,
+) -> Result<()> {
+    let mut source = Source::open(trace)?;
+    file(out, |out| write(&mut source, out))?;
+    say(&mut source);
+    Ok(())
+}
+
+/// Says what has no place in the format, and where the trace breaks off.
+fn say(source: &mut Source) {
+    for (count, what) in source.left_out().sentences() {
+        eprintln!("note: {count} {what}");
+    }
+    remark(source.state());
+}

@@ -1,0 +1,76 @@
+//! Messages of protocol buffers, as bytes.
+//!
+//! A field is its number and wire type, and a variable-length integer, eight bytes, or a length and what is in it. Called by the writer of packets.
+
+/// A message that is made.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Message(Vec<u8>);
+
+impl Message {
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
+
+    /// A number.
+    pub(super) fn number(&mut self, field: u32, value: u64) -> &mut Self {
+        self.varint(u64::from(field) << 3);
+        self.varint(value);
+        self
+    }
+
+    /// A number of eight bytes.
+    pub(super) fn fixed(&mut self, field: u32, value: u64) -> &mut Self {
+        self.varint(u64::from(field) << 3 | 1);
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    /// Bytes.
+    pub(super) fn bytes(&mut self, field: u32, value: &[u8]) -> &mut Self {
+        self.varint(u64::from(field) << 3 | 2);
+        self.varint(value.len() as u64);
+        self.0.extend_from_slice(value);
+        self
+    }
+
+    /// A text.
+    pub(super) fn text(&mut self, field: u32, value: &str) -> &mut Self {
+        self.bytes(field, value.as_bytes())
+    }
+
+    /// A message in it.
+    pub(super) fn message(&mut self, field: u32, value: &Self) -> &mut Self {
+        self.bytes(field, &value.0)
+    }
+
+    /// Whether it has nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Its bytes.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_as_the_encoding_has_them() {
+        let mut inner = Message::default();
+        inner.number(1, 150);
+        let mut message = Message::default();
+        message.message(3, &inner).fixed(47, 1).text(2, "hi");
+        let expected = [
+            0x1a, 3, 0x08, 0x96, 1, 0xf9, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0x12, 2, b'h', b'i',
+        ];
+        assert_eq!(message.as_bytes(), expected);
+    }
+}

@@ -1,0 +1,160 @@
+//! Processes, threads, communicators and windows, by number.
+//!
+//! Numbers count from 0 without gaps. Processes are numbered by job and rank before the first call; threads, communicators and windows as calls
+//! name them, so that what nobody used takes no place. Kept by the source; formats define all of them at the end.
+
+use std::collections::BTreeMap;
+
+use belljar_analysis::{Communicators, Member, Members, ProcessKey};
+
+/// Who made calls: a thread of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Thread {
+    /// The process, by number.
+    pub process: u32,
+    /// The thread, by its number in the process.
+    pub thread: u32,
+}
+
+/// A communicator.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Its members, or those of the group that was seen first.
+    pub members: Members,
+    /// Those of the other group, if there are two.
+    pub remote: Option<Members>,
+}
+
+/// A window of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The communicator on which it was made, by number.
+    pub group: u32,
+    /// How many were made on that before.
+    pub sequence: u32,
+}
+
+/// Windows that are known at once, and by all processes.
+const MOST_WINDOWS: usize = 1 << 20;
+
+/// All that calls name.
+#[derive(Debug, Default)]
+pub struct Places {
+    processes: Vec<(Member, u32)>,
+    numbers: BTreeMap<Member, u32>,
+    threads: BTreeMap<Thread, u64>,
+    groups: Vec<Group>,
+    by_identity: BTreeMap<u32, u32>,
+    windows: Vec<Window>,
+    by_window: BTreeMap<(u32, u32), u32>,
+    own_windows: BTreeMap<(u32, u32), u32>,
+    made: BTreeMap<(u32, u32), u32>,
+}
+
+impl Places {
+    /// Those of all processes that the trace has.
+    pub(crate) fn new(communicators: &Communicators) -> Self {
+        let all = communicators.all();
+        let processes: Vec<_> = all
+            .map(|member| (member, communicators.node(member).unwrap_or(0)))
+            .collect();
+        let numbers = (0..).zip(&processes);
+        let numbers = numbers.map(|(number, (member, _))| (*member, number));
+        Self {
+            numbers: numbers.collect(),
+            processes,
+            ..Self::default()
+        }
+    }
+
+    /// The processes, and the node of each.
+    pub fn processes(&self) -> &[(Member, u32)] {
+        &self.processes
+    }
+
+    /// The number of a process.
+    pub fn process(&self, member: Member) -> Option<u32> {
+        self.numbers.get(&member).copied()
+    }
+
+    /// The threads with calls, and how many calls each has.
+    pub fn threads(&self) -> impl Iterator<Item = (Thread, u64)> {
+        self.threads.iter().map(|(thread, calls)| (*thread, *calls))
+    }
+
+    /// The communicators.
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// The windows.
+    pub fn windows(&self) -> &[Window] {
+        &self.windows
+    }
+
+    /// A thread made a call.
+    pub(crate) fn called(&mut self, thread: Thread) {
+        *self.threads.entry(thread).or_default() += 1;
+    }
+
+    /// The number of a process's communicator; `None` where the trace does not tell its members, or has not got them all.
+    pub(crate) fn group(
+        &mut self,
+        communicators: &Communicators,
+        process: ProcessKey,
+        number: u32,
+    ) -> Option<u32> {
+        let identity = communicators.identity(process, number)?;
+        if let Some(known) = self.by_identity.get(&identity) {
+            return Some(*known);
+        }
+        let members = communicators.members(process, number)?.clone();
+        let remote = communicators.remote_members(process, number).cloned();
+        let sides = [Some(&members), remote.as_ref()];
+        let there = |side: &Members| {
+            // A world is not written out, so its size may be anything.
+            side.len() as usize <= self.processes.len()
+                && side.iter().all(|member| self.numbers.contains_key(&member))
+        };
+        if !sides.into_iter().flatten().all(there) {
+            return None;
+        }
+        let group = self.groups.len() as u32;
+        self.groups.push(Group { members, remote });
+        self.by_identity.insert(identity, group);
+        Some(group)
+    }
+
+    /// A process made a window, by its own number, on a communicator. `None` when there are too many.
+    pub(crate) fn window_made(&mut self, process: u32, own: u32, group: u32) -> Option<u32> {
+        if self.windows.len().max(self.own_windows.len()) >= MOST_WINDOWS {
+            return None;
+        }
+        let sequence = self.made.entry((process, group)).or_default();
+        let window = Window {
+            group,
+            sequence: *sequence,
+        };
+        *sequence = sequence.saturating_add(1);
+        let fresh = self.windows.len() as u32;
+        let number = *self
+            .by_window
+            .entry((group, window.sequence))
+            .or_insert(fresh);
+        if number == fresh {
+            self.windows.push(window);
+        }
+        self.own_windows.insert((process, own), number);
+        Some(number)
+    }
+
+    /// A process's window, by its own number.
+    pub(crate) fn window(&self, process: u32, own: u32) -> Option<u32> {
+        self.own_windows.get(&(process, own)).copied()
+    }
+
+    /// The same of one that is freed.
+    pub(crate) fn window_freed(&mut self, process: u32, own: u32) -> Option<u32> {
+        self.own_windows.remove(&(process, own))
+    }
+}
