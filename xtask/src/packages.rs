@@ -104,6 +104,11 @@ pub(crate) const TEST: &[Package] = &[
         "/usr/bin/otf2-print",
         "reads archives of the Open Trace Format 2",
     ),
+    package(
+        "libsimgrid-dev",
+        "/usr/bin/smpirun",
+        "plays what traces are exported as",
+    ),
 ];
 
 /// For the benchmarks.
