@@ -1,7 +1,7 @@
 //! Requests that are not complete.
 //!
 //! A trace numbers the requests of a process; formats want what each stood for when it completes, and one number for each
-//! operation. Here both are kept, for each process as many as [`MOST`]. Called by the source.
+//! operation. Here both are kept, for each process as many as `MOST`. Called by the source.
 
 use std::collections::BTreeMap;
 

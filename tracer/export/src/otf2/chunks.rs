@@ -2,7 +2,7 @@
 //!
 //! All chunks but the last have the size that the archive's anchor tells, and begin with the numbers of their first and
 //! last event. A record is never in two. A file is open only while a piece is written to it, so that there may be as many as there are
-//! threads; what is in memory of each is [`PIECE`] and a record. Called by the writers of definitions and events.
+//! threads; what is in memory of each is `PIECE` and a record. Called by the writers of definitions and events.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
