@@ -19,6 +19,16 @@ fn host_of(name: &str, topology: &Topology) -> Option<u32> {
         .or_else(named)
 }
 
+/// What a host is called in files that [`host_of`] reads: as the topology names it, where it has names of its own that stand for themselves.
+pub(super) fn name_of(host: u32, topology: &Topology) -> String {
+    let named = topology.place_name(Endpoint::Host(host));
+    let is_plain = !named.contains(|letter: char| letter.is_whitespace() || "#=:".contains(letter));
+    match is_plain && host_of(&named, topology) == Some(host) && named != format!("host{host}") {
+        true => named,
+        false => format!("node{host}"),
+    }
+}
+
 /// Hosts with their slots, in the order of a hostfile.
 pub(in crate::command) fn slots(path: &Path, topology: &Topology) -> Result<Vec<(u32, u32)>> {
     let text =
@@ -146,6 +156,9 @@ pub(in crate::command) fn places(
 
 #[cfg(test)]
 mod tests {
+    use belljar_fabric::{Link, LinkSpec, SwitchSpec};
+    use belljar_sim::Span;
+
     use super::*;
 
     #[test]
@@ -159,6 +172,30 @@ mod tests {
         }
         assert!(entry("a b").is_err());
         assert!(entry("a:x").is_err());
+    }
+
+    #[test]
+    fn hosts_are_called_what_is_read_again() {
+        let link = LinkSpec {
+            bandwidth: 1_000_000_000,
+            latency: Span::from_us(1),
+        };
+        let switch = SwitchSpec {
+            latency: Span::from_us(1),
+            queue_bytes: 1 << 20,
+        };
+        let links = (0..4).map(|host| Link {
+            ends: [Endpoint::Host(host), Endpoint::Switch(0)],
+            spec: link,
+        });
+        let links: Vec<Link> = links.collect();
+        let names = ["csews1", "3", "a b", "node0"].map(str::to_owned).to_vec();
+        let names = [names, vec!["switch1".to_owned()]];
+        let lab = Topology::with_names(4, vec![switch], links.clone(), Some(names)).unwrap();
+        let names = [0, 1, 2, 3].map(|host| name_of(host, &lab));
+        assert_eq!(names, ["csews1", "node1", "node2", "node3"]);
+        let plain = Topology::new(4, vec![switch], links).unwrap();
+        assert_eq!(name_of(3, &plain), "node3");
     }
 
     #[test]

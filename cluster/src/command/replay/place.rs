@@ -11,10 +11,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use belljar_analysis::{Table, time_words};
 use belljar_program::Program;
-use belljar_replay::{Effort, Placement, calibrate, search};
+use belljar_replay::{Effort, NetworkModel, Placement, Setting, calibrate, search};
 use clap::Args;
 use serde_json::json;
 
+use super::hostfile::name_of;
 use super::job::JobArguments;
 use super::placement::PlacementArguments;
 use super::render::change;
@@ -57,15 +58,15 @@ pub(crate) fn place(arguments: &PlaceArguments) -> Result<ExitCode> {
     };
     let placements = search(program, &calibration, &setting, effort)?;
     if let Some(best) = placements.first() {
-        let ranks = by_rank(program, best);
+        let ranks = names(program, best, &setting);
         let list: String = ranks.iter().fold(String::new(), |mut text, host| {
-            let _ = writeln!(text, "node{host}");
+            let _ = writeln!(text, "{host}");
             text
         });
         let rankfile = (0..)
             .zip(&ranks)
             .fold(String::new(), |mut text, (rank, host)| {
-                let _ = writeln!(text, "rank {rank}=node{host} slot=0");
+                let _ = writeln!(text, "rank {rank}={host} slot=0");
                 text
             });
         for (file, text) in [(&arguments.out, list), (&arguments.rankfile, rankfile)] {
@@ -77,9 +78,20 @@ pub(crate) fn place(arguments: &PlaceArguments) -> Result<ExitCode> {
     }
     show(|out| match arguments.json {
         true => json(program, &placements, out),
-        false => text(program, &placements, out),
+        false => text(program, &placements, &setting, out),
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The names of ranks' nodes, as hostfiles have them.
+fn names(program: &Program, placement: &Placement, setting: &Setting) -> Vec<String> {
+    let hosts = by_rank(program, placement).into_iter();
+    match &setting.network {
+        NetworkModel::Packet(topology, _) | NetworkModel::Flow(topology, _) => {
+            hosts.map(|host| name_of(host, topology)).collect()
+        }
+        NetworkModel::LogGops(..) => hosts.map(|host| format!("node{host}")).collect(),
+    }
 }
 
 /// The node of each rank; of the first job, where there are several.
@@ -94,7 +106,12 @@ fn by_rank(program: &Program, placement: &Placement) -> Vec<u32> {
     own.map(|(.., host)| host).collect()
 }
 
-fn text(program: &Program, placements: &[Placement], out: &mut dyn Write) -> io::Result<()> {
+fn text(
+    program: &Program,
+    placements: &[Placement],
+    setting: &Setting,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let as_run = placements
         .iter()
         .find(|placement| placement.method.name() == "as run");
@@ -111,10 +128,7 @@ fn text(program: &Program, placements: &[Placement], out: &mut dyn Write) -> io:
     let Some(best) = placements.first() else {
         return Ok(());
     };
-    let nodes: Vec<String> = by_rank(program, best)
-        .iter()
-        .map(|host| format!("node{host}"))
-        .collect();
+    let nodes = names(program, best, setting);
     writeln!(out, "\nBest: ranks 0, 1, ... on {}", nodes.join(" "))
 }
 
