@@ -1,12 +1,17 @@
 //! How many messages replay plays a second.
 //!
-//! `cargo run --release -p belljar-replay --example speed -- WIDTH HEIGHT STEPS [packet|flow|loggops]` makes up a stencil of so many ranks in a grid that exchange halos
-//! of 8 KiB with their neighbours and compute between, and plays it on a fat tree. No trace is needed.
+//! `cargo run --release -p belljar-replay --example speed -- WIDTH HEIGHT STEPS [packet|flow|loggops] [fat-tree|star] [DIR]` makes up a stencil of so many ranks in a
+//! grid that exchange halos of 8 KiB with their neighbours and compute between, and plays it. No trace is needed. With a folder, which must not be there, it also writes the same
+//! there for SimGrid's `smpirun -replay`, on the same network. `cargo xtask bench replay` runs it.
 #![allow(clippy::print_stdout, clippy::disallowed_methods)]
 
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
 use std::time::Instant;
 
-use belljar_fabric::{FatTree, LinkSpec, PartSpecs, Routing, Settings, SwitchSpec};
+use belljar_fabric::{FatTree, LinkSpec, PartSpecs, Routing, Settings, SwitchSpec, Topology};
+use belljar_interchange::{Amounts, Layout, Messages, write_hosts, write_platform, write_rank};
 use belljar_networks::Parameters;
 use belljar_program::{Builder, Program};
 use belljar_replay::{Costs, NetworkModel, Setting, calibrate, replay};
@@ -40,7 +45,8 @@ fn stencil(width: u32, height: u32, steps: u32) -> Program {
     builder.finish()
 }
 
-fn setting(model: &str, hosts: u32) -> Setting {
+/// The network: a fat tree, or one switch for all.
+fn topology(shape: &str, hosts: u32) -> Topology {
     let link = LinkSpec {
         bandwidth: 100_000_000_000,
         latency: Span::from_ns(500),
@@ -53,17 +59,51 @@ fn setting(model: &str, hosts: u32) -> Setting {
             queue_bytes: 1 << 22,
         },
     };
-    let topology = || {
-        let tree = FatTree::for_hosts(hosts).expect("room");
-        tree.build(hosts, &parts).expect("a fat tree")
+    if shape == "star" {
+        return Topology::star(hosts, link, parts.switch).expect("a star");
+    }
+    let tree = FatTree::for_hosts(hosts).expect("room");
+    tree.build(hosts, &parts).expect("a fat tree")
+}
+
+/// Writes the program for SimGrid.
+fn export(program: &Program, topology: &Topology, to: &Path) -> io::Result<()> {
+    fs::create_dir(to)?;
+    let file = |name: &str| File::create_new(to.join(name)).map(BufWriter::new);
+    let messages = Messages::new(program, true);
+    let flops_per_second = 2.6e9;
+    let mut list = file("ranks")?;
+    for rank in 0..messages.ranks() {
+        let name = format!("rank-{rank}.txt");
+        let mut out = file(&name)?;
+        write_rank(&messages, rank, Amounts { flops_per_second }, &mut out)?;
+        out.flush()?;
+        writeln!(list, "{name}")?;
+    }
+    list.flush()?;
+    let hosts: Vec<u32> = (0..topology.hosts()).collect();
+    let layout = Layout {
+        topology,
+        flops_per_second,
+        hosts: &hosts,
     };
+    let mut platform = file("platform.xml")?;
+    write_platform(&layout, &mut platform)?;
+    platform.flush()?;
+    let mut places = file("hosts")?;
+    write_hosts(&layout, &mut places)?;
+    places.flush()
+}
+
+fn setting(model: &str, topology: Topology) -> Setting {
+    let hosts = topology.hosts();
     let routed = Settings {
         routing: Routing::DModK,
         ..Settings::default()
     };
     let network = match model {
-        "packet" => NetworkModel::Packet(topology(), routed),
-        "flow" => NetworkModel::Flow(topology(), routed),
+        "packet" => NetworkModel::Packet(topology, routed),
+        "flow" => NetworkModel::Flow(topology, routed),
         _ => NetworkModel::LogGops(
             hosts,
             Parameters {
@@ -91,13 +131,20 @@ fn main() {
     let (width, height, steps) = (number(0, 32), number(1, 32), number(2, 100));
     let model = words.get(3).map_or("loggops", String::as_str);
     let program = stencil(width, height, steps);
-    let setting = setting(model, width * height);
+    let topology = topology(
+        words.get(4).map_or("fat-tree", String::as_str),
+        width * height,
+    );
+    if let Some(to) = words.get(5) {
+        export(&program, &topology, Path::new(to)).expect("a new folder that can be written");
+    }
+    let setting = setting(model, topology);
     let calibration = calibrate(&program, &setting).expect("a setting that fits");
     let began = Instant::now();
     let outcome = replay(&program, &calibration, &setting, || {}).expect("a setting that fits");
     let took = began.elapsed().as_secs_f64();
     println!(
-        "{model}: {} ranks, {} messages in {took:.2} s: {:.3} million messages a second; {} ps",
+        "{model}: {} ranks, {} messages in {took:.4} s: {:.3} million messages a second; {} ps",
         width * height,
         outcome.messages,
         outcome.messages as f64 / took / 1e6,

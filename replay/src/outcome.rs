@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use belljar_networks::LinkLoad;
-use belljar_program::Program;
+use belljar_program::{Program, Unfinished};
 use serde::Serialize;
 
 use crate::engine::{CallTimes, Played};
@@ -22,7 +22,7 @@ pub struct Outcome {
     pub ranks: Vec<RankOutcome>,
     /// By function, those that take longest first.
     pub functions: Vec<FunctionOutcome>,
-    /// Calls that never return: by job and rank, the number of the call, and its function.
+    /// Calls that never return, those that did not in the trace last.
     pub stuck: Vec<Stuck>,
     /// What links carried, those busiest first; none where the network has no links.
     pub links: Vec<LinkLoad>,
@@ -43,6 +43,8 @@ pub struct Stuck {
     pub call: u32,
     /// The function's number.
     pub function: u16,
+    /// When it was entered in the trace, in picoseconds.
+    pub traced_ps: u64,
 }
 
 /// One process's times.
@@ -129,7 +131,9 @@ impl Outcome {
             traced_ps: were.span(),
             ranks,
             functions,
-            stuck: stuck(program, &played.stuck),
+            stuck: stuck(program, &played.stuck)
+                .chain(program.unfinished.iter().map(unfinished))
+                .collect(),
             links,
             messages: played.messages,
             times: times(&played.times),
@@ -150,8 +154,8 @@ fn times(times: &[Vec<CallTimes>]) -> Vec<Vec<(u64, u64)>> {
         .collect()
 }
 
-fn stuck(program: &Program, stuck: &[(u32, u32)]) -> Vec<Stuck> {
-    let of = |(number, call): &(u32, u32)| {
+fn stuck<'a>(program: &'a Program, stuck: &'a [(u32, u32)]) -> impl Iterator<Item = Stuck> + 'a {
+    stuck.iter().filter_map(|(number, call)| {
         let thread = &program.threads[*number as usize];
         let process = program.processes[thread.process as usize];
         Some(Stuck {
@@ -159,9 +163,19 @@ fn stuck(program: &Program, stuck: &[(u32, u32)]) -> Vec<Stuck> {
             rank: process.rank,
             call: *call,
             function: thread.calls.get(*call as usize)?.function,
+            traced_ps: thread.traced().nth(*call as usize)?.0,
         })
-    };
-    stuck.iter().filter_map(of).collect()
+    })
+}
+
+fn unfinished(of: &Unfinished) -> Stuck {
+    Stuck {
+        job: of.job,
+        rank: of.rank,
+        call: of.call,
+        function: of.function,
+        traced_ps: of.entry,
+    }
 }
 
 /// The first and the last time of calls.

@@ -29,6 +29,8 @@ mod kvm;
 mod plot;
 /// The peer: QEMU's system emulation in counted mode.
 mod qemu;
+/// `cargo xtask bench replay`: how fast replay is, against SimGrid.
+mod replay;
 /// `cargo xtask bench scale`: what many nodes cost.
 mod scale;
 /// `cargo xtask bench share`: where the host's time goes while guests run.
@@ -44,7 +46,7 @@ pub(crate) struct Arguments {
     /// measures the engine against the bare processor and QEMU; `hpl` four nodes that
     /// compute together; `share` where the host's time goes; `kvm` what the kvm engine costs;
     /// `scale`, alone or with names of parts after it, what many nodes cost; `hosts` what it
-    /// costs to run on several hosts.
+    /// costs to run on several hosts; `replay` how many messages replay plays a second, against SimGrid.
     names: Vec<String>,
     /// With `engine`: also draw the ratios to the bare processor here, as SVG; with `hosts`
     /// the time over the round trip; with `scale` how a node's cost grows.
@@ -110,6 +112,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match arguments.names.first().map(String::as_str) {
         Some("hpl") => return cluster::run(runs),
         Some("share") => return share::run(),
+        Some("replay") => return replay::run(runs),
         Some("kvm") => return kvm::run(runs),
         Some("scale") => return scale::run(runs, &arguments.names[1..], plot_file),
         Some("hosts") => return hosts::run(arguments.runs, json_file, plot_file),

@@ -77,6 +77,11 @@ pub(crate) fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
+/// Where cargo builds.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), PathBuf::from)
+}
+
 /// What a program is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
@@ -96,9 +101,7 @@ pub(crate) fn build_belljar(profile: Profile) -> Result<PathBuf> {
     };
     let arguments = [&["build", "--bin", "belljar"], options].concat();
     run(&cargo(), &arguments)?;
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| crate::root().join("target"), PathBuf::from);
-    let binary = target.join(folder).join("belljar");
+    let binary = target().join(folder).join("belljar");
     if !binary.exists() {
         bail!("{} was not built", binary.display());
     }

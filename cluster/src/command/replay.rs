@@ -12,6 +12,8 @@ pub(crate) mod place;
 mod placement;
 /// What came of it, for people and for programs.
 mod render;
+/// Calls that never return.
+mod stuck;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -62,9 +64,10 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
     if let Some(out) = &arguments.out {
         keep(&job, out, &calibration, &outcome)?;
     }
+    let stuck = stuck::told(&job, &outcome)?;
     show(|out| match arguments.json {
         true => render::json(&outcome, fit, &bounds, out),
-        false => render::text(&outcome, fit, &bounds, out),
+        false => render::text(&outcome, &stuck, (fit, &bounds), out),
     })?;
     Ok(ending(&outcome))
 }

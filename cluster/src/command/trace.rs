@@ -8,7 +8,7 @@ mod export;
 /// Who sends how much to whom.
 mod matrix;
 /// Where calls are made.
-mod sites;
+pub(super) mod sites;
 /// How a program is built, by its calls.
 mod structure;
 /// The decision tables of a run's MPI library.

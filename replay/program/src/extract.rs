@@ -8,10 +8,12 @@
 mod calls;
 /// What is one for all processes: channels, collective operations, who is who.
 mod tables;
+/// Calls that never returned.
+mod unfinished;
 /// Receives with wildcards.
 mod wildcards;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use belljar_analysis::{Communicators, Expansion, Member, ProcessKey, communicators};
@@ -54,6 +56,8 @@ struct Extractor<'a> {
     accesses: BTreeMap<ProcessKey, Vec<Open>>,
     /// Receives with a wildcard that are over and whose program asked for no status.
     unsettled: Vec<Unsettled>,
+    /// Threads in which a call never returned.
+    stopped: BTreeSet<ThreadKey>,
 }
 
 /// By which algorithms collective operations are carried out.
@@ -90,6 +94,7 @@ pub fn extract(
         requests: BTreeMap::new(),
         accesses: BTreeMap::new(),
         unsettled: Vec::new(),
+        stopped: BTreeSet::new(),
     };
     let mut recorded: BTreeMap<u16, u64> = BTreeMap::new();
     for event in reader.by_ref() {
@@ -123,11 +128,11 @@ impl Extractor<'_> {
         let key = (process, event.thread);
         let thread = self.threads.entry(key);
         thread.or_insert_with(|| Growing::new(number, event.process, event.thread));
+        let rate = self.header.frequency(event.node);
         let Some(exit) = event.exit else {
-            self.shared.program.unknown.unfinished += 1;
+            self.unfinished(event, member, rate.time_of(event.entry).as_ps(), key);
             return;
         };
-        let rate = self.header.frequency(event.node);
         let [entry, exit] = [event.entry, exit].map(|at| rate.time_of(at).as_ps());
         let times = Times { entry, exit };
         if found_nothing(event) {

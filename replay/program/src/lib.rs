@@ -19,5 +19,5 @@ pub use builder::Builder;
 pub use extract::{Algorithms, extract};
 pub use program::{
     Call, Channel, ChannelId, Collective, Mode, Operation, Part, Process, ProcessId, Program, Slot,
-    Thread, Unknown,
+    Thread, Unfinished, Unknown,
 };

@@ -31,8 +31,25 @@ pub struct Program {
     pub collectives: Vec<Collective>,
     /// Ways in which a member takes part in one, each once.
     pub parts: Vec<Part>,
+    /// Calls that never returned in the trace and would have moved data or waited for others, the first of each thread.
+    pub unfinished: Vec<Unfinished>,
     /// What the trace did not tell.
     pub unknown: Unknown,
+}
+
+/// A call that never returned in the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unfinished {
+    /// Its process's job.
+    pub job: u32,
+    /// Its process's rank.
+    pub rank: u32,
+    /// How many calls the thread made before.
+    pub call: u32,
+    /// The function's number.
+    pub function: u16,
+    /// When it was entered, in picoseconds.
+    pub entry: u64,
 }
 
 /// A process of an MPI program.

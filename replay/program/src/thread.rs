@@ -173,6 +173,11 @@ impl Growing {
         self.returned = Some(times.exit);
     }
 
+    /// How many calls it has made.
+    pub(crate) fn calls(&self) -> usize {
+        self.thread.calls.len()
+    }
+
     /// The thread; what a call does that never returned is left out.
     pub(crate) fn finish(mut self) -> Thread {
         self.end_polls();

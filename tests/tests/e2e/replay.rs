@@ -67,6 +67,57 @@ fn inside(told: &Value, key: &str) -> f64 {
     between.map(|of| of[key].as_f64().unwrap_or(0.0)).sum()
 }
 
+/// Two ranks that wait for each other's message before they send their own.
+const DEADLOCK: &str = r#"#include <mpi.h>
+static void takes(int other)
+{
+    int word;
+    MPI_Recv(&word, 1, MPI_INT, other, 77, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+int main(int argc, char **argv)
+{
+    int rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    takes(1 - rank);
+    MPI_Send(&rank, 1, MPI_INT, 1 - rank, 77, MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+#[test]
+fn a_deadlock_is_told_with_ranks_calls_and_call_sites() {
+    let Some(dir) = Dir::new() else { return };
+    let how = ["-O1", "-g", "-fno-inline"];
+    if !compiled(&dir, "mpicc.mpich", "deadlock", DEADLOCK, &how) {
+        return;
+    }
+    let scenario = Scenario::new(2, "mpiexec.hydra -n 2 ./deadlock")
+        .limited("4500 ms")
+        .working("files = { deadlock = \"deadlock\" }");
+    let sites = ["--set", "trace.frames=2"];
+    let run = dir.run(&scenario, "out", &sites);
+    assert!(
+        run.stderr.contains("the limit of virtual time"),
+        "{}",
+        run.stderr
+    );
+    let (told, error, code) = dir.call(&["replay", "out.incomplete"]);
+    assert_eq!(code, Some(1), "{told}{error}");
+    for rank in [0, 1] {
+        let other = 1 - rank;
+        let call = format!("of rank {rank} (job 0), MPI_Recv; traced:");
+        assert!(told.contains(&call), "{told}{error}");
+        let what = format!("source={other}, tag=77");
+        assert!(told.contains(&what), "{told}{error}");
+    }
+    assert!(
+        told.contains("takes") && told.contains("deadlock.c:5"),
+        "{told}{error}"
+    );
+}
+
 #[test]
 fn a_replay_tells_what_a_run_on_the_other_network_is() {
     let Some(dir) = Dir::new() else { return };

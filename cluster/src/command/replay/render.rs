@@ -14,7 +14,7 @@ const LINKS: usize = 8;
 /// Functions that are listed.
 const FUNCTIONS_LISTED: usize = 16;
 
-fn name(function: u16) -> &'static str {
+pub(super) fn name(function: u16) -> &'static str {
     let function = FUNCTIONS.get(usize::from(function));
     function.map_or("MPI_?", |function| function.name)
 }
@@ -28,11 +28,11 @@ pub(super) fn change(was: u64, is: u64) -> String {
     format!("{percent:+.1} %")
 }
 
-/// For people.
+/// For people. Of calls that never return `stuck` has what is to be said.
 pub(super) fn text(
     outcome: &Outcome,
-    fit: Fit,
-    bounds: &[Without],
+    stuck: &[String],
+    (fit, bounds): (Fit, &[Without]),
     out: &mut dyn Write,
 ) -> io::Result<()> {
     writeln!(
@@ -42,16 +42,7 @@ pub(super) fn text(
         time_words(outcome.traced_ps),
         change(outcome.traced_ps, outcome.total_ps)
     )?;
-    for stuck in outcome.stuck.iter().take(LINKS) {
-        writeln!(
-            out,
-            "Never returns: call {} of rank {} (job {}), {}",
-            stuck.call,
-            stuck.rank,
-            stuck.job,
-            name(stuck.function)
-        )?;
-    }
+    stuck.iter().try_for_each(|call| write!(out, "{call}"))?;
     writeln!(out, "\nRanks")?;
     let heads = [
         "rank", "total", "traced", "change", "in MPI", "traced", "waiting",
@@ -154,7 +145,10 @@ pub(super) fn json(
         })
     });
     let stuck = outcome.stuck.iter().map(|of| {
-        json!({ "job": of.job, "rank": of.rank, "call": of.call, "function": name(of.function) })
+        json!({
+            "job": of.job, "rank": of.rank, "call": of.call, "function": name(of.function),
+            "traced_ps": of.traced_ps,
+        })
     });
     let whole = json!({
         "total_ps": outcome.total_ps,

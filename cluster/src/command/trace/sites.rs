@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use belljar_analysis::{FrameNames, SitePlace};
+use belljar_archive::TraceReader;
 use belljar_cluster::mpirun::GuestRoot;
 use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::code::workload_path;
@@ -107,8 +108,17 @@ pub(super) fn files_of(trace: &Path) -> Option<RunFiles> {
     }
 }
 
+/// The same, where the trace has call sites at all.
+///
+/// # Errors
+/// When it cannot be read.
+pub(in crate::command) fn traced_files(trace: &Path) -> Result<Option<RunFiles>> {
+    let sited = TraceReader::open(trace)?.contents().frames > 0;
+    Ok(sited.then(|| files_of(trace)).flatten())
+}
+
 /// Names of the places to which calls return, by these files.
-pub(super) fn names(files: Option<&RunFiles>) -> FrameNames<'_> {
+pub(in crate::command) fn names(files: Option<&RunFiles>) -> FrameNames<'_> {
     let mut symbols = files.map(|files| Symbols::new(files));
     FrameNames::new(move |file, address| {
         let Some(symbols) = &mut symbols else {

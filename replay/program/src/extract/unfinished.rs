@@ -1,0 +1,30 @@
+//! Calls that never returned in the trace.
+//!
+//! What they would have done is not part of the program; where they wait for a message or for others, they are told, as a deadlock looks so. Called by
+//! `extract`.
+
+use belljar_analysis::Member;
+use belljar_trace::Event;
+
+use super::{Extractor, ThreadKey};
+use crate::program::Unfinished;
+use crate::thread::Growing;
+
+impl Extractor<'_> {
+    /// A call that was entered at `entry`, in picoseconds, and never returned.
+    pub(super) fn unfinished(&mut self, event: &Event, member: Member, entry: u64, key: ThreadKey) {
+        let program = &mut self.shared.program;
+        program.unknown.unfinished += 1;
+        let waits = !event.transfers.is_empty() || !event.collectives.is_empty();
+        if waits && self.stopped.insert(key) {
+            let calls = self.threads.get(&key).map_or(0, Growing::calls);
+            program.unfinished.push(Unfinished {
+                job: member.job,
+                rank: member.rank,
+                call: u32::try_from(calls).unwrap_or(u32::MAX),
+                function: event.function,
+                entry,
+            });
+        }
+    }
+}
