@@ -141,7 +141,7 @@ fn main() {
     let setting = setting(model, topology);
     let calibration = calibrate(&program, &setting).expect("a setting that fits");
     let began = Instant::now();
-    let outcome = replay(&program, &calibration, &setting, || {}).expect("a setting that fits");
+    let outcome = replay(&program, &calibration, &setting, || true).expect("a setting that fits");
     let took = began.elapsed().as_secs_f64();
     println!(
         "{model}: {} ranks, {} messages in {took:.4} s: {:.3} million messages a second; {} ps",

@@ -68,7 +68,7 @@ pub fn without(
     setting: &Setting,
 ) -> Result<Vec<Without>, ReplayError> {
     let of = |cost| {
-        let outcome = replay(program, calibration, &lacking(setting, cost), || {})?;
+        let outcome = replay(program, calibration, &lacking(setting, cost), || true)?;
         Ok(Without {
             cost,
             total_ps: outcome.total_ps,

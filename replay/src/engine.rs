@@ -137,6 +137,8 @@ pub(crate) struct Played {
     pub(crate) network: Box<dyn Network>,
     /// Messages that were sent, the library's own included.
     pub(crate) messages: u64,
+    /// It was broken off: no thread is stuck.
+    pub(crate) broken_off: bool,
 }
 
 impl<'p, 'r> Engine<'p, 'r> {
@@ -166,8 +168,8 @@ impl<'p, 'r> Engine<'p, 'r> {
         }
     }
 
-    /// Plays the program to its end, or as far as it goes. `each` is told after each call of a thread.
-    pub(crate) fn play(mut self, mut each: impl FnMut()) -> Played {
+    /// Plays the program to its end, or as far as it goes. `each` is told of each call of a thread that is entered, and says whether to continue.
+    pub(crate) fn play(mut self, mut each: impl FnMut() -> bool) -> Played {
         for (number, thread) in (0..).zip(&self.program.threads) {
             self.schedule_event(thread.start, Event::Enters(number));
         }
@@ -181,8 +183,8 @@ impl<'p, 'r> Engine<'p, 'r> {
                 (None, Some(_)) => self.network.advance(&mut arrived),
                 (Some(_), _) => {
                     if let Some(Reverse((now, event))) = self.events.pop() {
-                        if matches!(event, Event::Enters(_)) {
-                            each();
+                        if matches!(event, Event::Enters(_)) && !each() {
+                            return self.finish(true);
                         }
                         self.handle(now, event);
                     }
@@ -192,7 +194,7 @@ impl<'p, 'r> Engine<'p, 'r> {
                 self.schedule_event(time.as_ps(), Event::Arrives(id));
             }
         }
-        self.finish()
+        self.finish(false)
     }
 
     fn schedule_event(&mut self, time: u64, event: Event) {
@@ -259,17 +261,18 @@ impl<'p, 'r> Engine<'p, 'r> {
         operation
     }
 
-    fn finish(self) -> Played {
+    fn finish(self, broken_off: bool) -> Played {
         let threads = self.threads.iter().zip(&self.program.threads);
         let stuck = (0..)
             .zip(threads)
-            .filter(|(_, (state, thread))| state.returned() < thread.calls.len())
+            .filter(|(_, (state, thread))| !broken_off && state.returned() < thread.calls.len())
             .map(|(number, (state, _))| (number, state.returned() as u32));
         Played {
             stuck: stuck.collect(),
             messages: self.messages.inserted(),
             times: self.threads.into_iter().map(ThreadState::times).collect(),
             network: self.network,
+            broken_off,
         }
     }
 }

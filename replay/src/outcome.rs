@@ -28,6 +28,8 @@ pub struct Outcome {
     pub links: Vec<LinkLoad>,
     /// Messages, the library's own included.
     pub messages: u64,
+    /// It was broken off: all is of the calls that had returned until then.
+    pub broken_off: bool,
     /// When each call was entered and left, by thread in the program's order.
     pub times: Vec<Vec<(u64, u64)>>,
 }
@@ -136,6 +138,7 @@ impl Outcome {
                 .collect(),
             links,
             messages: played.messages,
+            broken_off: played.broken_off,
             times: times(&played.times),
         }
     }

@@ -133,7 +133,7 @@ struct Judge<'a> {
 impl Judge<'_> {
     fn total(&mut self, hosts: &[u32]) -> Result<u64, ReplayError> {
         hosts.clone_into(&mut self.setting.hosts);
-        let outcome = replay(self.program, self.calibration, &self.setting, || {})?;
+        let outcome = replay(self.program, self.calibration, &self.setting, || true)?;
         Ok(outcome.total_ps)
     }
 

@@ -128,11 +128,11 @@ impl Calibration {
 pub fn calibrate(program: &Program, setting: &Setting) -> Result<Calibration, ReplayError> {
     let threads = program.threads.iter();
     let mut residuals: Vec<Vec<i64>> = threads.map(|thread| vec![0; thread.calls.len()]).collect();
-    play(program, setting, Timing::Traced(&mut residuals), || {})?;
+    play(program, setting, Timing::Traced(&mut residuals), || true)?;
     Ok(Calibration { residuals })
 }
 
-/// Plays a program in a setting. `each` is told of each call.
+/// Plays a program in a setting. `each` is told of each call that is entered, and says whether to continue; if not, the outcome is of the calls that returned until then.
 ///
 /// # Errors
 /// [`ReplayError`] when the setting does not fit.
@@ -140,7 +140,7 @@ pub fn replay(
     program: &Program,
     calibration: &Calibration,
     setting: &Setting,
-    each: impl FnMut(),
+    each: impl FnMut() -> bool,
 ) -> Result<Outcome, ReplayError> {
     let played = play(
         program,
@@ -155,7 +155,7 @@ fn play(
     program: &Program,
     setting: &Setting,
     timing: Timing<'_>,
-    each: impl FnMut(),
+    each: impl FnMut() -> bool,
 ) -> Result<Played, ReplayError> {
     let spans = setting.costs.at(setting.clock, setting.scale);
     let pace = spans.pace();

@@ -96,7 +96,7 @@ fn more_latency_takes_longer_and_nothing_is_stuck() {
     let mut before = 0;
     for us in [1, 10, 100, 1000] {
         let wanted = setting(Span::from_us(us));
-        let outcome = replay(&program, &calibration, &wanted, || {}).unwrap();
+        let outcome = replay(&program, &calibration, &wanted, || true).unwrap();
         assert!(outcome.stuck.is_empty(), "{:?}", outcome.stuck);
         assert!(outcome.total_ps >= before, "{us} us");
         before = outcome.total_ps;
@@ -113,7 +113,7 @@ fn a_replay_is_a_trace_of_its_own() {
     let near = setting(Span::from_us(1));
     let calibration = calibrate(&first, &near).unwrap();
     let far = setting(Span::from_us(50));
-    let outcome = replay(&first, &calibration, &far, || {}).unwrap();
+    let outcome = replay(&first, &calibration, &far, || true).unwrap();
     let (from, to) = ("trace.bjt", "replayed.bjt");
     let [from, to] = [from, to].map(|name| folder.path().join(name));
     write_trace(&from, &to, &first, &outcome).unwrap();
@@ -125,5 +125,27 @@ fn a_replay_is_a_trace_of_its_own() {
             // Times of a trace are whole cycles, here nanoseconds.
             assert!(was.0.abs_diff(is.0) <= 1000 && was.1.abs_diff(is.1) <= 1000);
         }
+    }
+}
+
+#[test]
+fn what_is_broken_off_is_of_the_calls_before() {
+    let folder = traced();
+    let program = program(&folder);
+    let setting = setting(Span::from_us(2));
+    let calibration = calibrate(&program, &setting).unwrap();
+    let mut calls = 0;
+    let part = replay(&program, &calibration, &setting, || {
+        calls += 1;
+        calls < 40
+    });
+    let part = part.unwrap();
+    let whole = replay(&program, &calibration, &setting, || true).unwrap();
+    assert!(part.broken_off && part.stuck.is_empty());
+    let returned: usize = part.times.iter().map(Vec::len).sum();
+    assert!(returned > 0 && returned < 40, "{returned}");
+    assert!(part.total_ps < whole.total_ps && !whole.broken_off);
+    for (part, whole) in part.times.iter().zip(&whole.times) {
+        assert_eq!(part, &whole[..part.len()]);
     }
 }

@@ -14,6 +14,8 @@ mod placement;
 mod render;
 /// Calls that never return.
 mod stuck;
+/// How far a replay is, and its end by the user.
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,6 +29,7 @@ use clap::Args;
 use super::output::show;
 use job::{Job, JobArguments};
 use placement::PlacementArguments;
+use watch::Watch;
 
 /// What a replay said, in its directory.
 const REPLAY_FILE: &str = "replay.json";
@@ -55,9 +58,11 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
     let program = &job.program;
     let calibration = calibrate(program, &job.traced()?)?;
     let wanted = job.wanted(&arguments.placement)?;
-    let outcome = belljar_replay::replay(program, &calibration, &wanted, || {})?;
+    let mut watch = Watch::over(program)?;
+    let outcome = belljar_replay::replay(program, &calibration, &wanted, || watch.call())?;
+    watch.finish();
     let fit = calibration.fit(program);
-    let bounds = match arguments.bounds {
+    let bounds = match arguments.bounds && !outcome.broken_off {
         true => without(program, &calibration, &wanted)?,
         false => Vec::new(),
     };
@@ -85,12 +90,15 @@ fn keep(job: &Job<'_>, out: &Path, calibration: &Calibration, outcome: &Outcome)
     directory.write(REPLAY_FILE, &String::from_utf8_lossy(&whole))?;
     let to = directory.path().join(TRACE_FILE);
     write_trace(&job.trace, &to, &job.program, outcome)?;
-    directory.complete("checkpoint")?;
+    // What was broken off keeps the name of what is not complete.
+    if !outcome.broken_off {
+        directory.complete("checkpoint")?;
+    }
     Ok(())
 }
 
 fn ending(outcome: &Outcome) -> ExitCode {
-    match outcome.stuck.is_empty() {
+    match outcome.stuck.is_empty() && !outcome.broken_off {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }

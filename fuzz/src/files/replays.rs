@@ -61,7 +61,7 @@ pub(crate) fn target(data: &[u8]) {
     };
     let far = star(MOST_NODES, Span::from_ms(1));
     let wanted = setting(NetworkModel::Flow(far, Settings::default()));
-    if let Ok(outcome) = replay(&program, &calibration, &wanted, || {}) {
+    if let Ok(outcome) = replay(&program, &calibration, &wanted, || true) {
         let folder = tempfile::tempdir().expect("a folder");
         let _ = write_trace(file.path(), &folder.path().join("t"), &program, &outcome);
     }

@@ -60,7 +60,7 @@ fn message(bytes: u64, late: u64, [send, receive]: [u64; 2]) -> Program {
 
 fn played(program: &Program, traced: &Setting, wanted: &Setting) -> Outcome {
     let calibration = calibrate(program, traced).unwrap();
-    replay(program, &calibration, wanted, || {}).unwrap()
+    replay(program, &calibration, wanted, || true).unwrap()
 }
 
 #[test]
@@ -120,9 +120,9 @@ fn a_large_message_waits_for_who_computes() {
     let program = message(1_000_000, 3000, [9000, 6000]);
     let soon = message(1_000_000, 0, [9000, 6000]);
     let calibration = calibrate(&program, setting).unwrap();
-    let late = replay(&program, &calibration, setting, || {}).unwrap();
+    let late = replay(&program, &calibration, setting, || true).unwrap();
     // The same residuals, the receiver without its work.
-    let early = replay(&soon, &calibration, setting, || {}).unwrap();
+    let early = replay(&soon, &calibration, setting, || true).unwrap();
     let took = |outcome: &Outcome| outcome.times[0][0].1 - outcome.times[0][0].0;
     let less = took(&late) - took(&early);
     assert!(less.abs_diff(3000 * US) < 100 * US, "{less} ps");
@@ -154,7 +154,7 @@ fn all_leave_a_barrier_after_the_last_has_come() {
                     .map(|residuals| vec![0; residuals.len()])
                     .collect(),
             };
-            let outcome = replay(&program, &none, &setting, || {}).unwrap();
+            let outcome = replay(&program, &none, &setting, || true).unwrap();
             let last = u64::from(ranks - 1) * 100 * US;
             assert!(outcome.stuck.is_empty());
             for times in &outcome.times {

@@ -42,6 +42,13 @@ pub(super) fn text(
         time_words(outcome.traced_ps),
         change(outcome.traced_ps, outcome.total_ps)
     )?;
+    if outcome.broken_off {
+        writeln!(
+            out,
+            "Broken off: all figures are of the {} calls that had returned by then.",
+            outcome.times.iter().map(Vec::len).sum::<usize>()
+        )?;
+    }
     stuck.iter().try_for_each(|call| write!(out, "{call}"))?;
     writeln!(out, "\nRanks")?;
     let heads = [
@@ -154,6 +161,7 @@ pub(super) fn json(
         "total_ps": outcome.total_ps,
         "traced_ps": outcome.traced_ps,
         "messages": outcome.messages,
+        "broken_off": outcome.broken_off,
         "ranks": outcome.ranks,
         "functions": functions.collect::<Vec<_>>(),
         "links": links.collect::<Vec<_>>(),
