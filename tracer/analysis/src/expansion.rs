@@ -167,7 +167,8 @@ impl<'a> Expansion<'a> {
         to: impl FnMut(Member, u64),
     ) -> Result<(), Unknown> {
         let (event, operation) = self.called(event, collective)?;
-        stated::each(self.communicators, event, operation, collective, to)
+        let process = (event.node, event.process);
+        stated::each(self.communicators, process, operation, collective, to)
     }
 
     /// How the library carries out `collective` of `event`, where it is one among all members of a communicator; `None` for one among

@@ -13,6 +13,8 @@ mod messages;
 mod picture;
 /// As text, CSV and JSON.
 mod render;
+/// Equal collective calls.
+mod repeats;
 /// Messages that a run saw.
 mod seen;
 /// Sums by pairs.

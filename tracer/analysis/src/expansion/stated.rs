@@ -4,25 +4,24 @@
 //! What a process has for itself is no traffic, and a barrier has no data. Called for each collective call of a trace.
 
 use belljar_collectives::Operation;
-use belljar_trace::{Collective, Event, Peer};
+use belljar_trace::{Collective, Peer};
 
 use super::passed::{Called, bytes, pieces};
 use super::{Unknown, is_plausible};
-use crate::communicators::{Communicators, Member};
+use crate::communicators::{Communicators, Member, ProcessKey};
 
 /// Tells `to` whom the caller gives how many bytes.
 pub(crate) fn each(
     communicators: &Communicators,
-    event: &Event,
+    process: ProcessKey,
     operation: Called,
     collective: &Collective,
     mut to: impl FnMut(Member, u64),
 ) -> Result<(), Unknown> {
-    let process = (event.node, event.process);
     let number = collective.communicator.ok_or(Unknown::Peer)?;
     let operation = match operation {
         Called::Neighbors => {
-            return neighbors(communicators, event, number, collective, to);
+            return neighbors(communicators, process, number, collective, to);
         }
         Called::Among(operation) => operation,
     };
@@ -109,12 +108,11 @@ impl<I: Iterator<Item = (Member, u32)>> WithPieces for I {
 /// In a grid, each gives each neighbour the same or a piece; a process may be its own neighbour.
 fn neighbors(
     communicators: &Communicators,
-    event: &Event,
+    process: ProcessKey,
     number: u32,
     collective: &Collective,
     mut to: impl FnMut(Member, u64),
 ) -> Result<(), Unknown> {
-    let process = (event.node, event.process);
     let slots = communicators.grid_neighbors(process, number);
     let slots = slots.ok_or(Unknown::Neighbors)?;
     let sent = &collective.sent;

@@ -11,10 +11,11 @@ use belljar_collectives::Tables;
 use belljar_trace::{Collective, Direction, Event, Peer, Phase, TraceHeader, Transfer};
 
 use super::messages::Expander;
+use super::repeats::{Repeated, Repeats};
 use super::sums::Pairs;
 use super::{Matrix, TrafficBy, TrafficOf, UnknownTraffic};
 use crate::communicators::{Communicators, Member};
-use crate::expansion::{Called, Expansion, Unknown, passed};
+use crate::expansion::{Called, Expansion, Unknown, passed, stated};
 
 /// Gathers a [`Matrix`] from the events of a trace, in its order.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub struct TrafficCollector<'a> {
     /// From when to when, in picoseconds.
     span: Option<(u64, u64)>,
     expansion: Expansion<'a>,
+    /// Collective calls whose messages are not wanted.
+    repeats: Repeats,
     /// Where messages are wanted.
     expander: Option<Expander>,
 }
@@ -48,6 +51,7 @@ impl<'a> TrafficCollector<'a> {
             unknown: BTreeMap::new(),
             span: None,
             expansion: Expansion::new(communicators, tables),
+            repeats: Repeats::default(),
             expander: tables.map(|_| Expander::default()),
         }
     }
@@ -139,14 +143,32 @@ impl<'a> TrafficCollector<'a> {
             }
             return Ok(());
         }
+        let caller = ((event.node, event.process), own);
+        let repeated = self.repeats.take(caller, operation, collective);
+        repeated.into_iter().for_each(|it| self.repeated(&it));
+        Ok(())
+    }
+
+    /// What a process gives others in calls that are alike.
+    fn repeated(&mut self, of: &Repeated) {
         let pairs = &mut self.pairs;
-        self.expansion.stated(event, collective, |to, bytes| {
-            pairs.add(own, to, 1, bytes);
-        })
+        let stated = stated::each(
+            self.communicators,
+            of.process,
+            of.operation,
+            &of.collective,
+            |to, bytes| pairs.add(of.own, to, of.calls, bytes.saturating_mul(of.calls)),
+        );
+        if let Err(why) = stated {
+            let unknown = self.unknown.entry(why).or_default();
+            *unknown = unknown.saturating_add(of.calls);
+        }
     }
 
     /// The matrix.
     pub fn finish(mut self) -> Matrix {
+        let repeats = std::mem::take(&mut self.repeats);
+        repeats.finish().for_each(|it| self.repeated(&it));
         let mut algorithms = Vec::new();
         let by = match self.expander {
             Some(_) => TrafficBy::Message,
