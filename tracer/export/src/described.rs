@@ -37,7 +37,7 @@ fn number(value: u64) -> Value {
     Value::Number(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
-/// Tells of a call: of what it received, its messages do.
+/// What a call says by itself; its messages say what it received.
 pub(crate) fn call(call: &Call, tell: &mut Tell<'_>) {
     tell("entry (ticks)", number(call.entry));
     if let Some(exit) = call.exit {
@@ -71,7 +71,7 @@ pub(crate) fn call(call: &Call, tell: &mut Tell<'_>) {
     }
 }
 
-/// Tells of a message, whose other side is called so.
+/// What a message says; `side` is what its other side is called.
 pub(crate) fn message(side: &'static str, part: &Part, tell: &mut Tell<'_>) {
     tell(side, number(part.other.member.rank.into()));
     tell("tag", Value::Number(part.tag.into()));
