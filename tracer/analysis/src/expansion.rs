@@ -147,12 +147,12 @@ impl<'a> Expansion<'a> {
         event: &'e Event,
         collective: &Collective,
     ) -> Result<(&'e Event, Called), Unknown> {
-        if let Some(operation) = passed::operation(event) {
+        if let Some(operation) = Called::of(event.name()) {
             return Ok((event, operation));
         }
         let prepared = self.prepared.of(event, collective);
         let prepared = prepared.ok_or(Unknown::Persistent)?;
-        let operation = passed::operation(prepared).ok_or(Unknown::Persistent)?;
+        let operation = Called::of(prepared.name()).ok_or(Unknown::Persistent)?;
         Ok((prepared, operation))
     }
 

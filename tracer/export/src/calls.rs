@@ -4,9 +4,8 @@
 //! communicator (of its remote group, if it has one) and processes both, as formats differ in which they want. Made by the source.
 
 use belljar_analysis::Member;
+use belljar_collectives::Operation;
 use belljar_trace::Event;
-
-use crate::collective::Operation;
 
 /// A call that is exported.
 #[derive(Clone, Debug)]

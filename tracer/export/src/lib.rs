@@ -38,7 +38,6 @@ use std::path::{Path, PathBuf};
 use belljar_trace::TraceError;
 
 pub use calls::{Access, Call, Collected, Other, Part, Record, Root};
-pub use collective::Operation;
 pub use left_out::LeftOut;
 pub use places::{Group, Places, Thread, Window};
 pub use source::Source;

@@ -15,6 +15,7 @@ mod encode;
 /// Events.
 mod events;
 
+use belljar_collectives::Operation;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs;
@@ -25,7 +26,7 @@ use self::contexts::Contexts;
 use self::definitions::{Content, Definitions};
 use self::events::Events;
 use crate::calls::Call;
-use crate::collective::Operation;
+use crate::collective::operation;
 use crate::places::Thread;
 use crate::source::Source;
 use crate::{ExportError, failed};
@@ -101,7 +102,7 @@ impl Place {
 fn collective_code(operation: Operation) -> u8 {
     match operation {
         Operation::Barrier => 0,
-        Operation::Bcast => 1,
+        Operation::Broadcast => 1,
         Operation::Gather => 2,
         Operation::Gatherv => 3,
         Operation::Scatter => 4,
@@ -131,9 +132,9 @@ fn role(function: &str) -> u8 {
     const RMA: u8 = 29;
     let messages = ["send", "recv", "wait", "test", "probe", "start"];
     let name = function.to_ascii_lowercase();
-    match Operation::of(function) {
+    match operation(function) {
         Some(Operation::Barrier) => BARRIER,
-        Some(Operation::Bcast | Operation::Scatter | Operation::Scatterv) => ONE_TO_ALL,
+        Some(Operation::Broadcast | Operation::Scatter | Operation::Scatterv) => ONE_TO_ALL,
         Some(Operation::Gather | Operation::Gatherv | Operation::Reduce) => ALL_TO_ONE,
         Some(_) => ALL_TO_ALL,
         None if name.starts_with("mpi_win_") => RMA,

@@ -8,6 +8,7 @@ mod names;
 /// Records in the order of their times.
 mod sorter;
 
+use belljar_collectives::Operation;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -15,7 +16,7 @@ use std::path::Path;
 
 use self::sorter::{Entry, Sorter, WIDTH};
 use crate::calls::{Call, Part};
-use crate::collective::Operation;
+use crate::collective::operation;
 use crate::described;
 use crate::places::{Places, Thread};
 use crate::source::Source;
@@ -222,7 +223,7 @@ impl Gathered {
 /// The state of a thread in a call.
 fn state(function: &str) -> u64 {
     let name = function.to_ascii_lowercase();
-    match Operation::of(function) {
+    match operation(function) {
         Some(Operation::Barrier) => SYNCHRONIZING,
         Some(_) => TOGETHER,
         None if name.contains("wait") => WAITING,

@@ -18,18 +18,21 @@ pub enum Called {
     Neighbors,
 }
 
-/// The operation of a call, by its function, which may prepare it; `None` for one that starts what was prepared elsewhere.
-pub(crate) fn operation(event: &Event) -> Option<Called> {
-    let name = event.name().strip_prefix("MPI_")?;
-    let name = name.strip_suffix("_c").unwrap_or(name);
-    let name = name.strip_suffix("_init").unwrap_or(name);
-    let blocking = |name: &str| {
-        if name.to_ascii_lowercase().starts_with("neighbor_") {
-            return Some(Called::Neighbors);
-        }
-        Operation::named(name).map(Called::Among)
-    };
-    blocking(name).or_else(|| blocking(name.strip_prefix('I')?))
+impl Called {
+    /// The operation of the function of this name, such as `MPI_Iallreduce`, which may prepare it; `None` for one that starts what was prepared
+    /// elsewhere, and for one that is not collective or only makes objects.
+    pub fn of(function: &str) -> Option<Self> {
+        let name = function.strip_prefix("MPI_")?;
+        let name = name.strip_suffix("_c").unwrap_or(name);
+        let name = name.strip_suffix("_init").unwrap_or(name);
+        let blocking = |name: &str| {
+            if name.to_ascii_lowercase().starts_with("neighbor_") {
+                return Some(Self::Neighbors);
+            }
+            Operation::named(name).map(Self::Among)
+        };
+        blocking(name).or_else(|| blocking(name.strip_prefix('I')?))
+    }
 }
 
 /// Whether one of the call's parameters is of this kind.

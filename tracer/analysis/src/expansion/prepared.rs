@@ -37,7 +37,7 @@ impl Prepared {
         let [collective] = event.collectives.as_slice() else {
             return;
         };
-        let Some(called) = passed::operation(event) else {
+        let Some(called) = Called::of(event.name()) else {
             return;
         };
         if collective.phase != Phase::Prepared {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::Rows;
-use crate::collective::Operation;
+use crate::collective::operation;
 use crate::places::Places;
 
 /// Types of events: messages, collective operations, others, windows.
@@ -31,7 +31,7 @@ pub(super) fn group(function: &str) -> u64 {
         "MPI_Rput",
     ];
     let name = function.to_ascii_lowercase();
-    if Operation::of(function).is_some() {
+    if operation(function).is_some() {
         COLLECTIVE
     } else if ACCESSES.contains(&function) || function.starts_with("MPI_Win_") {
         WINDOWS
