@@ -69,7 +69,10 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
     if let Some(out) = &arguments.out {
         keep(&job, out, &calibration, &outcome)?;
     }
-    let stuck = stuck::told(&job, &outcome)?;
+    let stuck = match arguments.json {
+        true => Vec::new(),
+        false => stuck::told(&job, &outcome)?,
+    };
     show(|out| match arguments.json {
         true => render::json(&outcome, fit, &bounds, out),
         false => render::text(&outcome, &stuck, (fit, &bounds), out),

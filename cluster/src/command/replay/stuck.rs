@@ -9,16 +9,20 @@ use belljar_sim::{Span, Time};
 
 use super::job::Job;
 use super::render::name;
-use crate::command::trace::sites;
+use crate::command::trace::sites::{self, RunFiles};
 
 /// Calls that are told: each takes a look through the trace.
 const MOST: usize = 8;
 
 /// What is to be said of calls that never return, lines with their ends.
 pub(super) fn told(job: &Job<'_>, outcome: &Outcome) -> Result<Vec<String>> {
+    if outcome.stuck.is_empty() {
+        return Ok(Vec::new());
+    }
+    let files = sites::traced_files(&job.trace)?;
     let calls = outcome.stuck.iter().take(MOST);
     let mut all = calls
-        .map(|stuck| told_of(job, stuck))
+        .map(|stuck| told_of(job, files.as_ref(), stuck))
         .collect::<Result<Vec<_>>>()?;
     let more = outcome.stuck.len().saturating_sub(MOST);
     if more > 0 {
@@ -29,7 +33,7 @@ pub(super) fn told(job: &Job<'_>, outcome: &Outcome) -> Result<Vec<String>> {
     Ok(all)
 }
 
-fn told_of(job: &Job<'_>, stuck: &Stuck) -> Result<String> {
+fn told_of(job: &Job<'_>, files: Option<&RunFiles>, stuck: &Stuck) -> Result<String> {
     let function = name(stuck.function);
     let mut text = format!(
         "Never returns: call {} of rank {} (job {}), {function}; traced:\n",
@@ -43,8 +47,7 @@ fn told_of(job: &Job<'_>, stuck: &Stuck) -> Result<String> {
         to: Some(entered + Span::from_ps(1)),
         phase: None,
     };
-    let files = sites::traced_files(&job.trace)?;
-    let names = files.is_some().then(|| sites::names(files.as_ref()));
+    let names = files.map(|files| sites::names(Some(files)));
     let mut lines = Vec::new();
     dump(&job.trace, &filter, DumpFormat::Text, names, &mut lines)?;
     text.push_str(&String::from_utf8_lossy(&lines));
