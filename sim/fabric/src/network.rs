@@ -438,7 +438,7 @@ impl Fabric {
 }
 
 /// Which way along a link leads away from a switch.
-fn direction_from(topology: &Topology, switch: u32, link: LinkId) -> Direction {
+pub(crate) fn direction_from(topology: &Topology, switch: u32, link: LinkId) -> Direction {
     match topology.links()[link as usize].ends[0] == Endpoint::Switch(switch) {
         true => Direction::Up,
         false => Direction::Down,

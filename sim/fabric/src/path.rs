@@ -2,7 +2,7 @@
 //!
 //! A way is what a frame would take while all links work. Called by models of networks that have no frames.
 
-use crate::network::Direction;
+use crate::network::{Direction, direction_from};
 use crate::routing::{Passing, Router, Routes, RoutingError};
 use crate::topology::{Endpoint, LinkId, Topology};
 
@@ -50,10 +50,7 @@ impl Paths {
         };
         loop {
             let here = Endpoint::Switch(passing.switch);
-            let direction = |link: LinkId| match topology.links()[link as usize].ends[0] == here {
-                true => Direction::Up,
-                false => Direction::Down,
-            };
+            let direction = |link| direction_from(topology, passing.switch, link);
             let waits = |link| load(link, direction(link));
             let Some((link, via)) = self.router.towards(topology, passing, &waits) else {
                 break;

@@ -257,9 +257,9 @@ impl Router {
             self.routes.seed ^ salt,
             FlowKey::of(at.frame).as_bytes(),
         );
-        let others = self.detours.iter().copied();
-        let others: Vec<u32> = others.filter(|it| *it != own && *it != at.switch).collect();
-        let via = *others.get(scale(hash, others.len()))?;
+        let detours = self.detours.iter().copied();
+        let mut others = detours.filter(|it| *it != own && *it != at.switch);
+        let via = others.nth(scale(hash, others.clone().count()))?;
         let looks_shorter = self.routes.routing == Routing::Valiant || {
             let costs = [(at.switch, own), (at.switch, via), (via, own)]
                 .map(|(from, to)| u64::from(self.cost(topology, from, to)));
