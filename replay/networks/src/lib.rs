@@ -15,6 +15,9 @@ mod loggops;
 mod network;
 /// A network of frames.
 mod packet;
+/// Topologies for tests.
+#[cfg(test)]
+mod shapes;
 /// Ways through a network.
 mod way;
 

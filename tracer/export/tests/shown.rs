@@ -5,10 +5,11 @@
 
 /// Programs whose traces are exported.
 mod program;
+/// Readers in Python.
+mod python;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
 use belljar_archive::TraceReader;
 use belljar_export::{Source, chrome, perfetto};
@@ -39,21 +40,7 @@ fn read(trace: &Path, folder: &Path) -> Option<Vec<Value>> {
     let mut out = std::fs::File::create(&path).expect("a file");
     let mut source = Source::open(trace).expect("a trace");
     perfetto::write(&mut source, &mut out).expect("it is written");
-    let python = std::env::var("BELLJAR_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let run = |script: &str| {
-        let ended = Command::new(&python)
-            .args(["-c", script])
-            .arg(&path)
-            .output();
-        ended.expect("Python can be run")
-    };
-    if !run("import perfetto.protos").status.success() {
-        eprintln!(
-            "SKIPPED: {python} has no module perfetto; PyPI has it (BELLJAR_PYTHON names another Python)"
-        );
-        return None;
-    }
-    let ended = run(READ);
+    let ended = python::read("perfetto.protos", READ, &path)?;
     let told = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{told}");
     let lines = String::from_utf8(ended.stdout).expect("text");

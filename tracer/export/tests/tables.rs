@@ -5,10 +5,11 @@
 
 /// Programs whose traces are exported.
 mod program;
+/// Readers in Python.
+mod python;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use belljar_archive::TraceReader;
 use belljar_export::Source;
@@ -116,27 +117,15 @@ fn what_is_not_known_is_empty() {
 #[test]
 fn parquet_has_the_same_tables() {
     let folder = tempfile::tempdir().expect("a folder");
-    let python = std::env::var("BELLJAR_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     // More calls than a group of rows has.
     let trace = program::stencil(folder.path(), 3000);
     let values = written(&trace, folder.path(), Encoding::Csv);
     let columns = written(&trace, folder.path(), Encoding::Parquet);
     for table in Table::ALL {
         let path = columns.join(format!("{}.parquet", table.name()));
-        let run = |script: &str| {
-            let ended = Command::new(&python)
-                .args(["-c", script])
-                .arg(&path)
-                .output();
-            ended.expect("Python can be run")
-        };
-        if !run("import pyarrow.parquet").status.success() {
-            eprintln!(
-                "SKIPPED: {python} has no module pyarrow; PyPI has it (BELLJAR_PYTHON names another Python)"
-            );
+        let Some(ended) = python::read("pyarrow.parquet", READ, &path) else {
             return;
-        }
-        let ended = run(READ);
+        };
         let told = String::from_utf8_lossy(&ended.stderr);
         assert!(ended.status.success(), "{told}");
         assert!(told.contains("uint64"), "{told}");

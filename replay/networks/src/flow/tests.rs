@@ -1,6 +1,7 @@
-use belljar_fabric::{FatTree, LinkSpec, PartSpecs, Routing, SwitchSpec};
+use belljar_fabric::{LinkSpec, Routing, SwitchSpec};
 
 use super::*;
+use crate::shapes::two_levels;
 
 const GIGABIT: u64 = 1_000_000_000;
 
@@ -102,31 +103,19 @@ fn small_messages_arrive_at_once() {
     );
 }
 
-/// Two leaf switches with four hosts each below four others.
-fn two_levels(routing: Routing) -> FlowNetwork {
-    let star = star(1);
-    let (link, switch) = (star.links()[0].spec, star.switches()[0]);
-    let parts = PartSpecs {
-        link,
-        uplink: link,
-        switch,
-    };
-    let tree = FatTree {
-        children: vec![4, 2],
-        parents: vec![1, 4],
-    };
+fn routed(routing: Routing) -> FlowNetwork {
     let routes = Routes {
         routing,
         ..Routes::default()
     };
-    let topology = tree.build(8, &parts).unwrap();
+    let topology = two_levels(&star(1));
     FlowNetwork::new(topology, &routes, Pace::default()).unwrap()
 }
 
 #[test]
 fn adaptive_messages_take_links_that_carry_no_others() {
     let last = |routing| {
-        let mut network = two_levels(routing);
+        let mut network = routed(routing);
         for host in 0..4 {
             network.send(Time::ZERO, message(host, host, host + 4, 100));
         }

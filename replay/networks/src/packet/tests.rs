@@ -1,7 +1,8 @@
-use belljar_fabric::{FatTree, Impairment, LinkSpec, PartSpecs, Routing, SwitchSpec};
+use belljar_fabric::{Impairment, LinkSpec, Routing, SwitchSpec};
 
 use super::*;
 use crate::network::MessageId;
+use crate::shapes::two_levels;
 
 fn star(queue_bytes: u64) -> Topology {
     let link = LinkSpec {
@@ -115,23 +116,12 @@ fn a_frame_that_is_overtaken_is_not_lost_where_frames_may_overtake() {
 
 #[test]
 fn adaptive_frames_that_overtake_one_another_are_not_sent_twice() {
-    let link = star(1).links()[0].spec;
-    let switch = star(1 << 20).switches()[0];
-    let parts = PartSpecs {
-        link,
-        uplink: link,
-        switch,
-    };
-    let tree = FatTree {
-        children: vec![4, 2],
-        parents: vec![1, 4],
-    };
     let carried = |routing| {
         let settings = Settings {
             routing,
             ..Settings::default()
         };
-        let topology = tree.build(8, &parts).unwrap();
+        let topology = two_levels(&star(1 << 20));
         let mut network = PacketNetwork::new(topology, &settings, Pace::default()).unwrap();
         for host in 0..4 {
             let whole = Message {
