@@ -6,11 +6,11 @@
 use belljar_networks::{Pace, frames_of};
 use belljar_sim::{Frequency, Span};
 use belljar_trace::Implementation;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How a library sends what is too large to be sent before somebody wants it. Each leg of it is a message, which the process that gets it answers
 /// with the next as soon as it is in MPI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
     /// Request, permission, data, acknowledgement, end: UCX over TCP, which writes into the other's memory and waits for that to be done.
@@ -62,7 +62,8 @@ impl Protocol {
 }
 
 /// Cycles of work for a message.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Work {
     /// For its first frame.
     pub first: f64,
@@ -82,7 +83,8 @@ impl Work {
 }
 
 /// What hosts' processors do for messages.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Costs {
     /// Of a sender, in the call that sends.
     pub send: Work,
@@ -106,7 +108,45 @@ pub struct Costs {
     pub protocol: Protocol,
 }
 
+/// A cost that no host has.
+#[derive(Debug, thiserror::Error)]
+#[error("{name} is {value}: it must be a number from 0 to {MOST_CYCLES:e}")]
+pub struct CostsError {
+    name: &'static str,
+    value: f64,
+}
+
+/// Cycles of a cost, at most: some five minutes.
+const MOST_CYCLES: f64 = 1e12;
+
 impl Costs {
+    /// Whether hosts can have these.
+    ///
+    /// # Errors
+    /// [`CostsError`] of the first that they cannot.
+    pub fn check(&self) -> Result<(), CostsError> {
+        let Self { send, receive, .. } = self;
+        for (name, value) in [
+            ("send.first", send.first),
+            ("send.several", send.several),
+            ("send.frame", send.frame),
+            ("receive.first", receive.first),
+            ("receive.several", receive.several),
+            ("receive.frame", receive.frame),
+            ("take_in", self.take_in),
+            ("control", self.control),
+            ("begin", self.begin),
+            ("combine", self.combine),
+            ("copy", self.copy),
+            ("header", self.header as f64),
+        ] {
+            if !(0.0..=MOST_CYCLES).contains(&value) {
+                return Err(CostsError { name, value });
+            }
+        }
+        Ok(())
+    }
+
     /// Those of a library, over TCP.
     pub fn of(implementation: Implementation) -> Self {
         let own = Self {
