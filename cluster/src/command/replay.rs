@@ -49,7 +49,9 @@ pub(crate) struct ReplayArguments {
     #[command(subcommand)]
     command: Option<ReplayCommand>,
     #[command(flatten)]
-    play: Option<PlayArguments>,
+    job: Option<JobArguments>,
+    #[command(flatten)]
+    play: PlayArguments,
 }
 
 #[derive(Subcommand)]
@@ -62,8 +64,6 @@ enum ReplayCommand {
 
 #[derive(Args)]
 struct PlayArguments {
-    #[command(flatten)]
-    job: JobArguments,
     #[command(flatten)]
     placement: PlacementArguments,
     /// Write the replay as a run directory here: its trace is one for all commands of `belljar trace`.
@@ -91,17 +91,18 @@ struct PlayArguments {
 
 /// `belljar replay`.
 pub(crate) fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
-    match (&arguments.command, &arguments.play) {
+    let play = &arguments.play;
+    match (&arguments.command, &arguments.job) {
         (Some(ReplayCommand::Calibrate(arguments)), _) => calibrate::calibrate(arguments),
-        (None, Some(play)) if !play.vary.is_empty() => vary::vary(play),
-        (None, Some(play)) => one(play),
+        (None, Some(job)) if !play.vary.is_empty() => vary::vary(job, play),
+        (None, Some(job)) => one(job, play),
         (None, None) => bail!("name a run directory"),
     }
 }
 
 /// Plays a run once.
-fn one(arguments: &PlayArguments) -> Result<ExitCode> {
-    let job = arguments.job.job()?;
+fn one(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
+    let job = job.job()?;
     let program = &job.program;
     let wanted = job.wanted(&arguments.placement)?;
     let calibration = belljar_replay::calibrate(program, &job.traced()?)?;

@@ -53,12 +53,12 @@ struct Shared<'a> {
 }
 
 /// `belljar replay --vary`.
-pub(super) fn vary(arguments: &PlayArguments) -> Result<ExitCode> {
+pub(super) fn vary(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
     let sweep = Sweep::parse(&arguments.vary)
         .map_err(|error| anyhow::anyhow!("{}", error.to_string().replace("--set", "--vary")))?;
     let all: Vec<Combination> = (0..sweep.combinations.len())
         .map(|index| {
-            Combination::of(arguments, &sweep, index)
+            Combination::of((job, arguments), &sweep, index)
                 .with_context(|| format!("with {}", sweep.describe(index)))
         })
         .collect::<Result<_>>()?;
@@ -96,10 +96,14 @@ pub(super) fn vary(arguments: &PlayArguments) -> Result<ExitCode> {
 }
 
 impl Combination {
-    fn of(arguments: &PlayArguments, sweep: &Sweep, index: usize) -> Result<Self> {
+    fn of(
+        (job, arguments): (&JobArguments, &PlayArguments),
+        sweep: &Sweep,
+        index: usize,
+    ) -> Result<Self> {
         let mut own = Self {
             values: Vec::new(),
-            job: arguments.job.clone(),
+            job: job.clone(),
             placement: arguments.placement.clone(),
         };
         let values = sweep.combinations.get(index).into_iter().flatten();
