@@ -185,8 +185,8 @@ struct Row {
     from: &'static str,
     to: &'static str,
     errors: Errors,
-    /// How far SimGrid's totals are off: as it comes, and with the hosts' costs that replay has.
-    simgrid: [f64; 2],
+    /// How far SimGrid's totals are off: as it comes, and with the hosts' costs that replay has; `None` where it breaks down.
+    simgrid: [Option<f64>; 2],
 }
 
 /// Runs a program on all networks, and replays it from and to the base.
@@ -229,7 +229,7 @@ fn validate(belljar: &str, folder: &Path, program: &Program) -> Result<Vec<Row>>
             nodes: program.nodes,
             from: from.name,
             to: to.name,
-            simgrid: played.map(|total_ps| total_ps / errors.real_ps - 1.0),
+            simgrid: played.map(|total| total.map(|total_ps| total_ps / errors.real_ps - 1.0)),
             errors,
         })
     };
@@ -252,7 +252,7 @@ of that is off, *rank* how far the worst rank's is. \
 kernels are those of [scenarios/validate/kernels.c](../scenarios/validate/kernels.c).\n\n\
 *SMPI* is how far the total of SimGrid's `smpirun -replay` is off, of the same trace as `belljar trace export --format ti` writes it, on the other network as its platform, \
 with what `MPI_Init` and `MPI_Finalize` took in the trace: with SimGrid's own settings, and *calibrated* with the hosts' costs that replay has (`smpi/os`, `smpi/or`), \
-the library's rendezvous threshold, and no factors on bandwidth and latency but the frames' headers.\n\n\
+the library's rendezvous threshold, collective operations as the messages of the library that ran (`--messages`), and no factors on bandwidth and latency but the frames' headers.\n\n\
 | program | nodes | traced on | replayed on | run | total | rank | functions | calls | SMPI | calibrated |\n|---|---|---|---|---|---|---|---|---|---|---|"
     );
     for row in rows {
@@ -267,9 +267,15 @@ the library's rendezvous threshold, and no factors on bandwidth and latency but 
             || "other calls".to_owned(),
             |calls| format!("{:.1} %", calls * 100.0),
         );
+        let [simgrid, calibrated] = row.simgrid.map(|error| {
+            error.map_or_else(
+                || "fails".to_owned(),
+                |error| format!("{:+.1} %", error * 100.0),
+            )
+        });
         let _ = writeln!(
             page,
-            "| {} | {} | {} | {} | {:.1} ms | {:+.1} % | {:.1} % | {:.1} % | {calls} | {:+.1} % | {:+.1} % |",
+            "| {} | {} | {} | {} | {:.1} ms | {:+.1} % | {:.1} % | {:.1} % | {calls} | {simgrid} | {calibrated} |",
             row.program,
             row.nodes,
             row.from,
@@ -277,21 +283,21 @@ the library's rendezvous threshold, and no factors on bandwidth and latency but 
             real_ps / 1e9,
             total * 100.0,
             rank * 100.0,
-            functions * 100.0,
-            row.simgrid[0] * 100.0,
-            row.simgrid[1] * 100.0
+            functions * 100.0
         );
     }
     let _ = writeln!(page, "\nHow far {} totals are off:\n", rows.len());
     let _ = writeln!(page, "| | mean | worst |\n|---|---|---|");
-    let totals = |of: fn(&Row) -> f64| rows.iter().map(move |row| of(row).abs());
+    let totals = |of: fn(&Row) -> Option<f64>| -> Vec<f64> {
+        rows.iter().filter_map(of).map(f64::abs).collect()
+    };
     for (whose, errors) in [
-        ("replay", totals(|row| row.errors.total)),
+        ("replay", totals(|row| Some(row.errors.total))),
         ("SMPI", totals(|row| row.simgrid[0])),
         ("SMPI, calibrated", totals(|row| row.simgrid[1])),
     ] {
-        let mean = errors.clone().sum::<f64>() / rows.len().max(1) as f64;
-        let worst = errors.fold(0.0, f64::max);
+        let mean = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
+        let worst = errors.into_iter().fold(0.0, f64::max);
         let _ = writeln!(
             page,
             "| {whose} | {:.1} % | {:.1} % |",
