@@ -175,6 +175,9 @@ struct HostArguments {
     /// No progress line.
     #[arg(long, short)]
     quiet: bool,
+    /// Progress as a line each second, where standard error is no terminal, too.
+    #[arg(long, conflicts_with = "quiet")]
+    progress: bool,
     /// No seccomp filter around threads that run guests: only for guests you trust.
     #[arg(long)]
     no_sandbox: bool,

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
 use crate::packages::{self, BUILD, TEST};
+use crate::python;
 use crate::shell::{self, Profile, build_belljar, cargo, run_with};
 
 /// A group of tests.
@@ -76,6 +77,8 @@ pub(crate) enum Group {
     Input,
     /// Several physical hosts, in a lab: Slurm, ssh, jobs.
     Hosts,
+    /// The Python package.
+    Python,
 }
 
 const END_TO_END: &[Group] = &[
@@ -116,6 +119,10 @@ pub(crate) fn run(group: Option<Group>) -> Result<()> {
         Some(Group::Unit) => unit(),
         Some(Group::Differential) => differential(),
         Some(Group::Digests) => end_to_end(&[Group::Digests], &[(GROMACS, "1")]),
+        Some(Group::Python) => {
+            let binary = prepare(&[])?;
+            python(&binary)
+        }
         Some(Group::Peers) => end_to_end(&[Group::Peers], &[(LONG_PEERS, "1")]),
         Some(Group::Containers) => end_to_end(&[Group::Containers], &[(WHOLE_ROOTS, "1")]),
         Some(group) => end_to_end(&[group], &[]),
@@ -137,7 +144,16 @@ fn everything() -> Result<()> {
         let machine = machine.join();
         machine.unwrap_or_else(|_| bail!("what runs the kvm group panicked"))
     })?;
-    on_host(END_TO_END, &binary, &[])
+    on_host(END_TO_END, &binary, &[])?;
+    python(&binary)
+}
+
+/// Names the Python by which exported traces are read.
+const READERS: &str = "BELLJAR_PYTHON";
+
+/// The tests of the Python package, where it has an environment.
+fn python(binary: &str) -> Result<()> {
+    python::environment().map_or(Ok(()), |python| python::test(&python, binary))
 }
 
 /// Format, lints, documentation, generated files, licences.
@@ -189,10 +205,11 @@ fn deny(cargo: &str) -> Result<()> {
 /// Always with the whole workspace, as all that is built for tests: a part of it has other features of the
 /// packages that it depends on, and so builds them anew.
 fn unit() -> Result<()> {
-    shell::run(
-        &cargo(),
-        &["test", "--workspace", "--no-fail-fast", "--quiet"],
-    )
+    let python = python::environment();
+    let python = python.as_ref().map(|python| python.to_string_lossy());
+    let readers: Vec<_> = python.iter().map(|python| (READERS, &**python)).collect();
+    let words = ["test", "--workspace", "--no-fail-fast", "--quiet"];
+    run_with(&cargo(), &words, &readers)
 }
 
 fn differential() -> Result<()> {

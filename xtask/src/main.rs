@@ -30,6 +30,8 @@ mod kvm_unit_tests;
 mod package;
 /// Debian packages that the project's commands need on the host.
 mod packages;
+/// The Python package's tests.
+mod python;
 /// Running other programs, and saying so.
 mod shell;
 /// `cargo xtask validate`: replays held against runs.

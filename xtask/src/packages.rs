@@ -100,6 +100,11 @@ pub(crate) const TEST: &[Package] = &[
         "packs file systems that are read",
     ),
     package(
+        "python3-venv",
+        "/usr/share/doc/python3-venv",
+        "makes the environment of the Python package's tests",
+    ),
+    package(
         "otf2-tools",
         "/usr/bin/otf2-print",
         "reads archives of the Open Trace Format 2",

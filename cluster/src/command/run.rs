@@ -17,7 +17,7 @@ use belljar_cluster::hosts::muster::{Agents, Muster};
 use belljar_cluster::hosts::{Exchange, Given};
 use belljar_cluster::observe::control::{Client, Mailbox, Server};
 use belljar_cluster::observe::follow::Follower;
-use belljar_cluster::observe::progress::Progress;
+use belljar_cluster::observe::progress::{Progress, Showing};
 use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::template;
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
@@ -202,7 +202,7 @@ impl Task<'_> {
         sandbox = sandbox.map(|sandbox| sandbox.reaching(directory.reach()));
         let called = self.call_hosts(choice.as_mut(), sandbox.as_ref(), &stop)?;
         let (exchange, agents) = called.unzip();
-        let mut progress = Progress::start(self.host.quiet || !io::stderr().is_terminal());
+        let mut progress = Progress::start(self.host.showing());
         let setup = Setup {
             plan,
             directory: Some(directory),
@@ -349,4 +349,16 @@ pub(super) fn stop_on_signal() -> Result<Arc<AtomicBool>> {
     })
     .context("cannot watch for Ctrl-C")?;
     Ok(stop)
+}
+
+impl HostArguments {
+    /// How it is shown how the run goes.
+    fn showing(&self) -> Showing {
+        match (self.quiet, self.progress, io::stderr().is_terminal()) {
+            (true, ..) => Showing::Nothing,
+            (_, true, _) => Showing::Lines,
+            (_, _, true) => Showing::Line,
+            _ => Showing::Nothing,
+        }
+    }
 }

@@ -21,7 +21,7 @@ use super::list::own_capacity;
 use super::message::{FileOffer, INITRD, KERNEL, ROOT, SNAPSHOT, Task};
 use super::provision::{Early, ProvisionError, take_in};
 use crate::host::sandbox::{Reach, Sandbox};
-use crate::observe::progress::Progress;
+use crate::observe::progress::{Progress, Showing};
 use crate::plan::Plan;
 use crate::plan::error::PlanError;
 use crate::plan::template;
@@ -217,7 +217,7 @@ impl Agent {
             Some(mut choice) => Run::resume(setup, &mut choice)?.0,
             None => Run::prepare(setup)?,
         };
-        let ending = run.go_in(sandbox, stop, &mut Progress::start(true));
+        let ending = run.go_in(sandbox, stop, &mut Progress::start(Showing::Nothing));
         if let Err(why) = &ending {
             run.tell_failure(&why.to_string());
         }

@@ -14,7 +14,7 @@ use belljar_sim::Time;
 use tempfile::TempDir;
 
 use crate::host::sandbox::{Reach, Sandbox};
-use crate::observe::progress::Progress;
+use crate::observe::progress::{Progress, Showing};
 use crate::observe::watch::{Probe, STATE_FOLDER, Sample, StateLine, read_state_lines};
 use crate::plan::Plan;
 use crate::plan::error::PlanError;
@@ -345,7 +345,7 @@ fn repeat(
             samples: Vec::new(),
         },
     );
-    let mut progress = Progress::start(true);
+    let mut progress = Progress::start(Showing::Nothing);
     repetition.go_in(sandbox, &AtomicBool::new(false), &mut progress)?;
     Ok(repetition.take_samples(node))
 }

@@ -1,18 +1,32 @@
-//! The line that shows how a run goes, on a terminal only.
+//! How a run goes: a line that changes on a terminal, or lines one after another for who reads them elsewhere.
 //!
 //! The one place of this crate, with the summary, that looks at the host's clock.
 #![allow(clippy::disallowed_methods)]
 
+use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use belljar_sim::Time;
 use indicatif::{ProgressBar, ProgressStyle};
 
+/// How it is shown how a run goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Showing {
+    /// Not at all.
+    Nothing,
+    /// By a line on a terminal.
+    Line,
+    /// By lines on standard error, one each second of the host's.
+    Lines,
+}
+
 /// Shows virtual time, speed, nodes and events while a run is under way.
 pub struct Progress {
     bar: ProgressBar,
+    showing: Showing,
     started: Instant,
-    shown: Instant,
+    /// When it was shown last; the first line comes at once.
+    shown: Option<Instant>,
     shown_at: Time,
 }
 
@@ -30,6 +44,7 @@ pub struct Snapshot {
 }
 
 const INTERVAL: Duration = Duration::from_millis(250);
+const INTERVAL_OF_LINES: Duration = Duration::from_secs(1);
 
 /// The line itself, for who writes above it.
 #[derive(Clone, Debug)]
@@ -43,21 +58,20 @@ impl Line {
 }
 
 impl Progress {
-    /// Starts the clock; `quiet` shows nothing.
-    pub fn start(quiet: bool) -> Self {
-        let bar = if quiet {
-            ProgressBar::hidden()
-        } else {
-            ProgressBar::new_spinner()
+    /// Starts the clock.
+    pub fn start(showing: Showing) -> Self {
+        let bar = match showing {
+            Showing::Line => ProgressBar::new_spinner(),
+            Showing::Nothing | Showing::Lines => ProgressBar::hidden(),
         };
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
             bar.set_style(style);
         }
-        let now = Instant::now();
         Self {
             bar,
-            started: now,
-            shown: now,
+            showing,
+            started: Instant::now(),
+            shown: None,
             shown_at: Time::ZERO,
         }
     }
@@ -74,22 +88,33 @@ impl Progress {
 
     /// Whether a new line is due after this round.
     pub fn is_due(&self, round: u64) -> bool {
-        round.is_multiple_of(64) && !self.bar.is_hidden() && self.shown.elapsed() >= INTERVAL
+        let interval = match self.showing {
+            Showing::Nothing => return false,
+            Showing::Line => INTERVAL,
+            Showing::Lines => INTERVAL_OF_LINES,
+        };
+        round.is_multiple_of(64) && self.shown.is_none_or(|shown| shown.elapsed() >= interval)
     }
 
     /// Shows how things stand.
     pub fn show(&mut self, snapshot: &Snapshot) {
         let virtual_time = snapshot.now.since(self.shown_at).as_secs_f64();
-        let speed = virtual_time / self.shown.elapsed().as_secs_f64();
-        self.bar.set_message(format!(
+        let since = self.shown.unwrap_or(self.started).elapsed();
+        let speed = virtual_time / since.as_secs_f64();
+        let line = format!(
             "virtual time {:.3} s, {speed:.3} x real time, {} of {} nodes up, {} MPI calls",
             snapshot.now.as_secs_f64(),
             snapshot.ready,
             snapshot.nodes,
             snapshot.events
-        ));
+        );
+        if self.showing == Showing::Lines {
+            // Who does not read them does not have to.
+            let _ = writeln!(io::stderr(), "{line}");
+        }
+        self.bar.set_message(line);
         self.bar.tick();
-        self.shown = Instant::now();
+        self.shown = Some(Instant::now());
         self.shown_at = snapshot.now;
     }
 

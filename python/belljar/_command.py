@@ -1,0 +1,179 @@
+"""The command ``belljar``: how it is found, what it says, and how far it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, Union
+
+if TYPE_CHECKING:
+    from ._run import Run
+
+PathLike = Union[str, "os.PathLike[str]"]
+Progress = Callable[[str], None]
+
+
+class BelljarError(RuntimeError):
+    """The command failed. ``args[0]`` is what it wrote on standard error, ``code`` how it ended."""
+
+    def __init__(self, words: Sequence[str], code: int, error: str) -> None:
+        super().__init__(f"belljar {' '.join(words)} ended with {code}: {error.strip()}")
+        self.code = code
+        self.error = error
+
+
+def command() -> str:
+    """Where the command is: ``BELLJAR``, or ``belljar`` on the ``PATH``."""
+    found = os.environ.get("BELLJAR") or shutil.which("belljar")
+    if not found:
+        raise FileNotFoundError(
+            "the command belljar is not on the PATH; install it (docs/install.md), or name it in the environment variable BELLJAR"
+        )
+    return found
+
+
+def call(words: Sequence[str], progress: Optional[Progress] = None) -> str:
+    """What the command prints. ``progress`` is called with each line that it writes on standard error meanwhile."""
+    said: list[str] = []
+    printed: list[str] = []
+    with subprocess.Popen(
+        [command(), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+    ) as process:
+        stdout, stderr = process.stdout, process.stderr
+        assert stdout is not None and stderr is not None
+        # Standard output may be longer than a pipe holds: it is read by a thread of its own.
+        reader = Thread(target=lambda: printed.append(stdout.read()), daemon=True)
+        reader.start()
+        try:
+            for line in stderr:
+                said.append(line)
+                if progress is not None:
+                    progress(line.rstrip("\n"))
+            reader.join()
+        except BaseException:
+            process.terminate()
+            raise
+        code = process.wait()
+    if code != 0:
+        raise BelljarError(words, code, "".join(said))
+    return "".join(printed)
+
+
+def told(words: Sequence[str], progress: Optional[Progress] = None) -> Any:
+    """What the command says as JSON."""
+    return json.loads(call(words, progress))
+
+
+def quoted(value: Any) -> str:
+    """A value as TOML, as ``--set`` takes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(quoted(item) for item in value) + "]"
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{json.dumps(str(key))} = {quoted(item)}" for key, item in value.items()) + " }"
+    return json.dumps(str(value), ensure_ascii=False)
+
+
+def settings(values: Optional[Mapping[str, Any]]) -> list[str]:
+    """Values by keys of a scenario, as words of the command."""
+    words: list[str] = []
+    for key, value in (values or {}).items():
+        words += ["--set", f"{key}={quoted(value)}"]
+    return words
+
+
+def _scenario(scenario: Any, folder: str) -> list[str]:
+    """A scenario as words of the command; one that stands in memory is written into ``folder``."""
+    from ._scenario import Scenario
+
+    if not isinstance(scenario, Scenario):
+        return [os.fspath(scenario)]
+    if scenario.base is not None:
+        return [str(scenario.base), *settings(scenario.settings())]
+    return [str(scenario.write(Path(folder) / "scenario.toml"))]
+
+
+def run(
+    scenario: Any,
+    out: PathLike,
+    *,
+    set: Optional[Mapping[str, Any]] = None,
+    threads: Optional[int] = None,
+    progress: Optional[Progress] = None,
+) -> "Run":
+    """Runs a scenario (a file, or a :class:`Scenario`) into the new directory ``out``, and opens it.
+
+    ``set`` has other values by keys of the scenario, such as ``{"network.latency": "20 us"}``. ``progress`` is called with a line each second:
+    virtual time, speed, nodes, calls. Raises :class:`BelljarError` when the workload does not end well.
+    """
+    from ._run import open
+
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["run", *_scenario(scenario, folder), "--out", os.fspath(out), *settings(set)]
+        if threads is not None:
+            words += ["--threads", str(threads)]
+        words.append("--quiet" if progress is None else "--progress")
+        call(words, progress)
+    return open(out)
+
+
+def _options(options: Mapping[str, Any]) -> list[str]:
+    """Options of ``belljar replay`` by their names with underscores."""
+    words: list[str] = []
+    for name, value in options.items():
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", os.fspath(value) if isinstance(value, os.PathLike) else str(value)]
+    return words
+
+
+def replay(
+    directory: PathLike,
+    *,
+    set: Optional[Mapping[str, Any]] = None,
+    out: Optional[PathLike] = None,
+    bounds: bool = False,
+    loops: bool = False,
+    progress: Optional[Progress] = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Plays a traced run again on another network or placement, and returns what ``belljar replay --json`` says.
+
+    Options are those of the command, with underscores: ``topology``, ``hostfile``, ``mapping``, ``ranks_per_node``, ``compute_scale``, ``model``, ``collectives``, ``costs``. With ``out``
+    the replay is a run directory, which :func:`open` opens.
+    """
+    words = ["replay", os.fspath(directory), "--json", *settings(set), *_options(options)]
+    for name, wanted in (("--bounds", bounds), ("--loops", loops)):
+        if wanted:
+            words.append(name)
+    if out is not None:
+        words += ["--out", os.fspath(out)]
+    outcome: dict[str, Any] = told(words, progress)
+    return outcome
+
+
+def sweep(
+    directory: PathLike,
+    vary: Mapping[str, Iterable[Any]],
+    *,
+    set: Optional[Mapping[str, Any]] = None,
+    progress: Optional[Progress] = None,
+    **options: Any,
+) -> list[dict[str, Any]]:
+    """Replays of a traced run with all combinations of values, on all processors: a row for each, as a dictionary.
+
+    ``vary`` has values by keys of the scenario or by options of ``belljar replay``: ``{"network.latency": ["1 us", "20 us"], "model": ["packet", "flow"]}``. Rows have these
+    keys, and ``total_ps``, ``traced_ps``, ``mpi_ps``, ``waited_ps``, ``dropped``, ``stuck``.
+    """
+    words = ["replay", os.fspath(directory), "--json", *settings(set), *_options(options)]
+    for key, values in vary.items():
+        words += ["--vary", f"{key}={quoted(list(values))}"]
+    rows = told(words, progress)
+    return [{**dict(row.pop("values")), **row} for row in rows]

@@ -1,0 +1,120 @@
+"""A run directory: its tables, and what the analyses say of it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from pathlib import Path
+from typing import Any, Iterator, Optional
+
+from . import _belljar
+from ._command import PathLike, told
+
+
+class Run:
+    """A run directory, or a trace file. Nothing is read before it is asked for."""
+
+    def __init__(self, path: PathLike) -> None:
+        self.path = Path(path)
+        if not self.path.exists():
+            raise FileNotFoundError(f"there is no run directory and no trace at {self.path}")
+
+    def __repr__(self) -> str:
+        return f"<belljar.Run {self.path}>"
+
+    # Tables, as Arrow.
+
+    def table(self, name: str, *columns: str) -> _belljar.Table:
+        """A table of the trace (docs/export.md has its columns and their units), or these columns of it alone, which are read in less time.
+
+        The names are in :attr:`tables`. The trace is read each time that somebody takes the table, a batch at a time.
+        """
+        table = _belljar.table(os.fspath(self.path), name)
+        return table.select(list(columns)) if columns else table
+
+    @property
+    def tables(self) -> list[str]:
+        """The names of all tables."""
+        return _belljar.table_names()
+
+    def calls(self, *columns: str) -> _belljar.Table:
+        """Calls of MPI functions, a row each."""
+        return self.table("calls", *columns)
+
+    def messages(self, *columns: str) -> _belljar.Table:
+        """Messages, a row for each side."""
+        return self.table("messages", *columns)
+
+    def collectives(self, *columns: str) -> _belljar.Table:
+        """Parts of processes in collective operations."""
+        return self.table("collectives", *columns)
+
+    # Analyses, as the command says them.
+
+    def _trace(self, analysis: str, *words: str) -> dict[str, Any]:
+        said: dict[str, Any] = told(["trace", analysis, os.fspath(self.path), "--json", *words])
+        return said
+
+    def stat(self) -> dict[str, Any]:
+        """Sums by function and rank (``belljar trace stat``)."""
+        return self._trace("stat")
+
+    def loops(self) -> dict[str, Any]:
+        """The program as a tree of loops (``belljar trace loops``)."""
+        return self._trace("loops")
+
+    def graph(self) -> dict[str, Any]:
+        """The event flow graph (``belljar trace graph``)."""
+        return self._trace("graph")
+
+    def matrix(self, by: str = "call") -> dict[str, Any]:
+        """Who sent how much to whom: by ``"call"``, by ``"message"`` of the MPI library, by ``"wire"`` or as ``"seen"`` (``belljar trace matrix``)."""
+        return self._trace("matrix", "--by", by)
+
+    def sites(self) -> dict[str, Any]:
+        """Statistics by call site (``belljar trace sites``)."""
+        return self._trace("sites")
+
+    def wait(self) -> dict[str, Any]:
+        """Who waits for whom (``belljar trace wait``)."""
+        return self._trace("wait")
+
+    def critical_path(self) -> dict[str, Any]:
+        """The critical path, and slack (``belljar trace path``)."""
+        return self._trace("path")
+
+    # Other files of a run directory.
+
+    def summary(self) -> dict[str, Any]:
+        """How the run ended (``summary.json``)."""
+        summary: dict[str, Any] = json.loads((self.path / "summary.json").read_text(encoding="utf-8"))
+        return summary
+
+    def console(self, node: int) -> str:
+        """What a node wrote on its serial console."""
+        return (self.path / "console" / f"node{node}.log").read_text(encoding="utf-8", errors="replace")
+
+    def links(self) -> list[dict[str, Any]]:
+        """What links carried over time, where the scenario has ``network.statistics``: rows of ``links.csv``, numbers as numbers."""
+        return list(_rows(self.path / "links.csv"))
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            yield {name: _number(value) for name, value in row.items()}
+
+
+def _number(text: Optional[str]) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            pass
+    return text
+
+
+def open(path: PathLike) -> Run:
+    """Opens a run directory or a trace file."""
+    return Run(path)

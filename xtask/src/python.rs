@@ -1,0 +1,82 @@
+//! The Python package: built as a wheel, installed into an environment of its own, and tested there.
+//!
+//! The environment is in the target folder, with the packages that `python/tests/requirements.txt` names. Called by `groups`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::shell;
+
+/// The packages of the tests.
+const REQUIREMENTS: &str = "python/tests/requirements.txt";
+
+/// The environment's Python, made if need be; `None`, said loudly, where that does not work.
+pub(crate) fn environment() -> Option<PathBuf> {
+    let folder = shell::target().join("python");
+    let python = folder.join("bin/python");
+    let made = (|| -> Result<()> {
+        if !python.exists() {
+            shell::run("python3", &["-m", "venv", &folder.to_string_lossy()])?;
+        }
+        let pip = [
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ];
+        shell::run(
+            &python.to_string_lossy(),
+            &[&pip[..], &["-r", REQUIREMENTS]].concat(),
+        )
+    })();
+    match made {
+        Ok(()) => Some(python),
+        Err(error) => {
+            eprintln!("SKIPPED: tests by Python packages: {error:#}");
+            None
+        }
+    }
+}
+
+/// Builds, installs and tests the package, with this `belljar`.
+pub(crate) fn test(python: &Path, belljar: &str) -> Result<()> {
+    let wheels = shell::target().join("wheels");
+    if wheels.exists() {
+        std::fs::remove_dir_all(&wheels)?;
+    }
+    let maturin = python.with_file_name("maturin");
+    let out = wheels.to_string_lossy();
+    let build = [
+        "build",
+        "--quiet",
+        "--profile",
+        "dev",
+        "--manifest-path",
+        "python/Cargo.toml",
+        "--out",
+        &out,
+    ];
+    shell::run(&maturin.to_string_lossy(), &build)?;
+    let wheel = std::fs::read_dir(&wheels)?
+        .next()
+        .context("maturin made no wheel")??;
+    let program = python.to_string_lossy();
+    let wheel = wheel.path();
+    let install = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--force-reinstall",
+        "--no-deps",
+        &wheel.to_string_lossy(),
+    ];
+    shell::run(&program, &install)?;
+    shell::run_with(
+        &program,
+        &["python/tests/test_package.py"],
+        &[("BELLJAR", belljar)],
+    )
+}
