@@ -72,6 +72,8 @@ enum Command {
     /// Say what processors were doing, by samples: functions by their shares, folded stacks, a flame graph. The run must have
     /// taken samples: --set profile.every=100us.
     Profile(command::profile::ProfileArguments),
+    /// Write what is known of a run into one HTML file, which opens in any browser without a network; of two runs, side by side.
+    Report(command::report::ReportArguments),
     /// Play a traced run again on another network, another placement or other processors, without guests: how long would it
     /// take? Without options, on the network on which it was traced.
     #[command(
@@ -350,6 +352,7 @@ fn main() -> ExitCode {
         Command::Schema => command::schema(),
         Command::Trace(command) => command::trace::run(&command),
         Command::Profile(arguments) => command::profile::profile(&arguments),
+        Command::Report(arguments) => command::report::report(&arguments),
         Command::Replay(arguments) => command::replay::replay(&arguments),
         Command::Place(arguments) => command::replay::place::place(&arguments),
         Command::Image(ImageCommand::Build(arguments)) => command::build_image(&arguments),
