@@ -140,6 +140,9 @@ struct RunArguments {
     /// `belljar bisect`. Each takes a pass over the node's memory.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     state_hash: Option<u64>,
+    /// Write report.html into the run directory, too: what `belljar report` writes.
+    #[arg(long)]
+    report: bool,
     #[command(flatten)]
     hosts: HostsArguments,
     #[command(flatten)]

@@ -9,6 +9,9 @@ use std::sync::Arc;
 use belljar_profile::Named;
 use serde::Serialize;
 
+/// The rest of a stack, and how many samples have it.
+type Rest<'n> = (&'n [Arc<str>], u64);
+
 /// Which part of all samples a node has at least.
 const LEAST: u64 = 4000;
 /// Levels of the tree, at most.
@@ -25,7 +28,7 @@ pub(crate) struct Node {
 
 /// The tree of all stacks.
 pub(crate) fn tree(named: &Named) -> Node {
-    let stacks: Vec<(&[Arc<str>], u64)> = named
+    let stacks: Vec<Rest<'_>> = named
         .stacks
         .iter()
         .map(|(stack, count)| (&stack[..stack.len().min(DEEPEST)], *count))
@@ -35,8 +38,8 @@ pub(crate) fn tree(named: &Named) -> Node {
     root
 }
 
-fn node(name: &str, stacks: &[(&[Arc<str>], u64)], least: u64) -> Node {
-    let mut inner: BTreeMap<&str, Vec<(&[Arc<str>], u64)>> = BTreeMap::new();
+fn node(name: &str, stacks: &[Rest<'_>], least: u64) -> Node {
+    let mut inner: BTreeMap<&str, Vec<Rest<'_>>> = BTreeMap::new();
     let mut samples = 0u64;
     for (stack, count) in stacks {
         samples = samples.saturating_add(*count);

@@ -96,7 +96,7 @@ pub(crate) struct About {
     pub(crate) pages: Vec<PageIndex>,
     /// Every how many pages one was kept.
     pub(crate) stride: usize,
-    /// Calls, and those of them that pages have.
+    /// Calls; equal calls in a row that the trace has as one are one here. And those of them that pages have.
     pub(crate) calls: u64,
     pub(crate) exact_calls: u64,
     pub(crate) kinds: Vec<&'static str>,
@@ -238,10 +238,13 @@ impl Filling {
         // A call that never returned is there to the end.
         let last = exit.unwrap_or(self.extent.to).max(entry);
         self.levels.call(row, function, entry, last);
-        self.calls = self.calls.saturating_add(call.event.calls());
+        self.calls += 1;
+        let inside = call.event.duration().filter(|_| call.event.calls() > 1);
+        let frequency = source.header().frequency(call.event.node);
+        let inside = inside.map_or(last - entry, |cycles| frequency.time_of(cycles).as_ps());
         let sum = self.sums.entry((row, function)).or_default();
         sum.0 = sum.0.saturating_add(call.event.calls());
-        sum.1 = sum.1.saturating_add(last - entry);
+        sum.1 = sum.1.saturating_add(inside);
         if last >= self.detail.from && entry < self.detail.to {
             let words = match self.pages.wanted() {
                 true => words(call),

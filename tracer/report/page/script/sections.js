@@ -382,6 +382,7 @@ export function outputsSection(run) {
   for (const output of run.outputs) {
     const cut = output.left_out > 0 ? `, without the first ${byteWords(output.left_out)}` : "";
     const words = output.text === "" ? `${output.name}: empty` : `${output.name}${cut}`;
+    /** @type {Record<string, string>} */
     const open = output.name === "stdout" && output.text !== "" ? { open: "" } : {};
     own.append(element("details", open, [element("summary", {}, [words]), element("pre", { tabindex: "0" }, [output.text])]));
   }

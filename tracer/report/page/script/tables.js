@@ -21,7 +21,7 @@ const FIRST = 25;
  */
 function cell(column, row) {
   const made = element("td", { class: column.by === undefined ? "words" : "number" }, [column.say(row)]);
-  if (column.by !== undefined && column.of !== undefined && column.of > 0) {
+  if (column.by !== undefined && column.of !== undefined && column.of > 0 && column.by(row) > 0) {
     const bar = element("span", { class: "bar", "aria-hidden": "true" });
     bar.style.width = `${(100 * column.by(row)) / column.of}%`;
     made.append(bar);

@@ -174,7 +174,7 @@ export class Timeline {
     const view = this.view();
     pen.clearRect(0, 0, view.width, view.height);
     const pages = this.exact();
-    const whole = pages.length > 0 && this.about.stride === 1 && !this.about.windowed;
+    const whole = pages.length > 0 && this.about.stride === 1;
     if (whole) {
       pen.fillStyle = rgbOf(this.palette.computing);
       pen.fillRect(GUTTER, AXIS, view.width - GUTTER, Math.min(yOf(view, this.rows), view.height) - AXIS);

@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn waits_are_a_fifth_too_long_at_most() {
-        for wait in [1u64, 2, 3, 1000, 123_456_789, u64::MAX] {
+        for wait in [1u64, 2, 3, 1000, 123_456_789, u64::MAX / 2] {
             let shown = 2f64.powf((f64::from(logarithm(wait)) - 1.0) / 4.0);
             assert!(
                 shown >= wait as f64 && shown <= wait as f64 * 1.2,
