@@ -172,7 +172,7 @@ fn a_report_shows_what_the_trace_has() {
         assert_eq!([&row[0], &row[2]], [kind.kind.name(), &grouped(kind.calls)]);
     }
     // The whole run is few enough calls to be drawn one by one, with all messages of which both sides are known.
-    let drawn = format!("Single calls, {} messages.", grouped(waiting.messages));
+    let drawn = format!("Single calls, {} messages", grouped(waiting.messages));
     assert!(
         page.replace("&nbsp;", " ")
             .replace('\u{a0}', " ")

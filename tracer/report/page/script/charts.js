@@ -53,7 +53,7 @@ export function loads(into, loads) {
         series: [{ label: "time", value: (/** @type {unknown} */ _, /** @type {number | null} */ time) => (time === null ? "" : timeWords(time * 1e12)) }, ...series],
         axes: [
           { ...axis, values: (/** @type {unknown} */ _, /** @type {number[]} */ times) => times.map((time) => timeWords(time * 1e12)), space: 80 },
-          { ...axis, values: (/** @type {unknown} */ _, /** @type {number[]} */ all) => all.map(measure.say), size: 78 },
+          { ...axis, values: (/** @type {unknown} */ _, /** @type {number[]} */ all) => all.map(measure.say), size: 94 },
         ],
       },
       [loads.times, ...values],

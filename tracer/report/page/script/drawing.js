@@ -9,8 +9,8 @@ import { waitOf } from "./levels.js";
 export const GUTTER = 64;
 /** Room for times. */
 export const AXIS = 22;
-/** Messages that are drawn as lines, at most. */
-const MOST_LINES = 4000;
+/** Messages that are drawn as lines, at most: more would hide everything else. */
+export const MOST_LINES = 500;
 
 /**
  * What is shown: times in picoseconds, rows from the first on, and how many of them share a line.
@@ -203,14 +203,14 @@ export function drawMessages(pen, view, pages) {
   pen.rect(GUTTER, AXIS, view.width - GUTTER, view.height - AXIS);
   pen.clip();
   pen.strokeStyle = styled("--text");
-  pen.lineWidth = seen.length > 400 ? 0.5 : 1;
-  pen.globalAlpha = seen.length > 400 ? 0.5 : 0.8;
+  pen.lineWidth = seen.length > 150 ? 0.6 : 1;
+  pen.globalAlpha = seen.length > 150 ? 0.6 : 0.85;
   pen.beginPath();
   for (const message of seen) {
     const [x, y] = [xOf(view, message.received), yOf(view, message.to) + middle];
     pen.moveTo(xOf(view, message.sent), yOf(view, message.from) + middle);
     pen.lineTo(x, y);
-    if (seen.length <= 400) {
+    if (seen.length <= 150) {
       pen.moveTo(x - 4, y + (message.from < message.to ? -5 : 5));
       pen.lineTo(x, y);
     }

@@ -12,13 +12,42 @@ const KEPT = 48;
  */
 
 /**
- * A page: calls by columns, in the order of their returns. An end before the beginning: it never returned.
+ * A page: calls by columns, in the order of their returns. An end before the beginning: it never returned. Numbers in words are apart, of each call from `first` on.
  * @typedef {{
  *   row: Uint32Array, kind: Uint8Array, entry: Float64Array, exit: Float64Array, words: Uint32Array, texts: string[],
+ *   numbers: Float64Array, first: Uint32Array,
  *   messages: { from: number, to: number, sent: number, received: number, bytes: number }[],
  *   waits: { row: number, at: number, time: number, kind: number, other: number }[],
  * }} Page
  */
+
+/** Stands for a number in words. */
+const NUMBER = "\u0001";
+
+/**
+ * Columns of equal length, which stands before them.
+ * @param {Reader} reader
+ * @param {number} columns
+ * @param {number} signed Which of them may be negative.
+ * @returns {Float64Array[]}
+ */
+function columnsOf(reader, columns, signed) {
+  const length = reader.number();
+  return Array.from({ length: columns }, (_, column) =>
+    Float64Array.from({ length }, () => (column === signed ? reader.signed() : reader.number())),
+  );
+}
+
+/**
+ * What a call says of itself.
+ * @param {Page} page
+ * @param {number} call
+ * @returns {string}
+ */
+export function wordsOf(page, call) {
+  let at = page.first[call];
+  return page.texts[page.words[call]].replaceAll(NUMBER, () => String(page.numbers[at++]));
+}
 
 /**
  * Reads a page.
@@ -31,23 +60,32 @@ export function pageOf(bytes, start) {
   const count = reader.number();
   const column = () => Float64Array.from({ length: count }, () => reader.number());
   const [rows, kinds, gaps, times, words] = [column(), column(), column(), column(), column()];
+  const texts = Array.from({ length: reader.number() }, () => reader.text());
+  const told = texts.map((text) => text.split(NUMBER).length - 1);
+  const first = new Uint32Array(count + 1);
+  for (let call = 0; call < count; call += 1) first[call + 1] = first[call] + (told[words[call]] ?? 0);
+  const numbers = Float64Array.from({ length: first[count] }, () => reader.number());
+  const messages = columnsOf(reader, 5, 3);
+  const waits = columnsOf(reader, 5, -1);
   const page = {
     row: Uint32Array.from(rows),
     kind: Uint8Array.from(kinds),
     entry: new Float64Array(count),
     exit: new Float64Array(count),
     words: Uint32Array.from(words),
-    texts: Array.from({ length: reader.number() }, () => reader.text()),
-    messages: Array.from({ length: reader.number() }, () => {
-      const [from, to, sent] = [reader.number(), reader.number(), start + reader.number()];
-      return { from, to, sent, received: sent + reader.signed(), bytes: reader.number() };
+    texts,
+    numbers,
+    first,
+    messages: Array.from(messages[0], (from, at) => {
+      const sent = start + messages[2][at];
+      return { from, to: messages[1][at], sent, received: sent + messages[3][at], bytes: messages[4][at] };
     }),
-    waits: Array.from({ length: reader.number() }, () => ({
-      row: reader.number(),
-      at: start + reader.number(),
-      time: reader.number(),
-      kind: reader.number(),
-      other: reader.number(),
+    waits: Array.from(waits[0], (row, at) => ({
+      row,
+      at: start + waits[1][at],
+      time: waits[2][at],
+      kind: waits[3][at],
+      other: waits[4][at],
     })),
   };
   /** @type {Map<number, number>} */

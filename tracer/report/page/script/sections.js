@@ -5,7 +5,7 @@ import { Reader, dataOf } from "./binary.js";
 import { colourOf, kindName, kindOf, rgb } from "./colours.js";
 import { element, missing, section } from "./elements.js";
 import { sorted, table } from "./tables.js";
-import { byteWords, changeWords, countWords, shareWords, timeWords } from "./units.js";
+import { byteWords, changeWords, countWords, manyWords, shareWords, timeWords } from "./units.js";
 
 /** @typedef {any} Run A run as the page's data has it. */
 
@@ -231,16 +231,17 @@ function partItems(part, whole) {
   if (part.kind === "sequence") {
     return part.calls.map((/** @type {any} */ call) => element("li", {}, [
       element("code", {}, [call.text]),
-      ` ${whenWords(part.when)}${countWords(call.visits.total)} calls, ${timeWords(call.in_mpi.total_ps)} in all`,
+      ` ${whenWords(part.when)}${manyWords(call.visits.total, "call")}, ${timeWords(call.in_mpi.total_ps)} in all`,
     ]));
   }
   const { iterations, entries, time } = part;
-  const rounds = iterations.min === iterations.max ? countWords(iterations.max) : `${countWords(iterations.min)} to ${countWords(iterations.max)}`;
+  const most = manyWords(iterations.max, "iteration");
+  const rounds = iterations.min === iterations.max ? most : `${countWords(iterations.min)} to ${most}`;
   const inner = element("ul", {}, part.body.flatMap((/** @type {any} */ own) => partItems(own, whole)));
   const open = element("details", time.total_ps * 20 > whole ? { open: "" } : {}, [
     element("summary", {}, [
-      element("strong", {}, [`Loop of ${rounds} iterations`]),
-      ` ${whenWords(part.when)}entered ${countWords(entries.total)} times, ${timeWords(time.total_ps)} (${shareWords(time.total_ps, whole)}), ${shareWords(part.in_mpi_ps, time.total_ps)} of it in MPI`,
+      element("strong", {}, [`Loop of ${rounds}`]),
+      ` ${whenWords(part.when)}entered ${manyWords(entries.total, "time")}, ${timeWords(time.total_ps)} (${shareWords(time.total_ps, whole)}), ${shareWords(part.in_mpi_ps, time.total_ps)} of it in MPI`,
     ]),
     inner,
   ]);

@@ -2,10 +2,10 @@
 /** @file A timeline that is moved and zoomed by wheel, pointer and keyboard. Called by sections; several share a span of time. */
 
 import { Reader, dataOf } from "./binary.js";
-import { AXIS, GUTTER, Palette, drawBuckets, drawCalls, drawMessages, drawPath, marks, xOf, yOf } from "./drawing.js";
+import { AXIS, GUTTER, MOST_LINES, Palette, drawBuckets, drawCalls, drawMessages, drawPath, marks, xOf, yOf } from "./drawing.js";
 import { canvas, element, fit, styled, tip } from "./elements.js";
 import { grouped, levelsOf, scaleFor, waitOf } from "./levels.js";
-import { PageStore } from "./pages.js";
+import { PageStore, wordsOf } from "./pages.js";
 import { table } from "./tables.js";
 import { countWords, shareWords, timeWords } from "./units.js";
 
@@ -112,6 +112,23 @@ export class Timeline {
       at += reader.number();
       return { row, from: at, to: at + reader.number() };
     });
+    this.prepare();
+  }
+
+  /** Joins rows ahead of time, while nothing else is to be done, so that nobody waits for it. */
+  prepare() {
+    const wanted = this.levels.flatMap((_, scale) => {
+      const groups = [];
+      for (let group = this.group(); group > 1; group /= 2) groups.push([scale, group]);
+      return groups;
+    });
+    const next = () => {
+      const [own] = wanted.splice(0, 1);
+      if (own === undefined) return;
+      this.level(own[0], own[1]);
+      setTimeout(next, 30);
+    };
+    next();
   }
 
   /** How many rows share a line. */
@@ -246,7 +263,7 @@ export class Timeline {
     const rows = this.shown < this.rows ? ` Rows ${this.rowName(this.first)} to ${this.rowName(Math.min(this.first + this.shown, this.rows) - 1)}.` : "";
     const share = view.group > 1 ? ` ${view.group} ranks share a line.` : "";
     const more = exact < calls ? ` This file has ${countWords(exact)} of ${countWords(calls)} calls one by one; belljar report --from and --to choose others.` : "";
-    const what = pages.length > 0 ? ` Single calls, ${countWords(messages)} messages.` : " Buckets of time; zoom in for single calls.";
+    const what = pages.length > 0 ? ` Single calls, ${countWords(messages)} messages${messages > MOST_LINES ? ", too many for lines: zoom in" : ""}.` : " Buckets of time; zoom in for single calls.";
     this.state.textContent = `${timeWords(from)} to ${timeWords(to)} after the first call (${timeWords(to - from)}).${what}${rows}${share}${more}`;
   }
 
@@ -260,7 +277,7 @@ export class Timeline {
       for (let call = 0; call < page.row.length && calls.length < MOST_LISTED; call += 1) {
         const exit = page.exit[call];
         if ((exit >= 0 && exit < view.from) || page.entry[call] > view.to) continue;
-        const words = page.texts[page.words[call]];
+        const words = wordsOf(page, call);
         calls.push({ row: page.row[call], name: functions[page.kind[call] - 1], entry: page.entry[call], time: exit - page.entry[call], words });
       }
     }
@@ -327,7 +344,7 @@ export class Timeline {
     return [
       this.about.functions[page.kind[call] - 1],
       `${name}, at ${(entry / 1e12).toFixed(9)} s${exit < 0 ? ", did not return" : `, took ${timeWords(exit - entry)}`}`,
-      ...page.texts[page.words[call]].split("\n"),
+      ...wordsOf(page, call).split("\n"),
       ...(wait === undefined ? [] : [`waited ${timeWords(wait.time)} for ${this.rowName(wait.other)}: ${this.about.kinds[wait.kind]}`]),
     ];
   }

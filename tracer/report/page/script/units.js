@@ -58,6 +58,16 @@ export function countWords(value) {
 }
 
 /**
+ * So many of something.
+ * @param {number} count
+ * @param {string} one What one is called.
+ * @returns {string}
+ */
+export function manyWords(count, one) {
+  return `${countWords(count)} ${one}${count === 1 ? "" : "s"}`;
+}
+
+/**
  * A part of a whole as percent.
  * @param {number} part
  * @param {number} whole

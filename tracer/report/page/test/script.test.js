@@ -8,11 +8,11 @@ import { marks, xOf, yOf } from "../script/drawing.js";
 import { boxesOf } from "../script/flames.js";
 import { grouped, levelsOf, scaleFor, waitOf } from "../script/levels.js";
 import { cellsOf, heat } from "../script/matrix.js";
-import { pageOf } from "../script/pages.js";
+import { pageOf, wordsOf } from "../script/pages.js";
 import { rankWords, siteWords } from "../script/sections.js";
 import { sorted } from "../script/tables.js";
 import { Span } from "../script/timeline.js";
-import { byteWords, changeWords, countWords, shareWords, timeWords } from "../script/units.js";
+import { byteWords, changeWords, countWords, manyWords, shareWords, timeWords } from "../script/units.js";
 
 const plain = (text) => text.replaceAll("\u00a0", " ");
 
@@ -23,6 +23,8 @@ test("numbers are said with four digits and their unit", () => {
   assert.equal(plain(timeWords(2.5e15)), "2500 s");
   assert.equal(plain(byteWords(11_950_000)), "11.95 MB");
   assert.equal(plain(countWords(1_234_567)), "1 234 567");
+  assert.equal(manyWords(1, "call"), "1 call");
+  assert.equal(plain(manyWords(1000, "call")), "1 000 calls");
   assert.equal(plain(shareWords(1, 0)), "0.0 %");
   assert.equal(plain(changeWords(100, 150)), "+50.0 %");
   assert.equal(plain(changeWords(100, 50)), "\u221250.0 %");
@@ -40,12 +42,12 @@ test("numbers are read as they were written", () => {
 });
 
 test("a page has its calls at their times", () => {
-  // Two calls of row 0, one of row 1 that never returned.
-  const bytes = [3, 0, 1, 0, 1, 2, 1, 100, 100, 5, 11, 0, 3, 0, 0, 1, 2, 1, 0x78, 1, 0x79, 1, 0, 1, 20, 60, 8, 1, 0, 50, 7, 0, 1];
+  // Two calls of row 0, one of row 1 that never returned; x has one number, y two.
+  const bytes = [3, 0, 1, 0, 1, 2, 1, 100, 100, 5, 11, 0, 3, 0, 0, 1, 2, 2, 0x78, 1, 3, 1, 0x79, 1, 4, 5, 6, 7, 1, 0, 1, 20, 60, 8, 1, 0, 50, 7, 0, 1];
   const page = pageOf(new Uint8Array(bytes), 90);
   assert.deepEqual([...page.entry], [100, 100, 115]);
   assert.deepEqual([...page.exit], [110, -1, 117]);
-  assert.deepEqual(page.texts, ["x", "y"]);
+  assert.deepEqual([0, 1, 2].map((call) => wordsOf(page, call)), ["x4", "x5", "6y7"]);
   assert.deepEqual(page.messages, [{ from: 0, to: 1, sent: 110, received: 140, bytes: 8 }]);
   assert.deepEqual(page.waits, [{ row: 0, at: 140, time: 7, kind: 0, other: 1 }]);
 });

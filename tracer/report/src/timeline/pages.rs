@@ -75,13 +75,41 @@ pub(crate) struct Pages {
     open: Open,
 }
 
+/// Stands for a number in words whose numbers are kept apart.
+const NUMBER: char = '\u{1}';
+/// Digits of a number that is kept apart, at most: the page's script has all of these exactly.
+const MOST_DIGITS: usize = 15;
+
+/// Words without their numbers, which calls have in common more often than all of the words, and the numbers.
+fn apart(words: &str) -> (String, Vec<u64>) {
+    let (mut template, mut numbers) = (String::new(), Vec::new());
+    let mut rest = words;
+    while let Some(at) = rest.find(|letter: char| letter.is_ascii_digit()) {
+        let (before, from) = rest.split_at(at);
+        let end = from.find(|letter: char| !letter.is_ascii_digit());
+        let (digits, after) = from.split_at(end.unwrap_or(from.len()));
+        template.push_str(before);
+        let whole = digits.len() <= MOST_DIGITS && (digits == "0" || !digits.starts_with('0'));
+        match digits.parse().ok().filter(|_| whole) {
+            Some(number) => {
+                template.push(NUMBER);
+                numbers.push(number);
+            }
+            None => template.push_str(digits),
+        }
+        rest = after;
+    }
+    template.push_str(rest);
+    (template, numbers)
+}
+
 /// The page that is being filled.
 #[derive(Debug, Default)]
 struct Open {
     from: u64,
     to: u64,
     calls: usize,
-    columns: [Numbers; 5],
+    columns: [Numbers; 6],
     /// When the row's last call ended.
     ends: BTreeMap<usize, u64>,
     words: BTreeMap<String, u64>,
@@ -121,13 +149,16 @@ impl Pages {
         if self.wanted() {
             let open = &mut self.open;
             open.spans(call.entry, call.exit.unwrap_or(call.entry));
-            let number = open.words.get(call.words).copied().unwrap_or_else(|| {
+            // A text's own sign would be taken for a number's.
+            let (template, told) = apart(&call.words.replace(NUMBER, " "));
+            let number = open.words.get(&template).copied().unwrap_or_else(|| {
                 let number = open.in_order.len() as u64;
-                open.words.insert(call.words.to_owned(), number);
-                open.in_order.push(call.words.to_owned());
+                open.words.insert(template.clone(), number);
+                open.in_order.push(template);
                 number
             });
-            let [rows, functions, gaps, times, words] = &mut open.columns;
+            let [rows, functions, gaps, times, words, numbers] = &mut open.columns;
+            told.into_iter().for_each(|number| numbers.push(number));
             rows.push(call.row as u64);
             functions.push(call.function.into());
             let before = open.ends.get(&call.row).copied().unwrap_or(0);
@@ -198,27 +229,34 @@ impl Open {
     fn packed(&self) -> Packed {
         let mut numbers = Numbers::default();
         numbers.push(self.calls as u64);
-        for column in &self.columns {
-            numbers.append(column);
-        }
+        let [columns @ .., in_words] = &self.columns;
+        columns.iter().for_each(|column| numbers.append(column));
         numbers.push(self.in_order.len() as u64);
         self.in_order.iter().for_each(|words| numbers.text(words));
+        numbers.append(in_words);
         numbers.push(self.messages.len() as u64);
-        for message in &self.messages {
-            numbers.push(message.from as u64);
-            numbers.push(message.to as u64);
-            numbers.push(message.sent.saturating_sub(self.from));
-            numbers.push_signed(message.received.wrapping_sub(message.sent).cast_signed());
-            numbers.push(message.bytes);
-        }
-        numbers.push(self.waits.len() as u64);
-        for wait in &self.waits {
-            numbers.push(wait.row as u64);
-            numbers.push(wait.at.saturating_sub(self.from));
-            numbers.push(wait.time);
-            numbers.push(wait.kind as u64);
-            numbers.push(wait.row_waited_for as u64);
-        }
+        // By columns, as numbers of one kind pack better.
+        let messages = &self.messages;
+        messages.iter().for_each(|it| numbers.push(it.from as u64));
+        messages.iter().for_each(|it| numbers.push(it.to as u64));
+        messages
+            .iter()
+            .for_each(|it| numbers.push(it.sent.saturating_sub(self.from)));
+        messages
+            .iter()
+            .for_each(|it| numbers.push_signed(it.received.wrapping_sub(it.sent).cast_signed()));
+        messages.iter().for_each(|it| numbers.push(it.bytes));
+        let waits = &self.waits;
+        numbers.push(waits.len() as u64);
+        waits.iter().for_each(|it| numbers.push(it.row as u64));
+        waits
+            .iter()
+            .for_each(|it| numbers.push(it.at.saturating_sub(self.from)));
+        waits.iter().for_each(|it| numbers.push(it.time));
+        waits.iter().for_each(|it| numbers.push(it.kind as u64));
+        waits
+            .iter()
+            .for_each(|it| numbers.push(it.row_waited_for as u64));
         numbers.packed()
     }
 }
@@ -251,6 +289,16 @@ mod tests {
         let calls: Vec<usize> = pages.iter().map(|(index, _)| index.calls).collect();
         assert_eq!(calls, [CALLS, CALLS, CALLS, 5]);
         assert_eq!(pages[1].0.from, CALLS as u64 * 1_000_000);
+    }
+
+    #[test]
+    fn numbers_in_words_are_kept_apart() {
+        let (template, numbers) = apart("dest=12, tag=0, name=\"a007\", big=1234567890123456");
+        assert_eq!(numbers, [12, 0]);
+        assert_eq!(
+            template,
+            "dest=\u{1}, tag=\u{1}, name=\"a007\", big=1234567890123456"
+        );
     }
 
     #[test]
