@@ -16,6 +16,8 @@ pub(crate) mod boot;
 mod conclusion;
 /// `belljar watch` and `belljar console`.
 pub(crate) mod look;
+/// `belljar completions` and `belljar man`.
+pub(crate) mod manual;
 /// `belljar mpirun`: a program of the user's own on nodes, without a scenario.
 pub(crate) mod mpirun;
 /// `belljar new`: a scenario to start from.

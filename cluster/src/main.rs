@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use belljar_cluster::scenario::LaunchKind;
 use belljar_cluster::scenario::engine::EngineChoice;
 use belljar_cluster::scenario::quantity::{Bytes, Duration, Rate};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 /// The subcommands: from parsed arguments to the library, and from its results to the terminal.
 mod command;
@@ -88,6 +88,14 @@ enum Command {
     /// Guest images.
     #[command(subcommand)]
     Image(ImageCommand),
+    /// Print a script that completes belljar's words in a shell.
+    #[command(
+        after_help = "Example: belljar completions bash > ~/.local/share/bash-completion/completions/belljar"
+    )]
+    Completions(command::manual::CompletionsArguments),
+    /// Write manual pages.
+    #[command(after_help = "Example: belljar man --out ~/.local/share/man/man1")]
+    Man(command::manual::ManArguments),
 }
 
 #[derive(Args)]
@@ -358,6 +366,10 @@ fn main() -> ExitCode {
         Command::Report(arguments) => command::report::report(&arguments),
         Command::Replay(arguments) => command::replay::replay(&arguments),
         Command::Place(arguments) => command::replay::place::place(&arguments),
+        Command::Completions(arguments) => {
+            command::manual::completions(&arguments, Arguments::command())
+        }
+        Command::Man(arguments) => command::manual::man(&arguments, Arguments::command()),
         Command::Image(ImageCommand::Build(arguments)) => command::build_image(&arguments),
         Command::Image(ImageCommand::List) => command::list_images(),
         Command::Image(ImageCommand::Verify { recipe }) => command::verify_image(&recipe),

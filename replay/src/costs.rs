@@ -1,16 +1,17 @@
 //! What hosts' processors do for messages, and how MPI libraries hand them over.
 //!
-//! Costs are cycles of a node's processor, so that they go with its clock. The figures are at most those of the ready scenario `pingpong` with the images of
-//! MPICH and Open MPI (docs/replay.md says how they were had); what they miss is in each call's residual. Called by the engine.
+//! Costs are cycles of a node's processor, so that they go with its clock. The figures are what `belljar replay calibrate` makes of four runs of the ready scenario
+//! `pingpong`: as it is, with 1 Gb/s, with 100 Gb/s, and with 20 us; what these do not determine (`begin`, `combine`, `copy`) is estimated. What they miss is in
+//! each call's residual. Called by the engine.
 
 use belljar_networks::{Pace, frames_of};
 use belljar_sim::{Frequency, Span};
 use belljar_trace::Implementation;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How a library sends what is too large to be sent before somebody wants it. Each leg of it is a message, which the process that gets it answers
 /// with the next as soon as it is in MPI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
     /// Request, permission, data, acknowledgement, end: UCX over TCP, which writes into the other's memory and waits for that to be done.
@@ -62,7 +63,8 @@ impl Protocol {
 }
 
 /// Cycles of work for a message.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Work {
     /// For its first frame.
     pub first: f64,
@@ -82,7 +84,8 @@ impl Work {
 }
 
 /// What hosts' processors do for messages.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Costs {
     /// Of a sender, in the call that sends.
     pub send: Work,
@@ -106,22 +109,60 @@ pub struct Costs {
     pub protocol: Protocol,
 }
 
+/// A cost that no host has.
+#[derive(Debug, thiserror::Error)]
+#[error("{name} is {value}: it must be a number from 0 to {MOST_CYCLES:e}")]
+pub struct CostsError {
+    name: &'static str,
+    value: f64,
+}
+
+/// Cycles of a cost, at most: some five minutes.
+const MOST_CYCLES: f64 = 1e12;
+
 impl Costs {
+    /// Whether hosts can have these.
+    ///
+    /// # Errors
+    /// [`CostsError`] of the first that they cannot.
+    pub fn check(&self) -> Result<(), CostsError> {
+        let Self { send, receive, .. } = self;
+        for (name, value) in [
+            ("send.first", send.first),
+            ("send.several", send.several),
+            ("send.frame", send.frame),
+            ("receive.first", receive.first),
+            ("receive.several", receive.several),
+            ("receive.frame", receive.frame),
+            ("take_in", self.take_in),
+            ("control", self.control),
+            ("begin", self.begin),
+            ("combine", self.combine),
+            ("copy", self.copy),
+            ("header", self.header as f64),
+        ] {
+            if !(0.0..=MOST_CYCLES).contains(&value) {
+                return Err(CostsError { name, value });
+            }
+        }
+        Ok(())
+    }
+
     /// Those of a library, over TCP.
     pub fn of(implementation: Implementation) -> Self {
         let own = Self {
             send: Work {
-                first: 8_800.0,
-                several: 0.0,
-                frame: 2_890.0,
+                first: 9_000.0,
+                several: 2_000.0,
+                frame: 2_730.0,
             },
             receive: Work {
-                first: 6_900.0,
-                several: 4_900.0,
-                frame: 0.0,
+                first: 7_470.0,
+                several: 4_650.0,
+                frame: 490.0,
             },
             take_in: 4_580.0,
-            control: 5_000.0,
+            control: 23_300.0,
             begin: 300.0,
             combine: 0.4,
             copy: 0.1,

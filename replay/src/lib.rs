@@ -14,6 +14,8 @@ mod costs;
 mod dependence;
 /// Plays a program on a network.
 mod engine;
+/// Costs that explain traced calls best.
+mod fitting;
 /// What a replay says.
 mod outcome;
 /// Where ranks are best placed.
@@ -23,8 +25,9 @@ mod replay;
 /// A replay as a trace.
 mod rewrite;
 
-pub use costs::{Costs, Protocol, Work};
+pub use costs::{Costs, CostsError, Protocol, Work};
 pub use dependence::{Cost, Without, without};
+pub use fitting::{Fitted, FittedCost, Traced, fit_costs};
 pub use outcome::{FunctionOutcome, Outcome, RankOutcome, Stuck};
 pub use placement::{Effort, Method, Placement, search};
 pub use replay::{Calibration, Fit, NetworkModel, ReplayError, Setting, calibrate, replay};

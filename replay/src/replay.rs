@@ -3,6 +3,7 @@
 //! `calibrate` finds what each call took that hosts' costs and the network on which it was traced do not explain; `replay` plays the program with that on any
 //! network. Called by `belljar replay`.
 
+use belljar_abi::FUNCTIONS;
 use belljar_fabric::{RoutingError, Settings, Topology};
 use belljar_networks::{FlowNetwork, LogGops, Network, PacketNetwork, Parameters};
 use belljar_program::{Operation, Part, Program};
@@ -92,7 +93,7 @@ pub struct Calibration {
 /// How well hosts' costs and the network explain what calls took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Fit {
-    /// Picoseconds in calls that move data, of all threads.
+    /// Picoseconds in calls that move data, of all threads; without those that begin and end MPI, which do other things, too.
     pub inside_ps: u64,
     /// How much of that is in residuals above zero: hosts' work that is not in the costs.
     pub more_ps: u64,
@@ -101,12 +102,20 @@ pub struct Fit {
 }
 
 impl Calibration {
+    /// Calls take what is explained.
+    #[cfg(test)]
+    pub(crate) fn nothing(program: &Program) -> Self {
+        let threads = program.threads.iter();
+        let residuals = threads.map(|thread| vec![0; thread.calls.len()]).collect();
+        Self { residuals }
+    }
+
     /// How well calls are explained.
     pub fn fit(&self, program: &Program) -> Fit {
         let mut fit = Fit::default();
         for (thread, residuals) in program.threads.iter().zip(&self.residuals) {
             for (call, residual) in thread.calls.iter().zip(residuals) {
-                if call.operations == 0 {
+                if call.operations == 0 || begins_or_ends(call.function) {
                     continue;
                 }
                 let part = match *residual > 0 {
@@ -119,6 +128,12 @@ impl Calibration {
         }
         fit
     }
+}
+
+/// Whether a function begins or ends MPI.
+fn begins_or_ends(function: u16) -> bool {
+    let name = FUNCTIONS.get(usize::from(function)).map(|of| of.name);
+    matches!(name, Some("MPI_Init" | "MPI_Init_thread" | "MPI_Finalize"))
 }
 
 /// Plays a program as it was traced, in the setting in which it was traced.

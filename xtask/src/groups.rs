@@ -62,6 +62,10 @@ pub(crate) enum Group {
     Timing,
     /// Traces against independent counts.
     Trace,
+    /// Traced runs played again on other networks.
+    Replay,
+    /// The package, on a Debian that has nothing else.
+    Install,
     /// Files of the nodes, and what the command writes.
     Outputs,
     /// The tutorial, as it stands.
@@ -95,6 +99,8 @@ const END_TO_END: &[Group] = &[
     Group::Hostile,
     Group::Timing,
     Group::Trace,
+    Group::Replay,
+    Group::Install,
     Group::Outputs,
     Group::Tutorial,
     Group::Look,
@@ -340,7 +346,14 @@ fn on_host(groups: &[Group], binary: &str, more: &[(&str, &str)]) -> Result<()> 
     if groups.is_empty() {
         return Ok(());
     }
-    let environment = [&[("BELLJAR_BIN", binary)], more].concat();
+    let package = match groups.contains(&Group::Install) && crate::package::installed() {
+        true => Some(crate::package::for_tests(binary.as_ref())?),
+        false => None,
+    };
+    let package = package.map(|path| path.to_string_lossy().into_owned());
+    let package = package.as_deref().map(|path| ("BELLJAR_PACKAGE", path));
+    let mut environment = [&[("BELLJAR_BIN", binary)], more].concat();
+    environment.extend(package);
     shell::run_with(&cargo(), &end_to_end_tests(&groups), &environment)
 }
 
@@ -400,6 +413,18 @@ mod tests {
         let parts = parts.filter(|part| part.extension().is_some_and(|end| end == "rs"));
         let parts: String = parts.map(|part| read(&part)).collect();
         read(file.as_ref()) + &parts
+    }
+
+    #[test]
+    fn every_module_of_tests_is_a_group_that_is_run() {
+        let modules = include_str!("../../tests/tests/e2e/main.rs").lines();
+        let modules = modules.filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
+        for module in modules {
+            let group = Group::from_str(module, false);
+            let group = group.unwrap_or_else(|_| panic!("no group is called {module}"));
+            let run = END_TO_END.contains(&group) || group == Group::Digests;
+            assert!(run, "{module} is not run with all");
+        }
     }
 
     #[test]

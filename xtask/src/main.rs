@@ -26,6 +26,8 @@ mod generate;
 mod groups;
 /// `cargo xtask kvm-unit-tests DIR`: the cases of a built kvm-unit-tests tree.
 mod kvm_unit_tests;
+/// `cargo xtask package`: a Debian package of Belljar.
+mod package;
 /// Debian packages that the project's commands need on the host.
 mod packages;
 /// Running other programs, and saying so.
@@ -56,6 +58,8 @@ enum Command {
     Bench(bench::Arguments),
     /// Run programs on several networks, replay each trace on the others, and write docs/accuracy.md.
     Validate(validate::Arguments),
+    /// Make a Debian package: target/package/belljar.deb.
+    Package,
     /// Run kvm-unit-tests' x86 cases, from a tree that is built, and print a table.
     KvmUnitTests(kvm_unit_tests::Arguments),
     /// Give random programs, code, tables, descriptors or files to one part, as long as wanted.
@@ -75,6 +79,7 @@ fn main() -> ExitCode {
         Command::Test { group } => groups::run(group),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Validate(arguments) => validate::run(&arguments),
+        Command::Package => package::run(),
         Command::KvmUnitTests(arguments) => kvm_unit_tests::run(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Generate { check } => generate::mpi(check),

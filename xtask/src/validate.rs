@@ -6,6 +6,8 @@
 
 /// How far a replay is off.
 mod compare;
+/// What SimGrid makes of the same trace.
+mod simgrid;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::packages::{self, BUILD};
+use crate::packages::{self, BUILD, TEST};
 use crate::shell;
 use compare::{Errors, errors};
 
@@ -87,13 +89,15 @@ struct Program {
 
 /// Runs, replays, and writes the table.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    packages::ensure(&[BUILD])?;
+    packages::ensure(&[BUILD, TEST])?;
     let binary = shell::build_belljar(shell::Profile::Release)?;
     let belljar = binary
         .to_str()
         .context("the target folder's path is not text")?;
-    let recipe = "images/bookworm-mpich.toml";
-    shell::run(belljar, &["image", "build", "--keep-lock", recipe])?;
+    for image in ["mpich", "gromacs"] {
+        let recipe = format!("images/bookworm-{image}.toml");
+        shell::run(belljar, &["image", "build", "--keep-lock", &recipe])?;
+    }
     let folder = binary
         .parent()
         .and_then(Path::parent)
@@ -142,6 +146,21 @@ fn programs(kernels: &Path) -> Vec<Program> {
             4,
             &["--set", "trace.sample={}"],
         ),
+        scenario(
+            "gromacs",
+            "scenarios/gromacs-16.toml",
+            4,
+            &[
+                "--nodes",
+                "4",
+                "--set",
+                "trace.sample={}",
+                "--set",
+                "network.topology=star",
+                "--set",
+                "network.routing=shortest",
+            ],
+        ),
     ];
     for nodes in NODES {
         programs.extend(KERNELS.into_iter().map(|kernel| Program {
@@ -166,6 +185,8 @@ struct Row {
     from: &'static str,
     to: &'static str,
     errors: Errors,
+    /// How far SimGrid's totals are off: as it comes, and with the hosts' costs that replay has; `None` where it breaks down.
+    simgrid: [Option<f64>; 2],
 }
 
 /// Runs a program on all networks, and replays it from and to the base.
@@ -201,12 +222,15 @@ fn validate(belljar: &str, folder: &Path, program: &Program) -> Result<Vec<Row>>
         } else {
             to.keys
         };
+        let errors = errors(belljar, &directory(from), &directory(to), keys)?;
+        let played = simgrid::totals(belljar, &directory(from), keys)?;
         Ok(Row {
             program: program.name.clone(),
             nodes: program.nodes,
             from: from.name,
             to: to.name,
-            errors: errors(belljar, &directory(from), &directory(to), keys)?,
+            simgrid: played.map(|total| total.map(|total_ps| total_ps / errors.real_ps - 1.0)),
+            errors,
         })
     };
     pairs.map(row).collect()
@@ -226,7 +250,10 @@ trace taken on another one.\n",
 of that is off, *rank* how far the worst rank's is. \
 *functions* and *calls* leave out `MPI_Init` and `MPI_Finalize`: sums over functions, and over calls, of how far each is off, over the real time in calls. The \
 kernels are those of [scenarios/validate/kernels.c](../scenarios/validate/kernels.c).\n\n\
-| program | nodes | traced on | replayed on | run | total | rank | functions | calls |\n|---|---|---|---|---|---|---|---|---|"
+*SMPI* is how far the total of SimGrid's `smpirun -replay` is off, of the same trace as `belljar trace export --format ti` writes it, on the other network as its platform, \
+with what `MPI_Init` and `MPI_Finalize` took in the trace: with SimGrid's own settings, and *calibrated* with the hosts' costs that replay has (`smpi/os`, `smpi/or`), \
+the library's rendezvous threshold, collective operations as the messages of the library that ran (`--messages`), and no factors on bandwidth and latency but the frames' headers.\n\n\
+| program | nodes | traced on | replayed on | run | total | rank | functions | calls | SMPI | calibrated |\n|---|---|---|---|---|---|---|---|---|---|---|"
     );
     for row in rows {
         let Errors {
@@ -240,9 +267,15 @@ kernels are those of [scenarios/validate/kernels.c](../scenarios/validate/kernel
             || "other calls".to_owned(),
             |calls| format!("{:.1} %", calls * 100.0),
         );
+        let [simgrid, calibrated] = row.simgrid.map(|error| {
+            error.map_or_else(
+                || "fails".to_owned(),
+                |error| format!("{:+.1} %", error * 100.0),
+            )
+        });
         let _ = writeln!(
             page,
-            "| {} | {} | {} | {} | {:.1} ms | {:+.1} % | {:.1} % | {:.1} % | {calls} |",
+            "| {} | {} | {} | {} | {:.1} ms | {:+.1} % | {:.1} % | {:.1} % | {calls} | {simgrid} | {calibrated} |",
             row.program,
             row.nodes,
             row.from,
@@ -253,15 +286,24 @@ kernels are those of [scenarios/validate/kernels.c](../scenarios/validate/kernel
             functions * 100.0
         );
     }
-    let totals = rows.iter().map(|row| row.errors.total.abs());
-    let mean = totals.clone().sum::<f64>() / rows.len().max(1) as f64;
-    let worst = totals.fold(0.0, f64::max);
-    let _ = writeln!(
-        page,
-        "\nIn {} predictions the total is off by {:.1} % in the mean, and by {:.1} % at worst.",
-        rows.len(),
-        mean * 100.0,
-        worst * 100.0
-    );
+    let _ = writeln!(page, "\nHow far {} totals are off:\n", rows.len());
+    let _ = writeln!(page, "| | mean | worst |\n|---|---|---|");
+    let totals = |of: fn(&Row) -> Option<f64>| -> Vec<f64> {
+        rows.iter().filter_map(of).map(f64::abs).collect()
+    };
+    for (whose, errors) in [
+        ("replay", totals(|row| Some(row.errors.total))),
+        ("SMPI", totals(|row| row.simgrid[0])),
+        ("SMPI, calibrated", totals(|row| row.simgrid[1])),
+    ] {
+        let mean = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
+        let worst = errors.into_iter().fold(0.0, f64::max);
+        let _ = writeln!(
+            page,
+            "| {whose} | {:.1} % | {:.1} % |",
+            mean * 100.0,
+            worst * 100.0
+        );
+    }
     page
 }

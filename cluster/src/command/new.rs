@@ -24,7 +24,7 @@ pub(crate) struct NewArguments {
 }
 
 /// The image that a new scenario names, where there is a recipe of that name.
-const RECIPE: &str = "bookworm-mpich.toml";
+const RECIPE: &str = "bookworm-mpich";
 
 /// `belljar new`.
 pub(crate) fn new(arguments: &NewArguments) -> Result<ExitCode> {
@@ -35,9 +35,9 @@ pub(crate) fn new(arguments: &NewArguments) -> Result<ExitCode> {
         bail!("{name:?} is no name for a scenario; write for example: belljar new ring");
     };
     let recipes = choose::recipes();
-    let recipe = recipes.iter().find(|recipe| recipe.ends_with(RECIPE));
-    let recipe = recipe.or(recipes.first()).cloned();
-    let recipe = recipe.unwrap_or_else(|| Path::new("images").join(RECIPE));
+    let preferred = |recipe: &&PathBuf| recipe.file_stem() == Some(RECIPE.as_ref());
+    let recipe = recipes.iter().find(preferred).or(recipes.first());
+    let recipe = recipe.cloned().unwrap_or_else(|| RECIPE.into());
     let text = text(short, &recipe);
     Scenario::parse(&path, &text, &[])?;
     let file = OpenOptions::new().write(true).create_new(true).open(&path);

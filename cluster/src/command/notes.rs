@@ -24,7 +24,9 @@ static SAID: AtomicU64 = AtomicU64::new(0);
 
 /// Has everything told from now on.
 pub(crate) fn tell() {
-    subscriber(io::stderr, io::stderr().is_terminal()).init();
+    // https://no-color.org
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    subscriber(io::stderr, io::stderr().is_terminal() && !unwanted).init();
 }
 
 /// How many lines were not told.

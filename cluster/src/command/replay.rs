@@ -2,6 +2,10 @@
 //!
 //! The run's own scenario says on what it was traced, and what the options change of it says on what it is played. Called by `main`.
 
+/// By loop of the program.
+mod by_loop;
+/// `belljar replay calibrate`.
+mod calibrate;
 /// Files that say where ranks are.
 pub(super) mod hostfile;
 /// What is played, and on what.
@@ -14,30 +18,52 @@ mod placement;
 mod render;
 /// Calls that never return.
 mod stuck;
+/// Many replays of one run.
+mod vary;
 /// How far a replay is, and its end by the user.
 mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
-use belljar_replay::{Calibration, Outcome, calibrate, without, write_trace};
+use belljar_replay::{Outcome, without, write_trace};
 use belljar_trace::TRACE_FILE;
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use super::output::show;
+use by_loop::{LoopOutcome, by_loop};
+use calibrate::CalibrateArguments;
 use job::{Job, JobArguments};
 use placement::PlacementArguments;
+use render::Said;
 use watch::Watch;
 
 /// What a replay said, in its directory.
 const REPLAY_FILE: &str = "replay.json";
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct ReplayArguments {
+    #[command(subcommand)]
+    command: Option<ReplayCommand>,
     #[command(flatten)]
-    job: JobArguments,
+    job: Option<JobArguments>,
+    #[command(flatten)]
+    play: PlayArguments,
+}
+
+#[derive(Subcommand)]
+enum ReplayCommand {
+    /// Find out what hosts' processors do for messages, by traces of runs, for `belljar replay --costs`.
+    ///
+    /// Example: belljar replay calibrate pingpong-1 pingpong-2 --out costs.toml
+    Calibrate(CalibrateArguments),
+}
+
+#[derive(Args)]
+struct PlayArguments {
     #[command(flatten)]
     placement: PlacementArguments,
     /// Write the replay as a run directory here: its trace is one for all commands of `belljar trace`.
@@ -47,6 +73,17 @@ pub(crate) struct ReplayArguments {
     /// processors twice as fast.
     #[arg(long)]
     bounds: bool,
+    /// Say what each loop of the program takes, too.
+    #[arg(long)]
+    loops: bool,
+    /// Play it with each of these values, on all processors at once, and print a table: of a key of the scenario, such as
+    /// `network.latency=["1 us", "20 us"]`, or of the options `collectives`, `compute-scale`, `costs`, `hostfile`, `mapping`, `model`, `ranks-per-node`
+    /// and `topology`. May be repeated: then with all combinations.
+    #[arg(long, value_name = "KEY=[VALUE, ...]", conflicts_with_all = ["out", "bounds", "loops"])]
+    vary: Vec<String>,
+    /// With `--vary`: write the table here as comma-separated values, too.
+    #[arg(long, value_name = "FILE", requires = "vary")]
+    csv: Option<PathBuf>,
     /// As JSON.
     #[arg(long)]
     json: bool,
@@ -54,34 +91,64 @@ pub(crate) struct ReplayArguments {
 
 /// `belljar replay`.
 pub(crate) fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
-    let job = arguments.job.job()?;
+    let play = &arguments.play;
+    match (&arguments.command, &arguments.job) {
+        (Some(ReplayCommand::Calibrate(arguments)), _) => calibrate::calibrate(arguments),
+        (None, Some(job)) if !play.vary.is_empty() => vary::vary(job, play),
+        (None, Some(job)) => one(job, play),
+        (None, None) => bail!("name a run directory"),
+    }
+}
+
+/// Plays a run once.
+fn one(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
+    let job = job.job()?;
     let program = &job.program;
-    let calibration = calibrate(program, &job.traced()?)?;
     let wanted = job.wanted(&arguments.placement)?;
-    let mut watch = Watch::over(program)?;
-    let outcome = belljar_replay::replay(program, &calibration, &wanted, || watch.call())?;
+    let calibration = belljar_replay::calibrate(program, &job.traced()?)?;
+    let watch = Watch::over(program)?;
+    let outcome = belljar_replay::replay(program, &calibration, &wanted, || watch.step())?;
     watch.finish();
-    let fit = calibration.fit(program);
     let bounds = match arguments.bounds && !outcome.broken_off {
         true => without(program, &calibration, &wanted)?,
         false => Vec::new(),
     };
+    let loops = match arguments.loops && !outcome.broken_off {
+        true => loops(&job, &outcome)?,
+        false => Vec::new(),
+    };
+    let said = Said {
+        outcome: &outcome,
+        fit: calibration.fit(program),
+        bounds: &bounds,
+        loops: &loops,
+        costs: wanted.costs,
+        clock: wanted.clock,
+    };
     if let Some(out) = &arguments.out {
-        keep(&job, out, &calibration, &outcome)?;
+        keep(&job, out, &said)?;
     }
     let stuck = match arguments.json {
         true => Vec::new(),
         false => stuck::told(&job, &outcome)?,
     };
     show(|out| match arguments.json {
-        true => render::json(&outcome, fit, &bounds, out),
-        false => render::text(&outcome, &stuck, (fit, &bounds), out),
+        true => render::json(&said, out),
+        false => render::text(&said, &stuck, out),
     })?;
     Ok(ending(&outcome))
 }
 
+/// What the program's loops take.
+fn loops(job: &Job<'_>, outcome: &Outcome) -> Result<Vec<LoopOutcome>> {
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let played = folder.path().join(TRACE_FILE);
+    write_trace(&job.trace, &played, &job.program, outcome)?;
+    by_loop(&job.trace, &played)
+}
+
 /// Writes the replay as a run directory: the scenario with what was changed of it, and the trace.
-fn keep(job: &Job<'_>, out: &Path, calibration: &Calibration, outcome: &Outcome) -> Result<()> {
+fn keep(job: &Job<'_>, out: &Path, said: &Said<'_>) -> Result<()> {
     let changed = job.scenario_to_keep()?;
     let directory = RunDirectory::create(Some(out), "replay")?;
     for (input, name) in &changed.inputs {
@@ -89,12 +156,12 @@ fn keep(job: &Job<'_>, out: &Path, calibration: &Calibration, outcome: &Outcome)
     }
     directory.write(SCENARIO_FILE, &changed.text)?;
     let mut whole = Vec::new();
-    render::json(outcome, calibration.fit(&job.program), &[], &mut whole)?;
+    render::json(said, &mut whole)?;
     directory.write(REPLAY_FILE, &String::from_utf8_lossy(&whole))?;
     let to = directory.path().join(TRACE_FILE);
-    write_trace(&job.trace, &to, &job.program, outcome)?;
+    write_trace(&job.trace, &to, &job.program, said.outcome)?;
     // What was broken off keeps the name of what is not complete.
-    if !outcome.broken_off {
+    if !said.outcome.broken_off {
         directory.complete("checkpoint")?;
     }
     Ok(())

@@ -11,6 +11,7 @@ mod digests;
 mod hostile;
 mod hosts;
 mod input;
+mod install;
 mod kernels;
 mod kvm;
 mod look;

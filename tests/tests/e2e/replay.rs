@@ -168,6 +168,8 @@ fn a_replay_tells_what_a_run_on_the_other_network_is() {
     let (diff, error, code) = dir.call(&["trace", "diff", "near", "played"]);
     assert_eq!(code, Some(0), "{error}");
     assert!(diff.contains("The programs do the same"), "{diff}");
+    varied(&dir, &far);
+    calibrated(&dir);
     exported(&dir);
     exported_as_read(&dir);
     // A placement that the network has no room for.
@@ -178,6 +180,80 @@ fn a_replay_tells_what_a_run_on_the_other_network_is() {
         error.contains("line 2: the network has no host \"node9\""),
         "{error}"
     );
+}
+
+/// Many replays at once say what each says alone; and by loop of the program.
+fn varied(dir: &Dir, far: &[String; 2]) {
+    let latencies = "network.latency=[1 us, 15 us]";
+    let bandwidth = &far[1].replace('=', "=[");
+    let bandwidth = format!("{bandwidth}]");
+    let models = "model=[packet, flow]";
+    let words = ["--vary", latencies, "--vary", &bandwidth, "--vary", models];
+    let told = replayed(dir, "near", &[&words[..], &["--csv", "table.csv"]].concat());
+    let rows = told.as_array().expect("rows");
+    assert_eq!(rows.len(), 4);
+    let last = replayed(
+        dir,
+        "near",
+        &["--set", &far[0], "--set", &far[1], "--model", "flow"],
+    );
+    assert_eq!(rows[3]["total_ps"], last["total_ps"]);
+    assert_ne!(rows[0]["total_ps"], rows[1]["total_ps"]);
+    assert_ne!(rows[0]["total_ps"], rows[2]["total_ps"]);
+    let table = std::fs::read_to_string(dir.path("table.csv")).expect("a table");
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 5, "{table}");
+    assert!(lines[0].starts_with("network.latency,network.bandwidth,model,total_ps,"));
+    let total = last["total_ps"].to_string();
+    assert!(
+        lines[4].starts_with(&format!("15 us,2 Gb/s,flow,{total},")),
+        "{table}"
+    );
+    let (_, error, code) = dir.call(&["replay", "near", "--vary", "pace=[1, 2]"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("pace does not vary"), "{error}");
+    let told = replayed(dir, "near", &["--set", &far[0], "--loops"]);
+    let loops = told["loops"].as_array().expect("loops");
+    let main = loops.iter().find(|of| of["iterations"] == 4 * 60);
+    let main = main.unwrap_or_else(|| panic!("no loop of 60 iterations: {loops:?}"));
+    let time = |key: &str| main[key].as_u64().expect("a time");
+    assert!(time("total_ps") > time("traced_ps"), "{main}");
+    assert!(time("total_ps") <= 4 * told["total_ps"].as_u64().expect("a time"));
+}
+
+/// Costs that are fitted to the run explain it better, and replay takes them.
+fn calibrated(dir: &Dir) {
+    let words = [
+        "replay",
+        "calibrate",
+        "near",
+        "--model",
+        "flow",
+        "--out",
+        "costs.toml",
+        "--json",
+    ];
+    let (told, error, code) = dir.call(&words);
+    assert_eq!(code, Some(0), "{error}");
+    let fitted: Value = serde_json::from_str(&told).expect("JSON");
+    let left = |of: &Value| {
+        let part = |key: &str| of[key].as_f64().expect("a time");
+        part("more_ps") + part("less_ps")
+    };
+    let (before, after) = (left(&fitted["before"][0]), left(&fitted["after"][0]));
+    assert!(after < before, "{told}");
+    let told = replayed(dir, "near", &["--model", "flow", "--costs", "costs.toml"]);
+    assert_eq!(left(&told["fit"]), after);
+    assert_eq!(told["costs"], fitted["costs"]);
+    dir.write(
+        "bad.toml",
+        &std::fs::read_to_string(dir.path("costs.toml"))
+            .expect("costs")
+            .replacen("take_in = ", "take_in = -", 1),
+    );
+    let (_, error, code) = dir.call(&["replay", "near", "--costs", "bad.toml"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("take_in is -"), "{error}");
 }
 
 /// The run as SimGrid's own: what its actions send is what the program sent, and SimGrid's replay ends.

@@ -1,7 +1,8 @@
 //! A trace as tables: one for each kind of record, in a folder, as CSV or Parquet.
 //!
 //! Rows are written as the trace is read, those of communicators at the end. Numbers that stand in several tables name the same
-//! thing: `call`, `message`, `communicator`, `site`. What is not known is empty. Called by `belljar trace export`.
+//! thing: `call`, `message`, `communicator`, `site`. What is not known is empty. Called by `belljar trace export`, and by the
+//! Python package, which takes rows by [`TableReader`].
 
 /// Comma-separated values.
 mod csv;
@@ -12,12 +13,12 @@ mod rows;
 /// Tables and their columns.
 mod schema;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use belljar_archive::ProbesReader;
-use belljar_trace::PROBES_FILE;
+use belljar_trace::{PROBES_FILE, TraceError};
 
-use self::rows::Rows;
+use self::rows::{Numbers, Rows};
 pub use self::schema::{Column, Kind, Table};
 use crate::ExportError;
 use crate::source::Source;
@@ -33,7 +34,7 @@ pub enum Encoding {
 
 /// A value in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cell<'a> {
+pub enum Cell<'a> {
     /// Not known, or not there.
     Empty,
     /// A number that is not negative.
@@ -63,11 +64,17 @@ impl From<u32> for Cell<'_> {
 }
 
 /// Takes rows.
-trait Sheets {
+pub trait Sheets {
     /// A row of a table, with as many cells as it has columns.
+    ///
+    /// # Errors
+    /// [`ExportError`] when it cannot be taken.
     fn row(&mut self, table: Table, cells: &[Cell<'_>]) -> Result<(), ExportError>;
 
     /// No more rows come.
+    ///
+    /// # Errors
+    /// [`ExportError`] when what was taken cannot be kept.
     fn finish(&mut self) -> Result<(), ExportError>;
 }
 
@@ -85,15 +92,82 @@ pub fn write(
         Encoding::Csv => Box::new(csv::Csv::create(out)?),
         Encoding::Parquet => Box::new(parquet::Parquet::create(out)?),
     };
-    let mut rows = Rows::new(sheets.as_mut());
-    while let Some(call) = source.next_call() {
-        rows.call(source, &call)?;
-    }
+    let mut numbers = Numbers::default();
+    while next(source, &mut numbers, sheets.as_mut())? {}
+    last(source, trace, &mut numbers, sheets.as_mut())?;
+    sheets.finish()
+}
+
+/// The rows of the next call; whether there was one.
+fn next(
+    source: &mut Source,
+    numbers: &mut Numbers,
+    sheets: &mut dyn Sheets,
+) -> Result<bool, ExportError> {
+    let Some(call) = source.next_call() else {
+        return Ok(false);
+    };
+    Rows { sheets, numbers }.call(source, &call)?;
+    Ok(true)
+}
+
+/// The rows that are known when all calls were seen.
+fn last(
+    source: &Source,
+    trace: &Path,
+    numbers: &mut Numbers,
+    sheets: &mut dyn Sheets,
+) -> Result<(), ExportError> {
+    let mut rows = Rows { sheets, numbers };
     rows.communicators(source.places())?;
     let probes = trace.with_file_name(PROBES_FILE);
     if probes.exists() {
         let mut reader = ProbesReader::open(&probes)?;
         rows.probes(&mut reader)?;
     }
-    sheets.finish()
+    Ok(())
+}
+
+/// Reads the tables of a trace, some rows at a time.
+#[derive(Debug)]
+pub struct TableReader {
+    trace: PathBuf,
+    source: Source,
+    numbers: Numbers,
+    over: bool,
+}
+
+impl TableReader {
+    /// Those of the trace at `trace`.
+    ///
+    /// # Errors
+    /// [`TraceError`] when the file cannot be read as a trace.
+    pub fn open(trace: &Path) -> Result<Self, TraceError> {
+        Ok(Self {
+            trace: trace.to_owned(),
+            source: Source::open(trace)?,
+            numbers: Numbers::default(),
+            over: false,
+        })
+    }
+
+    /// The next rows, of all tables; `false` when there were no more.
+    ///
+    /// # Errors
+    /// Those of `sheets`, and [`ExportError`] when the file of probes cannot be read.
+    pub fn read(&mut self, sheets: &mut dyn Sheets) -> Result<bool, ExportError> {
+        if self.over {
+            return Ok(false);
+        }
+        if !next(&mut self.source, &mut self.numbers, sheets)? {
+            self.over = true;
+            last(&self.source, &self.trace, &mut self.numbers, sheets)?;
+        }
+        Ok(true)
+    }
+
+    /// What was read, and whether it is all that there is.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
 }

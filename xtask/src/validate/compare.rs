@@ -1,6 +1,6 @@
 //! How far a replay is off: its figures beside those of the run that it predicts.
 //!
-//! Errors are shares of the real time. Called by `validate`.
+//! Errors are shares of the real time. Called by `validate`, whose other modules run commands by it, too.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(super) struct Errors {
 }
 
 /// Functions that are no part of what is compared.
-const APART: [&str; 2] = ["MPI_Init", "MPI_Finalize"];
+pub(super) const APART: [&str; 2] = ["MPI_Init", "MPI_Finalize"];
 
 /// Replays the run in `from` with these keys, and compares that with the run in `to`.
 pub(super) fn errors(belljar: &str, from: &Path, to: &Path, keys: &[&str]) -> Result<Errors> {
@@ -120,13 +120,13 @@ fn durations(belljar: &str, directory: &str) -> Result<BTreeMap<u64, Vec<(String
     Ok(ranks)
 }
 
-fn json(belljar: &str, words: &[&str]) -> Result<Value> {
+pub(super) fn json(belljar: &str, words: &[&str]) -> Result<Value> {
     let text = output(belljar, words)?;
     serde_json::from_str(&text).with_context(|| words.join(" "))
 }
 
 /// What a command of belljar prints.
-fn output(belljar: &str, words: &[&str]) -> Result<String> {
+pub(super) fn output(belljar: &str, words: &[&str]) -> Result<String> {
     let run = Command::new(belljar).args(words).output();
     let run = run.with_context(|| format!("cannot start {belljar}"))?;
     if !run.status.success() {

@@ -19,6 +19,7 @@ use belljar_sim::Span;
 use belljar_trace::{TRACE_FILE, TraceState};
 use clap::{Args, ValueEnum};
 
+use super::calibrate::costs_of;
 use super::placement::PlacementArguments;
 use crate::command::trace::tables::{implementation, tables_of_run};
 
@@ -26,9 +27,10 @@ use crate::command::trace::tables::{implementation, tables_of_run};
 pub(in crate::command) const AS_RUN: &str = "as-run";
 
 /// How the network is modelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Model {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(super) enum Model {
     /// Frames through the network of live runs.
+    #[default]
     Packet,
     /// Messages that share links fairly.
     Flow,
@@ -36,34 +38,47 @@ enum Model {
     Loggops,
 }
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub(crate) struct JobArguments {
     /// A run directory.
     directory: PathBuf,
     /// Another value for a key of the run's scenario, such as `network.latency="20 us"`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    pub(super) set: Vec<String>,
     /// Another topology: a word of `network.topology` or a GraphML file.
     #[arg(long, value_name = "TOPOLOGY")]
-    topology: Option<String>,
+    pub(super) topology: Option<String>,
     /// How the network is modelled.
     #[arg(long, value_enum, default_value = "packet")]
-    model: Model,
+    pub(super) model: Model,
     /// What the processors' own work is multiplied by: 0.5 for processors twice as fast.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
-    compute_scale: f64,
+    pub(super) compute_scale: f64,
     /// By which algorithms collective operations are carried out: as the MPI library that ran chose them, as Open MPI 4.1 or the image's MPICH would, or
     /// as a file says, which is an MPICH library or a decision table of one in JSON.
     #[arg(long, value_name = "as-run|mpich|openmpi|FILE", default_value = AS_RUN)]
-    collectives: String,
+    pub(super) collectives: String,
+    /// What hosts' processors do for messages, as `belljar replay calibrate` writes it; Belljar's own figures when absent.
+    #[arg(long, value_name = "FILE")]
+    pub(super) costs: Option<PathBuf>,
 }
 
 impl JobArguments {
+    /// The run in a directory as it was, on such a model of its network.
+    pub(super) fn over(directory: &Path, model: Model) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            set: Vec::new(),
+            topology: None,
+            model,
+            compute_scale: 1.0,
+            collectives: AS_RUN.to_owned(),
+            costs: None,
+        }
+    }
+
     /// The job that the run directory has.
     pub(super) fn job(&self) -> Result<Job<'_>> {
-        if !(self.compute_scale.is_finite() && self.compute_scale > 0.0) {
-            bail!("--compute-scale must be a number above 0");
-        }
         let trace = self.directory.join(TRACE_FILE);
         let path = trace.with_file_name(SCENARIO_FILE);
         let text = fs::read_to_string(&path).with_context(|| {
@@ -123,10 +138,22 @@ impl Job<'_> {
 
     /// What options say that it is played on.
     pub(super) fn wanted(&self, placement: &PlacementArguments) -> Result<Setting> {
-        let scenario = self.scenario(&self.arguments.overrides())?;
+        self.on(self.arguments, placement)
+    }
+
+    /// What these options say that it is played on.
+    pub(super) fn on(
+        &self,
+        arguments: &JobArguments,
+        placement: &PlacementArguments,
+    ) -> Result<Setting> {
+        let scale = arguments.compute_scale;
+        if !(scale.is_finite() && scale > 0.0) {
+            bail!("--compute-scale must be a number above 0");
+        }
+        let scenario = self.scenario(&arguments.overrides())?;
         let (topology, settings) = Plan::network_of(&scenario, &self.path)?;
         let hosts = placement.hosts(&self.program, &topology)?;
-        let scale = self.arguments.compute_scale;
         self.setting(&scenario, (topology, settings), hosts, scale)
     }
 
@@ -157,7 +184,10 @@ impl Job<'_> {
         };
         Ok(Setting {
             network,
-            costs: Costs::of(implementation(&self.trace)?),
+            costs: match &self.arguments.costs {
+                Some(path) => costs_of(path)?,
+                None => Costs::of(implementation(&self.trace)?),
+            },
             clock: scenario.nodes.clock.0,
             hosts,
             scale,

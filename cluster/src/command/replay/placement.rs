@@ -11,18 +11,18 @@ use clap::Args;
 
 use super::hostfile::{filled, listed, slots};
 
-#[derive(Args, Default)]
+#[derive(Args, Clone, Default)]
 pub(crate) struct PlacementArguments {
     /// How ranks are placed: `block` fills one node after the other, `cyclic` goes round, or a file with the node of each rank, one a line. As they
     /// were when absent.
     #[arg(long, value_name = "block|cyclic|FILE", conflicts_with = "hostfile")]
-    mapping: Option<String>,
+    pub(super) mapping: Option<String>,
     /// A hostfile of MPICH or Open MPI, whose slots are filled in order.
     #[arg(long, value_name = "FILE")]
-    hostfile: Option<PathBuf>,
+    pub(super) hostfile: Option<PathBuf>,
     /// Ranks on each node, for `block`; for `cyclic`, at most.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
-    ranks_per_node: Option<u32>,
+    pub(super) ranks_per_node: Option<u32>,
 }
 
 impl PlacementArguments {

@@ -6,13 +6,32 @@ use std::io::{self, Write};
 
 use belljar_abi::FUNCTIONS;
 use belljar_analysis::{Table, time_words};
-use belljar_replay::{Fit, Outcome, Without};
+use belljar_replay::{Costs, Fit, Outcome, Without};
+use belljar_sim::Frequency;
 use serde_json::json;
+
+use super::by_loop::{self, LoopOutcome};
 
 /// Links that are listed.
 const LINKS: usize = 8;
 /// Functions that are listed.
 const FUNCTIONS_LISTED: usize = 16;
+
+/// All that there is to say of a replay.
+pub(super) struct Said<'a> {
+    /// What it said.
+    pub(super) outcome: &'a Outcome,
+    /// How well the traced times are explained.
+    pub(super) fit: Fit,
+    /// What the result depends on, if that was asked for.
+    pub(super) bounds: &'a [Without],
+    /// By loop, if that was asked for.
+    pub(super) loops: &'a [LoopOutcome],
+    /// What hosts do for messages.
+    pub(super) costs: Costs,
+    /// The clock of their processors.
+    pub(super) clock: Frequency,
+}
 
 pub(super) fn name(function: u16) -> &'static str {
     let function = FUNCTIONS.get(usize::from(function));
@@ -29,12 +48,8 @@ pub(super) fn change(was: u64, is: u64) -> String {
 }
 
 /// For people. Of calls that never return `stuck` has what is to be said.
-pub(super) fn text(
-    outcome: &Outcome,
-    stuck: &[String],
-    (fit, bounds): (Fit, &[Without]),
-    out: &mut dyn Write,
-) -> io::Result<()> {
+pub(super) fn text(said: &Said<'_>, stuck: &[String], out: &mut dyn Write) -> io::Result<()> {
+    let outcome = said.outcome;
     writeln!(
         out,
         "Predicted: {} from the first call to the last return; traced {}, {}",
@@ -80,9 +95,10 @@ pub(super) fn text(
         ]);
     }
     table.write(out)?;
+    by_loop::text(said.loops, out)?;
     links(outcome, out)?;
-    depends(outcome, bounds, out)?;
-    explained(fit, out)
+    depends(outcome, said.bounds, out)?;
+    explained(said.fit, out)
 }
 
 fn links(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
@@ -126,7 +142,7 @@ fn explained(fit: Fit, out: &mut dyn Write) -> io::Result<()> {
     let share = |part: u64| part as f64 / fit.inside_ps.max(1) as f64 * 100.0;
     writeln!(
         out,
-        "\nOf {} in calls that move data, {:.1} % are hosts' work that no cost explains, and {:.1} % were explained too long.",
+        "\nOf {} in calls that move data, MPI_Init and MPI_Finalize left out, {:.1} % are hosts' work that no cost explains, and {:.1} % were explained too long.",
         time_words(fit.inside_ps),
         share(fit.more_ps),
         share(fit.less_ps)
@@ -134,12 +150,8 @@ fn explained(fit: Fit, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// For programs.
-pub(super) fn json(
-    outcome: &Outcome,
-    fit: Fit,
-    bounds: &[Without],
-    out: &mut dyn Write,
-) -> io::Result<()> {
+pub(super) fn json(said: &Said<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let outcome = said.outcome;
     let functions = outcome.functions.iter().map(|of| {
         json!({
             "function": name(of.function), "calls": of.calls, "total_ps": of.total_ps,
@@ -166,8 +178,11 @@ pub(super) fn json(
         "functions": functions.collect::<Vec<_>>(),
         "links": links.collect::<Vec<_>>(),
         "stuck": stuck.collect::<Vec<_>>(),
-        "fit": fit,
-        "bounds": bounds,
+        "fit": said.fit,
+        "bounds": said.bounds,
+        "loops": said.loops,
+        "costs": said.costs,
+        "clock_hz": said.clock.as_hz(),
     });
     serde_json::to_writer_pretty(&mut *out, &whole)?;
     writeln!(out)

@@ -4,7 +4,7 @@
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
 use belljar_program::Program;
@@ -15,25 +15,40 @@ use signal_hook::flag;
 /// Calls between two looks at the terminal.
 const SELDOM: u64 = 1 << 14;
 
-/// What is asked at each call.
+/// What is asked at each step, by all threads that take some.
 pub(super) struct Watch {
     bar: ProgressBar,
-    calls: u64,
+    steps: AtomicU64,
+    /// Steps between two looks at the terminal.
+    seldom: u64,
     interrupted: Arc<AtomicBool>,
 }
 
 impl Watch {
-    /// Watches the replay of a program.
+    /// Watches the replay of a program, whose steps are calls.
     ///
     /// # Errors
     /// When the host lets no signal be handled.
     pub(super) fn over(program: &Program) -> Result<Self> {
         let all: usize = program.threads.iter().map(|it| it.calls.len()).sum();
-        let bar = match io::stderr().is_terminal() {
-            true => ProgressBar::new(all as u64),
-            false => ProgressBar::hidden(),
+        Self::of(
+            Some(all as u64),
+            SELDOM,
+            "{pos} of {len} calls played {wide_bar} {eta}",
+        )
+    }
+
+    /// Watches so many steps, if it is known how many; the bar is as indicatif's templates say.
+    ///
+    /// # Errors
+    /// When the host lets no signal be handled.
+    pub(super) fn of(all: Option<u64>, seldom: u64, template: &str) -> Result<Self> {
+        let bar = match (io::stderr().is_terminal(), all) {
+            (false, _) => ProgressBar::hidden(),
+            (true, Some(all)) => ProgressBar::new(all),
+            (true, None) => ProgressBar::new_spinner(),
         };
-        let style = ProgressStyle::with_template("{pos} of {len} calls played {wide_bar} {eta}");
+        let style = ProgressStyle::with_template(template);
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let interrupted = Arc::new(AtomicBool::new(false));
         // In this order: the second signal finds the flag set, and ends the program.
@@ -42,17 +57,23 @@ impl Watch {
             .context("cannot handle Ctrl-C")?;
         Ok(Self {
             bar,
-            calls: 0,
+            steps: AtomicU64::new(0),
+            seldom,
             interrupted,
         })
     }
 
-    /// A call is entered. Whether to continue.
-    pub(super) fn call(&mut self) -> bool {
-        self.calls += 1;
-        if self.calls.is_multiple_of(SELDOM) {
-            self.bar.set_position(self.calls);
+    /// A step is taken. Whether to continue.
+    pub(super) fn step(&self) -> bool {
+        let steps = self.steps.fetch_add(1, Ordering::Relaxed) + 1;
+        if steps.is_multiple_of(self.seldom) {
+            self.bar.set_position(steps);
         }
+        self.continues()
+    }
+
+    /// Whether to continue.
+    pub(super) fn continues(&self) -> bool {
         !self.interrupted.load(Ordering::Relaxed)
     }
 

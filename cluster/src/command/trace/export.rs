@@ -78,6 +78,10 @@ pub(crate) struct ExportArguments {
     /// For `ti`: write all collective operations as the MPI library's messages, not only those that SimGrid does not know.
     #[arg(long)]
     messages: bool,
+    /// For `ti`: another value for a key of the run's scenario, such as `network.latency="20 us"`, so that the platform is another network; may be
+    /// repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
 }
 
 impl ExportArguments {

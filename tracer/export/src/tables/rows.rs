@@ -20,11 +20,17 @@ use crate::source::Source;
 /// Sites that are remembered, at most.
 const MOST_SITES: usize = 1 << 20;
 
-/// Makes rows.
-pub(super) struct Rows<'a> {
-    sheets: &'a mut dyn Sheets,
+/// What rows are numbered by.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
     call: u64,
     sites: BTreeMap<Arc<CallStack>, u32>,
+}
+
+/// Makes rows.
+pub(super) struct Rows<'a> {
+    pub(super) sheets: &'a mut dyn Sheets,
+    pub(super) numbers: &'a mut Numbers,
 }
 
 /// Whose row it is, and when.
@@ -35,20 +41,12 @@ struct Of {
     own: Member,
 }
 
-impl<'a> Rows<'a> {
-    pub(super) fn new(sheets: &'a mut dyn Sheets) -> Self {
-        Self {
-            sheets,
-            call: 0,
-            sites: BTreeMap::new(),
-        }
-    }
-
+impl Rows<'_> {
     /// The rows of a call.
     pub(super) fn call(&mut self, source: &mut Source, call: &Call) -> Result<(), ExportError> {
         let site = self.site(source, call)?;
-        let number = self.call;
-        self.call += 1;
+        let number = self.numbers.call;
+        self.numbers.call += 1;
         let event = &call.event;
         let of = source.places().processes().get(call.process as usize);
         let own = of.map_or(Member { job: 0, rank: 0 }, |(member, _)| *member);
@@ -98,15 +96,15 @@ impl<'a> Rows<'a> {
         let Some(stack) = &call.event.site.0 else {
             return Ok(None);
         };
-        if let Some(known) = self.sites.get(stack) {
+        if let Some(known) = self.numbers.sites.get(stack) {
             return Ok(Some(*known));
         }
-        if self.sites.len() >= MOST_SITES {
+        if self.numbers.sites.len() >= MOST_SITES {
             source.left_out().sites += 1;
             return Ok(None);
         }
-        let number = self.sites.len() as u32 + 1;
-        self.sites.insert(stack.clone(), number);
+        let number = self.numbers.sites.len() as u32 + 1;
+        self.numbers.sites.insert(stack.clone(), number);
         for (index, frame) in (0u32..).zip(&stack.0) {
             let file = frame.file.as_ref();
             let digits = file.map(|file| {

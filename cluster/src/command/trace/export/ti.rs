@@ -46,7 +46,7 @@ pub(super) fn write(arguments: &ExportArguments, trace: &Path, out: &Path) -> Re
         (0..messages.ranks()).try_for_each(|rank| writeln!(file, "{}", name(rank)))
     })?;
     say_left_out(messages.left_out());
-    let Some(topology) = network_of(trace)? else {
+    let Some(topology) = network_of(trace, &arguments.set)? else {
         eprintln!(
             "note: no {SCENARIO_FILE} next to the trace: write a platform and a hostfile yourself"
         );
@@ -69,12 +69,12 @@ pub(super) fn write(arguments: &ExportArguments, trace: &Path, out: &Path) -> Re
     })
 }
 
-/// The network of the run whose trace this is, if its scenario is at hand.
-fn network_of(trace: &Path) -> Result<Option<Topology>> {
+/// The network of the run whose trace this is, with what `set` changes of it, if its scenario is at hand.
+fn network_of(trace: &Path, set: &[String]) -> Result<Option<Topology>> {
     let path = trace.with_file_name(SCENARIO_FILE);
     let Ok(text) = fs::read_to_string(&path) else {
         return Ok(None);
     };
-    let scenario = Scenario::parse(&path, &text, &[])?;
+    let scenario = Scenario::parse(&path, &text, set)?;
     Ok(Some(Plan::network_of(&scenario, &path)?.0))
 }

@@ -1,0 +1,125 @@
+//! What a replay says by loop of the program.
+//!
+//! Loops are those of the traced calls, which a replay makes again, so that both have the same. Called by `replay`.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::Result;
+use belljar_analysis::{
+    Detail, Filter, LoopPart, LoopStructure, Part, Table, Times, loops, time_words,
+};
+use serde::Serialize;
+
+use super::render::change;
+
+/// Loops that are listed.
+const LISTED: usize = 24;
+
+/// A loop of a class of threads whose calls are built alike. Times are of all its threads together, in picoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct LoopOutcome {
+    /// The class, from 1.
+    class: usize,
+    /// In how many loops it is.
+    depth: usize,
+    /// The call with which its iterations begin.
+    header: String,
+    /// Its iterations.
+    iterations: u64,
+    /// How many threads the class has.
+    threads: u64,
+    /// From first calls to last returns.
+    total_ps: u64,
+    /// The same in the trace.
+    traced_ps: u64,
+    /// In MPI.
+    mpi_ps: u64,
+    /// The same in the trace.
+    traced_mpi_ps: u64,
+}
+
+/// The loops of the trace `was`, and what they take in the replay's trace `is`.
+pub(super) fn by_loop(was: &Path, is: &Path) -> Result<Vec<LoopOutcome>> {
+    let of = |path: &Path| -> Result<LoopStructure> {
+        let everything = Filter::default();
+        Ok(loops(path, &everything, Detail::default(), false, Times::Read)?.0)
+    };
+    let (was, is) = (of(was)?, of(is)?);
+    let mut all = Vec::new();
+    for (number, (was, is)) in was.classes.iter().zip(&is.classes).enumerate() {
+        let class = (number + 1, was.threads.len() as u64);
+        walk((&was.body, &is.body), class, 0, &mut all);
+    }
+    Ok(all)
+}
+
+fn walk(
+    (was, is): (&[Part], &[Part]),
+    (class, threads): (usize, u64),
+    depth: usize,
+    all: &mut Vec<LoopOutcome>,
+) {
+    for pair in in_loops(was).zip(in_loops(is)) {
+        let (was, is) = pair;
+        all.push(LoopOutcome {
+            class,
+            depth,
+            header: was.header.clone(),
+            iterations: was.iterations.total,
+            threads,
+            total_ps: is.time.total_ps,
+            traced_ps: was.time.total_ps,
+            mpi_ps: is.in_mpi_ps,
+            traced_mpi_ps: was.in_mpi_ps,
+        });
+        walk((&was.body, &is.body), (class, threads), depth + 1, all);
+    }
+}
+
+fn in_loops(parts: &[Part]) -> impl Iterator<Item = &LoopPart> {
+    parts.iter().filter_map(|part| match part {
+        Part::Loop(part) => Some(part),
+        Part::Sequence(_) => None,
+    })
+}
+
+/// For people; times are means of the threads.
+pub(super) fn text(loops: &[LoopOutcome], out: &mut dyn Write) -> io::Result<()> {
+    if loops.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nLoops, by classes of threads with equal calls; times are means of their threads"
+    )?;
+    let heads = [
+        "loop of",
+        "class",
+        "iterations",
+        "total",
+        "traced",
+        "change",
+        "in MPI",
+        "traced",
+    ];
+    let mut table = Table::new(heads);
+    for of in loops.iter().take(LISTED) {
+        let mean = |sum: u64| time_words(sum / of.threads.max(1));
+        table.row(vec![
+            format!("{}{}", "  ".repeat(of.depth), of.header),
+            of.class.to_string(),
+            (of.iterations / of.threads.max(1)).to_string(),
+            mean(of.total_ps),
+            mean(of.traced_ps),
+            change(of.traced_ps, of.total_ps),
+            mean(of.mpi_ps),
+            mean(of.traced_mpi_ps),
+        ]);
+    }
+    table.write(out)?;
+    if loops.len() > LISTED {
+        writeln!(out, "{} more loops: --json has all", loops.len() - LISTED)?;
+    }
+    Ok(())
+}

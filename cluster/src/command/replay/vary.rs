@@ -1,0 +1,294 @@
+//! `belljar replay --vary`: replays of one run with all combinations of some values, on all processors, and their table.
+//!
+//! All combinations are read before any is played, so that a wrong one is told of at once. What several of them share is worked out once: the program by the
+//! algorithms of collective operations, and its calibration by the model and the costs. Rows stand in the order of combinations, whichever was done first. Called by `replay`.
+
+use std::fs;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use anyhow::{Context, Result, bail};
+use belljar_analysis::{Table, time_words};
+use belljar_cluster::sweep::Sweep;
+use belljar_replay::{Calibration, Outcome, ReplayError, Setting, calibrate, replay};
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::PlayArguments;
+use super::job::{Job, JobArguments, Model};
+use super::placement::PlacementArguments;
+use super::render::change;
+use super::watch::Watch;
+use crate::command::output::show;
+
+/// A combination: its values by key, and the options that they make.
+struct Combination {
+    values: Vec<(String, String)>,
+    job: JobArguments,
+    placement: PlacementArguments,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    values: Vec<(String, String)>,
+    total_ps: u64,
+    traced_ps: u64,
+    /// Of all processes together.
+    mpi_ps: u64,
+    waited_ps: u64,
+    /// Frames that found queues full.
+    dropped: u64,
+    /// Calls that never returned.
+    stuck: usize,
+}
+
+/// What combinations share, and those that share it.
+struct Shared<'a> {
+    job: Job<'a>,
+    calibration: Calibration,
+}
+
+/// `belljar replay --vary`.
+pub(super) fn vary(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
+    let sweep = Sweep::parse(&arguments.vary)
+        .map_err(|error| anyhow::anyhow!("{}", error.to_string().replace("--set", "--vary")))?;
+    let all: Vec<Combination> = (0..sweep.combinations.len())
+        .map(|index| {
+            Combination::of((job, arguments), &sweep, index)
+                .with_context(|| format!("with {}", sweep.describe(index)))
+        })
+        .collect::<Result<_>>()?;
+    let (shared, of) = shared(&all)?;
+    let mut settings: Vec<(&Shared<'_>, Setting)> = Vec::new();
+    for ((index, combination), of) in all.iter().enumerate().zip(of) {
+        let setting = shared[of].job.on(&combination.job, &combination.placement);
+        let setting = setting.with_context(|| format!("with {}", sweep.describe(index)))?;
+        settings.push((&shared[of], setting));
+    }
+    let outcomes = play(&settings)?;
+    let rows = all.iter().zip(outcomes);
+    let rows: Vec<Row> = rows
+        .filter_map(|(of, outcome)| Some(row(of, &outcome?)))
+        .collect();
+    if rows.len() < all.len() {
+        eprintln!("broken off: {} of {} were played", rows.len(), all.len());
+    }
+    if let Some(path) = &arguments.csv {
+        fs::write(path, csv(&sweep.keys, &rows)?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    show(|out| match arguments.json {
+        true => {
+            serde_json::to_writer_pretty(&mut *out, &rows)?;
+            writeln!(out)
+        }
+        false => text(&sweep.keys, &rows, out),
+    })?;
+    let whole = rows.len() == all.len() && rows.iter().all(|row| row.stuck == 0);
+    Ok(match whole {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+impl Combination {
+    fn of(
+        (job, arguments): (&JobArguments, &PlayArguments),
+        sweep: &Sweep,
+        index: usize,
+    ) -> Result<Self> {
+        let mut own = Self {
+            values: Vec::new(),
+            job: job.clone(),
+            placement: arguments.placement.clone(),
+        };
+        let values = sweep.combinations.get(index).into_iter().flatten();
+        for (key, value) in sweep.keys.iter().zip(values) {
+            let word = word(value);
+            own.take(key, value, &word)?;
+            own.values.push((key.clone(), word));
+        }
+        Ok(own)
+    }
+
+    /// Takes a value of a key into account.
+    fn take(&mut self, key: &str, value: &str, word: &str) -> Result<()> {
+        let word = word.to_owned();
+        match key {
+            "collectives" => self.job.collectives = word,
+            "compute-scale" => {
+                self.job.compute_scale = word.parse().context("compute-scale is a number")?;
+            }
+            "costs" => self.job.costs = Some(word.into()),
+            "hostfile" => self.placement.hostfile = Some(word.into()),
+            "mapping" => self.placement.mapping = Some(word),
+            "model" => {
+                self.job.model = Model::from_str(&word, true)
+                    .map_err(|_| anyhow::anyhow!("no model is called {word}"))?;
+            }
+            "ranks-per-node" => {
+                let each: u32 = word.parse().context("ranks-per-node is a number")?;
+                self.placement.ranks_per_node = Some(each.max(1));
+            }
+            "topology" => self.job.topology = Some(word),
+            key if key.contains('.') => self.job.set.push(format!("{key}={value}")),
+            _ => bail!(
+                "{key} does not vary: name a key of the scenario, such as network.latency, or one of collectives, compute-scale, costs, hostfile, \
+                 mapping, model, ranks-per-node, topology"
+            ),
+        }
+        Ok(())
+    }
+
+    /// Combinations with equal ones share a program and its calibration.
+    fn shares(&self) -> (Model, &str, Option<&std::path::Path>) {
+        let job = &self.job;
+        (job.model, &job.collectives, job.costs.as_deref())
+    }
+}
+
+/// A value of TOML as people write it: texts without quotes.
+fn word(value: &str) -> String {
+    let parsed = format!("value = {value}").parse::<toml::Table>();
+    let text = parsed.ok().and_then(|mut table| table.remove("value"));
+    match text {
+        Some(toml::Value::String(text)) => text,
+        _ => value.to_owned(),
+    }
+}
+
+/// What combinations share, and which part of it each needs.
+fn shared(all: &[Combination]) -> Result<(Vec<Shared<'_>>, Vec<usize>)> {
+    let mut first: Vec<&Combination> = Vec::new();
+    let mut of = Vec::new();
+    for combination in all {
+        let known = first
+            .iter()
+            .position(|other| other.shares() == combination.shares());
+        of.push(known.unwrap_or(first.len()));
+        if known.is_none() {
+            first.push(combination);
+        }
+    }
+    let shared = first.into_iter().map(|combination| {
+        let job = combination.job.job()?;
+        let calibration = calibrate(&job.program, &job.traced()?)?;
+        Ok(Shared { job, calibration })
+    });
+    Ok((shared.collect::<Result<_>>()?, of))
+}
+
+/// Plays all on all processors; `None` of those that were not played to their ends.
+fn play(settings: &[(&Shared<'_>, Setting)]) -> Result<Vec<Option<Outcome>>> {
+    let count = settings.len();
+    let template = "{pos} of {len} replays {wide_bar} {eta}";
+    let watch = Watch::of(Some(count as u64), 1, template)?;
+    let next = AtomicUsize::new(0);
+    let outcomes: Mutex<Vec<(usize, Result<Outcome, ReplayError>)>> = Mutex::new(Vec::new());
+    let work = || {
+        while watch.continues() {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some((shared, setting)) = settings.get(index) else {
+                return;
+            };
+            let (program, calibration) = (&shared.job.program, &shared.calibration);
+            let outcome = replay(program, calibration, setting, || watch.continues());
+            watch.step();
+            if let Ok(mut outcomes) = outcomes.lock() {
+                outcomes.push((index, outcome));
+            }
+        }
+    };
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..processors.min(count) {
+            scope.spawn(work);
+        }
+    });
+    watch.finish();
+    let mut played: Vec<Option<Outcome>> = settings.iter().map(|_| None).collect();
+    let outcomes = outcomes.into_inner().unwrap_or_default();
+    for (index, outcome) in outcomes {
+        played[index] = Some(outcome?).filter(|outcome| !outcome.broken_off);
+    }
+    Ok(played)
+}
+
+fn row(combination: &Combination, outcome: &Outcome) -> Row {
+    let sum = |of: fn(&belljar_replay::RankOutcome) -> u64| {
+        outcome.ranks.iter().map(of).fold(0, u64::saturating_add)
+    };
+    Row {
+        values: combination.values.clone(),
+        total_ps: outcome.total_ps,
+        traced_ps: outcome.traced_ps,
+        mpi_ps: sum(|rank| rank.mpi_ps),
+        waited_ps: sum(|rank| rank.waited_ps),
+        dropped: outcome.links.iter().map(|link| link.dropped).sum(),
+        stuck: outcome.stuck.len(),
+    }
+}
+
+/// For people.
+fn text(keys: &[String], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
+    let heads = [
+        "predicted",
+        "change",
+        "in MPI",
+        "waiting",
+        "dropped",
+        "stuck",
+    ];
+    let mut table = Table::new(keys.iter().map(String::as_str).chain(heads));
+    for row in rows {
+        let values = row.values.iter().map(|(_, value)| value.clone());
+        let figures = [
+            time_words(row.total_ps),
+            change(row.traced_ps, row.total_ps),
+            time_words(row.mpi_ps),
+            time_words(row.waited_ps),
+            row.dropped.to_string(),
+            row.stuck.to_string(),
+        ];
+        table.row(values.chain(figures).collect());
+    }
+    table.write(out)?;
+    let traced = rows.first().map_or(0, |row| row.traced_ps);
+    writeln!(
+        out,
+        "traced: {}; in MPI and waiting are of all ranks together",
+        time_words(traced)
+    )
+}
+
+/// The table as comma-separated values.
+fn csv(keys: &[String], rows: &[Row]) -> Result<Vec<u8>> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let figures = [
+        "total_ps",
+        "traced_ps",
+        "mpi_ps",
+        "waited_ps",
+        "dropped",
+        "stuck",
+    ];
+    writer.write_record(keys.iter().map(String::as_str).chain(figures))?;
+    for row in rows {
+        let values = row.values.iter().map(|(_, value)| value.clone());
+        let figures = [
+            row.total_ps,
+            row.traced_ps,
+            row.mpi_ps,
+            row.waited_ps,
+            row.dropped,
+        ];
+        let figures = figures.map(|figure| figure.to_string());
+        let stuck = row.stuck.to_string();
+        writer.write_record(values.chain(figures).chain([stuck]))?;
+    }
+    Ok(writer.into_inner()?)
+}

@@ -1,0 +1,148 @@
+//! Rows of a table as batches of Arrow.
+//!
+//! Rows come as the trace is read, a call at a time; a batch is full when it has so many rows. Memory is bounded by that. Called by [`crate::Table`].
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::builder::{Int64Builder, StringBuilder, UInt64Builder};
+use arrow_array::{ArrayRef, RecordBatch, StructArray};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use belljar_export::ExportError;
+use belljar_export::tables::{Cell, Kind, Sheets, Table, TableReader};
+use belljar_trace::TraceError;
+
+/// Rows of a batch, at most but for those of one call more.
+const ROWS: usize = 1 << 16;
+
+/// A column in the making.
+enum Builder {
+    Unsigned(UInt64Builder),
+    Signed(Int64Builder),
+    Text(StringBuilder),
+}
+
+impl Builder {
+    fn new(kind: Kind) -> Self {
+        match kind {
+            Kind::Unsigned => Self::Unsigned(UInt64Builder::new()),
+            Kind::Signed => Self::Signed(Int64Builder::new()),
+            Kind::Text => Self::Text(StringBuilder::new()),
+        }
+    }
+
+    fn take(&mut self, cell: Cell<'_>) {
+        match (self, cell) {
+            (Self::Unsigned(all), Cell::Unsigned(value)) => all.append_value(value),
+            (Self::Unsigned(all), _) => all.append_null(),
+            (Self::Signed(all), Cell::Signed(value)) => all.append_value(value),
+            (Self::Signed(all), _) => all.append_null(),
+            (Self::Text(all), Cell::Text(value)) => all.append_value(value),
+            (Self::Text(all), _) => all.append_null(),
+        }
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        match self {
+            Self::Unsigned(all) => Arc::new(all.finish()),
+            Self::Signed(all) => Arc::new(all.finish()),
+            Self::Text(all) => Arc::new(all.finish()),
+        }
+    }
+}
+
+/// The wanted columns of the wanted table.
+struct Columns {
+    table: Table,
+    wanted: Vec<(usize, Builder)>,
+    rows: usize,
+}
+
+impl Sheets for Columns {
+    fn row(&mut self, table: Table, cells: &[Cell<'_>]) -> Result<(), ExportError> {
+        if table == self.table {
+            self.rows += 1;
+            for (at, builder) in &mut self.wanted {
+                builder.take(cells.get(*at).copied().unwrap_or(Cell::Empty));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), ExportError> {
+        Ok(())
+    }
+}
+
+/// A table's batches.
+pub(crate) struct Batches {
+    reader: TableReader,
+    columns: Columns,
+    schema: SchemaRef,
+}
+
+impl Batches {
+    /// Of a table of the trace at `trace`, these columns by their places in it.
+    pub(crate) fn open(
+        trace: &Path,
+        table: Table,
+        columns: Vec<usize>,
+    ) -> Result<Self, TraceError> {
+        let all = table.columns();
+        let field = |at: &usize| {
+            let column = all[*at];
+            let kind = match column.kind {
+                Kind::Unsigned => DataType::UInt64,
+                Kind::Signed => DataType::Int64,
+                Kind::Text => DataType::Utf8,
+            };
+            Field::new(column.name, kind, true)
+        };
+        let fields: Fields = columns.iter().map(field).collect();
+        let builder = |at: usize| (at, Builder::new(all[at].kind));
+        Ok(Self {
+            reader: TableReader::open(trace)?,
+            columns: Columns {
+                table,
+                wanted: columns.into_iter().map(builder).collect(),
+                rows: 0,
+            },
+            schema: Arc::new(Schema::new(fields)),
+        })
+    }
+
+    /// The type of a batch as an array.
+    pub(crate) fn field(&self) -> FieldRef {
+        let kind = DataType::Struct(self.schema.fields().clone());
+        Arc::new(Field::new("", kind, false))
+    }
+
+    /// A batch as an array of structures, as streams have them.
+    pub(crate) fn as_array(batch: RecordBatch) -> ArrayRef {
+        Arc::new(StructArray::from(batch))
+    }
+
+    fn batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        while self.columns.rows < ROWS {
+            let read = self.reader.read(&mut self.columns);
+            if !read.map_err(|error| ArrowError::ExternalError(Box::new(error)))? {
+                break;
+            }
+        }
+        let rows = std::mem::take(&mut self.columns.rows);
+        if rows == 0 {
+            return Ok(None);
+        }
+        let arrays = self.columns.wanted.iter_mut();
+        let arrays = arrays.map(|(_, builder)| builder.finish()).collect();
+        RecordBatch::try_new(Arc::clone(&self.schema), arrays).map(Some)
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.batch().transpose()
+    }
+}
