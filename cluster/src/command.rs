@@ -30,6 +30,8 @@ mod output;
 pub(crate) mod profile;
 /// `belljar replay`: a traced job on another network.
 pub(crate) mod replay;
+/// `belljar report`: what is known of a run, as a page.
+pub(crate) mod report;
 /// `belljar run`, `belljar resume` and `belljar checkpoint`.
 pub(crate) mod run;
 /// `belljar submit`, and what it shares with `belljar sweep`.

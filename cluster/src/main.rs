@@ -72,6 +72,8 @@ enum Command {
     /// Say what processors were doing, by samples: functions by their shares, folded stacks, a flame graph. The run must have
     /// taken samples: --set profile.every=100us.
     Profile(command::profile::ProfileArguments),
+    /// Write what is known of a run into one HTML file, which opens in any browser without a network; of two runs, side by side.
+    Report(command::report::ReportArguments),
     /// Play a traced run again on another network, another placement or other processors, without guests: how long would it
     /// take? Without options, on the network on which it was traced.
     #[command(
@@ -146,6 +148,9 @@ struct RunArguments {
     /// `belljar bisect`. Each takes a pass over the node's memory.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     state_hash: Option<u64>,
+    /// Write report.html into the run directory, too: what `belljar report` writes.
+    #[arg(long)]
+    report: bool,
     #[command(flatten)]
     hosts: HostsArguments,
     #[command(flatten)]
@@ -361,6 +366,7 @@ fn main() -> ExitCode {
         Command::Schema => command::schema(),
         Command::Trace(command) => command::trace::run(&command),
         Command::Profile(arguments) => command::profile::profile(&arguments),
+        Command::Report(arguments) => command::report::report(&arguments),
         Command::Replay(arguments) => command::replay::replay(&arguments),
         Command::Place(arguments) => command::replay::place::place(&arguments),
         Command::Completions(arguments) => {

@@ -1,6 +1,6 @@
 //! `cargo xtask demo`: from nothing to a traced run.
 //!
-//! Runs the commands that a user would, one after another, and ends at the first that fails. Called by
+//! Runs the commands that a user would, one after another, and ends at the first that fails. The last line that the run prints says where its report is. Called by
 //! `main`.
 
 use anyhow::{Context, Result};
@@ -24,5 +24,5 @@ pub(crate) fn run() -> Result<()> {
             "images/bookworm-mpich.toml",
         ],
     )?;
-    shell::run(binary, &["run", "scenarios/hpl-4.toml"])
+    shell::run(binary, &["run", "scenarios/hpl-4.toml", "--report"])
 }

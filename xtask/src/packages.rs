@@ -114,6 +114,8 @@ pub(crate) const TEST: &[Package] = &[
         "/usr/bin/smpirun",
         "plays what traces are exported as",
     ),
+    package("chromium", "/usr/bin/chromium", "shows reports of runs"),
+    package("nodejs", "/usr/bin/node", "tests the script of reports"),
 ];
 
 /// For the benchmarks.

@@ -10,11 +10,12 @@ use belljar_cluster::results::run_directory::RunDirectory;
 use belljar_cluster::run::checkpoint::{self, Found};
 use belljar_cluster::run::coordinator::Ending;
 use belljar_cluster::run::summary::{HostSummary, Summary, render};
+use belljar_report::Detail;
 
-use super::output::print;
-use super::{exit_code, trace};
+use super::output::{print, say};
+use super::{exit_code, report, trace};
 
-/// Completes a run that came to its end, and tells how it ended.
+/// Completes a run that came to its end, and tells how it ended; with a `report` if that is wanted.
 ///
 /// # Errors
 /// When the run did not come to an end of its own, or its directory can't be completed.
@@ -23,6 +24,7 @@ pub(super) fn conclude(
     summary: &Summary,
     host: &HostSummary,
     ending: &Ending,
+    report: bool,
 ) -> Result<ExitCode> {
     directory.write("summary.json", &serde_json::to_string_pretty(summary)?)?;
     directory.write("host.json", &serde_json::to_string_pretty(host)?)?;
@@ -32,12 +34,27 @@ pub(super) fn conclude(
             let path = directory.complete(checkpoint::FOLDER)?;
             trace::print_statistics(&path)?;
             print(render(summary, host, &path))?;
+            if report {
+                tell_report(&path)?;
+            }
             tell_failure(*code, &summary.warnings);
             Ok(exit_code(*code))
         }
         other => {
             print(render(summary, host, directory.path()))?;
             bail!("{}", explain(other, directory.path()));
+        }
+    }
+}
+
+/// Makes the report of a run. One that cannot be made is no failure of the run.
+fn tell_report(directory: &Path) -> Result<()> {
+    let path = directory.join(report::REPORT_FILE);
+    match report::make(directory, None, Detail::default(), &path) {
+        Ok(()) => say(format_args!("report: {}", path.display())),
+        Err(error) => {
+            eprintln!("warning: there is no report of this run: {error:#}");
+            Ok(())
         }
     }
 }

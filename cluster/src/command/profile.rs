@@ -89,10 +89,7 @@ pub(crate) fn profile(arguments: &ProfileArguments) -> Result<ExitCode> {
             None
         }
     };
-    let (tally, state) = read(
-        directory,
-        Tally::new(filter).with_kernel(kernel(files.as_ref())),
-    )?;
+    let (tally, state) = read(directory, tally(filter, files.as_ref()))?;
     let split = match arguments.by {
         None => Split::None,
         Some(By::Node) => Split::Node,
@@ -120,8 +117,18 @@ pub(crate) fn profile(arguments: &ProfileArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Whether a run has a profile.
+pub(super) fn is_there(directory: &Path) -> bool {
+    directory.join(PROFILE_FOLDER).is_dir()
+}
+
+/// Nothing counted yet of the samples that a filter wants, with the names of a run's kernel.
+pub(super) fn tally(filter: Filter, files: Option<&RunFiles>) -> Tally {
+    Tally::new(filter).with_kernel(kernel(files))
+}
+
 /// All profiles of a run.
-fn read(directory: &Path, mut tally: Tally) -> Result<(Tally, State)> {
+pub(super) fn read(directory: &Path, mut tally: Tally) -> Result<(Tally, State)> {
     let folder = directory.join(PROFILE_FOLDER);
     if !folder.is_dir() {
         bail!(
@@ -160,7 +167,7 @@ fn kernel(files: Option<&RunFiles>) -> BTreeMap<u64, Option<Arc<str>>> {
 }
 
 /// The stacks by the names of functions, as far as the run's files are there.
-fn name(tally: &Tally, split: Split, files: Option<&RunFiles>) -> Named {
+pub(super) fn name(tally: &Tally, split: Split, files: Option<&RunFiles>) -> Named {
     let Some(files) = files else {
         return tally.name(split, |_, _| Vec::new());
     };

@@ -83,6 +83,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
         inputs: own.inputs.into_iter().map(|(_, name)| name).collect(),
         host: &arguments.host,
         state_hash: arguments.state_hash,
+        report: arguments.report,
         choice: None,
         collect: false,
     };
@@ -129,6 +130,7 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
         inputs: scenario.inputs(),
         host: &arguments.host,
         state_hash: None,
+        report: false,
         choice: Some(choice),
         collect: arguments.collect,
     };
@@ -153,6 +155,7 @@ pub(super) fn start(
         inputs,
         host,
         state_hash: None,
+        report: false,
         choice: None,
         collect: false,
     };
@@ -175,6 +178,8 @@ struct Task<'a> {
     inputs: Vec<String>,
     host: &'a HostArguments,
     state_hash: Option<u64>,
+    /// Whether a report is made of it.
+    report: bool,
     /// From which checkpoints it may continue.
     choice: Option<Choice>,
     /// Only for the nodes' files.
@@ -250,7 +255,7 @@ impl Task<'_> {
             return Ok(ExitCode::SUCCESS);
         }
         directory.write(WIRE_FILE, &wire::table(run.fabric()))?;
-        conclude(self.directory, &summary, &host, &ending)
+        conclude(self.directory, &summary, &host, &ending, self.report)
     }
 }
 

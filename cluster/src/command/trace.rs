@@ -6,7 +6,7 @@
 /// Traces in other tools' formats.
 mod export;
 /// Who sends how much to whom.
-mod matrix;
+pub(super) mod matrix;
 /// Where calls are made.
 pub(super) mod sites;
 /// How a program is built, by its calls.

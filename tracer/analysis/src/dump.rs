@@ -153,6 +153,19 @@ pub fn write_event(
     write_made_at(event, (header, communicators), &[], format, out)
 }
 
+/// The arguments of a call in words, with their names, as the lines of a dump have them: `source=0, tag=2006`. Addresses are left
+/// out, as they tell nothing outside of the process.
+pub fn argument_words(event: &Event) -> String {
+    let parameters = event.description().parameters.iter();
+    let named = parameters.zip(&event.arguments).enumerate();
+    let named = named.filter_map(|(index, (parameter, word))| {
+        let shown = words::argument(event, index, parameter, *word);
+        let told = parameter.pointer == 0 || !shown.starts_with("0x");
+        told.then(|| format!("{}={shown}", parameter.name))
+    });
+    named.collect::<Vec<String>>().join(", ")
+}
+
 /// The same with where the call was made.
 fn write_made_at(
     event: &Event,

@@ -3,7 +3,7 @@
 //! A trace has each call as its process saw it. Whom a communicator joins, what a collective operation moves
 //! and to which job a process belongs follow from all processes' events together: [`communicators()`] works that
 //! out in a first pass, and the other analyses use it in a second one. Nothing here knows of guests or of how
-//! calls come to be seen. Called by `belljar trace`.
+//! calls come to be seen. Called by `belljar trace` and `belljar report`.
 //!
 //! An analysis has three parts: a collector that observes events one by one (so an analysis of many gigabytes
 //! takes no more memory than its result), the result in numbers, which is serializable, and its text for people.
@@ -62,7 +62,8 @@ pub use diff::{
 };
 pub use dump::frames::{FrameNames, SiteFrame, SitePlace};
 pub use dump::{
-    AnalysisError, DumpFormat, Filter, communicators, counts, cpi, dump, statistics, write_event,
+    AnalysisError, DumpFormat, Filter, argument_words, communicators, counts, cpi, dump,
+    statistics, write_event,
 };
 pub use expansion::{Called, Expanded, Expansion, Unknown as UnknownCall};
 pub use flow::{
@@ -78,7 +79,8 @@ pub use matrix::{
     UnknownTraffic, WireError, seen_traffic, traffic, untimed_traffic,
 };
 pub use path::{
-    CriticalPath, PathFunction, PathPhase, PathRank, PathSite, RankSlack, critical_path,
+    CriticalPath, PathFunction, PathPhase, PathRank, PathSite, PathStretch, RankSlack,
+    critical_path,
 };
 pub use phases::{InPhase, PhaseSpans, Phases, ProgramPhase, phase_spans};
 pub use sites::{CallSites, ProbeSiteStat, SiteStat, TransitionStat, call_sites};

@@ -54,6 +54,22 @@ pub struct CriticalPath {
     pub phases: Vec<PathPhase>,
     /// By process, in the order of jobs and ranks: what it has to spare.
     pub slack: Vec<RankSlack>,
+    /// Where it is when, in the order of time; no part of the text and of JSON.
+    #[serde(skip)]
+    pub stretches: Vec<PathStretch>,
+}
+
+/// A stretch of the critical path on one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathStretch {
+    /// The MPI program that the process belongs to.
+    pub job: u32,
+    /// Its rank in `MPI_COMM_WORLD`.
+    pub rank: u32,
+    /// When the path comes to it, in picoseconds.
+    pub from_ps: u64,
+    /// When the path leaves it.
+    pub to_ps: u64,
 }
 
 /// A process's part of the critical path.

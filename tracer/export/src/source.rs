@@ -84,6 +84,11 @@ impl Source {
         &self.header
     }
 
+    /// Which processes its communicators join.
+    pub fn communicators(&self) -> &Communicators {
+        &self.communicators
+    }
+
     /// Who and what calls named so far.
     pub fn places(&self) -> &Places {
         &self.places

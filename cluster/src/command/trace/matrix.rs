@@ -132,7 +132,7 @@ struct Lasted {
 }
 
 /// What the run in `directory` says that passed the wire.
-fn wire(directory: &Path) -> Result<Matrix> {
+pub(in crate::command) fn wire(directory: &Path) -> Result<Matrix> {
     let read = |name: &str| {
         let path = directory.join(name);
         fs::read_to_string(&path).with_context(|| {

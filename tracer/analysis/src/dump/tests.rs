@@ -1,12 +1,12 @@
 //! Dumps of a small trace, and filters.
 
-use belljar_archive::TraceWriter;
+use belljar_archive::{TraceReader, TraceWriter};
 use belljar_sim::{Frequency, Time};
 use belljar_trace::{TraceHeader, TraceState, TraceSummary};
 use belljar_tracer::scripted::{Guest, int};
 use belljar_tracer::{NodeTracer, Selection};
 
-use super::{DumpFormat, Filter, dump, statistics};
+use super::{DumpFormat, Filter, argument_words, dump, statistics};
 
 const WORLD: u64 = 0x4400_0000;
 const DOUBLE: u64 = 0x4c00_080b;
@@ -37,6 +37,17 @@ fn trace(directory: &std::path::Path) -> std::path::PathBuf {
     };
     writer.finish(&summary).unwrap();
     path
+}
+
+#[test]
+fn arguments_in_words_have_no_addresses() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut reader = TraceReader::open(&trace(directory.path())).unwrap();
+    let words = argument_words(&reader.next().unwrap());
+    assert_eq!(
+        words,
+        "count=4, datatype=MPI_DOUBLE, dest=0, tag=7, comm=MPI_COMM_WORLD"
+    );
 }
 
 fn lines(filter: &Filter, format: DumpFormat) -> Vec<String> {

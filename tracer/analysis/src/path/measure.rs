@@ -11,7 +11,8 @@ use belljar_trace::{Event, TraceHeader};
 
 use super::sweep::Spare;
 use super::{
-    CriticalPath, Extent, PathFunction, PathPhase, PathRank, PathSite, RankSlack, Segment,
+    CriticalPath, Extent, PathFunction, PathPhase, PathRank, PathSite, PathStretch, RankSlack,
+    Segment,
 };
 use crate::communicators::{Member, ProcessKey};
 use crate::phases::{Phases, ProgramPhase};
@@ -121,6 +122,7 @@ impl Measure {
             sites: self.sites(),
             phases: self.phases(),
             slack: self.slack(),
+            stretches: self.stretches(),
             ..self.path
         }
     }
@@ -200,6 +202,24 @@ impl Measure {
             }
         }
         parts.into()
+    }
+
+    fn stretches(&self) -> Vec<PathStretch> {
+        let processes = self.segments.iter().filter_map(|(process, segments)| {
+            let member = self.extents.get(process)?.member;
+            Some((member, segments))
+        });
+        let stretches = processes.flat_map(|(member, segments)| {
+            segments.iter().map(move |(from, to)| PathStretch {
+                job: member.job,
+                rank: member.rank,
+                from_ps: *from,
+                to_ps: *to,
+            })
+        });
+        let mut stretches: Vec<PathStretch> = stretches.collect();
+        stretches.sort_by_key(|stretch| (stretch.from_ps, stretch.to_ps));
+        stretches
     }
 
     fn slack(&self) -> Vec<RankSlack> {

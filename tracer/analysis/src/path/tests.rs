@@ -63,6 +63,14 @@ fn it_goes_where_others_were_waited_for() {
         ("MPI_Comm_get_parent", 1, 100),
     ];
     assert_eq!(functions, expected);
+    let stretches = found.stretches.iter();
+    let stretches: Vec<_> = stretches
+        .map(|own| (own.rank, own.from_ps / 1000, own.to_ps / 1000))
+        .collect();
+    assert_eq!(
+        stretches,
+        [(0, 1000, 3000), (1, 3000, 5000), (2, 5000, 6000)]
+    );
 }
 
 #[test]

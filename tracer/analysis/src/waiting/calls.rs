@@ -137,6 +137,8 @@ struct RankSum {
 pub(super) struct Calls {
     /// What depends on whom, where somebody wants to know.
     pub(super) dependencies: Option<Vec<Dependency>>,
+    /// Calls that waited since somebody asked last, where somebody does.
+    pub(super) waits: Option<Vec<CallWait>>,
     open: BTreeMap<Call, Open>,
     next: Call,
     functions: BTreeMap<u16, FunctionSum>,
@@ -245,7 +247,7 @@ impl Calls {
         }
         let caused = self.caused.entry(cause.by).or_default();
         *caused = caused.saturating_add(waiting);
-        self.longest.push(CallWait {
+        let wait = CallWait {
             kind: cause.kind,
             job: entered.member.job,
             rank: entered.member.rank,
@@ -254,7 +256,11 @@ impl Calls {
             waiting_ps: waiting,
             for_job: cause.by.job,
             for_rank: cause.by.rank,
-        });
+        };
+        self.longest.push(wait);
+        if let Some(waits) = &mut self.waits {
+            waits.push(wait);
+        }
         if self.longest.len() >= 2 * LONGEST {
             self.cut();
         }

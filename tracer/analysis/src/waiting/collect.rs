@@ -19,7 +19,7 @@ use belljar_trace::{Completion, Direction, Ending, Event, Peer, Phase, TraceHead
 
 use super::calls::{Call, Calls, Cause, Entered, LabelSum};
 use super::dependency::{Dependency, Needed, Point};
-use super::{WaitKind, Waiting};
+use super::{CallWait, WaitKind, Waiting};
 use crate::communicators::{Communicators, Member, ProcessKey};
 use crate::matching::{Channel, Matcher, Operation, Sent, Wanted};
 use collective::Gathering;
@@ -102,6 +102,20 @@ impl<'a> WaitCollector<'a> {
         own
     }
 
+    /// The same, which tells each call that waited, for [`waits`](Self::waits).
+    pub fn naming(header: &'a TraceHeader, communicators: &'a Communicators) -> Self {
+        let mut own = Self::new(header, communicators);
+        own.calls.waits = Some(Vec::new());
+        own
+    }
+
+    /// Calls of which it became known since this was asked last that they waited, and for how long. That may be some time after they
+    /// returned; whoever asks after every event has few at once.
+    pub fn waits(&mut self) -> Vec<CallWait> {
+        let own = self.calls.waits.as_mut();
+        own.map(std::mem::take).unwrap_or_default()
+    }
+
     /// What depends on whom, as far as it became known since this was asked last, in no order.
     pub(crate) fn dependencies(&mut self) -> Vec<Dependency> {
         let own = self.calls.dependencies.as_mut();
@@ -109,7 +123,7 @@ impl<'a> WaitCollector<'a> {
     }
 
     /// No more events come: calls that still lack somebody depend on those that are known.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         self.settle_untold(true);
         self.calls.end();
     }

@@ -67,6 +67,31 @@ fn receives_wait_for_late_senders_and_sends_for_late_receivers() {
 }
 
 #[test]
+fn each_call_that_waited_is_told_once() {
+    let mut ranks = Ranks::new(2);
+    ranks.send(0, (1700, 1800), 1, 1);
+    ranks.receive(1, (1000, 2500), 0, 0, 1);
+    for (rank, entry) in [(0, 3000), (1, 4500)] {
+        ranks.call(rank, (entry, 5000), "MPI_Barrier", &[WORLD]);
+    }
+    let trace = ranks.trace();
+    let mut collector = WaitCollector::naming(&trace.header, &trace.communicators);
+    let mut told = Vec::new();
+    for event in &trace.events {
+        collector.observe(event, true);
+        told.extend(collector.waits());
+    }
+    collector.end();
+    told.extend(collector.waits());
+    told.sort_by_key(|call| call.at_ps);
+    let told: Vec<_> = told
+        .iter()
+        .map(|call| (call.rank, call.at_ps / 1000, call.waiting_ps / 1000))
+        .collect();
+    assert_eq!(told, [(1, 1000, 700), (0, 3000, 1500)]);
+}
+
+#[test]
 fn a_wildcard_waits_for_the_one_whose_message_it_got() {
     let mut ranks = Ranks::new(3);
     ranks.receive(0, (1000, 3000), ANY, 2, 7);

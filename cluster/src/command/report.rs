@@ -1,0 +1,285 @@
+//! `belljar report`: what is known of a run as one HTML file, or of two runs side by side.
+//!
+//! Gathers what a run directory has, and has the analyses made of it; what is not there is left out, and its section says how to get it. Called by
+//! `main`, and by `run --report`.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use belljar_analysis::{Detail as LoopDetail, Filter, Matrix, Times, TrafficOf, WaitBy};
+use belljar_cluster::results::link_log::LINKS_FILE;
+use belljar_cluster::results::run_directory::SCENARIO_FILE;
+use belljar_profile::Split;
+use belljar_report::{Detail, Output, Report, Run, Summary, Traced};
+use belljar_trace::{TraceState, VERSION};
+use clap::Args;
+
+use super::output::say;
+use super::profile;
+use super::trace::matrix::wire;
+use super::trace::sites::{RunFiles, names};
+use super::trace::tables::tables_of_run;
+use super::trace::{time, trace_file};
+
+/// The report of a run in its directory.
+pub(super) const REPORT_FILE: &str = "report.html";
+/// Of a console or an output, so much of its end is told.
+const MOST_TEXT: u64 = 64 << 10;
+/// Consoles, at most.
+const MOST_CONSOLES: usize = 64;
+
+#[derive(Args)]
+#[command(after_help = "Examples: belljar report belljar-runs/hpl-4\n          \
+                  belljar report belljar-runs/slow belljar-runs/fast --out both.html")]
+pub(crate) struct ReportArguments {
+    /// A run directory, or a trace file.
+    directory: PathBuf,
+    /// Another one, to be shown next to it.
+    other: Option<PathBuf>,
+    /// The file to write; `report.html` in the run directory when absent.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Single calls only from this virtual time on, such as `1.5 s`: of long runs, not all fit in.
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Single calls only before this virtual time.
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+}
+
+/// `belljar report`.
+pub(crate) fn report(arguments: &ReportArguments) -> Result<ExitCode> {
+    let mut detail = Detail::default();
+    if let Some(from) = time("--from", arguments.from.as_deref())? {
+        detail.from = from.as_ps();
+    }
+    if let Some(to) = time("--to", arguments.to.as_deref())? {
+        detail.to = to.as_ps();
+    }
+    let out = arguments
+        .out
+        .clone()
+        .unwrap_or_else(|| match arguments.directory.is_dir() {
+            true => arguments.directory.join(REPORT_FILE),
+            false => PathBuf::from(REPORT_FILE),
+        });
+    make(
+        &arguments.directory,
+        arguments.other.as_deref(),
+        detail,
+        &out,
+    )?;
+    say(out.display())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the report of a run, or of two, to `out`.
+///
+/// # Errors
+/// When there is nothing to report of, or it cannot be read or written.
+pub(super) fn make(
+    directory: &Path,
+    other: Option<&Path>,
+    detail: Detail,
+    out: &Path,
+) -> Result<()> {
+    let run = gather(directory)?;
+    let other_run = other.map(gather).transpose()?;
+    let both = other_run
+        .as_ref()
+        .is_some_and(|other| other.traced.is_some())
+        && run.traced.is_some();
+    let diff = match other.filter(|_| both) {
+        Some(other) => {
+            let unnamed = [(); 2].map(|()| names(None));
+            let (diff, _) =
+                belljar_analysis::diff(&trace_file(directory), &trace_file(other), false, unnamed)?;
+            Some(diff)
+        }
+        None => None,
+    };
+    let report = Report {
+        run,
+        other: other_run,
+        diff,
+        detail,
+    };
+    let failed = || format!("cannot write {}", out.display());
+    let mut file = BufWriter::new(File::create(out).with_context(failed)?);
+    report.write(&mut file)?;
+    file.flush().with_context(failed)
+}
+
+/// Everything that is known of the run in a directory, or of a trace.
+fn gather(path: &Path) -> Result<Run> {
+    let directory = path.is_dir().then_some(path);
+    let trace = trace_file(path);
+    if !trace.exists() && directory.is_none_or(|own| !own.join("summary.json").exists()) {
+        bail!(
+            "{} is neither a run directory nor a trace; name the folder that belljar run printed last",
+            path.display()
+        );
+    }
+    let mut run = Run {
+        name: path
+            .file_name()
+            .unwrap_or(path.as_os_str())
+            .to_string_lossy()
+            .into_owned(),
+        ..Run::default()
+    };
+    let files = RunFiles::of(&trace.with_file_name(SCENARIO_FILE)).ok();
+    if let Some(directory) = directory {
+        run.scenario = text_of(&directory.join(SCENARIO_FILE));
+        run.summary = summary(&directory.join("summary.json"))?;
+        run.outputs = outputs(directory);
+        run.links = Some(directory.join(LINKS_FILE)).filter(|links| links.exists());
+        run.profile = profile_of(directory, files.as_ref())?;
+    }
+    if trace.exists() {
+        run.matrices = matrices(&trace, directory)?;
+        run.traced = Some(traced(&trace, files.as_ref())?);
+    }
+    run.facts = facts(&run, directory);
+    Ok(run)
+}
+
+/// The analyses of a trace.
+fn traced(trace: &Path, files: Option<&RunFiles>) -> Result<Traced> {
+    let all = Filter::default();
+    let (statistics, state) = belljar_analysis::statistics(trace, &all)?;
+    let (waiting, _) = belljar_analysis::waiting(trace, &all, WaitBy::default())?;
+    let (path, _) = belljar_analysis::critical_path(trace, false)?;
+    let (loops, _) = belljar_analysis::loops(trace, &all, LoopDetail::Peer, false, Times::Read)?;
+    let (mut sites, _) = belljar_analysis::call_sites(trace, &all, None)?;
+    sites.name(names(files));
+    Ok(Traced {
+        trace: trace.to_owned(),
+        statistics,
+        waiting,
+        path,
+        loops: Some(loops),
+        sites: (sites.frames > 0).then_some(sites),
+        incomplete: match state {
+            TraceState::Incomplete { reason, .. } => Some(reason),
+            _ => None,
+        },
+    })
+}
+
+/// What can be counted of who sends how much to whom.
+fn matrices(trace: &Path, directory: Option<&Path>) -> Result<Vec<(&'static str, Matrix)>> {
+    let all = Filter::default();
+    let of = TrafficOf::default();
+    let (called, _) = belljar_analysis::traffic(trace, &all, of, None)?;
+    let mut matrices = vec![("call", called)];
+    if let Ok(tables) = tables_of_run(trace, None) {
+        let (messages, _) = belljar_analysis::traffic(trace, &all, of, Some(&tables))?;
+        matrices.push(("message", messages));
+    }
+    if let Some((seen, _)) = belljar_analysis::seen_traffic(trace, &all, of)? {
+        matrices.push(("seen", seen));
+    }
+    if let Some(Ok(wire)) = directory.map(wire) {
+        matrices.push(("wire", wire));
+    }
+    Ok(matrices)
+}
+
+fn profile_of(
+    directory: &Path,
+    files: Option<&RunFiles>,
+) -> Result<Option<belljar_profile::Named>> {
+    if !profile::is_there(directory) {
+        return Ok(None);
+    }
+    let (tally, _) = profile::read(
+        directory,
+        profile::tally(belljar_profile::Filter::default(), files),
+    )?;
+    Ok(Some(profile::name(&tally, Split::None, files)))
+}
+
+fn summary(path: &Path) -> Result<Option<Summary>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let summary = serde_json::from_str(&text);
+    summary
+        .with_context(|| format!("{} is no summary of a run", path.display()))
+        .map(Some)
+}
+
+/// A file's text, as far as there is one.
+fn text_of(path: &Path) -> String {
+    tail(path).map_or_else(String::new, |(text, _)| text)
+}
+
+/// The end of a file, and how many bytes are before it.
+fn tail(path: &Path) -> Option<(String, u64)> {
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    let left_out = length.saturating_sub(MOST_TEXT);
+    file.seek(SeekFrom::Start(left_out)).ok()?;
+    let mut bytes = Vec::new();
+    file.take(MOST_TEXT).read_to_end(&mut bytes).ok()?;
+    Some((String::from_utf8_lossy(&bytes).into_owned(), left_out))
+}
+
+/// What the workload wrote, and the nodes' consoles.
+fn outputs(directory: &Path) -> Vec<Output> {
+    let consoles = (0..MOST_CONSOLES).map(|node| format!("console/node{node}.log"));
+    let names = ["stdout", "stderr"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(consoles);
+    let outputs = names.filter_map(|name| {
+        let (text, left_out) = tail(&directory.join(&name))?;
+        Some(Output {
+            name,
+            text,
+            left_out,
+        })
+    });
+    outputs.collect()
+}
+
+/// What ran and on what.
+fn facts(run: &Run, directory: Option<&Path>) -> Vec<(String, String)> {
+    let plan = directory.map_or_else(String::new, |directory| {
+        text_of(&directory.join("plan.txt"))
+    });
+    let mut facts: Vec<(String, String)> = Vec::new();
+    for line in plan.lines() {
+        let (name, value) = line.split_at_checked(11).unwrap_or((line, ""));
+        match (name.trim(), facts.last_mut()) {
+            ("", Some((_, before))) => {
+                before.push('\n');
+                before.push_str(value);
+            }
+            (name, _) => facts.push((name.to_owned(), value.to_owned())),
+        }
+    }
+    if let Some(summary) = &run.summary {
+        let time = belljar_analysis::time_words(summary.virtual_time_ps);
+        facts.push(("ending".to_owned(), summary.ending.clone()));
+        facts.push(("virtual time".to_owned(), time));
+        facts.push(("MPI calls".to_owned(), summary.mpi_calls.to_string()));
+        facts.extend(
+            summary
+                .warnings
+                .iter()
+                .map(|warning| ("warning".to_owned(), warning.clone())),
+        );
+    }
+    facts.push((
+        "belljar".to_owned(),
+        format!("{}, trace format {VERSION}", env!("CARGO_PKG_VERSION")),
+    ));
+    facts
+}

@@ -1,0 +1,219 @@
+// @ts-check
+/** @file Who sends how much to whom, as a map of colours. Called by sections. */
+
+import { Reader, dataOf } from "./binary.js";
+import { onScale, rgb } from "./colours.js";
+import { canvas, element, fit, styled, tip } from "./elements.js";
+import { table } from "./tables.js";
+import { byteWords, countWords } from "./units.js";
+
+/** Room for numbers of ranks, in CSS pixels. */
+const EDGE = 36;
+
+/** @typedef {{ from: number, to: number, messages: number, bytes: number }} Cell */
+
+/**
+ * The cells of a matrix.
+ * @param {Uint8Array} bytes
+ * @returns {Cell[]}
+ */
+export function cellsOf(bytes) {
+  const reader = new Reader(bytes);
+  return Array.from({ length: reader.number() }, () => ({
+    from: reader.number(),
+    to: reader.number(),
+    messages: reader.number(),
+    bytes: reader.number(),
+  }));
+}
+
+/**
+ * How far up the scale of colours some bytes are, by their logarithm.
+ * @param {number} bytes
+ * @param {number} least
+ * @param {number} most
+ * @returns {number}
+ */
+export function heat(bytes, least, most) {
+  if (bytes <= 0) return 0;
+  if (most <= least) return 1;
+  return Math.log(Math.max(bytes, least) / least) / Math.log(most / least);
+}
+
+/** A matrix as a picture. */
+class HeatMap {
+  /**
+   * @param {any} about What the page's data says of it.
+   * @param {Cell[]} cells
+   */
+  constructor(about, cells) {
+    this.about = about;
+    this.cells = cells;
+    this.size = Math.max(Math.ceil(about.places.length / about.block), 1);
+    const moved = cells.map((cell) => cell.bytes).filter((bytes) => bytes > 0);
+    this.least = moved.reduce((least, bytes) => Math.min(least, bytes), Infinity);
+    this.most = moved.reduce((most, bytes) => Math.max(most, bytes), 0);
+    this.canvas = canvas("Traffic from rows to columns. Arrows move from pair to pair.", 440);
+    this.canvas.className = "matrix";
+    this.cursor = { from: 0, to: 0 };
+    this.canvas.addEventListener("pointermove", (event) => this.point(event.offsetX, event.offsetY, event));
+    this.canvas.addEventListener("pointerleave", () => tip([], 0, 0));
+    this.canvas.addEventListener("keydown", (event) => this.key(event));
+    this.canvas.addEventListener("blur", () => tip([], 0, 0));
+    new ResizeObserver(() => this.draw()).observe(this.canvas);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+  }
+
+  /** Width of a cell. */
+  side() {
+    return Math.min(this.canvas.clientWidth - EDGE, this.canvas.clientHeight - EDGE) / this.size;
+  }
+
+  draw() {
+    const { pen, width, height } = fit(this.canvas);
+    const side = this.side();
+    pen.clearRect(0, 0, width, height);
+    pen.fillStyle = styled("--soft");
+    pen.fillRect(EDGE, EDGE, side * this.size, side * this.size);
+    const gap = side > 6 ? 1 : 0;
+    for (const cell of this.cells) {
+      pen.fillStyle = rgb(onScale(heat(cell.bytes, this.least, this.most)));
+      pen.fillRect(EDGE + cell.to * side, EDGE + cell.from * side, Math.max(side - gap, 0.5), Math.max(side - gap, 0.5));
+    }
+    pen.fillStyle = styled("--text");
+    pen.font = "11px system-ui, sans-serif";
+    const every = Math.max(1, Math.ceil(26 / side));
+    for (let place = 0; place < this.size; place += every) {
+      const name = this.about.places[place * this.about.block] ?? "";
+      pen.textAlign = "center";
+      pen.fillText(name, EDGE + (place + 0.5) * side, EDGE - 8);
+      pen.textAlign = "right";
+      pen.fillText(name, EDGE - 6, EDGE + (place + 0.5) * side + 4);
+    }
+    pen.textAlign = "left";
+    if (document.activeElement === this.canvas) {
+      pen.strokeStyle = styled("--path");
+      pen.lineWidth = 2;
+      pen.strokeRect(EDGE + this.cursor.to * side, EDGE + this.cursor.from * side, side, side);
+    }
+  }
+
+  /**
+   * The ranks of a line.
+   * @param {number} line
+   */
+  name(line) {
+    const { block, places } = this.about;
+    const last = Math.min((line + 1) * block, places.length) - 1;
+    return block === 1 ? places[line] : `${places[line * block]} to ${places[last]}`;
+  }
+
+  /**
+   * What is told of a cell.
+   * @param {number} from
+   * @param {number} to
+   */
+  lines(from, to) {
+    const cell = this.cells.find((own) => own.from === from && own.to === to);
+    const unit = this.about.by === "wire" ? ["node", "frames"] : ["rank", "messages"];
+    const traffic = cell === undefined ? "nothing" : `${byteWords(cell.bytes)} in ${countWords(cell.messages)} ${unit[1]}`;
+    return [`${unit[0]} ${this.name(from)} to ${unit[0]} ${this.name(to)}`, traffic];
+  }
+
+  /**
+   * @param {number} x
+   * @param {number} y
+   * @param {PointerEvent} event
+   */
+  point(x, y, event) {
+    const [from, to] = [Math.floor((y - EDGE) / this.side()), Math.floor((x - EDGE) / this.side())];
+    const inside = from >= 0 && to >= 0 && from < this.size && to < this.size;
+    tip(inside ? this.lines(from, to) : [], event.clientX, event.clientY);
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    /** @type {Record<string, [number, number]>} */
+    const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    const move = moves[event.key];
+    if (move === undefined) return;
+    event.preventDefault();
+    const kept = (/** @type {number} */ value) => Math.min(Math.max(value, 0), this.size - 1);
+    this.cursor = { from: kept(this.cursor.from + move[0]), to: kept(this.cursor.to + move[1]) };
+    this.draw();
+    const box = this.canvas.getBoundingClientRect();
+    const side = this.side();
+    tip(this.lines(this.cursor.from, this.cursor.to), box.left + EDGE + this.cursor.to * side, box.top + EDGE + this.cursor.from * side);
+    this.canvas.setAttribute("aria-label", this.lines(this.cursor.from, this.cursor.to).join(": "));
+  }
+}
+
+/** What each way of counting counts. */
+const COUNTED = /** @type {Record<string, string>} */ ({
+  call: "as called: what the program asked for, collective operations as their roots and groups say",
+  message: "as messages: what the MPI library makes of collective operations, by its own tables",
+  seen: "as seen: the messages that the run saw the MPI library send",
+  wire: "on the wire: frames from node to node, with all headers and what was sent again",
+});
+
+/**
+ * Shows a matrix.
+ * @param {HTMLElement} into
+ * @param {any} about
+ * @param {Cell[]} cells
+ */
+function showMatrix(into, about, cells) {
+  const map = new HeatMap(about, cells);
+  const [rank, messages] = about.by === "wire" ? ["node", "frames"] : ["rank", "messages"];
+  const most = [...cells].sort((a, b) => b.bytes - a.bytes).slice(0, 200);
+  const legend = element("p", { class: "legend" }, [
+    element("span", {}, [map.most > 0 ? byteWords(map.least) : "no bytes"]),
+    element("span", { class: "scale", "aria-hidden": "true" }),
+    element("span", {}, [byteWords(map.most)]),
+    ` each pair, on a logarithmic scale; rows send, columns receive.`,
+  ]);
+  into.replaceChildren(
+    element("p", {}, [`${countWords(about.messages)} ${messages} of ${byteWords(about.bytes)}, ${COUNTED[about.by] ?? about.by}.`]),
+    legend,
+    element("div", { class: "split" }, [
+      map.canvas,
+      table(`Pairs with most bytes, ${about.by}`, [
+        { name: `from ${rank}`, say: (cell) => map.name(cell.from), by: (cell) => cell.from },
+        { name: `to ${rank}`, say: (cell) => map.name(cell.to), by: (cell) => cell.to },
+        { name: messages, say: (cell) => countWords(cell.messages), by: (cell) => cell.messages },
+        { name: "bytes", say: (cell) => byteWords(cell.bytes), by: (cell) => cell.bytes, of: map.most },
+      ], most),
+    ]),
+    ...about.unknown.map((/** @type {string} */ words) => element("p", { class: "missing" }, [`Not counted: ${words}`])),
+  );
+  if (about.algorithms.length > 0) {
+    into.append(table("What the library makes of collective operations", [
+      { name: "operation", say: (row) => row.operation },
+      { name: "algorithm", say: (row) => row.algorithm },
+      { name: "calls", say: (row) => countWords(row.calls), by: (row) => row.calls },
+      { name: "messages", say: (row) => countWords(row.messages), by: (row) => row.messages },
+      { name: "bytes", say: (row) => byteWords(row.bytes), by: (row) => row.bytes },
+    ], /** @type {any[]} */ (about.algorithms)));
+  }
+  map.draw();
+}
+
+/**
+ * Shows the matrices of a run, one at a time.
+ * @param {HTMLElement} into
+ * @param {any[]} matrices
+ * @param {string} letter Of the run.
+ */
+export async function matrices(into, matrices, letter) {
+  const place = element("div");
+  const choice = element("fieldset", { class: "controls" }, [element("legend", {}, ["Traffic"])]);
+  for (const [number, about] of matrices.entries()) {
+    const radio = element("input", { type: "radio", name: `traffic-${letter}`, value: about.by });
+    radio.checked = number === 0;
+    const show = async () => showMatrix(place, about, cellsOf(await dataOf(`${letter}-matrix-${number}`)));
+    radio.addEventListener("change", () => void show());
+    choice.append(element("label", {}, [radio, ` by ${about.by}`]));
+    if (number === 0) await show();
+  }
+  into.append(choice, place);
+}

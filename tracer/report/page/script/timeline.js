@@ -1,0 +1,483 @@
+// @ts-check
+/** @file A timeline that is moved and zoomed by wheel, pointer and keyboard. Called by sections; several share a span of time. */
+
+import { Reader, dataOf } from "./binary.js";
+import { AXIS, GUTTER, MOST_LINES, Palette, drawBuckets, drawCalls, drawMessages, drawPath, marks, xOf, yOf } from "./drawing.js";
+import { canvas, element, fit, styled, tip } from "./elements.js";
+import { grouped, levelsOf, scaleFor, waitOf } from "./levels.js";
+import { PageStore, wordsOf } from "./pages.js";
+import { table } from "./tables.js";
+import { countWords, shareWords, timeWords } from "./units.js";
+
+/** Lines of a picture, at most; where there are more rows, several share one. */
+const MOST_LINES_HIGH = 200;
+/** Pages that a picture is drawn of, and calls that the table has, at most. */
+const MOST_PAGES = 24;
+const MOST_LISTED = 500;
+
+/** The span of time that several timelines show, from 0 on in each. */
+export class Span {
+  /** @param {number} length Of the longest, in picoseconds. */
+  constructor(length) {
+    this.length = Math.max(length, 1);
+    this.from = 0;
+    this.to = this.length;
+    /** @type {(() => void)[]} */
+    this.listeners = [];
+  }
+
+  /**
+   * Shows another span, as far as there is something.
+   * @param {number} from
+   * @param {number} to
+   */
+  show(from, to) {
+    const width = Math.min(Math.max(to - from, 20), this.length * 1.02);
+    const most = this.length * 1.01 - width;
+    this.from = Math.min(Math.max(from, -this.length * 0.01), Math.max(most, 0));
+    this.to = this.from + width;
+    for (const listener of this.listeners) listener();
+  }
+
+  /**
+   * Zooms around a time.
+   * @param {number} factor Below 1: closer.
+   * @param {number} [around]
+   */
+  zoom(factor, around = (this.from + this.to) / 2) {
+    this.show(around - (around - this.from) * factor, around + (this.to - around) * factor);
+  }
+
+  /**
+   * Moves by a part of what is shown.
+   * @param {number} part
+   */
+  move(part) {
+    const by = (this.to - this.from) * part;
+    this.show(this.from + by, this.to + by);
+  }
+}
+
+/** One run's timeline. */
+export class Timeline {
+  /**
+   * @param {any} about What the page's data says of it.
+   * @param {string} letter Of the run.
+   * @param {Span} span
+   * @param {string} name Of the run.
+   */
+  constructor(about, letter, span, name) {
+    this.about = about;
+    this.span = span;
+    this.letter = letter;
+    this.rows = about.rows.length;
+    this.first = 0;
+    this.shown = this.rows;
+    this.palette = new Palette(about.functions);
+    this.canvas = canvas(
+      `Timeline of ${name}: ${this.rows} rows. Plus and minus zoom, arrows move, Home shows all, Page Up and Down show fewer or more rows.`,
+      Math.min(Math.max(this.rows * 22, 90), 480) + AXIS,
+    );
+    this.canvas.className = "timeline";
+    this.state = element("p", { class: "state", "aria-live": "polite" });
+    this.list = element("div");
+    this.store = new PageStore(letter, about.pages, () => this.draw());
+    /** @type {import("./levels.js").Level[]} */
+    this.levels = [];
+    /** @type {Map<string, import("./levels.js").Level>} */
+    this.groups = new Map();
+    /** @type {{ row: number, from: number, to: number }[]} */
+    this.stretches = [];
+    this.wantsPath = false;
+    this.wantsMessages = true;
+    this.waiting = false;
+    this.listens();
+    span.listeners.push(() => this.draw());
+  }
+
+  /** Unpacks what it is drawn of. */
+  async load() {
+    this.levels = levelsOf(await dataOf(`${this.letter}-levels`), this.about.depth);
+    this.draw();
+    const reader = new Reader(await dataOf(`${this.letter}-path`));
+    /** @type {Map<string, number>} */
+    const rows = new Map();
+    this.about.rows.forEach((/** @type {any} */ row, /** @type {number} */ number) => {
+      const key = `${row.job}:${row.rank}`;
+      if (!rows.has(key)) rows.set(key, number);
+    });
+    let at = 0;
+    this.stretches = Array.from({ length: reader.number() }, () => {
+      const row = rows.get(`${reader.number()}:${reader.number()}`) ?? 0;
+      at += reader.number();
+      return { row, from: at, to: at + reader.number() };
+    });
+    this.prepare();
+  }
+
+  /** Joins rows ahead of time, while nothing else is to be done, so that nobody waits for it. */
+  prepare() {
+    const wanted = this.levels.flatMap((_, scale) => {
+      const groups = [];
+      for (let group = this.group(); group > 1; group /= 2) groups.push([scale, group]);
+      return groups;
+    });
+    const next = () => {
+      const [own] = wanted.splice(0, 1);
+      if (own === undefined) return;
+      this.level(own[0], own[1]);
+      setTimeout(next, 30);
+    };
+    next();
+  }
+
+  /** How many rows share a line. */
+  group() {
+    return 2 ** Math.max(0, Math.ceil(Math.log2(this.shown / MOST_LINES_HIGH)));
+  }
+
+  /**
+   * A scale with rows in groups.
+   * @param {number} scale
+   * @param {number} group
+   */
+  level(scale, group) {
+    if (group === 1) return this.levels[scale];
+    const key = `${scale} ${group}`;
+    const found = this.groups.get(key) ?? grouped(this.levels[scale], this.rows, group);
+    this.groups.set(key, found);
+    return found;
+  }
+
+  /** What is shown, by the run's own times. */
+  view() {
+    const { from } = this.about;
+    return {
+      from: from + this.span.from,
+      to: from + this.span.to,
+      first: this.first,
+      rows: this.shown,
+      group: this.group(),
+      width: this.canvas.clientWidth,
+      height: this.canvas.clientHeight,
+    };
+  }
+
+  /** Draws soon. */
+  draw() {
+    if (this.waiting || this.levels.length === 0) return;
+    this.waiting = true;
+    requestAnimationFrame(() => {
+      this.waiting = false;
+      const begin = performance.now();
+      this.paint();
+      this.canvas.dataset.frame = (performance.now() - begin).toFixed(2);
+      this.canvas.dataset.frames = String(Number(this.canvas.dataset.frames ?? 0) + 1);
+    });
+  }
+
+  /** The pages that a view is drawn of, if these are few and all there. */
+  exact() {
+    const view = this.view();
+    const indices = this.store.within(view.from, view.to);
+    if (view.group > 1 || indices.length === 0 || indices.length > MOST_PAGES) return [];
+    const pages = indices.map((index) => this.store.page(index));
+    return pages.every((page) => page !== undefined) ? pages : [];
+  }
+
+  paint() {
+    this.palette.refresh();
+    const { pen, scale } = fit(this.canvas);
+    const view = this.view();
+    pen.clearRect(0, 0, view.width, view.height);
+    const pages = this.exact();
+    const whole = pages.length > 0 && this.about.stride === 1;
+    if (whole) {
+      pen.fillStyle = rgbOf(this.palette.computing);
+      pen.fillRect(GUTTER, AXIS, view.width - GUTTER, Math.min(yOf(view, this.rows), view.height) - AXIS);
+    } else {
+      const pixel = (view.to - view.from) / ((view.width - GUTTER) * scale);
+      const number = scaleFor(this.about.width, this.about.depth, pixel);
+      const buckets = { from: this.about.from, width: this.about.width * 2 ** number };
+      drawBuckets(pen, view, scale, this.level(number, view.group), buckets, this.palette);
+    }
+    pen.save();
+    pen.beginPath();
+    pen.rect(GUTTER, AXIS, view.width - GUTTER, view.height - AXIS);
+    pen.clip();
+    drawCalls(pen, view, pages, this.about.functions, this.about.to);
+    pen.restore();
+    const messages = this.wantsMessages && pages.length > 0 ? drawMessages(pen, view, pages) : 0;
+    if (this.wantsPath) drawPath(pen, view, this.stretches);
+    this.names(pen, view);
+    this.tell(view, pages, messages);
+  }
+
+  /**
+   * Names of rows, and times.
+   * @param {CanvasRenderingContext2D} pen
+   * @param {import("./drawing.js").View} view
+   */
+  names(pen, view) {
+    pen.fillStyle = styled("--text");
+    pen.font = "11px system-ui, sans-serif";
+    pen.textBaseline = "middle";
+    const height = (view.height - AXIS) / view.rows;
+    const every = Math.max(1, Math.ceil(13 / height));
+    for (let row = Math.ceil(view.first / every) * every; row < Math.min(view.first + view.rows, this.rows); row += every) {
+      pen.fillText(this.rowName(row), 2, yOf(view, row) + Math.min(height, 14) / 2 + (height > 14 ? (height - 14) / 2 : 0), GUTTER - 6);
+    }
+    pen.textBaseline = "top";
+    pen.strokeStyle = styled("--line");
+    pen.lineWidth = 1;
+    pen.beginPath();
+    const start = this.about.from;
+    for (const mark of marks(view.from - start, view.to - start, Math.floor((view.width - GUTTER) / 90))) {
+      const x = xOf(view, start + mark);
+      pen.moveTo(x, AXIS - 5);
+      pen.lineTo(x, AXIS);
+      pen.fillText(timeWords(mark), Math.min(x + 2, view.width - 52), 3);
+    }
+    pen.stroke();
+  }
+
+  /**
+   * A row's name.
+   * @param {number} row
+   */
+  rowName(row) {
+    const { job, rank, thread } = this.about.rows[row];
+    const several = this.about.rows[this.rows - 1].job > 0;
+    return `${several ? `${job}:` : ""}rank ${rank}${thread > 0 ? `.${thread}` : ""}`;
+  }
+
+  /**
+   * Says what is shown, for those who do not see it, too.
+   * @param {import("./drawing.js").View} view
+   * @param {import("./pages.js").Page[]} pages
+   * @param {number} messages
+   */
+  tell(view, pages, messages) {
+    const [from, to] = [view.from - this.about.from, view.to - this.about.from];
+    const { exact_calls: exact, calls } = this.about;
+    const rows = this.shown < this.rows ? ` Rows ${this.rowName(this.first)} to ${this.rowName(Math.min(this.first + this.shown, this.rows) - 1)}.` : "";
+    const share = view.group > 1 ? ` ${view.group} ranks share a line.` : "";
+    const more = exact < calls ? ` This file has ${countWords(exact)} of ${countWords(calls)} calls one by one; belljar report --from and --to choose others.` : "";
+    const what = pages.length > 0 ? ` Single calls, ${countWords(messages)} messages${messages > MOST_LINES ? ", too many for lines: zoom in" : ""}.` : " Buckets of time; zoom in for single calls.";
+    this.state.textContent = `${timeWords(from)} to ${timeWords(to)} after the first call (${timeWords(to - from)}).${what}${rows}${share}${more}`;
+  }
+
+  /** Lists the calls in view. */
+  listed() {
+    const view = this.view();
+    const functions = this.about.functions;
+    /** @type {{ row: number, name: string, entry: number, time: number, words: string }[]} */
+    const calls = [];
+    for (const page of this.exact()) {
+      for (let call = 0; call < page.row.length && calls.length < MOST_LISTED; call += 1) {
+        const exit = page.exit[call];
+        if ((exit >= 0 && exit < view.from) || page.entry[call] > view.to) continue;
+        const words = wordsOf(page, call);
+        calls.push({ row: page.row[call], name: functions[page.kind[call] - 1], entry: page.entry[call], time: exit - page.entry[call], words });
+      }
+    }
+    this.list.replaceChildren(
+      calls.length === 0
+        ? element("p", { class: "missing" }, ["Zoom in until single calls are drawn, and ask again."])
+        : table(`Calls in view${calls.length === MOST_LISTED ? `, the first ${MOST_LISTED}` : ""}`, [
+            { name: "rank", say: (call) => this.rowName(call.row), by: (call) => call.row },
+            { name: "function", say: (call) => call.name },
+            { name: "at (s)", say: (call) => (call.entry / 1e12).toFixed(9), by: (call) => call.entry },
+            { name: "time", say: (call) => (call.time < 0 ? "did not return" : timeWords(call.time)), by: (call) => call.time },
+            { name: "arguments", say: (call) => call.words },
+          ], calls),
+    );
+  }
+
+  /**
+   * What is at a place of the picture.
+   * @param {number} x
+   * @param {number} y
+   * @returns {string[]}
+   */
+  at(x, y) {
+    const view = this.view();
+    const row = Math.floor(view.first + ((y - AXIS) / (view.height - AXIS)) * view.rows);
+    if (x < GUTTER || y < AXIS || row < 0 || row >= this.rows) return [];
+    const time = view.from + ((x - GUTTER) / (view.width - GUTTER)) * (view.to - view.from);
+    const close = ((view.to - view.from) / (view.width - GUTTER)) * 2;
+    const name = `${this.rowName(row)} on node ${this.about.rows[row].node}`;
+    const pages = this.exact();
+    for (const page of pages) {
+      for (let call = 0; call < page.row.length; call += 1) {
+        const exit = page.exit[call] < 0 ? this.about.to : page.exit[call];
+        if (page.row[call] !== row || page.entry[call] > time + close || exit < time - close) continue;
+        return this.callLines(page, call, name, pages);
+      }
+    }
+    if (pages.length > 0) return [`outside MPI`, name, `${timeWords(time - this.about.from)} after the first call`];
+    const number = scaleFor(this.about.width, this.about.depth, (view.to - view.from) / (view.width - GUTTER));
+    const level = this.levels[number];
+    const bucket = Math.floor((time - this.about.from) / (this.about.width * 2 ** number));
+    if (bucket < 0 || bucket >= level.buckets) return [];
+    const at = row * level.buckets + bucket;
+    const most = level.dominant[at];
+    const wait = waitOf(level.wait[at]);
+    return [
+      most === 0 ? "outside MPI" : `${this.about.functions[most - 1]}`,
+      name,
+      `${shareWords(level.share[at], 255)} of ${timeWords(this.about.width * 2 ** number)} in MPI`,
+      ...(wait > 0 ? [`longest wait at most ${timeWords(wait)}`] : []),
+    ];
+  }
+
+  /**
+   * What is told of a call.
+   * @param {import("./pages.js").Page} page
+   * @param {number} call
+   * @param {string} name
+   * @param {import("./pages.js").Page[]} pages
+   */
+  callLines(page, call, name, pages) {
+    const [entry, exit] = [page.entry[call], page.exit[call]];
+    const wait = pages.flatMap((own) => own.waits).find((own) => own.row === page.row[call] && own.at === entry);
+    return [
+      this.about.functions[page.kind[call] - 1],
+      `${name}, at ${(entry / 1e12).toFixed(9)} s${exit < 0 ? ", did not return" : `, took ${timeWords(exit - entry)}`}`,
+      ...wordsOf(page, call).split("\n"),
+      ...(wait === undefined ? [] : [`waited ${timeWords(wait.time)} for ${this.rowName(wait.other)}: ${this.about.kinds[wait.kind]}`]),
+    ];
+  }
+
+  /**
+   * Shows other rows.
+   * @param {number} first
+   * @param {number} shown
+   */
+  showRows(first, shown) {
+    this.shown = Math.min(Math.max(Math.round(shown), Math.min(4, this.rows)), this.rows);
+    this.first = Math.min(Math.max(Math.round(first), 0), this.rows - this.shown);
+    this.draw();
+  }
+
+  /** Wheel, pointer and keys. */
+  listens() {
+    const own = this.canvas;
+    /** @type {{ x: number, from: number, to: number } | undefined} */
+    let dragged;
+    own.addEventListener("wheel", (event) => {
+      if (document.activeElement !== own && !event.ctrlKey && !event.metaKey) return;
+      event.preventDefault();
+      const part = (event.offsetX - GUTTER) / (own.clientWidth - GUTTER);
+      if (event.shiftKey) {
+        const factor = event.deltaY + event.deltaX > 0 ? 1.4 : 0.7;
+        const middle = this.first + ((event.offsetY - AXIS) / (own.clientHeight - AXIS)) * this.shown;
+        this.showRows(middle - (middle - this.first) * factor, this.shown * factor);
+      } else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+        this.span.move(event.deltaX / own.clientWidth);
+      } else {
+        this.span.zoom(1.0015 ** event.deltaY, this.span.from + part * (this.span.to - this.span.from));
+      }
+    }, { passive: false });
+    own.addEventListener("pointerdown", (event) => {
+      dragged = { x: event.clientX, from: this.span.from, to: this.span.to };
+      own.setPointerCapture(event.pointerId);
+    });
+    own.addEventListener("pointermove", (event) => {
+      if (dragged === undefined) {
+        tip(this.at(event.offsetX, event.offsetY), event.clientX, event.clientY);
+        return;
+      }
+      tip([], 0, 0);
+      const by = ((dragged.x - event.clientX) / (own.clientWidth - GUTTER)) * (dragged.to - dragged.from);
+      this.span.show(dragged.from + by, dragged.to + by);
+    });
+    own.addEventListener("pointerup", () => (dragged = undefined));
+    own.addEventListener("pointerleave", () => tip([], 0, 0));
+    own.addEventListener("dblclick", (event) => {
+      const part = (event.offsetX - GUTTER) / (own.clientWidth - GUTTER);
+      this.span.zoom(0.25, this.span.from + part * (this.span.to - this.span.from));
+    });
+    own.addEventListener("keydown", (event) => {
+      if (this.key(event.key)) event.preventDefault();
+    });
+    new ResizeObserver(() => this.draw()).observe(own);
+    for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", () => this.draw());
+  }
+
+  /**
+   * Does what a key says; whether it says anything.
+   * @param {string} key
+   * @returns {boolean}
+   */
+  key(key) {
+    /** @type {Record<string, () => void>} */
+    const keys = {
+      "+": () => this.span.zoom(0.5),
+      "=": () => this.span.zoom(0.5),
+      "-": () => this.span.zoom(2),
+      ArrowLeft: () => this.span.move(-0.2),
+      ArrowRight: () => this.span.move(0.2),
+      Home: () => {
+        this.showRows(0, this.rows);
+        this.span.show(0, this.span.length);
+      },
+      ArrowUp: () => this.showRows(this.first - Math.max(1, this.shown / 5), this.shown),
+      ArrowDown: () => this.showRows(this.first + Math.max(1, this.shown / 5), this.shown),
+      PageUp: () => this.showRows(this.first + this.shown / 4, this.shown / 2),
+      PageDown: () => this.showRows(this.first - this.shown / 2, this.shown * 2),
+      Enter: () => this.listed(),
+    };
+    keys[key]?.();
+    return key in keys;
+  }
+}
+
+/**
+ * @param {number[] | undefined} colour
+ * @returns {string}
+ */
+function rgbOf(colour) {
+  return `rgb(${(colour ?? [128, 128, 128]).join(", ")})`;
+}
+
+/**
+ * Buttons for a span and its timelines.
+ * @param {Span} span
+ * @param {Timeline[]} timelines
+ * @returns {HTMLElement}
+ */
+export function controls(span, timelines) {
+  /** @type {[string, string, () => void][]} */
+  const buttons = [
+    ["\u2212", "Zoom out", () => span.zoom(2)],
+    ["+", "Zoom in", () => span.zoom(0.5)],
+    ["\u2190", "Earlier", () => span.move(-0.4)],
+    ["\u2192", "Later", () => span.move(0.4)],
+    ["Whole run", "Show the whole run", () => timelines.forEach((timeline) => timeline.key("Home"))],
+    ["List calls", "List the calls in view", () => timelines.forEach((timeline) => timeline.listed())],
+  ];
+  const made = element("div", { class: "controls", role: "toolbar", "aria-label": "Timeline" });
+  for (const [text, words, act] of buttons) {
+    const button = element("button", { type: "button", title: words, "aria-label": words }, [text]);
+    button.addEventListener("click", act);
+    made.append(button);
+  }
+  /** @type {[string, boolean, (timeline: Timeline, on: boolean) => void][]} */
+  const choices = [
+    ["critical path", false, (timeline, on) => (timeline.wantsPath = on)],
+    ["messages", true, (timeline, on) => (timeline.wantsMessages = on)],
+  ];
+  for (const [text, on, act] of choices) {
+    const box = element("input", { type: "checkbox" });
+    box.checked = on;
+    box.addEventListener("change", () => {
+      for (const timeline of timelines) {
+        act(timeline, box.checked);
+        timeline.draw();
+      }
+    });
+    made.append(element("label", {}, [box, ` ${text}`]));
+  }
+  return made;
+}

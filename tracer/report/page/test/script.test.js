@@ -1,0 +1,125 @@
+// Tests of what needs no browser. Run by `node --test`, which tests/script.rs does.
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { Reader } from "../script/binary.js";
+import { colourOf, kindName, kindOf } from "../script/colours.js";
+import { marks, xOf, yOf } from "../script/drawing.js";
+import { boxesOf } from "../script/flames.js";
+import { grouped, levelsOf, scaleFor, waitOf } from "../script/levels.js";
+import { cellsOf, heat } from "../script/matrix.js";
+import { pageOf, wordsOf } from "../script/pages.js";
+import { rankWords, siteWords } from "../script/sections.js";
+import { sorted } from "../script/tables.js";
+import { Span } from "../script/timeline.js";
+import { byteWords, changeWords, countWords, manyWords, shareWords, timeWords } from "../script/units.js";
+
+const plain = (text) => text.replaceAll("\u00a0", " ");
+
+test("numbers are said with four digits and their unit", () => {
+  assert.equal(plain(timeWords(0)), "0 ps");
+  assert.equal(plain(timeWords(1_500)), "1.500 ns");
+  assert.equal(plain(timeWords(185_800_000_000)), "185.8 ms");
+  assert.equal(plain(timeWords(2.5e15)), "2500 s");
+  assert.equal(plain(byteWords(11_950_000)), "11.95 MB");
+  assert.equal(plain(countWords(1_234_567)), "1 234 567");
+  assert.equal(manyWords(1, "call"), "1 call");
+  assert.equal(plain(manyWords(1000, "call")), "1 000 calls");
+  assert.equal(plain(shareWords(1, 0)), "0.0 %");
+  assert.equal(plain(changeWords(100, 150)), "+50.0 %");
+  assert.equal(plain(changeWords(100, 50)), "\u221250.0 %");
+  assert.equal(plain(changeWords(10, 100)), "10 times");
+});
+
+test("numbers are read as they were written", () => {
+  const reader = new Reader(new Uint8Array([127, 0x80, 1, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1, 2, 0x61, 0x62]));
+  assert.equal(reader.number(), 127);
+  assert.equal(reader.number(), 128);
+  assert.equal(reader.signed(), -1);
+  assert.equal(reader.number(), 2 ** 49);
+  assert.equal(reader.text(), "ab");
+  assert.equal(reader.number(), 0, "what is cut is 0, and no error");
+});
+
+test("a page has its calls at their times", () => {
+  // Two calls of row 0, one of row 1 that never returned; x has one number, y two.
+  const bytes = [3, 0, 1, 0, 1, 2, 1, 100, 100, 5, 11, 0, 3, 0, 0, 1, 2, 2, 0x78, 1, 3, 1, 0x79, 1, 4, 5, 6, 7, 1, 0, 1, 20, 60, 8, 1, 0, 50, 7, 0, 1];
+  const page = pageOf(new Uint8Array(bytes), 90);
+  assert.deepEqual([...page.entry], [100, 100, 115]);
+  assert.deepEqual([...page.exit], [110, -1, 117]);
+  assert.deepEqual([0, 1, 2].map((call) => wordsOf(page, call)), ["x4", "x5", "6y7"]);
+  assert.deepEqual(page.messages, [{ from: 0, to: 1, sent: 110, received: 140, bytes: 8 }]);
+  assert.deepEqual(page.waits, [{ row: 0, at: 140, time: 7, kind: 0, other: 1 }]);
+});
+
+test("scales are as fine as pixels, and no finer than there are", () => {
+  assert.equal(scaleFor(100, 7, 50), 0);
+  assert.equal(scaleFor(100, 7, 399), 1);
+  assert.equal(scaleFor(100, 7, 400), 2);
+  assert.equal(scaleFor(100, 7, 1e12), 6);
+});
+
+test("levels are read row by row, and rows are joined", () => {
+  const [level] = levelsOf(new Uint8Array([2, 6, 1, 2, 1, 0, 3, 0, 6, 200, 10, 100, 0, 30, 0, 6, 0, 5, 9, 0, 0, 0]), 1);
+  const joined = grouped(level, 3, 2);
+  assert.deepEqual([...joined.dominant], [1, 2, 3, 0]);
+  assert.deepEqual([...joined.share], [150, 5, 30, 0]);
+  assert.deepEqual([...joined.wait], [9, 5, 0, 0]);
+  assert.equal(waitOf(0), 0);
+  assert.equal(waitOf(41), 1024);
+});
+
+test("what is shown stays within the run", () => {
+  const span = new Span(1000);
+  let told = 0;
+  span.listeners.push(() => (told += 1));
+  span.zoom(0.5, 0);
+  assert.ok(Math.abs(span.to - span.from - 500) < 1e-9);
+  span.move(100);
+  assert.ok(span.to <= 1010 + 1e-9);
+  span.zoom(1e9);
+  assert.ok(span.to - span.from <= 1020 + 1e-9);
+  span.zoom(1e-12);
+  assert.ok(span.to - span.from >= 20 - 1e-6);
+  assert.equal(told, 4);
+});
+
+test("places in the picture follow from the view", () => {
+  const view = { from: 0, to: 100, first: 2, rows: 4, group: 1, width: 164, height: 62 };
+  assert.equal(xOf(view, 50), 114);
+  assert.equal(yOf(view, 3), 32);
+  assert.deepEqual(marks(0, 100, 5), [0, 20, 40, 60, 80, 100]);
+});
+
+test("every function has one kind", () => {
+  const kinds = (names) => names.map((name) => kindName(kindOf(name)));
+  assert.deepEqual(kinds(["MPI_Send", "MPI_Isend", "MPI_Ssend", "MPI_Start"]), Array(4).fill("send"));
+  assert.deepEqual(kinds(["MPI_Recv", "MPI_Irecv", "MPI_Mrecv"]), Array(3).fill("receive"));
+  assert.deepEqual(kinds(["MPI_Allreduce", "MPI_Ialltoallv", "MPI_Reduce_scatter"]), Array(3).fill("to all, or from all"));
+  assert.deepEqual(kinds(["MPI_Bcast", "MPI_Ireduce", "MPI_Gatherv"]), Array(3).fill("with a root"));
+  assert.deepEqual(kinds(["MPI_Init", "MPI_Waitall", "MPI_Ibarrier", "MPI_Comm_split"]), ["start and end", "wait and test", "barrier", "other MPI"]);
+  assert.equal(colourOf("MPI_Send").length, 3);
+});
+
+test("cells have places on the scale by their logarithm", () => {
+  assert.deepEqual(cellsOf(new Uint8Array([1, 0, 3, 5, 100])), [{ from: 0, to: 3, messages: 5, bytes: 100 }]);
+  assert.equal(heat(10, 1, 100), 0.5);
+  assert.equal(heat(0, 1, 100), 0);
+  assert.equal(heat(7, 7, 7), 1);
+});
+
+test("what was called is below its caller", () => {
+  const boxes = boxesOf({ name: "all", samples: 4, calls: [{ name: "a", samples: 1 }, { name: "b", samples: 3, calls: [{ name: "c", samples: 3 }] }] });
+  assert.deepEqual(boxes.map((box) => [box.node.name, box.depth, box.from, box.to]), [["all", 0, 0, 1], ["a", 1, 0, 0.25], ["b", 1, 0.25, 1], ["c", 2, 0.25, 1]]);
+});
+
+test("rows are sorted, equal ones as they were", () => {
+  const rows = [{ n: 1, k: "a" }, { n: 2, k: "b" }, { n: 1, k: "c" }];
+  assert.deepEqual(sorted(rows, (row) => row.n, true).map((row) => row.k), ["b", "a", "c"]);
+});
+
+test("places in programs are said with file and line", () => {
+  const named = { object: "/bin/halo", address: 16, places: [{ function: "exchange", file: "/src/halo.c", line: 42 }] };
+  assert.equal(siteWords([named, { object: "/bin/halo", address: 255, places: [] }]), "exchange (halo.c:42) \u2190 halo+0xff");
+  assert.equal(rankWords({ job: 1, rank: 3 }), "1:3");
+});

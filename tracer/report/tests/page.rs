@@ -1,0 +1,263 @@
+//! A report in Chromium, and what it shows held against the trace; skipped, loudly, where there is no Chromium.
+#![allow(clippy::print_stderr)]
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use belljar_analysis::generated::Stencil;
+use belljar_analysis::{
+    Detail as LoopDetail, Filter, Times, TrafficOf, WaitBy, critical_path, diff, loops, statistics,
+    traffic, waiting,
+};
+use belljar_archive::{Contents, TraceWriter};
+use belljar_report::{Detail, Output, Report, Run, Traced};
+use belljar_trace::TraceSummary;
+
+const STENCIL: Stencil = Stencil {
+    width: 3,
+    height: 2,
+    steps: 30,
+    rounds: 2,
+    report: 10,
+};
+
+/// What a guest may write to have a page do something.
+const HOSTILE: &str = "</script><script>document.title = 'taken over'</script><img src=x onerror=\"document.title = 'taken over'\">";
+
+fn trace(folder: &Path, stencil: Stencil) -> PathBuf {
+    let path = folder.join("trace.bjt");
+    let contents = Contents {
+        accounted: false,
+        frames: 0,
+    };
+    let file = File::create(&path).unwrap();
+    let mut writer = TraceWriter::over(file, &path, &stencil.header(), contents).unwrap();
+    stencil
+        .events()
+        .for_each(|event| writer.push(event).unwrap());
+    writer.finish(&TraceSummary::default()).unwrap();
+    path
+}
+
+fn run(path: &Path) -> Run {
+    let all = Filter::default();
+    let traced = Traced {
+        trace: path.to_owned(),
+        statistics: statistics(path, &all).unwrap().0,
+        waiting: waiting(path, &all, WaitBy::default()).unwrap().0,
+        path: critical_path(path, false).unwrap().0,
+        loops: Some(
+            loops(path, &all, LoopDetail::Peer, false, Times::Read)
+                .unwrap()
+                .0,
+        ),
+        sites: None,
+        incomplete: None,
+    };
+    Run {
+        name: HOSTILE.to_owned(),
+        facts: vec![("workload".to_owned(), HOSTILE.to_owned())],
+        matrices: vec![(
+            "call",
+            traffic(path, &all, TrafficOf::default(), None).unwrap().0,
+        )],
+        traced: Some(traced),
+        outputs: vec![Output {
+            name: "stdout".to_owned(),
+            text: HOSTILE.to_owned(),
+            left_out: 0,
+        }],
+        ..Run::default()
+    }
+}
+
+/// The page as Chromium has it once its script is through; `None` without Chromium.
+fn shown(folder: &Path, report: &Report) -> Option<String> {
+    let path = folder.join("report.html");
+    report.write(&mut File::create(&path).unwrap()).unwrap();
+    let profile = format!("--user-data-dir={}", folder.join("chromium").display());
+    let page = format!("file://{}", path.display());
+    let arguments = [
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--virtual-time-budget=20000",
+        "--dump-dom",
+        &profile,
+        &page,
+    ];
+    let Ok(output) = Command::new("chromium").args(arguments).output() else {
+        eprintln!("SKIPPED: no report was shown, as there is no chromium; apt install chromium");
+        return None;
+    };
+    let page = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(page.contains("data-ready="), "{}", said(&page));
+    Some(page)
+}
+
+/// What the page says of why it failed.
+fn said(page: &str) -> &str {
+    page.split("data-failed=\"")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next())
+        .unwrap_or("no word of why")
+}
+
+/// The rows of a table by its caption, each with its cells' texts.
+fn rows(page: &str, caption: &str) -> Vec<Vec<String>> {
+    let (_, table) = page
+        .split_once(&format!("<caption>{caption}</caption>"))
+        .unwrap_or_else(|| panic!("no table {caption}"));
+    let (_, body) = table.split_once("<tbody>").unwrap();
+    let (body, _) = body.split_once("</tbody>").unwrap();
+    let rows = body.split("<tr>").skip(1);
+    let cells = rows.map(|row| row.split("<td").skip(1).map(text).collect());
+    cells.collect()
+}
+
+/// A cell's text, without what is in it besides.
+fn text(cell: &str) -> String {
+    let (_, inner) = cell.split_once('>').unwrap();
+    let (text, _) = inner.split_once('<').unwrap();
+    text.replace("&nbsp;", " ").replace('\u{a0}', " ")
+}
+
+/// A number with its digits in groups.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let places = digits.chars().enumerate();
+    let with_gaps = places.flat_map(|(at, digit)| {
+        let gap = (at > 0 && (digits.len() - at).is_multiple_of(3)).then_some(' ');
+        gap.into_iter().chain([digit])
+    });
+    with_gaps.collect()
+}
+
+#[test]
+fn a_report_shows_what_the_trace_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = run(&trace(folder.path(), STENCIL));
+    let traced = run.traced.as_ref().unwrap();
+    let (statistics, waiting) = (traced.statistics.clone(), traced.waiting.clone());
+    let matrix = run.matrices[0].1.clone();
+    let report = Report {
+        run,
+        ..Report::default()
+    };
+    let Some(page) = shown(folder.path(), &report) else {
+        return;
+    };
+    let functions = rows(&page, "Functions");
+    assert_eq!(functions.len(), statistics.functions.len());
+    for (row, function) in functions.iter().zip(&statistics.functions) {
+        assert_eq!(
+            row[..2],
+            [function.function.to_owned(), grouped(function.calls)]
+        );
+    }
+    let pairs = rows(&page, "Pairs with most bytes, call");
+    assert_eq!(pairs.len(), matrix.pairs.len());
+    for row in &pairs {
+        let pair = matrix
+            .pairs
+            .iter()
+            .find(|pair| [pair.from.to_string(), pair.to.unwrap().to_string()] == row[..2]);
+        assert_eq!(row[2], grouped(pair.expect("a pair of the trace").messages));
+    }
+    let causes = rows(&page, "By cause");
+    let kinds: Vec<_> = waiting.kinds.iter().filter(|kind| kind.calls > 0).collect();
+    assert!(!kinds.is_empty() && causes.len() == kinds.len());
+    for (row, kind) in causes.iter().zip(kinds) {
+        assert_eq!([&row[0], &row[2]], [kind.kind.name(), &grouped(kind.calls)]);
+    }
+    // The whole run is few enough calls to be drawn one by one, with all messages of which both sides are known.
+    let drawn = format!("Single calls, {} messages", grouped(waiting.messages));
+    assert!(
+        page.replace("&nbsp;", " ")
+            .replace('\u{a0}', " ")
+            .contains(&drawn),
+        "{drawn}"
+    );
+}
+
+#[test]
+fn what_a_guest_wrote_is_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = Report {
+        run: run(&trace(folder.path(), STENCIL)),
+        ..Report::default()
+    };
+    let Some(page) = shown(folder.path(), &report) else {
+        return;
+    };
+    assert!(!page.contains("<title>taken over"));
+    assert!(!page.contains("<img"), "an element of the guest's");
+    let shown = HOSTILE.replace('<', "&lt;").replace('>', "&gt;");
+    let (_, outputs) = page.split_once("<section id=\"outputs\"").unwrap();
+    assert!(outputs.contains(&format!(">{shown}</pre>")));
+}
+
+#[test]
+fn two_runs_stand_side_by_side() {
+    let [folder, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let longer = Stencil {
+        steps: 40,
+        ..STENCIL
+    };
+    let paths = [trace(folder.path(), STENCIL), trace(other.path(), longer)];
+    let names = [(); 2].map(|()| belljar_analysis::FrameNames::new(|_, _| Vec::new()));
+    let (diff, _) = diff(&paths[0], &paths[1], false, names).unwrap();
+    let report = Report {
+        run: run(&paths[0]),
+        other: Some(run(&paths[1])),
+        diff: Some(diff.clone()),
+        detail: Detail::default(),
+    };
+    let Some(page) = shown(folder.path(), &report) else {
+        return;
+    };
+    let functions = rows(&page, "Functions");
+    assert_eq!(functions.len(), diff.functions.len());
+    for (row, function) in functions.iter().zip(&diff.functions) {
+        assert_eq!(
+            row[..3],
+            [
+                function.function.to_owned(),
+                grouped(function.calls.a),
+                grouped(function.calls.b)
+            ]
+        );
+    }
+    assert_eq!(page.matches("class=\"timeline\"").count(), 2);
+}
+
+#[test]
+fn a_run_without_a_trace_has_a_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = Report {
+        run: Run {
+            name: "untraced".to_owned(),
+            ..Run::default()
+        },
+        ..Report::default()
+    };
+    let Some(page) = shown(folder.path(), &report) else {
+        return;
+    };
+    assert!(page.contains("trace.enabled = true"));
+    assert!(page.contains("profile.every"));
+}
+
+#[test]
+fn a_file_that_is_no_trace_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = trace(folder.path(), STENCIL);
+    let mut run = run(&path);
+    std::fs::write(&path, b"BelljarT and then something else").unwrap();
+    let report = Report {
+        run: std::mem::take(&mut run),
+        ..Report::default()
+    };
+    assert!(report.write(&mut Vec::new()).is_err());
+}
