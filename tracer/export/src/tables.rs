@@ -2,7 +2,7 @@
 //!
 //! Rows are written as the trace is read, those of communicators at the end. Numbers that stand in several tables name the same
 //! thing: `call`, `message`, `communicator`, `site`. What is not known is empty. Called by `belljar trace export`, and by the
-//! Python package, which takes rows by [`TableReader`].
+//! Python package, which takes rows by `TableReader`.
 
 /// Comma-separated values.
 mod csv;
