@@ -116,6 +116,7 @@ pub(crate) const TEST: &[Package] = &[
     ),
     package("chromium", "/usr/bin/chromium", "shows reports of runs"),
     package("nodejs", "/usr/bin/node", "tests the script of reports"),
+    package("npm", "/usr/bin/npx", "gets what checks its types"),
 ];
 
 /// For the benchmarks.

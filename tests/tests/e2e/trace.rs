@@ -6,6 +6,7 @@ mod polls;
 mod probes;
 mod profile;
 mod replay;
+mod report;
 mod seen;
 mod sites;
 mod structure;

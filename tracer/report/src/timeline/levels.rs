@@ -79,8 +79,12 @@ impl Levels {
     pub(crate) fn call(&mut self, row: usize, function: u8, from: u64, to: u64) {
         let (first, last) = (self.bucket(from), self.bucket(to));
         for bucket in first..=last {
-            let begin = self.from + bucket as u64 * self.width;
-            let time = to.min(begin + self.width).saturating_sub(from.max(begin));
+            // Times near the end of all times are those of a broken trace.
+            let begin = self
+                .from
+                .saturating_add((bucket as u64).saturating_mul(self.width));
+            let end = begin.saturating_add(self.width);
+            let time = to.min(end).saturating_sub(from.max(begin));
             if time > 0 || first == last {
                 self.add(0, row, bucket, &[(function, time)]);
             }
@@ -234,6 +238,15 @@ mod tests {
         levels.wait(0, 7399, u64::MAX);
         levels.end();
         assert_eq!(levels.levels[6].dominant[0], 1);
+    }
+
+    #[test]
+    fn times_at_the_end_of_all_times_are_no_overflow() {
+        let mut levels = Levels::new(1, 5, u64::MAX);
+        levels.call(0, 1, 5, u64::MAX);
+        levels.wait(0, 6, u64::MAX);
+        levels.end();
+        assert!(levels.levels[0].dominant.iter().all(|own| *own == 1));
     }
 
     #[test]

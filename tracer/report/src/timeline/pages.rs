@@ -164,7 +164,10 @@ impl Pages {
             let before = open.ends.get(&call.row).copied().unwrap_or(0);
             gaps.push(call.entry.saturating_sub(before));
             // 0: it never returned.
-            times.push(call.exit.map_or(0, |exit| exit - call.entry + 1));
+            times.push(
+                call.exit
+                    .map_or(0, |exit| exit.saturating_sub(call.entry).saturating_add(1)),
+            );
             words.push(number);
             open.ends.insert(call.row, call.exit.unwrap_or(call.entry));
         }
