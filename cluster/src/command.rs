@@ -56,6 +56,7 @@ use belljar_cluster::plan::template;
 use belljar_cluster::scenario::engine::Engine;
 use belljar_cluster::scenario::{Scenario, Standalone, schema};
 use belljar_images::{CacheError, ImageError, LockUse, Progress, Recipe};
+use serde_json::json;
 
 use crate::{BuildArguments, CheckArguments, ScenarioArguments, SnapshotArguments};
 pub(crate) use output::fit_for_terminal;
@@ -109,9 +110,12 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
 }
 
 /// `belljar doctor`.
-pub(crate) fn doctor() -> Result<ExitCode> {
+pub(crate) fn doctor(json: bool) -> Result<ExitCode> {
     let findings = examination::examine();
-    print(examination::render(&findings))?;
+    match json {
+        true => say(serde_json::to_string_pretty(&findings)?)?,
+        false => print(examination::render(&findings))?,
+    }
     let usable = findings
         .iter()
         .any(|finding| finding.good && finding.subject.starts_with("engine"));
@@ -183,7 +187,8 @@ pub(crate) fn build_image(arguments: &BuildArguments) -> Result<ExitCode> {
 }
 
 /// `belljar image list`.
-pub(crate) fn list_images() -> Result<ExitCode> {
+pub(crate) fn list_images(json: bool) -> Result<ExitCode> {
+    let mut images = Vec::new();
     for (name, words) in belljar_images::built_in_recipes() {
         let recipe = Recipe::load(Path::new(name))?;
         let state = match belljar_images::locate(&recipe) {
@@ -192,7 +197,13 @@ pub(crate) fn list_images() -> Result<ExitCode> {
             Err(ImageError::Cache(CacheError::Image(_))) => "damaged",
             Err(error) => return Err(error.into()),
         };
-        say(format_args!("{name:<24} {state:<10} {words}"))?;
+        match json {
+            true => images.push(json!({ "recipe": name, "state": state, "words": words })),
+            false => say(format_args!("{name:<24} {state:<10} {words}"))?,
+        }
+    }
+    if json {
+        say(serde_json::to_string_pretty(&images)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -9,10 +9,12 @@ use belljar_cpu::Level;
 use belljar_kvm::Wanted;
 use belljar_sim::Span;
 
+use serde::Serialize;
+
 use crate::host::sandbox::Sandbox;
 
 /// One thing that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// What.
     pub subject: String,

@@ -63,7 +63,7 @@ enum Command {
     /// Print what a scenario comes to, without running it.
     Check(CheckArguments),
     /// Tell what this machine can do and what to install.
-    Doctor,
+    Doctor(JsonArguments),
     /// Print a JSON Schema of scenarios, for editors.
     Schema,
     /// Traces of MPI calls.
@@ -96,6 +96,14 @@ enum Command {
     /// Write manual pages.
     #[command(after_help = "Example: belljar man --out ~/.local/share/man/man1")]
     Man(command::manual::ManArguments),
+}
+
+/// Of commands whose results are a table and nothing else.
+#[derive(Args)]
+struct JsonArguments {
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -317,7 +325,7 @@ enum ImageCommand {
     /// Build the image of a recipe into the cache.
     Build(BuildArguments),
     /// List the built-in recipes, and whether their images are built.
-    List,
+    List(JsonArguments),
     /// Read all of a built image from the disk and compare it with its digests, which runs do only for
     /// files that were written to since.
     Verify {
@@ -362,7 +370,7 @@ fn main() -> ExitCode {
         Command::Snapshot(arguments) => command::snapshot(&arguments),
         Command::Check(arguments) => command::check(&arguments),
         Command::Agent => command::agent::agent(),
-        Command::Doctor => command::doctor(),
+        Command::Doctor(arguments) => command::doctor(arguments.json),
         Command::Schema => command::schema(),
         Command::Trace(command) => command::trace::run(&command),
         Command::Profile(arguments) => command::profile::profile(&arguments),
@@ -374,7 +382,7 @@ fn main() -> ExitCode {
         }
         Command::Man(arguments) => command::manual::man(&arguments, Arguments::command()),
         Command::Image(ImageCommand::Build(arguments)) => command::build_image(&arguments),
-        Command::Image(ImageCommand::List) => command::list_images(),
+        Command::Image(ImageCommand::List(arguments)) => command::list_images(arguments.json),
         Command::Image(ImageCommand::Verify { recipe }) => command::verify_image(&recipe),
     };
     match command::notes::left_out() {

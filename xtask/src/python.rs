@@ -74,9 +74,9 @@ pub(crate) fn test(python: &Path, belljar: &str) -> Result<()> {
         &wheel.to_string_lossy(),
     ];
     shell::run(&program, &install)?;
-    shell::run_with(
-        &program,
-        &["python/tests/test_package.py"],
-        &[("BELLJAR", belljar)],
-    )
+    for tests in ["test_package", "test_notebook"] {
+        let file = format!("python/tests/{tests}.py");
+        shell::run_with(&program, &[&file], &[("BELLJAR", belljar)])?;
+    }
+    Ok(())
 }

@@ -23,7 +23,7 @@ use clap::Args;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::output::print;
+use super::output::{print, say};
 use super::submit::{
     JobArguments, TURN, hand_in, make_if_free, make_new, run_command, warn_of_a_bad_plan,
     write_scenario,
@@ -49,6 +49,9 @@ pub(crate) struct SweepArguments {
     /// in `belljar-runs`.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// The table as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// The run directory in the folder of a combination.
@@ -70,7 +73,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<ExitCode> {
         let sweep = serde_json::from_str(&text)
             .with_context(|| format!("{} is not as it was written", earlier.display()))?;
         let folder = std::path::absolute(&arguments.scenario.scenario)?;
-        return gather(&sweep, &folder, &BTreeMap::new());
+        return gather(&sweep, &folder, &BTreeMap::new(), arguments.json);
     }
     let sweep = Sweep::parse(&arguments.scenario.set)?;
     let count = sweep.combinations.len();
@@ -104,11 +107,16 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<ExitCode> {
     } else {
         one_after_another(&sweep, &folder, &stop)?
     };
-    gather(&sweep, &folder, &outcomes)
+    gather(&sweep, &folder, &outcomes, arguments.json)
 }
 
 /// Makes the table of what is in `folder`.
-fn gather(sweep: &Sweep, folder: &Path, outcomes: &BTreeMap<usize, Outcome>) -> Result<ExitCode> {
+fn gather(
+    sweep: &Sweep,
+    folder: &Path,
+    outcomes: &BTreeMap<usize, Outcome>,
+    json: bool,
+) -> Result<ExitCode> {
     let table = Table::gather(
         sweep,
         |index| folder.join(index.to_string()).join(RUN),
@@ -117,7 +125,10 @@ fn gather(sweep: &Sweep, folder: &Path, outcomes: &BTreeMap<usize, Outcome>) -> 
     let path = folder.join(TABLE);
     write_whole(&path, table.csv().as_bytes())
         .with_context(|| format!("cannot write {}", path.display()))?;
-    print(&table)?;
+    match json {
+        true => say(serde_json::to_string_pretty(&table.json())?)?,
+        false => print(&table)?,
+    }
     eprintln!("the table is {}", path.display());
     Ok(match table.failures() {
         0 => ExitCode::SUCCESS,

@@ -60,6 +60,20 @@ impl Table {
         }
     }
 
+    /// As a list of objects: values of keys as texts, what is a number as one, what is not known as null.
+    pub fn json(&self) -> Value {
+        let keys = self.heads.len() - HEADS.len();
+        let rows = self.rows.iter().map(|cells| {
+            let cells = cells.iter().enumerate();
+            let values = cells.map(|(column, cell)| match column < keys {
+                true => Value::from(cell.as_str()),
+                false => value(cell),
+            });
+            Value::Object(self.heads.iter().cloned().zip(values).collect())
+        });
+        Value::Array(rows.collect())
+    }
+
     /// As comma-separated values (RFC 4180), with a line of heads.
     pub fn csv(&self) -> String {
         let lines = std::iter::once(&self.heads).chain(&self.rows);
@@ -95,6 +109,16 @@ impl fmt::Display for Table {
             writeln!(to, "{}", padded.join("  ").trim_end())?;
         }
         Ok(())
+    }
+}
+
+/// A cell as a value of JSON.
+fn value(cell: &str) -> Value {
+    match (cell.parse::<i64>(), cell.parse::<f64>()) {
+        _ if cell.is_empty() => Value::Null,
+        (Ok(number), _) => Value::from(number),
+        (_, Ok(number)) => Value::from(number),
+        _ => Value::from(cell),
     }
 }
 
@@ -200,6 +224,12 @@ mod tests {
         );
         assert_eq!(table.csv(), expected);
         assert_eq!(table.failures(), 2);
+        let rows = table.json();
+        assert_eq!(rows[0]["k"], "a,b");
+        assert_eq!(rows[0]["exit_code"], 0);
+        assert_eq!(rows[0]["virtual_seconds"], 1.500000000007);
+        assert_eq!(rows[2]["k"], "3");
+        assert_eq!(rows[2]["exit_code"], Value::Null);
         assert!(table.to_string().lines().count() == 4);
     }
 }
