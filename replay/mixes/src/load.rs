@@ -1,0 +1,172 @@
+//! What links carry: bits a second now, and over time.
+//!
+//! Links are directions of links of the topology, by twice the link's number and one more downwards. Sums are of whole numbers, so that what is added and taken away leaves nothing.
+//! Mean and variance over links are kept as sums, and the highest load by how many links have each load, so that a change costs no more in a larger network. Called by the simulation.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::job::Nanos;
+
+/// Directions of links, and what they carry.
+#[derive(Clone, Debug)]
+pub struct Loads {
+    /// Bits a second, by link.
+    now: Vec<u64>,
+    /// What links can carry.
+    capacity: Vec<u64>,
+    /// Bits carried, and when that was worked out.
+    carried: Vec<(f64, Nanos)>,
+    /// The most that each has carried.
+    most: Vec<u64>,
+    /// How many links have which load.
+    counts: BTreeMap<u64, u32>,
+    sum: u128,
+    squares: f64,
+}
+
+/// What links carry together at some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Load {
+    /// When, in nanoseconds.
+    pub time: Nanos,
+    /// Bits a second on the busiest link.
+    pub maximum: u64,
+    /// Bits a second, mean of all links.
+    pub mean: f64,
+    /// Variance over links.
+    pub variance: f64,
+}
+
+/// What a link carried.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LinkUse {
+    /// Bits a second, mean over the time.
+    pub mean: f64,
+    /// The most at any time.
+    pub maximum: u64,
+    /// What it can carry.
+    pub capacity: u64,
+}
+
+impl Loads {
+    /// Of links that can carry so much, and carry nothing.
+    pub fn new(capacity: Vec<u64>) -> Self {
+        let links = capacity.len();
+        Self {
+            now: vec![0; links],
+            carried: vec![(0.0, 0); links],
+            most: vec![0; links],
+            counts: BTreeMap::from([(0, links as u32)]),
+            capacity,
+            sum: 0,
+            squares: 0.0,
+        }
+    }
+
+    /// What a link carries now, in bits a second.
+    pub fn of(&self, link: u32) -> u64 {
+        self.now.get(link as usize).copied().unwrap_or(0)
+    }
+
+    /// What a link can carry.
+    pub fn capacity(&self, link: u32) -> u64 {
+        self.capacity.get(link as usize).copied().unwrap_or(0)
+    }
+
+    /// From `time` on a link carries more.
+    pub fn add(&mut self, time: Nanos, link: u32, rate: u64) {
+        let was = self.of(link);
+        self.set(time, link, was.saturating_add(rate));
+    }
+
+    /// From `time` on it carries less.
+    pub fn remove(&mut self, time: Nanos, link: u32, rate: u64) {
+        let was = self.of(link);
+        self.set(time, link, was.saturating_sub(rate));
+    }
+
+    fn set(&mut self, time: Nanos, link: u32, rate: u64) {
+        let at = link as usize;
+        let Some(now) = self.now.get_mut(at) else {
+            return;
+        };
+        let was = std::mem::replace(now, rate);
+        let (carried, since) = &mut self.carried[at];
+        *carried += was as f64 * time.saturating_sub(*since) as f64 / 1e9;
+        *since = time;
+        self.most[at] = self.most[at].max(rate);
+        self.sum = self.sum + u128::from(rate) - u128::from(was);
+        self.squares += (rate as f64).powi(2) - (was as f64).powi(2);
+        if let Some(count) = self.counts.get_mut(&was) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&was);
+            }
+        }
+        *self.counts.entry(rate).or_default() += 1;
+    }
+
+    /// What links carry together at `time`.
+    pub fn at(&self, time: Nanos) -> Load {
+        let links = self.now.len().max(1) as f64;
+        let mean = self.sum as f64 / links;
+        let maximum = self.counts.last_key_value().map_or(0, |(load, _)| *load);
+        Load {
+            time,
+            maximum,
+            mean,
+            // Rounding may leave a trifle below nothing.
+            variance: match maximum {
+                0 => 0.0,
+                _ => (self.squares / links - mean * mean).max(0.0),
+            },
+        }
+    }
+
+    /// What each link carried from the beginning until `time`.
+    pub fn uses(&self, time: Nanos) -> Vec<LinkUse> {
+        let seconds = time.max(1) as f64 / 1e9;
+        let links = (0..).zip(&self.now);
+        let each = links.map(|(at, now): (usize, _)| {
+            let (carried, since) = self.carried[at];
+            let rest = *now as f64 * time.saturating_sub(since) as f64 / 1e9;
+            LinkUse {
+                mean: (carried + rest) / seconds,
+                maximum: self.most[at],
+                capacity: self.capacity[at],
+            }
+        });
+        each.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Nanos = 1_000_000_000;
+
+    #[test]
+    fn loads_are_sums_and_leave_nothing() {
+        let mut loads = Loads::new(vec![10, 10, 10, 10]);
+        loads.add(0, 0, 6);
+        loads.add(0, 1, 2);
+        loads.add(SECOND, 0, 2);
+        let load = loads.at(SECOND);
+        assert_eq!((load.maximum, load.mean), (8, 2.5));
+        // Loads of 8, 2, 0, 0: squares 68 over 4, less 2.5 squared.
+        assert_eq!(load.variance, 10.75);
+        loads.remove(3 * SECOND, 0, 6);
+        assert_eq!(loads.at(3 * SECOND).maximum, 2);
+        loads.remove(4 * SECOND, 0, 2);
+        loads.remove(4 * SECOND, 1, 2);
+        let load = loads.at(4 * SECOND);
+        assert_eq!((load.maximum, load.mean, load.variance), (0, 0.0, 0.0));
+        let uses = loads.uses(8 * SECOND);
+        // 6 for a second, 8 for two, 2 for one.
+        assert_eq!((uses[0].mean, uses[0].maximum), (24.0 / 8.0, 8));
+        assert_eq!((uses[1].mean, uses[3].maximum), (1.0, 0));
+    }
+}

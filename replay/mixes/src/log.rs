@@ -1,0 +1,145 @@
+//! Logs of workloads in the Standard Workload Format (D. Feitelson, Parallel Workloads Archive, version 2.2).
+//!
+//! A line is a job with 18 fields, of which -1 means that it is not known; lines that begin with `;` are remarks. What is taken of a job: when it was submitted, how
+//! long it ran, its processors, and how long its user asked for. Lines that are none, and jobs that did not run, are left out and counted. Called by who reads a mix.
+
+use std::io::{self, BufRead};
+
+use crate::job::Nanos;
+
+/// A job of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoggedJob {
+    /// Its number in the log.
+    pub number: u64,
+    /// When it was submitted.
+    pub arrival: Nanos,
+    /// How long it ran.
+    pub duration: Nanos,
+    /// How long its user asked for; as long as it ran where that is not known.
+    pub estimate: Nanos,
+    /// Its processors.
+    pub processors: u32,
+}
+
+/// What a log has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    /// Its jobs, by when they were submitted.
+    pub jobs: Vec<LoggedJob>,
+    /// Jobs that did not run, or of which is not known how long or on how many processors.
+    pub incomplete: u64,
+    /// Lines that are no jobs, by the first of them, from 1.
+    pub broken: Option<(u64, u64)>,
+}
+
+/// The longest line that may be one.
+const LONGEST: u64 = 4096;
+/// Nanoseconds of a second.
+const SECOND: f64 = 1e9;
+
+impl Log {
+    /// Reads a log.
+    ///
+    /// # Errors
+    /// Those of `from`.
+    pub fn read(from: impl BufRead) -> io::Result<Self> {
+        let mut log = Self::default();
+        let mut from = from;
+        let mut number = 0;
+        loop {
+            let mut line = Vec::new();
+            let read = io::Read::take(&mut from, LONGEST).read_until(b'\n', &mut line)?;
+            if read == 0 {
+                break;
+            }
+            number += 1;
+            let line = String::from_utf8_lossy(&line);
+            let line = line.trim();
+            if line.is_empty() || line.starts_with(';') {
+                continue;
+            }
+            match job(line) {
+                Some(Some(job)) => log.jobs.push(job),
+                Some(None) => log.incomplete += 1,
+                None => {
+                    let (_, count) = log.broken.get_or_insert((number, 0));
+                    *count += 1;
+                }
+            }
+        }
+        log.jobs.sort_by_key(|job| (job.arrival, job.number));
+        Ok(log)
+    }
+}
+
+/// A line's job; `Some(None)` if it did not run, `None` if the line is none.
+fn job(line: &str) -> Option<Option<LoggedJob>> {
+    let fields: Vec<f64> = line
+        .split_whitespace()
+        .map(|field| field.parse().ok().filter(|value: &f64| value.is_finite()))
+        .collect::<Option<_>>()?;
+    if fields.len() != 18 {
+        return None;
+    }
+    let known = |at: usize| Some(fields[at]).filter(|value| *value >= 0.0);
+    let job = || {
+        // Of processors, those that it got come before those that it asked for.
+        let processors = [known(4), known(7)].into_iter().flatten();
+        let processors = processors
+            .filter(|count| *count >= 1.0)
+            .find(|count| *count <= 1e9)?;
+        let duration = known(3).filter(|span| *span > 0.0)? * SECOND;
+        let asked = known(8).map_or(duration, |span| span * SECOND);
+        Some(LoggedJob {
+            number: known(0)? as u64,
+            arrival: (known(1)? * SECOND) as Nanos,
+            duration: duration as Nanos,
+            estimate: asked.max(duration) as Nanos,
+            processors: processors as u32,
+        })
+    };
+    Some(job())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_read_and_what_is_none_is_counted() {
+        let text = "; Version: 2.2\n\
+            2 30 5 60 8 -1 -1 8 120 -1 1 1 1 -1 1 -1 -1 -1\n\
+            1 10 0 100 -1 -1 -1 4 -1 -1 1 1 1 -1 1 -1 -1 -1\n\
+            3 40 0 -1 4 -1 -1 4 60 -1 5 1 1 -1 1 -1 -1 -1\n\
+            broken line\n\
+            4 50 0 10 4\n\n";
+        let log = Log::read(text.as_bytes()).unwrap();
+        assert_eq!(log.jobs.len(), 2);
+        let second = 1_000_000_000;
+        assert_eq!(
+            log.jobs[0],
+            LoggedJob {
+                number: 1,
+                arrival: 10 * second,
+                duration: 100 * second,
+                estimate: 100 * second,
+                processors: 4
+            }
+        );
+        assert_eq!(
+            (log.jobs[1].processors, log.jobs[1].estimate),
+            (8, 120 * second)
+        );
+        assert_eq!(log.incomplete, 1);
+        assert_eq!(log.broken, Some((5, 2)));
+    }
+
+    #[test]
+    fn long_lines_take_no_more_memory() {
+        let text = "9".repeat(100_000);
+        let log = Log::read(text.as_bytes()).unwrap();
+        assert_eq!(log.jobs, []);
+        assert_eq!(log.broken, Some((1, 25)));
+    }
+}

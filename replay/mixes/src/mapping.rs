@@ -1,0 +1,149 @@
+//! Which of a job's hosts each of its processes is on.
+//!
+//! Called by the simulation when a job has got its hosts. Each host takes at most `slots` processes.
+
+use belljar_fabric::Topology;
+
+use crate::job::Traffic;
+
+/// What is to be placed.
+#[derive(Clone, Copy, Debug)]
+pub struct Placing<'a> {
+    /// Processes.
+    pub ranks: u32,
+    /// The job's hosts, in the order in which it got them: enough for all processes.
+    pub hosts: &'a [u32],
+    /// Processes on each host, at most.
+    pub slots: u32,
+    /// What they send.
+    pub traffic: &'a Traffic,
+    /// The network.
+    pub topology: &'a Topology,
+}
+
+/// Places processes. Implement it for a policy of your own.
+pub trait Mapping {
+    /// The host of each process.
+    fn place(&mut self, placing: Placing<'_>) -> Vec<u32>;
+}
+
+/// Fills one host after the other.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Block;
+
+impl Mapping for Block {
+    fn place(&mut self, placing: Placing<'_>) -> Vec<u32> {
+        let slots = placing.slots.max(1);
+        let host = |rank: u32| placing.hosts[(rank / slots) as usize % placing.hosts.len()];
+        (0..placing.ranks).map(host).collect()
+    }
+}
+
+/// Goes round the hosts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cyclic;
+
+impl Mapping for Cyclic {
+    fn place(&mut self, placing: Placing<'_>) -> Vec<u32> {
+        let host = |rank: u32| placing.hosts[rank as usize % placing.hosts.len()];
+        (0..placing.ranks).map(host).collect()
+    }
+}
+
+/// Places next the process with most traffic to those that are placed, on the host with a slot from which that traffic goes over fewest switches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Greedy;
+
+impl Mapping for Greedy {
+    fn place(&mut self, placing: Placing<'_>) -> Vec<u32> {
+        let ranks = placing.ranks as usize;
+        let mut with: Vec<Vec<(usize, u64)>> = vec![Vec::new(); ranks];
+        for flow in &placing.traffic.flows {
+            let (from, to) = (flow.from as usize, flow.to as usize);
+            if from < ranks && to < ranks {
+                with[from].push((to, flow.rate));
+                with[to].push((from, flow.rate));
+            }
+        }
+        let mut places: Vec<Option<usize>> = vec![None; ranks];
+        let mut left = vec![placing.slots.max(1); placing.hosts.len()];
+        // Traffic of each with those that are placed.
+        let mut drawn = vec![0_u64; ranks];
+        for _ in 0..ranks {
+            let waiting = (0..ranks).filter(|rank| places[*rank].is_none());
+            let total = |rank: &usize| with[*rank].iter().map(|(_, rate)| *rate).sum::<u64>();
+            let next =
+                waiting.max_by_key(|rank| (drawn[*rank], total(rank), std::cmp::Reverse(*rank)));
+            let Some(rank) = next else {
+                break;
+            };
+            let cost = |host: usize| {
+                let partners = with[rank].iter();
+                let placed = partners.filter_map(|(other, rate)| Some((places[*other]?, rate)));
+                let costs = placed.map(|(other, rate)| {
+                    let [here, there] = [host, other].map(|at| placing.hosts[at]);
+                    u128::from(*rate) * u128::from(distance(placing.topology, here, there))
+                });
+                costs.sum::<u128>()
+            };
+            let open = (0..left.len()).filter(|host| left[*host] > 0);
+            let Some(host) = open.min_by_key(|host| (cost(*host), *host)) else {
+                break;
+            };
+            places[rank] = Some(host);
+            left[host] -= 1;
+            for (other, rate) in &with[rank] {
+                drawn[*other] = drawn[*other].saturating_add(*rate);
+            }
+        }
+        let host = |place: Option<usize>| placing.hosts[place.unwrap_or(0)];
+        places.into_iter().map(host).collect()
+    }
+}
+
+/// How far hosts are apart: on one host, below one switch, or further.
+fn distance(topology: &Topology, one: u32, other: u32) -> u32 {
+    match (
+        one == other,
+        topology.switch_of(one) == topology.switch_of(other),
+    ) {
+        (true, _) => 0,
+        (_, true) => 1,
+        _ => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Flow;
+    use crate::shapes::two_levels;
+
+    #[test]
+    fn mappings_place_as_they_say() {
+        let topology = two_levels();
+        // Ranks 0 and 2 exchange most, 1 and 3 as well; 0 and 1 a little.
+        let flow = |from, to, rate| Flow { from, to, rate };
+        let traffic = Traffic {
+            flows: vec![flow(0, 2, 100), flow(3, 1, 90), flow(0, 1, 1)],
+        };
+        let placing = |hosts, slots| Placing {
+            ranks: 4,
+            hosts,
+            slots,
+            traffic: &traffic,
+            topology: &topology,
+        };
+        let two = [6, 1];
+        assert_eq!(Block.place(placing(&two, 2)), [6, 6, 1, 1]);
+        assert_eq!(Cyclic.place(placing(&two, 2)), [6, 1, 6, 1]);
+        assert_eq!(Greedy.place(placing(&two, 2)), [6, 1, 6, 1]);
+        // Hosts 1 and 2 are below one switch, 5 and 6 below the other.
+        let four = [1, 5, 2, 6];
+        let places = Greedy.place(placing(&four, 1));
+        let switch = |rank: usize| topology.switch_of(places[rank]);
+        assert_eq!(switch(0), switch(2));
+        assert_eq!(switch(1), switch(3));
+        assert_ne!(switch(0), switch(1));
+    }
+}

@@ -1,0 +1,114 @@
+//! What a simulation says of a machine and its policies: waiting, slowdown, utilisation.
+//!
+//! Slowdown is the time from arrival to end over the time that a job ran; the bounded one takes no job to run less than ten seconds (D. Feitelson, L. Rudolph, U. Schwiegelshohn, K. Sevcik and P. Wong, "Theory
+//! and practice in parallel job scheduling", 1997). Made of what became of jobs; shown by `belljar simulate`.
+
+use serde::Serialize;
+
+use crate::job::{Job, Nanos};
+use crate::simulation::Simulated;
+
+/// Nanoseconds below which a job's length is not taken for slowdowns that are bounded.
+const BOUND: f64 = 10e9;
+
+/// A job's own.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct JobMeasures {
+    /// Nanoseconds from arrival to start.
+    pub waited: Nanos,
+    /// Nanoseconds from start to end.
+    pub ran: Nanos,
+    /// From arrival to end, over how long it ran.
+    pub slowdown: f64,
+    /// The same, bounded; 1 at least.
+    pub bounded: f64,
+}
+
+/// Those of all jobs that ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Measures {
+    /// Jobs that ended.
+    pub ended: u64,
+    /// Jobs that did not.
+    pub left: u64,
+    /// When the last one ended, in seconds.
+    pub makespan_s: f64,
+    /// The share of all hosts' time in which they had a job.
+    pub utilisation: f64,
+    /// Seconds from arrival to start: mean, and the longest.
+    pub mean_wait_s: f64,
+    /// The longest.
+    pub longest_wait_s: f64,
+    /// Mean slowdown.
+    pub mean_slowdown: f64,
+    /// Mean bounded slowdown.
+    pub mean_bounded_slowdown: f64,
+    /// Bits a second on the busiest link, the most at any time.
+    pub highest_load: u64,
+    /// Bits a second, mean over links and time.
+    pub mean_load: f64,
+    /// The largest share of what a link can carry that any was to carry, at any time: more than 1 is more than it can.
+    pub highest_share: f64,
+    /// Variance over links, mean over time.
+    pub mean_variance: f64,
+}
+
+impl JobMeasures {
+    /// Those of a job, if it ended.
+    pub fn of(simulated: &Simulated, job: usize, jobs: &[Job]) -> Option<Self> {
+        let outcome = &simulated.jobs[job];
+        let (start, end) = (outcome.start?, outcome.end?);
+        let arrival = jobs[job].arrival;
+        let (ran, whole) = (end - start, (end - arrival) as f64);
+        Some(Self {
+            waited: start - arrival,
+            ran,
+            slowdown: whole / (ran as f64).max(1.0),
+            bounded: (whole / (ran as f64).max(BOUND)).max(1.0),
+        })
+    }
+}
+
+impl Measures {
+    /// Those of a simulation on so many hosts.
+    pub fn of(simulated: &Simulated, jobs: &[Job], hosts: u32) -> Self {
+        let each = (0..jobs.len()).map(|job| (job, JobMeasures::of(simulated, job, jobs)));
+        let (mut all, mut busy, mut waits) = (Self::default(), 0.0, 0.0);
+        for (job, own) in each {
+            let Some(own) = own else {
+                all.left += 1;
+                continue;
+            };
+            let wait = own.waited as f64 / 1e9;
+            all.ended += 1;
+            waits += wait;
+            all.longest_wait_s = all.longest_wait_s.max(wait);
+            all.mean_slowdown += own.slowdown;
+            all.mean_bounded_slowdown += own.bounded;
+            busy += own.ran as f64 * simulated.jobs[job].hosts.len() as f64;
+        }
+        let ended = all.ended.max(1) as f64;
+        all.mean_wait_s = waits / ended;
+        all.mean_slowdown /= ended;
+        all.mean_bounded_slowdown /= ended;
+        all.makespan_s = simulated.end as f64 / 1e9;
+        all.utilisation = busy / (simulated.end.max(1) as f64 * f64::from(hosts.max(1)));
+        all.load(simulated);
+        all
+    }
+
+    fn load(&mut self, simulated: &Simulated) {
+        let loads = &simulated.loads;
+        let until = loads.iter().skip(1).map(|load| load.time);
+        let until = until.chain([simulated.end]);
+        for (load, until) in loads.iter().zip(until) {
+            let share = (until - load.time) as f64 / simulated.end.max(1) as f64;
+            self.mean_load += load.mean * share;
+            self.mean_variance += load.variance * share;
+            self.highest_load = self.highest_load.max(load.maximum);
+        }
+        let shares = simulated.links.iter();
+        let shares = shares.map(|link| link.maximum as f64 / link.capacity.max(1) as f64);
+        self.highest_share = shares.fold(0.0, f64::max);
+    }
+}

@@ -1,0 +1,255 @@
+//! Over which links a job's flows go.
+//!
+//! Called by the simulation when a job's processes are placed. A policy is told the placement, the traffic, and what links carry now.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use belljar_fabric::{Direction, LinkId, Mac, Paths, Routes, Routing, RoutingError, Topology};
+
+use crate::job::Traffic;
+use crate::load::Loads;
+
+/// A way, by its links as [`Loads`] numbers them.
+pub type Way = Arc<[u32]>;
+
+/// A job whose flows are to be routed.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed<'a> {
+    /// The host of each process.
+    pub places: &'a [u32],
+    /// What they send.
+    pub traffic: &'a Traffic,
+    /// What links carry, without the job.
+    pub loads: &'a Loads,
+    /// The network.
+    pub topology: &'a Topology,
+}
+
+/// Routes flows. Implement it for a policy of your own.
+pub trait Router {
+    /// The way of each flow of the job's traffic, in their order; empty within a host.
+    fn route(&mut self, placed: Placed<'_>) -> Vec<Way>;
+}
+
+/// As runs and replays route: by the fabric's own rules. Those that look at queues look at the links' loads here, with the flows of the job that were routed before.
+#[derive(Debug)]
+pub struct Fabric {
+    paths: Paths,
+    looks_at_load: bool,
+    known: BTreeMap<(u32, u32), Way>,
+}
+
+/// Ways that are remembered, at most.
+const REMEMBERED: usize = 1 << 20;
+
+impl Fabric {
+    /// By these rules.
+    ///
+    /// # Errors
+    /// When the topology is none for them.
+    pub fn new(topology: &Topology, routes: &Routes) -> Result<Self, RoutingError> {
+        Ok(Self {
+            paths: Paths::new(topology, routes)?,
+            looks_at_load: routes.routing.looks_at_load(),
+            known: BTreeMap::new(),
+        })
+    }
+
+    fn between(
+        &mut self,
+        topology: &Topology,
+        (from, to): (u32, u32),
+        salt: u64,
+        load: &dyn Fn(u32) -> u64,
+    ) -> Way {
+        if !self.looks_at_load
+            && let Some(way) = self.known.get(&(from, to))
+        {
+            return Arc::clone(way);
+        }
+        let load = |link: LinkId, direction: Direction| load(number(link, direction));
+        let frame = headers(from, to);
+        let path = self
+            .paths
+            .between(topology, from, to, (&frame, salt), &load);
+        let way: Way = path
+            .into_iter()
+            .map(|(link, direction)| number(link, direction))
+            .collect();
+        if !self.looks_at_load && self.known.len() < REMEMBERED {
+            self.known.insert((from, to), Arc::clone(&way));
+        }
+        way
+    }
+}
+
+impl Router for Fabric {
+    fn route(&mut self, placed: Placed<'_>) -> Vec<Way> {
+        let mut own: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut ways = Vec::with_capacity(placed.traffic.flows.len());
+        for (salt, flow) in (0..).zip(&placed.traffic.flows) {
+            let pair = [flow.from, flow.to].map(|rank| placed.places[rank as usize]);
+            let load = |link| placed.loads.of(link) + own.get(&link).copied().unwrap_or(0);
+            let way = self.between(placed.topology, (pair[0], pair[1]), salt, &load);
+            if self.looks_at_load {
+                for link in way.iter() {
+                    *own.entry(*link).or_default() += flow.rate;
+                }
+            }
+            ways.push(way);
+        }
+        ways
+    }
+}
+
+/// The largest flows first, each over the one of several ways of least cost on which the busiest link would be least busy, by its share of what the link can carry.
+#[derive(Debug)]
+pub struct Greedy {
+    /// Ways by chance, from several seeds.
+    several: Vec<Fabric>,
+}
+
+/// Ways that are tried.
+const TRIED: u64 = 16;
+
+impl Greedy {
+    /// Of a topology.
+    ///
+    /// # Errors
+    /// When the topology is none for routing by chance, which there is none.
+    pub fn new(topology: &Topology, seed: u64) -> Result<Self, RoutingError> {
+        let of = |number: u64| {
+            let routes = Routes {
+                routing: Routing::Random,
+                seed: seed ^ number.rotate_left(17),
+                tables: None,
+            };
+            Fabric::new(topology, &routes)
+        };
+        Ok(Self {
+            several: (0..TRIED).map(of).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl Router for Greedy {
+    fn route(&mut self, placed: Placed<'_>) -> Vec<Way> {
+        let flows = &placed.traffic.flows;
+        let mut order: Vec<usize> = (0..flows.len()).collect();
+        order.sort_by_key(|flow| std::cmp::Reverse(flows[*flow].rate));
+        let mut own: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut ways: Vec<Way> = vec![Arc::from([]); flows.len()];
+        for at in order {
+            let flow = flows[at];
+            let [from, to] = [flow.from, flow.to].map(|rank| placed.places[rank as usize]);
+            let busiest = |way: &Way| {
+                let shares = way.iter().map(|link| {
+                    let load = placed.loads.of(*link) + own.get(link).copied().unwrap_or(0);
+                    (load + flow.rate) as f64 / placed.loads.capacity(*link).max(1) as f64
+                });
+                shares.fold(0.0, f64::max)
+            };
+            let tried = self.several.iter_mut();
+            let tried = tried.map(|router| router.between(placed.topology, (from, to), 0, &|_| 0));
+            let way = tried.min_by(|one, other| busiest(one).total_cmp(&busiest(other)));
+            let way = way.unwrap_or_else(|| Arc::from([]));
+            for link in way.iter() {
+                *own.entry(*link).or_default() += flow.rate;
+            }
+            ways[at] = way;
+        }
+        ways
+    }
+}
+
+fn number(link: LinkId, direction: Direction) -> u32 {
+    link * 2 + direction.index() as u32
+}
+
+/// Bytes of a frame that tell flows apart: Ethernet and IPv4, the hosts' numbers as addresses.
+fn headers(from: u32, to: u32) -> [u8; 38] {
+    let mut frame = [0; 38];
+    frame[..6].copy_from_slice(&Mac::of_host(to).0);
+    frame[6..12].copy_from_slice(&Mac::of_host(from).0);
+    frame[12..14].copy_from_slice(&[0x08, 0x00]);
+    frame[14] = 0x45;
+    frame[23] = 6;
+    frame[26..30].copy_from_slice(&from.to_be_bytes());
+    frame[30..34].copy_from_slice(&to.to_be_bytes());
+    frame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Flow;
+    use crate::shapes::two_levels;
+
+    /// The load of the busiest link when four flows go from one switch's hosts to the other's.
+    fn busiest(router: &mut dyn Router) -> u64 {
+        let topology = two_levels();
+        let flow = |from: u32| Flow {
+            from,
+            to: from + 4,
+            rate: 1_000,
+        };
+        let traffic = Traffic {
+            flows: (0..4).map(flow).collect(),
+        };
+        let places: Vec<u32> = (0..8).collect();
+        let mut loads = Loads::new(vec![10_000; topology.links().len() * 2]);
+        let ways = router.route(Placed {
+            places: &places,
+            traffic: &traffic,
+            loads: &loads,
+            topology: &topology,
+        });
+        for way in &ways {
+            // Up, up, down, down.
+            assert_eq!(way.len(), 4);
+            for link in way.iter() {
+                loads.add(0, *link, 1_000);
+            }
+        }
+        loads.at(0).maximum
+    }
+
+    fn fabric(routing: Routing) -> Fabric {
+        let routes = Routes {
+            routing,
+            seed: 1,
+            tables: None,
+        };
+        Fabric::new(&two_levels(), &routes).unwrap()
+    }
+
+    #[test]
+    fn policies_spread_flows_as_they_say() {
+        // All over the first of four upper switches; one over each.
+        assert_eq!(busiest(&mut fabric(Routing::Shortest)), 4_000);
+        assert_eq!(busiest(&mut fabric(Routing::DModK)), 1_000);
+        assert_eq!(busiest(&mut fabric(Routing::Adaptive)), 1_000);
+        assert_eq!(busiest(&mut Greedy::new(&two_levels(), 1).unwrap()), 1_000);
+    }
+
+    #[test]
+    fn within_a_host_nothing_is_routed() {
+        let topology = two_levels();
+        let traffic = Traffic {
+            flows: vec![Flow {
+                from: 0,
+                to: 1,
+                rate: 5,
+            }],
+        };
+        let loads = Loads::new(vec![10; topology.links().len() * 2]);
+        let ways = fabric(Routing::Shortest).route(Placed {
+            places: &[3, 3],
+            traffic: &traffic,
+            loads: &loads,
+            topology: &topology,
+        });
+        assert_eq!(ways[0].len(), 0);
+    }
+}

@@ -1,0 +1,269 @@
+//! Which of the jobs that wait are started.
+//!
+//! Schedulers know when running jobs end by their users' estimates. Jobs wait in the order of priority, and of arrival among equals. Called by the simulation whenever a job has come or
+//! ended.
+
+use crate::job::Nanos;
+
+/// A job that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Its number.
+    pub job: usize,
+    /// Hosts that it needs.
+    pub hosts: u32,
+    /// How long it runs, by its user's estimate.
+    pub estimate: Nanos,
+}
+
+/// A job that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// When it ends, by its user's estimate.
+    pub ends: Nanos,
+    /// Hosts that it has.
+    pub hosts: u32,
+}
+
+/// What a scheduler sees.
+#[derive(Clone, Copy, Debug)]
+pub struct Queue<'a> {
+    /// The time.
+    pub now: Nanos,
+    /// Jobs that wait, in order.
+    pub waiting: &'a [Waiting],
+    /// Jobs that run.
+    pub running: &'a [Running],
+    /// Hosts that are free.
+    pub free: u32,
+}
+
+/// Decides which jobs start. Implement it for a policy of your own.
+pub trait Scheduler {
+    /// The places in the queue of jobs that start now, in the order in which they get hosts.
+    fn start(&mut self, queue: Queue<'_>) -> Vec<usize>;
+}
+
+/// First come, first served: nobody starts before the first that waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fcfs;
+
+impl Scheduler for Fcfs {
+    fn start(&mut self, queue: Queue<'_>) -> Vec<usize> {
+        let mut free = queue.free;
+        let fits = queue.waiting.iter().take_while(|job| {
+            let fits = job.hosts <= free;
+            free -= if fits { job.hosts } else { 0 };
+            fits
+        });
+        (0..fits.count()).collect()
+    }
+}
+
+/// EASY backfilling: others may start before the first that waits if that does not delay it (D. Lifka, "The ANL/IBM SP scheduling system", 1995).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Easy;
+
+impl Scheduler for Easy {
+    fn start(&mut self, queue: Queue<'_>) -> Vec<usize> {
+        let mut started = Fcfs.start(queue);
+        let Some(head) = queue.waiting.get(started.len()) else {
+            return started;
+        };
+        let mut free = queue.free;
+        let mut running = queue.running.to_vec();
+        for place in &started {
+            let job = queue.waiting[*place];
+            free -= job.hosts;
+            running.push(Running {
+                ends: queue.now.saturating_add(job.estimate),
+                hosts: job.hosts,
+            });
+        }
+        running.sort_unstable_by_key(|job| job.ends);
+        // When the first has enough hosts, and how many are left over then.
+        let (mut there, mut shadow) = (free, Nanos::MAX);
+        for job in running {
+            if there >= head.hosts {
+                break;
+            }
+            there += job.hosts;
+            shadow = job.ends;
+        }
+        let mut extra = there.saturating_sub(head.hosts);
+        let later = queue.waiting.iter().enumerate().skip(started.len() + 1);
+        let mut backfilled = Vec::new();
+        for (place, job) in later {
+            if free == 0 {
+                break;
+            }
+            let in_time = queue.now.saturating_add(job.estimate) <= shadow;
+            if job.hosts <= free && (in_time || job.hosts <= extra) {
+                free -= job.hosts;
+                if !in_time {
+                    extra -= job.hosts;
+                }
+                backfilled.push(place);
+            }
+        }
+        started.extend(backfilled);
+        started
+    }
+}
+
+/// Conservative backfilling: others may start earlier if that delays nobody before them (A. Mu'alem and D. Feitelson, "Utilization, predictability, workloads, and user runtime estimates
+/// in scheduling the IBM SP2 with backfilling", 2001). All reservations are made anew at each decision.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Conservative;
+
+impl Scheduler for Conservative {
+    fn start(&mut self, queue: Queue<'_>) -> Vec<usize> {
+        let mut started = Vec::new();
+        if queue.free == 0 {
+            return started;
+        }
+        let mut profile = Profile::of(queue);
+        for (place, job) in queue.waiting.iter().enumerate() {
+            let Some(at) = profile.first(job) else {
+                continue;
+            };
+            profile.reserve(at, job);
+            if at == queue.now {
+                started.push(place);
+            }
+            if profile.free_now() == 0 {
+                break;
+            }
+        }
+        started
+    }
+}
+
+/// How many hosts are free from when on.
+struct Profile(Vec<(Nanos, u32)>);
+
+impl Profile {
+    fn of(queue: Queue<'_>) -> Self {
+        let mut ends: Vec<Running> = queue.running.to_vec();
+        ends.sort_unstable_by_key(|job| job.ends);
+        let mut steps = vec![(queue.now, queue.free)];
+        for job in ends {
+            let (last, free) = steps[steps.len() - 1];
+            // What should have ended by now may end at once.
+            let ends = job.ends.max(queue.now);
+            match last == ends {
+                true => *steps.last_mut().unwrap_or(&mut (0, 0)) = (last, free + job.hosts),
+                false => steps.push((ends, free + job.hosts)),
+            }
+        }
+        Self(steps)
+    }
+
+    fn free_now(&self) -> u32 {
+        self.0.first().map_or(0, |(_, free)| *free)
+    }
+
+    /// When a job can begin at the earliest and has its hosts for as long as it runs; `None` if never.
+    fn first(&self, job: &Waiting) -> Option<Nanos> {
+        let mut from: Option<Nanos> = None;
+        for (time, free) in &self.0 {
+            if let Some(began) = from
+                && *time >= began.saturating_add(job.estimate)
+            {
+                break;
+            }
+            from = match *free >= job.hosts {
+                true => from.or(Some(*time)),
+                false => None,
+            };
+        }
+        from
+    }
+
+    /// Takes hosts from a time on for as long as a job runs.
+    fn reserve(&mut self, at: Nanos, job: &Waiting) {
+        let ends = at.saturating_add(job.estimate);
+        for edge in [at, ends] {
+            let place = self.0.partition_point(|(time, _)| *time < edge);
+            let there = self.0.get(place).is_some_and(|(time, _)| *time == edge);
+            if !there && let Some((_, free)) = place.checked_sub(1).map(|before| self.0[before]) {
+                self.0.insert(place, (edge, free));
+            }
+        }
+        for (time, free) in &mut self.0 {
+            if (at..ends).contains(time) {
+                *free = free.saturating_sub(job.hosts);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(jobs: &[(u32, Nanos)]) -> Vec<Waiting> {
+        let jobs = jobs.iter().enumerate();
+        let jobs = jobs.map(|(job, (hosts, estimate))| Waiting {
+            job,
+            hosts: *hosts,
+            estimate: *estimate,
+        });
+        jobs.collect()
+    }
+
+    /// What each scheduler starts: FCFS, EASY, conservative.
+    fn started(waits: &[(u32, Nanos)], runs: &[(Nanos, u32)], free: u32) -> [Vec<usize>; 3] {
+        let waiting = waiting(waits);
+        let running = runs.iter().map(|(ends, hosts)| Running {
+            ends: *ends,
+            hosts: *hosts,
+        });
+        let running: Vec<Running> = running.collect();
+        let queue = Queue {
+            now: 100,
+            waiting: &waiting,
+            running: &running,
+            free,
+        };
+        [
+            Fcfs.start(queue),
+            Easy.start(queue),
+            Conservative.start(queue),
+        ]
+    }
+
+    #[test]
+    fn what_fits_starts_in_order() {
+        let none: [usize; 0] = [];
+        assert_eq!(started(&[(2, 9), (2, 9)], &[], 4), [[0, 1], [0, 1], [0, 1]]);
+        assert_eq!(started(&[(5, 9)], &[(200, 2)], 4), [none, none, none]);
+        assert_eq!(started(&[], &[], 4), [none, none, none]);
+    }
+
+    #[test]
+    fn backfilling_does_not_delay_the_first() {
+        // The first needs 6 of 8 hosts; 4 are free, 4 until 200. A short job may come before it, a long one that leaves it enough hosts, too.
+        let waits = [(6, 50), (2, 100), (2, 500), (2, 500)];
+        let [fcfs, easy, conservative] = started(&waits, &[(200, 4)], 4);
+        assert_eq!(fcfs, []);
+        // The second ends in time; of the others one fits besides the first.
+        assert_eq!(easy, [1, 2]);
+        assert_eq!(conservative, [1, 2]);
+    }
+
+    #[test]
+    fn conservative_backfilling_delays_nobody() {
+        // Two of 8 hosts are free until 200. The first needs 6 then, the second 7 when that has ended, at 300. The third needs two for long: the first does not need
+        // these, the second does.
+        let none: [usize; 0] = [];
+        let waits = [(6, 100), (7, 100), (2, 1000)];
+        let [_, easy, conservative] = started(&waits, &[(200, 6)], 2);
+        assert_eq!(easy, [2]);
+        assert_eq!(conservative, none);
+        // One that ends before 300 may start.
+        let waits = [(6, 100), (7, 100), (2, 200)];
+        let [_, _, conservative] = started(&waits, &[(200, 6)], 2);
+        assert_eq!(conservative, [2]);
+    }
+}
