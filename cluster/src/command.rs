@@ -34,6 +34,8 @@ pub(crate) mod replay;
 pub(crate) mod report;
 /// `belljar run`, `belljar resume` and `belljar checkpoint`.
 pub(crate) mod run;
+/// `belljar simulate`: many jobs on one interconnect.
+pub(crate) mod simulate;
 /// `belljar submit`, and what it shares with `belljar sweep`.
 pub(crate) mod submit;
 /// `belljar sweep`: runs of one scenario with all combinations of some values, and their table.

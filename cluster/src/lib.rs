@@ -8,7 +8,7 @@
 //!
 //! | room | what is in it | imports |
 //! |---|---|---|
-//! | [`sweep`], [`boot`], [`doctor`] | what commands do besides runs | those below |
+//! | [`sweep`], [`boot`], [`doctor`], [`mix`] | what commands do besides runs | those below |
 //! | [`observe`] | runs looked at; a run's state hashes | `run`, `plan`, `results`, `scenario` |
 //! | [`hosts`] | one run on several hosts | `run`, `plan`, `results`, `scenario`, `observe` |
 //! | [`run`] | rounds, host threads, checkpoints, the summary | `plan`, `host`, `results`, `scenario`, `hosts`, `observe` |
@@ -31,6 +31,8 @@ pub mod doctor;
 pub mod host;
 /// A run on several hosts.
 pub mod hosts;
+/// Many jobs on one machine, as a file says them.
+pub mod mix;
 /// Programs of the user's own, without a scenario.
 pub mod mpirun;
 /// Runs looked at.

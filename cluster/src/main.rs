@@ -85,6 +85,9 @@ enum Command {
         after_help = "Example: belljar place belljar-runs/hpl-4 --topology torus --set network.dimensions=[2,2] --out best"
     )]
     Place(command::replay::place::PlaceArguments),
+    /// Simulate many jobs on one interconnect: schedulers, selections of hosts, mappings and routings, and what links carry.
+    #[command(after_help = "Example: belljar simulate scenarios/mix.toml --out mix")]
+    Simulate(command::simulate::SimulateArguments),
     /// Guest images.
     #[command(subcommand)]
     Image(ImageCommand),
@@ -376,6 +379,7 @@ fn main() -> ExitCode {
         Command::Profile(arguments) => command::profile::profile(&arguments),
         Command::Report(arguments) => command::report::report(&arguments),
         Command::Replay(arguments) => command::replay::replay(&arguments),
+        Command::Simulate(arguments) => command::simulate::simulate(&arguments),
         Command::Place(arguments) => command::replay::place::place(&arguments),
         Command::Completions(arguments) => {
             command::manual::completions(&arguments, Arguments::command())

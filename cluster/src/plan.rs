@@ -193,6 +193,16 @@ impl Plan {
         Ok((network.topology, network.settings))
     }
 
+    /// The same of a machine that nobody boots, which may have more nodes than a run.
+    ///
+    /// # Errors
+    /// When it cannot be: see [`PlanError`].
+    pub fn machine_of(scenario: &Scenario, path: &Path) -> Result<(Topology, Settings), PlanError> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let network = NetworkPlan::resolve(scenario, folder)?;
+        Ok((network.topology, network.settings))
+    }
+
     /// Whether the library is preloaded into the workload's programs.
     pub fn preloads_library(&self) -> bool {
         self.trace.library.unwrap_or(self.engine == Engine::Kvm)

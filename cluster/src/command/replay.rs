@@ -21,7 +21,7 @@ mod stuck;
 /// Many replays of one run.
 mod vary;
 /// How far a replay is, and its end by the user.
-mod watch;
+pub(super) mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

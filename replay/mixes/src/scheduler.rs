@@ -119,20 +119,25 @@ pub struct Conservative;
 impl Scheduler for Conservative {
     fn start(&mut self, queue: Queue<'_>) -> Vec<usize> {
         let mut started = Vec::new();
-        if queue.free == 0 {
+        // The fewest hosts that this job or one after it needs: where they are not free now, none of them starts.
+        let mut least: Vec<u32> = queue.waiting.iter().map(|job| job.hosts).collect();
+        for place in (1..least.len()).rev() {
+            least[place - 1] = least[place - 1].min(least[place]);
+        }
+        if least.first().is_none_or(|least| *least > queue.free) {
             return started;
         }
         let mut profile = Profile::of(queue);
         for (place, job) in queue.waiting.iter().enumerate() {
+            if least[place] > profile.free_now() {
+                break;
+            }
             let Some(at) = profile.first(job) else {
                 continue;
             };
             profile.reserve(at, job);
             if at == queue.now {
                 started.push(place);
-            }
-            if profile.free_now() == 0 {
-                break;
             }
         }
         started

@@ -169,6 +169,7 @@ fn a_replay_tells_what_a_run_on_the_other_network_is() {
     assert_eq!(code, Some(0), "{error}");
     assert!(diff.contains("The programs do the same"), "{diff}");
     varied(&dir, &far);
+    mixed(&dir);
     calibrated(&dir);
     exported(&dir);
     exported_as_read(&dir);
@@ -219,6 +220,75 @@ fn varied(dir: &Dir, far: &[String; 2]) {
     let time = |key: &str| main[key].as_u64().expect("a time");
     assert!(time("total_ps") > time("traced_ps"), "{main}");
     assert!(time("total_ps") <= 4 * told["total_ps"].as_u64().expect("a time"));
+}
+
+/// Jobs like the run, on one machine: links carry what the run's messages are.
+fn mixed(dir: &Dir) {
+    let mix = r#"
+        name = "mix"
+        hosts = 6
+        scheduler = ["fcfs", "easy"]
+        selection = ["linear", "random"]
+        snapshots = ["1 us"]
+        network = { bandwidth = "10 Gb/s" }
+        [[jobs]]
+        name = "halos"
+        count = 3
+        traffic = { trace = "near" }
+        [[jobs]]
+        name = "small"
+        ranks = 2
+        duration = "1 ms"
+    "#;
+    dir.write("mix.toml", mix);
+    let (told, error, code) = dir.call(&["simulate", "mix.toml", "--out", "mixed", "--json"]);
+    assert_eq!(code, Some(0), "{error}");
+    let rows: Value = serde_json::from_str(&told).expect("JSON");
+    assert_eq!(rows.as_array().map(Vec::len), Some(4));
+    assert_eq!(rows[0]["ended"], 4);
+    // Four of six hosts each: one after the other. The small one waits for the others, or not.
+    assert!(
+        rows[0]["mean_wait_s"].as_f64() > rows[2]["mean_wait_s"].as_f64(),
+        "{told}"
+    );
+    let (matrix, error, code) = dir.call(&["trace", "matrix", "near", "--by", "message", "--json"]);
+    assert_eq!(code, Some(0), "{error}");
+    let matrix: Value = serde_json::from_str(&matrix).expect("JSON");
+    let pairs = matrix["pairs"].as_array().expect("pairs").iter();
+    let sent: f64 = pairs
+        .map(|pair| pair["bytes"].as_f64().expect("bytes"))
+        .sum();
+    let read = |name: &str| std::fs::read_to_string(dir.path("mixed").join(name)).expect("a file");
+    let links = read("0/links.csv");
+    let mean = links.lines().skip(1).map(|line| {
+        line.split(',')
+            .nth(3)
+            .expect("a mean")
+            .parse::<f64>()
+            .expect("a number")
+    });
+    let seconds = rows[0]["makespan_s"].as_f64().expect("seconds");
+    // Each message goes over two links, and there are three jobs.
+    let carried = mean.sum::<f64>() * seconds / 8.0;
+    assert!(
+        (carried / (sent * 6.0) - 1.0).abs() < 1e-3,
+        "{carried} {sent}"
+    );
+    assert_eq!(read("0/jobs.csv").lines().count(), 5);
+    assert_eq!(read("results.csv").lines().count(), 5);
+    let graph = read("0/0.000s.graphml");
+    assert_eq!(graph.matches("<edge ").count(), 12);
+    assert!(
+        graph.contains("<node id=\"switch0\"><data key=\"kind\">switch</data>"),
+        "{graph}"
+    );
+    dir.write("large.toml", &mix.replace("hosts = 6", "hosts = 3"));
+    let (_, error, code) = dir.call(&["simulate", "large.toml"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        error.contains("job 0 (halos) needs 4 hosts, and the network has 3"),
+        "{error}"
+    );
 }
 
 /// Costs that are fitted to the run explain it better, and replay takes them.

@@ -1,6 +1,6 @@
 //! How far a replay is, on a terminal, and its end by the user.
 //!
-//! The first Ctrl-C has it end with what it has, the second ends the program. Called by `replay`.
+//! The first Ctrl-C has it end with what it has, the second ends the program. Called by `replay` and `simulate`.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use signal_hook::flag;
 const SELDOM: u64 = 1 << 14;
 
 /// What is asked at each step, by all threads that take some.
-pub(super) struct Watch {
+pub(in crate::command) struct Watch {
     bar: ProgressBar,
     steps: AtomicU64,
     /// Steps between two looks at the terminal.
@@ -29,7 +29,7 @@ impl Watch {
     ///
     /// # Errors
     /// When the host lets no signal be handled.
-    pub(super) fn over(program: &Program) -> Result<Self> {
+    pub(in crate::command) fn over(program: &Program) -> Result<Self> {
         let all: usize = program.threads.iter().map(|it| it.calls.len()).sum();
         Self::of(
             Some(all as u64),
@@ -42,7 +42,7 @@ impl Watch {
     ///
     /// # Errors
     /// When the host lets no signal be handled.
-    pub(super) fn of(all: Option<u64>, seldom: u64, template: &str) -> Result<Self> {
+    pub(in crate::command) fn of(all: Option<u64>, seldom: u64, template: &str) -> Result<Self> {
         let bar = match (io::stderr().is_terminal(), all) {
             (false, _) => ProgressBar::hidden(),
             (true, Some(all)) => ProgressBar::new(all),
@@ -64,7 +64,7 @@ impl Watch {
     }
 
     /// A step is taken. Whether to continue.
-    pub(super) fn step(&self) -> bool {
+    pub(in crate::command) fn step(&self) -> bool {
         let steps = self.steps.fetch_add(1, Ordering::Relaxed) + 1;
         if steps.is_multiple_of(self.seldom) {
             self.bar.set_position(steps);
@@ -73,12 +73,12 @@ impl Watch {
     }
 
     /// Whether to continue.
-    pub(super) fn continues(&self) -> bool {
+    pub(in crate::command) fn continues(&self) -> bool {
         !self.interrupted.load(Ordering::Relaxed)
     }
 
     /// The replay is over.
-    pub(super) fn finish(&self) {
+    pub(in crate::command) fn finish(&self) {
         self.bar.finish_and_clear();
     }
 }

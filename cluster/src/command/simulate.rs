@@ -1,0 +1,223 @@
+//! `belljar simulate`: many jobs on one interconnect, all combinations of a mix's values.
+//!
+//! All combinations are read before any is simulated, so that a wrong one is told of at once. They are simulated on all processors; rows stand in the order of combinations, whichever was done first, and are
+//! the same on any number. Called by `main`.
+
+/// What a simulation leaves in its folder.
+mod files;
+/// Traffic of traced runs.
+mod traced;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use anyhow::{Context, Result};
+use belljar_analysis::Table;
+use belljar_cluster::mix::{Combination, Mix, combinations};
+use belljar_mixes::{Job, Machine, Measures, Simulated, simulate as play};
+use clap::Args;
+use serde::Serialize;
+
+use super::output::show;
+use super::replay::watch::Watch;
+use traced::Runs;
+
+#[derive(Args)]
+pub(crate) struct SimulateArguments {
+    /// The mix's file.
+    mix: PathBuf,
+    /// A new folder for what becomes of jobs and links: a folder for each combination, and the table of all.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The table as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A combination's row.
+#[derive(Serialize)]
+struct Row {
+    values: Vec<(String, String)>,
+    #[serde(flatten)]
+    measures: Measures,
+}
+
+/// A combination that is to be simulated.
+struct Wanted {
+    values: Vec<(String, String)>,
+    mix: Mix,
+    jobs: Vec<Job>,
+}
+
+/// `belljar simulate`.
+pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<ExitCode> {
+    let path = &arguments.mix;
+    let mut runs = Runs::default();
+    let mut said: Vec<String> = Vec::new();
+    let all = combinations(path)?.into_iter().map(|combination| {
+        let described = describe(&combination);
+        wanted(path, combination, &mut runs, &mut said).with_context(|| described)
+    });
+    let all: Vec<Wanted> = all.collect::<Result<_>>()?;
+    said.dedup();
+    said.iter().for_each(|line| eprintln!("warning: {line}"));
+    if let Some(out) = &arguments.out {
+        fs::create_dir(out).with_context(|| format!("cannot make the folder {}", out.display()))?;
+    }
+    let rows = simulate_all(path, &all, arguments.out.as_deref())?;
+    let keys: Vec<String> = all.first().map_or_else(Vec::new, |of| {
+        of.values.iter().map(|(key, _)| key.clone()).collect()
+    });
+    if rows.len() < all.len() {
+        eprintln!("broken off: {} of {} were simulated", rows.len(), all.len());
+    }
+    if let Some(out) = &arguments.out {
+        files::table(&out.join("results.csv"), &keys, &rows)?;
+    }
+    show(|out| match arguments.json {
+        true => {
+            serde_json::to_writer_pretty(&mut *out, &rows)?;
+            writeln!(out)
+        }
+        false => text(&keys, &rows, out),
+    })?;
+    Ok(match rows.len() == all.len() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+fn describe(combination: &Combination) -> String {
+    let values = combination.values.iter();
+    let values: Vec<String> = values
+        .map(|(key, value)| format!("{key} = {value}"))
+        .collect();
+    format!("with {}", values.join(", "))
+}
+
+/// A combination, read and checked.
+fn wanted(
+    path: &Path,
+    combination: Combination,
+    runs: &mut Runs,
+    said: &mut Vec<String>,
+) -> Result<Wanted> {
+    let mix = Mix::of(path, &combination)?;
+    let (topology, settings) = mix.machine(path)?;
+    mix.policies(&topology, &settings)?;
+    let (jobs, more) = mix.jobs(path, runs)?;
+    said.extend(more);
+    Ok(Wanted {
+        values: combination.values,
+        mix,
+        jobs,
+    })
+}
+
+/// Simulates all on all processors; rows of those that were simulated to their ends.
+fn simulate_all(path: &Path, all: &[Wanted], out: Option<&Path>) -> Result<Vec<Row>> {
+    let template = "{pos} of {len} simulated {wide_bar} {eta}";
+    let watch = Watch::of(Some(all.len() as u64), 1, template)?;
+    let next = AtomicUsize::new(0);
+    let rows: Mutex<Vec<(usize, Result<Option<Row>>)>> = Mutex::new(Vec::new());
+    let work = || {
+        while watch.continues() {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(wanted) = all.get(index) else {
+                return;
+            };
+            let folder = out.map(|out| out.join(index.to_string()));
+            let row = one(path, wanted, folder.as_deref(), &watch);
+            watch.step();
+            if let Ok(mut rows) = rows.lock() {
+                rows.push((index, row));
+            }
+        }
+    };
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..processors.min(all.len()) {
+            scope.spawn(work);
+        }
+    });
+    watch.finish();
+    let mut rows = rows.into_inner().unwrap_or_default();
+    rows.sort_by_key(|(index, _)| *index);
+    let rows = rows.into_iter().map(|(_, row)| row);
+    let rows: Vec<Option<Row>> = rows.collect::<Result<_>>()?;
+    Ok(rows.into_iter().flatten().collect())
+}
+
+/// Simulates a combination; `None` when told to stop.
+fn one(path: &Path, wanted: &Wanted, folder: Option<&Path>, watch: &Watch) -> Result<Option<Row>> {
+    let (topology, settings) = wanted.mix.machine(path)?;
+    let policies = wanted.mix.policies(&topology, &settings)?;
+    let snapshots = wanted.mix.snapshots();
+    let machine = Machine {
+        topology: &topology,
+        slots: wanted.mix.ranks_per_host,
+        snapshots: &snapshots,
+    };
+    let simulated: Simulated = play(machine, &wanted.jobs, policies, |_| watch.continues())?;
+    if !watch.continues() {
+        return Ok(None);
+    }
+    let measures = Measures::of(&simulated, &wanted.jobs, topology.hosts());
+    if let Some(folder) = folder {
+        files::write(folder, &topology, &wanted.jobs, &simulated)?;
+    }
+    Ok(Some(Row {
+        values: wanted.values.clone(),
+        measures,
+    }))
+}
+
+/// For people.
+fn text(keys: &[String], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
+    let heads = [
+        "jobs",
+        "makespan",
+        "utilisation",
+        "mean wait",
+        "slowdown",
+        "bounded",
+        "highest load",
+        "mean load",
+        "busiest link",
+    ];
+    let mut table = Table::new(keys.iter().map(String::as_str).chain(heads));
+    for Row { values, measures } in rows {
+        let values = values.iter().map(|(_, value)| value.clone());
+        let figures = [
+            measures.ended.to_string(),
+            format!("{:.1} s", measures.makespan_s),
+            format!("{:.1} %", measures.utilisation * 100.0),
+            format!("{:.1} s", measures.mean_wait_s),
+            format!("{:.2}", measures.mean_slowdown),
+            format!("{:.2}", measures.mean_bounded_slowdown),
+            rate(measures.highest_load as f64),
+            rate(measures.mean_load),
+            format!("{:.0} %", measures.highest_share * 100.0),
+        ];
+        table.row(values.chain(figures).collect());
+    }
+    table.write(out)?;
+    writeln!(
+        out,
+        "load is of links' directions; the busiest link's is the most that any was to carry, as a share of what it can"
+    )
+}
+
+/// Bits a second for people.
+fn rate(bits: f64) -> String {
+    match bits {
+        bits if bits >= 1e9 => format!("{:.2} Gb/s", bits / 1e9),
+        bits if bits >= 1e6 => format!("{:.2} Mb/s", bits / 1e6),
+        bits => format!("{:.2} kb/s", bits / 1e3),
+    }
+}

@@ -1,0 +1,188 @@
+//! What a simulation leaves in its folder: jobs, loads over time, links, snapshots.
+//!
+//! Tables are comma-separated values, times seconds, loads bits a second. Snapshots are GraphML, which networkx reads and Gephi opens. Called by `simulate`.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use belljar_fabric::{Direction, Endpoint, Topology};
+use belljar_mixes::{Job, JobMeasures, Simulated};
+
+use super::Row;
+
+/// The table of all combinations.
+pub(super) fn table(path: &Path, keys: &[String], rows: &[Row]) -> Result<()> {
+    let mut writer = open(path)?;
+    for (number, row) in rows.iter().enumerate() {
+        let figures = serde_json::to_value(row.measures)?;
+        let figures = figures.as_object().context("measures are no object")?;
+        if number == 0 {
+            let names = figures.keys().map(String::as_str);
+            writer.write_record(keys.iter().map(String::as_str).chain(names))?;
+        }
+        let values = row.values.iter().map(|(_, value)| value.clone());
+        writer.write_record(values.chain(figures.values().map(ToString::to_string)))?;
+    }
+    Ok(writer.flush()?)
+}
+
+/// What became of a combination, into a new folder.
+pub(super) fn write(
+    folder: &Path,
+    topology: &Topology,
+    jobs: &[Job],
+    simulated: &Simulated,
+) -> Result<()> {
+    fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    of_jobs(&folder.join("jobs.csv"), jobs, simulated)?;
+    loads(&folder.join("loads.csv"), simulated)?;
+    links(&folder.join("links.csv"), topology, simulated)?;
+    for (time, loads) in &simulated.snapshots {
+        let path = folder.join(format!("{:.3}s.graphml", *time as f64 / 1e9));
+        snapshot(&path, topology, loads).with_context(|| path.display().to_string())?;
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> Result<csv::Writer<File>> {
+    csv::Writer::from_path(path).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn seconds(nanos: u64) -> String {
+    format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
+}
+
+fn of_jobs(path: &Path, jobs: &[Job], simulated: &Simulated) -> Result<()> {
+    let mut writer = open(path)?;
+    writer.write_record([
+        "job",
+        "name",
+        "ranks",
+        "priority",
+        "arrival_s",
+        "start_s",
+        "end_s",
+        "wait_s",
+        "slowdown",
+        "bounded_slowdown",
+        "hosts",
+    ])?;
+    for (number, (job, outcome)) in jobs.iter().zip(&simulated.jobs).enumerate() {
+        let own = JobMeasures::of(simulated, number, jobs);
+        let figure = |of: fn(JobMeasures) -> String| own.map_or_else(String::new, of);
+        let hosts: Vec<String> = outcome.hosts.iter().map(ToString::to_string).collect();
+        writer.write_record([
+            number.to_string(),
+            job.name.to_string(),
+            job.ranks.to_string(),
+            job.priority.to_string(),
+            seconds(job.arrival),
+            outcome.start.map_or_else(String::new, seconds),
+            outcome.end.map_or_else(String::new, seconds),
+            figure(|own| seconds(own.waited)),
+            figure(|own| own.slowdown.to_string()),
+            figure(|own| own.bounded.to_string()),
+            hosts.join(" "),
+        ])?;
+    }
+    Ok(writer.flush()?)
+}
+
+fn loads(path: &Path, simulated: &Simulated) -> Result<()> {
+    let mut writer = open(path)?;
+    writer.write_record(["time_s", "maximum_bps", "mean_bps", "variance"])?;
+    for load in &simulated.loads {
+        writer.write_record([
+            seconds(load.time),
+            load.maximum.to_string(),
+            load.mean.to_string(),
+            load.variance.to_string(),
+        ])?;
+    }
+    Ok(writer.flush()?)
+}
+
+fn links(path: &Path, topology: &Topology, simulated: &Simulated) -> Result<()> {
+    let mut writer = open(path)?;
+    writer.write_record([
+        "link",
+        "direction",
+        "capacity_bps",
+        "mean_bps",
+        "maximum_bps",
+    ])?;
+    for (number, link) in (0..).zip(&simulated.links) {
+        let direction = match number % 2 == Direction::Up.index() as u32 {
+            true => "up",
+            false => "down",
+        };
+        writer.write_record([
+            topology.link_name(number / 2),
+            direction.to_owned(),
+            link.capacity.to_string(),
+            link.mean.to_string(),
+            link.maximum.to_string(),
+        ])?;
+    }
+    Ok(writer.flush()?)
+}
+
+/// The network and what its links carry, as GraphML (U. Brandes and others, 2013).
+fn snapshot(path: &Path, topology: &Topology, loads: &[u64]) -> Result<()> {
+    let mut out = BufWriter::new(File::create(path)?);
+    writeln!(
+        out,
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+         <graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n\
+         <key id=\"kind\" for=\"node\" attr.name=\"kind\" attr.type=\"string\"/>\n\
+         <key id=\"load\" for=\"edge\" attr.name=\"load\" attr.type=\"long\"/>\n\
+         <key id=\"capacity\" for=\"edge\" attr.name=\"capacity\" attr.type=\"long\"/>\n\
+         <key id=\"share\" for=\"edge\" attr.name=\"share\" attr.type=\"double\"/>\n\
+         <graph edgedefault=\"directed\">"
+    )?;
+    let hosts = (0..topology.hosts()).map(Endpoint::Host);
+    let switches = (0..topology.switches().len() as u32).map(Endpoint::Switch);
+    for place in hosts.chain(switches) {
+        let kind = match place {
+            Endpoint::Host(_) => "host",
+            Endpoint::Switch(_) => "switch",
+        };
+        let name = escaped(&topology.place_name(place));
+        writeln!(
+            out,
+            "<node id=\"{name}\"><data key=\"kind\">{kind}</data></node>"
+        )?;
+    }
+    for (number, load) in loads.iter().enumerate() {
+        let Some(link) = topology.links().get(number / 2) else {
+            continue;
+        };
+        // A direction's index is that of the end that it leads to.
+        let to = link.ends[number % 2];
+        let [from, to] =
+            [link.ends[1 - number % 2], to].map(|end| escaped(&topology.place_name(end)));
+        let capacity = link.spec.bandwidth;
+        writeln!(
+            out,
+            "<edge source=\"{from}\" target=\"{to}\"><data key=\"load\">{load}</data><data key=\"capacity\">{capacity}</data><data key=\"share\">{}</data></edge>",
+            *load as f64 / capacity.max(1) as f64
+        )?;
+    }
+    writeln!(out, "</graph>\n</graphml>")?;
+    Ok(out.flush()?)
+}
+
+fn escaped(name: &str) -> String {
+    let escape = |letter: char| match letter {
+        '&' => "&amp;".to_owned(),
+        '<' => "&lt;".to_owned(),
+        '>' => "&gt;".to_owned(),
+        '"' => "&quot;".to_owned(),
+        letter if letter.is_control() => String::new(),
+        letter => letter.to_string(),
+    };
+    name.chars().map(escape).collect()
+}
