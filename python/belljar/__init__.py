@@ -9,9 +9,9 @@ Tables of a trace are Arrow streams (the Arrow PyCapsule interface), so pandas, 
 Everything else is what the command ``belljar`` says with ``--json``; it is looked for in ``BELLJAR`` and then on the ``PATH``.
 """
 
-from ._command import BelljarError, command, run, replay, sweep
+from ._command import BelljarError, command, replay, run, simulate, sweep
 from ._run import Run, open
 from ._belljar import Table
 from ._scenario import Scenario
 
-__all__ = ["BelljarError", "Run", "Scenario", "Table", "command", "open", "replay", "run", "sweep"]
+__all__ = ["BelljarError", "Run", "Scenario", "Table", "command", "open", "replay", "run", "simulate", "sweep"]

@@ -159,6 +159,24 @@ def replay(
     return outcome
 
 
+def simulate(
+    mix: PathLike, *, out: Optional[PathLike] = None, progress: Optional[Progress] = None
+) -> list[dict[str, Any]]:
+    """Simulates the jobs of a mix's file (``belljar simulate``), all combinations of its values: a row for each, as a dictionary with the values that vary by their keys.
+
+    With ``out``, a new folder, it keeps what became of jobs and links.
+    """
+    words = ["simulate", os.fspath(mix), "--json"]
+    if out is not None:
+        words += ["--out", os.fspath(out)]
+    return _rows(told(words, progress))
+
+
+def _rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of a table, with the values that vary by their keys."""
+    return [{**dict(row.pop("values")), **row} for row in rows]
+
+
 def sweep(
     directory: PathLike,
     vary: Mapping[str, Iterable[Any]],
@@ -175,5 +193,4 @@ def sweep(
     words = ["replay", os.fspath(directory), "--json", *settings(set), *_options(options)]
     for key, values in vary.items():
         words += ["--vary", f"{key}={quoted(list(values))}"]
-    rows = told(words, progress)
-    return [{**dict(row.pop("values")), **row} for row in rows]
+    return _rows(told(words, progress))

@@ -84,6 +84,24 @@ class Package(unittest.TestCase):
         self.assertEqual([row["network.latency"] for row in rows], ["1 us", "20 us"])
         self.assertEqual(rows[1]["total_ps"], far["total_ps"])
 
+    def test_a_mix_is_simulated_and_networkx_reads_snapshots(self):
+        import networkx
+
+        mix = Path(self.folder.name) / "mix.toml"
+        mix.write_text(
+            'name = "m"\nhosts = 4\nscheduler = ["fcfs", "easy"]\nsnapshots = ["1 s"]\nnetwork.bandwidth = "10 Gb/s"\n'
+            '[[jobs]]\nname = "ring"\nranks = 3\nduration = "2 s"\ntraffic = { pattern = "ring", rate = "1 Gb/s" }\n'
+        )
+        out = Path(self.folder.name) / "mixed"
+        rows = belljar.simulate(mix, out=out)
+        self.assertEqual([row["scheduler"] for row in rows], ["fcfs", "easy"])
+        self.assertEqual(rows[0]["highest_load"], 1_000_000_000)
+        graph = networkx.read_graphml(out / "0" / "1.000s.graphml")
+        loads = networkx.get_edge_attributes(graph, "load").values()
+        # Each of three hosts sends and receives 1 Gb/s; the fourth has no job.
+        self.assertEqual(sorted(loads), [0, 0] + 6 * [1_000_000_000])
+        self.assertEqual(sum(kind == "host" for kind in networkx.get_node_attributes(graph, "kind").values()), 4)
+
     def test_errors_say_what_is_wrong(self):
         with self.assertRaises(KeyError) as caught:
             self.traced.table("cals")

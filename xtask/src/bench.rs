@@ -35,6 +35,8 @@ mod replay;
 mod scale;
 /// `cargo xtask bench share`: where the host's time goes while guests run.
 mod share;
+/// `cargo xtask bench simulate`: how long mixes of jobs take.
+mod simulate;
 
 /// Runs of each side for each row, unless said otherwise.
 const RUNS: usize = 5;
@@ -46,7 +48,8 @@ pub(crate) struct Arguments {
     /// measures the engine against the bare processor and QEMU; `hpl` four nodes that
     /// compute together; `share` where the host's time goes; `kvm` what the kvm engine costs;
     /// `scale`, alone or with names of parts after it, what many nodes cost; `hosts` what it
-    /// costs to run on several hosts; `replay` how many messages replay plays a second, against SimGrid.
+    /// costs to run on several hosts; `replay` how many messages replay plays a second, against SimGrid;
+    /// `simulate` how long mixes of ten thousand jobs take.
     names: Vec<String>,
     /// With `engine`: also draw the ratios to the bare processor here, as SVG; with `hosts`
     /// the time over the round trip; with `scale` how a node's cost grows.
@@ -113,6 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Some("hpl") => return cluster::run(runs),
         Some("share") => return share::run(),
         Some("replay") => return replay::run(runs),
+        Some("simulate") => return simulate::run(runs),
         Some("kvm") => return kvm::run(runs),
         Some("scale") => return scale::run(runs, &arguments.names[1..], plot_file),
         Some("hosts") => return hosts::run(arguments.runs, json_file, plot_file),
