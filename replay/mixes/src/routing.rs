@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use belljar_fabric::{Direction, LinkId, Mac, Paths, Routes, Routing, RoutingError, Topology};
+use belljar_fabric::{Direction, LinkId, Paths, Routes, Routing, RoutingError, Topology, headers};
 
 use crate::job::Traffic;
 use crate::load::Loads;
@@ -165,19 +165,6 @@ impl Router for Greedy {
 
 fn number(link: LinkId, direction: Direction) -> u32 {
     link * 2 + direction.index() as u32
-}
-
-/// Bytes of a frame that tell flows apart: Ethernet and IPv4, the hosts' numbers as addresses.
-fn headers(from: u32, to: u32) -> [u8; 38] {
-    let mut frame = [0; 38];
-    frame[..6].copy_from_slice(&Mac::of_host(to).0);
-    frame[6..12].copy_from_slice(&Mac::of_host(from).0);
-    frame[12..14].copy_from_slice(&[0x08, 0x00]);
-    frame[14] = 0x45;
-    frame[23] = 6;
-    frame[26..30].copy_from_slice(&from.to_be_bytes());
-    frame[30..34].copy_from_slice(&to.to_be_bytes());
-    frame
 }
 
 #[cfg(test)]

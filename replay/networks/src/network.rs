@@ -11,7 +11,7 @@ pub type MessageId = u32;
 pub(crate) const SEGMENT: u64 = 1448;
 
 /// Bytes of a frame besides its data, from the destination's address on: 14 of Ethernet, 20 of IP, 32 of TCP.
-pub(crate) const HEADERS: u64 = 66;
+pub(crate) const HEADERS: u64 = belljar_fabric::HEADERS as u64;
 
 /// A message to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

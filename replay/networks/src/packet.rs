@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use belljar_fabric::{Direction, Fabric, Frame, Mac, RoutingError, Settings, Topology};
+use belljar_fabric::{Direction, Fabric, Frame, Mac, RoutingError, Settings, Topology, headers};
 use belljar_sim::{Span, Time};
 
 use crate::loggops::within;
 use crate::network::{Arrival, HEADERS, LinkLoad, Message, Network, Pace, SEGMENT, frames_of};
-use crate::way::{Ways, headers, name};
+use crate::way::{Ways, name};
 use connection::Connection;
 
 /// How long a sender waits for what nobody tells it is lost: Linux's least.

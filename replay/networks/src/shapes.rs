@@ -1,4 +1,6 @@
-//! Topologies on which tests of several models play.
+//! Topologies on which tests of several models play, always the same.
+//!
+//! Called by these tests.
 
 use belljar_fabric::{FatTree, PartSpecs, Topology};
 

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use belljar_fabric::{Direction, Endpoint, LinkId, Mac, Paths, Routes, RoutingError, Topology};
+use belljar_fabric::{Direction, Endpoint, LinkId, Paths, Routes, RoutingError, Topology, headers};
 use belljar_sim::Span;
 
-use crate::network::{HEADERS, SEGMENT, on_wire};
+use crate::network::{SEGMENT, on_wire};
 
 /// A way from one host to another.
 #[derive(Clone, Debug)]
@@ -153,19 +153,4 @@ pub(crate) fn name(topology: &Topology, link: LinkId, direction: Direction) -> S
         Direction::Down => "down",
     };
     format!("{} {way}", topology.link_name(link))
-}
-
-/// The headers of a frame of TCP from one host to another: what routing looks at is there.
-pub(crate) fn headers(from: u32, to: u32) -> [u8; HEADERS as usize] {
-    let mut frame = [0; HEADERS as usize];
-    frame[..6].copy_from_slice(&Mac::of_host(to).0);
-    frame[6..12].copy_from_slice(&Mac::of_host(from).0);
-    frame[12..14].copy_from_slice(&[0x08, 0x00]);
-    frame[14] = 0x45;
-    frame[23] = 6;
-    frame[26..30].copy_from_slice(&from.to_be_bytes());
-    frame[30..34].copy_from_slice(&to.to_be_bytes());
-    frame[34..36].copy_from_slice(&(from as u16).to_be_bytes());
-    frame[36..38].copy_from_slice(&(to as u16).to_be_bytes());
-    frame
 }

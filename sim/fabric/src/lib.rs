@@ -38,7 +38,7 @@ pub use frame::{Frame, MIN_FRAME, Mac, WIRE_OVERHEAD, wire_bytes};
 pub use impairment::{Impairment, ImpairmentError, Outage};
 pub use link::{LinkSpec, LinkStatistics};
 pub use network::{Captured, Delivery, Direction, Fabric, FabricState, RestoreError, Settings};
-pub use path::Paths;
+pub use path::{HEADERS, Paths, headers};
 pub use routing::{ForwardingTables, Routes, Routing, RoutingError, TableError};
 pub use topology::{
     Dragonfly, Endpoint, FatTree, HyperX, Link, LinkId, Measures, PartSpecs, SlimFly, SwitchSpec,

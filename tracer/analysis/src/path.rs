@@ -66,7 +66,7 @@ pub struct PathStretch {
     pub job: u32,
     /// Its rank in `MPI_COMM_WORLD`.
     pub rank: u32,
-    /// When the path comes to it, in picoseconds.
+    /// When the path reaches it, in picoseconds.
     pub from_ps: u64,
     /// When the path leaves it.
     pub to_ps: u64,

@@ -1,6 +1,6 @@
 //! `belljar replay calibrate`: hosts' costs by traces of runs.
 //!
-//! Traces of the ready scenario `pingpong` say most, as nothing else goes on there; all others may be taken, too. Called by `replay`.
+//! Traces of the ready scenario `pingpong` say most, as nothing else happens there; all others may be taken, too. Called by `replay`.
 
 use std::fs;
 use std::io::{self, Write};
