@@ -1,0 +1,173 @@
+//! Keeps some iterations of a program's main loop whole, and sums of the rest.
+//!
+//! Of each thread an event flow graph grows with its calls. When it has not grown for some iterations, the calls since then are
+//! the main loop. When all threads are in theirs, they drop iterations from the same one on, so that what is kept of one
+//! matches what is kept of another; a thread that leaves the loop is kept whole again, and searches. Iterations are counted by
+//! collective operations of all processes where the loop has one, else by visits of its first call. Dropped calls are in
+//! the sums ([`Collected`]). Calls that others need are always kept: those that make, change or free
+//! communicators, datatypes, windows, files, persistent requests; accesses to windows; calls that failed or did not return; those
+//! that complete a request of a kept call.
+//!
+//! What comes out depends on the calls and their order alone, and takes memory by the graphs, not by the number of calls. To be called
+//! where a trace is written, after polls are folded; no run or command calls it yet.
+
+/// One thread.
+mod follower;
+/// Its event flow graph.
+mod graph;
+/// Sums.
+mod measure;
+/// Which calls are the same, and which may go.
+mod signature;
+/// What was dropped, as a file.
+mod summary;
+
+use std::collections::BTreeMap;
+
+use belljar_trace::{Event, StateError, codec};
+use bincode::{Decode, Encode};
+
+pub use measure::{Dropped, Measure};
+pub use summary::{COLLECTED_FILE, Collected, CollectedError, CollectedThread, Transition};
+
+use follower::{Follower, State};
+
+/// A thread: its node, its process, its number.
+type Thread = (u32, u32, u32);
+
+/// Drops iterations.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct Collector {
+    wanted: u64,
+    threads: BTreeMap<Thread, Follower>,
+    /// From which iteration on armed threads drop: by visits, and by collective operations.
+    start: Option<[u64; 2]>,
+}
+
+impl Collector {
+    /// One that keeps at least `iterations` of a loop that is stable, and at least 2.
+    pub fn new(iterations: u64) -> Self {
+        Self {
+            wanted: iterations,
+            threads: BTreeMap::new(),
+            start: None,
+        }
+    }
+
+    /// Its state, to be [loaded](Self::load) later.
+    ///
+    /// # Errors
+    /// When there is more of it than can be read again.
+    pub fn save(&self) -> Result<Vec<u8>, StateError> {
+        let mut bytes = Vec::new();
+        codec::encode(self, &mut bytes)?;
+        codec::check::<Self>(&bytes)?;
+        Ok(bytes)
+    }
+
+    /// One in the state that was [saved](Self::save).
+    ///
+    /// # Errors
+    /// When these bytes are something else.
+    pub fn load(saved: &[u8]) -> Result<Self, StateError> {
+        Ok(codec::decode(saved)?)
+    }
+
+    /// Takes a call, in the order of the trace, and hands it on to `next` if it is kept.
+    ///
+    /// # Errors
+    /// That of `next`.
+    pub fn take<E>(
+        &mut self,
+        event: Event,
+        next: &mut impl FnMut(Event) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let thread = (event.node, event.process, event.thread);
+        let follower = self.threads.entry(thread).or_default();
+        let before = std::mem::discriminant(&follower.state);
+        let kept = follower.take(&event, self.wanted, self.start);
+        if before != std::mem::discriminant(&follower.state) {
+            self.agree();
+        }
+        if kept { next(event) } else { Ok(()) }
+    }
+
+    /// Chooses the iteration from which on all drop, when all are in their loops.
+    fn agree(&mut self) {
+        let busy = |it: &Follower| matches!(it.state, State::Armed(_) | State::Dropping(_));
+        if self.start.is_some() {
+            let dropping = |it: &Follower| matches!(it.state, State::Dropping(_));
+            let searching = |it: &Follower| matches!(it.state, State::Searching);
+            let any = self.threads.values().any(dropping);
+            if any || !self.threads.values().any(searching) && self.threads.values().any(busy) {
+                return;
+            }
+            self.start = None;
+            for follower in self.threads.values_mut() {
+                follower.state = match std::mem::take(&mut follower.state) {
+                    State::Armed(it) => State::Ready(it),
+                    state => state,
+                };
+            }
+        }
+        let mut start = [0; 2];
+        let mut ready = 0;
+        for follower in self.threads.values() {
+            match &follower.state {
+                State::Ready(it) => {
+                    let place = &mut start[usize::from(it.of_all)];
+                    *place = follower.place(it).saturating_add(1).max(*place);
+                    ready += 1;
+                }
+                State::Ended => {}
+                _ => return,
+            }
+        }
+        if ready == 0 {
+            return;
+        }
+        self.start = Some(start);
+        for follower in self.threads.values_mut() {
+            follower.state = match std::mem::take(&mut follower.state) {
+                State::Ready(it) => State::Armed(it),
+                state => state,
+            };
+        }
+    }
+
+    /// What was dropped.
+    pub fn collected(&self) -> Collected {
+        let threads = self.threads.iter().map(|(thread, follower)| {
+            let functions = follower.functions.iter();
+            let transitions = follower.transitions.iter();
+            CollectedThread {
+                node: thread.0,
+                process: thread.1,
+                thread: thread.2,
+                rank: follower.rank,
+                iterations: follower.iterations,
+                dropped_iterations: follower.dropped_iterations,
+                functions: functions.map(|(it, own)| (name(*it), *own)).collect(),
+                transitions: transitions
+                    .map(|((from, to), between)| Transition {
+                        from: name(*from),
+                        to: name(*to),
+                        between: *between,
+                    })
+                    .collect(),
+            }
+        });
+        Collected {
+            wanted: self.wanted,
+            threads: threads.collect(),
+        }
+    }
+}
+
+fn name(function: u16) -> String {
+    let known = belljar_abi::FUNCTIONS.get(usize::from(function));
+    known.map_or("MPI_?", |it| it.name).to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! What makes calls the same place in a program's flow, and which calls may be left out.
+//!
+//! Counts, bytes, tags and roots are no part of it: they change from one iteration to the next in programs whose loop is
+//! the same. Called for each call by `follower`.
+
+use std::hash::Hasher;
+
+use belljar_abi::FUNCTIONS;
+use belljar_trace::{Direction, Event, Peer, Phase, Site, WORLD};
+use bincode::{Decode, Encode};
+use twox_hash::XxHash3_64;
+
+/// Names of functions whose calls always stay whole begin so: others mean nothing without them.
+const WHOLE: [&str; 19] = [
+    "MPI_Abort",
+    "MPI_Attr",
+    "MPI_Buffer",
+    "MPI_Cart",
+    "MPI_Comm",
+    "MPI_Dist",
+    "MPI_Errhandler",
+    "MPI_File",
+    "MPI_Finalize",
+    "MPI_Graph",
+    "MPI_Group",
+    "MPI_Info",
+    "MPI_Init",
+    "MPI_Intercomm",
+    "MPI_Op_",
+    "MPI_Request_free",
+    "MPI_Session",
+    "MPI_Type",
+    "MPI_Win",
+];
+
+/// A node of the event flow graph.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub(crate) struct Signature {
+    /// The function's number.
+    pub(crate) function: u16,
+    communicator: Option<u32>,
+    /// Whom it sends to and receives from: direction, kind, and the rank relative to the caller's.
+    peers: Vec<(bool, u8, i64)>,
+    /// A hash of where it was called; 0 where that is not known.
+    site: u64,
+}
+
+impl Signature {
+    pub(crate) fn of(event: &Event) -> Self {
+        let peers = event.transfers.iter().map(|transfer| {
+            let (kind, rank) = match transfer.peer {
+                Peer::Rank(rank) => (0, i64::from(rank) - i64::from(event.rank)),
+                Peer::Any => (1, 0),
+                Peer::Null => (2, 0),
+                Peer::Root => (3, 0),
+                Peer::Invalid(_) => (4, 0),
+            };
+            (transfer.direction == Direction::Receive, kind, rank)
+        });
+        Self {
+            function: event.function,
+            communicator: event.communicator,
+            peers: peers.collect(),
+            site: hash(&event.site),
+        }
+    }
+}
+
+fn hash(site: &Site) -> u64 {
+    let Some(stack) = &site.0 else {
+        return 0;
+    };
+    let mut hasher = XxHash3_64::default();
+    for frame in &stack.0 {
+        hasher.write(&frame.address.to_le_bytes());
+        if let Some(file) = &frame.file {
+            hasher.write(file.path.as_bytes());
+        }
+    }
+    hasher.finish()
+}
+
+/// Whether it is a collective operation of all of a job's processes: each of them makes as many, in the same order.
+pub(crate) fn is_of_all(event: &Event) -> bool {
+    let of_world = |it: &belljar_trace::Collective| it.communicator == Some(WORLD);
+    event.depth == 0 && event.collectives.iter().any(of_world) && !is_prepared(event)
+}
+
+fn is_prepared(event: &Event) -> bool {
+    let operations = event.collectives.iter().map(|it| it.phase);
+    let transfers = event.transfers.iter().map(|it| it.phase);
+    operations
+        .chain(transfers)
+        .any(|phase| phase == Phase::Prepared)
+}
+
+/// Whether the call of a dropped iteration is dropped: one that others need, or that is odd, is not.
+pub(crate) fn may_go(event: &Event) -> bool {
+    let details = event.details.0.as_ref();
+    let defines = details.is_some_and(|it| it.window.is_some() || it.bounds.is_some());
+    let function = FUNCTIONS.get(usize::from(event.function));
+    let whole = function.is_none_or(|it| WHOLE.iter().any(|start| it.name.starts_with(start)));
+    event.exit.is_some()
+        && event.selected
+        && event.bad.is_none()
+        && event.fact.is_none()
+        && !event.failed()
+        && !defines
+        && !whole
+        && !is_prepared(event)
+}
+
+/// Whether the thread's process makes no call after it that a loop could have.
+pub(crate) fn is_last(event: &Event) -> bool {
+    let function = FUNCTIONS.get(usize::from(event.function));
+    function.is_some_and(|it| it.name.starts_with("MPI_Finalize"))
+}

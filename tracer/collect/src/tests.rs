@@ -1,0 +1,204 @@
+//! Programs with known loops.
+
+use belljar_abi::FUNCTIONS;
+use belljar_trace::{
+    Accounts, Amount, Collective, Completion, Ending, Event, Implementation, Phase,
+};
+
+use super::*;
+
+/// A call of `rank` that takes 10 cycles, `at` cycles after the start.
+fn call(name: &str, rank: u32, at: u64) -> Event {
+    let function = FUNCTIONS.iter().position(|of| of.name == name);
+    let of_all = Collective {
+        phase: Phase::Done,
+        communicator: Some(0),
+        root: None,
+        sent: Amount::NOTHING,
+        received: Amount::NOTHING,
+    };
+    let is_of_all = name == "MPI_Allreduce";
+    Event {
+        node: rank,
+        vcpu: 0,
+        process: 0,
+        thread: 0,
+        rank,
+        implementation: Implementation::Mpich,
+        function: function.unwrap() as u16,
+        entry: at,
+        exit: Some(at + 10),
+        result: Some(0),
+        depth: 0,
+        selected: true,
+        bad: None,
+        arguments: Vec::new(),
+        texts: Vec::new(),
+        communicator: Some(0),
+        transfers: Vec::new(),
+        collectives: is_of_all.then_some(of_all).into_iter().collect(),
+        started: Vec::new(),
+        completed: Vec::new(),
+        status: None,
+        fact: None,
+        accounts: Accounts::default(),
+        site: Default::default(),
+        details: Default::default(),
+        folded: Default::default(),
+        given_up: Default::default(),
+    }
+}
+
+/// Calls of these names, made by each of `ranks` at the same time.
+fn program(names: &[&str], ranks: u32) -> Vec<Event> {
+    let made = (0..).step_by(100).zip(names);
+    made.flat_map(|(at, name)| (0..ranks).map(move |rank| call(name, rank, at)))
+        .collect()
+}
+
+fn repeated<'a>(body: &[&'a str], times: usize) -> Vec<&'a str> {
+    body.repeat(times)
+}
+
+fn collect(events: Vec<Event>, iterations: u64) -> (Vec<Event>, Collected) {
+    let mut collector = Collector::new(iterations);
+    let kept = feed(&mut collector, events);
+    (kept, collector.collected())
+}
+
+fn feed(collector: &mut Collector, events: Vec<Event>) -> Vec<Event> {
+    let mut kept = Vec::new();
+    for event in events {
+        let mut next = |event| {
+            kept.push(event);
+            Ok::<_, ()>(())
+        };
+        collector.take(event, &mut next).unwrap();
+    }
+    kept
+}
+
+fn names(events: &[Event], rank: u32) -> Vec<&'static str> {
+    let own = events.iter().filter(|event| event.rank == rank);
+    own.map(Event::name).collect()
+}
+
+#[test]
+fn a_loop_is_kept_in_part_and_counted_whole() {
+    let body = ["MPI_Send", "MPI_Recv", "MPI_Allreduce"];
+    let text = [
+        vec!["MPI_Barrier"],
+        repeated(&body, 1000),
+        vec!["MPI_Bcast", "MPI_Finalize"],
+    ];
+    let events = program(&text.concat(), 3);
+    let (all, (kept, collected)) = (events.len() as u64, collect(events, 10));
+    let (whole, iterations) = collected.iterations();
+    assert!(whole >= 30 && whole < 150, "{whole} of {iterations}");
+    assert!((2900..=3000).contains(&iterations), "{iterations}");
+    let counts = collected.functions();
+    let calls = counts.values().map(|it| it.kept.count + it.dropped.count);
+    assert_eq!(calls.sum::<u64>(), all);
+    assert_eq!(
+        counts["MPI_Send"].kept.count + counts["MPI_Send"].dropped.count,
+        3000
+    );
+    assert_eq!(
+        counts["MPI_Send"].dropped.sum,
+        10 * counts["MPI_Send"].dropped.count
+    );
+    // What is kept of one rank matches what is kept of the others, and what follows the loop is there.
+    let first = names(&kept, 0);
+    assert!(first.len() < 200, "{}", first.len());
+    assert_eq!(first[first.len() - 2..], ["MPI_Bcast", "MPI_Finalize"]);
+    assert_eq!(first, names(&kept, 1));
+    assert_eq!(first, names(&kept, 2));
+}
+
+#[test]
+fn what_does_not_repeat_enough_is_kept() {
+    let events = program(&repeated(&["MPI_Send", "MPI_Recv"], 9), 2);
+    let (kept, collected) = collect(events.clone(), 10);
+    assert_eq!(kept, events);
+    assert_eq!(collected.iterations().0, collected.iterations().1);
+}
+
+#[test]
+fn the_outer_loop_of_two_is_found_and_its_inner_one_dropped_with_it() {
+    let inner = repeated(&["MPI_Send", "MPI_Recv"], 4);
+    let body = [inner, vec!["MPI_Allreduce"]].concat();
+    let (kept, collected) = collect(program(&repeated(&body, 500), 2), 5);
+    assert_eq!(names(&kept, 0), names(&kept, 1));
+    let sends = collected.functions()["MPI_Send"];
+    assert_eq!(sends.kept.count + sends.dropped.count, 4000);
+    assert!(sends.kept.count < 400, "{sends:?}");
+}
+
+#[test]
+fn a_body_that_changes_ends_the_dropping() {
+    let one = repeated(&["MPI_Send", "MPI_Recv"], 300);
+    let other = repeated(&["MPI_Bcast", "MPI_Reduce"], 300);
+    let (kept, collected) = collect(program(&[one, other].concat(), 2), 5);
+    let counts = collected.functions();
+    for name in ["MPI_Send", "MPI_Recv", "MPI_Bcast", "MPI_Reduce"] {
+        let own = counts[name];
+        assert_eq!(own.kept.count + own.dropped.count, 600, "{name}");
+        assert!(
+            own.kept.count >= 10 && own.dropped.count > 400,
+            "{name}: {own:?}"
+        );
+    }
+    assert_eq!(names(&kept, 0), names(&kept, 1));
+}
+
+#[test]
+fn a_collector_goes_on_in_the_middle_of_a_loop_as_if_never_saved() {
+    let body = ["MPI_Send", "MPI_Recv", "MPI_Allreduce"];
+    let events = program(&repeated(&body, 200), 2);
+    let (kept, collected) = collect(events.clone(), 5);
+    for cut in [7, 40, 90, 700] {
+        let mut first = Collector::new(5);
+        let mut both = feed(&mut first, events[..cut].to_vec());
+        let mut second = Collector::load(&first.save().unwrap()).unwrap();
+        both.extend(feed(&mut second, events[cut..].to_vec()));
+        assert_eq!(both, kept);
+        assert_eq!(second.collected(), collected);
+    }
+    assert!(Collector::load(&[255, 1, 2]).is_err());
+}
+
+#[test]
+fn what_others_need_is_kept() {
+    let mut events = program(&repeated(&["MPI_Send", "MPI_Comm_dup"], 200), 1);
+    let request = |event: &mut Event| {
+        event.completed.push(Completion {
+            request: 7,
+            status: None,
+            received: 0,
+            exact: true,
+            ending: Ending::Well,
+        });
+    };
+    events[0].started.push(7);
+    request(&mut events[300]);
+    let (kept, _) = collect(events.clone(), 5);
+    let duplicates = names(&kept, 0)
+        .iter()
+        .filter(|it| **it == "MPI_Comm_dup")
+        .count();
+    assert_eq!(duplicates, 200);
+    assert!(kept.contains(&events[300]) && !kept.contains(&events[302]));
+}
+
+#[test]
+fn what_was_dropped_is_read_back_and_nonsense_is_refused() {
+    let (_, collected) = collect(program(&repeated(&["MPI_Send", "MPI_Recv"], 100), 1), 5);
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join(belljar_trace::TRACE_FILE);
+    assert_eq!(Collected::of_trace(&trace).unwrap(), None);
+    let file = folder.path().join(COLLECTED_FILE);
+    std::fs::write(&file, collected.text()).unwrap();
+    assert_eq!(Collected::of_trace(&trace).unwrap(), Some(collected));
+    std::fs::write(&file, "{\"wanted\": 5").unwrap();
+    assert!(Collected::of_trace(&trace).is_err());
+}
