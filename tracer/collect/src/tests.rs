@@ -94,7 +94,7 @@ fn a_loop_is_kept_in_part_and_counted_whole() {
     let events = program(&text.concat(), 3);
     let (all, (kept, collected)) = (events.len() as u64, collect(events, 10));
     let (whole, iterations) = collected.iterations();
-    assert!(whole >= 30 && whole < 150, "{whole} of {iterations}");
+    assert!((30..150).contains(&whole), "{whole} of {iterations}");
     assert!((2900..=3000).contains(&iterations), "{iterations}");
     let counts = collected.functions();
     let calls = counts.values().map(|it| it.kept.count + it.dropped.count);
