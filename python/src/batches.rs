@@ -1,6 +1,6 @@
 //! Rows of a table as batches of Arrow.
 //!
-//! Rows come as the trace is read, a call at a time; a batch is full when it has so many rows. Memory is bounded by that. Called by [`crate::Table`].
+//! Rows come as the trace is read, a call at a time; a batch is full when it has so many rows. Memory is bounded by that. Called by the class `Table`.
 
 use std::path::Path;
 use std::sync::Arc;

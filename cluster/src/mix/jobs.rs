@@ -1,6 +1,6 @@
 //! Jobs of a mix: groups by distribution, and logs of workloads.
 //!
-//! Called by [`super::Mix`]. Files are hostile.
+//! Called by `Mix`. Files are hostile.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
