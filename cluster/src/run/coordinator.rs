@@ -246,8 +246,15 @@ impl Run {
         // What other hosts do is heard between rounds only.
         let open = self.others.is_none() && self.workers.goes_on();
         self.bounds.turns(frames, cap, open, &mut self.turns);
-        if self.others.is_some() && (self.turns.is_empty() || self.is_congested()) {
+        if self.others.is_some() && self.is_congested() {
             return self.wait();
+        }
+        if self.others.is_some() && self.turns.is_empty() {
+            return match self.bounds.settled(self.fabric.next_time()) > settled {
+                // The network got on by itself. Hosts that are ahead may have nothing to say until it is where they are.
+                true => self.note_round(true),
+                false => self.wait(),
+            };
         }
         self.workers
             .round(&self.turns)
