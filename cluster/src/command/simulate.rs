@@ -12,9 +12,6 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use anyhow::{Context, Result};
 use belljar_analysis::Table;
@@ -24,7 +21,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::output::show;
-use super::replay::watch::Watch;
+use super::replay::watch::{Watch, on_all_processors};
 use traced::Runs;
 
 #[derive(Args)]
@@ -123,33 +120,12 @@ fn wanted(
 fn simulate_all(path: &Path, all: &[Wanted], out: Option<&Path>) -> Result<Vec<Row>> {
     let template = "{pos} of {len} simulated {wide_bar} {eta}";
     let watch = Watch::of(Some(all.len() as u64), 1, template)?;
-    let next = AtomicUsize::new(0);
-    let rows: Mutex<Vec<(usize, Result<Option<Row>>)>> = Mutex::new(Vec::new());
-    let work = || {
-        while watch.continues() {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(wanted) = all.get(index) else {
-                return;
-            };
-            let folder = out.map(|out| out.join(index.to_string()));
-            let row = one(path, wanted, folder.as_deref(), &watch);
-            watch.step();
-            if let Ok(mut rows) = rows.lock() {
-                rows.push((index, row));
-            }
-        }
-    };
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        for _ in 0..processors.min(all.len()) {
-            scope.spawn(work);
-        }
+    let rows = on_all_processors(all.len(), &watch, |index| {
+        let folder = out.map(|out| out.join(index.to_string()));
+        one(path, &all[index], folder.as_deref(), &watch)
     });
     watch.finish();
-    let mut rows = rows.into_inner().unwrap_or_default();
-    rows.sort_by_key(|(index, _)| *index);
-    let rows = rows.into_iter().map(|(_, row)| row);
-    let rows: Vec<Option<Row>> = rows.collect::<Result<_>>()?;
+    let rows: Vec<Option<Row>> = rows.into_iter().flatten().collect::<Result<_>>()?;
     Ok(rows.into_iter().flatten().collect())
 }
 

@@ -6,14 +6,11 @@
 use std::fs;
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use anyhow::{Context, Result, bail};
 use belljar_analysis::{Table, time_words};
 use belljar_cluster::sweep::Sweep;
-use belljar_replay::{Calibration, Outcome, ReplayError, Setting, calibrate, replay};
+use belljar_replay::{Calibration, Outcome, Setting, calibrate, replay};
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -21,7 +18,7 @@ use super::PlayArguments;
 use super::job::{Job, JobArguments, Model};
 use super::placement::PlacementArguments;
 use super::render::change;
-use super::watch::Watch;
+use super::watch::{Watch, on_all_processors};
 use crate::command::output::show;
 
 /// A combination: its values by key, and the options that they make.
@@ -187,35 +184,17 @@ fn play(settings: &[(&Shared<'_>, Setting)]) -> Result<Vec<Option<Outcome>>> {
     let count = settings.len();
     let template = "{pos} of {len} replays {wide_bar} {eta}";
     let watch = Watch::of(Some(count as u64), 1, template)?;
-    let next = AtomicUsize::new(0);
-    let outcomes: Mutex<Vec<(usize, Result<Outcome, ReplayError>)>> = Mutex::new(Vec::new());
-    let work = || {
-        while watch.continues() {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some((shared, setting)) = settings.get(index) else {
-                return;
-            };
-            let (program, calibration) = (&shared.job.program, &shared.calibration);
-            let outcome = replay(program, calibration, setting, || watch.continues());
-            watch.step();
-            if let Ok(mut outcomes) = outcomes.lock() {
-                outcomes.push((index, outcome));
-            }
-        }
-    };
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        for _ in 0..processors.min(count) {
-            scope.spawn(work);
-        }
+    let outcomes = on_all_processors(count, &watch, |index| {
+        let (shared, setting) = &settings[index];
+        let (program, calibration) = (&shared.job.program, &shared.calibration);
+        replay(program, calibration, setting, || watch.continues())
     });
     watch.finish();
-    let mut played: Vec<Option<Outcome>> = settings.iter().map(|_| None).collect();
-    let outcomes = outcomes.into_inner().unwrap_or_default();
-    for (index, outcome) in outcomes {
-        played[index] = Some(outcome?).filter(|outcome| !outcome.broken_off);
-    }
-    Ok(played)
+    let played = outcomes.into_iter().map(|outcome| {
+        let outcome = outcome.transpose()?;
+        Ok(outcome.filter(|outcome| !outcome.broken_off))
+    });
+    played.collect()
 }
 
 fn row(combination: &Combination, outcome: &Outcome) -> Row {

@@ -1,10 +1,11 @@
 //! How far a replay is, on a terminal, and its end by the user.
 //!
-//! The first Ctrl-C has it end with what it has, the second ends the program. Called by `replay` and `simulate`.
+//! The first Ctrl-C has it end with what it has, the second ends the program. Many are carried out at once under one watch. Called by `replay` and `simulate`.
 
 use std::io::{self, IsTerminal};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 use anyhow::{Context, Result};
 use belljar_program::Program;
@@ -81,4 +82,38 @@ impl Watch {
     pub(in crate::command) fn finish(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// Does `work` for each number below `count` on all processors, until told to stop; what came of it in the order of numbers, `None` of what was not begun.
+pub(in crate::command) fn on_all_processors<T: Send>(
+    count: usize,
+    watch: &Watch,
+    work: impl Fn(usize) -> T + Sync,
+) -> Vec<Option<T>> {
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::new());
+    let worker = || {
+        while watch.continues() {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= count {
+                return;
+            }
+            let result = work(index);
+            watch.step();
+            if let Ok(mut done) = done.lock() {
+                done.push((index, result));
+            }
+        }
+    };
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..processors.min(count) {
+            scope.spawn(worker);
+        }
+    });
+    let mut results: Vec<Option<T>> = (0..count).map(|_| None).collect();
+    for (index, result) in done.into_inner().unwrap_or_default() {
+        results[index] = Some(result);
+    }
+    results
 }
