@@ -212,7 +212,7 @@ fn play(
 fn largest(program: &Program) -> Option<u64> {
     let operations = program.threads.iter().flat_map(|thread| &thread.operations);
     let messages = operations.filter_map(|operation| match operation {
-        Operation::Send { bytes, .. } => Some(*bytes),
+        Operation::Send { bytes, .. } | Operation::SendPartitioned { bytes, .. } => Some(*bytes),
         Operation::Access { sent, received, .. } => Some(*sent.max(received)),
         _ => None,
     });

@@ -61,6 +61,8 @@ pub struct Communicators {
     jobs: BTreeMap<ProcessKey, u32>,
     sizes: Vec<u32>,
     nodes: BTreeMap<Member, u32>,
+    /// The groups with which processes began epochs on windows.
+    groups: BTreeMap<(ProcessKey, u32), Members>,
 }
 
 impl Communicators {
@@ -97,6 +99,12 @@ impl Communicators {
     pub fn remote_members(&self, process: ProcessKey, communicator: u32) -> Option<&Members> {
         let view = self.views.get(&(process, communicator))?;
         view.remote.as_ref()
+    }
+
+    /// The members of the group of this number with which a process began an epoch on a window, in their order. `None` when the trace does
+    /// not tell them.
+    pub fn group(&self, process: ProcessKey, group: u32) -> Option<&Members> {
+        self.groups.get(&(process, group))
     }
 
     /// The number of a process's communicator that all of its members, those of the remote group too, have for it.
