@@ -1,0 +1,6 @@
+//! Models of traced MPI jobs, and traces of sizes that never ran.
+
+/// Functions of ranks and size, fitted to measured values.
+pub mod fit;
+/// The loops of sequences of calls.
+pub mod structure;
