@@ -113,7 +113,7 @@ pub enum Relation {
 }
 
 /// Numbers of ranks by the dimensions of a grid, none of which is longer than the one before: those of `MPI_Dims_create`, as equal as possible.
-pub fn dimensions(ranks: u32, count: u8) -> Vec<u32> {
+pub(crate) fn dimensions(ranks: u32, count: u8) -> Vec<u32> {
     fn best(left: u32, count: u8, most: u32) -> Option<Vec<u32>> {
         if count <= 1 {
             return (left <= most).then(|| vec![left]);

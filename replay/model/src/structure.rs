@@ -137,7 +137,55 @@ impl Structure {
         }
         let mut structure = Self::default();
         structure.nodes = structure.numbered(parts, 0);
+        // A loop may stand twice, once for a remainder that an earlier one reads as well.
+        match structure.parse(tokens) {
+            Some(reading) => structure.pruned(&reading),
+            None => structure,
+        }
+    }
+
+    /// Without loops that never turned.
+    fn pruned(self, reading: &Reading) -> Self {
+        fn growing(nodes: Vec<Node>, reading: &Reading) -> Vec<Growing> {
+            let mut parts = Vec::new();
+            for node in nodes {
+                match node {
+                    Node::Call { token, .. } => parts.push(Growing::call(token)),
+                    Node::Loop { body, number } => {
+                        if reading.turns[number as usize]
+                            .iter()
+                            .any(|turns| *turns > 0)
+                        {
+                            parts.push(Growing::repeated(growing(body, reading)));
+                        }
+                    }
+                }
+            }
+            parts
+        }
+        let parts = growing(self.nodes, reading);
+        let mut structure = Self::default();
+        structure.nodes = structure.numbered(parts, 0);
         structure
+    }
+
+    /// A sequence without loops, and how it is read.
+    pub fn flat(tokens: &[u32]) -> (Self, Reading) {
+        let nodes = (0..).zip(tokens).map(|(number, token)| Node::Call {
+            token: *token,
+            number,
+        });
+        let structure = Self {
+            nodes: nodes.collect(),
+            calls: tokens.len() as u32,
+            loops: 0,
+        };
+        let calls = (0..tokens.len() as u32).map(|number| (number, 0));
+        let reading = Reading {
+            calls: calls.collect(),
+            turns: Vec::new(),
+        };
+        (structure, reading)
     }
 
     fn numbered(&mut self, parts: Vec<Growing>, depth: u32) -> Vec<Node> {

@@ -78,3 +78,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_call_that_is_every_so_often_made_is_in_the_loop() {
+    let step = |report: bool| {
+        let mut step = vec![1, 1, 2, 2, 3, 4, 4];
+        if report {
+            step.push(5);
+        }
+        step
+    };
+    for steps in [20, 40] {
+        let all = (0..steps).flat_map(|it| step(it % 10 == 0));
+        let tokens: Vec<u32> = [0].into_iter().chain(all).chain([6]).collect();
+        let structure = Structure::fold(&tokens);
+        let reading = structure.parse(&tokens).unwrap();
+        let read = |call: u32| reading.calls.iter().any(|it| it.0 == call);
+        let words = words(&structure.nodes);
+        assert!(
+            (0..structure.calls).all(read),
+            "{words}: {:?}",
+            reading.turns
+        );
+    }
+}
