@@ -2,7 +2,8 @@
 //!
 //! The forms are those of the field: constants, polynomials to the fourth order and exponentials (as in Sandia's models of breadth-first search), and the
 //! performance model normal form of Extra-P (Calotoiu, Hoefler, Poke and Wolf 2013), sums of products of powers and logarithms. Errors are relative, so all fits are weighted by one
-//! over the value. Which form is taken is told by cross-validation: each point is predicted from all others, and the largest once more, as models are asked beyond their points.
+//! over the value. Which form is taken is told by cross-validation: each point is predicted from all others, and, as models are asked beyond their points, those of most ranks and those of the largest size
+//! from all smaller ones.
 //! Among forms that are as good the one with fewer coefficients wins. Called by whoever makes models.
 
 /// What functions are made of.
@@ -145,8 +146,49 @@ fn fit_form(points: &[Point], form: Form) -> Option<Fitted> {
         ranks: range(|it| it.ranks),
         size: range(|it| it.size),
     };
-    fitted.error = fitted.crossed(points, &rows, &targets, &squares, least)?;
+    let crossed = fitted.crossed(points, &rows, &targets, &squares, least)?;
+    let (mut sum, mut count) = (crossed, 1.0);
+    for of in [|it: &Point| it.ranks, |it: &Point| it.size] {
+        if let Some(error) = beyond(points, of, form, (&rows, &targets, &weights), least) {
+            sum += error;
+            count += 1.0;
+        }
+    }
+    fitted.error = sum / count;
     Some(fitted)
+}
+
+/// The mean relative error at the points with the largest of `of`, of a fit to the others. `None` where all have the same, or the others are too few.
+fn beyond(
+    points: &[Point],
+    of: fn(&Point) -> f64,
+    form: Form,
+    (rows, targets, weights): (&[Vec<f64>], &[f64], &[f64]),
+    least: f64,
+) -> Option<f64> {
+    let most = points.iter().map(of).fold(0.0, f64::max);
+    let (far, near): (Vec<usize>, Vec<usize>) =
+        (0..points.len()).partition(|at| of(&points[*at]) == most);
+    if near.is_empty() {
+        return None;
+    }
+    let pick = |all: &[f64]| -> Vec<f64> { near.iter().map(|at| all[*at]).collect() };
+    let own: Vec<Vec<f64>> = near.iter().map(|at| rows[*at].clone()).collect();
+    let Some(squares) = Squares::solve(&own, &pick(targets), &pick(weights)) else {
+        // Points that are there do not say whether it holds beyond them: one that does is better.
+        return (form != Form::Constant && points.len() > form.row(1.0, 1.0).len()).then_some(1.0);
+    };
+    let errors = far.iter().map(|at| {
+        let value = dot(&squares.coefficients, &rows[*at]);
+        let predicted = if form == Form::Exponential {
+            value.exp()
+        } else {
+            value
+        };
+        (predicted - points[*at].value).abs() / points[*at].value.abs().max(least)
+    });
+    let error = errors.sum::<f64>() / far.len() as f64;
+    error.is_finite().then_some(error)
 }
 
 impl Fitted {
@@ -164,7 +206,7 @@ impl Fitted {
         }
     }
 
-    /// The mean relative error at points that are left out, the largest one counted twice. `None` where a point alone determines a coefficient.
+    /// The mean relative error at points that are left out. `None` where a point alone determines a coefficient.
     fn crossed(
         &self,
         points: &[Point],
@@ -176,11 +218,7 @@ impl Fitted {
         if points.len() == 1 {
             return (self.form == Form::Constant).then_some(0.0);
         }
-        let largest = points
-            .iter()
-            .map(|it| (it.ranks, it.size))
-            .fold((0.0, 0.0), |most, it| if it > most { it } else { most });
-        let (mut sum, mut count) = (0.0, 0.0);
+        let mut sum = 0.0;
         for (index, (point, row)) in points.iter().zip(rows).enumerate() {
             // The residual of a point that was left out (Allen 1974): that of the fit over one less its leverage.
             let leverage = squares.leverage(index, row);
@@ -194,15 +232,10 @@ impl Fitted {
                 _ => left_out,
             };
             let error = (predicted - point.value).abs() / point.value.abs().max(least);
-            let times = if (point.ranks, point.size) == largest {
-                2.0
-            } else {
-                1.0
-            };
-            sum += error * times;
-            count += times;
+            sum += error;
         }
-        (sum as f64).is_finite().then_some(sum / count)
+        let mean = sum / points.len() as f64;
+        mean.is_finite().then_some(mean)
     }
 
     /// Its value at so many ranks and that size.

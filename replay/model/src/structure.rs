@@ -3,6 +3,10 @@
 //! A sequence is one of tokens: calls that are alike have the same. [`fold`](Structure::fold) makes loops of what follows itself, however often, loops within loops; loops that are
 //! equal but for how often they turn are the same loop. [`parse`](Structure::parse) reads another sequence, which turns more or less often. Called by models of runs.
 
+/// Which call may follow which.
+mod automaton;
+
+use automaton::Automaton;
 use serde::{Deserialize, Serialize};
 
 /// Nodes of a loop's body, at most: a body of more is no loop.
@@ -212,12 +216,13 @@ impl Structure {
 
     /// A sequence as this structure has it. `None` if it is none of it.
     pub fn parse(&self, tokens: &[u32]) -> Option<Reading> {
+        let numbers = Automaton::of(self).read(tokens)?;
         let mut reading = Reading {
             calls: Vec::with_capacity(tokens.len()),
             turns: vec![Vec::new(); self.loops as usize],
         };
         let mut at = 0;
-        follow(&self.nodes, tokens, (&mut at, 0, 0), &mut reading).then_some(())?;
+        follow(&self.nodes, &numbers, (&mut at, 0, 0), &mut reading).then_some(())?;
         (at == tokens.len()).then_some(reading)
     }
 
@@ -253,10 +258,10 @@ fn sound(nodes: &[Node], seen: &mut (Vec<bool>, Vec<bool>), depth: u32) -> bool 
     depth < DEEPEST && bodies.into_iter().all(|body| sound(body, seen, depth + 1))
 }
 
-/// Reads what `nodes` stand for, from `at` on, in a turn of a loop. A loop turns as long as its body is there.
+/// Follows the calls of `numbers` through `nodes`, from `at` on, in a turn of a loop. A loop turns as long as its body is there.
 fn follow(
     nodes: &[Node],
-    tokens: &[u32],
+    numbers: &[u32],
     (at, turn, depth): (&mut usize, u32, u32),
     reading: &mut Reading,
 ) -> bool {
@@ -265,8 +270,8 @@ fn follow(
     }
     for node in nodes {
         match node {
-            Node::Call { token, number } => {
-                if tokens.get(*at) != Some(token) {
+            Node::Call { number, .. } => {
+                if numbers.get(*at) != Some(number) {
                     return false;
                 }
                 reading.calls.push((*number, turn));
@@ -276,15 +281,11 @@ fn follow(
                 let place = reading.turns[*number as usize].len();
                 reading.turns[*number as usize].push(0);
                 let mut turns = 0;
-                while *at < tokens.len() {
-                    let before = (*at, reading.calls.len(), lengths(reading));
-                    if !follow(body, tokens, (at, turns, depth + 1), reading) || *at == before.0 {
-                        *at = before.0;
-                        reading.calls.truncate(before.1);
-                        for (turns, length) in reading.turns.iter_mut().zip(before.2) {
-                            turns.truncate(length);
-                        }
-                        break;
+                while let Some(next) = numbers.get(*at)
+                    && begins(body, *next)
+                {
+                    if !follow(body, numbers, (at, turns, depth + 1), reading) {
+                        return false;
                     }
                     turns += 1;
                 }
@@ -295,8 +296,16 @@ fn follow(
     true
 }
 
-fn lengths(reading: &Reading) -> Vec<usize> {
-    reading.turns.iter().map(Vec::len).collect()
+/// Whether a call may be the first of a turn.
+fn begins(nodes: &[Node], call: u32) -> bool {
+    for node in nodes {
+        match node {
+            Node::Call { number, .. } => return *number == call,
+            Node::Loop { body, .. } if begins(body, call) => return true,
+            Node::Loop { .. } => {}
+        }
+    }
+    false
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What is played, and on what: a run's trace as a program, the setting in which it was traced, and the one that options name.
 //!
-//! Called by `replay` and `place`.
+//! Called by `replay`, `place` and `model`.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -28,7 +28,7 @@ pub(in crate::command) const AS_RUN: &str = "as-run";
 
 /// How the network is modelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(super) enum Model {
+pub(in crate::command) enum Model {
     /// Frames through the network of live runs.
     #[default]
     Packet,
@@ -65,7 +65,7 @@ pub(crate) struct JobArguments {
 
 impl JobArguments {
     /// The run in a directory as it was, on such a model of its network.
-    pub(super) fn over(directory: &Path, model: Model) -> Self {
+    pub(in crate::command) fn over(directory: &Path, model: Model) -> Self {
         Self {
             directory: directory.to_owned(),
             set: Vec::new(),
@@ -78,7 +78,7 @@ impl JobArguments {
     }
 
     /// The job that the run directory has.
-    pub(super) fn job(&self) -> Result<Job<'_>> {
+    pub(in crate::command) fn job(&self) -> Result<Job<'_>> {
         let trace = self.directory.join(TRACE_FILE);
         let path = trace.with_file_name(SCENARIO_FILE);
         let text = fs::read_to_string(&path).with_context(|| {
@@ -116,20 +116,20 @@ impl JobArguments {
 }
 
 /// A run that is to be played.
-pub(super) struct Job<'a> {
+pub(in crate::command) struct Job<'a> {
     arguments: &'a JobArguments,
     /// Its trace.
-    pub(super) trace: PathBuf,
+    pub(in crate::command) trace: PathBuf,
     /// Its scenario's file, and what that says.
     path: PathBuf,
     text: String,
     /// What its processes did.
-    pub(super) program: Program,
+    pub(in crate::command) program: Program,
 }
 
 impl Job<'_> {
     /// What the job was traced on.
-    pub(super) fn traced(&self) -> Result<Setting> {
+    pub(in crate::command) fn traced(&self) -> Result<Setting> {
         let scenario = self.scenario(&[])?;
         let (topology, settings) = Plan::network_of(&scenario, &self.path)?;
         let nodes = self.program.processes.iter().map(|it| it.node).collect();
