@@ -23,9 +23,9 @@ mod values;
 pub use generate::{GenerateError, Generated, generate};
 pub use model::{
     CallModel, Class, CollectiveModel, Completes, LearnError, Model, ModelError, Role, Roles,
-    Shape, Tags, TransferModel, learn,
+    Shape, Tags, Times, TransferModel, learn,
 };
 pub use relation::{Grid, Place, Relation};
 pub use run::{RunError, Traced};
 pub use structure::{Node, Structure};
-pub use values::Values;
+pub use values::{Spread, Values};

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::structure::{Node, Structure};
 use crate::values::Values;
 
-pub use call::{CallModel, CollectiveModel, Completes, Shape, Tags, TransferModel};
+pub use call::{CallModel, CollectiveModel, Completes, Shape, Tags, Times, TransferModel};
 pub use learn::{LearnError, learn};
 pub use roles::{Role, Roles};
 
@@ -134,8 +134,10 @@ impl Model {
                     .get(call.template as usize)
                     .map_or("", Event::name);
                 let mut push = |what, values| all.push((number, name.to_owned(), what, values));
-                push("time before", &call.before);
-                push("own time", &call.own);
+                for times in &call.times {
+                    push("time before", &times.before);
+                    push("own time", &times.own);
+                }
                 for transfer in &call.transfers {
                     push("bytes", &transfer.bytes);
                 }

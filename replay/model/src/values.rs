@@ -138,6 +138,58 @@ impl Values {
     }
 }
 
+/// How values lie around what their function says: those of a rank that is held up make others wait, so a mean alone is too good.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spread(
+    /// Quantiles of values over what the function says, as many from one to the next; none where all are the same.
+    Vec<f64>,
+);
+
+/// Quantiles of a spread.
+const QUANTILES: usize = 64;
+
+impl Spread {
+    /// That of these samples around `values`.
+    pub(crate) fn of(samples: &[Sample], values: &Values) -> Self {
+        let ratio = |it: &Sample| {
+            let said = values.at(Asked {
+                ranks: it.ranks,
+                size: it.size,
+                instance: it.instance,
+                turn: it.turn,
+            });
+            (said > 0.0).then_some(it.value / said)
+        };
+        let mut ratios: Vec<f64> = samples.iter().filter_map(ratio).collect();
+        ratios.sort_by(f64::total_cmp);
+        let sum: f64 = ratios.iter().sum();
+        let ends = ratios.first().zip(ratios.last());
+        if ends.is_none_or(|(least, most)| most - least < NOISE) || sum <= 0.0 {
+            return Self::default();
+        }
+        let parts = QUANTILES.min(ratios.len());
+        // Each part's mean, so that the mean of all is the samples'.
+        let part = |at: usize| {
+            let own = &ratios[at * ratios.len() / parts..(at + 1) * ratios.len() / parts];
+            own.iter().sum::<f64>() / own.len() as f64
+        };
+        let all: Vec<f64> = (0..parts).map(part).collect();
+        let mean = all.iter().sum::<f64>() / parts as f64;
+        Self(all.iter().map(|it| it / mean).collect())
+    }
+
+    /// The value over the function's of what has this number: the same each time, and any of them as likely.
+    pub(crate) fn at(&self, number: u64) -> f64 {
+        // The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
+        let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        let at = (u128::from(mixed) * self.0.len() as u128 >> 64) as usize;
+        self.0.get(at).copied().unwrap_or(1.0)
+    }
+}
+
 fn mean(own: &[&Sample]) -> Point {
     let sum: f64 = own.iter().map(|it| it.value).sum();
     Point {
@@ -257,6 +309,33 @@ mod tests {
             instance,
             turn,
         })
+    }
+
+    #[test]
+    fn a_spread_has_the_mean_and_the_tail_of_its_samples() {
+        let samples = (0..1000).map(|at| Sample {
+            run: 0,
+            ranks: 4.0,
+            size: 1.0,
+            instance: (at, 1000),
+            turn: 0,
+            value: if at % 100 == 7 { 50.0 } else { 1.0 },
+        });
+        let samples: Vec<Sample> = samples.collect();
+        let mean = Values::Same(Fitted::constant(1.49));
+        let spread = Spread::of(&samples, &mean);
+        let all: Vec<f64> = (0..100_000)
+            .map(|number| 1.49 * spread.at(number))
+            .collect();
+        let found = all.iter().sum::<f64>() / all.len() as f64;
+        assert!((found / 1.49 - 1.0).abs() < 0.05, "{found}");
+        assert!(all.iter().any(|it| *it > 20.0));
+        assert_eq!(spread.at(5), spread.at(5));
+        let same: Vec<Sample> = samples
+            .iter()
+            .map(|it| Sample { value: 3.0, ..*it })
+            .collect();
+        assert_eq!(Spread::of(&same, &mean), Spread::default());
     }
 
     #[test]

@@ -91,7 +91,6 @@ pub(super) fn generate(arguments: &GenerateArguments) -> Result<ExitCode> {
         &job.program,
         &outcome,
     )?;
-    let path = directory.path().to_owned();
     if !outcome.broken_off {
         directory.complete("checkpoint")?;
     }
@@ -106,7 +105,7 @@ pub(super) fn generate(arguments: &GenerateArguments) -> Result<ExitCode> {
             "{ranks} ranks, {calls} calls, {} messages: {} from the first call to the last\nrun directory: {}",
             outcome.messages,
             time_words(outcome.total_ps),
-            path.display()
+            arguments.out.display()
         ),
     })?;
     Ok(match outcome.broken_off {

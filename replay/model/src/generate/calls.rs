@@ -12,7 +12,7 @@ use super::groups::{Groups, lengths};
 use super::plan::Planned;
 use crate::model::{CallModel, Class, CollectiveModel, Completes, Shape, Tags, TransferModel};
 use crate::relation::{Place, Relation};
-use crate::values::{Asked, Values};
+use crate::values::{Asked, Spread, Values};
 
 /// Picoseconds after which a run ends at the latest: what is beyond is damage.
 const LATEST: f64 = 1e18;
@@ -89,18 +89,27 @@ impl<'m> RankCalls<'m> {
             };
             indices[call] += 1;
             let model = &self.class.calls[call];
-            let span = |values: &Values| self.value(values, at).clamp(0.0, LATEST);
-            let entry = if number == 0 {
-                now
-            } else {
-                now + span(&model.before)
+            // Any number that is another for each call of each rank.
+            let of = u64::from(self.rank) << 40 ^ (number as u64) << 1;
+            let span = |values: &Values, spread: &Spread, of: u64| {
+                (self.value(values, at) * spread.at(of)).clamp(0.0, LATEST)
             };
-            let exit = (entry + span(&model.own)).min(LATEST);
+            let after = number.checked_sub(1).map(|before| plan[before].call);
+            let known = model.times.iter().find(|times| times.after == after);
+            let Some(times) = known.or(model.times.first()) else {
+                continue;
+            };
+            let entry = match number {
+                0 => now,
+                _ => now + span(&times.before, &times.before_spread, of),
+            };
+            let exit = (entry + span(&times.own, &times.own_spread, of | 1)).min(LATEST);
             now = exit;
             let cycle = |ps: f64| clock.cycle_at(Time::from_ps(ps.min(LATEST) as u64));
             let mut event = self.call(model, at);
             event.entry = cycle(entry);
-            event.exit = Some(cycle(exit).max(event.entry));
+            // A call without length has no place for what a replay says that it takes.
+            event.exit = Some(cycle(exit).max(event.entry.saturating_add(1)));
             events.push(event);
         }
     }

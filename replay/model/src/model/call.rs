@@ -5,17 +5,15 @@
 use serde::{Deserialize, Serialize};
 
 use crate::relation::Relation;
-use crate::values::Values;
+use crate::values::{Spread, Values};
 
 /// A call of a class.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CallModel {
     /// Which of the model's templates it is made of.
     pub template: u32,
-    /// Picoseconds of the thread's own time before it.
-    pub before: Values,
-    /// Picoseconds of its own work inside.
-    pub own: Values,
+    /// Its times, by the call before it, the most frequent first: from one call to another the program does something else.
+    pub times: Vec<Times>,
     /// Its messages.
     pub transfers: Vec<TransferModel>,
     /// Its collective operations.
@@ -24,6 +22,21 @@ pub struct CallModel {
     pub completes: Completes,
     /// The shape of the communicator that it makes.
     pub shape: Shape,
+}
+
+/// Times of a call after another.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Times {
+    /// The number of the call before, if there is one.
+    pub after: Option<u32>,
+    /// Picoseconds of the thread's own time before it.
+    pub before: Values,
+    /// How these lie around that.
+    pub before_spread: Spread,
+    /// Picoseconds of its own work inside.
+    pub own: Values,
+    /// How these lie around that.
+    pub own_spread: Spread,
 }
 
 /// A message, or an access to a window.

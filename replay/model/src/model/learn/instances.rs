@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 use belljar_trace::{Direction, Event, Fact, Making, Peer};
 
 use super::LearnError;
-use crate::model::call::{CallModel, CollectiveModel, Completes, Shape, Tags, TransferModel};
+use crate::model::call::{
+    CallModel, CollectiveModel, Completes, Shape, Tags, Times, TransferModel,
+};
 use crate::relation::{Grid, Place, Relation};
 use crate::run::{Run, Step};
 use crate::structure::Reading;
-use crate::values::{Sample, Values};
+use crate::values::{Sample, Spread, Values};
 
 /// Instances of the longest list of tags or completions that is kept.
 const LONGEST: usize = 1 << 12;
@@ -30,6 +32,8 @@ pub(super) struct Instance<'r> {
     step: &'r Step,
     rank: u32,
     turn: u32,
+    /// The call before.
+    after: Option<u32>,
     /// Which instance of this call and rank it is.
     index: u32,
     count: u32,
@@ -62,6 +66,7 @@ pub(super) fn gather<'r>(
     }
     let mut indices = vec![0; all.len()];
     let mut open: Vec<Open> = Vec::new();
+    let mut after = None;
     for (step, (call, turn)) in run.steps[rank as usize].iter().zip(&reading.calls) {
         let own = *call as usize;
         let event = &step.event;
@@ -92,6 +97,7 @@ pub(super) fn gather<'r>(
             step,
             rank,
             turn: *turn,
+            after: after.replace(*call),
             index: indices[own],
             count: counts[own],
             completes,
@@ -152,8 +158,7 @@ pub(super) fn call_model(
     }
     Ok(CallModel {
         template,
-        before: look.values("the time before", false, |it| Some(it.step.before))?,
-        own: look.values("the time of its own", false, |it| Some(it.step.own))?,
+        times: look.times()?,
         transfers,
         collectives,
         completes: look.completes(),
@@ -199,13 +204,35 @@ impl Look<'_, '_> {
         }
     }
 
-    /// Values of all instances that have one.
-    fn values(
-        &self,
-        what: &'static str,
-        exact: bool,
-        of: impl Fn(&Instance<'_>) -> Option<f64>,
-    ) -> Result<Values, LearnError> {
+    /// Times by the call before.
+    fn times(&self) -> Result<Vec<Times>, LearnError> {
+        let mut counts: BTreeMap<Option<u32>, usize> = BTreeMap::new();
+        for it in self.all {
+            *counts.entry(it.after).or_default() += 1;
+        }
+        let mut befores: Vec<_> = counts.into_iter().collect();
+        befores.sort_by_key(|(after, count)| (std::cmp::Reverse(*count), *after));
+        let times = befores.into_iter().map(|(after, _)| {
+            let of = |what, time: fn(&Instance<'_>) -> f64| {
+                let own = |it: &Instance<'_>| (it.after == after).then(|| time(it));
+                let values = self.values(what, false, own)?;
+                let spread = Spread::of(&self.samples(own), &values);
+                Ok::<_, LearnError>((values, spread))
+            };
+            let (before, before_spread) = of("the time before", |it| it.step.before)?;
+            let (own, own_spread) = of("the time of its own", |it| it.step.own)?;
+            Ok(Times {
+                after,
+                before,
+                before_spread,
+                own,
+                own_spread,
+            })
+        });
+        times.collect()
+    }
+
+    fn samples(&self, of: impl Fn(&Instance<'_>) -> Option<f64>) -> Vec<Sample> {
         let samples = self.all.iter().filter_map(|it| {
             Some(Sample {
                 run: it.number,
@@ -216,8 +243,17 @@ impl Look<'_, '_> {
                 value: of(it)?,
             })
         });
-        let samples: Vec<Sample> = samples.collect();
-        Values::of(&samples, exact).map_err(|source| LearnError::Fit {
+        samples.collect()
+    }
+
+    /// Values of all instances that have one.
+    fn values(
+        &self,
+        what: &'static str,
+        exact: bool,
+        of: impl Fn(&Instance<'_>) -> Option<f64>,
+    ) -> Result<Values, LearnError> {
+        Values::of(&self.samples(of), exact).map_err(|source| LearnError::Fit {
             what,
             function: self
                 .all
