@@ -115,6 +115,13 @@ pub const TARGETS: &[Target] = &[
         longest: 1 << 14,
     },
     Target {
+        name: "models",
+        about: "models of programs, made of traces and asked for other sizes",
+        run: files::models,
+        seeds: files::models_seeds,
+        longest: 1 << 16,
+    },
+    Target {
         name: "binary",
         about: "programs with unwind tables and debug information",
         run: binary::target,

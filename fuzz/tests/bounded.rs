@@ -94,6 +94,11 @@ fn exports() {
 }
 
 #[test]
+fn models() {
+    mutations("models", 300);
+}
+
+#[test]
 fn replays() {
     mutations("replays", 300);
 }

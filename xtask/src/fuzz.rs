@@ -38,6 +38,8 @@ enum Target {
     Analyses,
     /// Trace files, written in other tools' formats.
     Exports,
+    /// Models of programs, made of traces and asked for other sizes.
+    Models,
     /// Trace files, replayed on other networks.
     Replays,
     /// Programs with unwind tables and debug information.

@@ -238,6 +238,12 @@ impl Fitted {
         mean.is_finite().then_some(mean)
     }
 
+    /// Whether it has a coefficient for each of its parts.
+    pub(crate) fn is_sound(&self) -> bool {
+        let known = !matches!(self.form, Form::Polynomial { order, .. } if order > 4);
+        known && self.form.row(1.0, 1.0).len() == self.coefficients.len()
+    }
+
     /// Its value at so many ranks and that size.
     pub fn at(&self, ranks: f64, size: f64) -> f64 {
         let value = dot(&self.coefficients, &self.form.row(ranks, size));

@@ -25,8 +25,8 @@ use plan::plan;
 /// Ranks, at most.
 const MOST_RANKS: u32 = 1 << 20;
 
-/// Calls of all ranks, at most: they are kept until all are made.
-const MOST_CALLS: u64 = 1 << 25;
+/// Calls of all ranks, at most, unless it is said otherwise: they are kept until all are made.
+pub const MOST_CALLS: u64 = 1 << 25;
 
 /// How far beyond its runs a model may be asked without a word.
 const FAR: f64 = 4.0;
@@ -66,8 +66,8 @@ pub enum GenerateError {
     #[error("by the model a loop turns {0} times: that is far outside of what its runs tell")]
     Turns(f64),
     /// There would be too many.
-    #[error("they would be more than {MOST_CALLS} calls: ask for fewer ranks or a smaller size")]
-    Calls,
+    #[error("they would be more than {0} calls: ask for fewer ranks or a smaller size")]
+    Calls(u64),
     /// Processes do not agree on a communicator, or it is made in a way that is not generalised.
     #[error(
         "who is in the communicator that {function} makes cannot be said of another size: {why}"
@@ -80,11 +80,16 @@ pub enum GenerateError {
     },
 }
 
-/// The calls of a program of so many ranks, of that size.
+/// The calls of a program of so many ranks, of that size; `most` at most.
 ///
 /// # Errors
 /// [`GenerateError`] when the model is damaged or asked for what its runs do not tell.
-pub fn generate(model: &Model, ranks: u32, size: f64) -> Result<Generated, GenerateError> {
+pub fn generate(
+    model: &Model,
+    ranks: u32,
+    size: f64,
+    most: u64,
+) -> Result<Generated, GenerateError> {
     if ranks == 0 || ranks > MOST_RANKS {
         return Err(GenerateError::Ranks(ranks));
     }
@@ -98,7 +103,7 @@ pub fn generate(model: &Model, ranks: u32, size: f64) -> Result<Generated, Gener
         let role = model.roles.class(rank, ranks);
         let role = role.ok_or(GenerateError::Role { rank, ranks })?;
         let class = &model.classes[role];
-        let plan = plan(class, (f64::from(ranks), size), MOST_CALLS - calls)?;
+        let plan = plan(class, (f64::from(ranks), size), most - calls)?;
         calls += plan.len() as u64;
         plans.push((class, plan));
     }

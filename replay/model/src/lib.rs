@@ -20,7 +20,7 @@ mod structure;
 /// Values of a call's instances as functions of ranks and size.
 mod values;
 
-pub use generate::{GenerateError, Generated, generate};
+pub use generate::{GenerateError, Generated, MOST_CALLS, generate};
 pub use model::{
     CallModel, Class, CollectiveModel, Completes, LearnError, Model, ModelError, Role, Roles,
     Shape, Tags, Times, TransferModel, learn,

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use belljar_trace::Event;
 use serde::{Deserialize, Serialize};
 
+use crate::fit::Fitted;
 use crate::structure::{Node, Structure};
 use crate::values::Values;
 
@@ -100,7 +101,11 @@ impl Model {
         };
         let classes = model.classes.len();
         let known = model.roles.classes().all(|class| class < classes);
-        match known && model.clock_hz > 0 && model.classes.iter().all(fits) {
+        let sound = model.functions().iter().all(|(.., values)| {
+            let mut functions = values.functions().iter();
+            functions.all(Fitted::is_sound)
+        });
+        match known && sound && model.clock_hz > 0 && model.classes.iter().all(fits) {
             true => Ok(model),
             false => Err(ModelError("its parts do not fit together".to_owned())),
         }

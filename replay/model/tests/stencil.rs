@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use belljar_analysis::generated::Stencil;
 use belljar_archive::{Contents, TraceReader, TraceWriter};
 use belljar_collectives::Tables;
-use belljar_model::{GenerateError, Model, Traced, generate, learn};
+use belljar_model::{GenerateError, MOST_CALLS, Model, Traced, generate, learn};
 use belljar_networks::Parameters;
 use belljar_program::{Algorithms, extract};
 use belljar_replay::{Costs, NetworkModel, Setting, calibrate};
@@ -114,7 +114,7 @@ fn a_stencil_of_other_sizes_is_the_stencil() {
     let model = Model::load(&model.save().unwrap()).unwrap();
     for (side, steps) in [(8, 20), (6, 60), (4, 20)] {
         let ranks = side * side;
-        let made = generate(&model, ranks, steps as f64).unwrap();
+        let made = generate(&model, ranks, steps as f64, MOST_CALLS).unwrap();
         let of = stencil(side, steps);
         assert_eq!(made.calls() as u64, of.calls());
         let path = folder.path().join(format!("made-{side}-{steps}.bjt"));
@@ -137,20 +137,20 @@ fn what_no_run_has_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let model = learned(folder.path(), &[(3, 20), (4, 40)]);
     // Nobody knows what a rank does that is at both ends of a row.
-    let error = generate(&model, 7, 20.0).unwrap_err();
+    let error = generate(&model, 7, 20.0, MOST_CALLS).unwrap_err();
     assert!(matches!(error, GenerateError::Role { .. }), "{error}");
     for (ranks, size) in [(0, 20.0), (9, f64::NAN), (9, -1.0)] {
-        assert!(generate(&model, ranks, size).is_err());
+        assert!(generate(&model, ranks, size, MOST_CALLS).is_err());
     }
-    let far = generate(&model, 9, 2000.0).unwrap();
+    let far = generate(&model, 9, 2000.0, MOST_CALLS).unwrap();
     assert!(
         far.warnings.iter().any(|it| it.contains("beyond")),
         "{:?}",
         far.warnings
     );
     assert!(matches!(
-        generate(&model, 9, 1e9),
-        Err(GenerateError::Calls)
+        generate(&model, 9, 1e9, MOST_CALLS),
+        Err(GenerateError::Calls(_))
     ));
 }
 

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use belljar_analysis::time_words;
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::scenario::Scenario;
-use belljar_model::{Model, generate as make};
+use belljar_model::{MOST_CALLS, Model, generate as make};
 use belljar_replay::{Calibration, write_trace};
 use belljar_trace::TRACE_FILE;
 use clap::Args;
@@ -52,7 +52,7 @@ pub(crate) struct GenerateArguments {
 pub(super) fn generate(arguments: &GenerateArguments) -> Result<ExitCode> {
     let model = read(&arguments.model)?;
     let ranks = arguments.nodes.saturating_mul(model.per_node.max(1));
-    let made = make(&model, ranks, arguments.size)?;
+    let made = make(&model, ranks, arguments.size, MOST_CALLS)?;
     let warnings = made.warnings.clone();
     warnings.iter().for_each(|it| eprintln!("warning: {it}"));
     let calls = made.calls();

@@ -28,6 +28,8 @@ struct Planner<'c> {
     /// How often each loop is come to, known after a first pass.
     counts: Vec<u32>,
     plan: Vec<Planned>,
+    /// Turns of all loops: those whose body makes no call have an end, too.
+    turned: u64,
 }
 
 /// The calls of a rank of a class, of `ranks` and `size`, at most so many.
@@ -44,6 +46,7 @@ pub(super) fn plan(
         visits: vec![0; loops],
         counts: vec![1; loops],
         plan: Vec::new(),
+        turned: 0,
     };
     // How often an inner loop is come to depends on how often those around it turn: each pass settles one level more.
     for _ in 0..8 {
@@ -64,7 +67,7 @@ impl Planner<'_> {
             match node {
                 Node::Call { number, .. } => {
                     if self.plan.len() as u64 >= self.most {
-                        return Err(GenerateError::Calls);
+                        return Err(GenerateError::Calls(self.most));
                     }
                     self.plan.push(Planned {
                         call: *number,
@@ -74,6 +77,10 @@ impl Planner<'_> {
                 Node::Loop { body, number } => {
                     let turns = self.turns(*number as usize)?;
                     for turn in 0..turns {
+                        self.turned += 1;
+                        if self.turned > self.most.saturating_mul(16) {
+                            return Err(GenerateError::Calls(self.most));
+                        }
                         self.follow(body, turn)?;
                     }
                 }

@@ -357,8 +357,10 @@ impl Look<'_, '_> {
             let from = self
                 .all
                 .iter()
-                .find_map(|it| Some(tag(it)? - of(it) as i32))?;
-            let holds = |it: &Instance<'_>| tag(it).is_none_or(|tag| tag == from + of(it) as i32);
+                .find_map(|it| Some(tag(it)?.wrapping_sub(of(it) as i32)))?;
+            let holds = |it: &Instance<'_>| {
+                tag(it).is_none_or(|tag| tag == from.wrapping_add(of(it) as i32))
+            };
             self.all.iter().all(holds).then_some(from)
         };
         if self
