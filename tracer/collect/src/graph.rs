@@ -49,7 +49,7 @@ impl Graph {
         signature: Signature,
         of_all: bool,
     ) -> (Option<u32>, Option<u32>) {
-        self.calls += 1;
+        self.calls = self.calls.saturating_add(1);
         let before = self.last;
         let number = match self.numbers.get(&signature) {
             Some(number) => Some(*number),
@@ -61,11 +61,11 @@ impl Graph {
         let (calls, grown) = (self.calls, self.grown);
         match number.and_then(|number| self.nodes.get_mut(number as usize)) {
             Some(node) => {
-                node.visits += 1;
+                node.visits = node.visits.saturating_add(1);
                 if node.since != grown {
                     (node.since, node.recent) = (grown, 0);
                 }
-                node.recent += 1;
+                node.recent = node.recent.saturating_add(1);
             }
             None => self.grown = calls,
         }
