@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use belljar_trace::{Direction, Event, Phase, Transfer};
+use belljar_trace::{Direction, Event, Peer, Phase, Transfer};
 use bincode::{Decode, Encode};
 
 use crate::graph::{Graph, Loop};
@@ -55,6 +55,8 @@ pub(crate) struct Follower {
     pub(crate) functions: BTreeMap<u16, Dropped>,
     /// What collective operations of dropped calls moved.
     pub(crate) operations: Operations,
+    /// Messages that dropped calls began to send, and to receive.
+    pub(crate) messages: [u64; 2],
     /// Time between calls, by the functions of the one before and of the next.
     pub(crate) transitions: BTreeMap<(u16, u16), Both>,
     /// Time between calls one of which was dropped.
@@ -205,6 +207,10 @@ impl Follower {
         for transfer in event.transfers.iter().filter(sent) {
             sums.sent = sums.sent.saturating_add(transfer.bytes);
         }
+        for transfer in event.transfers.iter().filter(|it| is_message(it)) {
+            let side = usize::from(transfer.direction == Direction::Receive);
+            self.messages[side] = self.messages[side].saturating_add(1);
+        }
         for operation in &event.collectives {
             let told = self.operations.add(event.function, operation);
             sums.untold = sums.untold.saturating_add(u64::from(!told));
@@ -242,4 +248,11 @@ impl Follower {
             self.kept_left = event.exit;
         }
     }
+}
+
+/// Whether it is a side of a message to or from a process. One-sided accesses, which have no tag, have no other side; and a receive of
+/// any tag has none either.
+fn is_message(transfer: &Transfer) -> bool {
+    transfer.peer != Peer::Null
+        && (transfer.tag.is_some() || transfer.direction == Direction::Receive)
 }

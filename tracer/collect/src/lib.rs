@@ -3,7 +3,7 @@
 //! Of each thread an event flow graph grows with its calls. When it has not grown for some iterations, the calls since then are
 //! the main loop. When all threads are in theirs, they drop iterations from the same one on, so that what is kept of one
 //! matches what is kept of another; a thread that leaves the loop is kept whole again, and searches. Iterations are counted by
-//! collective operations of all processes where the loop has one, else by visits of its first call. Dropped calls are in
+//! collective operations of all processes where the loop has one, else by visits of its first message. Dropped calls are in
 //! the sums ([`Collected`]). Calls that others need are always kept: those that make, change or free
 //! communicators, datatypes, windows, files, persistent requests; accesses to windows; calls that failed or did not return; those
 //! that complete a request of a kept call.
@@ -164,6 +164,7 @@ impl Collector {
                         between: *between,
                     })
                     .collect(),
+                messages: follower.messages,
                 moved: follower.operations.moved(),
                 intervals: follower.intervals,
                 gaps: follower.gaps,

@@ -64,6 +64,10 @@ impl Measure {
         self.reciprocals += other.reciprocals;
     }
 
+    fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// Mean cycles of a call; 0 of none.
     pub fn mean(&self) -> f64 {
         self.sum as f64 / self.count.max(1) as f64
@@ -75,8 +79,10 @@ impl Measure {
 #[serde(deny_unknown_fields)]
 pub struct Both {
     /// Cycles in calls that the trace has, or between two of them.
+    #[serde(default, skip_serializing_if = "Measure::is_empty")]
     pub kept: Measure,
     /// Cycles in calls that it has not, or between calls one of which it has not.
+    #[serde(default, skip_serializing_if = "Measure::is_empty")]
     pub dropped: Measure,
 }
 
@@ -103,6 +109,10 @@ impl Both {
     }
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// What is known of the calls of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -110,14 +120,19 @@ pub struct Dropped {
     /// Cycles in its calls that the program itself made.
     pub cycles: Both,
     /// Calls that the MPI library made within others, which the trace has not.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub nested: u64,
     /// Bytes of messages that calls sent which the trace has not.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub sent: u64,
     /// Bytes of messages that they received or had room for.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub received: u64,
     /// How many of these are the room for them.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub inexact: u64,
     /// Collective operations of such calls which are not among those that were [moved](crate::Moved).
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub untold: u64,
 }
 

@@ -50,7 +50,11 @@ pub struct CollectedThread {
     pub functions: BTreeMap<String, Dropped>,
     /// Cycles between calls, by the functions of the one before and of the next.
     pub transitions: Vec<Transition>,
+    /// Messages that dropped calls began to send, and to receive.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub messages: [u64; 2],
     /// What collective operations of dropped calls moved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moved: Vec<Moved>,
     /// Cycles between calls one of which was dropped.
     pub intervals: Measure,
@@ -68,6 +72,10 @@ pub struct Transition {
     pub to: String,
     /// Cycles from the exit of the first to the entry of the second.
     pub between: Both,
+}
+
+fn is_none(messages: &[u64; 2]) -> bool {
+    *messages == [0; 2]
 }
 
 /// Why a file could not be read or written.
@@ -96,7 +104,7 @@ pub enum CollectedError {
 impl Collected {
     /// The file's text.
     pub fn text(&self) -> String {
-        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+        serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 
     /// What the file next to the trace at `trace` says; `None` where there is none: then nothing was dropped.
@@ -172,6 +180,16 @@ impl Collected {
             count(|it| it.cycles.kept.count),
             count(|it| it.cycles.dropped.count),
         )
+    }
+
+    /// Messages of which the trace has one side and not the other, at least: where threads did not drop the same iterations.
+    pub fn halved_messages(&self) -> u64 {
+        let add = |[sent, received]: [u64; 2], it: &CollectedThread| {
+            let [more, others] = it.messages;
+            [sent.saturating_add(more), received.saturating_add(others)]
+        };
+        let [sent, received] = self.threads.iter().fold([0; 2], add);
+        sent.abs_diff(received)
     }
 
     /// All threads' sums, by the functions of a call and of the next.

@@ -2,7 +2,8 @@
 
 use belljar_abi::FUNCTIONS;
 use belljar_trace::{
-    Accounts, Amount, Collective, Completion, Ending, Event, Implementation, Phase,
+    Accounts, Amount, Collective, Completion, Direction, Ending, Event, Implementation, Peer,
+    Phase, Transfer,
 };
 
 use super::*;
@@ -217,7 +218,7 @@ fn what_was_dropped_is_read_back_and_nonsense_is_refused() {
     );
     let more = read
         .text()
-        .replace("\"dropped_iterations\": 94", "\"dropped_iterations\": 100");
+        .replace("\"dropped_iterations\":94", "\"dropped_iterations\":100");
     for text in ["{\"wanted\": 5", &more] {
         std::fs::write(&file, text).unwrap();
         assert!(Collected::of_trace(&trace).is_err());
@@ -279,4 +280,61 @@ fn states_that_were_tampered_with_are_refused_or_continued() {
             }
         }
     }
+}
+
+/// A pipeline: the first rank has nobody before it, the last one nobody after it, and each is ahead of the next.
+#[test]
+fn ranks_of_a_pipeline_drop_the_same_messages() {
+    let (ranks, steps) = (4_u32, 400_u64);
+    let message = |name: &str, rank: u32, peer: Option<u32>, at| {
+        let mut event = call(name, rank, at);
+        let receives = name == "MPI_Recv";
+        event.transfers.push(Transfer {
+            direction: if receives {
+                Direction::Receive
+            } else {
+                Direction::Send
+            },
+            phase: Phase::Done,
+            communicator: Some(0),
+            peer: peer.map_or(Peer::Null, Peer::Rank),
+            tag: Some(0),
+            count: 1,
+            datatype: belljar_trace::Datatype::Predefined(0),
+            bytes: 8,
+            exact: true,
+        });
+        event
+    };
+    let mut events: Vec<Event> = (0..ranks).map(|rank| call("MPI_Init", rank, 0)).collect();
+    for step in 0..steps {
+        for rank in 0..ranks {
+            let at = 100 * (1 + step + 7 * u64::from(rank));
+            // Nobody is asked twice where others are asked once.
+            for _ in 0..=u32::from(rank == 0) {
+                events.push(message("MPI_Recv", rank, rank.checked_sub(1), at));
+            }
+            let next = Some(rank + 1).filter(|next| *next < ranks);
+            events.push(message("MPI_Send", rank, next, at + 20));
+        }
+    }
+    events.sort_by_key(|event| (event.entry, event.rank));
+    let (kept, collected) = collect(events.clone(), 5);
+    let threads = &collected.threads;
+    let counts = threads
+        .iter()
+        .map(|it| (it.iterations, it.dropped_iterations));
+    let counts: Vec<_> = counts.collect();
+    assert!(
+        kept.len() < events.len() / 4,
+        "{} kept: {counts:?}",
+        kept.len()
+    );
+    assert_eq!(collected.halved_messages(), 0, "{collected:?}");
+    let sides = |of: Direction| {
+        let all = kept.iter().flat_map(|it| &it.transfers);
+        all.filter(|it| it.direction == of && it.peer != Peer::Null)
+            .count()
+    };
+    assert_eq!(sides(Direction::Send), sides(Direction::Receive));
 }
