@@ -5,6 +5,8 @@
 
 /// What a program is and whom it waits for, by its trace.
 mod analyses;
+/// Traces of which some iterations were kept.
+mod collected;
 /// Traces in other tools' formats.
 mod exports;
 /// What runs write besides traces.
@@ -29,6 +31,7 @@ use belljar_trace::{
 };
 
 pub(crate) use analyses::target as analyses;
+pub(crate) use collected::{seeds as collected_seeds, target as collected};
 pub(crate) use exports::target as exports;
 pub(crate) use records::{seeds as records_seeds, target as records};
 pub(crate) use replays::target as replays;
