@@ -5,6 +5,8 @@
 
 /// What a program is and whom it waits for, by its trace.
 mod analyses;
+/// Traces of which some iterations were kept.
+mod collected;
 /// Traces in other tools' formats.
 mod exports;
 /// Models of programs.
@@ -31,6 +33,7 @@ use belljar_trace::{
 };
 
 pub(crate) use analyses::target as analyses;
+pub(crate) use collected::{seeds as collected_seeds, target as collected};
 pub(crate) use exports::target as exports;
 pub(crate) use models::{seeds as models_seeds, target as models};
 pub(crate) use records::{seeds as records_seeds, target as records};

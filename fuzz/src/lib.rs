@@ -143,6 +143,13 @@ pub const TARGETS: &[Target] = &[
         longest: 4096,
     },
     Target {
+        name: "collected",
+        about: "states of what keeps some iterations, and what a trace of them lacks",
+        run: files::collected,
+        seeds: files::collected_seeds,
+        longest: 1 << 14,
+    },
+    Target {
         name: "scenario",
         about: "scenario files and overrides",
         run: files::scenario,

@@ -119,6 +119,11 @@ fn records() {
 }
 
 #[test]
+fn collected() {
+    mutations("collected", 2000);
+}
+
+#[test]
 fn scenario() {
     mutations("scenario", 2000);
 }

@@ -48,6 +48,8 @@ enum Target {
     Tables,
     /// What runs write besides traces: files of probes, and profiles.
     Records,
+    /// States of what keeps some iterations of a main loop, and the file that tells what a trace of them lacks.
+    Collected,
     /// Scenario files and overrides.
     Scenario,
     /// Networks from GraphML files.

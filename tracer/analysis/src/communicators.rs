@@ -163,7 +163,15 @@ impl Communicators {
     /// Bytes that `event`'s process gives to and gets from a collective operation of it. `None` where
     /// the trace does not tell.
     pub fn volume(&self, event: &Event, collective: &Collective) -> (Option<u64>, Option<u64>) {
-        let process = (event.node, event.process);
+        self.moved((event.node, event.process), collective)
+    }
+
+    /// The same of a collective operation of this process.
+    pub(crate) fn moved(
+        &self,
+        process: ProcessKey,
+        collective: &Collective,
+    ) -> (Option<u64>, Option<u64>) {
         let view = collective
             .communicator
             .and_then(|communicator| self.views.get(&(process, communicator)));

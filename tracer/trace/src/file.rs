@@ -181,6 +181,14 @@ pub enum TraceError {
         /// Why not.
         reason: String,
     },
+    /// A trace of which it cannot be known what it lacks.
+    #[error("cannot know what the trace {} lacks: {reason}; restore the file, or remove it to read what there is", path.display())]
+    Lacks {
+        /// The trace.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
     /// A record that cannot be encoded.
     #[error("a record of the trace {} cannot be encoded: {reason}; please report it", path.display())]
     Encode {

@@ -21,6 +21,7 @@ use clap::{Args, ValueEnum};
 
 use super::calibrate::costs_of;
 use super::placement::PlacementArguments;
+use crate::command::trace::collected::refuse;
 use crate::command::trace::tables::{implementation, tables_of_run};
 
 /// Collective operations as the library that ran chose them.
@@ -208,8 +209,10 @@ impl Job<'_> {
 /// What the processes of a trace did, with the algorithms of these words or this file; says what it lacks.
 ///
 /// # Errors
-/// When the trace or the tables cannot be read.
+/// When the trace or the tables cannot be read, and when iterations of the main loop were left out of the trace: what is left
+/// is another program.
 pub(in crate::command) fn program_of(trace: &Path, collectives: &str) -> Result<Program> {
+    refuse(trace, "a replay")?;
     let tables = tables(collectives, trace)?;
     let algorithms = match collectives {
         AS_RUN => Algorithms::AsRun(&tables),

@@ -281,6 +281,19 @@ impl Statistics {
         for (number, remark) in remarks.iter().filter(|(number, _)| *number > 0) {
             writeln!(out, "{remark}: {}", count(*number))?;
         }
+        if let Some(kept) = &self.kept {
+            let dropped = count(kept.dropped_calls);
+            let counted = match kept.counted {
+                true => {
+                    "are counted by their sums, but in medians, sizes and messages between ranks"
+                }
+                false => "are not counted",
+            };
+            writeln!(
+                out,
+                "Calls of iterations that were not kept: {dropped}; they {counted}"
+            )?;
+        }
         if self.inexact_received > 0 {
             writeln!(
                 out,
