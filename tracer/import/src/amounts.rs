@@ -1,0 +1,270 @@
+//! What members give and get in collective operations, by what formats tell of it.
+//!
+//! Archives tell bytes that go out of and come into a process in sum. Score-P counts each member that data goes to or comes from, also where the library sends
+//! it once; Belljar's own archives have what is in the buffers. Of operations whose members have pieces of several lengths, only the sum is told: all are taken
+//! for equal. Called by the readers.
+
+use belljar_trace::{Amount, Share, Who};
+
+/// How an archive's writer counts bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counting {
+    /// What is in the buffers, as Belljar.
+    Buffers,
+    /// What goes to and comes from each member, as Score-P.
+    Members,
+}
+
+/// A process's part in an operation, as it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) operation: Operation,
+    /// Bytes that go out and come in.
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    /// Members of the communicator, and the process's rank among them.
+    pub(crate) members: u32,
+    pub(crate) rank: u32,
+}
+
+/// A collective operation, by the numbers of OTF2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Barrier,
+    Broadcast,
+    Gather,
+    Gatherv,
+    Scatter,
+    Scatterv,
+    Allgather,
+    Allgatherv,
+    Alltoall,
+    Alltoallv,
+    Alltoallw,
+    Allreduce,
+    Reduce,
+    ReduceScatter,
+    Scan,
+    Exscan,
+    ReduceScatterBlock,
+}
+
+impl Operation {
+    /// In the order of their numbers.
+    const ALL: [Self; 17] = [
+        Self::Barrier,
+        Self::Broadcast,
+        Self::Gather,
+        Self::Gatherv,
+        Self::Scatter,
+        Self::Scatterv,
+        Self::Allgather,
+        Self::Allgatherv,
+        Self::Alltoall,
+        Self::Alltoallv,
+        Self::Alltoallw,
+        Self::Allreduce,
+        Self::Reduce,
+        Self::ReduceScatter,
+        Self::Scan,
+        Self::Exscan,
+        Self::ReduceScatterBlock,
+    ];
+
+    /// The operation of this number; `None` for what makes objects, and for numbers of later formats.
+    pub(crate) fn numbered(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// Whether members may have pieces of several lengths, of which only the sum is told.
+    pub(crate) fn has_pieces(self) -> bool {
+        matches!(
+            self,
+            Self::Gatherv
+                | Self::Scatterv
+                | Self::Allgatherv
+                | Self::Alltoallv
+                | Self::Alltoallw
+                | Self::ReduceScatter
+        )
+    }
+}
+
+impl Part {
+    /// What is in the buffers, as calls tell it.
+    pub(crate) fn amounts(self, counting: Counting) -> (Amount, Amount) {
+        let whole = |bytes| Amount::whole(Some(bytes));
+        let (sent, received) = (self.sent, self.received);
+        match self.operation {
+            Operation::Barrier => (Amount::NOTHING, Amount::NOTHING),
+            Operation::Broadcast => {
+                let data = whole(self.broadcast());
+                (data.clone().only(Who::Root), data.only(Who::Others))
+            }
+            Operation::Gather => (whole(sent), self.each(received).only(Who::Root)),
+            Operation::Gatherv => (whole(sent), self.pieces(received).only(Who::Root)),
+            Operation::Scatter => (self.each(sent).only(Who::Root), whole(received)),
+            Operation::Scatterv => (self.pieces(sent).only(Who::Root), whole(received)),
+            Operation::Allgather => (whole(self.share(received)), self.each(received)),
+            Operation::Allgatherv => {
+                let own = match counting {
+                    Counting::Buffers => sent,
+                    Counting::Members => self.share(sent),
+                };
+                (whole(own), self.pieces(received))
+            }
+            Operation::Alltoall => (self.each(sent), self.each(received)),
+            Operation::Alltoallv | Operation::Alltoallw => {
+                (self.pieces(sent), self.pieces(received))
+            }
+            Operation::Reduce => {
+                let data = whole(match sent {
+                    // In place: the root counts what all others give.
+                    0 if counting == Counting::Members => self.of_others(received),
+                    _ => sent,
+                });
+                (data.clone(), data.only(Who::Root))
+            }
+            Operation::Allreduce => self.both(match counting {
+                Counting::Buffers => sent,
+                Counting::Members => self.share(received),
+            }),
+            Operation::Scan | Operation::Exscan => self.both(self.prefix(counting)),
+            Operation::ReduceScatter => {
+                let own = match counting {
+                    Counting::Buffers => received,
+                    Counting::Members => self.share(received),
+                };
+                (self.pieces(sent), whole(own))
+            }
+            Operation::ReduceScatterBlock => {
+                let block = whole(match counting {
+                    Counting::Buffers => received,
+                    Counting::Members => self.share(received),
+                });
+                (block.clone().each(Share::Group), block)
+            }
+        }
+    }
+
+    fn both(self, bytes: u64) -> (Amount, Amount) {
+        let data = Amount::whole(Some(bytes));
+        (data.clone(), data)
+    }
+
+    /// The root counts what goes to all, and every other member what comes.
+    fn broadcast(self) -> u64 {
+        match self.received {
+            0 => self.sent,
+            received => received,
+        }
+    }
+
+    /// One of as many parts as there are members; in place, a process counts the others alone.
+    fn share(self, bytes: u64) -> u64 {
+        let members = u64::from(self.members.max(1));
+        match bytes.checked_rem(members - 1) {
+            Some(0) if !bytes.is_multiple_of(members) => bytes / (members - 1),
+            _ => bytes / members,
+        }
+    }
+
+    /// What each of the others gives, where these are counted.
+    fn of_others(self, bytes: u64) -> u64 {
+        let others = u64::from(self.members).saturating_sub(1);
+        bytes.checked_div(others).unwrap_or(0)
+    }
+
+    fn each(self, bytes: u64) -> Amount {
+        Amount::whole(Some(self.share(bytes))).each(Share::Members)
+    }
+
+    /// Equal pieces, the first ones longer by what remains.
+    fn pieces(self, bytes: u64) -> Amount {
+        let members = u64::from(self.members.max(1));
+        let (piece, longer) = (bytes / members, bytes % members);
+        let pieces = (0..members).map(|member| piece + u64::from(member < longer));
+        Amount {
+            bytes: Some(bytes),
+            pieces: pieces.collect(),
+            share: Share::Whole,
+            who: Who::Everyone,
+        }
+    }
+
+    /// Data goes to members of higher ranks and comes from those of lower ones.
+    fn prefix(self, counting: Counting) -> u64 {
+        if counting == Counting::Buffers {
+            return self.sent;
+        }
+        let (members, rank) = (u64::from(self.members.max(1)), u64::from(self.rank));
+        let both = self.sent.saturating_add(self.received);
+        let inclusive = self.operation == Operation::Scan
+            && self.sent.checked_mul(rank + 1)
+                == self.received.checked_mul(members.saturating_sub(rank));
+        match inclusive {
+            true => both / (members + 1),
+            false => both.checked_div(members - 1).unwrap_or(both),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(operation: Operation, (sent, received): (u64, u64), rank: u32) -> [Option<u64>; 2] {
+        let part = Part {
+            operation,
+            sent,
+            received,
+            members: 4,
+            rank,
+        };
+        let (sent, received) = part.amounts(Counting::Members);
+        [sent.bytes, received.bytes]
+    }
+
+    #[test]
+    fn what_score_p_counts_becomes_what_is_in_the_buffers() {
+        use Operation::*;
+        let all = [
+            (Broadcast, (400, 100), 0, [100, 100]),
+            (Broadcast, (0, 100), 2, [100, 100]),
+            (Allreduce, (32, 32), 1, [8, 8]),
+            // In place.
+            (Allreduce, (30, 30), 1, [10, 10]),
+            (Reduce, (8, 0), 1, [8, 8]),
+            (Reduce, (0, 24), 0, [8, 8]),
+            (Allgather, (40, 40), 1, [10, 10]),
+            (Allgatherv, (40, 100), 1, [10, 100]),
+            (Alltoall, (40, 80), 1, [10, 20]),
+            (Scan, (24, 16), 1, [8, 8]),
+            (Scan, (16, 8), 1, [8, 8]),
+            (Exscan, (16, 8), 1, [8, 8]),
+            (ReduceScatter, (100, 40), 1, [100, 10]),
+            (ReduceScatterBlock, (40, 40), 1, [10, 10]),
+        ];
+        for (operation, told, rank, expected) in all {
+            let expected = expected.map(Some);
+            assert_eq!(bytes(operation, told, rank), expected, "{operation:?}");
+        }
+    }
+
+    #[test]
+    fn pieces_are_equal_and_add_up() {
+        let part = Part {
+            operation: Operation::Alltoallv,
+            sent: 10,
+            received: 3,
+            members: 4,
+            rank: 0,
+        };
+        let (sent, received) = part.amounts(Counting::Buffers);
+        assert_eq!(sent.pieces, [3, 3, 2, 2]);
+        assert_eq!(
+            (received.pieces, received.bytes),
+            (vec![1, 1, 1, 0], Some(3))
+        );
+    }
+}

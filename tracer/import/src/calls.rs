@@ -1,0 +1,128 @@
+//! Calls in the making: events of which most is empty, numbers of functions by their names.
+//!
+//! All that a format does not tell is absent: arguments, call sites, datatypes. The MPI library is said to be Open MPI, whose rules for collective operations
+//! need nothing else of a call. Called by the readers of all formats.
+
+use std::collections::BTreeMap;
+
+use belljar_abi::FUNCTIONS;
+use belljar_trace::{
+    Collective, Completion, Datatype, Direction, Ending, Event, Implementation, Peer, Phase,
+    Status, Transfer,
+};
+
+/// `MPI_BYTE`, among the predefined datatypes.
+const BYTE: Datatype = Datatype::Predefined(0);
+
+/// Numbers of functions by their names.
+#[derive(Debug)]
+pub(crate) struct Functions(BTreeMap<&'static str, u16>);
+
+impl Functions {
+    pub(crate) fn new() -> Self {
+        let names = FUNCTIONS.iter().map(|function| function.name);
+        Self(names.zip(0..).collect())
+    }
+
+    /// The number of a function; `None` for one that is none of MPI's.
+    pub(crate) fn number(&self, name: &str) -> Option<u16> {
+        self.0.get(name).copied()
+    }
+}
+
+/// The thread that calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) node: u32,
+    pub(crate) process: u32,
+    pub(crate) thread: u32,
+    pub(crate) rank: u32,
+}
+
+/// A call of which nothing is known but who made it when.
+pub(crate) fn blank(place: Place, function: u16, (entry, exit): (u64, Option<u64>)) -> Event {
+    Event {
+        node: place.node,
+        vcpu: 0,
+        process: place.process,
+        thread: place.thread,
+        rank: place.rank,
+        implementation: Implementation::OpenMpi,
+        function,
+        entry,
+        exit,
+        result: exit.map(|_| 0),
+        depth: 0,
+        selected: true,
+        bad: None,
+        arguments: Vec::new(),
+        texts: Vec::new(),
+        communicator: None,
+        transfers: Vec::new(),
+        collectives: Vec::new(),
+        started: Vec::new(),
+        completed: Vec::new(),
+        status: None,
+        fact: None,
+        accounts: Default::default(),
+        site: Default::default(),
+        details: Default::default(),
+        folded: Default::default(),
+        given_up: Default::default(),
+    }
+}
+
+/// A message, seen from one side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub(crate) peer: Peer,
+    /// `None` for any.
+    pub(crate) tag: Option<i32>,
+    pub(crate) bytes: u64,
+    /// By the process's own number; `None` where it is not known.
+    pub(crate) communicator: Option<u32>,
+}
+
+impl Message {
+    /// The operation that sends or receives it.
+    pub(crate) fn transfer(self, direction: Direction, phase: Phase) -> Transfer {
+        Transfer {
+            direction,
+            phase,
+            communicator: self.communicator,
+            peer: self.peer,
+            tag: self.tag,
+            count: self.bytes,
+            datatype: BYTE,
+            bytes: self.bytes,
+            exact: true,
+        }
+    }
+
+    /// What its receiver is told.
+    pub(crate) fn status(self) -> Option<Status> {
+        Some(Status {
+            source: self.peer,
+            tag: self.tag?,
+            bytes: self.bytes,
+            cancelled: false,
+        })
+    }
+}
+
+/// A request that is over, of a message that was received or of anything else.
+pub(crate) fn completion(request: u64, received: Option<Message>) -> Completion {
+    Completion {
+        request,
+        status: received.and_then(Message::status),
+        received: received.map_or(0, |message| message.bytes),
+        exact: true,
+        ending: Ending::Well,
+    }
+}
+
+/// Adds a collective operation to a call.
+pub(crate) fn take_part(event: &mut Event, collective: Collective) {
+    event.communicator = event.communicator.or(collective.communicator);
+    event.collectives.push(collective);
+}

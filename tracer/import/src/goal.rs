@@ -1,0 +1,97 @@
+//! Group Operation Assembly Language, as text and in its binary form.
+//!
+//! A schedule has the operations of each rank, and which waits for which. Each rank becomes a sequence of calls in which everything stands after what it waits for:
+//! work is time between calls, and what is begun and not waited for at once has a request. A rank's operations are in memory. Times are nanoseconds of
+//! work; calls take none. Called by `import`.
+
+/// The binary form.
+mod binary;
+/// From operations that wait for one another to calls.
+mod schedule;
+/// The text.
+mod text;
+
+use std::path::Path;
+
+use belljar_sim::Frequency;
+
+use self::schedule::{Counts, Rank};
+use crate::calls::Functions;
+use crate::layout::{self, Layout};
+use crate::spool::Spool;
+use crate::{Format, ImportError, Imported};
+
+pub(crate) use binary::is_binary;
+
+/// Work is in nanoseconds.
+const TICKS_PER_SECOND: u64 = 1_000_000_000;
+
+/// Reads the schedule at `path`.
+pub(crate) fn import(path: &Path, out: &Path, name: &str) -> Result<Imported, ImportError> {
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut sink = Sink {
+        spool: Spool::new(folder.unwrap_or(Path::new(".")))?,
+        functions: Functions::new(),
+        counts: Counts::default(),
+    };
+    let ranks = match binary::open(path)? {
+        Some(mut file) => {
+            let ranks = file.ranks;
+            for rank in 0..ranks {
+                let operations = file.rank(rank)?;
+                sink.rank((rank, ranks), &operations)?;
+            }
+            ranks
+        }
+        None => text::read(path, |rank, operations| sink.rank(rank, operations))?,
+    };
+    let clock = Frequency::from_hz(TICKS_PER_SECOND);
+    let clock = clock.unwrap_or_else(|| unreachable!("it is not zero"));
+    let notes = notes(&sink.counts);
+    let to = (out, name);
+    crate::write::write(
+        sink.spool,
+        to,
+        (Format::Goal, notes),
+        (layout::nodes(ranks), clock),
+    )
+}
+
+fn notes(counts: &Counts) -> Vec<String> {
+    let mut notes = vec![
+        "imported from a GOAL schedule: it tells neither communicators, collective operations and arguments of calls, nor where they were made, nor the frames on \
+         the wire, nor consoles"
+            .to_owned(),
+        "it has no times: work takes as long as it says, and calls take none; `belljar replay DIR --out DIR2` makes a trace with times".to_owned(),
+    ];
+    if counts.processors > 0 {
+        notes.push(format!(
+            "{} operations are on other processors of their ranks; they stand in one sequence with all others",
+            counts.processors
+        ));
+    }
+    notes
+}
+
+/// Where calls go.
+struct Sink {
+    spool: Spool,
+    functions: Functions,
+    counts: Counts,
+}
+
+impl Sink {
+    /// A rank's operations, of so many ranks.
+    fn rank(&mut self, (rank, ranks): (u32, u32), operations: &Rank) -> Result<(), ImportError> {
+        self.spool.begin_thread();
+        let layout = Layout::new(ranks);
+        let to = (&self.functions, &mut self.spool);
+        schedule::calls(
+            layout::place(rank, ranks),
+            operations,
+            &layout,
+            to,
+            &mut self.counts,
+        )
+    }
+}

@@ -1,0 +1,70 @@
+//! What of a location's events is passed over, or stands in another way than it was, counted.
+//!
+//! Counted as events are read, told once at the end.
+
+use crate::amounts::Counting;
+
+/// What was passed over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Functions that are none of MPI's.
+    pub(super) others: u64,
+    /// Messages and the like outside of any call.
+    pub(super) outside: u64,
+    /// Records of a kind that is not known.
+    pub(super) unknown: u64,
+    /// Operations of which nothing was told in time.
+    pub(super) untold: u64,
+    /// Probes and receives of what they found.
+    pub(super) matched: u64,
+    /// Parts in operations whose pieces are taken for equal.
+    pub(super) pieces: u64,
+    /// Functions that are left without being entered, or the other way round.
+    pub(super) unpaired: u64,
+}
+
+impl Counts {
+    /// What was passed over, in words.
+    pub(super) fn notes(&self, counting: Counting) -> Vec<String> {
+        let score_p = "collective operations in place, of which Score-P counts one member less, may be taken for operations of other lengths";
+        let mut notes = Vec::new();
+        for (count, what) in [
+            (
+                self.others,
+                "visits of the program's own functions are left out",
+            ),
+            (
+                self.outside,
+                "messages and the like are left out: they are in no function of MPI",
+            ),
+            (
+                self.unknown,
+                "records of kinds that are not known are left out",
+            ),
+            (
+                self.untold,
+                "receives and collective operations that were begun have neither peer nor length: the archive does not tell their end",
+            ),
+            (
+                self.matched,
+                "messages of MPI_Mprobe and MPI_Mrecv are left out",
+            ),
+            (
+                self.pieces,
+                "parts in collective operations have pieces of equal length: the archive tells their sum alone",
+            ),
+            (
+                self.unpaired,
+                "functions are left without being entered, or end with the trace",
+            ),
+        ] {
+            if count > 0 {
+                notes.push(format!("{count} {what}"));
+            }
+        }
+        if counting == Counting::Members {
+            notes.push(score_p.to_owned());
+        }
+        notes
+    }
+}
