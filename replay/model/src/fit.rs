@@ -59,8 +59,8 @@ pub enum FitError {
     Impossible(usize),
 }
 
-/// How much better a form with more coefficients has to be: a share of the error of a simpler one, and in any case so much.
-const BETTER: (f64, f64) = (0.9, 1e-4);
+/// How much better a form with more coefficients has to be: a share of the error of a simpler one, of few points and of several, and in any case so much.
+const BETTER: (f64, f64, f64) = (0.5, 0.9, 1e-4);
 
 /// The function that explains `points` best.
 ///
@@ -86,6 +86,10 @@ pub fn fit_among(points: &[Point], which: impl Fn(&Form) -> bool) -> Result<Fitt
         return Err(FitError::Impossible(bad + 1));
     }
     let mut best: Option<Fitted> = None;
+    let share = match points.len() < form::SEVERAL {
+        true => BETTER.0,
+        false => BETTER.1,
+    };
     let forms = form::candidates(points).into_iter();
     for form in forms.filter(|form| *form == Form::Constant || which(form)) {
         let Some(fitted) = fit_form(points, form) else {
@@ -95,7 +99,7 @@ pub fn fit_among(points: &[Point], which: impl Fn(&Form) -> bool) -> Result<Fitt
             let less = best.coefficients.len() >= fitted.coefficients.len();
             let than = match less {
                 true => best.error,
-                false => (best.error * BETTER.0).min(best.error - BETTER.1),
+                false => (best.error * share).min(best.error - BETTER.2),
             };
             fitted.error < than
         });

@@ -12,6 +12,9 @@ use crate::fit::{FitError, Fitted, Point, fit};
 /// Turns that have functions of their own, at most.
 const MOST_TURNS: u32 = 256;
 
+/// Instances after which values may begin again, at most.
+const MOST_PERIOD: u32 = 256;
+
 /// Parts of a profile, at most.
 const PARTS: usize = 64;
 
@@ -45,6 +48,8 @@ pub enum Values {
     Ends(Box<[Fitted; 3]>),
     /// Those of a turn are the same.
     ByTurn(Vec<Fitted>),
+    /// Each so many instances it begins again: loops within loops that always turn equally often.
+    Periodic(Vec<Fitted>),
     /// In the mean so much, and in each part of the run so many times as much.
     Profile(Fitted, Vec<f64>),
 }
@@ -79,6 +84,10 @@ impl Values {
         if let Some(turns) = by_turn(&runs) {
             let turns: Result<Vec<Fitted>, FitError> = turns.iter().map(|it| fit(it)).collect();
             return Ok(Self::ByTurn(turns?));
+        }
+        if let Some(parts) = periodic(&runs, exact) {
+            let parts: Result<Vec<Fitted>, FitError> = parts.iter().map(|it| fit(it)).collect();
+            return Ok(Self::Periodic(parts?));
         }
         let whole = fit(&means)?;
         let profile = profile(&runs);
@@ -119,6 +128,10 @@ impl Values {
                     }
                 })
             }
+            Self::Periodic(parts) => {
+                let at = asked.instance.0 as usize % parts.len().max(1);
+                parts.get(at).map_or(0.0, |of| of.at(ranks, size))
+            }
             Self::Profile(of, parts) => {
                 let (instance, count) = asked.instance;
                 let at = instance as usize * parts.len() / count.max(1) as usize;
@@ -133,7 +146,7 @@ impl Values {
         match self {
             Self::Same(of) | Self::Profile(of, _) => std::slice::from_ref(of),
             Self::Ends(ends) => ends.as_slice(),
-            Self::ByTurn(turns) => turns,
+            Self::ByTurn(turns) | Self::Periodic(turns) => turns,
         }
     }
 }
@@ -258,6 +271,63 @@ fn by_turn(runs: &BTreeMap<usize, Vec<&Sample>>) -> Option<Vec<Vec<Point>>> {
     turns.iter().all(|it| !it.is_empty()).then_some(turns)
 }
 
+/// The points of each part of the shortest period after which values begin again; those of times do so if that explains most of how they differ.
+fn periodic(runs: &BTreeMap<usize, Vec<&Sample>>, exact: bool) -> Option<Vec<Vec<Point>>> {
+    let least = runs.values().flatten().map(|it| it.instance.1).min()?;
+    // A period that is seen less than four times might be none.
+    let longest = MOST_PERIOD.min(least / 4);
+    let explained: Vec<f64> = (2..=longest).map(|period| shared(runs, period)).collect();
+    let most = explained.iter().copied().fold(0.0, f64::max);
+    let enough = if exact {
+        1.0 - SAME
+    } else {
+        (0.95 * most).max(0.5)
+    };
+    let at = explained.iter().position(|share| *share >= enough)?;
+    let period = at as u32 + 2;
+    let mut points = vec![Vec::new(); period as usize];
+    for own in runs.values() {
+        let mut parts: Vec<Vec<&Sample>> = vec![Vec::new(); period as usize];
+        for sample in own {
+            parts[(sample.instance.0 % period) as usize].push(*sample);
+        }
+        for (points, part) in points.iter_mut().zip(&parts) {
+            if !part.is_empty() {
+                points.push(mean(part));
+            }
+        }
+    }
+    // Parts that none of these instances is of are never asked for.
+    let means: Vec<Point> = runs.values().map(|own| mean(own)).collect();
+    for part in points.iter_mut().filter(|it| it.is_empty()) {
+        part.clone_from(&means);
+    }
+    Some(points)
+}
+
+/// Which share of how values differ a period explains, in the run in which it explains least.
+fn shared(runs: &BTreeMap<usize, Vec<&Sample>>, period: u32) -> f64 {
+    let of = |own: &Vec<&Sample>| {
+        let whole = mean(own).value;
+        let mut sums = vec![(0.0, 0.0); period as usize];
+        for sample in own {
+            let sum = &mut sums[(sample.instance.0 % period) as usize];
+            *sum = (sum.0 + sample.value, sum.1 + 1.0);
+        }
+        let all: f64 = own.iter().map(|it| (it.value - whole).powi(2)).sum();
+        let rest = own.iter().map(|it| {
+            let (sum, count) = sums[(it.instance.0 % period) as usize];
+            (it.value - sum / count).powi(2)
+        });
+        if all > 0.0 {
+            1.0 - rest.sum::<f64>() / all
+        } else {
+            1.0
+        }
+    };
+    runs.values().map(of).fold(1.0, f64::min)
+}
+
 /// How many times the mean of the run the values are in each part of it, in the mean of runs.
 fn profile(runs: &BTreeMap<usize, Vec<&Sample>>) -> Vec<f64> {
     let most = runs.values().flatten().map(|it| it.instance.1).max();
@@ -355,6 +425,17 @@ mod tests {
         );
         let same = values(|ranks, _, _| 100.0 / ranks, |_| 50);
         assert!(matches!(same, Values::Same(_)), "{same:?}");
+        // Levels of a grid, down and up again in each cycle.
+        let levels = [32768.0, 8192.0, 2048.0, 2048.0, 8192.0, 32768.0];
+        let cycles = values(
+            |ranks, turn, _| levels[turn as usize % 6] / ranks,
+            |ranks| 60 * ranks,
+        );
+        assert!(
+            matches!(&cycles, Values::Periodic(parts) if parts.len() == 6),
+            "{cycles:?}"
+        );
+        assert!((at(&cycles, 64.0, (61, 3840)) - 128.0).abs() < 1e-6);
         // Falls over the run: too many turns for functions of their own.
         let falling = values(
             |ranks, turn, count| 1e6 / ranks * f64::from(count - turn) / f64::from(count),

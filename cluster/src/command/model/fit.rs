@@ -135,6 +135,7 @@ fn form(values: &Values) -> String {
     match values {
         Values::Same(of) => of.to_string(),
         Values::Ends(ends) => format!("{} (first: {}; last: {})", ends[1], ends[0], ends[2]),
+        Values::Periodic(parts) => format!("one of {} by turns", parts.len()),
         Values::ByTurn(turns) => format!("by turn, {} of them", turns.len()),
         Values::Profile(of, parts) => format!("{of}, a profile of {} parts", parts.len()),
     }

@@ -78,6 +78,9 @@ const EXPONENTS: [f64; 20] = [
 /// Of a term in both ranks and size, those alone are tried that programs have most.
 const FEW: [f64; 7] = [0.0, -1.0, -0.5, 0.5, 1.0, 2.0, 3.0];
 
+/// Points from which on all powers are tried: Extra-P asks for five of each parameter.
+pub(super) const SEVERAL: usize = 5;
+
 impl Power {
     fn of(self, value: f64) -> f64 {
         let logarithm = value.log2().powi(i32::from(self.logarithm));
@@ -146,9 +149,14 @@ pub(super) fn candidates(points: &[Point]) -> Vec<Form> {
     };
     let (ranks, size) = (spans(|it| it.ranks), spans(|it| it.size));
     let one = [Power::default()];
+    // Few points are explained by many powers, most of which are far off beyond them.
+    let sparse = points.len() < SEVERAL;
     let choose = |spans: (f64, f64), few: bool| -> Vec<Power> {
+        let powers = Power::all(if few || sparse { &FEW } else { &EXPONENTS });
         match spans.1 > 0.0 {
-            true => Power::all(if few { &FEW } else { &EXPONENTS }).collect(),
+            true => powers
+                .filter(|it| !sparse || it.logarithm < 2 && it.exponent <= 2.0)
+                .collect(),
             false => Vec::new(),
         }
     };

@@ -17,6 +17,10 @@ use crate::values::{Asked, Spread, Values};
 /// Picoseconds after which a run ends at the latest: what is beyond is damage.
 const LATEST: f64 = 1e18;
 
+/// Picoseconds by which the own time of a call is away from its mean, at most: what interrupts take. What is farther away is waiting that no cost explains, in which ranks are not
+/// independent of each other: as each one's own delay it would add up from step to step.
+const NOISE: f64 = 20e6;
+
 /// A request that is open.
 #[derive(Clone, Copy, Debug)]
 struct Open {
@@ -91,8 +95,10 @@ impl<'m> RankCalls<'m> {
             let model = &self.class.calls[call];
             // Any number that is another for each call of each rank.
             let of = u64::from(self.rank) << 40 ^ (number as u64) << 1;
-            let span = |values: &Values, spread: &Spread, of: u64| {
-                (self.value(values, at) * spread.at(of)).clamp(0.0, LATEST)
+            let span = |values: &Values, spread: &Spread, of: u64, most: f64| {
+                let value = self.value(values, at);
+                let away = (value * (spread.at(of) - 1.0)).clamp(-most, most);
+                (value + away).clamp(0.0, LATEST)
             };
             let after = number.checked_sub(1).map(|before| plan[before].call);
             let known = model.times.iter().find(|times| times.after == after);
@@ -101,9 +107,9 @@ impl<'m> RankCalls<'m> {
             };
             let entry = match number {
                 0 => now,
-                _ => now + span(&times.before, &times.before_spread, of),
+                _ => now + span(&times.before, &times.before_spread, of, LATEST),
             };
-            let exit = (entry + span(&times.own, &times.own_spread, of | 1)).min(LATEST);
+            let exit = (entry + span(&times.own, &times.own_spread, of | 1, NOISE)).min(LATEST);
             now = exit;
             let cycle = |ps: f64| clock.cycle_at(Time::from_ps(ps.min(LATEST) as u64));
             let mut event = self.call(model, at);
