@@ -4,6 +4,8 @@
 //! The values are the mean microseconds of each transition between call sites, on 4 to 64 nodes and graphs of scales 16 to 24. Said are mean and median relative errors, of the published models and of
 //! ours: fitted to all points, as the published ones were, and fitted to those up to 36 nodes and asked for 49 and 64.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::{env, fs, process};

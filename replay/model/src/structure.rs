@@ -140,7 +140,7 @@ impl Structure {
             while reduce(&mut parts) {}
         }
         let mut structure = Self::default();
-        structure.nodes = structure.numbered(parts, 0);
+        structure.nodes = structure.numbered(parts);
         // A loop may stand twice, once for a remainder that an earlier one reads as well.
         match structure.parse(tokens) {
             Some(reading) => structure.pruned(&reading),
@@ -169,7 +169,7 @@ impl Structure {
         }
         let parts = growing(self.nodes, reading);
         let mut structure = Self::default();
-        structure.nodes = structure.numbered(parts, 0);
+        structure.nodes = structure.numbered(parts);
         structure
     }
 
@@ -192,7 +192,7 @@ impl Structure {
         (structure, reading)
     }
 
-    fn numbered(&mut self, parts: Vec<Growing>, depth: u32) -> Vec<Node> {
+    fn numbered(&mut self, parts: Vec<Growing>) -> Vec<Node> {
         let mut nodes = Vec::new();
         for part in parts {
             match part.of {
@@ -206,7 +206,7 @@ impl Structure {
                 Ok(body) => {
                     let number = self.loops;
                     self.loops += 1;
-                    let body = self.numbered(body, depth + 1);
+                    let body = self.numbered(body);
                     nodes.push(Node::Loop { body, number });
                 }
             }

@@ -198,7 +198,7 @@ impl Spread {
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;
-        let at = (u128::from(mixed) * self.0.len() as u128 >> 64) as usize;
+        let at = ((u128::from(mixed) * self.0.len() as u128) >> 64) as usize;
         self.0.get(at).copied().unwrap_or(1.0)
     }
 }

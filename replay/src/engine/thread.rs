@@ -207,6 +207,15 @@ impl Engine<'_, '_> {
                 let operation = self.begin(number, slot);
                 self.end(now, Party::Operation(operation), 0);
             }
+            Operation::Probe { .. } | Operation::Test { .. } | Operation::Wait { .. } => {
+                self.attend(now, number, operation, waiting);
+            }
+        }
+    }
+
+    /// A call waits for something, if that is not over.
+    fn attend(&mut self, now: u64, number: u32, operation: Operation, waiting: &mut Waiting) {
+        match operation {
             Operation::Probe { channel } => match self.is_there(channel) {
                 true => waiting.over.push((now, self.spans.begin())),
                 false => {
@@ -251,6 +260,7 @@ impl Engine<'_, '_> {
                     }
                 }
             }
+            _ => {}
         }
     }
 
