@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::mpirun::compiled;
 
-/// Three thousand steps: a ring of messages, an agreement, and a piece of work that varies; before and after them something else.
+/// A thousand steps: a ring of messages, an agreement, and a piece of work that varies; before and after them something else.
 const STEPS: &str = r#"#include <mpi.h>
 #include <stdio.h>
 int main(int argc, char **argv)
@@ -20,9 +20,9 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Bcast(data, 64, MPI_INT, 0, MPI_COMM_WORLD);
-    for (int step = 0; step < 3000; step++) {
+    for (int step = 0; step < 1000; step++) {
         int count = 1 + step % 64;
-        if (rank == 0 && step == 1500) {
+        if (rank == 0 && step == 500) {
             puts("half");
             fflush(stdout);
         }
@@ -43,8 +43,16 @@ int main(int argc, char **argv)
 /// What a run is told that keeps some iterations.
 const KEEP: [&str; 2] = ["--set", "trace.collect=\"10 iterations\""];
 
-/// Files that tell of the trace.
-const TRACES: [&str; 4] = ["trace.bjt", "scenario.toml", "plan.txt", "collected.json"];
+/// Everything that a run has besides its trace.
+fn assert_undisturbed(whole: &Outcome, kept: &Outcome) {
+    let of_trace = ["trace.bjt", "scenario.toml", "plan.txt", "host.json"];
+    let mut others = whole.files();
+    others.retain(|name| !of_trace.contains(&name.as_str()));
+    assert!(others.len() > 6, "{others:?}");
+    for name in others {
+        assert!(whole.bytes(&name) == kept.bytes(&name), "{name}");
+    }
+}
 
 fn scenario(dir: &Dir) -> Option<Scenario> {
     let there = compiled(dir, "mpicc.mpich", "steps", STEPS, &["-O1"]);
@@ -129,13 +137,13 @@ fn some_iterations_tell_the_statistics_of_all() {
     };
     let whole = dir.run(&scenario, "whole", &[]).success();
     let kept = dir.run(&scenario, "kept", &KEEP).success();
-    kept.assert_same_but(&whole, &TRACES);
+    assert_undisturbed(&whole, &kept);
     assert_same_statistics(&dir, "kept", "whole");
     let said = stat(&dir, "kept", &[]);
     let iterations = said["kept"]["iterations"].as_u64().expect("a number");
     assert!((10..40).contains(&iterations), "{said:#}");
     assert!(
-        said["kept"]["dropped_calls"].as_u64() > Some(4 * 5 * 2900),
+        said["kept"]["dropped_calls"].as_u64() > Some(4 * 5 * 900),
         "{said:#}"
     );
 

@@ -122,10 +122,10 @@ impl Statistics {
             .functions
             .iter()
             .filter_map(|stat| Some((stat, stat.seen?)))
-            .filter(|(stat, seen)| *seen > stat.calls + stat.nested)
+            .filter(|(stat, seen)| *seen > stat.calls.saturating_add(stat.nested))
             .take(most / 3);
         for (stat, seen) in unrecorded {
-            let recorded = stat.calls + stat.nested;
+            let recorded = stat.calls.saturating_add(stat.nested);
             writeln!(
                 out,
                 "  of {} calls of {} only {} were recorded",
@@ -261,7 +261,8 @@ impl Statistics {
     }
 
     fn write_remarks(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        let nested: u64 = self.functions.iter().map(|stat| stat.nested).sum();
+        let nested = self.functions.iter().map(|stat| stat.nested);
+        let nested = nested.fold(0, u64::saturating_add);
         let remarks = [
             (
                 nested,

@@ -104,3 +104,33 @@ fn sums_are_not_added_to_a_part_that_they_do_not_tell() {
     let error = statistics(&path, &Filter::default()).unwrap_err();
     assert!(matches!(error, TraceError::Lacks { .. }), "{error}");
 }
+
+#[test]
+fn sums_of_any_size_are_told() {
+    let [_, some] = both();
+    let file = some.path().join(COLLECTED_FILE);
+    let text = std::fs::read(&file).unwrap();
+    let mut told: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    for thread in told["threads"].as_array_mut().unwrap() {
+        for sums in thread["functions"].as_object_mut().unwrap().values_mut() {
+            sums["nested"] = u64::MAX.into();
+            for key in ["count", "sum", "most"] {
+                sums["cycles"]["kept"][key] = u64::MAX.into();
+            }
+            sums["cycles"]["dropped"] = sums["cycles"]["kept"].clone();
+        }
+        thread["gaps"]["sum"] = u64::MAX.into();
+        thread["gaps"]["count"] = u64::MAX.into();
+    }
+    std::fs::write(&file, told.to_string()).unwrap();
+    let path = some.path().join(TRACE_FILE);
+    for found in [
+        statistics(&path, &Filter::default()),
+        counts(&path, &Filter::default()),
+    ] {
+        let (found, _) = found.unwrap();
+        let mut out = Vec::new();
+        found.write(&mut out).unwrap();
+        found.write_json(&mut out).unwrap();
+    }
+}
