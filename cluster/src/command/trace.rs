@@ -7,6 +7,8 @@
 pub(super) mod collected;
 /// Traces in other tools' formats.
 mod export;
+/// Traces that other tools wrote.
+pub(super) mod import;
 /// Who sends how much to whom.
 pub(super) mod matrix;
 /// Where calls are made.
@@ -37,6 +39,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::output::{Harmless, read_or_not, show};
 use collected::{CollectArguments, warn};
 use export::ExportArguments;
+use import::ImportArguments;
 use matrix::MatrixArguments;
 pub(super) use sites::RunFiles;
 use sites::SitesArguments;
@@ -92,6 +95,12 @@ pub(crate) enum TraceCommand {
                       belljar trace export belljar-runs/hpl-4 --format ti --out hpl.ti"
     )]
     Export(ExportArguments),
+    /// Make a run directory of a trace that another tool wrote: an OTF2 archive (as Score-P writes it), a GOAL schedule, a time-independent trace of SimGrid.
+    #[command(
+        after_help = "Examples: belljar trace import scorep-run/traces.otf2 --out scorep\n          \
+                      belljar trace import lulesh.goal --out lulesh && belljar replay lulesh"
+    )]
+    Import(ImportArguments),
 }
 
 #[derive(Args)]
@@ -191,6 +200,7 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
         TraceCommand::Collect(arguments) => collected::collect(arguments),
         TraceCommand::Convert(arguments) => convert(arguments),
         TraceCommand::Export(arguments) => export::export(arguments),
+        TraceCommand::Import(arguments) => import::import(arguments),
     }
 }
 

@@ -4,7 +4,12 @@
 //! it once; Belljar's own archives have what is in the buffers. Of operations whose members have pieces of several lengths, only the sum is told: all are taken
 //! for equal. Called by the readers.
 
-use belljar_trace::{Amount, Share, Who};
+use belljar_trace::{Amount, Event, Share, Who};
+
+/// What stands where pieces are equal, before their number.
+const EQUAL: u64 = u64::MAX;
+/// Pieces that are written out, at most; where there are more, they are not known.
+const MOST_PIECES: u64 = 1 << 14;
 
 /// How an archive's writer counts bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,14 +184,11 @@ impl Part {
         Amount::whole(Some(self.share(bytes))).each(Share::Members)
     }
 
-    /// Equal pieces, the first ones longer by what remains.
+    /// Equal pieces, told by their number until they are [written out](write_out).
     fn pieces(self, bytes: u64) -> Amount {
-        let members = u64::from(self.members.max(1));
-        let (piece, longer) = (bytes / members, bytes % members);
-        let pieces = (0..members).map(|member| piece + u64::from(member < longer));
         Amount {
             bytes: Some(bytes),
-            pieces: pieces.collect(),
+            pieces: vec![EQUAL, EQUAL, u64::from(self.members.max(1))],
             share: Share::Whole,
             who: Who::Everyone,
         }
@@ -206,6 +208,25 @@ impl Part {
             true => both / (members + 1),
             false => both.checked_div(members - 1).unwrap_or(both),
         }
+    }
+}
+
+/// Writes out equal pieces of the call's collective operations, the first ones longer by what remains. There is a piece for each member, so that calls that wait for
+/// their place would take too much room.
+pub(crate) fn write_out(event: &mut Event) {
+    let parts = event.collectives.iter_mut();
+    for amount in parts.flat_map(|it| [&mut it.sent, &mut it.received]) {
+        let (Some(bytes), &[EQUAL, EQUAL, members]) = (amount.bytes, amount.pieces.as_slice())
+        else {
+            continue;
+        };
+        let (piece, longer) = (bytes / members.max(1), bytes % members.max(1));
+        amount.pieces = match members <= MOST_PIECES {
+            true => (0..members)
+                .map(|member| piece + u64::from(member < longer))
+                .collect(),
+            false => Vec::new(),
+        };
     }
 }
 
@@ -261,10 +282,20 @@ mod tests {
             rank: 0,
         };
         let (sent, received) = part.amounts(Counting::Buffers);
-        assert_eq!(sent.pieces, [3, 3, 2, 2]);
-        assert_eq!(
-            (received.pieces, received.bytes),
-            (vec![1, 1, 1, 0], Some(3))
-        );
+        let place = crate::layout::place(0, 1);
+        let mut event = crate::calls::blank(place, 0, (0, None));
+        let part = belljar_trace::Collective {
+            phase: belljar_trace::Phase::Done,
+            communicator: None,
+            root: None,
+            sent,
+            received,
+        };
+        crate::calls::take_part(&mut event, part);
+        write_out(&mut event);
+        let part = &event.collectives[0];
+        assert_eq!(part.sent.pieces, [3, 3, 2, 2]);
+        assert_eq!(part.received.pieces, [1, 1, 1, 0]);
+        assert_eq!(part.received.bytes, Some(3));
     }
 }

@@ -14,6 +14,8 @@ use crate::calls::{Functions, Place, blank};
 const FIRST_MADE: u32 = 2;
 /// Calls of all processes before their first own ones, at most.
 const MOST_CALLS: u64 = 1 << 24;
+/// Steps that finding them may take.
+const MOST_WORK: u64 = 1 << 28;
 /// Of these, of each process: traces remember so many communicators of a thread.
 const MOST_SPLITS: usize = 4000;
 
@@ -63,6 +65,8 @@ pub(crate) struct Layout {
     ranks: u32,
     next: u32,
     splits: Vec<Split>,
+    /// Steps that were taken to find splits with room.
+    work: u64,
     meetings: Vec<Meeting>,
 }
 
@@ -77,6 +81,11 @@ impl Layout {
 
     /// A communicator of these ranks, in this order. Returns its number in all of its members; `None` where there are too many, or a rank is none or twice there.
     pub(crate) fn communicator(&mut self, members: &[u32]) -> Option<u32> {
+        let steps = (self.splits.len() + 1).saturating_mul(members.len() + 1);
+        self.work = self.work.saturating_add(steps as u64);
+        if self.work > MOST_WORK {
+            return None;
+        }
         let distinct: BTreeSet<u32> = members.iter().copied().collect();
         let sound = distinct.len() == members.len() && members.iter().all(|it| *it < self.ranks);
         if !sound || members.is_empty() {

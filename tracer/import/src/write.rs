@@ -11,6 +11,7 @@ use belljar_trace::{
     Counters, Implementation, NodeSummary, ProcessInfo, TraceHeader, TraceSummary,
 };
 
+use crate::amounts::write_out;
 use crate::spool::Spool;
 use crate::{Format, ImportError, Imported};
 
@@ -33,7 +34,8 @@ pub(crate) fn write(
     let mut writer = TraceWriter::create(out, &header, false)?;
     let mut sums: Vec<Sums> = (0..nodes).map(|_| Sums::default()).collect();
     let mut calls = 0;
-    spool.merge(|event| {
+    spool.merge(|mut event| {
+        write_out(&mut event);
         if let Some(sums) = sums.get_mut(event.node as usize) {
             let started = sums.processes.entry(event.process);
             started.or_insert((event.rank, event.entry));

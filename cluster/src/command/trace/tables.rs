@@ -16,14 +16,20 @@ use belljar_cluster::scenario::Scenario;
 use belljar_collectives::Tables;
 use belljar_trace::Implementation;
 
+use super::import::IMPORT_FILE;
+
 /// The tables by which the MPI library of the run with this trace carried out collective operations: those of `library`, or of the run's
-/// image.
+/// image; Open MPI's of a trace that was imported.
 ///
 /// # Errors
 /// When there is no such library, or the run does not say what its image was.
 pub(in crate::command) fn tables_of_run(trace: &Path, library: Option<&Path>) -> Result<Tables> {
     if let Some(library) = library {
         return Ok(tables_of(library)?);
+    }
+    // No image ran; calls are told as Open MPI's, whose rules are known.
+    if trace.with_file_name(IMPORT_FILE).exists() {
+        return Ok(Tables::open_mpi());
     }
     let path = trace.with_file_name(SCENARIO_FILE);
     let text = fs::read_to_string(&path).with_context(|| {

@@ -36,6 +36,8 @@ pub(super) struct Binary {
     path: PathBuf,
     file: File,
     pub(super) ranks: u32,
+    /// Bytes of schedules that are not read yet: none is in two.
+    left: u64,
 }
 
 /// Opens the file at `path`; `None` if it has another form.
@@ -56,7 +58,9 @@ pub(super) fn open(path: &Path) -> Result<Option<Binary>, ImportError> {
             reason: format!("it says that there are {ranks} ranks"),
         });
     }
+    let left = file.metadata().map_err(failed(path))?.len();
     Ok(Some(Binary {
+        left,
         path: path.to_owned(),
         file,
         ranks,
@@ -98,6 +102,10 @@ impl Binary {
         let (Some(start), Some(length)) = (start, length) else {
             return Err(self.damaged(row, "the schedule of a rank ends before it begins"));
         };
+        let Some(left) = self.left.checked_sub(length) else {
+            return Err(self.damaged(row, "the schedules of ranks have more bytes than the file"));
+        };
+        self.left = left;
         let bytes = self.bytes(start, length)?;
         let (operations, followers) = Schedule {
             bytes: &bytes,

@@ -4,6 +4,7 @@
 //! of the definitions, before the events.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use belljar_trace::{Peer, SELF, WORLD};
 
@@ -16,14 +17,23 @@ pub(super) struct Known {
     /// The number that its members have for it.
     pub(super) number: u32,
     /// Its members, and the remote ones where it has any.
-    members: Members,
-    remote: Option<Members>,
+    members: Arc<Members>,
+    remote: Option<Arc<Members>>,
     /// Events name peers by their places among all processes.
     global: bool,
 }
 
 /// Members of a group: the rank of each in it, by its place among all processes.
 type Members = BTreeMap<u32, u32>;
+
+/// A group of MPI's processes.
+#[derive(Debug)]
+struct Side<'d> {
+    told: &'d Group,
+    /// By their places among all processes, in order.
+    ranks: Vec<u32>,
+    members: Arc<Members>,
+}
 
 /// All communicators.
 #[derive(Debug)]
@@ -42,20 +52,18 @@ impl Communicators {
             layout: Layout::new(processes),
             unknown: 0,
         };
+        // Many communicators may have one group.
+        let groups = definitions.groups.iter();
+        let sides = groups.filter_map(|(number, group)| Some((*number, Side::of(group)?)));
+        let sides: BTreeMap<u32, Side<'_>> = sides.collect();
         for (reference, comm) in &definitions.comms {
-            let group = |number: Option<u32>| {
-                let group = definitions.groups.get(&number?)?;
-                group.mpi.then_some(group)
-            };
-            let Some(group_of) = group(comm.group) else {
+            let Some(side) = comm.group.and_then(|group| sides.get(&group)) else {
                 continue;
             };
-            let remote = comm.remote.map(|remote| group(Some(remote)));
             let name = definitions.text(comm.name);
-            let known = match remote {
-                Some(Some(remote)) => own.between(group_of, remote),
-                Some(None) => None,
-                None => own.among(group_of, name, processes),
+            let known = match comm.remote {
+                Some(remote) => sides.get(&remote).and_then(|it| own.between(side, it)),
+                None => own.among(side, name, processes),
             };
             match known {
                 Some(known) => drop(own.known.insert(*reference, known)),
@@ -65,29 +73,27 @@ impl Communicators {
         own
     }
 
-    fn among(&mut self, group: &Group, name: &str, processes: u32) -> Option<Known> {
-        let members = ranks(group)?;
-        let is_all = members.iter().copied().eq(0..processes);
+    fn among(&mut self, side: &Side<'_>, name: &str, processes: u32) -> Option<Known> {
         let number = match name {
-            _ if group.kind == COMM_SELF => SELF,
-            "MPI_COMM_WORLD" if is_all => WORLD,
-            _ => self.layout.communicator(&members)?,
+            _ if side.told.kind == COMM_SELF => SELF,
+            "MPI_COMM_WORLD" if side.is_all(processes) => WORLD,
+            _ => self.layout.communicator(&side.ranks)?,
         };
         Some(Known {
             number,
-            members: numbered(&members),
+            members: Arc::clone(&side.members),
             remote: None,
-            global: group.global,
+            global: side.told.global,
         })
     }
 
-    fn between(&mut self, group: &Group, remote: &Group) -> Option<Known> {
-        let (members, others) = (ranks(group)?, ranks(remote)?);
+    fn between(&mut self, side: &Side<'_>, remote: &Side<'_>) -> Option<Known> {
+        let layout = &mut self.layout;
         Some(Known {
-            number: self.layout.intercommunicator(&members, &others)?,
-            members: numbered(&members),
-            remote: Some(numbered(&others)),
-            global: group.global,
+            number: layout.intercommunicator(&side.ranks, &remote.ranks)?,
+            members: Arc::clone(&side.members),
+            remote: Some(Arc::clone(&remote.members)),
+            global: side.told.global,
         })
     }
 
@@ -97,16 +103,32 @@ impl Communicators {
     }
 }
 
-fn ranks(group: &Group) -> Option<Vec<u32>> {
-    if group.kind == COMM_SELF {
-        return Some(Vec::new());
+impl<'d> Side<'d> {
+    fn of(told: &'d Group) -> Option<Self> {
+        if !told.mpi {
+            return None;
+        }
+        let members: &[u64] = match told.kind {
+            COMM_SELF => &[],
+            _ => &told.members,
+        };
+        let ranks: Option<Vec<u32>> = members
+            .iter()
+            .map(|member| u32::try_from(*member).ok())
+            .collect();
+        let ranks = ranks?;
+        let members = ranks.iter().copied().zip(0..).collect();
+        Some(Self {
+            told,
+            ranks,
+            members: Arc::new(members),
+        })
     }
-    let members = group.members.iter();
-    members.map(|member| u32::try_from(*member).ok()).collect()
-}
 
-fn numbered(ranks: &[u32]) -> Members {
-    ranks.iter().copied().zip(0..).collect()
+    /// Whether it has all processes, in their order.
+    fn is_all(&self, processes: u32) -> bool {
+        self.ranks.len() == processes as usize && self.ranks.iter().copied().eq(0..processes)
+    }
 }
 
 impl Known {

@@ -3,7 +3,7 @@
 //! The processes of MPI are in one group, by the locations of their main threads, in the order of their numbers. What of the machine is of class `node` is a node,
 //! and where nothing is, whatever processes are put into. Called when all definitions are read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{COMM_LOCATION_GROUPS, COMM_LOCATIONS, Definitions};
 
@@ -40,14 +40,20 @@ impl Definitions {
             threads.entry(*owner).or_default().push(*location);
         }
         let mut nodes: BTreeMap<Option<u32>, u32> = BTreeMap::new();
+        let mut seen = BTreeSet::new();
         let mut processes = Vec::new();
         for (main, owner) in self.mains(&owners, &threads) {
             let place = self.places.get(&owner).copied().flatten();
             let next = nodes.len() as u32;
             let node = *nodes.entry(self.node(place)).or_insert(next);
-            let mut locations = vec![main];
-            let own = threads.remove(&owner).unwrap_or_default();
-            locations.extend(own.into_iter().filter(|location| *location != main));
+            // One that is named again has no events of its own.
+            let mut locations = Vec::new();
+            if seen.insert(main) {
+                locations.push(main);
+                let own = threads.remove(&owner).unwrap_or_default();
+                let others = own.into_iter().filter(|location| *location != main);
+                locations.extend(others.filter(|location| seen.insert(*location)));
+            }
             processes.push(Process { node, locations });
         }
         self.nodes = nodes.len() as u32;

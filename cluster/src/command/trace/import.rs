@@ -1,0 +1,160 @@
+//! `belljar trace import`: traces that other tools wrote, as run directories.
+//!
+//! What such a trace does not tell is said on standard error, and kept in the directory, so that reports say it, too. Called by `trace`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
+use belljar_import::{Format, Imported, Rates};
+use belljar_trace::TRACE_FILE;
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use crate::command::output::say;
+
+/// What was imported, in its directory.
+pub(in crate::command) const IMPORT_FILE: &str = "import.json";
+
+/// A format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Choice {
+    /// An archive of the Open Trace Format 2, as Score-P writes it: its anchor, `traces.otf2`, or its folder.
+    Otf2,
+    /// A GOAL schedule, as text or in its binary form.
+    Goal,
+    /// A time-independent trace of SimGrid: the list of ranks' files, a file with all ranks, or a folder with the list `ranks`.
+    Ti,
+}
+
+#[derive(Args)]
+pub(crate) struct ImportArguments {
+    /// The trace: a file, or the folder of an archive.
+    file: PathBuf,
+    /// The new run directory; the first free one of `belljar-runs/NAME` after the trace's name when absent.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The format; told by the file's content when absent.
+    #[arg(long, value_enum)]
+    format: Option<Choice>,
+    /// For `ti`: floating-point operations that a processor carries out in a second.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1e9)]
+    flops_per_second: f64,
+}
+
+/// `belljar trace import`.
+pub(super) fn import(arguments: &ImportArguments) -> Result<ExitCode> {
+    let flops_per_second = arguments.flops_per_second;
+    if !(flops_per_second.is_finite() && flops_per_second > 0.0) {
+        bail!("--flops-per-second must be a number above 0");
+    }
+    let format = arguments.format.map(|choice| match choice {
+        Choice::Otf2 => Format::Otf2,
+        Choice::Goal => Format::Goal,
+        Choice::Ti => Format::Ti,
+    });
+    let format = match format {
+        Some(format) => format,
+        None => Format::of(&arguments.file)?,
+    };
+    let name = name_of(&arguments.file);
+    let directory = RunDirectory::create(arguments.out.as_deref(), &name)?;
+    let trace = directory.path().join(TRACE_FILE);
+    let rates = Rates { flops_per_second };
+    let imported = belljar_import::import(&arguments.file, Some(format), rates, (&trace, &name))?;
+    keep(&directory, &arguments.file, &name, &imported)?;
+    let path = directory.complete("checkpoint")?;
+    for note in &imported.notes {
+        eprintln!("note: {note}");
+    }
+    say(path.display())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A name for people, and for the run directory.
+fn name_of(file: &Path) -> String {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let fits = |it: char| it.is_alphanumeric() || matches!(it, '-' | '_' | '.');
+    let name: String = stem.chars().filter(|it| fits(*it)).take(100).collect();
+    match name.trim_start_matches('.') {
+        "" => "imported".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// Writes what stands next to the trace: a scenario, by which it is replayed, and what is known of it.
+fn keep(directory: &RunDirectory, file: &Path, name: &str, imported: &Imported) -> Result<()> {
+    directory.write(SCENARIO_FILE, &scenario(file, name, imported))?;
+    let text = |value: &serde_json::Value| {
+        let text = serde_json::to_string_pretty(value);
+        text.context("what was imported cannot be written as JSON")
+    };
+    let summary = json!({
+        "scenario": name,
+        "seed": 0,
+        "ending": format!("imported from {}", imported.format.name()),
+        "exit_code": null,
+        "virtual_time_ps": imported.end_ps,
+        "mpi_calls": imported.calls,
+        "nodes": [],
+        "links": [],
+        "warnings": imported.notes,
+    });
+    directory.write("summary.json", &text(&summary)?)?;
+    let told = json!({
+        "format": imported.format.name(),
+        "file": file.display().to_string(),
+        "nodes": imported.nodes,
+        "processes": imported.processes,
+        "calls": imported.calls,
+        "notes": imported.notes,
+    });
+    directory.write(IMPORT_FILE, &text(&told)?)?;
+    Ok(())
+}
+
+/// The scenario of a trace that no run of Belljar made: its nodes, and a network for replays.
+fn scenario(file: &Path, name: &str, imported: &Imported) -> String {
+    let from = format!("{} of {}", imported.format.name(), file.display());
+    format!(
+        "# No guest ran: this stands next to a trace that was imported, so that `belljar replay` has nodes and a network to play it on. The network is \
+         a default one, as the\n# trace tells none; --set network.latency=\"2 us\" and the like change it. Image, memory and clock mean nothing here.\n\
+         name = {name:?}\ndescription = {from:?}\n\n[image]\nrecipe = \"bookworm-openmpi\"\n\n[nodes]\ncount = {}\nmemory = \"256 MiB\"\n\
+         clock = \"1 GHz\"\n\n[workload]\ncommand = \"true\"\n",
+        imported.nodes
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use belljar_cluster::scenario::Scenario;
+
+    #[test]
+    fn names_fit_scenarios_and_folders() {
+        for (file, expected) in [
+            ("a/traces.otf2", "traces"),
+            ("a/..", "imported"),
+            (".hidden", "hidden"),
+            ("x y/\u{e9}\"b.goal", "\u{e9}b"),
+        ] {
+            assert_eq!(name_of(Path::new(file)), expected, "{file}");
+        }
+    }
+
+    #[test]
+    fn the_scenario_is_one() {
+        let imported = Imported {
+            format: Format::Goal,
+            nodes: 7,
+            processes: 7,
+            calls: 1,
+            end_ps: 1,
+            notes: Vec::new(),
+        };
+        let text = scenario(Path::new("a \"b\".goal"), "a", &imported);
+        let read = Scenario::parse(Path::new("scenario.toml"), &text, &[]);
+        assert_eq!(read.expect("it is sound").nodes.count, 7);
+    }
+}
