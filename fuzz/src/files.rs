@@ -7,6 +7,8 @@
 mod analyses;
 /// Traces in other tools' formats.
 mod exports;
+/// Files of other tools, imported.
+mod imports;
 /// What runs write besides traces.
 mod records;
 /// What a trace would be on another network.
@@ -30,6 +32,7 @@ use belljar_trace::{
 
 pub(crate) use analyses::target as analyses;
 pub(crate) use exports::target as exports;
+pub(crate) use imports::{goal, goal_seeds, otf2, otf2_seeds, ti, ti_seeds};
 pub(crate) use records::{seeds as records_seeds, target as records};
 pub(crate) use replays::target as replays;
 

@@ -38,6 +38,12 @@ enum Target {
     Analyses,
     /// Trace files, written in other tools' formats.
     Exports,
+    /// Archives of OTF2, imported.
+    Otf2,
+    /// Schedules in GOAL, imported.
+    Goal,
+    /// Time-independent traces of SimGrid, imported.
+    Ti,
     /// Trace files, replayed on other networks.
     Replays,
     /// Programs with unwind tables and debug information.
